@@ -1,0 +1,50 @@
+# `make help` lists the targets. Everything needs only Python 3.11 or later with venv, and make.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+
+help: ## Show this list
+	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sort | awk 'BEGIN {FS = ":.*## "}; {printf "  make %-12s %s\n", $$1, $$2}'
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $(READY)
+
+env: $(READY) ## Create the environment in .venv
+
+serve: $(READY) ## Start the gateway (not there yet: says what works today)
+	@$(BIN)/penstock serve
+
+lint: $(READY) ## Check style, format and the import rules of the rooms
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
+
+types: $(READY) ## Check types
+	$(BIN)/mypy
+
+unit: $(READY) ## Run the tests with coverage of the core
+	$(BIN)/pytest --cov --cov-report=term
+	$(BIN)/python tests/coverage_floor.py
+
+test: lint types unit ## Everything that must pass before a commit
+
+docs: $(READY) ## Write the generated parts of docs/ anew
+	$(BIN)/python docs/generate.py
+
+bench: $(READY) ## Measure the core; results go to bench/results
+	$(BIN)/python -m bench.core
+	$(BIN)/python -m bench.startup
+
+format: $(READY) ## Format the code
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format --quiet .
+
+clean: ## Remove the environment and what tools left behind
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage dist build
+
+.PHONY: help env serve lint types unit test docs bench format clean
