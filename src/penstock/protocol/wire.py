@@ -13,10 +13,20 @@ from __future__ import annotations
 import types
 from collections.abc import Callable
 from functools import cache
-from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    Any,
+    ClassVar,
+    TypeVar,
+    Union,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, StructMeta, UnsetType
 
 from penstock.errors import DecodeError
 
@@ -26,7 +36,15 @@ Reader = Callable[[Any], Any]
 W = TypeVar("W", bound="Wire")
 
 
-class Wire(Struct, kw_only=True, frozen=True):
+class WireMeta(StructMeta):
+    """Makes every Wire type frozen and keyword-only; msgspec inherits the first and not the second."""
+
+    def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **config: Any) -> Any:
+        return super().__new__(mcls, name, bases, namespace, **{"frozen": True, "kw_only": True, **config})
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class Wire(Struct, metaclass=WireMeta, frozen=True):
     """A value of the protocol. Three kinds of field:
 
     - `x: T = default` is always written; absent (or a null that `T` does not allow) reads as the default.
@@ -56,17 +74,18 @@ def read(raw: Any, type: type[W]) -> W:
     return value
 
 
-_encoder = msgspec.json.Encoder()
+_encode = msgspec.json.Encoder().encode
 _leaves: dict[type, bool] = {}
 
 
 def encode(value: Any) -> bytes:
-    """One line of JSON. Values with no room for unknown fields, such as text deltas, take msgspec's fast path."""
+    """One line of JSON. What has no room for unknown fields, such as a text delta, takes the fast path."""
     kind = value.__class__
-    leaf = _leaves.get(kind)
-    if leaf is None:
-        leaf = _leaves[kind] = _is_leaf(kind)
-    return _encoder.encode(value if leaf and value.extra is UNSET else _spread(value))
+    if kind not in _leaves:
+        _leaves[kind] = _is_leaf(kind)
+    if _leaves[kind] and value.extra is UNSET:
+        return _encode(value)
+    return _encode(_spread(value))
 
 
 def to_builtins(value: Any) -> Any:
@@ -76,9 +95,10 @@ def to_builtins(value: Any) -> Any:
 
 def _is_leaf(kind: type) -> bool:
     """True for a Struct whose fields cannot hold another Struct: nothing below it can carry `extra`."""
-    return issubclass(kind, Wire) and all(
-        _holds_no_struct(hint) for name, hint in get_type_hints(kind).items() if name in kind.__struct_fields__
-    )
+    if not issubclass(kind, Wire):
+        return False
+    hints = get_type_hints(kind)
+    return all(_holds_no_struct(hints[name]) for name in kind.__struct_fields__)
 
 
 def _holds_no_struct(hint: Any) -> bool:
@@ -120,7 +140,7 @@ def _reader(hint: Any) -> Reader:
         return _union_reader(tuple(member for member in get_args(hint) if member is not UnsetType))
     if origin is list:
         return _list_reader(_reader(get_args(hint)[0]))
-    if origin is dict or hint is dict:
+    if origin is dict or is_typeddict(hint):
         return _scalar_reader(dict, "an object")
     if isinstance(hint, type) and issubclass(hint, Wire):
         return _struct_reader(hint)
@@ -175,7 +195,7 @@ _CALLED = {
 
 
 def _called(raw: Any) -> str:
-    return _CALLED.get(raw.__class__, raw.__class__.__name__)
+    return _CALLED[raw.__class__]
 
 
 def _list_reader(read_each: Reader) -> Reader:
@@ -276,7 +296,7 @@ def _type_name(kind: type[Wire]) -> str:
 
 
 def _object_union_reader(structs: dict[str, type[Wire]]) -> Reader:
-    readers = {name: _struct_reader(kind) for name, kind in structs.items()}
+    readers = {name: _reader(kind) for name, kind in structs.items()}
     implied = [(kind.implied_by, readers[name]) for name, kind in structs.items() if kind.implied_by]
 
     def read_object(raw: dict[str, Any]) -> Any:
@@ -285,9 +305,9 @@ def _object_union_reader(structs: dict[str, type[Wire]]) -> Reader:
             for field, reader in implied:
                 if field in raw:
                     return reader(raw)
-        reader = (readers.get(name) if isinstance(name, str) else None) or readers.get("")
-        if reader is None:
+        named = (readers.get(name) if isinstance(name, str) else None) or readers.get("")
+        if named is None:
             raise DecodeError(f"expected one of {', '.join(sorted(readers))}", "type")
-        return reader(raw)
+        return named(raw)
 
     return read_object

@@ -1,0 +1,126 @@
+"""Content parts: what messages, reasoning and tool outputs are made of."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+from msgspec import UNSET, UnsetType
+
+from penstock.protocol.wire import Wire
+
+
+class TopLogProb(TypedDict):
+    token: str
+    logprob: float
+    bytes: list[int]
+
+
+class LogProb(TypedDict):
+    """A token with its alternatives. A plain dict at run time: vendors' go through unread, on a hot path."""
+
+    token: str
+    logprob: float
+    bytes: list[int]
+    top_logprobs: list[TopLogProb]
+
+
+class UrlCitation(Wire):
+    type: str = "url_citation"
+    url: str
+    start_index: int = 0
+    end_index: int = 0
+    title: str = ""
+
+
+class FileCitation(Wire):
+    """A citation of a vendor's stored file. Not in the specification: OpenAI's clients read it."""
+
+    type: str = "file_citation"
+    file_id: str | UnsetType = UNSET
+    filename: str | UnsetType = UNSET
+    index: int | UnsetType = UNSET
+
+
+class UnknownAnnotation(Wire):
+    type: str = ""
+
+
+Annotation = UrlCitation | FileCitation | UnknownAnnotation
+
+
+class InputText(Wire):
+    type: str = "input_text"
+    text: str
+
+
+class InputImage(Wire):
+    """`detail` is required in an answer and optional in a request: it is written when it was given."""
+
+    type: str = "input_image"
+    image_url: str | UnsetType | None = UNSET
+    detail: str | UnsetType = UNSET
+    file_id: str | UnsetType = UNSET
+
+
+class InputFile(Wire):
+    type: str = "input_file"
+    filename: str | UnsetType = UNSET
+    file_data: str | UnsetType = UNSET
+    file_url: str | UnsetType = UNSET
+    file_id: str | UnsetType = UNSET
+
+
+class InputVideo(Wire):
+    type: str = "input_video"
+    video_url: str
+
+
+class OutputText(Wire):
+    """`annotations` and `logprobs` are always written: SDKs iterate over both (notes/asks A7)."""
+
+    type: str = "output_text"
+    text: str = ""
+    annotations: list[Annotation] = []
+    logprobs: list[LogProb] = []
+
+
+class Refusal(Wire):
+    type: str = "refusal"
+    refusal: str = ""
+
+
+class ReasoningText(Wire):
+    type: str = "reasoning_text"
+    text: str = ""
+
+
+class SummaryText(Wire):
+    type: str = "summary_text"
+    text: str = ""
+
+
+class PlainText(Wire):
+    """The part type `text` of the specification."""
+
+    type: str = "text"
+    text: str = ""
+
+
+class UnknownPart(Wire):
+    type: str = ""
+
+
+ContentPart = (
+    InputText
+    | InputImage
+    | InputFile
+    | InputVideo
+    | OutputText
+    | Refusal
+    | ReasoningText
+    | SummaryText
+    | PlainText
+    | UnknownPart
+)
+
+JsonObject = dict[str, Any]

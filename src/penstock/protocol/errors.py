@@ -1,0 +1,43 @@
+"""Errors and diagnostics as they stand on the wire. Python's exceptions are in `penstock.errors`."""
+
+from __future__ import annotations
+
+from msgspec import UNSET, UnsetType
+
+from penstock.protocol.wire import Wire
+
+
+class ErrorPayload(Wire):
+    type: str = "server_error"
+    code: str | None = None
+    message: str = ""
+    param: str | None = None
+    headers: dict[str, str] | UnsetType = UNSET
+
+
+class ErrorBody(Wire):
+    """The body of an HTTP answer that is an error."""
+
+    error: ErrorPayload
+
+
+class ResponseError(Wire):
+    """Why a response failed."""
+
+    code: str = "server_error"
+    message: str = ""
+
+
+class IncompleteDetails(Wire):
+    """Why a response ended early: `max_output_tokens`, `content_filter`, `cancelled`."""
+
+    reason: str = ""
+
+
+class Diagnostic(Wire):
+    """Something that was dropped, degraded or repaired on the way. `count` says how often."""
+
+    code: str
+    message: str
+    param: str | UnsetType = UNSET
+    count: int = 1

@@ -1,0 +1,336 @@
+"""Streaming events.
+
+Many event types share a shape; each shape is one Struct and `EVENTS` says which type has which. Every field
+has a zero value, because vendors leave fields out; what we send never relies on that.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from penstock.errors import DecodeError
+from penstock.protocol.content import Annotation, ContentPart, LogProb
+from penstock.protocol.errors import ErrorPayload
+from penstock.protocol.items import Item
+from penstock.protocol.response import Response
+from penstock.protocol.wire import Wire, read
+
+
+class Event(Wire):
+    type: str = ""
+    sequence_number: int = 0
+
+
+class LifecycleEvent(Event):
+    """`response.created`, `.queued`, `.in_progress`, and the three ends: each with a whole snapshot."""
+
+    response: Response
+
+
+class OutputItemEvent(Event):
+    """`response.output_item.added` and `.done`."""
+
+    output_index: int = 0
+    item: Item
+
+
+class ContentPartEvent(Event):
+    """`response.content_part.added` and `.done`."""
+
+    item_id: str = ""
+    output_index: int = 0
+    content_index: int = 0
+    part: ContentPart
+
+
+class OutputTextDeltaEvent(Event, gc=False):
+    type: str = "response.output_text.delta"
+    item_id: str = ""
+    output_index: int = 0
+    content_index: int = 0
+    delta: str = ""
+    logprobs: list[LogProb] = []
+    obfuscation: str | UnsetType = UNSET
+
+
+class OutputTextDoneEvent(Event):
+    type: str = "response.output_text.done"
+    item_id: str = ""
+    output_index: int = 0
+    content_index: int = 0
+    text: str = ""
+    logprobs: list[LogProb] = []
+
+
+class AnnotationAddedEvent(Event):
+    type: str = "response.output_text.annotation.added"
+    item_id: str = ""
+    output_index: int = 0
+    content_index: int = 0
+    annotation_index: int = 0
+    annotation: Annotation | None = None
+
+
+class RefusalDeltaEvent(Event, gc=False):
+    type: str = "response.refusal.delta"
+    item_id: str = ""
+    output_index: int = 0
+    content_index: int = 0
+    delta: str = ""
+
+
+class RefusalDoneEvent(Event):
+    type: str = "response.refusal.done"
+    item_id: str = ""
+    output_index: int = 0
+    content_index: int = 0
+    refusal: str = ""
+
+
+class ReasoningDeltaEvent(Event, gc=False):
+    type: str = "response.reasoning.delta"
+    item_id: str = ""
+    output_index: int = 0
+    content_index: int = 0
+    delta: str = ""
+    obfuscation: str | UnsetType = UNSET
+
+
+class ReasoningDoneEvent(Event):
+    type: str = "response.reasoning.done"
+    item_id: str = ""
+    output_index: int = 0
+    content_index: int = 0
+    text: str = ""
+
+
+class SummaryPartEvent(Event):
+    """`response.reasoning_summary_part.added` and `.done`."""
+
+    item_id: str = ""
+    output_index: int = 0
+    summary_index: int = 0
+    part: ContentPart
+
+
+class SummaryDeltaEvent(Event, gc=False):
+    type: str = "response.reasoning_summary_text.delta"
+    item_id: str = ""
+    output_index: int = 0
+    summary_index: int = 0
+    delta: str = ""
+    obfuscation: str | UnsetType = UNSET
+
+
+class SummaryDoneEvent(Event):
+    type: str = "response.reasoning_summary_text.done"
+    item_id: str = ""
+    output_index: int = 0
+    summary_index: int = 0
+    text: str = ""
+
+
+class ArgumentsDeltaEvent(Event, gc=False):
+    type: str = "response.function_call_arguments.delta"
+    item_id: str = ""
+    output_index: int = 0
+    delta: str = ""
+    obfuscation: str | UnsetType = UNSET
+
+
+class ArgumentsDoneEvent(Event):
+    """`name` is not in the specification and openai-python requires it: always sent (spec (b))."""
+
+    type: str = "response.function_call_arguments.done"
+    item_id: str = ""
+    output_index: int = 0
+    name: str | UnsetType = UNSET
+    arguments: str = ""
+
+
+class CustomInputDeltaEvent(Event, gc=False):
+    type: str = "response.custom_tool_call_input.delta"
+    item_id: str = ""
+    output_index: int = 0
+    delta: str = ""
+    obfuscation: str | UnsetType = UNSET
+
+
+class CustomInputDoneEvent(Event):
+    type: str = "response.custom_tool_call_input.done"
+    item_id: str = ""
+    output_index: int = 0
+    input: str = ""
+
+
+class ShellCommandEvent(Event):
+    """`response.shell_call_command.added`, `.delta`, `.done`: keyed by indexes, without an item id (R15)."""
+
+    output_index: int = 0
+    command_index: int = 0
+    command: str | UnsetType = UNSET
+    delta: str | UnsetType = UNSET
+
+
+class ShellOutputEvent(Event):
+    """`response.shell_call_output_content.delta` and `.done`."""
+
+    item_id: str | UnsetType = UNSET
+    output_index: int = 0
+    command_index: int = 0
+    delta: Any = UNSET
+    output: Any = UNSET
+
+
+class PatchDiffEvent(Event):
+    """`response.apply_patch_call_operation_diff.delta` and `.done`."""
+
+    item_id: str = ""
+    output_index: int = 0
+    delta: str | UnsetType = UNSET
+    diff: str | UnsetType = UNSET
+
+
+class HostedToolEvent(Event):
+    """Progress of a tool that runs at the vendor: `response.web_search_call.searching` and its like."""
+
+    item_id: str = ""
+    output_index: int = 0
+
+
+class ErrorEvent(Event):
+    """Nested as the specification has it, and flat beside it as openai-python has it (spec (b))."""
+
+    type: str = "error"
+    error: ErrorPayload
+    code: str | None = None
+    message: str = ""
+    param: str | None = None
+
+
+class UnknownEvent(Event):
+    """An event that we do not know, or that is not what its type says: everything else is in `extra`."""
+
+
+class WebSocketErrorEvent(Wire):
+    """The error envelope on a WebSocket. It carries an HTTP status and no sequence number."""
+
+    type: str = "error"
+    status: int = 500
+    error: ErrorPayload
+
+
+ResponseStreamEvent = (
+    LifecycleEvent
+    | OutputItemEvent
+    | ContentPartEvent
+    | OutputTextDeltaEvent
+    | OutputTextDoneEvent
+    | AnnotationAddedEvent
+    | RefusalDeltaEvent
+    | RefusalDoneEvent
+    | ReasoningDeltaEvent
+    | ReasoningDoneEvent
+    | SummaryPartEvent
+    | SummaryDeltaEvent
+    | SummaryDoneEvent
+    | ArgumentsDeltaEvent
+    | ArgumentsDoneEvent
+    | CustomInputDeltaEvent
+    | CustomInputDoneEvent
+    | ShellCommandEvent
+    | ShellOutputEvent
+    | PatchDiffEvent
+    | HostedToolEvent
+    | ErrorEvent
+    | UnknownEvent
+)
+
+TERMINAL = {
+    "response.completed": "completed",
+    "response.incomplete": "incomplete",
+    "response.failed": "failed",
+}
+"""The three events that end a stream, with the status that their snapshot has."""
+
+_HOSTED_PROGRESS = {
+    "web_search_call": "in_progress searching completed",
+    "file_search_call": "in_progress searching completed",
+    "code_interpreter_call": "in_progress interpreting completed",
+    "image_generation_call": "in_progress generating partial_image completed",
+    "mcp_call": "in_progress completed failed",
+    "mcp_list_tools": "in_progress completed failed",
+    "mcp_call_arguments": "delta done",
+    "code_interpreter_call_code": "delta done",
+}
+
+EVENTS: dict[str, type[Event]] = {
+    "response.created": LifecycleEvent,
+    "response.queued": LifecycleEvent,
+    "response.in_progress": LifecycleEvent,
+    "response.completed": LifecycleEvent,
+    "response.incomplete": LifecycleEvent,
+    "response.failed": LifecycleEvent,
+    "response.output_item.added": OutputItemEvent,
+    "response.output_item.done": OutputItemEvent,
+    "response.content_part.added": ContentPartEvent,
+    "response.content_part.done": ContentPartEvent,
+    "response.output_text.delta": OutputTextDeltaEvent,
+    "response.output_text.done": OutputTextDoneEvent,
+    "response.output_text.annotation.added": AnnotationAddedEvent,
+    "response.refusal.delta": RefusalDeltaEvent,
+    "response.refusal.done": RefusalDoneEvent,
+    "response.reasoning.delta": ReasoningDeltaEvent,
+    "response.reasoning.done": ReasoningDoneEvent,
+    "response.reasoning_summary_part.added": SummaryPartEvent,
+    "response.reasoning_summary_part.done": SummaryPartEvent,
+    "response.reasoning_summary_text.delta": SummaryDeltaEvent,
+    "response.reasoning_summary_text.done": SummaryDoneEvent,
+    "response.function_call_arguments.delta": ArgumentsDeltaEvent,
+    "response.function_call_arguments.done": ArgumentsDoneEvent,
+    "error": ErrorEvent,
+    # Spellings of the same events in the wild (spec (b), seed 000).
+    "response.reasoning_text.delta": ReasoningDeltaEvent,
+    "response.reasoning_text.done": ReasoningDoneEvent,
+    "response.reasoning_summary.delta": SummaryDeltaEvent,
+    "response.reasoning_summary.done": SummaryDoneEvent,
+    "response.output_text_annotation.added": AnnotationAddedEvent,
+    # Tools that a client can declare, beyond the specification.
+    "response.custom_tool_call_input.delta": CustomInputDeltaEvent,
+    "response.custom_tool_call_input.done": CustomInputDoneEvent,
+    "response.shell_call_command.added": ShellCommandEvent,
+    "response.shell_call_command.delta": ShellCommandEvent,
+    "response.shell_call_command.done": ShellCommandEvent,
+    "response.shell_call_output_content.delta": ShellOutputEvent,
+    "response.shell_call_output_content.done": ShellOutputEvent,
+    "response.apply_patch_call_operation_diff.delta": PatchDiffEvent,
+    "response.apply_patch_call_operation_diff.done": PatchDiffEvent,
+    **{
+        f"response.{item}.{step}": HostedToolEvent
+        for item, steps in _HOSTED_PROGRESS.items()
+        for step in steps.split()
+    },
+}
+
+
+def decode_event(data: bytes | str) -> Event:
+    """Read one event. Raises `DecodeError` only for what is no JSON object with a `type`."""
+    try:
+        raw = msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        raise DecodeError(f"not valid JSON ({error})") from None
+    return read_event(raw)
+
+
+def read_event(raw: Any) -> Event:
+    """The same for a decoded value. What a known type does not fit is kept whole as an `UnknownEvent`."""
+    if not isinstance(raw, dict) or not isinstance(raw.get("type"), str):
+        raise DecodeError("an event is an object with a string `type`")
+    try:
+        return read(raw, EVENTS.get(raw["type"], UnknownEvent))
+    except DecodeError:
+        fields = {name: value for name, value in raw.items() if name != "type"}
+        return UnknownEvent(type=raw["type"], sequence_number=-1, extra=fields)

@@ -1,0 +1,106 @@
+"""The bodies that a client sends."""
+
+from __future__ import annotations
+
+from msgspec import UNSET, UnsetType
+
+from penstock.protocol.content import JsonObject
+from penstock.protocol.items import Item
+from penstock.protocol.tools import Tool, ToolChoice
+from penstock.protocol.wire import Wire
+
+
+class TextFormat(Wire):
+    type: str = "text"
+
+
+class JsonObjectFormat(Wire):
+    type: str = "json_object"
+
+
+class JsonSchemaFormat(Wire):
+    """`schema` is an object in a request; the published schema wants null in an answer (spec (d))."""
+
+    type: str = "json_schema"
+    name: str = ""
+    description: str | UnsetType | None = UNSET
+    schema: JsonObject | UnsetType | None = UNSET
+    strict: bool | UnsetType | None = UNSET
+
+
+class UnknownFormat(Wire):
+    type: str = ""
+
+
+Format = TextFormat | JsonObjectFormat | JsonSchemaFormat | UnknownFormat
+
+
+class TextConfig(Wire):
+    format: Format | UnsetType = UNSET
+    verbosity: str | UnsetType = UNSET
+
+
+class ReasoningConfig(Wire):
+    effort: str | UnsetType | None = UNSET
+    summary: str | UnsetType | None = UNSET
+
+
+class StreamOptions(Wire):
+    include_obfuscation: bool | UnsetType = UNSET
+
+
+class ConversationReference(Wire):
+    id: str
+
+
+class CreateResponse(Wire):
+    """`POST /v1/responses`. No field is required, and null means absent."""
+
+    model: str | UnsetType = UNSET
+    input: str | list[Item] | UnsetType = UNSET
+    instructions: str | UnsetType = UNSET
+    previous_response_id: str | UnsetType = UNSET
+    conversation: str | ConversationReference | UnsetType = UNSET
+    include: list[str] | UnsetType = UNSET
+    tools: list[Tool] | UnsetType = UNSET
+    tool_choice: ToolChoice | UnsetType = UNSET
+    parallel_tool_calls: bool | UnsetType = UNSET
+    max_tool_calls: int | UnsetType = UNSET
+    text: TextConfig | UnsetType = UNSET
+    reasoning: ReasoningConfig | UnsetType = UNSET
+    temperature: float | UnsetType = UNSET
+    top_p: float | UnsetType = UNSET
+    presence_penalty: float | UnsetType = UNSET
+    frequency_penalty: float | UnsetType = UNSET
+    top_logprobs: int | UnsetType = UNSET
+    max_output_tokens: int | UnsetType = UNSET
+    truncation: str | UnsetType = UNSET
+    stream: bool | UnsetType = UNSET
+    stream_options: StreamOptions | UnsetType = UNSET
+    background: bool | UnsetType = UNSET
+    store: bool | UnsetType = UNSET
+    service_tier: str | UnsetType = UNSET
+    metadata: JsonObject | UnsetType = UNSET
+    safety_identifier: str | UnsetType = UNSET
+    prompt_cache_key: str | UnsetType = UNSET
+    # Beyond the specification, sent by real clients (notes/clients 1.1).
+    client_metadata: JsonObject | UnsetType = UNSET
+    prompt_cache_retention: str | UnsetType = UNSET
+    user: str | UnsetType = UNSET
+
+
+class WebSocketCreate(CreateResponse):
+    """The same as a WebSocket frame. `generate: false` is Codex's way of warming up a connection."""
+
+    type: str = "response.create"
+    generate: bool | UnsetType = UNSET
+
+
+class CompactRequest(Wire):
+    """`POST /v1/responses/compact`."""
+
+    model: str
+    input: str | list[Item] | UnsetType = UNSET
+    previous_response_id: str | UnsetType = UNSET
+    instructions: str | UnsetType = UNSET
+    prompt_cache_key: str | UnsetType = UNSET

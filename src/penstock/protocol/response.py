@@ -1,0 +1,151 @@
+"""The response resource: what every snapshot is.
+
+All 31 fields that the specification requires are written in every snapshot, each with a lawful default,
+so a snapshot read from a sloppy upstream is whole again when it is written.
+"""
+
+from __future__ import annotations
+
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from penstock.protocol.content import JsonObject, OutputText
+from penstock.protocol.errors import Diagnostic, IncompleteDetails, ResponseError
+from penstock.protocol.items import Item, Message
+from penstock.protocol.request import (
+    ConversationReference,
+    CreateResponse,
+    Format,
+    JsonSchemaFormat,
+    TextFormat,
+)
+from penstock.protocol.tools import FunctionTool, Tool, ToolChoice
+from penstock.protocol.usage import Usage
+from penstock.protocol.wire import Wire
+
+
+class TextField(Wire):
+    format: Format = TextFormat()
+    verbosity: str | UnsetType = UNSET
+
+
+class ReasoningField(Wire):
+    effort: str | None = None
+    summary: str | None = None
+
+
+class Response(Wire):
+    id: str
+    object: str = "response"
+    created_at: int = 0
+    completed_at: int | None = None
+    status: str = "in_progress"
+    incomplete_details: IncompleteDetails | None = None
+    model: str = ""
+    previous_response_id: str | None = None
+    instructions: str | None = None
+    output: list[Item] = []
+    error: ResponseError | None = None
+    tools: list[Tool] = []
+    tool_choice: ToolChoice = "auto"
+    truncation: str = "disabled"
+    parallel_tool_calls: bool = True
+    text: TextField = TextField()
+    top_p: float = 1
+    temperature: float = 1
+    presence_penalty: float = 0
+    frequency_penalty: float = 0
+    top_logprobs: int = 0
+    reasoning: ReasoningField | None = ReasoningField()
+    usage: Usage | None = None
+    max_output_tokens: int | None = None
+    max_tool_calls: int | None = None
+    store: bool = True
+    background: bool = False
+    service_tier: str = "default"
+    metadata: JsonObject = {}
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    # Beyond the specification; written when there is something to say.
+    conversation: ConversationReference | UnsetType = UNSET
+    diagnostics: list[Diagnostic] | UnsetType = UNSET
+
+    @property
+    def output_text(self) -> str:
+        """The text of all messages, joined. Derived, so not on the wire."""
+        return "".join(
+            part.text
+            for item in self.output
+            if isinstance(item, Message) and not isinstance(item.content, str)
+            for part in item.content
+            if isinstance(part, OutputText)
+        )
+
+
+class CompactedResponse(Wire):
+    """The answer to `POST /v1/responses/compact`."""
+
+    id: str
+    object: str = "response.compaction"
+    output: list[Item] = []
+    created_at: int = 0
+    usage: Usage = Usage()
+
+
+_ECHOED = (
+    "instructions",
+    "previous_response_id",
+    "truncation",
+    "parallel_tool_calls",
+    "top_p",
+    "temperature",
+    "presence_penalty",
+    "frequency_penalty",
+    "top_logprobs",
+    "max_output_tokens",
+    "max_tool_calls",
+    "store",
+    "background",
+    "service_tier",
+    "metadata",
+    "safety_identifier",
+    "prompt_cache_key",
+    "tool_choice",
+)
+
+
+def response_for(request: CreateResponse, *, id: str, created_at: int, model: str = "") -> Response:
+    """The first snapshot of the answer to `request`: everything the client asked for, normalised."""
+    fields = {name: value for name in _ECHOED if (value := getattr(request, name)) is not UNSET}
+    if isinstance(request.tools, list):
+        fields["tools"] = [
+            tool.normalised() if isinstance(tool, FunctionTool) else tool for tool in request.tools
+        ]
+    if request.text:
+        fields["text"] = TextField(
+            format=_format_echo(request.text.format or TextFormat()), verbosity=request.text.verbosity
+        )
+    if request.reasoning:
+        effort = request.reasoning.effort or None
+        # `minimal` is sent by clients and is not in the specification's enum (spec, contradiction 7).
+        fields["reasoning"] = ReasoningField(
+            effort="low" if effort == "minimal" else effort, summary=request.reasoning.summary or None
+        )
+    if request.conversation:
+        conversation = request.conversation
+        fields["conversation"] = (
+            ConversationReference(id=conversation) if isinstance(conversation, str) else conversation
+        )
+    return Response(id=id, created_at=created_at, model=model or request.model or "", **fields)
+
+
+def _format_echo(format: Format) -> Format:
+    """A JSON-schema format with all the fields that an answer must have."""
+    if not isinstance(format, JsonSchemaFormat):
+        return format
+    return replace(
+        format,
+        description=format.description or None,
+        schema=format.schema or None,
+        strict=bool(format.strict),
+    )

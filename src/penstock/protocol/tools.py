@@ -1,0 +1,108 @@
+"""Tools as a request declares them, and the choice among them."""
+
+from __future__ import annotations
+
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from penstock.protocol.content import JsonObject
+from penstock.protocol.wire import Wire
+
+
+class FunctionTool(Wire):
+    type: str = "function"
+    name: str
+    description: str | UnsetType | None = UNSET
+    parameters: JsonObject | UnsetType | None = UNSET
+    strict: bool | UnsetType | None = UNSET
+
+    def normalised(self) -> FunctionTool:
+        """As an answer must echo it: the optional fields there, null where nothing was said (spec (d))."""
+        return replace(
+            self,
+            description=self.description or None,
+            parameters=None if self.parameters is UNSET else self.parameters,
+            strict=None if self.strict is UNSET else self.strict,
+        )
+
+
+class CustomTool(Wire):
+    """A tool whose input is free text, with or without a grammar."""
+
+    type: str = "custom"
+    name: str
+    description: str | UnsetType = UNSET
+    format: JsonObject | UnsetType = UNSET
+
+
+class LocalShellTool(Wire):
+    type: str = "local_shell"
+
+
+class ShellTool(Wire):
+    type: str = "shell"
+    environment: JsonObject | UnsetType = UNSET
+
+
+class ApplyPatchTool(Wire):
+    type: str = "apply_patch"
+
+
+class NamespaceTool(Wire):
+    """A group of tools under one name; Codex declares each MCP server as one (notes/clients 1.1)."""
+
+    type: str = "namespace"
+    name: str
+    description: str | UnsetType = UNSET
+    tools: list[Tool] = []
+
+
+class ToolSearchTool(Wire):
+    type: str = "tool_search"
+    execution: str | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    parameters: JsonObject | UnsetType = UNSET
+
+
+class WebSearchTool(Wire):
+    type: str = "web_search"
+    external_web_access: bool | UnsetType = UNSET
+    filters: JsonObject | UnsetType = UNSET
+    search_context_size: str | UnsetType = UNSET
+    user_location: JsonObject | UnsetType = UNSET
+
+
+class UnknownTool(Wire):
+    type: str = ""
+    name: str | UnsetType = UNSET
+
+
+Tool = (
+    FunctionTool
+    | CustomTool
+    | LocalShellTool
+    | ShellTool
+    | ApplyPatchTool
+    | NamespaceTool
+    | ToolSearchTool
+    | WebSearchTool
+    | UnknownTool
+)
+
+
+class ToolReference(Wire):
+    """Points at a declared tool: `{"type": "function", "name": …}`, or a type alone for a nameless tool."""
+
+    type: str = ""
+    name: str | UnsetType = UNSET
+    namespace: str | UnsetType = UNSET
+
+
+class AllowedTools(Wire):
+    type: str = "allowed_tools"
+    tools: list[ToolReference] = []
+    mode: str = "auto"
+
+
+ToolChoice = str | ToolReference | AllowedTools
+"""`none`, `auto`, `required`, one tool, or a set of tools."""
