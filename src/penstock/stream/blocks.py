@@ -1,0 +1,328 @@
+"""Blocks: the messages and reasoning items of a response while they are open.
+
+Text is kept as the list of its pieces and joined when somebody asks, so a delta costs the same whether it is
+the first or the hundred-thousandth.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from penstock.protocol.content import (
+    Annotation,
+    ContentPart,
+    LogProb,
+    OutputText,
+    ReasoningText,
+    Refusal,
+    SummaryText,
+)
+from penstock.protocol.events import (
+    AnnotationAddedEvent,
+    ContentPartEvent,
+    Event,
+    OutputTextDeltaEvent,
+    OutputTextDoneEvent,
+    ReasoningDeltaEvent,
+    ReasoningDoneEvent,
+    RefusalDeltaEvent,
+    RefusalDoneEvent,
+    SummaryDeltaEvent,
+    SummaryDoneEvent,
+    SummaryPartEvent,
+)
+from penstock.protocol.items import Item, Message, ReasoningItem
+from penstock.stream.deltas import BlockKind, Key
+from penstock.stream.output import IN_PROGRESS, Output
+
+
+class OpenPart(ABC):
+    """A content part that takes deltas."""
+
+    __slots__ = ("chunks", "index", "item_id", "number", "output_index")
+
+    delta_event: ClassVar[type[OutputTextDeltaEvent | RefusalDeltaEvent | ReasoningDeltaEvent]]
+
+    def __init__(self, block: Block, index: int) -> None:
+        self.item_id = block.item_id
+        self.output_index = block.output_index
+        self.number = block.output.number
+        self.index = index
+        self.chunks: list[str] = []
+
+    @property
+    def text(self) -> str:
+        return "".join(self.chunks)
+
+    @property
+    @abstractmethod
+    def part(self) -> ContentPart:
+        """The part as it is now."""
+
+    def delta(self, text: str) -> Event:
+        """Take the next piece of text."""
+        self.chunks.append(text)
+        return self.delta_event(
+            sequence_number=self.number(),
+            item_id=self.item_id,
+            output_index=self.output_index,
+            content_index=self.index,
+            delta=text,
+        )
+
+    @abstractmethod
+    def done(self) -> Event:
+        """The event that repeats the whole text."""
+
+    def part_event(self, type: str) -> Event:
+        return ContentPartEvent(
+            type=f"response.content_part.{type}",
+            sequence_number=self.number(),
+            item_id=self.item_id,
+            output_index=self.output_index,
+            content_index=self.index,
+            part=self.part,
+        )
+
+
+class TextPart(OpenPart):
+    __slots__ = ("annotations", "logprobs")
+    delta_event = OutputTextDeltaEvent
+
+    def __init__(self, block: Block, index: int) -> None:
+        super().__init__(block, index)
+        self.annotations: list[Annotation] = []
+        self.logprobs: list[LogProb] = []
+
+    @property
+    def part(self) -> ContentPart:
+        return OutputText(text=self.text, annotations=self.annotations[:], logprobs=self.logprobs[:])
+
+    def delta_with_logprobs(self, text: str, logprobs: list[LogProb]) -> Event:
+        self.logprobs += logprobs
+        return replace(self.delta(text), logprobs=logprobs)
+
+    def annotate(self, annotation: Annotation) -> Event:
+        self.annotations.append(annotation)
+        return AnnotationAddedEvent(
+            sequence_number=self.number(),
+            item_id=self.item_id,
+            output_index=self.output_index,
+            content_index=self.index,
+            annotation_index=len(self.annotations) - 1,
+            annotation=annotation,
+        )
+
+    def done(self) -> Event:
+        return OutputTextDoneEvent(
+            sequence_number=self.number(),
+            item_id=self.item_id,
+            output_index=self.output_index,
+            content_index=self.index,
+            text=self.text,
+            logprobs=self.logprobs[:],
+        )
+
+
+class RefusalPart(OpenPart):
+    __slots__ = ()
+    delta_event = RefusalDeltaEvent
+
+    @property
+    def part(self) -> ContentPart:
+        return Refusal(refusal=self.text)
+
+    def done(self) -> Event:
+        return RefusalDoneEvent(
+            sequence_number=self.number(),
+            item_id=self.item_id,
+            output_index=self.output_index,
+            content_index=self.index,
+            refusal=self.text,
+        )
+
+
+class ReasoningPart(OpenPart):
+    __slots__ = ()
+    delta_event = ReasoningDeltaEvent
+
+    @property
+    def part(self) -> ContentPart:
+        return ReasoningText(text=self.text)
+
+    def done(self) -> Event:
+        return ReasoningDoneEvent(
+            sequence_number=self.number(),
+            item_id=self.item_id,
+            output_index=self.output_index,
+            content_index=self.index,
+            text=self.text,
+        )
+
+
+class SummaryPart(OpenPart):
+    __slots__ = ("key",)
+
+    def __init__(self, block: Block, index: int, key: Key) -> None:
+        super().__init__(block, index)
+        self.key = key
+
+    @property
+    def part(self) -> ContentPart:
+        return SummaryText(text=self.text)
+
+    def delta(self, text: str) -> Event:
+        self.chunks.append(text)
+        return SummaryDeltaEvent(
+            sequence_number=self.number(),
+            item_id=self.item_id,
+            output_index=self.output_index,
+            summary_index=self.index,
+            delta=text,
+        )
+
+    def done(self) -> Event:
+        return SummaryDoneEvent(
+            sequence_number=self.number(),
+            item_id=self.item_id,
+            output_index=self.output_index,
+            summary_index=self.index,
+            text=self.text,
+        )
+
+    def part_event(self, type: str) -> Event:
+        return SummaryPartEvent(
+            type=f"response.reasoning_summary_part.{type}",
+            sequence_number=self.number(),
+            item_id=self.item_id,
+            output_index=self.output_index,
+            summary_index=self.index,
+            part=self.part,
+        )
+
+
+PART_TYPES: dict[BlockKind, type[OpenPart]] = {
+    BlockKind.TEXT: TextPart,
+    BlockKind.REFUSAL: RefusalPart,
+    BlockKind.REASONING: ReasoningPart,
+}
+
+
+class Block(ABC):
+    """An open item that is made of parts. It is made, and announced, with its first content."""
+
+    item_type: ClassVar[str]
+
+    def __init__(self, output: Output, kind: BlockKind) -> None:
+        self.output = output
+        self.kind = kind
+        """What the open part is, or was last."""
+        self.output_index = -1
+        self.item_id = output.item_id(self.item_type)
+        self.status = IN_PROGRESS
+        self.part: OpenPart | None = None
+        """The open content part."""
+        self.closed_parts: list[ContentPart] = []
+
+    @property
+    @abstractmethod
+    def item(self) -> Item:
+        """The item as it is now."""
+
+    @property
+    def content(self) -> list[ContentPart]:
+        return self.closed_parts + ([self.part.part] if self.part else [])
+
+    def open(self) -> list[Event]:
+        self.output.place(self)
+        return [self.output.added(self)]
+
+    def open_part(self, kind: BlockKind) -> tuple[OpenPart, list[Event]]:
+        events = self.close_part()
+        self.kind = kind
+        self.part = PART_TYPES[kind](self, len(self.closed_parts))
+        return self.part, [*events, self.part.part_event("added")]
+
+    def close_part(self) -> list[Event]:
+        part = self.part
+        if part is None:
+            return []
+        events = [part.done(), part.part_event("done")]
+        self.closed_parts.append(part.part)
+        self.part = None
+        return events
+
+    def close(self, status: str) -> list[Event]:
+        events = self.close_part()
+        self.status = status
+        return [*events, self.output.done(self)]
+
+
+class MessageBlock(Block):
+    item_type = "message"
+
+    def __init__(self, output: Output, kind: BlockKind, phase: str | None) -> None:
+        super().__init__(output, kind)
+        self.phase = phase
+
+    @property
+    def item(self) -> Item:
+        return Message(
+            id=self.item_id,
+            status=self.status,
+            role="assistant",
+            content=self.content,
+            phase=self.phase or UNSET,
+        )
+
+
+class ReasoningBlock(Block):
+    """Content, summary and opaque data are one item. Opaque data shows with `done`: no other event has it."""
+
+    item_type = "reasoning"
+
+    def __init__(self, output: Output) -> None:
+        super().__init__(output, BlockKind.REASONING)
+        self.summary_part: SummaryPart | None = None
+        self.closed_summary: list[ContentPart] = []
+        self.opaque: str | None = None
+
+    @property
+    def item(self) -> Item:
+        summary = self.closed_summary + ([self.summary_part.part] if self.summary_part else [])
+        closed = self.status != IN_PROGRESS
+        return ReasoningItem(
+            id=self.item_id,
+            status=self.status,
+            summary=summary,
+            content=self.content or UNSET,
+            encrypted_content=self.opaque if closed and self.opaque is not None else UNSET,
+        )
+
+    def open_summary(self, key: Key) -> tuple[SummaryPart, list[Event]]:
+        events = self.close_summary()
+        self.summary_part = SummaryPart(self, len(self.closed_summary), key)
+        return self.summary_part, [*events, self.summary_part.part_event("added")]
+
+    def close_summary(self) -> list[Event]:
+        part = self.summary_part
+        if part is None:
+            return []
+        events = [part.done(), part.part_event("done")]
+        self.closed_summary.append(part.part)
+        self.summary_part = None
+        return events
+
+    def close(self, status: str) -> list[Event]:
+        return self.close_summary() + super().close(status)
+
+
+BLOCK_TYPES: dict[BlockKind, type[Block]] = {
+    BlockKind.TEXT: MessageBlock,
+    BlockKind.REFUSAL: MessageBlock,
+    BlockKind.REASONING: ReasoningBlock,
+}

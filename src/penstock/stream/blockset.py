@@ -1,0 +1,117 @@
+"""Which block a delta goes to: the current one, or the one that its key names."""
+
+from __future__ import annotations
+
+from penstock.protocol.content import Annotation
+from penstock.protocol.events import Event
+from penstock.stream.blocks import (
+    BLOCK_TYPES,
+    Block,
+    MessageBlock,
+    OpenPart,
+    ReasoningBlock,
+    SummaryPart,
+    TextPart,
+)
+from penstock.stream.deltas import BlockKind, Key
+from penstock.stream.output import COMPLETED, Output
+
+
+class BlockSet:
+    """The open blocks: the current one, which unkeyed deltas go to, and the keyed ones."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._current: Block | None = None
+        self._keyed: dict[tuple[type[Block], Key], Block] = {}
+        self._phases: dict[Key, str] = {}
+        self._early_annotations: dict[Key | None, list[Annotation]] = {}
+        output.end_current = self.end_current
+
+    def part(self, kind: BlockKind, key: Key | None) -> tuple[OpenPart, list[Event]]:
+        """The open part that deltas of this kind go to, and the events that opened it."""
+        block = self._current if key is None else self._keyed.get((BLOCK_TYPES[kind], key))
+        if block is not None and block.kind is kind and block.part is not None:
+            return block.part, []
+        block, events = self._block(kind, key)
+        part, more = block.open_part(kind)
+        events += more
+        if isinstance(part, TextPart):
+            events += [part.annotate(each) for each in self._early_annotations.pop(key, ())]
+        return part, events
+
+    def summary_part(self, part_key: Key, key: Key | None) -> tuple[SummaryPart, list[Event]]:
+        block, events = self._block(BlockKind.REASONING, key)
+        assert isinstance(block, ReasoningBlock), "the type of a block follows from its kind"
+        if block.summary_part is not None and block.summary_part.key == part_key:
+            return block.summary_part, events
+        part, more = block.open_summary(part_key)
+        return part, events + more
+
+    def annotate(self, annotation: Annotation, key: Key | None) -> list[Event]:
+        """Cite something in the open text. A citation that comes before its text waits for it (C31)."""
+        block = self._current if key is None else self._keyed.get((MessageBlock, key))
+        if block is not None and isinstance(block.part, TextPart):
+            return [block.part.annotate(annotation)]
+        self._early_annotations.setdefault(key, []).append(annotation)
+        return []
+
+    def opaque(self, data: str, key: Key | None, *, alone: bool) -> list[Event]:
+        """Opaque reasoning belongs to the reasoning item it comes with, else it is an item of its own."""
+        block: Block | None = None
+        events: list[Event] = []
+        if key is not None:
+            block, events = self._block(BlockKind.REASONING, key)
+        elif not alone:
+            block = self._current
+        if isinstance(block, ReasoningBlock) and block.opaque is None:
+            block.opaque = data
+            return events
+        item = ReasoningBlock(self._output)
+        item.opaque = data
+        return [*events, *item.open(), *item.close(COMPLETED)]
+
+    def announce_phase(self, key: Key, phase: str) -> None:
+        self._phases[key] = phase
+
+    def end(self, key: Key, kind: BlockKind | None) -> list[Event]:
+        types = BLOCK_TYPES.values() if kind is None else [BLOCK_TYPES[kind]]
+        blocks = [self._keyed.pop((type, key), None) for type in dict.fromkeys(types)]
+        return [event for block in blocks if block is not None for event in block.close(COMPLETED)]
+
+    def end_current(self) -> list[Event]:
+        block, self._current = self._current, None
+        return [] if block is None else block.close(COMPLETED)
+
+    def take_open(self) -> list[Block]:
+        """All open blocks, which the caller closes."""
+        blocks = [*self._keyed.values(), *([self._current] if self._current else [])]
+        self._current = None
+        self._keyed.clear()
+        return blocks
+
+    @property
+    def waiting_annotations(self) -> int:
+        return sum(map(len, self._early_annotations.values()))
+
+    def _block(self, kind: BlockKind, key: Key | None) -> tuple[Block, list[Event]]:
+        """The open block for this kind. The current one has one kind only; a keyed message may have both."""
+        if key is None:
+            if self._current is not None and self._current.kind is kind:
+                return self._current, []
+            events = self.end_current()
+            block = self._current = self._new_block(kind, None)
+            return block, events + block.open()
+        known = self._keyed.get((BLOCK_TYPES[kind], key))
+        if known is not None:
+            return known, []
+        block = self._keyed[BLOCK_TYPES[kind], key] = self._new_block(kind, self._phases.pop(key, None))
+        # An unkeyed block before it ends, as it does before any other item.
+        return block, self.end_current() + block.open()
+
+    def _new_block(self, kind: BlockKind, phase: str | None) -> Block:
+        return (
+            ReasoningBlock(self._output)
+            if kind is BlockKind.REASONING
+            else MessageBlock(self._output, kind, phase)
+        )

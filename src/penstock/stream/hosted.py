@@ -1,0 +1,49 @@
+"""Items that a vendor makes whole: web searches, code it executes, calls to its own MCP servers.
+
+The vendor's item is kept as it is; its id is ours, and so is the call id where it has one.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from penstock.protocol.items import Item
+from penstock.stream.output import COMPLETED, IN_PROGRESS, INCOMPLETE
+
+NEVER_HOSTED = frozenset(
+    {"message", "reasoning", "function_call", "custom_tool_call", "item_reference", "additional_tools"}
+)
+"""Types that have deltas of their own, or no place in an answer: here they would bypass the rules."""
+
+_ENDED = (COMPLETED, INCOMPLETE, "failed")
+
+
+class HostedItem:
+    """One such item."""
+
+    def __init__(self, item: Item, *, item_id: str, call_id: str | None) -> None:
+        self.item_id = item_id
+        self.output_index = -1
+        self.is_open = True
+        self._call_id = call_id
+        self._item = item
+        self._status = self._told_status or IN_PROGRESS
+
+    @property
+    def _told_status(self) -> str:
+        """What the vendor says, if it is one of the specification's; `searching` and its like are not."""
+        status: str = getattr(self._item, "status", "")
+        return status if status in _ENDED else ""
+
+    @property
+    def item(self) -> Item:
+        ours = {"id": self.item_id, "status": self._status}
+        if self._call_id is not None:
+            ours["call_id"] = self._call_id
+        return replace(self._item, **ours)
+
+    def end(self, item: Item | None, *, truncated: bool = False) -> None:
+        """The item is done, as `item` if the vendor said how. What is done is not in progress (R7)."""
+        self._item = item or self._item
+        self._status = self._told_status or (INCOMPLETE if truncated else COMPLETED)
+        self.is_open = False

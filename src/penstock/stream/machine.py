@@ -1,0 +1,399 @@
+"""The state machine that every stream goes through: deltas in, a lawful OpenResponses stream out.
+
+It does no I/O, reads no clock and rolls no dice: the first snapshot, the time and the ids are given to it.
+Each method returns the events that it caused. A refused call raises `BridgeError` and changes nothing.
+Whatever came before, `finish`, `fail` and `cancel` end the stream with exactly one terminal event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from hashlib import sha256
+from itertools import count
+from typing import Any
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from penstock.protocol.content import Annotation, JsonObject, LogProb
+from penstock.protocol.errors import Diagnostic, ErrorPayload, IncompleteDetails, ResponseError
+from penstock.protocol.events import MACHINE_EVENTS, ErrorEvent, Event, LifecycleEvent, UnknownEvent
+from penstock.protocol.items import Item
+from penstock.protocol.response import Response
+from penstock.stream.blocks import Block, TextPart
+from penstock.stream.blockset import BlockSet
+from penstock.stream.deltas import (
+    AnnotationDelta,
+    BlockEnd,
+    BlockKind,
+    BlockStart,
+    Delta,
+    ErrorDelta,
+    EventDelta,
+    FinishDelta,
+    FinishReason,
+    ItemDelta,
+    Key,
+    OpaqueReasoning,
+    ReasoningDelta,
+    RefusalDelta,
+    SummaryDelta,
+    TextDelta,
+    ToolCallDelta,
+    UpstreamInfo,
+    UsageDelta,
+)
+from penstock.stream.hosted import NEVER_HOSTED, HostedItem
+from penstock.stream.output import COMPLETED, INCOMPLETE, Output
+from penstock.stream.phases import Lifecycle, Move, ResponseStreamPhase
+from penstock.stream.toolcalls import ToolCallAssembler, ToolCallBlock
+from penstock.stream.usage import UsageTally
+from penstock.tools.identity import ToolIdentityMap
+
+INCOMPLETE_REASONS: dict[FinishReason, str] = {
+    FinishReason.PAUSE: "pause_turn",
+    FinishReason.LENGTH: "max_output_tokens",
+    FinishReason.CONTENT_FILTER: "content_filter",
+}
+"""The finish reasons that leave a response incomplete, and the reason that the client reads."""
+
+_STRENGTH = {reason: strength for strength, reason in enumerate(FinishReason)}
+_ID_LIMIT = 64
+_DIAGNOSTIC_LIMIT = 64
+"""Different diagnostics that one response keeps; a hostile upstream cannot make it grow without bound."""
+
+
+def derived_ids(response_id: str) -> Callable[[str], str]:
+    """Ids made from the response's own: unique where that one is, and the same on every run."""
+    stem = response_id.partition("_")[2] or response_id
+    if len(stem) > _ID_LIMIT - 16:
+        stem = sha256(stem.encode()).hexdigest()[:32]
+    numbers = count()
+    return lambda prefix: f"{prefix}_{stem}_{next(numbers)}"
+
+
+class ResponseStreamStateMachine:
+    """One response. `deltas.py` lists what can be said to it; `apply` takes any of it."""
+
+    def __init__(
+        self,
+        response: Response,
+        *,
+        clock: Callable[[], float],
+        tools: ToolIdentityMap | None = None,
+        used_call_ids: Collection[str] = (),
+        new_id: Callable[[str], str] | None = None,
+        error_event: bool = True,
+    ) -> None:
+        """`response` is the first snapshot, as `response_for` makes it from a request.
+
+        `clock` gives the time in seconds. `used_call_ids` are the call ids of the conversation so far: none
+        of them is given out again. `new_id` makes an id from a prefix; by default ids are derived from the
+        response's own. `error_event`: whether an `error` event comes before `response.failed`, as clients of
+        SSE want it; on a WebSocket `response.failed` stands alone (decisions 9).
+        """
+        self._response = response
+        self._clock = clock
+        self._error_event = error_event
+        self._life = Lifecycle()
+        self._output = Output(count().__next__, new_id or derived_ids(response.id))
+        self._blocks = BlockSet(self._output)
+        self._calls = ToolCallAssembler(
+            self._output, tools if tools is not None else ToolIdentityMap(), used_call_ids, self._diagnose
+        )
+        self._hosted: dict[Key, HostedItem] = {}
+        self._usage = UsageTally()
+        self._reason: FinishReason | None = None
+        self._diagnostics: dict[tuple[str, str], int] = {}
+
+    # Seen from outside
+
+    @property
+    def phase(self) -> ResponseStreamPhase:
+        return self._life.phase
+
+    @property
+    def deferred_reason(self) -> FinishReason | None:
+        """The finish reason that `finish()` will use."""
+        return self._reason
+
+    @property
+    def diagnostics(self) -> list[Diagnostic]:
+        return [
+            Diagnostic(code=code, message=message, count=times)
+            for (code, message), times in self._diagnostics.items()
+        ]
+
+    @property
+    def snapshot(self) -> Response:
+        """The response as it is now. Built when asked for, so a delta costs nothing for it."""
+        return replace(
+            self._response,
+            status=self._life.status,
+            output=[slot.item for slot in self._output.slots],
+            usage=self._usage.usage if self._usage.told else None,
+            diagnostics=self.diagnostics or UNSET,
+        )
+
+    def apply(self, delta: Delta) -> list[Event]:
+        """Take any delta."""
+        return _HANDLERS[delta.__class__](self, delta)
+
+    # How it begins
+
+    def start(self, *, queued: bool = False) -> list[Event]:
+        self._life.move(Move.START, queued=queued)
+        return [self._lifecycle("created"), self._lifecycle("queued" if queued else "in_progress")]
+
+    def begin(self) -> list[Event]:
+        """The waiting is over."""
+        self._life.move(Move.BEGIN)
+        return [self._lifecycle("in_progress")]
+
+    def heartbeat(self) -> list[Event]:
+        """A repeated `response.in_progress`: the one sign of life that every client counts (decisions 10)."""
+        if not self._life.queued:
+            self._life.check(Move.DELTA)
+        return [self._lifecycle(self._life.status)]
+
+    # What the model says
+
+    def text(self, text: str, block: Key | None = None, logprobs: list[LogProb] | None = None) -> list[Event]:
+        if not self._ready_for(text):
+            return []
+        part, events = self._blocks.part(BlockKind.TEXT, block)
+        if logprobs and isinstance(part, TextPart):
+            events.append(part.delta_with_logprobs(text, logprobs))
+        else:
+            events.append(part.delta(text))
+        return events
+
+    def refusal(self, text: str, block: Key | None = None) -> list[Event]:
+        if not self._ready_for(text):
+            return []
+        part, events = self._blocks.part(BlockKind.REFUSAL, block)
+        events.append(part.delta(text))
+        return events
+
+    def reasoning(self, text: str, block: Key | None = None) -> list[Event]:
+        if not self._ready_for(text):
+            return []
+        part, events = self._blocks.part(BlockKind.REASONING, block)
+        events.append(part.delta(text))
+        return events
+
+    def summary(self, text: str, part: Key = 0, block: Key | None = None) -> list[Event]:
+        if not self._ready_for(text):
+            return []
+        summary, events = self._blocks.summary_part(part, block)
+        events.append(summary.delta(text))
+        return events
+
+    def opaque(self, data: str, block: Key | None = None, call: Key | None = None) -> list[Event]:
+        """Reasoning that only its maker can read."""
+        if not self._ready_for(data):
+            return []
+        return self._blocks.opaque(data, block, alone=call is not None)
+
+    def annotation(self, annotation: Annotation, block: Key | None = None) -> list[Event]:
+        self._life.check(Move.DELTA)
+        return self._blocks.annotate(annotation, block)
+
+    def start_block(self, block: Key, kind: BlockKind, phase: str | None = None) -> list[Event]:
+        """Nothing to tell until the block has content; only its phase is kept."""
+        self._life.check(Move.DELTA)
+        if phase is not None and kind is not BlockKind.REASONING:
+            self._blocks.announce_phase(block, phase)
+        return []
+
+    def end_block(self, block: Key, kind: BlockKind | None = None) -> list[Event]:
+        self._life.check(Move.DELTA)
+        return self._blocks.end(block, kind)
+
+    def tool_call(self, delta: ToolCallDelta) -> list[Event]:
+        self._life.check(Move.DELTA)
+        return self._calls.feed(delta)
+
+    def item(self, key: Key, item: Item, *, done: bool) -> list[Event]:
+        """An item that the vendor runs. One that is done without having been announced is announced first."""
+        self._life.check(Move.DELTA)
+        if item.type in NEVER_HOSTED:
+            raise ValueError(f"an item of type {item.type!r} cannot be a vendor's own")
+        hosted = self._hosted.get(key)
+        call_id = self._calls.claim(item) if hosted is None else None
+        if (hosted and not (done and hosted.is_open)) or call_id == "":
+            self._diagnose("repeated_item", f"an item of type {item.type!r} came more than once")
+            return []
+        events: list[Event] = []
+        if hosted is None:
+            item_id = self._output.item_id(item.type)
+            hosted = self._hosted[key] = HostedItem(item, item_id=item_id, call_id=call_id)
+            events += self._output.end_current()
+            self._output.place(hosted)
+            events.append(self._output.added(hosted))
+        if done:
+            hosted.end(item)
+            events.append(self._output.done(hosted))
+        return events
+
+    def event(self, type: str, fields: JsonObject, key: Key | None = None) -> list[Event]:
+        """An event of such an item, or one that stands alone."""
+        self._life.check(Move.DELTA)
+        if type in MACHINE_EVENTS:
+            raise ValueError(f"an event of type {type!r} is the machine's own")
+        told = {name: value for name, value in fields.items() if name not in ("type", "sequence_number")}
+        if key is not None:
+            hosted = self._hosted.get(key)
+            if hosted is None or not hosted.is_open:
+                self._diagnose("event_without_item", f"an event of type {type!r} has no open item")
+                return []
+            told |= {"item_id": hosted.item_id, "output_index": hosted.output_index}
+        return [UnknownEvent(type=type, sequence_number=self._output.number(), extra=told)]
+
+    # What is known besides
+
+    def usage(self, usage: UsageDelta) -> list[Event]:
+        self._life.check(Move.DELTA)
+        self._usage.take(usage)
+        return []
+
+    def upstream_info(self, info: UpstreamInfo) -> list[Event]:
+        self._life.check(Move.DELTA)
+        self._response = replace(
+            self._response,
+            model=info.model or self._response.model,
+            service_tier=info.service_tier or self._response.service_tier,
+        )
+        return []
+
+    # How it ends
+
+    def defer_finish(self, reason: FinishReason) -> list[Event]:
+        """The model stopped, but more may come. A stronger reason replaces a weaker one (decisions 6)."""
+        self._life.check(Move.DELTA)
+        self._reason = self._stronger(FinishReason(reason))
+        return []
+
+    def finish(self, reason: FinishReason | None = None) -> list[Event]:
+        """The upstream is done. Without any finish reason it was cut off, and the response has failed.
+
+        Raises `bridge.stream.incomplete_tool_call` if the end is a normal one and a call is not whole: the
+        stream is then still open, and `fail` ends it.
+        """
+        reason = self._reason if reason is None else self._stronger(FinishReason(reason))
+        self._life.check(Move.COMPLETE)
+        if reason is None:
+            return self.fail("upstream_truncated", "the upstream ended without saying why")
+        if reason in INCOMPLETE_REASONS:
+            return self._truncate(Move.TRUNCATE, INCOMPLETE_REASONS[reason])
+        self._calls.check_complete()
+        if self._calls.suppressed and not self._output.slots:
+            return self.fail("tool_not_allowed", "the model called only tools that are not allowed")
+        events = self._close_all(truncated=False)
+        self._life.move(Move.COMPLETE)
+        self._response = replace(self._response, completed_at=int(self._clock()))
+        return [*events, self._lifecycle("completed")]
+
+    def cancel(self) -> list[Event]:
+        """Nobody wants the rest. Works from every phase that is not an end."""
+        return self._open_if_idle(Move.CANCEL) + self._truncate(Move.CANCEL, "cancelled")
+
+    def fail(
+        self, code: str, message: str, *, type: str = "server_error", param: str | None = None
+    ) -> list[Event]:
+        """Something went wrong. Works from every phase that is not an end."""
+        events = self._open_if_idle(Move.FAIL) + self._close_all(truncated=True)
+        if self._error_event:
+            error = ErrorPayload(type=type, code=code, message=message, param=param)
+            events.append(
+                ErrorEvent(
+                    sequence_number=self._output.number(),
+                    error=error,
+                    code=code,
+                    message=message,
+                    param=param,
+                )
+            )
+        self._life.move(Move.FAIL)
+        self._response = replace(self._response, error=ResponseError(code=code, message=message))
+        return [*events, self._lifecycle("failed")]
+
+    # Inside
+
+    def _ready_for(self, text: str) -> bool:
+        """May a delta come, and does it say anything?"""
+        if not self._life.streaming:
+            self._life.refuse()
+        if text.__class__ is not str:
+            raise TypeError(f"text is a string, not {text.__class__.__name__}")
+        return text != ""
+
+    def _stronger(self, reason: FinishReason) -> FinishReason:
+        known = self._reason
+        return reason if known is None or _STRENGTH[reason] > _STRENGTH[known] else known
+
+    def _open_if_idle(self, move: Move) -> list[Event]:
+        self._life.check(move)
+        return self.start() if self._life.phase is ResponseStreamPhase.IDLE else []
+
+    def _truncate(self, move: Move, reason: str) -> list[Event]:
+        events = self._close_all(truncated=True)
+        self._life.move(move)
+        self._response = replace(self._response, incomplete_details=IncompleteDetails(reason=reason))
+        return [*events, self._lifecycle("incomplete")]
+
+    def _close_all(self, *, truncated: bool) -> list[Event]:
+        """Close every open item, in the order of the output, and tell what was left over."""
+        events = self._calls.settle(truncated=truncated)
+        slots: list[Block | ToolCallBlock | HostedItem] = [
+            *self._blocks.take_open(),
+            *self._calls.open_calls(),
+            *(item for item in self._hosted.values() if item.is_open),
+        ]
+        for slot in sorted(slots, key=lambda slot: slot.output_index):
+            events += self._close(slot, truncated=truncated)
+        if self._blocks.waiting_annotations:
+            self._diagnose("annotation_without_text", "citations came and no text for them")
+        if not self._usage.consistent:
+            self._diagnose("usage_inconsistent", "the upstream's usage does not add up; it was bounded")
+        if self._usage.estimated:
+            self._diagnose("usage_estimated", "the upstream gave no usage; these figures are estimates")
+        return events
+
+    def _close(self, slot: Block | ToolCallBlock | HostedItem, *, truncated: bool) -> list[Event]:
+        if isinstance(slot, Block):
+            return slot.close(INCOMPLETE if truncated else COMPLETED)
+        if isinstance(slot, ToolCallBlock):
+            return self._calls.close(slot, truncated=truncated)
+        slot.end(None, truncated=truncated)
+        return [self._output.done(slot)]
+
+    def _lifecycle(self, name: str) -> Event:
+        return LifecycleEvent(
+            type=f"response.{name}", sequence_number=self._output.number(), response=self.snapshot
+        )
+
+    def _diagnose(self, code: str, message: str) -> None:
+        told = (code, message)
+        if told in self._diagnostics or len(self._diagnostics) < _DIAGNOSTIC_LIMIT:
+            self._diagnostics[told] = self._diagnostics.get(told, 0) + 1
+
+
+_HANDLERS: dict[type, Callable[[ResponseStreamStateMachine, Any], list[Event]]] = {
+    TextDelta: lambda machine, d: machine.text(d.text, d.block, d.logprobs),
+    RefusalDelta: lambda machine, d: machine.refusal(d.text, d.block),
+    ReasoningDelta: lambda machine, d: machine.reasoning(d.text, d.block),
+    SummaryDelta: lambda machine, d: machine.summary(d.text, d.part, d.block),
+    OpaqueReasoning: lambda machine, d: machine.opaque(d.data, d.block, d.call),
+    AnnotationDelta: lambda machine, d: machine.annotation(d.annotation, d.block),
+    BlockStart: lambda machine, d: machine.start_block(d.block, d.kind, d.phase),
+    BlockEnd: lambda machine, d: machine.end_block(d.block, d.kind),
+    ToolCallDelta: lambda machine, d: machine.tool_call(d),
+    ItemDelta: lambda machine, d: machine.item(d.key, d.item, done=d.done),
+    EventDelta: lambda machine, d: machine.event(d.type, d.fields, d.key),
+    UsageDelta: lambda machine, d: machine.usage(d),
+    UpstreamInfo: lambda machine, d: machine.upstream_info(d),
+    FinishDelta: lambda machine, d: machine.defer_finish(d.reason),
+    ErrorDelta: lambda machine, d: machine.fail(d.code, d.message, type=d.type, param=d.param),
+}
+"""What each delta does."""

@@ -1,0 +1,40 @@
+"""Call ids that a client can rely on: never twice in a conversation, never longer than 64 characters.
+
+Upstreams repeat ids on every turn (`call_0`, `functions.weather:0`) and inside one turn, and some are over
+the limit that the specification sets for input. A repeated id gets a suffix that can be taken off again
+when the call is sent back to the upstream it came from; a long one is replaced by its hash (decisions 7).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+from hashlib import sha256
+
+LIMIT = 64
+_SUFFIX = re.compile(r"-pk[0-9]+\Z")
+
+
+def fitting(call_id: str) -> str:
+    """`call_id`, or a stable stand-in when it is too long. For calls and their outputs alike."""
+    if len(call_id) <= LIMIT:
+        return call_id
+    return f"call_{sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:40]}"
+
+
+def distinct(call_id: str, taken: Container[str]) -> str:
+    """`call_id` as a client may see it: fitting, and none of `taken`."""
+    # An id that ends like one of our suffixes always gets another, so that taking one off is always right.
+    number, candidate = 1, fitting(call_id)
+    if not _SUFFIX.search(candidate):
+        number = 2
+        if candidate not in taken:
+            return candidate
+    while (candidate := fitting(f"{call_id}-pk{number}")) in taken:
+        number += 1
+    return candidate
+
+
+def original(call_id: str) -> str:
+    """The upstream's own id, for the way back."""
+    return _SUFFIX.sub("", call_id)

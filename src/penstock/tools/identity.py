@@ -1,0 +1,110 @@
+"""Which tool a call means: what the client declared, and the name under which the upstream sees it.
+
+The map is built from the request's declarations alone (type, namespace, name); nothing is ever guessed from
+what a name looks like. An upstream sees flat function names; a client gets back the item type, the
+namespace and the name that it declared.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+
+from msgspec import UNSET, Struct, UnsetType
+
+from penstock.protocol.tools import (
+    AllowedTools,
+    CustomTool,
+    FunctionTool,
+    NamespaceTool,
+    Tool,
+    ToolChoice,
+    ToolReference,
+)
+
+NAME_LIMIT = 64
+_FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
+
+
+class ToolIdentity(Struct, frozen=True):
+    """A declared tool. `type` is the declaration's and names the family."""
+
+    type: str
+    name: str
+    namespace: str | None
+    upstream_name: str
+
+
+class ToolIdentityMap:
+    """Both directions, total: each declared tool has one upstream name, each upstream name one tool."""
+
+    def __init__(self, tools: Iterable[Tool] = (), tool_choice: ToolChoice | UnsetType = UNSET) -> None:
+        self._by_declaration: dict[tuple[str | None, str], ToolIdentity] = {}
+        self._by_upstream_name: dict[str, ToolIdentity] = {}
+        for type, namespace, name in _declarations(tools):
+            if (namespace, name) in self._by_declaration:
+                continue  # declared twice: the first one stands (notes/asks B11)
+            identity = ToolIdentity(type, name, namespace, self._free_name(namespace, name))
+            self._by_declaration[namespace, name] = identity
+            self._by_upstream_name[identity.upstream_name] = identity
+        self._sorted_names = sorted(self._by_upstream_name)
+        self._choice = tool_choice
+
+    def __iter__(self) -> Iterator[ToolIdentity]:
+        return iter(self._by_declaration.values())
+
+    def declared(self, name: str, namespace: str | None = None) -> ToolIdentity | None:
+        """The tool that the client calls `name`."""
+        return self._by_declaration.get((namespace, name))
+
+    def called(self, upstream_name: str, namespace: str | None = None) -> ToolIdentity | None:
+        """The tool an upstream means. One that speaks of namespaces itself uses the client's own name."""
+        if namespace is not None:
+            return self._by_declaration.get((namespace, upstream_name))
+        return self._by_upstream_name.get(upstream_name)
+
+    def may_grow(self, upstream_name: str) -> bool:
+        """True when the name is no declared one and could be the first piece of one."""
+        if upstream_name in self._by_upstream_name:
+            return False
+        position = bisect_right(self._sorted_names, upstream_name)
+        return position < len(self._sorted_names) and self._sorted_names[position].startswith(upstream_name)
+
+    def allows(self, identity: ToolIdentity) -> bool:
+        """May the model call this? `none` and `allowed_tools` are enforced (N47, N50)."""
+        choice = self._choice
+        if isinstance(choice, AllowedTools):
+            return choice.mode != "none" and any(_points_at(each, identity) for each in choice.tools)
+        return choice != "none"
+
+    def _free_name(self, namespace: str | None, name: str) -> str:
+        wanted = f"{namespace}__{name}" if namespace else name
+        base = _FORBIDDEN.sub("_", wanted) or "tool"
+        if len(base) > NAME_LIMIT:
+            base = f"{base[: NAME_LIMIT - 9]}_{sha256(wanted.encode()).hexdigest()[:8]}"
+        candidate, number = base, 1
+        while candidate in self._by_upstream_name:
+            number += 1
+            candidate = f"{base[: NAME_LIMIT - len(str(number)) - 1]}_{number}"
+        return candidate
+
+
+def _declarations(
+    tools: Iterable[Tool], namespace: str | None = None
+) -> Iterator[tuple[str, str | None, str]]:
+    for tool in tools:
+        if isinstance(tool, FunctionTool | CustomTool):
+            yield tool.type, namespace, tool.name
+        elif isinstance(tool, NamespaceTool):
+            inner = tool.name if namespace is None else f"{namespace}.{tool.name}"
+            yield from _declarations(tool.tools, inner)
+
+
+def _points_at(reference: ToolReference, identity: ToolIdentity) -> bool:
+    return (
+        reference.type == identity.type
+        and reference.name == identity.name
+        and (not reference.namespace or reference.namespace == identity.namespace)
+    )
