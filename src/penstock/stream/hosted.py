@@ -15,6 +15,7 @@ NEVER_HOSTED = frozenset(
 )
 """Types that have deltas of their own, or no place in an answer: here they would bypass the rules."""
 
+_CONSTANT = ("name", "namespace", "role", "call_id")
 _ENDED = (COMPLETED, INCOMPLETE, "failed")
 
 
@@ -26,6 +27,7 @@ class HostedItem:
         self.output_index = -1
         self.is_open = True
         self._call_id = call_id
+        self._announced = item
         self._item = item
         self._status = self._told_status or IN_PROGRESS
 
@@ -44,6 +46,13 @@ class HostedItem:
 
     def end(self, item: Item | None, *, truncated: bool = False) -> None:
         """The item is done, as `item` if the vendor said how. What is done is not in progress (R7)."""
-        self._item = item or self._item
+        if item is not None and item.type == self._announced.type:
+            self._item = _with_constants(item, self._announced)
         self._status = self._told_status or (INCOMPLETE if truncated else COMPLETED)
         self.is_open = False
+
+
+def _with_constants(item: Item, announced: Item) -> Item:
+    """`item` with what an item never changes after it was announced (decisions 4)."""
+    told = {name: value for name, value in (announced.extra or {}).items() if name in _CONSTANT}
+    return replace(item, extra={**(item.extra or {}), **told}) if told else item

@@ -3,7 +3,7 @@
 Upstreams disagree on everything about a call: whether it has an index, when its id comes, whether both are
 repeated, whether arguments come in pieces, whole, twice, or several calls' worth glued together. Which call
 a delta belongs to is decided by one table, `POLICY`; what its name and its arguments then do is in
-`_take_name` and `_take_arguments`. Every anomaly leaves a diagnostic.
+`_take_name` and `_take`. Every anomaly leaves a diagnostic.
 """
 
 from __future__ import annotations
@@ -67,6 +67,14 @@ POLICY: dict[tuple[Seen, Seen], Row] = {
 """Which call a delta belongs to. A start or a whole call for a known one opens nothing (seed 002)."""
 
 
+class Piece(Struct, frozen=True):
+    """Arguments as a delta brought them: a fragment, or all of them."""
+
+    text: str
+    whole: bool
+    has_id: bool
+
+
 class ToolCallBlock:
     """One call: what the upstream said of it, and, from its announcement on, its place in the output."""
 
@@ -86,6 +94,8 @@ class ToolCallBlock:
         self.suppressed = False
         self.ended = False
         """The upstream said that no more arguments follow."""
+        self.waiting: list[Piece] = []
+        """Arguments that came before any name."""
         self.slots_at_last_fragment = 0
         self.scanner = ObjectScanner()
         self.splits = True
@@ -111,15 +121,19 @@ class ToolCallBlock:
         return self.status == IN_PROGRESS and not self.suppressed
 
     @property
+    def announced(self) -> CallStream:
+        assert self.call is not None, "the call has been announced"
+        return self.call
+
+    @property
     def item(self) -> Item:
-        assert self.call is not None, "only an announced call has a place in the output"
-        return self.call.item(self.status)
+        return self.announced.item(self.status)
 
     @property
     def cut_short(self) -> bool:
         """Is the held text the beginning of another call, and not of a repeat?"""
         held = "".join(self.held)
-        return bool(held) and not self.suppressed and not any(whole.startswith(held) for whole in self.wholes)
+        return bool(held) and not any(whole.startswith(held) for whole in self.wholes)
 
     @property
     def problem(self) -> str:
@@ -182,10 +196,8 @@ class ToolCallAssembler:
         block.namespace = block.namespace or delta.namespace
         block.raw = block.raw or delta.type == "custom"
         block, events = self._take_name(block, delta)
-        if whole:
-            events += self._take_whole(block, arguments or "", has_id=bool(delta.id))
-        elif arguments:
-            events += self._take_arguments(block, arguments)
+        if arguments or whole:
+            events += self._take(block, Piece(arguments or "", whole, bool(delta.id)))
         return events
 
     # Which call
@@ -278,6 +290,12 @@ class ToolCallAssembler:
             block.suppressed = True
             self._diagnose("tool_not_allowed", f"a call to {block.name!r} was kept back: it is not allowed")
             return []
+        events = self._open_item(block, identity)
+        for piece in block.waiting:
+            events += self._take(block, piece)
+        return events
+
+    def _open_item(self, block: ToolCallBlock, identity: ToolIdentity) -> list[Event]:
         events = self._output.end_current()
         family = FAMILIES[identity.type]
         call_id = self._unique(block.id or self._output.new_id("call"))
@@ -291,10 +309,7 @@ class ToolCallAssembler:
             raw=block.raw,
         )
         block.slots_at_last_fragment = len(self._output.slots)
-        events.append(self._output.added(block))
-        if block.arguments:
-            events += block.call.feed(block.arguments, self._output.number)
-        return events
+        return [*events, self._output.added(block)]
 
     def _unique(self, id: str) -> str:
         call_id = distinct(id, self._call_ids)
@@ -303,10 +318,20 @@ class ToolCallAssembler:
 
     # Its arguments
 
-    def _take_arguments(self, block: ToolCallBlock, text: str) -> list[Event]:
+    def _take(self, block: ToolCallBlock, piece: Piece) -> list[Event]:
+        if not block.name:
+            block.waiting.append(piece)
+            return []
         events = self._settle_name(block)
+        if block.suppressed:
+            return events
+        if piece.whole:
+            return events + self._take_whole(block, piece)
+        return events + self._take_arguments(block, piece.text)
+
+    def _take_arguments(self, block: ToolCallBlock, text: str) -> list[Event]:
         if block.wholes:
-            return events + self._hold(block, text)[1]
+            return self._hold(block, text)[1]
         end = block.scanner.feed(text) if block.splits and not block.raw else -1
         if end >= 0 and not _is_json(block.arguments + text[:end]):
             # A custom tool's text can begin like an object. It is all one text then.
@@ -314,28 +339,27 @@ class ToolCallAssembler:
         fragment, rest = (text, "") if end < 0 else (text[:end], text[end:])
         block.take(fragment)
         block.slots_at_last_fragment = len(self._output.slots)
-        if block.call is not None:
-            events += block.call.feed(fragment, self._output.number)
+        events = block.announced.feed(fragment, self._output.number)
         if end >= 0:
             block.wholes = [*block.earlier, block.arguments]
             events += self._hold(block, rest)[1]
         return events
 
-    def _take_whole(self, block: ToolCallBlock, arguments: str, *, has_id: bool) -> list[Event]:
-        """The call ends, and `arguments`, unless empty, is all of them. Only what is missing is sent."""
-        events = self._settle_name(block)
-        streamed = block.arguments
+    def _take_whole(self, block: ToolCallBlock, piece: Piece) -> list[Event]:
+        """The call ends, and the text, unless empty, is all of it. Only what is missing is sent."""
+        events: list[Event] = []
+        arguments, streamed = piece.text, block.arguments
         if arguments.startswith(streamed) and not block.ended:
             missing = arguments[len(streamed) :]
             events += self._take_arguments(block, missing) if missing else []
-        elif arguments and block.wholes and not has_id:
+        elif arguments and block.wholes and not piece.has_id:
             # Parallel calls on one index without ids: this may be the next one (notes/asks B5).
             block, more = self._hold(block, arguments)
             events += more
         elif arguments and arguments != streamed and not _same_json(arguments, streamed):
             self._diagnose("arguments_disagree", "a call was repeated with other arguments; the first stand")
         block.ended = True
-        if block.is_open and block.call is not None and not block.problem:
+        if block.is_open and not block.problem:
             events += self._close(block, COMPLETED)
         return events
 
@@ -381,7 +405,7 @@ class ToolCallAssembler:
         other = self._bind(ToolCallBlock(block.key, None), block.key, None)
         other.namespace, other.name, other.name_is_final = block.namespace, block.name, True
         other.earlier = block.wholes
-        events = self._announce(other)
+        events = self._open_item(other, block.announced.identity)
         return other, events + self._take_arguments(other, arguments)
 
     # Its end
@@ -417,11 +441,11 @@ class ToolCallAssembler:
         return self._close(block, COMPLETED if complete else INCOMPLETE)
 
     def _close(self, block: ToolCallBlock, status: str) -> list[Event]:
-        assert block.call is not None, "only an announced call is closed"
-        if status == COMPLETED and block.call.flaw:
-            self._diagnose("odd_arguments", f"in a call to {block.name!r} {block.call.flaw}")
-        events = block.call.close(self._output.number, complete=status == COMPLETED)
+        call = block.announced
+        events = call.close(self._output.number, complete=status == COMPLETED)
         block.status = status
+        if status == COMPLETED and call.flaw:
+            self._diagnose("odd_arguments", f"in a call to {block.name!r} {call.flaw}")
         return [*events, self._output.done(block)]
 
 

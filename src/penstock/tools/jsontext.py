@@ -82,7 +82,7 @@ class StringDecoder:
     """Decodes the inside of a JSON string escape by escape; `ended` when its closing quote has come.
 
     An escape that is cut waits for its rest. What JSON forbids (an unknown escape, half a surrogate pair)
-    is read as well as it can be and makes `flawed` true.
+    is kept as it stands, or replaced, and makes `flawed` true.
     """
 
     __slots__ = ("_pending", "_surrogate", "ended", "flawed", "rest")
@@ -128,12 +128,12 @@ class StringDecoder:
         letter = text[position : position + 1]
         if letter != "u":
             if letter:
-                self._plain(_ESCAPES.get(letter, letter), out)
+                self._plain(_ESCAPES.get(letter, f"\\{letter}"), out)
                 self.flawed = self.flawed or letter not in _ESCAPES
             return len(letter)
         digits = text[position + 1 : position + 5]
         if not _HEX.fullmatch(digits):
-            self._plain("u", out)
+            self._plain("\\u", out)
             self.flawed = True
             return 1
         if len(digits) < 4:

@@ -1,0 +1,533 @@
+"""The assembler against what real upstreams do (notes/dialects C13 to C23, notes/asks B4 to B9, seed 002)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from penstock.protocol.tools import AllowedTools, CustomTool, FunctionTool, NamespaceTool, Tool, ToolReference
+from penstock.stream.deltas import Delta, FinishDelta, FinishReason, TextDelta, ToolCallDelta
+from penstock.stream.toolcalls import POLICY, Seen
+from tests.stream.running import calls, codes, machine, of_type, run
+
+TOOLS: list[Tool] = [
+    FunctionTool(name="get_weather"),
+    FunctionTool(name="get_weather_history"),
+    FunctionTool(name="list"),
+    CustomTool(name="apply_patch"),
+    NamespaceTool(name="mcp__docs", tools=[FunctionTool(name="search"), CustomTool(name="write")]),
+]
+
+
+def call(arguments: Any = None, /, **fields: Any) -> ToolCallDelta:
+    return ToolCallDelta(arguments=arguments, **fields)
+
+
+def names_and_arguments(deltas: list[Delta]) -> list[tuple[str, str]]:
+    return [(name, arguments) for name, arguments, _ in calls(run(deltas, TOOLS)[1])]
+
+
+def test_seed_002_streamed_input_and_whole_call_are_one_item() -> None:
+    deltas: list[Delta] = [
+        call(key="call_123", id="call_123", name="get_weather"),
+        call('{"loc', key="call_123", id="call_123"),
+        call('ation":"NYC"}', key="call_123", id="call_123"),
+        call({"location": "NYC"}, key="call_123", id="call_123", name="get_weather"),
+    ]
+    stream, events = run(deltas, TOOLS)
+    assert len(of_type(events, "output_item.added")) == 1
+    ids = {event.get("item_id") or event["item"]["id"] for event in events if "output_index" in event}
+    assert len(ids) == 1
+    assert calls(events) == [("get_weather", '{"location":"NYC"}', "completed")]
+    assert stream.diagnostics == []
+
+
+WEATHER = ("get_weather", '{"city":"Rome"}')
+HISTORY = ("get_weather_history", '{"city":"Oslo"}')
+ROME, OSLO = WEATHER[1], HISTORY[1]
+
+CASES: dict[str, tuple[list[Delta], list[tuple[str, str]], set[str]]] = {
+    # Name of the case: the deltas, the calls that must come out, the diagnostics.
+    "whole arguments in one delta (C13)": (
+        [call(ROME, key=0, id="a", name="get_weather")],
+        [WEATHER],
+        set(),
+    ),
+    "no index (C15)": (
+        [
+            call(ROME, id="a", name="get_weather"),
+            call('{"city":', id="b", name="get_weather_history"),
+            call('"Oslo"}', id="b"),
+        ],
+        [WEATHER, HISTORY],
+        set(),
+    ),
+    "no index and no id (C15)": (
+        [call(name="get_weather"), call('{"city":'), call('"Rome"}')],
+        [WEATHER],
+        set(),
+    ),
+    "the first index is 1 (C16)": ([call(ROME, key=1, id="a", name="get_weather")], [WEATHER], set()),
+    "id and name empty later (C17)": (
+        [call(key=0, id="a", name="get_weather"), call(ROME, key=0, id="", name="")],
+        [WEATHER],
+        set(),
+    ),
+    "id and name in every delta (C17)": (
+        [
+            call(key=0, id="a", name="get_weather"),
+            call('{"city":', key=0, id="a", name="get_weather"),
+            call('"Rome"}', key=0, id="a", name="get_weather"),
+        ],
+        [WEATHER],
+        set(),
+    ),
+    "the name comes after the arguments (C18)": (
+        [call('{"city":', key=0, id="a"), call('"Rome"}', key=0), call(key=0, name="get_weather")],
+        [WEATHER],
+        set(),
+    ),
+    "no id at all (C19)": ([call(ROME, key=0, id="", name="get_weather")], [WEATHER], set()),
+    "one id for two parallel calls (C19)": (
+        [
+            call(key=0, id="x", name="get_weather"),
+            call(key=1, id="x", name="get_weather_history"),
+            call('{"city":', key=0, id="x"),
+            call('{"city":', key=1, id="x"),
+            call('"Rome"}', key=0, id="x"),
+            call('"Oslo"}', key=1, id="x"),
+        ],
+        [WEATHER, HISTORY],
+        {"shared_call_id"},
+    ),
+    "a late id that another call already has": (
+        [
+            call(key=0, id="x", name="get_weather"),
+            call(key=1, name="get_weather_history"),
+            call(OSLO, key=1, id="x"),
+            call(ROME, key=0, id="x"),
+        ],
+        [WEATHER, HISTORY],
+        {"late_call_id"},
+    ),
+    "a call gets its key late": (
+        [call('{"city":', id="a", name="get_weather"), call('"Rome"', key=4, id="a"), call("}", key=4)],
+        [WEATHER],
+        set(),
+    ),
+    "an id after the announcement": (
+        [call(key=0, name="get_weather"), call(ROME, key=0, id="late"), call("", key=0, id="late")],
+        [WEATHER],
+        {"late_call_id"},
+    ),
+    "a new id at a used index (C20)": (
+        [
+            call(ROME, key=0, id="a", name="get_weather"),
+            call(OSLO, key=0, id="b", name="get_weather_history"),
+        ],
+        [WEATHER, HISTORY],
+        set(),
+    ),
+    "an old id at an index in other use": (
+        [
+            call('{"city":', key=0, id="a", name="get_weather"),
+            call('{"city":', key=0, id="b", name="get_weather_history"),
+            call('"Rome"}', key=0, id="a"),
+            call('"Oslo"}', key=0, id="b"),
+        ],
+        [WEATHER, HISTORY],
+        set(),
+    ),
+    "a new name at a used index without an id (B5)": (
+        [call(ROME, key=0, name="get_weather"), call(OSLO, key=0, name="get_weather_history")],
+        [WEATHER, HISTORY],
+        {"unmarked_call"},
+    ),
+    "the same name, index and no id, after whole arguments (B5)": (
+        [call(ROME, key=0, name="get_weather"), call(OSLO, key=0, name="get_weather")],
+        [WEATHER, ("get_weather", OSLO)],
+        {"glued_calls"},
+    ),
+    "whole calls with the same name, index and no id (B5)": (
+        [
+            call({"city": "Rome"}, key=0, name="get_weather"),
+            call({"city": "Oslo"}, key=0, name="get_weather"),
+        ],
+        [WEATHER, ("get_weather", OSLO)],
+        {"glued_calls"},
+    ),
+    "whole calls without any key or id": (
+        [call({"city": "Rome"}, name="get_weather"), call({"city": "Rome"}, name="get_weather")],
+        [WEATHER, WEATHER],
+        set(),
+    ),
+    "glued arguments (B5)": (
+        [call(ROME + OSLO[:5], key=0, id="a", name="get_weather"), call(OSLO[5:] + '{"city":"Bern"}', key=0)],
+        [WEATHER, ("get_weather", OSLO), ("get_weather", '{"city":"Bern"}')],
+        {"glued_calls"},
+    ),
+    "glued arguments with commas and line ends": (
+        [call(f"{ROME},\n{OSLO}\n", key=0, id="a", name="get_weather")],
+        [WEATHER, ("get_weather", OSLO)],
+        {"glued_calls"},
+    ),
+    "braces in a string are no end (B5)": (
+        [call('{"q":"}{', key=0, id="a", name="list"), call('\\"}"}', key=0)],
+        [("list", '{"q":"}{\\"}"}')],
+        set(),
+    ),
+    "a summary repeats the arguments (B4)": (
+        [call(ROME, key=0, id="a", name="get_weather"), call('{ "city" : ', key=0), call('"Rome" }', key=0)],
+        [WEATHER],
+        {"repeated_arguments"},
+    ),
+    "a summary repeats glued arguments": (
+        [call(ROME + OSLO + ROME + OSLO, key=0, id="a", name="get_weather")],
+        [WEATHER, ("get_weather", OSLO)],
+        {"glued_calls", "repeated_arguments"},
+    ),
+    "a summary in a JSON string (B4)": (
+        [call(ROME, key=0, id="a", name="get_weather"), call(json.dumps(ROME), key=0, id="a")],
+        [WEATHER],
+        {"repeated_arguments"},
+    ),
+    "a repeat that is cut": (
+        [call(ROME + ROME[:7], key=0, id="a", name="get_weather")],
+        [WEATHER],
+        {"repeated_arguments"},
+    ),
+    "rubbish behind the arguments": (
+        [call(ROME + "}", key=0, id="a", name="get_weather"), call(' "x" ', key=0)],
+        [WEATHER],
+        {"trailing_arguments"},
+    ),
+    "a trailing blank (C22)": (
+        [call(ROME, key=0, id="a", name="get_weather"), call(" ", key=0), call("\n", key=0)],
+        [WEATHER],
+        set(),
+    ),
+    "a repeated start": (
+        [
+            call(key=0, id="a", name="get_weather"),
+            call(ROME, key=0),
+            call(key=0, id="a", name="get_weather"),
+        ],
+        [WEATHER],
+        set(),
+    ),
+    "a whole call brings what the deltas left out": (
+        [call('{"city":', key=0, id="a", name="get_weather"), call(ROME, key=0, id="a", whole=True)],
+        [WEATHER],
+        set(),
+    ),
+    "a whole call that disagrees": (
+        [call(ROME, key=0, id="a", name="get_weather"), call(OSLO, key=0, id="a", whole=True)],
+        [WEATHER],
+        {"arguments_disagree"},
+    ),
+    "a whole call twice": (
+        [call(ROME, key=0, id="a", name="get_weather", whole=True)] * 2,
+        [WEATHER],
+        set(),
+    ),
+    "an end without a start": (
+        [call(ROME, key=0, id="a", name="get_weather"), call(key=0, whole=True)],
+        [WEATHER],
+        set(),
+    ),
+    "a whole call before its name": (
+        [call(ROME, key=0, id="a", whole=True), call(key=0, id="a", name="get_weather")],
+        [WEATHER],
+        set(),
+    ),
+    "empty arguments (C21)": ([call(key=0, id="a", name="list"), call("", key=0)], [("list", "{}")], set()),
+    "blank arguments": ([call(" ", key=0, id="a", name="list")], [("list", " {}")], set()),
+    "empty object arguments": ([call({}, key=0, id="a", name="list")], [("list", "{}")], set()),
+    "arguments that are no object": (
+        [call("[1]", key=0, id="a", name="list")],
+        [("list", "[1]")],
+        {"odd_arguments"},
+    ),
+    "an empty entry means nothing (B6)": ([call(key=0), call("", id="", name="")], [], set()),
+    "a second name for one id": (
+        [call(key=0, id="a", name="get_weather"), call(ROME, key=0, id="a", name="list")],
+        [WEATHER],
+        {"name_changed"},
+    ),
+    "an undeclared tool": ([call("{}", key=0, id="a", name="rm_rf")], [("rm_rf", "{}")], {"undeclared_tool"}),
+    "a name in pieces": (
+        [
+            call(key=0, id="a", name="get_"),
+            call(key=0, name="weather_his"),
+            call(key=0, name="tory"),
+            call(OSLO, key=0),
+        ],
+        [HISTORY],
+        set(),
+    ),
+    "a name that grows": (
+        [call(key=0, id="a", name="get_wea"), call(key=0, id="a", name="get_weather"), call(ROME, key=0)],
+        [WEATHER],
+        set(),
+    ),
+    "a declared name is final though a longer one begins with it": (
+        [call(ROME, key=0, id="a", name="get_weather")],
+        [WEATHER],
+        set(),
+    ),
+    "a piece of a name is final at the first byte of arguments": (
+        [call("{}", key=0, id="a", name="get_")],
+        [("get_", "{}")],
+        {"undeclared_tool"},
+    ),
+    "a piece of a name is final at the end": (
+        [call(key=0, id="a", name="get_")],
+        [("get_", "{}")],
+        {"undeclared_tool"},
+    ),
+    "a piece of a name and then another name": (
+        [call(key=0, name="get_"), call("{}", key=0, name="list")],
+        [("get_", "{}"), ("list", "{}")],
+        {"undeclared_tool", "unmarked_call"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_calls_come_out_whole_and_once(case: str) -> None:
+    deltas, expected, diagnostics = CASES[case]
+    stream, events = run(deltas, TOOLS)
+    assert calls(events) == [(name, arguments, "completed") for name, arguments in expected]
+    assert codes(stream) == diagnostics
+    call_ids = [item["call_id"] for item in events[-1]["response"]["output"]]
+    assert len(set(call_ids)) == len(call_ids)
+
+
+def test_every_row_of_the_policy_is_reached() -> None:
+    assert set(POLICY) == {(id, key) for id in Seen for key in Seen}
+    reached = set()
+    for deltas, _, _ in CASES.values():
+        ids: set[Any] = set()
+        keys: set[Any] = set()
+        for delta in deltas:
+            assert isinstance(delta, ToolCallDelta)
+            if delta.id or delta.name or delta.arguments or delta.whole:
+                reached.add((seen(delta.id, ids), seen(delta.key, keys)))
+                ids.add(delta.id)
+                keys.add(delta.key)
+    assert reached == set(POLICY)
+
+
+def seen(value: Any, known: set[Any]) -> Seen:
+    if value is None or value == "":
+        return Seen.ABSENT
+    return Seen.KNOWN if value in known else Seen.NEW
+
+
+def test_a_late_name_does_not_announce_a_placeholder() -> None:
+    stream = machine(TOOLS)
+    stream.start()
+    assert stream.tool_call(call('{"city":', key=0, id="a")) == []
+    assert stream.tool_call(call(key=0, name="get_")) == []
+    announced = stream.tool_call(call('"Rome"}', key=0, name="weather"))
+    assert [event.type.removeprefix("response.") for event in announced] == [
+        "output_item.added",
+        "function_call_arguments.delta",
+        "function_call_arguments.delta",
+    ]
+
+
+def test_parallel_calls_interleave() -> None:
+    deltas: list[Delta] = [
+        call(key=0, id="a", name="get_weather"),
+        call(key=1, id="b", name="get_weather_history"),
+        call('{"city":', key=1),
+        call('{"city":', key=0),
+        call('"Rome"}', key=0),
+        call('"Oslo"}', key=1),
+    ]
+    assert names_and_arguments(deltas) == [WEATHER, HISTORY]
+
+
+def test_equal_calls_with_different_ids_are_two() -> None:
+    deltas: list[Delta] = [
+        call(ROME, key=i, id=f"call_{i}", name="get_weather", whole=True) for i in range(2)
+    ]
+    assert names_and_arguments(deltas) == [WEATHER, WEATHER]
+
+
+def test_an_upstream_id_is_kept_when_it_is_new_and_suffixed_when_it_is_not() -> None:
+    deltas: list[Delta] = [
+        call(ROME, key=0, id="call_0", name="get_weather"),
+        call(OSLO, key=1, id="call_1", name="get_weather"),
+        call("{}", key=2, id="x" * 80, name="list"),
+    ]
+    _, events = run(deltas, TOOLS, used_call_ids={"call_0"})
+    first, second, third = (item["call_id"] for item in events[-1]["response"]["output"])
+    assert (first, second) == ("call_0-pk2", "call_1")
+    assert len(third) <= 64
+
+
+def test_a_truncated_call_is_incomplete_and_keeps_what_came() -> None:
+    deltas: list[Delta] = [
+        call('{"city":"Ro', key=0, id="a", name="get_weather"),
+        FinishDelta(FinishReason.LENGTH),
+    ]
+    _, events = run(deltas, TOOLS)
+    assert calls(events) == [("get_weather", '{"city":"Ro', "incomplete")]
+    assert events[-1]["type"] == "response.incomplete"
+
+
+def test_a_truncated_call_without_arguments_stays_empty() -> None:
+    _, events = run([call(key=0, id="a", name="list"), FinishDelta(FinishReason.LENGTH)], TOOLS)
+    assert calls(events) == [("list", "", "incomplete")]
+    assert of_type(events, "function_call_arguments.delta") == []
+
+
+def test_at_truncation_the_cut_half_of_glued_calls_is_a_call_of_its_own() -> None:
+    deltas: list[Delta] = [
+        call(ROME + '{"city":"Os', key=0, id="a", name="get_weather"),
+        FinishDelta(FinishReason.LENGTH),
+    ]
+    stream, events = run(deltas, TOOLS)
+    assert calls(events) == [
+        ("get_weather", ROME, "completed"),
+        ("get_weather", '{"city":"Os', "incomplete"),
+    ]
+    assert codes(stream) == {"glued_calls"}
+
+
+def test_allowed_tools_are_enforced() -> None:
+    choice = AllowedTools(tools=[ToolReference(type="function", name="list")])
+    deltas: list[Delta] = [
+        TextDelta("hi"),
+        call(ROME, key=0, id="a", name="get_weather"),
+        call("{}", key=1, id="b", name="list"),
+    ]
+    stream, events = run(deltas, TOOLS, tool_choice=choice)
+    assert calls(events) == [("list", "{}", "completed")]
+    assert codes(stream) == {"tool_not_allowed"}
+
+
+# Namespaces and custom tools
+
+
+def test_a_call_comes_back_under_its_namespace() -> None:
+    deltas: list[Delta] = [
+        call("{}", key=0, id="a", name="mcp__docs__search"),
+        call("{}", key=1, id="b", name="search", namespace="mcp__docs"),
+    ]
+    stream, events = run(deltas, TOOLS)
+    for event in of_type(events, "output_item.added", "output_item.done"):
+        assert (event["item"]["name"], event["item"]["namespace"]) == ("search", "mcp__docs")
+    assert stream.diagnostics == []
+
+
+def test_custom_input_streams_escape_by_escape() -> None:
+    text = '*** Begin Patch\n+"é😀"\t\\'
+    wrapped = json.dumps({"input": text})
+    deltas: list[Delta] = [call(key=0, id="a", name="apply_patch")]
+    deltas += [call(character, key=0) for character in wrapped]
+    stream, events = run(deltas, TOOLS)
+    added = of_type(events, "output_item.added")[0]["item"]
+    assert (added["type"], added["input"]) == ("custom_tool_call", "")
+    pieces = [event["delta"] for event in of_type(events, "custom_tool_call_input.delta")]
+    assert "".join(pieces) == text
+    assert len(pieces) == len(text)
+    assert calls(events) == [("apply_patch", text, "completed")]
+    assert stream.diagnostics == []
+
+
+CUSTOM: dict[str, tuple[list[Delta], list[str], set[str]]] = {
+    "raw text from an upstream that knows custom tools": (
+        [
+            call("*** Beg", key=0, id="a", name="apply_patch", type="custom"),
+            call("in", key=0),
+            call("*** Begin", key=0, whole=True),
+        ],
+        ["*** Begin"],
+        set(),
+    ),
+    "raw text that looks like JSON": (
+        [call("{ x }{ y }", key=0, id="a", name="apply_patch", type="custom")],
+        ["{ x }{ y }"],
+        set(),
+    ),
+    "text without the wrapper (B1)": (
+        [call("*** Be", key=0, id="a", name="apply_patch"), call("gin {}", key=0)],
+        ["*** Begin {}"],
+        {"odd_arguments"},
+    ),
+    "code that begins with a brace": (
+        [call("{ run(); } then { more }", key=0, id="a", name="apply_patch")],
+        ["{ run(); } then { more }"],
+        {"odd_arguments"},
+    ),
+    "another wrapper (B1)": (
+        [call('{"patch":', key=0, id="a", name="apply_patch"), call('"p"}', key=0)],
+        ["p"],
+        {"odd_arguments"},
+    ),
+    "the input is not the first field": (
+        [call('{"why":"x","input":"p"}', key=0, id="a", name="apply_patch")],
+        ["p"],
+        {"odd_arguments"},
+    ),
+    "an object without any text": (
+        [call('{"a":1}', key=0, id="a", name="apply_patch")],
+        ['{"a":1}'],
+        {"odd_arguments"},
+    ),
+    "an empty object": ([call("{}", key=0, id="a", name="apply_patch")], [""], {"odd_arguments"}),
+    "nothing": ([call(key=0, id="a", name="apply_patch")], [""], set()),
+    "blank": ([call("  ", key=0, id="a", name="apply_patch")], [""], set()),
+    "a long way to the wrapper": (
+        [call("{" + " " * 300, key=0, id="a", name="apply_patch"), call('"input":"p"}', key=0)],
+        ["p"],
+        {"odd_arguments"},
+    ),
+    "two glued inputs": (
+        [call('{"input":"a"}{"input":"b"}', key=0, id="a", name="apply_patch")],
+        ["a", "b"],
+        {"glued_calls"},
+    ),
+    "an undeclared custom tool": (
+        [call("x", key=0, id="a", name="unknown", type="custom")],
+        ["x"],
+        {"undeclared_tool"},
+    ),
+    "a broken escape": (
+        [call('{"input":"\\q"}', key=0, id="a", name="apply_patch")],
+        ["\\q"],
+        {"odd_arguments"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CUSTOM)
+def test_custom_input_comes_out_as_text(case: str) -> None:
+    deltas, expected, diagnostics = CUSTOM[case]
+    stream, events = run(deltas, TOOLS)
+    assert [(arguments, status) for _, arguments, status in calls(events)] == [
+        (text, "completed") for text in expected
+    ]
+    assert {item["type"] for item in events[-1]["response"]["output"]} == {"custom_tool_call"}
+    assert codes(stream) == diagnostics
+
+
+def test_a_cut_custom_input_is_incomplete() -> None:
+    deltas: list[Delta] = [
+        call('{"input":"half', key=0, id="a", name="apply_patch"),
+        FinishDelta(FinishReason.LENGTH),
+    ]
+    assert calls(run(deltas, TOOLS)[1]) == [("apply_patch", "half", "incomplete")]
+    _, events = run(deltas[:1], TOOLS)
+    assert events[-1]["response"]["error"]["code"] == "bridge.stream.incomplete_tool_call"
+
+
+def test_an_item_of_another_shape_never_changes_its_type() -> None:
+    _, events = run([call('{"patch":"p"}', key=0, id="a", name="apply_patch")], TOOLS)
+    items = of_type(events, "output_item.added", "output_item.done")
+    assert [event["item"]["type"] for event in items] == ["custom_tool_call"] * 2
