@@ -43,6 +43,7 @@ from penstock.stream.deltas import (
     UpstreamInfo,
     UsageDelta,
 )
+from penstock.stream.diagnostics import Diagnostics
 from penstock.stream.hosted import NEVER_HOSTED, HostedItem
 from penstock.stream.output import COMPLETED, INCOMPLETE, Output
 from penstock.stream.phases import Lifecycle, Move, ResponseStreamPhase
@@ -59,8 +60,6 @@ INCOMPLETE_REASONS: dict[FinishReason, str] = {
 
 _STRENGTH = {reason: strength for strength, reason in enumerate(FinishReason)}
 _ID_LIMIT = 64
-_DIAGNOSTIC_LIMIT = 64
-"""Different diagnostics that one response keeps; a hostile upstream cannot make it grow without bound."""
 
 
 def derived_ids(response_id: str) -> Callable[[str], str]:
@@ -96,15 +95,15 @@ class ResponseStreamStateMachine:
         self._clock = clock
         self._error_event = error_event
         self._life = Lifecycle()
+        self._diagnostics = Diagnostics()
         self._output = Output(count().__next__, new_id or derived_ids(response.id))
         self._blocks = BlockSet(self._output)
         self._calls = ToolCallAssembler(
-            self._output, tools if tools is not None else ToolIdentityMap(), used_call_ids, self._diagnose
+            self._output, tools if tools is not None else ToolIdentityMap(), used_call_ids, self._diagnostics
         )
         self._hosted: dict[Key, HostedItem] = {}
         self._usage = UsageTally()
         self._reason: FinishReason | None = None
-        self._diagnostics: dict[tuple[str, str], int] = {}
 
     # Seen from outside
 
@@ -119,10 +118,7 @@ class ResponseStreamStateMachine:
 
     @property
     def diagnostics(self) -> list[Diagnostic]:
-        return [
-            Diagnostic(code=code, message=message, count=times)
-            for (code, message), times in self._diagnostics.items()
-        ]
+        return self._diagnostics.told
 
     @property
     def snapshot(self) -> Response:
@@ -222,7 +218,7 @@ class ResponseStreamStateMachine:
         hosted = self._hosted.get(key)
         call_id = self._calls.claim(item) if hosted is None else None
         if (hosted and not (done and hosted.is_open)) or call_id == "":
-            self._diagnose("repeated_item", f"an item of type {item.type!r} came more than once")
+            self._diagnostics.add("repeated_item", type=item.type)
             return []
         events: list[Event] = []
         if hosted is None:
@@ -245,7 +241,7 @@ class ResponseStreamStateMachine:
         if key is not None:
             hosted = self._hosted.get(key)
             if hosted is None or not hosted.is_open:
-                self._diagnose("event_without_item", f"an event of type {type!r} has no open item")
+                self._diagnostics.add("event_without_item", type=type)
                 return []
             told |= {"item_id": hosted.item_id, "output_index": hosted.output_index}
         return [UnknownEvent(type=type, sequence_number=self._output.number(), extra=told)]
@@ -353,11 +349,11 @@ class ResponseStreamStateMachine:
         for slot in sorted(slots, key=lambda slot: slot.output_index):
             events += self._close(slot, truncated=truncated)
         if self._blocks.waiting_annotations:
-            self._diagnose("annotation_without_text", "citations came and no text for them")
+            self._diagnostics.add("annotation_without_text")
         if not self._usage.consistent:
-            self._diagnose("usage_inconsistent", "the upstream's usage does not add up; it was bounded")
+            self._diagnostics.add("usage_inconsistent")
         if self._usage.estimated:
-            self._diagnose("usage_estimated", "the upstream gave no usage; these figures are estimates")
+            self._diagnostics.add("usage_estimated")
         return events
 
     def _close(self, slot: Block | ToolCallBlock | HostedItem, *, truncated: bool) -> list[Event]:
@@ -372,11 +368,6 @@ class ResponseStreamStateMachine:
         return LifecycleEvent(
             type=f"response.{name}", sequence_number=self._output.number(), response=self.snapshot
         )
-
-    def _diagnose(self, code: str, message: str) -> None:
-        told = (code, message)
-        if told in self._diagnostics or len(self._diagnostics) < _DIAGNOSTIC_LIMIT:
-            self._diagnostics[told] = self._diagnostics.get(told, 0) + 1
 
 
 _HANDLERS: dict[type, Callable[[ResponseStreamStateMachine, Any], list[Event]]] = {

@@ -8,7 +8,7 @@ a delta belongs to is decided by one table, `POLICY`; what its name and its argu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from enum import StrEnum
 
 import msgspec
@@ -18,15 +18,13 @@ from penstock.errors import BridgeError
 from penstock.protocol.events import Event
 from penstock.protocol.items import CLIENT_CALLS, Item
 from penstock.stream.deltas import Key, ToolCallDelta
+from penstock.stream.diagnostics import Diagnostics
 from penstock.stream.output import COMPLETED, IN_PROGRESS, INCOMPLETE, Output
 from penstock.tools.call_ids import distinct
 from penstock.tools.families import FAMILIES
 from penstock.tools.family import CallStream
 from penstock.tools.identity import ToolIdentity, ToolIdentityMap
 from penstock.tools.jsontext import ObjectScanner, parse
-
-Diagnose = Callable[[str, str], None]
-"""Takes the code and the text of a diagnostic."""
 
 
 class Seen(StrEnum):
@@ -156,14 +154,14 @@ class ToolCallAssembler:
     """Holds the calls of one response."""
 
     def __init__(
-        self, output: Output, tools: ToolIdentityMap, used_call_ids: Collection[str], diagnose: Diagnose
+        self, output: Output, tools: ToolIdentityMap, used_call_ids: Collection[str], diagnostics: Diagnostics
     ) -> None:
         self._output = output
         self._tools = tools
         self._call_ids = set(used_call_ids)
         self._claimed: set[str] = set()
         """The upstream's ids of the calls that went out in this response."""
-        self._diagnose = diagnose
+        self._diagnostics = diagnostics
         self._blocks: list[ToolCallBlock] = []
         self._by_key: dict[Key, ToolCallBlock] = {}
         self._by_id: dict[str, ToolCallBlock] = {}
@@ -221,7 +219,7 @@ class ToolCallAssembler:
             case Action.TWIN:
                 found = of_id if of_id is not None and of_id.key is None else None
                 if found is None:
-                    self._diagnose("shared_call_id", "two parallel calls came with one id; one got another")
+                    self._diagnostics.add("shared_call_id")
         return self._bind(found or ToolCallBlock(key, id), key, id)
 
     def _bind(self, block: ToolCallBlock, key: Key | None, id: str | None) -> ToolCallBlock:
@@ -234,7 +232,7 @@ class ToolCallAssembler:
             self._by_key[key] = block
         if id is not None:
             if block.id is None and block.call is not None:
-                self._diagnose("late_call_id", "an id came after its call was announced under another")
+                self._diagnostics.add("late_call_id")
             block.id = id if block.id is None else block.id
             self._by_id[id] = block
         return block
@@ -255,10 +253,10 @@ class ToolCallAssembler:
                 return block, self._announce(block) if block.name_is_final else []
             events = self._settle_name(block)
         if delta.id:
-            self._diagnose("name_changed", "a call came under a second name; the first one stands")
+            self._diagnostics.add("name_changed")
             return block, events
         # No id and another name: parallel calls that all have one index, or none (notes/asks B5).
-        self._diagnose("unmarked_call", "a call began with nothing but another name than the one before")
+        self._diagnostics.add("unmarked_call")
         other = self._bind(ToolCallBlock(delta.key, None), delta.key, None)
         other.namespace, other.raw = delta.namespace, delta.type == "custom"
         other, more = self._take_name(other, delta)
@@ -285,10 +283,10 @@ class ToolCallAssembler:
         if identity is None:
             kind = "custom" if block.raw else "function"
             identity = ToolIdentity(kind, block.name, block.namespace, block.name)
-            self._diagnose("undeclared_tool", f"the model called {block.name!r}, which was not declared")
+            self._diagnostics.add("undeclared_tool", name=block.name)
         if not self._tools.allows(identity):
             block.suppressed = True
-            self._diagnose("tool_not_allowed", f"a call to {block.name!r} was kept back: it is not allowed")
+            self._diagnostics.add("tool_not_allowed", name=block.name)
             return []
         events = self._open_item(block, identity)
         for piece in block.waiting:
@@ -357,7 +355,7 @@ class ToolCallAssembler:
             block, more = self._hold(block, arguments)
             events += more
         elif arguments and arguments != streamed and not _same_json(arguments, streamed):
-            self._diagnose("arguments_disagree", "a call was repeated with other arguments; the first stand")
+            self._diagnostics.add("arguments_disagree")
         block.ended = True
         if block.is_open and not block.problem:
             events += self._close(block, COMPLETED)
@@ -381,7 +379,7 @@ class ToolCallAssembler:
             block.held.clear()
             block.held_scanner = ObjectScanner()
             if any(_same_json(whole, earlier) for earlier in block.wholes):
-                self._diagnose("repeated_arguments", "a call's arguments came more than once")
+                self._diagnostics.add("repeated_arguments")
             else:
                 block, more = self._split_off(block, whole)
                 events += more
@@ -393,15 +391,15 @@ class ToolCallAssembler:
         before = text if start < 0 else text[:start]
         if before.lstrip().startswith('"') and _is_encoded(text, block.wholes):
             # The arguments once more, as a JSON string around JSON (notes/asks B4).
-            self._diagnose("repeated_arguments", "a call's arguments came more than once")
+            self._diagnostics.add("repeated_arguments")
             return ""
         if before.strip(" \t\r\n,"):
-            self._diagnose("trailing_arguments", "text behind whole arguments was left out")
+            self._diagnostics.add("trailing_arguments")
         return "" if start < 0 else text[start:]
 
     def _split_off(self, block: ToolCallBlock, arguments: str) -> tuple[ToolCallBlock, list[Event]]:
         """Arguments of several calls came under one key (notes/asks B5): these are a call of their own."""
-        self._diagnose("glued_calls", "the arguments of several calls came as one; they were taken apart")
+        self._diagnostics.add("glued_calls")
         other = self._bind(ToolCallBlock(block.key, None), block.key, None)
         other.namespace, other.name, other.name_is_final = block.namespace, block.name, True
         other.earlier = block.wholes
@@ -423,11 +421,11 @@ class ToolCallAssembler:
             if not truncated:
                 events += self._settle_name(block)
             elif block.call is None and not block.suppressed:
-                self._diagnose("unannounced_call", "the stream ended before a call had its whole name")
+                self._diagnostics.add("unannounced_call")
             if truncated and block.cut_short:
                 events += self._split_off(block, "".join(block.held))[1]
             elif block.held:
-                self._diagnose("repeated_arguments", "a call's arguments came more than once")
+                self._diagnostics.add("repeated_arguments")
             block.held.clear()
         return events
 
@@ -445,7 +443,7 @@ class ToolCallAssembler:
         events = call.close(self._output.number, complete=status == COMPLETED)
         block.status = status
         if status == COMPLETED and call.flaw:
-            self._diagnose("odd_arguments", f"in a call to {block.name!r} {call.flaw}")
+            self._diagnostics.add("odd_arguments", name=block.name, flaw=call.flaw)
         return [*events, self._output.done(block)]
 
 

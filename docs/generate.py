@@ -1,0 +1,60 @@
+"""Writes the generated parts of the documentation. A test fails when one of them is stale.
+
+A page that is generated in part has markers around the part: `<!-- generated: NAME -->` and
+`<!-- end of generated -->`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from penstock.stream import phases, toolcalls
+from penstock.stream.diagnostics import MESSAGES
+
+DOCS = Path(__file__).parent
+
+
+def diagram() -> str:
+    return f"```mermaid\n{phases.diagram()}\n```"
+
+
+def policy() -> str:
+    rows = [
+        f"| {id.value} | {key.value} | {row.action.value} | {row.why} |"
+        for (id, key), row in toolcalls.POLICY.items()
+    ]
+    return "\n".join(["| id | key | the assembler will | because |", "|---|---|---|---|", *rows])
+
+
+def diagnostics() -> str:
+    plain = re.compile(r"\{(\w+)(!r)?\}")
+    told = {code: plain.sub(r"*\1*", message) for code, message in MESSAGES.items()}
+    rows = [f"| `{code}` | {message} |" for code, message in told.items()]
+    return "\n".join(["| code | what happened |", "|---|---|", *rows])
+
+
+PARTS: dict[str, tuple[str, Callable[[], str]]] = {
+    "diagram": ("machine.md", diagram),
+    "policy": ("tool-calls.md", policy),
+    "diagnostics": ("diagnostics.md", diagnostics),
+}
+
+
+def with_part(page: str, name: str, content: str) -> str:
+    marked = re.compile(rf"(<!-- generated: {name} -->\n).*?(\n<!-- end of generated -->)", re.DOTALL)
+    page, count = marked.subn(lambda match: match[1] + content + match[2], page)
+    if count != 1:
+        raise SystemExit(f"the markers of {name!r} are missing or doubled")
+    return page
+
+
+def main() -> None:
+    for name, (file, make) in PARTS.items():
+        page = DOCS / file
+        page.write_text(with_part(page.read_text(), name, make()))
+
+
+if __name__ == "__main__":
+    main()

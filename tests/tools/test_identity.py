@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.protocol.tools import (
+    AllowedTools,
+    CustomTool,
+    FunctionTool,
+    NamespaceTool,
+    Tool,
+    ToolReference,
+    WebSearchTool,
+)
+from penstock.tools.identity import ToolIdentityMap
+
+declared_names = st.text(max_size=80) | st.sampled_from(["search", "se arch", "se.arch", "a" * 64, "a" * 70])
+
+
+@st.composite
+def declared_tools(draw: st.DrawFn) -> list[Tool]:
+    flat: list[Tool] = draw(
+        st.lists(
+            st.builds(FunctionTool, name=declared_names) | st.builds(CustomTool, name=declared_names),
+            max_size=8,
+        )
+    )
+    spaces = draw(st.lists(declared_names, max_size=3))
+    return [
+        *flat,
+        *(NamespaceTool(name=name, tools=[FunctionTool(name=draw(declared_names))]) for name in spaces),
+    ]
+
+
+@given(declared_tools())
+def test_both_directions_are_total_and_lawful(tools: list[Tool]) -> None:
+    identities = ToolIdentityMap(tools)
+    upstream_names = [identity.upstream_name for identity in identities]
+    assert len(set(upstream_names)) == len(upstream_names)
+    for identity in identities:
+        assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", identity.upstream_name)
+        assert identities.called(identity.upstream_name) == identity
+        assert identities.declared(identity.name, identity.namespace) == identity
+
+
+@given(declared_tools(), st.data())
+def test_a_piece_of_a_name_may_grow_and_nothing_else_does(tools: list[Tool], data: st.DataObject) -> None:
+    identities = ToolIdentityMap(tools)
+    names = {identity.upstream_name for identity in identities}
+    for name in names:
+        piece = name[: data.draw(st.integers(1, len(name)))]
+        assert identities.may_grow(piece) == (piece not in names)
+        assert not identities.may_grow(name + "!")
+
+
+def test_a_namespace_is_flattened_and_restored() -> None:
+    identities = ToolIdentityMap(
+        [
+            NamespaceTool(name="mcp__docs", tools=[FunctionTool(name="search")]),
+            NamespaceTool(name="mcp__git", tools=[FunctionTool(name="search"), CustomTool(name="commit")]),
+            FunctionTool(name="search"),
+        ]
+    )
+    docs = identities.called("mcp__docs__search")
+    assert docs is not None
+    assert (docs.namespace, docs.name) == ("mcp__docs", "search")
+    assert identities.called("search", "mcp__git") == identities.called("mcp__git__search")
+    commit = identities.called("mcp__git__commit")
+    assert commit is not None
+    assert commit.type == "custom"
+    assert identities.called("commit") is None
+
+
+def test_a_tool_declared_twice_is_one_and_the_first_stands() -> None:
+    identities = list(ToolIdentityMap([CustomTool(name="patch"), FunctionTool(name="patch")]))
+    assert [(identity.type, identity.upstream_name) for identity in identities] == [("custom", "patch")]
+
+
+def test_names_that_look_alike_upstream_stay_apart() -> None:
+    tools: list[Tool] = [FunctionTool(name=name) for name in ("a.b", "a b", "a_b", "", "x" * 70, "x" * 71)]
+    names = [identity.upstream_name for identity in ToolIdentityMap(tools)]
+    assert names[:4] == ["a_b", "a_b_2", "a_b_3", "tool"]
+    assert len(set(names)) == 6
+
+
+def test_a_tool_that_only_the_vendor_can_run_has_no_identity() -> None:
+    assert list(ToolIdentityMap([WebSearchTool()])) == []
+
+
+def test_what_the_model_may_call() -> None:
+    tools: list[Tool] = [
+        FunctionTool(name="a"),
+        CustomTool(name="b"),
+        NamespaceTool(name="n", tools=[FunctionTool(name="a")]),
+    ]
+
+    def allowed(choice: object) -> list[str]:
+        identities = ToolIdentityMap(tools, choice)  # type: ignore[arg-type]
+        return [identity.upstream_name for identity in identities if identities.allows(identity)]
+
+    function_a = ToolReference(type="function", name="a")
+    assert allowed("auto") == allowed("required") == allowed(function_a) == ["a", "b", "n__a"]
+    assert allowed("none") == allowed(AllowedTools(tools=[function_a], mode="none")) == []
+    assert allowed(AllowedTools(tools=[function_a])) == ["a", "n__a"]
+    in_namespace = ToolReference(type="function", name="a", namespace="n")
+    assert allowed(AllowedTools(tools=[in_namespace])) == ["n__a"]
+    assert allowed(AllowedTools(tools=[ToolReference(type="custom", name="b")])) == ["b"]

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from penstock.tools.jsontext import ObjectScanner, StringDecoder, parse
+from tests.stream.strategies import cut, json_objects
+
+
+@given(cut(json_objects), st.text(max_size=5))
+def test_the_end_of_an_object_is_found_wherever_it_is_cut(pieces: list[str], behind: str) -> None:
+    scanner = ObjectScanner()
+    for piece in pieces[:-1]:
+        if scanner.feed(piece) >= 0:
+            assert not "".join(pieces[pieces.index(piece) + 1 :])
+            return
+    end = scanner.feed(pieces[-1] + behind)
+    assert scanner.ended
+    assert end in (len(pieces[-1]), -1)
+
+
+def test_what_is_no_object_has_no_end() -> None:
+    for text in ("[1]", '"x"', "12", "}"):
+        scanner = ObjectScanner()
+        assert scanner.feed(text) == -1
+        assert not scanner.ended
+
+
+def test_blanks_before_an_object_are_passed_over() -> None:
+    scanner = ObjectScanner()
+    assert scanner.feed(" \n") == -1
+    assert scanner.feed(' {"a":"\\') == -1
+    assert scanner.feed('"}') == -1
+    assert scanner.feed('"}x') == 2
+    assert scanner.feed("{}") == -1
+
+
+def decode(pieces: list[str]) -> tuple[str, StringDecoder]:
+    decoder = StringDecoder()
+    out = ""
+    for piece in pieces:
+        if not decoder.ended:
+            out += decoder.feed(piece)
+    return out, decoder
+
+
+@given(cut(st.text(max_size=20).map(lambda text: json.dumps(text)[1:])))
+@example(['\\ud83d\\ude00"'])
+@example(["\\", "ud8", "3d", "\\u", 'de00"'])
+def test_a_string_is_decoded_wherever_it_is_cut(pieces: list[str]) -> None:
+    expected = json.loads('"' + "".join(pieces))
+    out, decoder = decode(pieces)
+    assert out == expected
+    assert decoder.ended
+    assert not decoder.flawed
+
+
+@given(cut(st.text(alphabet='\\u"nd8de0x', max_size=30)))
+def test_any_text_decodes_to_valid_unicode_wherever_it_is_cut(pieces: list[str]) -> None:
+    whole, _ = decode(["".join(pieces)])
+    out, _ = decode(pieces)
+    assert out == whole
+    out.encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "decoded"),
+    [
+        ('\\ud83d"', "\N{REPLACEMENT CHARACTER}"),
+        ('\\ud83dx"', "\N{REPLACEMENT CHARACTER}x"),
+        ('\\ud83d\\ud83d\\ude00"', "\N{REPLACEMENT CHARACTER}😀"),
+        ('\\ude00"', "\N{REPLACEMENT CHARACTER}"),
+        ('\\d\\u12"', "\\d\\u12"),
+    ],
+)
+def test_what_json_forbids_is_kept_or_replaced_and_told(text: str, decoded: str) -> None:
+    out, decoder = decode([text])
+    assert out == decoded
+    assert decoder.flawed
+
+
+def test_the_rest_behind_the_closing_quote_is_kept() -> None:
+    _, decoder = decode(['a" , 1'])
+    assert decoder.rest == " , 1"
+
+
+def test_parse_says_value_error_for_everything_unreadable() -> None:
+    assert parse("[1]") == [1]
+    for text in ("", "{", "[" * 100_000, '"\ud800"'):
+        with pytest.raises(ValueError, match=r"\S"):
+            parse(text)
