@@ -1,0 +1,184 @@
+"""`penstock check`: is this stream lawful, and if not, which rule does it break, and where?"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, nullcontext
+from typing import Protocol
+
+from penstock.cli import UsageError
+from penstock.cli.terminal import Terminal
+
+_READ = 64 * 1024
+
+_USAGE = "penstock check [options] FILE|-|URL"
+
+_DESCRIPTION = """\
+Read a stream of OpenResponses events and report every rule that it breaks: one
+line per violation, as it occurs, then a verdict. docs/rules.md has the rules."""
+
+_EPILOG = """\
+examples:
+  penstock check answer.sse               a file: server-sent events, or NDJSON
+  penstock check --tolerant answer.sse    a vendor's stream: only real trouble
+  penstock check --timeline answer.sse    draw it, one lane per item
+  penstock check --transport websocket frames.jsonl
+                                          WebSocket frames, one per line
+  curl -sN ... | penstock check -         a live stream, reported as it flows
+  penstock check http://127.0.0.1:8080/v1 --model my-model
+                                          call an endpoint and check the answer
+  penstock check https://api.example.com/v1 --model m --api-key-env MY_KEY
+
+exit codes:
+  0  the stream is lawful
+  1  it breaks a rule, is empty, or the endpoint answered something else
+  2  nothing was checked: wrong options, unreadable file, no answer from the URL"""
+
+
+class Reads1(Protocol):
+    """A file, a pipe or an HTTP body: `read1` returns what has come, without waiting for more."""
+
+    def read1(self, size: int, /) -> bytes: ...
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage, parser.description, parser.epilog = _USAGE, _DESCRIPTION, _EPILOG
+    add = parser.add_argument
+    add("source", metavar="FILE|-|URL", help="a captured stream, - for standard input, or an endpoint")
+    add(
+        "--accent",
+        choices=("openresponses", "openai", "copilot"),
+        default="openresponses",
+        help="the client's flavour of event names (default: openresponses, the specification)",
+    )
+    add(
+        "--transport",
+        choices=("auto", "sse", "ndjson", "websocket"),
+        default="auto",
+        help="what carried the stream (default: auto, which tells sse from ndjson)",
+    )
+    add("--tolerant", action="store_true", help="do not report what known clients live with")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    output.add_argument("--timeline", action="store_true", help="draw the stream after checking it")
+    url = parser.add_argument_group("options for a URL")
+    url.add_argument("--model", metavar="NAME", help="the model to ask; required")
+    url.add_argument("--prompt", metavar="TEXT", help="what to ask (default: a short greeting)")
+    url.add_argument("--api-key-env", metavar="NAME", help="the variable that holds the key")
+    url.add_argument(
+        "--timeout",
+        metavar="SECONDS",
+        type=_seconds,
+        help="how long to wait for the connection and for each read (default: 60)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    from penstock.cli.report import Check  # here, so that --help does not pay for it
+
+    source: str = options.source
+    if source.lower().startswith(("http://", "https://")):
+        return _check_url(source, options)
+    for name in ("model", "prompt", "api_key_env", "timeout"):
+        if getattr(options, name) is not None:
+            flag = name.replace("_", "-")
+            raise UsageError(f"--{flag} is for a URL, and {source} is not one (http://... or https://...)")
+    check = Check(options, Terminal())
+    with _open(source, check.terminal) as stream:
+        check.stream(_read(stream, source), options.transport)
+    return check.verdict()
+
+
+def _check_url(url: str, options: argparse.Namespace) -> int:
+    """Call an endpoint and check its answer. Every HTTP answer is judged; no answer is a `UsageError`."""
+    from penstock.cli import fetch
+    from penstock.cli.report import Check
+
+    if not options.model:
+        raise UsageError("a URL needs a model to ask: add --model NAME")
+    if options.transport == "websocket":
+        raise UsageError("a URL is called over HTTP: capture the WebSocket's frames in a file, one per line")
+    key = _key(options.api_key_env)
+    prompt = "Say hello in five words." if options.prompt is None else options.prompt
+    check = Check(options, Terminal(secret=key))
+    target = fetch.endpoint(url)
+    answer = fetch.ask(target, model=options.model, prompt=prompt, key=key, timeout=options.timeout or 60.0)
+    with closing(answer.body):
+        if not 200 <= answer.status < 300:
+            check.report("http.status", answer.failure(key), "the answer")
+            return check.verdict()
+        expected = "application/x-ndjson" if options.transport == "ndjson" else "text/event-stream"
+        if answer.content_type != expected:
+            message = f"Content-Type is {answer.content_type or 'missing'}, not {expected}"
+            check.report("http.content-type", message, "the answer")
+        if answer.content_type == "application/json":
+            check.terminal.note("the answer is one JSON document: the endpoint does not stream")
+        else:
+            lines = options.transport == "ndjson" or "ndjson" in answer.content_type
+            check.stream(_until_cut(answer.body, check.terminal), "ndjson" if lines else "sse")
+    return check.verdict()
+
+
+def _key(variable: str | None) -> str:
+    if variable is None:
+        return ""
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise UsageError(f"--api-key-env: the variable {variable} is not set, or empty")
+    if not key.isascii() or not key.isprintable():
+        raise UsageError(f"--api-key-env: what {variable} holds cannot be a key (a line break, or not ASCII)")
+    return key
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < 1e6:
+        raise argparse.ArgumentTypeError(f"a number of seconds above 0 is needed, not {text!r}")
+    return seconds
+
+
+def _open(source: str, terminal: Terminal) -> AbstractContextManager[Reads1]:
+    if source == "-":
+        if sys.stdin is None:
+            raise UsageError("standard input is closed")
+        if sys.stdin.isatty():
+            terminal.note("reading the stream from this terminal; Ctrl-D ends it")
+        stdin: Reads1 = sys.stdin.buffer  # type: ignore[assignment]  # typeshed gives it no read1
+        return nullcontext(stdin)
+    try:
+        return open(source, "rb")
+    except (OSError, ValueError) as error:
+        raise _unreadable(source, error) from None
+
+
+def _read(stream: Reads1, source: str) -> Iterator[bytes]:
+    try:
+        while chunk := stream.read1(_READ):
+            yield chunk
+    except OSError as error:
+        raise _unreadable(source, error) from None
+
+
+def _unreadable(source: str, error: Exception) -> UsageError:
+    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    hint = "; a URL starts with http:// or https://" if isinstance(error, FileNotFoundError) else ""
+    return UsageError(f"cannot read {source}: {reason}{hint}")
+
+
+def _until_cut(body: Reads1, terminal: Terminal) -> Iterator[bytes]:
+    """What came before the connection broke is checked all the same: the stream lacks its end."""
+    from http.client import HTTPException
+
+    try:
+        while chunk := body.read1(_READ):
+            yield chunk
+    except TimeoutError:
+        terminal.note("the stream stopped: nothing came for the time that --timeout allows")
+    except (OSError, HTTPException):
+        terminal.note("the connection was cut before the end of the answer")

@@ -1,0 +1,146 @@
+"""Ask an endpoint for one small streamed response, with the standard library."""
+
+from __future__ import annotations
+
+import http.client
+import ipaddress
+import json
+import urllib.error
+import urllib.request
+from email.message import Message
+from typing import Any, Protocol
+from urllib.parse import SplitResult, urlsplit, urlunsplit
+
+import penstock
+from penstock.cli import UsageError
+
+_ERROR_BODY = 64 * 1024
+_SHOWN = 300
+
+
+class Body(Protocol):
+    """The bytes of an answer that are still to be read."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+    def read1(self, size: int, /) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
+class Answer:
+    """What the endpoint said: the status, the type of the content, and a body to be read."""
+
+    def __init__(self, body: Body, status: int, reason: str, headers: Message) -> None:
+        self.body = body
+        self.status = status
+        self.content_type = (headers.get("Content-Type") or "").partition(";")[0].strip().lower()
+        self._reason = reason
+        self._location = headers.get("Location") or ""
+
+    def failure(self, secret: str = "") -> str:
+        """The status of an answer that is no stream, and why, in the server's own words where it has any."""
+        why = f"redirected to {self._location}" if self._location else self._error_message(secret)
+        return f"HTTP {self.status} {self._reason}".rstrip() + (f": {why}" if why else "")
+
+    def _error_message(self, secret: str) -> str:
+        try:
+            text = str(self.body.read(_ERROR_BODY), "utf-8", "replace")
+        except (OSError, http.client.HTTPException):
+            return ""
+        if secret:  # before anything is cut off: half a key is too much
+            text = text.replace(secret, "[key]")
+        text = " ".join(_message_in(text).split())
+        return text if len(text) <= _SHOWN else text[:_SHOWN] + " ..."
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect is an answer to be shown: following it could carry the key to another host."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def endpoint(url: str) -> str:
+    """Where to send the request: the URL itself when it ends in /responses, else what it is the base of."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise UsageError(f"this URL cannot be read: {error}") from None
+    if not host:
+        raise UsageError("this URL names no host. Example: http://127.0.0.1:8080/v1")
+    if parts.username or parts.password:
+        raise UsageError("a URL must not carry a password: use --api-key-env NAME instead")
+    path = parts.path.rstrip("/")
+    if not path.endswith("/responses"):
+        path = (path or "/v1") + "/responses"
+    return urlunsplit(parts._replace(path=path, fragment=""))
+
+
+def shown(url: str) -> str:
+    """The URL without its query, which may hold a key."""
+    return urlunsplit(urlsplit(url)._replace(query=""))
+
+
+def ask(url: str, *, model: str, prompt: str, key: str, timeout: float) -> Answer:
+    """POST the request. Raises `UsageError` when there is no answer; every HTTP answer is returned."""
+    headers = {
+        "Accept": "text/event-stream",
+        "Content-Type": "application/json",
+        "User-Agent": f"penstock/{penstock.__version__}",
+    }
+    if key:
+        headers["Authorization"] = f"Bearer {key}"
+    body = json.dumps({"model": model, "input": prompt, "stream": True}).encode()
+    try:
+        request = urllib.request.Request(url, data=body, headers=headers, method="POST")
+        answer = _opener(urlsplit(url)).open(request, timeout=timeout)
+    except urllib.error.HTTPError as error:
+        answer = error
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise UsageError(f"no answer from {shown(url)}: {_reason(error, timeout)}") from None
+    return Answer(answer, answer.status, answer.reason, answer.headers)
+
+
+def _opener(parts: SplitResult) -> urllib.request.OpenerDirector:
+    if _is_loopback(parts.hostname or ""):
+        return urllib.request.build_opener(_NoRedirect, urllib.request.ProxyHandler({}))
+    return urllib.request.build_opener(_NoRedirect)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _reason(error: Exception, timeout: float) -> str:
+    cause = error.reason if isinstance(error, urllib.error.URLError) else error
+    if isinstance(cause, TimeoutError):
+        return f"nothing came within {timeout:g} seconds (--timeout waits longer)"
+    if isinstance(cause, ConnectionRefusedError):
+        return "connection refused. Is the server running, and is the port right?"
+    if isinstance(cause, http.client.BadStatusLine) and not isinstance(cause, http.client.RemoteDisconnected):
+        return (
+            "what answered does not speak HTTP. Is it http where it should be https, or the other way round?"
+        )
+    if isinstance(cause, (http.client.InvalidURL, ValueError)):  # whose text would repeat the URL's query
+        return "the URL holds a character that must be percent-encoded"
+    if isinstance(cause, OSError) and cause.strerror:
+        return cause.strerror
+    return str(cause)
+
+
+def _message_in(text: str) -> str:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    for name in ("error", "message", "detail"):
+        while isinstance(value, dict) and value.get(name):
+            value = value[name]
+    return value if isinstance(value, str) else json.dumps(value)

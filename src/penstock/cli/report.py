@@ -1,0 +1,123 @@
+"""Frames go in, and what the checker finds comes out: line by line, as one JSON object, or drawn."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable
+
+from penstock.cli import FOUND, OK
+from penstock.cli.capture import Capture
+from penstock.cli.terminal import Terminal
+from penstock.cli.timeline import Timeline
+from penstock.errors import FrameTooLarge
+from penstock.stream.checker import StreamChecker
+from penstock.stream.rules import RULES, Violation
+
+
+class Check:
+    """One run: frames go to the checker, and what is found to the terminal or into the JSON result."""
+
+    def __init__(self, options: argparse.Namespace, terminal: Terminal) -> None:
+        self.terminal = terminal
+        self._options = options
+        self._timeline = Timeline() if options.timeline else None
+        self._checker: StreamChecker | None = None
+        self._violations: list[Violation] = []
+
+    @property
+    def events(self) -> int:
+        return self._checker.events if self._checker else 0
+
+    def stream(self, chunks: Iterable[bytes], transport: str) -> None:
+        """Check a stream to its end."""
+        capture = Capture(transport)
+        size = 0
+        try:
+            for chunk in chunks:
+                size += len(chunk)
+                self._feed(capture, chunk)
+            self._feed(capture, None)
+        except FrameTooLarge as error:
+            self.report("read.limit", f"{error}; nothing was read after it", f"event {self.events}")
+        for violation in self._made(capture).end():
+            at_end = violation.sequence >= self.events
+            self._found(violation, "at the end" if at_end else f"event {violation.sequence}")
+        if size and not self.events:
+            self.terminal.note(
+                f"no event was found in {size} bytes, read as {capture.transport}. Is it a stream? "
+                "--transport says how to read it"
+            )
+
+    def report(self, rule: str, message: str, where: str) -> None:
+        """Something that the checker cannot see, because it is no event."""
+        self._found(Violation(rule=rule, sequence=self.events, message=message), where)
+
+    def verdict(self) -> int:
+        """Print the result and return the exit code."""
+        if self._options.json:
+            self._print_json()
+        else:
+            self._print_text()
+        return FOUND if self._violations else OK
+
+    def _feed(self, capture: Capture, chunk: bytes | None) -> None:
+        for frame in capture.end() if chunk is None else capture.feed(chunk):
+            checker = self._made(capture)
+            position = checker.events
+            violations = checker.feed_frame(frame.event, frame.data)
+            if self._timeline:
+                self._timeline.add(position, frame.data)
+            for violation in violations:
+                self._found(violation, f"event {violation.sequence}")
+
+    def _made(self, capture: Capture) -> StreamChecker:
+        """The checker, made when it is known what carries the stream."""
+        if self._checker is None:
+            options = self._options
+            self._checker = StreamChecker(
+                accent=options.accent, transport=capture.transport, tolerant=options.tolerant
+            )
+        return self._checker
+
+    def _found(self, violation: Violation, where: str) -> None:
+        self._violations.append(violation)
+        if self._timeline:
+            self._timeline.mark(violation.sequence)
+        if self._options.json:
+            return
+        terminal = self.terminal
+        rule = RULES.get(violation.rule)
+        hurts = f" (hurts: {rule.hurts.rstrip('.')})" if rule and rule.hurts else ""
+        message = terminal.clean(violation.message)
+        terminal.line(
+            f"{terminal.paint(violation.rule, 'red')}  {where}: {message}{terminal.paint(hurts, 'dim')}"
+        )
+
+    def _print_json(self) -> None:
+        clean = self.terminal.conceal
+        violations = [
+            {"rule": each.rule, "sequence": each.sequence, "message": clean(each.message)}
+            for each in self._violations
+        ]
+        result = {"lawful": not violations, "events": self.events, "violations": violations}
+        self.terminal.line(json.dumps(result))
+
+    def _print_text(self) -> None:
+        terminal, found = self.terminal, len(self._violations)
+        if self._timeline:
+            drawn = self._timeline.draw(terminal.width, terminal.unicode)
+            for line in ["", *drawn, ""] if found else [*drawn, ""]:
+                terminal.line(terminal.clean(line))
+        events = _count(self.events, "event")
+        if not found:
+            terminal.line(terminal.paint(f"lawful: {events}", "green"))
+            return
+        terminal.line(terminal.paint(f"{_count(found, 'violation')} in {events}", "red"))
+        strict = sum(1 for each in self._violations if each.rule in RULES and not RULES[each.rule].tolerant)
+        if strict and not self._options.tolerant:
+            terminal.note(f"known clients live with {strict} of {found}: --tolerant does not report those")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,37 @@
+"""Runs the installed command the way a person does: as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+COMMAND = str(Path(sys.executable).with_name("penstock"))
+
+Result = subprocess.CompletedProcess[str]
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """The environment without what would change the output, and with `changes`."""
+    varying = ("COLUMNS", "NO_COLOR", "PYTHONIOENCODING", "PYTHONUNBUFFERED", "LC_ALL", "LANG")
+    kept = {name: value for name, value in os.environ.items() if name not in varying}
+    return {**kept, "PYTHONUTF8": "1", "COLUMNS": "100", **changes}
+
+
+def penstock(*arguments: str, stdin: bytes = b"", encoding: str = "utf-8", **changes: str) -> Result:
+    """Run to the end. No command may ever show a traceback, so every run checks that."""
+    run = subprocess.run(
+        [COMMAND, *arguments], input=stdin, capture_output=True, env=environment(**changes), timeout=60
+    )
+    result = Result(run.args, run.returncode, run.stdout.decode(encoding), run.stderr.decode(encoding))
+    assert "Traceback" not in result.stderr
+    return result
+
+
+def start(*arguments: str, **changes: str) -> subprocess.Popen[bytes]:
+    """Start with pipes on all sides, for tests that talk to a running command."""
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        [COMMAND, *arguments], stdin=pipe, stdout=pipe, stderr=pipe, env=environment(**changes)
+    )

@@ -1,0 +1,71 @@
+"""Telling server-sent events from lines of JSON, whatever the size of the reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.cli import UsageError
+from penstock.cli.capture import Capture, Lines
+from penstock.errors import FrameTooLarge
+from penstock.sse import Frame
+
+A, B = Frame(None, '{"a":1}'), Frame(None, '{"b":2}')
+
+CASES = {
+    "server-sent events": (b'data: {"a":1}\n\ndata: {"b":2}\n\n', "sse", [A, B]),
+    "with a BOM": (b'\xef\xbb\xbfdata: {"a":1}\n\n', "sse", [A]),
+    "a comment first": (b': hi\n\ndata: {"a":1}\n\n', "sse", [A]),
+    "blank lines first": (b'\r\n\n\ndata: {"a":1}\n\n', "sse", [A]),
+    "lines": (b'{"a":1}\n{"b":2}\n', "ndjson", [A, B]),
+    "lines with a BOM": (b'\xef\xbb\xbf{"a":1}\n{"b":2}', "ndjson", [A, B]),
+    "lines with CRLF, indentation and blanks": (b'\n  {"a":1}\r\n\r\n{"b":2} \r\n\n', "ndjson", [A, B]),
+    "a space after the brace": (b'{ "a":1}\n', "ndjson", [Frame(None, '{ "a":1}')]),
+    "only the sentinel": (b"[DONE]\n", "ndjson", [Frame(None, "[DONE]")]),
+    "half a sentinel": (b"[DO", "ndjson", [Frame(None, "[DO")]),
+    "only a brace": (b"{", "ndjson", [Frame(None, "{")]),
+    "nothing": (b"", "sse", []),
+    "nothing but blanks": (b" \n\n", "sse", []),
+}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 1000])
+@pytest.mark.parametrize(("data", "transport", "frames"), CASES.values(), ids=CASES.keys())
+def test_the_transport_is_told_by_the_first_bytes(
+    data: bytes, transport: str, frames: list[Frame], size: int
+) -> None:
+    capture = Capture()
+    found = [
+        frame for start in range(0, len(data), size) for frame in capture.feed(data[start : start + size])
+    ]
+    assert found + capture.end() == frames
+    assert capture.transport == transport
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+@pytest.mark.parametrize(
+    "data", [b'{\n  "a": 1\n}', b'{ \r\n"a": 1}', b'[{"a": 1}]', b'\xef\xbb\xbf[\n{"a": 1}]']
+)
+def test_one_json_document_is_not_taken_for_a_stream(data: bytes, size: int) -> None:
+    capture = Capture()
+    pieces = [data[start : start + size] for start in range(0, len(data), size)]
+    with pytest.raises(UsageError, match="one JSON document"):
+        list(map(capture.feed, pieces))
+
+
+def test_a_frame_is_handed_out_as_soon_as_its_line_ends() -> None:
+    capture = Capture()
+    assert capture.feed(b'{"a":') == []
+    assert capture.feed(b'1}\n{"b"') == [A]
+    assert capture.end() == [Frame(None, '{"b"')]
+
+
+def test_a_forced_transport_is_not_second_guessed() -> None:
+    assert Capture("websocket").feed(b'data: x\n{"a":1}\n') == [Frame(None, "data: x"), A]
+    assert Capture("sse").feed(b'{"a":1}\n\n') == []
+
+
+def test_a_line_past_the_limit_is_refused() -> None:
+    lines = Lines(limit=10)
+    assert lines.feed(b'{"a":1}\n{"b"') == [A]
+    with pytest.raises(FrameTooLarge):
+        lines.feed(b":2222222}")

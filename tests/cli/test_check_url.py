@@ -1,0 +1,309 @@
+"""`penstock check URL`: a real server on this machine, and what is said about each of its answers."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from penstock.cli import UsageError
+from penstock.cli.fetch import endpoint
+from tests.cli import streams
+from tests.cli.running import Result, penstock
+
+KEY = "sk-test-0123456789"
+LAWFUL = streams.as_sse(streams.hello())
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers by the first word of the path; what was asked is kept for the test to look at."""
+
+    server: Server
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.requests.append((self.path, dict(self.headers.items()), json.loads(body)))
+        getattr(self, "answer_" + self.path.split("/")[1].replace("-", "_"))()
+
+    def do_GET(self) -> None:
+        self.answer_v1()
+
+    def answer(self, status: int, content_type: str | None, body: bytes, **headers: str) -> None:
+        self.send_response(status)
+        if content_type:
+            self.send_header("Content-Type", content_type)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def answer_v1(self) -> None:
+        self.answer(200, "text/event-stream; charset=utf-8", LAWFUL)
+
+    def answer_unauthorised(self) -> None:
+        told = {"message": f"{self.headers['Authorization']} is not a key", "type": "invalid_request_error"}
+        self.answer(401, "application/json", json.dumps({"error": told}).encode())
+
+    def answer_broken(self) -> None:
+        self.answer(502, "text/html", b"<h1>Bad\n Gateway</h1>" + b"x" * 10_000)
+
+    def answer_silent_failure(self) -> None:
+        self.answer(500, None, b"")
+
+    def answer_moved(self) -> None:
+        self.answer(302, None, b"", Location="/v1/responses")
+
+    def answer_whole(self) -> None:
+        self.answer(200, "application/json", json.dumps(streams.snapshot("completed", [])).encode())
+
+    def answer_untyped(self) -> None:
+        self.answer(200, None, LAWFUL)
+
+    def answer_lines(self) -> None:
+        self.answer(200, "application/x-ndjson", streams.as_lines(streams.hello()))
+
+    def answer_cut(self) -> None:
+        self.answer(200, "text/event-stream", LAWFUL[:2500], **{"Content-Length": str(len(LAWFUL))})
+
+    def answer_cut_chunk(self) -> None:
+        self.protocol_version = "HTTP/1.1"
+        self.close_connection = True
+        chunk = b"%x\r\n" % len(LAWFUL) + LAWFUL[:2500]
+        self.answer(200, "text/event-stream", chunk, **{"Transfer-Encoding": "chunked"})
+
+    def answer_stalled(self) -> None:
+        self.answer(200, "text/event-stream", LAWFUL[:2500])
+        self.server.released.wait()
+
+    def answer_echo(self) -> None:
+        event = {"type": f"leak.{self.headers['Authorization']}", "sequence_number": 0}
+        self.answer(200, "text/event-stream", streams.as_sse([event]))
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+class Server(ThreadingHTTPServer):
+    """On a free port of this machine."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.requests: list[tuple[str, dict[str, str], Any]] = []
+        self.released = threading.Event()
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.released.set()
+        server.shutdown()
+        thread.join()
+
+
+def check(url: str, *arguments: str, **changes: Any) -> Result:
+    """Check a URL with a key in the environment, which must never be seen again."""
+    arguments = ("--model", "test-model", "--api-key-env", "TEST_KEY", *arguments)
+    result = penstock("check", url, *arguments, TEST_KEY=KEY, **changes)
+    assert KEY not in result.stdout + result.stderr
+    return result
+
+
+def test_a_lawful_endpoint_is_told_as_lawful(server: Server) -> None:
+    result = check(server.url)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "lawful: 11 events\n", "")
+
+
+def test_the_request_is_small_streamed_and_carries_the_key(server: Server) -> None:
+    check(server.url, "--prompt", "水?")
+    ((path, headers, body),) = server.requests
+    assert path == "/v1/responses"
+    assert headers["Authorization"] == f"Bearer {KEY}"
+    assert headers["Accept"] == "text/event-stream"
+    assert headers["Content-Type"] == "application/json"
+    assert body == {"model": "test-model", "input": "水?", "stream": True}
+
+
+def test_without_a_variable_no_key_is_sent(server: Server) -> None:
+    assert penstock("check", server.url, "--model", "m", OPENAI_API_KEY=KEY).returncode == 0
+    ((_, headers, _),) = server.requests
+    assert "Authorization" not in headers
+
+
+def test_a_proxy_is_not_used_for_this_machine(server: Server) -> None:
+    result = check(server.url, http_proxy="http://127.0.0.1:1", HTTP_PROXY="http://127.0.0.1:1", no_proxy="")
+    assert result.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("url", "target"),
+    [
+        ("http://host", "http://host/v1/responses"),
+        ("http://host/", "http://host/v1/responses"),
+        ("http://host:8080/v1", "http://host:8080/v1/responses"),
+        ("http://host/v1/", "http://host/v1/responses"),
+        ("https://host/api/openai/v1", "https://host/api/openai/v1/responses"),
+        ("https://host/v1/responses", "https://host/v1/responses"),
+        ("https://host/v1/responses/?api-version=1#x", "https://host/v1/responses?api-version=1"),
+        ("http://[::1]:8080", "http://[::1]:8080/v1/responses"),
+    ],
+)
+def test_the_request_goes_to_the_responses_of_the_url(url: str, target: str) -> None:
+    assert endpoint(url) == target
+
+
+@pytest.mark.parametrize("url", ["http://", "http://host:port", "http://[::1", "https://me:secret@host/v1"])
+def test_a_url_that_cannot_be_called_is_refused(url: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        endpoint(url)
+    assert "secret" not in str(caught.value)
+
+
+def test_an_error_answer_is_shown_with_its_status_and_message(server: Server) -> None:
+    result = check(server.url + "/unauthorised")
+    assert result.returncode == 1
+    assert result.stdout.splitlines() == [
+        "http.status  the answer: HTTP 401 Unauthorized: Bearer [key] is not a key",
+        "1 violation in 0 events",
+    ]
+
+
+def test_an_error_answer_in_json_keeps_the_shape(server: Server) -> None:
+    result = check(server.url + "/unauthorised", "--json")
+    assert result.returncode == 1
+    assert json.loads(result.stdout) == {
+        "lawful": False,
+        "events": 0,
+        "violations": [
+            {
+                "rule": "http.status",
+                "sequence": 0,
+                "message": "HTTP 401 Unauthorized: Bearer [key] is not a key",
+            }
+        ],
+    }
+
+
+def test_an_error_page_is_cut_short(server: Server) -> None:
+    result = check(server.url + "/broken")
+    assert result.returncode == 1
+    assert "HTTP 502 Bad Gateway: <h1>Bad Gateway</h1>xxx" in result.stdout
+    assert len(result.stdout) < 500
+
+
+def test_an_error_without_a_body_is_shown_by_its_status(server: Server) -> None:
+    result = check(server.url + "/silent-failure")
+    assert "http.status  the answer: HTTP 500 Internal Server Error\n" in result.stdout
+
+
+def test_a_redirect_is_shown_and_not_followed(server: Server) -> None:
+    result = check(server.url + "/moved")
+    assert result.returncode == 1
+    assert "HTTP 302 Found: redirected to /v1/responses" in result.stdout
+    assert len(server.requests) == 1
+
+
+def test_an_answer_that_is_not_streamed_is_reported(server: Server) -> None:
+    result = check(server.url + "/whole")
+    assert result.returncode == 1
+    assert "http.content-type  the answer: Content-Type is application/json" in result.stdout
+    assert "does not stream" in result.stderr
+
+
+def test_a_stream_without_a_content_type_is_reported_and_still_checked(server: Server) -> None:
+    result = check(server.url + "/untyped")
+    assert result.returncode == 1
+    assert result.stdout.splitlines() == [
+        "http.content-type  the answer: Content-Type is missing, not text/event-stream",
+        "1 violation in 11 events",
+    ]
+
+
+def test_an_endpoint_may_be_asked_for_ndjson(server: Server) -> None:
+    assert check(server.url + "/lines", "--transport", "ndjson").returncode == 0
+    result = check(server.url + "/lines")
+    assert result.returncode == 1
+    assert result.stdout.endswith("1 violation in 11 events\n")
+
+
+@pytest.mark.parametrize("way", ["cut", "cut-chunk"])
+def test_a_stream_that_is_cut_is_reported_as_one_without_an_end(server: Server, way: str) -> None:
+    result = check(f"{server.url}/{way}")
+    assert result.returncode == 1
+    assert "terminal.missing  at the end" in result.stdout
+
+
+def test_a_stream_that_stops_is_given_up_after_the_timeout(server: Server) -> None:
+    result = check(server.url + "/stalled", "--timeout", "0.5")
+    assert result.returncode == 1
+    assert "the stream stopped" in result.stderr
+    assert "terminal.missing" in result.stdout
+
+
+def test_a_key_that_the_stream_sends_back_is_not_shown(server: Server) -> None:
+    assert "leak.Bearer [key]" in check(server.url + "/echo").stdout
+    assert "leak.Bearer [key]" in check(server.url + "/echo", "--json").stdout
+    check(server.url + "/echo", "--timeline")
+
+
+def test_an_endpoint_that_cannot_be_reached_is_exit_code_2() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # bound and not listening: whoever connects is refused
+        result = check(f"http://127.0.0.1:{unused.getsockname()[1]}/v1?token={KEY}")
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert "connection refused. Is the server running" in result.stderr
+
+
+@pytest.mark.parametrize("said", [b"", b"220 mail.example.com ready\r\n"])
+def test_something_that_does_not_speak_http_is_exit_code_2(said: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(said)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        result = check(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        thread.join()
+    assert result.returncode == 2
+    assert "no answer from http://127.0.0.1" in result.stderr
+
+
+def test_a_url_needs_a_model() -> None:
+    result = penstock("check", "http://127.0.0.1:1")
+    assert result.returncode == 2
+    assert "add --model NAME" in result.stderr
+
+
+def test_a_url_is_not_a_websocket() -> None:
+    result = penstock("check", "http://127.0.0.1:1", "--model", "m", "--transport", "websocket")
+    assert result.returncode == 2
+    assert "one per line" in result.stderr
+
+
+@pytest.mark.parametrize(("value", "advice"), [("", "not set, or empty"), ("a\nb", "cannot be a key")])
+def test_a_variable_that_holds_no_key_is_named(value: str, advice: str) -> None:
+    result = penstock(
+        "check", "http://127.0.0.1:1", "--model", "m", "--api-key-env", "TEST_KEY", TEST_KEY=value
+    )
+    assert result.returncode == 2
+    assert "TEST_KEY" in result.stderr
+    assert advice in result.stderr
+
+
+def test_a_url_with_a_space_is_refused_without_its_query() -> None:
+    result = check(f"http://127.0.0.1:1/v1?token={KEY} x")
+    assert result.returncode == 2
+    assert "percent-encoded" in result.stderr

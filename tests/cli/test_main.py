@@ -1,0 +1,73 @@
+"""`penstock` itself: help, version, exit codes, and what it does not import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import penstock as library
+from penstock.cli import main
+from tests.cli.running import environment, penstock
+
+
+def test_version_is_the_librarys() -> None:
+    result = penstock("--version")
+    assert (result.returncode, result.stdout) == (0, f"penstock {library.__version__}\n")
+
+
+def test_help_lists_the_commands() -> None:
+    result = penstock("--help")
+    assert result.returncode == 0
+    assert result.stderr == ""
+    assert "check" in result.stdout
+    assert "serve" in result.stdout
+
+
+def test_without_a_command_the_help_goes_to_standard_error() -> None:
+    result = penstock()
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert "usage: penstock" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [["chek"], ["--nope"], ["check"], ["check", "--nope", "x"], ["serve", "x"]]
+)
+def test_wrong_usage_is_told_in_one_message(arguments: list[str]) -> None:
+    result = penstock(*arguments)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert "usage: penstock" in result.stderr
+    assert "error:" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["check", "--help"], ["serve", "--help"]])
+def test_help_imports_nothing_that_costs_time(arguments: list[str]) -> None:
+    script = (
+        "import sys\n"
+        "from penstock.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "costly = {'msgspec', 'asyncio', 'urllib.request', 'http.client', 'penstock.stream.checker'}\n"
+        "sys.exit(', '.join(sorted(costly & set(sys.modules))) or None)\n"
+    )
+    command = [sys.executable, "-c", script, *arguments]
+    result = subprocess.run(command, capture_output=True, env=environment(), timeout=60)
+    assert result.stderr == b""
+    assert result.returncode == 0
+
+
+def test_serve_says_that_there_is_no_gateway_and_what_works() -> None:
+    result = penstock("serve")
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert "no gateway yet" in result.stderr
+    assert "penstock check" in result.stderr
+
+
+def test_main_can_be_called_from_python(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve"]) == 1
+    assert main(["check", "a\0b"]) == 2
+    assert "cannot read" in capsys.readouterr().err
