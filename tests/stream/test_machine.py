@@ -393,7 +393,7 @@ def test_an_event_of_nobody_passes_with_our_number() -> None:
 def test_usage_zeros_never_overwrite_and_the_total_is_the_sum() -> None:
     _, events = run(
         [
-            UsageDelta(input_tokens=10, output_tokens=1, cached_tokens=4),
+            UsageDelta(input_tokens=10, output_tokens=1, cached_tokens=4, cache_write_tokens=2),
             TextDelta("x"),
             UsageDelta(output_tokens=7, reasoning_tokens=5),
             UsageDelta(input_tokens=0, output_tokens=0, cached_tokens=0, reasoning_tokens=0),
@@ -403,7 +403,7 @@ def test_usage_zeros_never_overwrite_and_the_total_is_the_sum() -> None:
         "input_tokens": 10,
         "output_tokens": 7,
         "total_tokens": 17,
-        "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 0},
+        "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 2},
         "output_tokens_details": {"reasoning_tokens": 5},
     }
 

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 from msgspec import UNSET, UnsetType
 
 from penstock.protocol.wire import Wire
 
+if TYPE_CHECKING:
 
-class TopLogProb(TypedDict):
-    token: str
-    logprob: float
-    bytes: list[int]
+    class TopLogProb(TypedDict):
+        token: str
+        logprob: float
+        bytes: list[int]
+
+    class LogProb(TypedDict):
+        """A token with its alternatives."""
+
+        token: str
+        logprob: float
+        bytes: list[int]
+        top_logprobs: list[TopLogProb]
+
+else:
+    # At run time they are dicts that nobody looks into: vendors' pass as they came, on a hot path.
+    TopLogProb = LogProb = dict[str, Any]
 
 
-class LogProb(TypedDict):
-    """A token with its alternatives. A plain dict at run time: vendors' go through unread, on a hot path."""
-
-    token: str
-    logprob: float
-    bytes: list[int]
-    top_logprobs: list[TopLogProb]
-
-
-class UrlCitation(Wire):
+class UrlCitation(Wire, kw_only=True):
     type: str = "url_citation"
     url: str
     start_index: int = 0
@@ -42,13 +46,15 @@ class FileCitation(Wire):
 
 
 class UnknownAnnotation(Wire):
+    catch_all: ClassVar[bool] = True
+
     type: str = ""
 
 
 Annotation = UrlCitation | FileCitation | UnknownAnnotation
 
 
-class InputText(Wire):
+class InputText(Wire, kw_only=True):
     type: str = "input_text"
     text: str
 
@@ -70,7 +76,7 @@ class InputFile(Wire):
     file_id: str | UnsetType = UNSET
 
 
-class InputVideo(Wire):
+class InputVideo(Wire, kw_only=True):
     type: str = "input_video"
     video_url: str
 
@@ -107,6 +113,8 @@ class PlainText(Wire):
 
 
 class UnknownPart(Wire):
+    catch_all: ClassVar[bool] = True
+
     type: str = ""
 
 
@@ -124,3 +132,6 @@ ContentPart = (
 )
 
 JsonObject = dict[str, Any]
+
+JsonValue = object
+"""Any JSON value but null, unread."""

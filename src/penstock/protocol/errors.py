@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType
 
-from penstock.protocol.wire import Wire
+from penstock.protocol.wire import Code, Wire
 
 
 class ErrorPayload(Wire):
     type: str = "server_error"
-    code: str | None = None
+    code: Code | None = None
     message: str = ""
     param: str | None = None
     headers: dict[str, str] | UnsetType = UNSET
 
 
-class ErrorBody(Wire):
+class ErrorBody(Wire, kw_only=True):
     """The body of an HTTP answer that is an error."""
 
     error: ErrorPayload
@@ -24,7 +24,7 @@ class ErrorBody(Wire):
 class ResponseError(Wire):
     """Why a response failed."""
 
-    code: str = "server_error"
+    code: Code = "server_error"
     message: str = ""
 
 
@@ -34,7 +34,7 @@ class IncompleteDetails(Wire):
     reason: str = ""
 
 
-class Diagnostic(Wire):
+class Diagnostic(Wire, kw_only=True):
     """Something that was dropped, degraded or repaired on the way. `count` says how often."""
 
     code: str

@@ -6,17 +6,16 @@ has a zero value, because vendors leave fields out; what we send never relies on
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-import msgspec
 from msgspec import UNSET, UnsetType
 
 from penstock.errors import DecodeError
-from penstock.protocol.content import Annotation, ContentPart, LogProb
+from penstock.protocol.content import Annotation, ContentPart, LogProb, SummaryText
 from penstock.protocol.errors import ErrorPayload
 from penstock.protocol.items import Item
 from penstock.protocol.response import Response
-from penstock.protocol.wire import Wire, read
+from penstock.protocol.wire import Code, Wire, parse, read
 
 
 class Event(Wire):
@@ -24,20 +23,20 @@ class Event(Wire):
     sequence_number: int = 0
 
 
-class LifecycleEvent(Event):
+class LifecycleEvent(Event, kw_only=True):
     """`response.created`, `.queued`, `.in_progress`, and the three ends: each with a whole snapshot."""
 
     response: Response
 
 
-class OutputItemEvent(Event):
+class OutputItemEvent(Event, kw_only=True):
     """`response.output_item.added` and `.done`."""
 
     output_index: int = 0
     item: Item
 
 
-class ContentPartEvent(Event):
+class ContentPartEvent(Event, kw_only=True):
     """`response.content_part.added` and `.done`."""
 
     item_id: str = ""
@@ -113,7 +112,7 @@ class SummaryPartEvent(Event):
     item_id: str = ""
     output_index: int = 0
     summary_index: int = 0
-    part: ContentPart
+    part: ContentPart = SummaryText()
 
 
 class SummaryDeltaEvent(Event, gc=False):
@@ -201,12 +200,15 @@ class HostedToolEvent(Event):
     output_index: int = 0
 
 
-class ErrorEvent(Event):
-    """Nested as the specification has it, and flat beside it as openai-python has it (spec (b))."""
+class ErrorEvent(Event, kw_only=True):
+    """Nested as the specification has it, and flat beside it as openai-python has it (spec (b)).
+
+    Whichever of the two came, `read_event` fills in the other.
+    """
 
     type: str = "error"
     error: ErrorPayload
-    code: str | None = None
+    code: Code | None = None
     message: str = ""
     param: str | None = None
 
@@ -214,8 +216,10 @@ class ErrorEvent(Event):
 class UnknownEvent(Event):
     """An event that we do not know, or that is not what its type says: everything else is in `extra`."""
 
+    catch_all: ClassVar[bool] = True
 
-class WebSocketErrorEvent(Wire):
+
+class WebSocketErrorEvent(Wire, kw_only=True):
     """The error envelope on a WebSocket. It carries an HTTP status and no sequence number."""
 
     type: str = "error"
@@ -298,6 +302,11 @@ EVENTS: dict[str, type[Event]] = {
     "response.reasoning_summary.delta": SummaryDeltaEvent,
     "response.reasoning_summary.done": SummaryDoneEvent,
     "response.output_text_annotation.added": AnnotationAddedEvent,
+    # Read and never sent: seed 001's name for the start of reasoning text, and vLLM's (decisions 1, R10).
+    "response.reasoning_text_part.added": ContentPartEvent,
+    "response.reasoning_text_part.done": ContentPartEvent,
+    "response.reasoning_part.added": ContentPartEvent,
+    "response.reasoning_part.done": ContentPartEvent,
     # Tools that a client can declare, beyond the specification.
     "response.custom_tool_call_input.delta": CustomInputDeltaEvent,
     "response.custom_tool_call_input.done": CustomInputDoneEvent,
@@ -316,21 +325,49 @@ EVENTS: dict[str, type[Event]] = {
 }
 
 
+MACHINE_EVENTS = frozenset(
+    type
+    for type, shape in EVENTS.items()
+    if shape not in (HostedToolEvent, ShellCommandEvent, ShellOutputEvent, PatchDiffEvent)
+)
+"""The events whose order the protocol rules. The rest is a vendor's progress report, or unknown."""
+
+
 def decode_event(data: bytes | str) -> Event:
     """Read one event. Raises `DecodeError` only for what is no JSON object with a `type`."""
-    try:
-        raw = msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
-        raise DecodeError(f"not valid JSON ({error})") from None
-    return read_event(raw)
+    return read_event(parse(data))
 
 
 def read_event(raw: Any) -> Event:
     """The same for a decoded value. What a known type does not fit is kept whole as an `UnknownEvent`."""
     if not isinstance(raw, dict) or not isinstance(raw.get("type"), str):
         raise DecodeError("an event is an object with a string `type`")
+    type = raw["type"]
     try:
-        return read(raw, EVENTS.get(raw["type"], UnknownEvent))
+        return read(_both_shapes(raw) if type == "error" else raw, EVENTS.get(type, UnknownEvent))
     except DecodeError:
-        fields = {name: value for name, value in raw.items() if name != "type"}
-        return UnknownEvent(type=raw["type"], sequence_number=-1, extra=fields)
+        return _as_unknown(raw)
+
+
+def _as_unknown(raw: dict[str, Any]) -> UnknownEvent:
+    number = raw.get("sequence_number")
+    if number.__class__ is int:
+        kept = {name: value for name, value in raw.items() if name not in ("type", "sequence_number")}
+        return UnknownEvent(type=raw["type"], sequence_number=number, extra=kept)
+    return UnknownEvent(
+        type=raw["type"], extra={name: value for name, value in raw.items() if name != "type"}
+    )
+
+
+def _both_shapes(raw: dict[str, Any]) -> dict[str, Any]:
+    """An error event with what it says in both places."""
+    nested = raw.get("error")
+    if nested is None:
+        return {**raw, "error": {name: raw[name] for name in _FLAT if name in raw}}
+    if not isinstance(nested, dict):
+        return raw
+    flat = {name: nested[name] for name in _FLAT if name in nested and raw.get(name) is None}
+    return {**raw, **flat}
+
+
+_FLAT = ("code", "message", "param")

@@ -15,7 +15,7 @@ from penstock.protocol.tools import Tool
 from penstock.protocol.wire import Wire
 
 
-class Message(Wire):
+class Message(Wire, kw_only=True):
     implied_by: ClassVar[str] = "role"
 
     type: str = "message"
@@ -26,7 +26,7 @@ class Message(Wire):
     phase: str | UnsetType = UNSET
 
 
-class FunctionCall(Wire):
+class FunctionCall(Wire, kw_only=True):
     type: str = "function_call"
     id: str | UnsetType = UNSET
     call_id: str
@@ -36,7 +36,7 @@ class FunctionCall(Wire):
     status: str | UnsetType = UNSET
 
 
-class FunctionCallOutput(Wire):
+class FunctionCallOutput(Wire, kw_only=True):
     type: str = "function_call_output"
     id: str | UnsetType = UNSET
     call_id: str
@@ -44,7 +44,7 @@ class FunctionCallOutput(Wire):
     status: str | UnsetType = UNSET
 
 
-class CustomToolCall(Wire):
+class CustomToolCall(Wire, kw_only=True):
     type: str = "custom_tool_call"
     id: str | UnsetType = UNSET
     call_id: str
@@ -54,7 +54,7 @@ class CustomToolCall(Wire):
     status: str | UnsetType = UNSET
 
 
-class CustomToolCallOutput(Wire):
+class CustomToolCallOutput(Wire, kw_only=True):
     type: str = "custom_tool_call_output"
     id: str | UnsetType = UNSET
     call_id: str
@@ -73,7 +73,7 @@ class ReasoningItem(Wire):
     encrypted_content: str | UnsetType = UNSET
 
 
-class Compaction(Wire):
+class Compaction(Wire, kw_only=True):
     type: str = "compaction"
     id: str | UnsetType = UNSET
     status: str | UnsetType = UNSET
@@ -81,7 +81,7 @@ class Compaction(Wire):
     created_by: str | UnsetType = UNSET
 
 
-class ItemReference(Wire):
+class ItemReference(Wire, kw_only=True):
     """Stands for an item of an earlier response. The AI SDK replays its history this way."""
 
     implied_by: ClassVar[str] = "id"
@@ -119,7 +119,7 @@ class ToolSearchOutput(Wire):
     status: str | UnsetType = UNSET
 
 
-class LocalShellCall(Wire):
+class LocalShellCall(Wire, kw_only=True):
     type: str = "local_shell_call"
     id: str | UnsetType = UNSET
     call_id: str
@@ -135,7 +135,7 @@ class LocalShellCallOutput(Wire):
     status: str | UnsetType = UNSET
 
 
-class ShellCall(Wire):
+class ShellCall(Wire, kw_only=True):
     type: str = "shell_call"
     id: str | UnsetType = UNSET
     call_id: str
@@ -143,7 +143,7 @@ class ShellCall(Wire):
     status: str | UnsetType = UNSET
 
 
-class ShellCallOutput(Wire):
+class ShellCallOutput(Wire, kw_only=True):
     type: str = "shell_call_output"
     id: str | UnsetType = UNSET
     call_id: str
@@ -152,7 +152,7 @@ class ShellCallOutput(Wire):
     status: str | UnsetType = UNSET
 
 
-class ApplyPatchCall(Wire):
+class ApplyPatchCall(Wire, kw_only=True):
     type: str = "apply_patch_call"
     id: str | UnsetType = UNSET
     call_id: str
@@ -160,7 +160,7 @@ class ApplyPatchCall(Wire):
     status: str | UnsetType = UNSET
 
 
-class ApplyPatchCallOutput(Wire):
+class ApplyPatchCallOutput(Wire, kw_only=True):
     type: str = "apply_patch_call_output"
     id: str | UnsetType = UNSET
     call_id: str
@@ -177,6 +177,8 @@ class WebSearchCall(Wire):
 
 class UnknownItem(Wire):
     """An item of a type that we do not know: everything but these three fields is in `extra`."""
+
+    catch_all: ClassVar[bool] = True
 
     type: str = ""
     id: str | UnsetType = UNSET

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from msgspec import UNSET, UnsetType
 
 from penstock.protocol.content import JsonObject
@@ -21,6 +23,8 @@ class JsonObjectFormat(Wire):
 class JsonSchemaFormat(Wire):
     """`schema` is an object in a request; the published schema wants null in an answer (spec (d))."""
 
+    implied_by: ClassVar[str] = "schema"
+
     type: str = "json_schema"
     name: str = ""
     description: str | UnsetType | None = UNSET
@@ -29,7 +33,11 @@ class JsonSchemaFormat(Wire):
 
 
 class UnknownFormat(Wire):
-    type: str = ""
+    """Any other format. The published schema lets a format come without a `type`, even as `{}`."""
+
+    catch_all: ClassVar[bool] = True
+
+    type: str | UnsetType = UNSET
 
 
 Format = TextFormat | JsonObjectFormat | JsonSchemaFormat | UnknownFormat
@@ -49,7 +57,7 @@ class StreamOptions(Wire):
     include_obfuscation: bool | UnsetType = UNSET
 
 
-class ConversationReference(Wire):
+class ConversationReference(Wire, kw_only=True):
     id: str
 
 
@@ -96,7 +104,7 @@ class WebSocketCreate(CreateResponse):
     generate: bool | UnsetType = UNSET
 
 
-class CompactRequest(Wire):
+class CompactRequest(Wire, kw_only=True):
     """`POST /v1/responses/compact`."""
 
     model: str

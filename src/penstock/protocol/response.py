@@ -9,7 +9,7 @@ from __future__ import annotations
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from penstock.protocol.content import JsonObject, OutputText
+from penstock.protocol.content import JsonValue, OutputText
 from penstock.protocol.errors import Diagnostic, IncompleteDetails, ResponseError
 from penstock.protocol.items import Item, Message
 from penstock.protocol.request import (
@@ -21,7 +21,7 @@ from penstock.protocol.request import (
 )
 from penstock.protocol.tools import FunctionTool, Tool, ToolChoice
 from penstock.protocol.usage import Usage
-from penstock.protocol.wire import Wire
+from penstock.protocol.wire import Seconds, Wire
 
 
 class TextField(Wire):
@@ -34,16 +34,16 @@ class ReasoningField(Wire):
     summary: str | None = None
 
 
-class Response(Wire):
+class Response(Wire, kw_only=True):
     id: str
     object: str = "response"
-    created_at: int = 0
-    completed_at: int | None = None
+    created_at: Seconds = 0
+    completed_at: Seconds | None = None
     status: str = "in_progress"
     incomplete_details: IncompleteDetails | None = None
     model: str = ""
     previous_response_id: str | None = None
-    instructions: str | None = None
+    instructions: str | list[Item] | None = None  # a list only from OpenAI, for stored prompts
     output: list[Item] = []
     error: ResponseError | None = None
     tools: list[Tool] = []
@@ -63,7 +63,7 @@ class Response(Wire):
     store: bool = True
     background: bool = False
     service_tier: str = "default"
-    metadata: JsonObject = {}
+    metadata: JsonValue = {}  # an object from a caller; the schema allows anything
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
     # Beyond the specification; written when there is something to say.
@@ -82,13 +82,13 @@ class Response(Wire):
         )
 
 
-class CompactedResponse(Wire):
+class CompactedResponse(Wire, kw_only=True):
     """The answer to `POST /v1/responses/compact`."""
 
     id: str
     object: str = "response.compaction"
     output: list[Item] = []
-    created_at: int = 0
+    created_at: Seconds = 0
     usage: Usage = Usage()
 
 
@@ -140,12 +140,12 @@ def response_for(request: CreateResponse, *, id: str, created_at: int, model: st
 
 
 def _format_echo(format: Format) -> Format:
-    """A JSON-schema format with all the fields that an answer must have."""
+    """A JSON-schema format with all the fields that an answer must have, and text where none was named."""
     if not isinstance(format, JsonSchemaFormat):
-        return format
+        return format if format.type else TextFormat()
     return replace(
         format,
-        description=format.description or None,
-        schema=format.schema or None,
+        description=None if format.description is UNSET else format.description,
+        schema=None if format.schema is UNSET else format.schema,
         strict=bool(format.strict),
     )

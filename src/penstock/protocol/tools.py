@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
@@ -9,7 +11,7 @@ from penstock.protocol.content import JsonObject
 from penstock.protocol.wire import Wire
 
 
-class FunctionTool(Wire):
+class FunctionTool(Wire, kw_only=True):
     type: str = "function"
     name: str
     description: str | UnsetType | None = UNSET
@@ -20,13 +22,13 @@ class FunctionTool(Wire):
         """As an answer must echo it: the optional fields there, null where nothing was said (spec (d))."""
         return replace(
             self,
-            description=self.description or None,
+            description=None if self.description is UNSET else self.description,
             parameters=None if self.parameters is UNSET else self.parameters,
             strict=None if self.strict is UNSET else self.strict,
         )
 
 
-class CustomTool(Wire):
+class CustomTool(Wire, kw_only=True):
     """A tool whose input is free text, with or without a grammar."""
 
     type: str = "custom"
@@ -48,12 +50,15 @@ class ApplyPatchTool(Wire):
     type: str = "apply_patch"
 
 
-class NamespaceTool(Wire):
-    """A group of tools under one name; Codex declares each MCP server as one (notes/clients 1.1)."""
+class NamespaceTool(Wire, kw_only=True):
+    """A group of tools under one name; Codex declares each MCP server as one (notes/clients 1.1).
+
+    `description` is always written: openai-python requires it in the echo.
+    """
 
     type: str = "namespace"
     name: str
-    description: str | UnsetType = UNSET
+    description: str = ""
     tools: list[Tool] = []
 
 
@@ -73,6 +78,8 @@ class WebSearchTool(Wire):
 
 
 class UnknownTool(Wire):
+    catch_all: ClassVar[bool] = True
+
     type: str = ""
     name: str | UnsetType = UNSET
 

@@ -6,7 +6,10 @@ from penstock.protocol.wire import Wire
 
 
 class InputTokensDetails(Wire):
+    """`cache_write_tokens` is not in the specification and openai-python requires it: always written."""
+
     cached_tokens: int = 0
+    cache_write_tokens: int = 0
 
 
 class OutputTokensDetails(Wire):

@@ -140,6 +140,7 @@ class UsageDelta(Struct, frozen=True):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None
     estimated: bool = False
 

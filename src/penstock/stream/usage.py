@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.protocol.usage import InputTokensDetails, OutputTokensDetails, Usage
 from penstock.stream.deltas import UsageDelta
 
-_COUNTS = ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
+_COUNTS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens")
 
 
 class UsageTally:
@@ -39,7 +39,10 @@ class UsageTally:
             input_tokens=given,
             output_tokens=made,
             total_tokens=given + made,
-            input_tokens_details=InputTokensDetails(cached_tokens=min(given, self._of("cached_tokens"))),
+            input_tokens_details=InputTokensDetails(
+                cached_tokens=min(given, self._of("cached_tokens")),
+                cache_write_tokens=min(given, self._of("cache_write_tokens")),
+            ),
             output_tokens_details=OutputTokensDetails(
                 reasoning_tokens=min(made, self._of("reasoning_tokens"))
             ),
