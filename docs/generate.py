@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penstock.stream import phases, toolcalls
+from penstock.stream.checker.rules import as_markdown
 from penstock.stream.diagnostics import MESSAGES
 
 DOCS = Path(__file__).parent
@@ -54,6 +55,7 @@ def main() -> None:
     for name, (file, make) in PARTS.items():
         page = DOCS / file
         page.write_text(with_part(page.read_text(), name, make()))
+    (DOCS / "rules.md").write_text(as_markdown())
 
 
 if __name__ == "__main__":

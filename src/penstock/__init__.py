@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from penstock.sse import Decoder, Frame, encode_frame
     from penstock.stream.accents import ACCENTS
     from penstock.stream.checker import StreamChecker
+    from penstock.stream.checker.rules import RULES, Violation
     from penstock.stream.deltas import (
         AnnotationDelta,
         BlockEnd,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     )
     from penstock.stream.machine import ResponseStreamStateMachine
     from penstock.stream.phases import ResponseStreamPhase
-    from penstock.stream.rules import RULES, Violation
     from penstock.stream.toolcalls import ToolCallBlock
     from penstock.tools.identity import ToolIdentity, ToolIdentityMap
 
@@ -63,7 +63,7 @@ _HOMES = {
     ),
     "stream.machine": "ResponseStreamStateMachine",
     "stream.phases": "ResponseStreamPhase",
-    "stream.rules": "RULES Violation",
+    "stream.checker.rules": "RULES Violation",
     "stream.toolcalls": "ToolCallBlock",
     "tools.identity": "ToolIdentity ToolIdentityMap",
 }

@@ -14,9 +14,9 @@ from penstock.protocol.wire import encode, to_builtins
 from penstock.sse import DONE, Decoder, encode_frame
 from penstock.stream.accents import ACCENTS
 from penstock.stream.checker import StreamChecker
+from penstock.stream.checker.rules import Violation
 from penstock.stream.deltas import Delta, FinishReason
 from penstock.stream.machine import ResponseStreamStateMachine
-from penstock.stream.rules import Violation
 from penstock.tools.identity import ToolIdentityMap
 
 NOW = 1_700_000_000

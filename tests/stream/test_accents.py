@@ -45,9 +45,7 @@ def test_reasoning_has_the_name_that_the_client_reads() -> None:
 
 
 def test_in_copilots_accent_summary_and_content_share_the_indexes_in_order_of_opening() -> None:
-    events = spoken(
-        "copilot", [SummaryDelta("s0", part=0), ReasoningDelta("c0"), SummaryDelta("s1", part=1)]
-    )
+    events = spoken("copilot", [SummaryDelta("s0", part=0), ReasoningDelta("c0"), SummaryDelta("s1", part=1)])
     deltas = of_type(events, "reasoning_summary_text.delta")
     assert [(event["summary_index"], event["delta"]) for event in deltas] == [(0, "s0"), (1, "c0"), (2, "s1")]
     (item,) = events[-1]["response"]["output"]

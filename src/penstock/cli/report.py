@@ -12,7 +12,7 @@ from penstock.cli.terminal import Terminal
 from penstock.cli.timeline import Timeline
 from penstock.errors import FrameTooLarge
 from penstock.stream.checker import StreamChecker
-from penstock.stream.rules import RULES, Violation
+from penstock.stream.checker.rules import RULES, Violation
 
 
 class Check:

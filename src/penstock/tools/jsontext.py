@@ -1,7 +1,7 @@
 """JSON text while it arrives: where a top-level object ends, and what a string in it says so far.
 
-Both incremental readers look at each character once, whatever the size of the fragments (the cost of a delta depends on
-the delta alone).
+Both incremental readers look at each character once, whatever the size of the fragments: the cost of a delta
+depends on the delta alone.
 """
 
 from __future__ import annotations

@@ -1,0 +1,283 @@
+"""Is this stream lawful? A judge that is told the events one by one and names the rule that each breaks.
+
+It knows the protocol and nothing of the machine that makes our streams, so that each can prove the other. It
+does not stop at a fault: it reports it once, takes the stream as it is, and goes on.
+
+    checker = StreamChecker()
+    for frame in frames:
+        for violation in checker.feed_frame(frame.event, frame.data): ...
+    for violation in checker.end(): ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from penstock.stream.checker.content import Contents
+from penstock.stream.checker.findings import Findings
+from penstock.stream.checker.items import Items
+from penstock.stream.checker.names import CANONICAL, Names, is_tool_event
+from penstock.stream.checker.rules import Violation
+from penstock.stream.checker.shapes import ERROR_PAYLOAD, WEBSOCKET_ERROR, faults
+from penstock.stream.checker.snapshot import SNAPSHOTS, TERMINAL, Snapshots
+from penstock.stream.checker.state import ARGUMENTS, INPUT, OUTPUT_TEXT, REASONING, REFUSAL, SUMMARY, Event
+
+ACCENTS = ("openresponses", "openai", "copilot")
+TRANSPORTS = ("sse", "ndjson", "websocket")
+
+_ITEM_EVENTS = {
+    "response.output_item.added": Items.added,
+    "response.output_item.done": Items.done,
+}
+_CONTENT_EVENTS: dict[str, tuple[Callable[[Contents, Event, Any], None], object]] = {
+    "response.content_part.added": (Contents.part_added, "content"),
+    "response.content_part.done": (Contents.part_done, "content"),
+    "response.reasoning_summary_part.added": (Contents.part_added, "summary"),
+    "response.reasoning_summary_part.done": (Contents.part_done, "summary"),
+    "response.output_text.delta": (Contents.text_delta, OUTPUT_TEXT),
+    "response.output_text.done": (Contents.text_done, OUTPUT_TEXT),
+    "response.output_text.annotation.added": (Contents.annotation, OUTPUT_TEXT),
+    "response.refusal.delta": (Contents.text_delta, REFUSAL),
+    "response.refusal.done": (Contents.text_done, REFUSAL),
+    "response.reasoning.delta": (Contents.text_delta, REASONING),
+    "response.reasoning.done": (Contents.text_done, REASONING),
+    "response.reasoning_summary_text.delta": (Contents.text_delta, SUMMARY),
+    "response.reasoning_summary_text.done": (Contents.text_done, SUMMARY),
+    "response.function_call_arguments.delta": (Contents.flow_delta, ARGUMENTS),
+    "response.function_call_arguments.done": (Contents.flow_done, ARGUMENTS),
+    "response.custom_tool_call_input.delta": (Contents.flow_delta, INPUT),
+    "response.custom_tool_call_input.done": (Contents.flow_done, INPUT),
+}
+"""Events that tell output, under the specification's spelling, and what reads them."""
+
+
+class StreamChecker:
+    """Judges one stream, which is one turn."""
+
+    def __init__(
+        self, *, accent: str = "openresponses", transport: str = "sse", tolerant: bool = False
+    ) -> None:
+        if accent not in ACCENTS:
+            raise ValueError(f"accent is one of {', '.join(ACCENTS)}, not {accent!r}")
+        if transport not in TRANSPORTS:
+            raise ValueError(f"transport is one of {', '.join(TRANSPORTS)}, not {transport!r}")
+        self.events = 0
+        self._transport = transport
+        self._tolerant = tolerant
+        self._findings = Findings(tolerant=tolerant)
+        self._report = self._findings.report
+        self._names = Names(accent)
+        self._items = Items(self._findings, self._names)
+        self._contents = Contents(self._findings, self._names, self._items)
+        self._snapshots = Snapshots(self._findings, self._names, self._items)
+        self._begun = False
+        self._expected: int | None = None if tolerant else 0
+        self._numbered = True
+        self._framed = False
+        self._done = False
+        self._erred = False
+        self._terminal = ""
+        self._ended = False
+
+    @property
+    def lawful(self) -> bool:
+        """True while nothing was found."""
+        return self._findings.count == 0
+
+    def feed(self, event: Mapping[str, Any]) -> list[Violation]:
+        """One decoded event."""
+        self._findings.position = self.events
+        self.events += 1
+        self._judge(event)
+        return self._findings.take()
+
+    def feed_frame(self, name: str | None, data: str) -> list[Violation]:
+        """One frame as it came: `name` is the SSE `event:` field, if there was one, and `data` the text."""
+        self._framed = True
+        self._findings.position = self.events
+        if data.strip() == "[DONE]":
+            self._judge_done()
+            return self._findings.take()
+        values, problem = _values(data)
+        if problem:
+            self._report("transport.json", problem)
+            self._expected = None
+        elif "\n" in data.strip():
+            self._report("transport.one-line", "the JSON of one event is spread over several lines")
+        if not values:
+            self.events += 1
+        found = self._findings.take()
+        for value in values:
+            if self._transport == "sse":
+                self._judge_name(name, value.get("type"))
+            found += self._findings.take() + self.feed(value)
+        return found
+
+    def end(self) -> list[Violation]:
+        """The stream is over."""
+        if self._ended:
+            return []
+        self._ended = True
+        self._findings.position = self.events
+        if self._erred:
+            self._report("terminal.error-alone", "the stream ends after `error`")
+        elif not self._terminal:
+            self._report("terminal.missing", "the stream ends without a terminal event")
+        if self._framed and self._transport == "sse" and not self._done:
+            self._report("transport.done-missing", "the stream ends without [DONE]")
+        return self._findings.take()
+
+    # --- transport
+
+    def _judge_done(self) -> None:
+        if self._transport == "websocket":
+            self._report("transport.done-forbidden", "[DONE] on a WebSocket", "")
+        elif self._done:
+            self._report("transport.done-twice", "[DONE] comes again", "")
+        self._done = True
+
+    def _judge_name(self, name: str | None, type: object) -> None:
+        if name is None:
+            self._report("transport.event-name-missing", "the frame has no `event:` field", "")
+        elif name != type and isinstance(type, str):
+            self._report("transport.event-name", f"`event: {name[:60]}` and type {type[:60]!r} differ")
+
+    # --- events
+
+    def _judge(self, event: Event) -> None:
+        type = event.get("type") if isinstance(event, Mapping) else None
+        if not isinstance(type, str) or not type:
+            self._report("event.type", "the event has no type")
+            self._expected = None
+            return
+        if type == "error" and self._transport == "websocket":
+            self._judge_envelope(event)
+            return
+        self._judge_number(event)
+        canonical = CANONICAL.get(type, type)
+        ignorable = self._tolerant and not _is_known(canonical)
+        if ignorable or self._is_late(type):
+            return
+        if self._erred and type != "response.failed":
+            self._report("terminal.error-alone", f"{type} follows `error`")
+        self._erred = False
+        if not self._begun:
+            self._begin(type, event)
+        if canonical in _ITEM_EVENTS or canonical in _CONTENT_EVENTS:
+            self._judge_output(type, canonical, event)
+        elif type in SNAPSHOTS:
+            self._snapshots.judge(type, event)
+            self._terminal = type if type in TERMINAL else ""
+        elif type == "error":
+            self._judge_error(event)
+        else:
+            self._judge_other(type, event)
+
+    def _judge_number(self, event: Event) -> None:
+        number = event.get("sequence_number")
+        if not isinstance(number, int) or isinstance(number, bool):
+            if self._numbered:
+                self._report("sequence.number", f"{event['type']} has no sequence_number")
+            self._numbered = False
+            self._expected = None  # whether the sender counted this event cannot be known
+            return
+        if self._expected is not None and number != self._expected:
+            rule = "sequence.start" if self.events == 1 else "sequence.step"
+            self._report(rule, f"sequence_number is {number}, expected {self._expected}")
+        self._numbered = True
+        self._expected = number + 1
+
+    def _is_late(self, type: str) -> bool:
+        """Does the event come after the end? Told once; what comes after the end is not judged further."""
+        if self._done and self._transport != "websocket":
+            self._report("transport.after-done", f"{type} after [DONE]", "")
+            self._terminal = self._terminal or (type if type in TERMINAL else "")
+        elif not self._terminal:
+            return False
+        elif type in TERMINAL:
+            self._report("terminal.twice", f"{type} after {self._terminal}", "")
+        else:
+            self._report("terminal.after", f"{type} after {self._terminal}", "")
+        return True
+
+    def _begin(self, type: str, event: Event) -> None:
+        self._begun = True
+        if type == "response.created":
+            return
+        number = event.get("sequence_number")
+        queued = type in ("response.queued", "response.in_progress")
+        resumed = queued or (isinstance(number, int) and number > 0)
+        if self._tolerant and resumed:  # R9
+            self._items.midway = not queued
+            return
+        self._report("lifecycle.created-first", f"the stream starts with {type}")
+
+    def _judge_output(self, type: str, canonical: str, event: Event) -> None:
+        if not self._names.spells(type, canonical):
+            family = canonical.rpartition(".")[0] if self._names.reads_reasoning_text else REASONING.part
+            self._report("name.accent", f"{type} is not how this client spells it", family)
+        self._snapshots.expect_started(type)
+        if canonical in _ITEM_EVENTS:
+            _ITEM_EVENTS[canonical](self._items, event)
+        else:
+            read, what = _CONTENT_EVENTS[canonical]
+            read(self._contents, event, what)
+
+    def _judge_other(self, type: str, event: Event) -> None:
+        if not self._names.allows_event(type):
+            family = type.rpartition(".")[0] or type
+            self._report("name.event", f"event type {type[:60]!r} is outside the specification", family)
+        if is_tool_event(type):
+            self._snapshots.expect_started(type)
+            self._items.tool_event(event)
+
+    # --- errors
+
+    def _judge_error(self, event: Event) -> None:
+        self._erred = True
+        if not self._tolerant:
+            for fault in faults(event.get("error"), ERROR_PAYLOAD, "error"):
+                self._report("terminal.error-payload", fault.message, fault.path)
+
+    def _judge_envelope(self, event: Event) -> None:
+        """On a WebSocket `error` is a turn of its own: it has no number and nothing follows it (N26)."""
+        if self._is_late("error"):
+            return
+        if self._begun:
+            self._report("transport.error-envelope", "an error envelope after response.created", "")
+        elif event.get("status").__class__ is not int:
+            self._report("transport.error-envelope", "the error envelope has no whole-number status", "")
+        else:
+            for fault in faults(event.get("error"), WEBSOCKET_ERROR, "error"):
+                self._report("transport.error-envelope", fault.message, "")
+        self._begun = True
+        self._terminal = "error"
+
+
+def _is_known(canonical: str) -> bool:
+    output = canonical in _ITEM_EVENTS or canonical in _CONTENT_EVENTS
+    return output or canonical in SNAPSHOTS or canonical == "error" or is_tool_event(canonical)
+
+
+def _values(data: str) -> tuple[list[dict[str, Any]], str]:
+    """The objects in the data of a frame, and what is wrong with it."""
+    value = _decode(data)
+    if isinstance(value, dict):
+        return [value], ""
+    if value is not None or data.strip() == "null":
+        return [], "the data of the frame is JSON, but no object"
+    lines = [_decode(line) for line in data.splitlines() if line.strip()]
+    values = [line for line in lines if isinstance(line, dict)]
+    if len(values) == len(lines) > 1:
+        return values, f"{len(values)} JSON objects in one frame"
+    return [], "the data of the frame is not JSON"
+
+
+def _decode(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,324 @@
+"""Item events: each item is announced once, closed once, under one id, and closed as what was streamed.
+
+What should have been told before (an item that was never added) is reported and then taken on, so that one
+fault gives one finding.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from penstock.stream.checker.findings import Findings
+from penstock.stream.checker.names import CALLS, NAMED_CALLS, SPECIFIED_ITEMS, Names, has_slug
+from penstock.stream.checker.shapes import ITEM, Shape, faults
+from penstock.stream.checker.state import ARGUMENTS, FLOWS, REASONING, Event, Item, Part, same, show, string
+
+V = TypeVar("V", str, int, dict[str, Any])
+
+ID_LENGTH = 64
+STREAMED = frozenset({"message", "function_call", "reasoning", "custom_tool_call"})
+CONTENT_HOLDERS = frozenset({"message", "reasoning"})
+CONSTANT = ("type", "role", "name", "call_id", "namespace")
+_FILLED = ("arguments", "input", "content", "summary")
+
+
+class Items:
+    """All items of one response."""
+
+    def __init__(self, findings: Findings, names: Names) -> None:
+        self.midway = False
+        """The stream was resumed after its beginning: what was announced before is not missed."""
+        self.strict = not findings.tolerant
+        self._all: list[Item] = []
+        self._findings = findings
+        self._report = findings.report
+        self._names = names
+        self._by_id: dict[str, Item] = {}
+        self._by_index: dict[int, Item] = {}
+        self._calls: dict[str, Item] = {}
+        self._next_index = 0
+        self._truncated = ""
+
+    def in_order(self) -> list[Item]:
+        return sorted(self._all, key=lambda item: item.index)
+
+    def with_id(self, id: str) -> Item | None:
+        return self._by_id.get(id)
+
+    # --- events
+
+    def added(self, event: Event) -> None:
+        index = self.field(event, "output_index", int)
+        value = self._value(event)
+        id, type = (string(value, "id"), string(value, "type")) if value else ("", "")
+        known = self._by_id.get(id)
+        if known is not None and index in (None, known.index):
+            self._report("item.added-twice", f"{known} was added before")
+            return
+        if known is not None:
+            self._report("item.id-reused", f"{known}, at {known.index}, and the item at {index} have one id")
+        twin = self._twin(value, id, type)
+        if twin is not None and index == twin.index:
+            self._by_id[id] = twin  # the same place told again: nothing more is wrong with it
+            return
+        if index is not None and index != self._next_index and not (self.midway and not self._all):
+            self._report("item.index-order", f"output_index is {index}, expected {self._next_index}")
+        item = self._enter(id, type, index)
+        if value is not None:
+            item.announced = value
+            self._check_announced(item, value)
+
+    def done(self, event: Event) -> None:
+        before = self._findings.count
+        index = self.field(event, "output_index", int)
+        value = self._value(event)
+        id, type = (string(value, "id"), string(value, "type")) if value else ("", "")
+        item = self._find(id if value else None, index, type)
+        if item is None:
+            return
+        if item.final is not None:
+            self._report("item.done-twice", f"{item} was done before", item.number)
+            return
+        item.final = value or {}
+        item.type = item.type or type
+        if value is not None:
+            self._check_value(item, value)
+            self._check_constant(item, value)
+            self._check_done_status(item, value)
+            if not self._is_untold(item):
+                self._check_content(item, value)
+                self._check_flow(item, value)
+        item.disputed = item.disputed or self._findings.count > before or id != item.id
+
+    def tool_event(self, event: Event) -> None:
+        """A sub-event of a tool, not followed further. Shell commands come without an item id (R15)."""
+        index = self.field(event, "output_index", int)
+        id = self.field(event, "item_id", str) if "item_id" in event else None
+        self._keep_open(self._find(id, index, ""), event)
+
+    # --- who is meant
+
+    def open_item(self, event: Event, type: str) -> Item | None:
+        """The item that an event speaks of, unless it is closed. `type` is what the event suggests."""
+        id = self.field(event, "item_id", str)
+        index = self.field(event, "output_index", int)
+        return self._keep_open(self._find(id, index, type), event)
+
+    def _keep_open(self, item: Item | None, event: Event) -> Item | None:
+        if item is not None and item.final is not None:
+            self._report("item.closed", f"{event['type']} after the end of {item}", item.number)
+            return None
+        return item
+
+    def _find(self, id: str | None, index: int | None, type: str) -> Item | None:
+        """By index and id, None where the event does not say; adopted if it was never added."""
+        here = self._by_index.get(index) if index is not None else None
+        if here is not None and id in (here.id, None):
+            return here
+        id = id or ""
+        named = self._by_id.get(id)
+        if named is not None:
+            if index is not None and index != named.index:
+                self._report("item.index-changed", f"{named} is at {named.index}, not {index}", named.number)
+            return named
+        caller = self._calls.get(id)
+        if caller is not None:
+            self._report(
+                "item.id-is-call-id", f"{caller} is addressed by its call id {show(id)}", caller.number
+            )
+            return caller
+        if here is not None:
+            if here.id:
+                self._report("item.id-changed", f"{here} is called {show(id)} now", here.number)
+            else:
+                self._rename(here, id)  # it was added without one, which is reported
+            return here
+        if not id and index is None:
+            return None
+        item = self._enter(id, type, index)
+        item.adopted = True
+        if not self.midway:
+            self._report("item.added-missing", f"{item} was never added")
+        return item
+
+    def _enter(self, id: str, type: str, index: int | None) -> Item:
+        item = Item(len(self._all), self._next_index if index is None else index, id, type)
+        self._all.append(item)
+        self._by_index[item.index] = item
+        self._rename(item, id)
+        self._next_index = item.index + 1
+        return item
+
+    def _rename(self, item: Item, id: str) -> None:
+        item.id = id
+        if id:
+            self._by_id[id] = item
+
+    def _twin(self, value: dict[str, Any] | None, id: str, type: str) -> Item | None:
+        """The item that has this call id already, reported (seed 002)."""
+        call_id = string(value, "call_id") if value and type in CALLS else ""
+        twin = self._calls.get(call_id)
+        if twin is None or twin.id == id:
+            return None
+        self._report(
+            "call.duplicate", f"call {show(call_id)} is told by two items, {show(twin.id)} and {show(id)}"
+        )
+        return twin
+
+    def _is_untold(self, item: Item) -> bool:
+        """True for an item whose events we could not have seen: nothing can be compared."""
+        if self.midway and item.adopted:
+            return True
+        return (
+            item.announced is None and not item.flow_done and not item.flow and not any(item.parts.values())
+        )
+
+    # --- what an item says of itself
+
+    def _value(self, event: Event) -> dict[str, Any] | None:
+        value = event.get("item")
+        if isinstance(value, dict):
+            return value
+        if "item" in event:
+            self._report("item.null", f"{event['type']} has no object as item")
+        else:
+            self._report("event.fields", f"{event['type']} has no `item`", (event["type"], "item"))
+        return None
+
+    def _check_announced(self, item: Item, value: dict[str, Any]) -> None:
+        if not item.id:
+            self._report("item.id", f"{item} is added without an id")
+        elif len(item.id) > ID_LENGTH:
+            self._report("item.id-length", f"the id of {item} has {len(item.id)} characters")
+        if self._truncated:
+            self._report(
+                "item.after-incomplete", f"{item} is added after {self._truncated} ended incomplete", ""
+            )
+        self._check_value(item, value)
+        if item.type not in STREAMED:
+            return
+        status = value.get("status")
+        if isinstance(status, str) and status != "in_progress":
+            self._report("item.added-status", f"{item} is added with status {show(status)}")
+        item.prefilled = any(value.get(field) for field in _FILLED)
+        if item.prefilled and self.strict:
+            self._report("item.prefilled", f"{item} is added with content", item.number)
+
+    def _check_value(self, item: Item, value: dict[str, Any]) -> None:
+        """What holds for an item whenever it is told whole."""
+        if item.type and not self._names.allows_item(item.type):
+            self._report("name.item", f"item type {show(item.type)} is outside the specification", item.type)
+        self.check_shape("item.fields", value, ITEM, str(item), item.number)
+        role = value.get("role")
+        if item.type == "message" and isinstance(role, str) and role != "assistant":
+            self._report("item.role", f"{item} has the role {show(role)}", item.number)
+        if item.type == "reasoning" and value.get("content") and not self._names.reads_reasoning_text:
+            self._report("name.accent", f"{item} has text, and this client reads summaries", REASONING.part)
+        if item.type in CALLS:
+            self._check_call(item, value)
+
+    def _check_call(self, item: Item, value: dict[str, Any]) -> None:
+        call_id = value.get("call_id")
+        if isinstance(call_id, str) and call_id:
+            self._calls.setdefault(call_id, item)
+            if len(call_id) > ID_LENGTH:
+                self._report(
+                    "call.id-length", f"the call id of {item} has {len(call_id)} characters", item.number
+                )
+        elif item.type != "tool_search_call" and (call_id == "" or not self.strict):
+            self._report("call.id", f"{item} has no call id", item.number)
+        name = value.get("name")
+        if item.type in NAMED_CALLS and (name == "" or (not isinstance(name, str) and not self.strict)):
+            self._report("call.name", f"{item} has no name", item.number)
+
+    def _check_constant(self, item: Item, value: dict[str, Any]) -> None:
+        if item.announced is None:
+            return
+        for field in CONSTANT:
+            before, now = item.announced.get(field), value.get(field)
+            if not same(before, now):
+                self._report(
+                    "item.changed", f"{field} of {item} was {show(before)}, is {show(now)}", item.number
+                )
+
+    def _check_done_status(self, item: Item, value: dict[str, Any]) -> None:
+        status = value.get("status")
+        if not isinstance(status, str):
+            return
+        if status == "incomplete":
+            self._truncated = str(item)
+        lawful = status in ("completed", "incomplete")
+        if item.type not in SPECIFIED_ITEMS and item.type not in STREAMED:
+            lawful = lawful or status == "failed" or (has_slug(item.type) and status != "in_progress")
+        if not lawful:
+            self._report("item.done-status", f"{item} is done with status {show(status)}")
+
+    # --- what was streamed, and what the item is closed with
+
+    def _check_content(self, item: Item, value: dict[str, Any]) -> None:
+        for where in item.parts:
+            parts = item.parts_in_order(where)
+            for part in parts:
+                if not part.done:
+                    self._report("part.done-missing", f"{part.called} was not closed")
+            told = value.get(where, [])
+            if item.prefilled or not isinstance(told, list) or not (parts or item.type in CONTENT_HOLDERS):
+                continue
+            if len(told) != len(parts):
+                self._report(
+                    "item.content-differs", f"{item} has {len(told)} {where} parts, not {len(parts)}"
+                )
+                continue
+            for part, member in zip(parts, told, strict=True):
+                if not self._is_part(part, member):
+                    self._report(
+                        "item.content-differs", f"{part.called} is not what was streamed", item.number
+                    )
+
+    def _is_part(self, part: Part, told: Any) -> bool:
+        if part.final is None or part.disputed or not self.strict:
+            return part.shows(told)
+        return same(part.final, told)
+
+    def _check_flow(self, item: Item, value: dict[str, Any]) -> None:
+        flow = FLOWS.get(item.type)
+        told = value.get(flow.field) if flow else None
+        if flow is None or not isinstance(told, str):
+            return
+        if not item.flow_done:
+            self._report("arguments.done-missing", f"the {flow.field} of {item} have no end of their own")
+        if told and not item.flow and not item.flow_done and not item.prefilled:
+            self._report("arguments.no-delta", f"the {flow.field} of {item} were never streamed", item.number)
+        elif not item.prefilled and not item.disputed and not item.flow.equals(told):
+            self._report(
+                "arguments.item-differs", f"{item} is done with other {flow.field} than were streamed"
+            )
+        if flow is ARGUMENTS and value.get("status") != "incomplete" and not _is_json(told):
+            self._report("arguments.json", f"the arguments of {item} are not JSON")
+
+    # --- fields
+
+    def field(self, event: Event, name: str, kind: type[V]) -> V | None:
+        """A required field of an event; reported, and nothing, when it is absent or of another type."""
+        value = event.get(name)
+        if value.__class__ is kind:
+            found: V = value
+            return found
+        problem = f"has a {name} that is {show(value)}" if name in event else f"has no `{name}`"
+        self._report("event.fields", f"{event['type']} {problem}", (event["type"], name))
+        return None
+
+    def check_shape(self, rule: str, value: Any, shape: Shape, called: str, about: object) -> None:
+        if self.strict:
+            for fault in faults(value, shape, called):
+                self._report(rule, fault.message, (about, fault.path))
+
+
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -1,0 +1,252 @@
+"""The snapshots of the response that lifecycle events carry: one id, the right status, the items as told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.stream.checker.findings import Findings
+from penstock.stream.checker.items import CONSTANT, STREAMED, Items
+from penstock.stream.checker.names import Names
+from penstock.stream.checker.shapes import PART, RESOURCE, RESOURCE_WITH_SCHEMA, faults
+from penstock.stream.checker.state import FLOWS, OUTPUT_TEXT, Item, Part, same, show, string
+
+SNAPSHOTS = {
+    "response.created": ("in_progress", "queued"),
+    "response.queued": ("queued",),
+    "response.in_progress": ("in_progress",),
+    "response.completed": ("completed",),
+    "response.failed": ("failed",),
+    "response.incomplete": ("incomplete",),
+}
+"""The events that carry a snapshot, and the statuses that it may have in each."""
+
+TERMINAL = frozenset({"response.completed", "response.failed", "response.incomplete"})
+
+_DETAILS = (
+    ("input_tokens_details", "cached_tokens", "input_tokens"),
+    ("output_tokens_details", "reasoning_tokens", "output_tokens"),
+)
+_OWN_RULES = {
+    "response.failed": "response.error.",
+    "response.incomplete": "response.incomplete_details.",
+}
+"""Fields of a terminal snapshot that have a rule of their own, beside the shape of every snapshot."""
+
+
+class Snapshots:
+    """The life of the response, as its snapshots tell it."""
+
+    def __init__(self, findings: Findings, names: Names, items: Items) -> None:
+        self._report = findings.report
+        self._strict = not findings.tolerant
+        self._shape = RESOURCE_WITH_SCHEMA if names.knows_openai else RESOURCE
+        self._items = items
+        self._created = False
+        self._started = False
+        self._running = False
+        self._id = ""
+        self._created_at: Any = None
+
+    def judge(self, type: str, event: Mapping[str, Any]) -> None:
+        response = event.get("response")
+        self._check_order(type)
+        self._started = self._started or type == "response.in_progress"
+        if not isinstance(response, dict):
+            self._report("event.fields", f"{type} has no `response`", (type, "response"))
+            return
+        self._running = self._running or response.get("status") == "in_progress"
+        if self._strict:
+            self._check_shape(type, response)
+        self._check_identity(type, response)
+        self._check_status(type, response)
+        self._check_usage(response.get("usage"))
+        if type in TERMINAL:
+            self._check_end(type, response)
+            self._compare_at_end(type, response.get("output"))
+        elif self._strict:
+            self._compare_so_far(response.get("output"))
+
+    def expect_started(self, type: str) -> None:
+        """Output is told only of a response that is in progress."""
+        if not self._started:
+            self._report("lifecycle.started", f"{type} before response.in_progress", "")
+
+    # --- the response itself
+
+    def _check_order(self, type: str) -> None:
+        if type == "response.created":
+            if self._created:
+                self._report("lifecycle.created-once", "response.created comes again")
+            self._created = True
+        elif type == "response.queued" and self._running:
+            self._report("lifecycle.queued-late", "response.queued after the response was in progress", "")
+
+    def _check_shape(self, type: str, response: dict[str, Any]) -> None:
+        own = _OWN_RULES.get(type, "none")
+        for fault in faults(response, self._shape, "response"):
+            if not fault.path.startswith(own):
+                rule = "snapshot.missing" if fault.missing else "snapshot.type"
+                self._report(rule, fault.message, fault.path)
+
+    def _check_identity(self, type: str, response: dict[str, Any]) -> None:
+        """In strict mode what is absent or of another type is told by the shape."""
+        id, created_at = response.get("id"), response.get("created_at")
+        if id == "" or (not isinstance(id, str) and not self._strict):
+            self._report("lifecycle.response-id", f"the snapshot of {type} has no id", "")
+        elif isinstance(id, str) and id != self._id:
+            if self._id:
+                self._report(
+                    "lifecycle.response-id", f"the response is {show(id)}, and was {show(self._id)}", ""
+                )
+            self._id = self._id or id
+        if isinstance(created_at, int) and created_at != self._created_at:
+            if self._created_at is not None:
+                self._report(
+                    "lifecycle.created-at", f"created_at is {created_at}, was {self._created_at}", ""
+                )
+            self._created_at = created_at if self._created_at is None else self._created_at
+        if response.get("model") == "":
+            self._report("lifecycle.model", "the model has no name", "")
+
+    def _check_status(self, type: str, response: dict[str, Any]) -> None:
+        status = response.get("status")
+        if status not in SNAPSHOTS[type] and (isinstance(status, str) or not self._strict):
+            self._report("lifecycle.status", f"{type} with status {show(status)}", type)
+        completed_at = response.get("completed_at")
+        if type == "response.completed" and completed_at is None and "completed_at" in response:
+            self._report("terminal.completed-at", "completed_at is null in response.completed")
+        elif type not in TERMINAL and isinstance(completed_at, int):
+            self._report("terminal.completed-at", f"completed_at is set in {type}", "")
+
+    def _check_end(self, type: str, response: dict[str, Any]) -> None:
+        error, details = response.get("error"), response.get("incomplete_details")
+        if type == "response.failed" and not _has_strings(error, "code", "message"):
+            self._report("terminal.failed-error", "response.failed has no error with a code and a message")
+        if type == "response.incomplete" and not _has_strings(details, "reason"):
+            self._report("terminal.incomplete-reason", "response.incomplete has no reason")
+
+    def _check_usage(self, usage: Any) -> None:
+        if not isinstance(usage, dict):
+            return
+        told = {name: usage.get(name) for name in ("input_tokens", "output_tokens", "total_tokens")}
+        for holder, name, _ in _DETAILS:
+            details = usage.get(holder)
+            if isinstance(details, dict):
+                told[name] = details.get(name)
+            elif self._strict or details is not None:
+                told[name] = None
+        numbers = {name: value for name, value in told.items() if value.__class__ is int and value >= 0}
+        if len(numbers) < len(told):
+            wrong = ", ".join(name for name in told if name not in numbers)
+            self._report("usage.shape", f"usage has no lawful {wrong}", "")
+            return
+        total, sum = numbers["total_tokens"], numbers["input_tokens"] + numbers["output_tokens"]
+        if total != sum:
+            self._report("usage.sum", f"total_tokens is {total}, input and output are {sum}", "")
+        for _, name, whole in _DETAILS:
+            if numbers.get(name, 0) > numbers[whole]:
+                self._report("usage.sum", f"{name} is {numbers[name]}, {whole} only {numbers[whole]}", "")
+
+    # --- its output
+
+    def _compare_so_far(self, output: Any) -> None:
+        """The output of a snapshot before the end."""
+        if not isinstance(output, list):
+            return
+        items = self._items.in_order()
+        if len(output) != len(items):
+            self._report(
+                "snapshot.output", f"the snapshot has {len(output)} items, {len(items)} were added", ""
+            )
+            return
+        for item, told in zip(items, output, strict=True):
+            comparable = not (item.disputed or item.prefilled or item.adopted)
+            if comparable and not (isinstance(told, dict) and _is_so_far(item, told)):
+                self._report(
+                    "snapshot.output", f"{item} in the snapshot is not what was streamed", item.number
+                )
+
+    def _compare_at_end(self, event: str, output: Any) -> None:
+        """The output of the terminal snapshot."""
+        items = self._items.in_order()
+        for item in items:
+            if item.final is None:
+                self._report("item.done-missing", f"{item} was never done", item.number)
+            elif event == "response.completed" and item.final.get("status") == "incomplete":
+                self._report("terminal.incomplete-item", f"{item} is incomplete", item.number)
+        if not isinstance(output, list):
+            if not self._strict:
+                self._report("terminal.output", "the terminal snapshot has no list of items")
+        elif self._items.midway:
+            pass  # it also holds items that were told before we came
+        elif len(output) != len(items):
+            self._report(
+                "terminal.output", f"the terminal snapshot has {len(output)} items, not {len(items)}"
+            )
+        else:
+            self._compare_final(items, output)
+
+    def _compare_final(self, items: list[Item], output: list[Any]) -> None:
+        for item, told in zip(items, output, strict=True):
+            id = string(told, "id") if isinstance(told, dict) else ""
+            owner = self._items.with_id(id)
+            if owner is not None and owner is not item and id != item.id:
+                self._report("terminal.output", f"the terminal snapshot has {owner} in the place of {item}")
+                return
+            if id and item.id and id != item.id:
+                self._report(
+                    "item.id-changed", f"{item} is called {show(id)} in the terminal snapshot", item.number
+                )
+            elif item.final is not None and not item.disputed and not self._is_final(item.final, told):
+                self._report(
+                    "terminal.output-differs", f"{item} in the terminal snapshot is not as it was closed"
+                )
+
+    def _is_final(self, final: dict[str, Any], told: Any) -> bool:
+        return same(final, told) if self._strict else same(_essence(final), _essence(told))
+
+
+def _is_so_far(item: Item, told: dict[str, Any]) -> bool:
+    if item.final is not None:
+        return same(item.final, told)
+    announced = item.announced or {}
+    if told.get("id") != item.id or not all(same(told.get(name), announced.get(name)) for name in CONSTANT):
+        return False
+    if item.type in STREAMED and told.get("status") != "in_progress":
+        return False
+    flow = FLOWS.get(item.type)
+    if flow is not None:
+        return item.flow.equals(told.get(flow.field))
+    for where in item.parts:
+        parts, members = item.parts_in_order(where), told.get(where, [])
+        if not isinstance(members, list) or len(members) != len(parts):
+            return False
+        if not all(_is_part_so_far(part, member) for part, member in zip(parts, members, strict=True)):
+            return False
+    return True
+
+
+def _is_part_so_far(part: Part, told: Any) -> bool:
+    if not part.shows(told) or any(faults(told, PART, "")):
+        return False
+    return part.type != OUTPUT_TEXT.part or same(told["annotations"], part.annotations)
+
+
+def _essence(item: Any) -> Any:
+    """What a client acts on."""
+    if not isinstance(item, dict):
+        return item
+    fields = [item.get(name) for name in ("type", "name", "call_id", "arguments", "input")]
+    for where in ("content", "summary"):
+        parts = item.get(where)
+        fields.extend(_said(part) for part in (parts if isinstance(parts, list) else ()))
+    return fields
+
+
+def _said(part: Any) -> Any:
+    return (part.get("text"), part.get("refusal")) if isinstance(part, dict) else part
+
+
+def _has_strings(value: Any, *names: str) -> bool:
+    return isinstance(value, dict) and all(isinstance(value.get(name), str) and value[name] for name in names)

@@ -1,0 +1,177 @@
+"""What the checker remembers of a stream: items, their parts, and the texts that stream in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+Event = Mapping[str, Any]
+
+
+class Kind(Struct, frozen=True):
+    """A text that streams inside a part."""
+
+    part: str
+    """The type of the part."""
+    field: str
+    """The field that has the text, in the part and in `.done`."""
+    item: str
+    """The type of item that holds such parts."""
+    where: str = "content"
+    """The list of the item that holds them."""
+
+
+OUTPUT_TEXT = Kind("output_text", "text", "message")
+REFUSAL = Kind("refusal", "refusal", "message")
+REASONING = Kind("reasoning_text", "text", "reasoning")
+SUMMARY = Kind("summary_text", "text", "reasoning", "summary")
+_KINDS = {kind.part: kind for kind in (OUTPUT_TEXT, REFUSAL, REASONING, SUMMARY)}
+
+
+def kind_of(part_type: object) -> Kind | None:
+    """The kind of text in a part of this type, if we know it."""
+    return _KINDS.get(part_type) if isinstance(part_type, str) else None
+
+
+class Flow(Struct, frozen=True):
+    """A text that streams in the item itself."""
+
+    item: str
+    field: str
+
+
+ARGUMENTS = Flow("function_call", "arguments")
+INPUT = Flow("custom_tool_call", "input")
+FLOWS = {flow.item: flow for flow in (ARGUMENTS, INPUT)}
+
+
+class Text:
+    """The deltas of one text."""
+
+    __slots__ = ("_chunks", "_length")
+
+    def __init__(self) -> None:
+        self._chunks: list[str] = []
+        self._length = 0
+
+    def __bool__(self) -> bool:
+        return self._length > 0
+
+    def add(self, chunk: str) -> None:
+        self._chunks.append(chunk)
+        self._length += len(chunk)
+
+    def equals(self, text: object) -> bool:
+        """Joins only when the lengths agree, so that a short lie about a long text is cheap."""
+        if not isinstance(text, str) or len(text) != self._length:
+            return False
+        self._chunks = ["".join(self._chunks)]
+        return text == self._chunks[0]
+
+
+class Part:
+    """A part of an item, open or closed."""
+
+    __slots__ = (
+        "annotation_index",
+        "annotations",
+        "called",
+        "disputed",
+        "done",
+        "final",
+        "text",
+        "text_done",
+        "type",
+    )
+
+    def __init__(self, type: object, called: str) -> None:
+        self.type = type
+        self.called = called
+        """Its place, in words."""
+        self.text = Text()
+        self.text_done = False
+        self.done = False
+        self.final: dict[str, Any] | None = None
+        self.annotations: list[Any] = []
+        self.annotation_index = 0
+        self.disputed = False
+        """Its text was found at fault: what follows from that is not reported again."""
+
+    def shows(self, told: Any) -> bool:
+        """Does `told` have the type and the text that were streamed?"""
+        if self.disputed:
+            return True
+        if not isinstance(told, dict) or not same(told.get("type"), self.type):
+            return False
+        kind = kind_of(self.type)
+        return kind is None or self.text.equals(told.get(kind.field))
+
+
+class Item:
+    """An item, from the event that announced it to the one that closed it."""
+
+    __slots__ = (
+        "adopted",
+        "announced",
+        "disputed",
+        "final",
+        "flow",
+        "flow_done",
+        "id",
+        "index",
+        "next_part",
+        "number",
+        "parts",
+        "prefilled",
+        "type",
+    )
+
+    def __init__(self, number: int, index: int, id: str, type: str) -> None:
+        self.number = number
+        """Tells it from other items in the memory of findings."""
+        self.index = index
+        self.id = id
+        self.type = type
+        self.announced: dict[str, Any] | None = None
+        self.final: dict[str, Any] | None = None
+        self.parts: dict[str, dict[int, Part]] = {"content": {}, "summary": {}}
+        self.next_part = {"content": 0, "summary": 0}
+        self.flow = Text()
+        self.flow_done = False
+        self.adopted = False
+        """It was never announced, and taken on when first heard of."""
+        self.prefilled = False
+        """It was announced with content: it cannot be said what its deltas should add up to."""
+        self.disputed = False
+        """Its content was found at fault: what follows from that is not reported again."""
+
+    def __str__(self) -> str:
+        called = self.type[:40] or "item"
+        return f"{called} {self.id[:80]!r}" if self.id else f"{called} at {self.index}"
+
+    def dispute(self, part: Part) -> None:
+        part.disputed = self.disputed = True
+
+    def parts_in_order(self, where: str) -> list[Part]:
+        return [part for _, part in sorted(self.parts[where].items())]
+
+
+def string(value: Any, name: str) -> str:
+    """A field that should be a string, or nothing."""
+    found = value.get(name)
+    return found if isinstance(found, str) else ""
+
+
+def show(value: Any) -> str:
+    """A value in a message, cut short."""
+    return repr(value[:80]) if isinstance(value, str) else type(value).__name__
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal as JSON. Values nested deeper than Python can compare count as different."""
+    try:
+        return bool(one == other)
+    except RecursionError:
+        return False
