@@ -28,7 +28,7 @@ types: $(READY) ## Check types
 	$(BIN)/mypy
 
 unit: $(READY) ## Run the tests with coverage of the core
-	$(BIN)/pytest --cov --cov-report=term
+	$(BIN)/pytest -n auto --cov --cov-report=term
 	$(BIN)/python tests/coverage_floor.py
 
 test: lint types unit ## Everything that must pass before a commit

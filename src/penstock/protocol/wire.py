@@ -86,16 +86,16 @@ def read(raw: Any, type: type[W]) -> W:
 
 
 _encode = msgspec.json.Encoder().encode
-_leaves: dict[type, bool] = {}
+_leaves: set[type] = set()
+"""Types that have been seen to be leaves."""
 
 
 def encode(value: Any) -> bytes:
     """One line of JSON. What has no room for unknown fields, such as a text delta, takes the fast path."""
-    kind = value.__class__
-    if kind not in _leaves:
-        _leaves[kind] = _is_leaf(kind)
-    if _leaves[kind] and value.extra is UNSET:
+    if value.__class__ in _leaves and value.extra is UNSET:
         return _encode(value)
+    if _is_leaf(value.__class__):
+        _leaves.add(value.__class__)
     return _encode(_spread(value))
 
 
@@ -104,6 +104,7 @@ def to_builtins(value: Any) -> Any:
     return msgspec.to_builtins(_spread(value))
 
 
+@cache
 def _is_leaf(kind: type) -> bool:
     """True for a Struct whose fields cannot hold another Struct: nothing below it can carry `extra`."""
     if not issubclass(kind, Wire):

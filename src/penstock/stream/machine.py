@@ -60,6 +60,7 @@ INCOMPLETE_REASONS: dict[FinishReason, str] = {
 
 _STRENGTH = {reason: strength for strength, reason in enumerate(FinishReason)}
 _ID_LIMIT = 64
+_TEXT, _REFUSAL, _REASONING = BlockKind  # on the hot path a name is cheaper than a member of an enum
 
 
 def derived_ids(response_id: str) -> Callable[[str], str]:
@@ -149,7 +150,7 @@ class ResponseStreamStateMachine:
     def heartbeat(self) -> list[Event]:
         """A repeated `response.in_progress`: the one sign of life that every client counts (decisions 10)."""
         if not self._life.queued:
-            self._life.check(Move.DELTA)
+            self._ready()
         return [self._lifecycle(self._life.status)]
 
     # What the model says
@@ -157,7 +158,7 @@ class ResponseStreamStateMachine:
     def text(self, text: str, block: Key | None = None, logprobs: list[LogProb] | None = None) -> list[Event]:
         if not self._ready_for(text):
             return []
-        part, events = self._blocks.part(BlockKind.TEXT, block)
+        part, events = self._blocks.part(_TEXT, block)
         if logprobs and isinstance(part, TextPart):
             events.append(part.delta_with_logprobs(text, logprobs))
         else:
@@ -167,14 +168,14 @@ class ResponseStreamStateMachine:
     def refusal(self, text: str, block: Key | None = None) -> list[Event]:
         if not self._ready_for(text):
             return []
-        part, events = self._blocks.part(BlockKind.REFUSAL, block)
+        part, events = self._blocks.part(_REFUSAL, block)
         events.append(part.delta(text))
         return events
 
     def reasoning(self, text: str, block: Key | None = None) -> list[Event]:
         if not self._ready_for(text):
             return []
-        part, events = self._blocks.part(BlockKind.REASONING, block)
+        part, events = self._blocks.part(_REASONING, block)
         events.append(part.delta(text))
         return events
 
@@ -192,27 +193,27 @@ class ResponseStreamStateMachine:
         return self._blocks.opaque(data, block, alone=call is not None)
 
     def annotation(self, annotation: Annotation, block: Key | None = None) -> list[Event]:
-        self._life.check(Move.DELTA)
+        self._ready()
         return self._blocks.annotate(annotation, block)
 
     def start_block(self, block: Key, kind: BlockKind, phase: str | None = None) -> list[Event]:
         """Nothing to tell until the block has content; only its phase is kept."""
-        self._life.check(Move.DELTA)
+        self._ready()
         if phase is not None and kind is not BlockKind.REASONING:
             self._blocks.announce_phase(block, phase)
         return []
 
     def end_block(self, block: Key, kind: BlockKind | None = None) -> list[Event]:
-        self._life.check(Move.DELTA)
+        self._ready()
         return self._blocks.end(block, kind)
 
     def tool_call(self, delta: ToolCallDelta) -> list[Event]:
-        self._life.check(Move.DELTA)
+        self._ready()
         return self._calls.feed(delta)
 
     def item(self, key: Key, item: Item, *, done: bool) -> list[Event]:
         """An item that the vendor runs. One that is done without having been announced is announced first."""
-        self._life.check(Move.DELTA)
+        self._ready()
         if item.type in NEVER_HOSTED:
             raise ValueError(f"an item of type {item.type!r} cannot be a vendor's own")
         hosted = self._hosted.get(key)
@@ -234,7 +235,7 @@ class ResponseStreamStateMachine:
 
     def event(self, type: str, fields: JsonObject, key: Key | None = None) -> list[Event]:
         """An event of such an item, or one that stands alone."""
-        self._life.check(Move.DELTA)
+        self._ready()
         if type in MACHINE_EVENTS:
             raise ValueError(f"an event of type {type!r} is the machine's own")
         told = {name: value for name, value in fields.items() if name not in ("type", "sequence_number")}
@@ -249,12 +250,12 @@ class ResponseStreamStateMachine:
     # What is known besides
 
     def usage(self, usage: UsageDelta) -> list[Event]:
-        self._life.check(Move.DELTA)
+        self._ready()
         self._usage.take(usage)
         return []
 
     def upstream_info(self, info: UpstreamInfo) -> list[Event]:
-        self._life.check(Move.DELTA)
+        self._ready()
         self._response = replace(
             self._response,
             model=info.model or self._response.model,
@@ -266,7 +267,7 @@ class ResponseStreamStateMachine:
 
     def defer_finish(self, reason: FinishReason) -> list[Event]:
         """The model stopped, but more may come. A stronger reason replaces a weaker one (decisions 6)."""
-        self._life.check(Move.DELTA)
+        self._ready()
         self._reason = self._stronger(FinishReason(reason))
         return []
 
@@ -316,8 +317,13 @@ class ResponseStreamStateMachine:
 
     # Inside
 
+    def _ready(self) -> None:
+        """Raise unless a delta may come now."""
+        if not self._life.streaming:
+            self._life.refuse()
+
     def _ready_for(self, text: str) -> bool:
-        """May a delta come, and does it say anything?"""
+        """The same for text; false if it says nothing."""
         if not self._life.streaming:
             self._life.refuse()
         if text.__class__ is not str:
