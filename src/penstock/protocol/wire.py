@@ -92,10 +92,11 @@ _leaves: set[type] = set()
 
 def encode(value: Any) -> bytes:
     """One line of JSON. What has no room for unknown fields, such as a text delta, takes the fast path."""
-    if value.__class__ in _leaves and value.extra is UNSET:
+    kind = value.__class__
+    if kind in _leaves and value.extra is UNSET:
         return _encode(value)
-    if _is_leaf(value.__class__):
-        _leaves.add(value.__class__)
+    if _is_leaf(kind):
+        _leaves.add(kind)
     return _encode(_spread(value))
 
 
