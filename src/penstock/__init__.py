@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         BlockKind,
         BlockStart,
         Delta,
+        DiagnosticDelta,
         ErrorDelta,
         EventDelta,
         FinishDelta,
@@ -57,9 +58,9 @@ _HOMES = {
     "stream.accents": "ACCENTS",
     "stream.checker": "StreamChecker",
     "stream.deltas": (
-        "AnnotationDelta BlockEnd BlockKind BlockStart Delta ErrorDelta EventDelta FinishDelta FinishReason "
-        "ItemDelta OpaqueReasoning ReasoningDelta RefusalDelta SummaryDelta TextDelta ToolCallDelta "
-        "UpstreamInfo UsageDelta"
+        "AnnotationDelta BlockEnd BlockKind BlockStart Delta DiagnosticDelta ErrorDelta EventDelta "
+        "FinishDelta FinishReason ItemDelta OpaqueReasoning ReasoningDelta RefusalDelta SummaryDelta "
+        "TextDelta ToolCallDelta UpstreamInfo UsageDelta"
     ),
     "stream.machine": "ResponseStreamStateMachine",
     "stream.phases": "ResponseStreamPhase",
@@ -82,6 +83,7 @@ __all__ = [
     "Decoder",
     "Delta",
     "Diagnostic",
+    "DiagnosticDelta",
     "ErrorDelta",
     "Event",
     "EventDelta",

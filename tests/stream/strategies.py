@@ -15,6 +15,7 @@ from penstock.stream.deltas import (
     BlockKind,
     BlockStart,
     Delta,
+    DiagnosticDelta,
     EventDelta,
     FinishDelta,
     FinishReason,
@@ -108,6 +109,7 @@ deltas: st.SearchStrategy[Delta] = st.one_of(
         estimated=st.booleans(),
     ),
     st.builds(UpstreamInfo, model=st.sampled_from([None, "", "m2"]), service_tier=st.just("flex")),
+    st.builds(DiagnosticDelta, code=st.just("dropped"), message=text),
     st.builds(FinishDelta, reason=st.sampled_from(FinishReason)),
 )
 

@@ -63,6 +63,7 @@ DELTA_CALLS: dict[str, Callable[[Machine], object]] = {
     "item": lambda m: m.item(0, WebSearchCall(), done=True),
     "event": lambda m: m.event("response.web_search_call.searching", {}),
     "usage": lambda m: m.usage(UsageDelta(input_tokens=1)),
+    "diagnostic": lambda m: m.diagnostic("code", "message"),
     "upstream_info": lambda m: m.upstream_info(UpstreamInfo(model="x")),
     "heartbeat": lambda m: m.heartbeat(),
     "defer_finish": lambda m: m.defer_finish(FinishReason.STOP),

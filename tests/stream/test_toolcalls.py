@@ -232,6 +232,11 @@ CASES: dict[str, tuple[list[Delta], list[tuple[str, str]], set[str]]] = {
         [WEATHER],
         set(),
     ),
+    "arguments after the end of a call without any": (
+        [call(key=0, id="a", name="list", whole=True), call(" ", key=0), call("{}", key=0)],
+        [("list", "{}")],
+        {"repeated_arguments"},
+    ),
     "an end without a start": (
         [call(ROME, key=0, id="a", name="get_weather"), call(key=0, whole=True)],
         [WEATHER],
@@ -449,6 +454,14 @@ CUSTOM: dict[str, tuple[list[Delta], list[str], set[str]]] = {
         ],
         ["*** Begin"],
         set(),
+    ),
+    "raw text after its end": (
+        [
+            call("all", key=0, id="a", name="apply_patch", type="custom", whole=True),
+            call("more", key=0),
+        ],
+        ["all"],
+        {"trailing_arguments"},
     ),
     "raw text that looks like JSON": (
         [call("{ x }{ y }", key=0, id="a", name="apply_patch", type="custom")],

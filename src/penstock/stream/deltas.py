@@ -153,6 +153,13 @@ class UpstreamInfo(Struct, frozen=True):
     service_tier: str | None = None
 
 
+class DiagnosticDelta(Struct, frozen=True):
+    """The dialect had to drop, degrade or repair something. `code` is one of its own."""
+
+    code: str
+    message: str
+
+
 class FinishDelta(Struct, frozen=True):
     """The model stopped. The stream is not over: usage, or more, may follow."""
 
@@ -182,6 +189,7 @@ Delta = (
     | EventDelta
     | UsageDelta
     | UpstreamInfo
+    | DiagnosticDelta
     | FinishDelta
     | ErrorDelta
 )

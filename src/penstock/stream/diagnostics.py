@@ -39,7 +39,10 @@ class Diagnostics:
         self._counts: dict[tuple[str, str], int] = {}
 
     def add(self, code: str, **details: str) -> None:
-        told = (code, MESSAGES[code].format(**details))
+        self.tell(code, MESSAGES[code].format(**details))
+
+    def tell(self, code: str, message: str) -> None:
+        told = (code, message)
         if told in self._counts or len(self._counts) < _LIMIT:
             self._counts[told] = self._counts.get(told, 0) + 1
 

@@ -28,6 +28,7 @@ from penstock.stream.deltas import (
     BlockKind,
     BlockStart,
     Delta,
+    DiagnosticDelta,
     ErrorDelta,
     EventDelta,
     FinishDelta,
@@ -263,6 +264,12 @@ class ResponseStreamStateMachine:
         )
         return []
 
+    def diagnostic(self, code: str, message: str) -> list[Event]:
+        """Keep what the dialect has to tell."""
+        self._ready()
+        self._diagnostics.tell(code, message)
+        return []
+
     # How it ends
 
     def defer_finish(self, reason: FinishReason) -> list[Event]:
@@ -390,6 +397,7 @@ _HANDLERS: dict[type, Callable[[ResponseStreamStateMachine, Any], list[Event]]] 
     EventDelta: lambda machine, d: machine.event(d.type, d.fields, d.key),
     UsageDelta: lambda machine, d: machine.usage(d),
     UpstreamInfo: lambda machine, d: machine.upstream_info(d),
+    DiagnosticDelta: lambda machine, d: machine.diagnostic(d.code, d.message),
     FinishDelta: lambda machine, d: machine.defer_finish(d.reason),
     ErrorDelta: lambda machine, d: machine.fail(d.code, d.message, type=d.type, param=d.param),
 }

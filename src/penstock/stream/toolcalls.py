@@ -328,6 +328,9 @@ class ToolCallAssembler:
         return events + self._take_arguments(block, piece.text)
 
     def _take_arguments(self, block: ToolCallBlock, text: str) -> list[Event]:
+        if block.status != IN_PROGRESS and block.raw:
+            self._diagnostics.add("trailing_arguments")
+            return []
         if block.wholes:
             return self._hold(block, text)[1]
         end = block.scanner.feed(text) if block.splits and not block.raw else -1
@@ -442,6 +445,7 @@ class ToolCallAssembler:
         call = block.announced
         events = call.close(self._output.number, complete=status == COMPLETED)
         block.status = status
+        block.wholes = block.wholes or [*block.earlier, block.arguments or "{}"]
         if status == COMPLETED and call.flaw:
             self._diagnostics.add("odd_arguments", name=block.name, flaw=call.flaw)
         return [*events, self._output.done(block)]

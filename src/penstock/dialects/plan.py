@@ -1,0 +1,120 @@
+"""What a dialect is, and the plan that it works from.
+
+A plan is made before anything is sent: the request with its history resolved, where it goes, and how the
+tools are called there. It is frozen; a dialect reads it and keeps its own state in its reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from msgspec import Struct, field
+
+from penstock.protocol.errors import Diagnostic
+from penstock.protocol.request import CreateResponse
+from penstock.sse import Frame
+from penstock.stream.deltas import Delta
+from penstock.tools.identity import ToolIdentityMap
+
+
+class Quirks(Struct, frozen=True):
+    """What is special about a vendor or a model, as data. Everything is off by default.
+
+    Reading: `think_tags` takes `<think>…</think>` out of the text as reasoning; `tool_markup` takes out tool
+    calls that a local model writes as text. Both are opt-in per model and never guessed.
+
+    Rendering: `system_first` wants exactly one system message, in front; the rest is said where it is used.
+    """
+
+    think_tags: bool = False
+    tool_markup: bool = False
+    system_first: bool = True
+    developer_role: bool = False
+    reasoning_field: str = ""
+    """The field of an assistant message in which reasoning goes back: "reasoning_content", "reasoning"."""
+    reasoning_details: bool = False
+    """Reasoning goes back as OpenRouter's `reasoning_details`."""
+    drops_old_reasoning: bool = False
+    """Reasoning from before the last user message must not be sent again."""
+    effort: str = ""
+    """How an effort is asked for: a row of the effort table of the dialect."""
+    max_tokens_field: str = "max_tokens"
+    strict_tools: bool = True
+    json_schema: bool = True
+    images: bool = True
+    files: bool = False
+    parallel_tool_calls: bool = True
+    tool_choice: bool = True
+    stream_usage: bool = True
+
+
+class Target(Struct, frozen=True):
+    """A model at an upstream."""
+
+    model: str
+    vendor: str = ""
+    dialect: str = "chat"
+    family: str = ""
+    """The family of the model, as far as reasoning can be carried over: `claude`, `gemini`, `gpt`."""
+    key_fingerprint: str = ""
+    """Tells keys apart without giving one away: encrypted reasoning may be bound to the key."""
+    quirks: Quirks = Quirks()
+
+
+class Plan(Struct, frozen=True):
+    """Everything that a turn needs to be rendered and read."""
+
+    request: CreateResponse
+    target: Target
+    tools: ToolIdentityMap = field(default_factory=ToolIdentityMap)
+    used_call_ids: frozenset[str] = frozenset()
+    accent: str = "openresponses"
+
+
+class UpstreamRequest(Struct, frozen=True):
+    """A rendered request: a path under the base URL, a body, headers without secrets."""
+
+    path: str
+    body: dict[str, Any]
+    headers: dict[str, str] = {}
+    diagnostics: list[Diagnostic] = []
+
+
+class UpstreamError(Struct, frozen=True):
+    """What an upstream's failure means: our code and the vendor's own words."""
+
+    status: int
+    code: str
+    message: str
+    type: str = "server_error"
+    param: str | None = None
+    retry_after: float | None = None
+
+
+class Reader(Protocol):
+    """Reads one answer. It keeps what it needs and has no other methods."""
+
+    def feed(self, frame: Frame) -> list[Delta]:
+        """What one frame of the upstream says. One that cannot be read is an `ErrorDelta`, never a raise."""
+
+    def end(self) -> list[Delta]:
+        """The upstream has ended. If it did not say how, the reader does: `FinishDelta` or `ErrorDelta`."""
+
+
+class Dialect(Protocol):
+    """An upstream's language."""
+
+    name: str
+
+    def reader(self, plan: Plan) -> Reader:
+        """A reader for the streamed answer to this plan."""
+
+    def read_body(self, plan: Plan, body: bytes) -> list[Delta]:
+        """An answer that is not streamed, as the deltas of the same answer streamed, with its end."""
+
+    def render(self, plan: Plan) -> UpstreamRequest:
+        """The request as this upstream wants it."""
+
+    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> UpstreamError:
+        """What an answer that is no success means."""

@@ -1,0 +1,192 @@
+"""The recorded provider streams, and what two independent readers made of each.
+
+The recordings are not part of the project. Tests that need them skip, with a reason, where they are absent.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from penstock.dialects.plan import Dialect, Plan, Quirks, Target
+from penstock.dialects.translation import Translation
+from penstock.protocol.events import TERMINAL, Event
+from penstock.protocol.request import CreateResponse
+from penstock.protocol.response import response_for
+from penstock.protocol.tools import CustomTool, FunctionTool, Tool
+from penstock.protocol.wire import to_builtins
+from penstock.sse import Decoder, Frame
+from penstock.stream.machine import ResponseStreamStateMachine
+from penstock.tools.identity import ToolIdentityMap
+from tests.stream.running import NOW, violations
+
+ROOT = Path(__file__).parents[3] / "shared" / "recordings"
+needs_recordings = pytest.mark.skipif(
+    not ROOT.is_dir(), reason="the recorded streams are not beside the project"
+)
+
+
+@cache
+def manifest() -> dict[str, dict[str, Any]]:
+    if not ROOT.is_dir():
+        return {}
+    return {entry["file"]: entry for entry in json.loads((ROOT / "manifest.json").read_text())}
+
+
+@cache
+def _oracle(name: str) -> dict[str, Any]:
+    path = ROOT / name
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def files(folder: str) -> list[str]:
+    """The recordings of one dialect that are here, by their name under the folder of recordings."""
+    return sorted(str(path.relative_to(ROOT)) for path in (ROOT / folder).glob("*") if path.is_file())
+
+
+def frames(file: str, data: bytes | None = None) -> list[Frame]:
+    """The frames of a recording: server-sent events, one JSON text per line, or a JSON array."""
+    data = (ROOT / file).read_bytes() if data is None else data
+    if file.endswith(".sse"):
+        decoder = Decoder()
+        return decoder.feed(data) + decoder.end()
+    if file.endswith(".array.json"):
+        return [Frame(None, json.dumps(each)) for each in json.loads(data)]
+    return [Frame(None, line) for line in data.decode().splitlines() if line.strip()]
+
+
+def tools_of(file: str) -> list[Tool]:
+    """The tools that the recorded request declared, as far as they are a client's."""
+    declared = manifest().get(file, {}).get("request_tools") or []
+    made: list[Tool] = []
+    for each in declared:
+        if each.get("type") == "custom":
+            made.append(CustomTool(name=each["name"]))
+        elif each.get("type") == "function" and each.get("name"):
+            made.append(FunctionTool(name=each["name"]))
+    return made
+
+
+def plan_for(file: str, dialect: str, quirks: Quirks | None = None) -> Plan:
+    entry = manifest().get(file, {})
+    tools = tools_of(file)
+    request = CreateResponse(model=entry.get("model") or "m", tools=tools)
+    vendor = entry.get("provider") or ""
+    target = Target(model="m", vendor=vendor, dialect=dialect, quirks=quirks or Quirks())
+    return Plan(request=request, target=target, tools=ToolIdentityMap(tools))
+
+
+def translation(dialect: Dialect, plan: Plan) -> Translation:
+    machine = ResponseStreamStateMachine(
+        response_for(plan.request, id="resp_1", created_at=NOW), clock=lambda: NOW, tools=plan.tools
+    )
+    return Translation(dialect.reader(plan), machine)
+
+
+def translate(dialect: Dialect, plan: Plan, given: list[Frame]) -> tuple[Translation, list[Event]]:
+    """A whole stream, judged: lawful in every accent, with exactly one terminal event."""
+    stream = translation(dialect, plan)
+    events = stream.start()
+    for frame in given:
+        events += stream.feed(frame)
+    events += stream.end()
+    assert [event.type for event in events if event.type in TERMINAL] == [events[-1].type]
+    for accent in ("openresponses", "openai", "copilot"):
+        assert violations(events, accent) == []
+    return stream, events
+
+
+class Reading(Struct):
+    """What a stream says, in the words of the oracles."""
+
+    text: str
+    reasoning: str
+    calls: list[tuple[str, Any]]
+    status: str
+    input_tokens: int | None
+    output_tokens: int | None
+
+
+def reading(events: list[Event]) -> Reading:
+    """What came out. Refusals count as text, as the first oracle has it; a custom call's input is a string."""
+    response = to_builtins(events[-1])["response"]
+    text, reasoning, calls = "", "", []
+    for item in response["output"]:
+        if item["type"] == "message":
+            text += "".join(part.get("text") or part.get("refusal") or "" for part in item["content"])
+        elif item["type"] == "reasoning":
+            parts = [*item["summary"], *item.get("content", [])]
+            reasoning += "".join(part["text"] for part in parts)
+        elif item["type"] == "function_call" and item["status"] == "completed":
+            calls.append((item["name"], json.loads(item["arguments"])))
+        elif item["type"] == "custom_tool_call" and item["status"] == "completed":
+            calls.append((item["name"], item["input"]))
+    status = response["status"]
+    if status == "incomplete":
+        status = response["incomplete_details"]["reason"]
+    usage = response["usage"] or {}
+    return Reading(text, reasoning, calls, status, usage.get("input_tokens"), usage.get("output_tokens"))
+
+
+FINISHES = {
+    "stop": {"completed"},
+    "tool-calls": {"completed"},
+    "length": {"max_output_tokens"},
+    "content-filter": {"content_filter"},
+    "error": {"failed"},
+}
+"""What the first oracle's finish means here; any other word of it says nothing."""
+
+
+def disagreements(file: str, ours: Reading) -> list[str]:
+    """Where both oracles contradict us. An aspect on which either agrees is right; what neither knows, too."""
+    one, two = _oracle("expected.json").get(file), _oracle("expected_py.json").get(file)
+    told: list[str] = []
+    for aspect in ("text", "reasoning", "calls", "finish", "input_tokens", "output_tokens"):
+        verdicts = [
+            _compare(aspect, ours, oracle) for oracle in (one, two) if oracle and not oracle.get("error")
+        ]
+        wrong = [verdict for verdict in verdicts if verdict]
+        if wrong and None not in verdicts:
+            told.append(f"{aspect}: {wrong[0]}")
+    return told
+
+
+def _compare(aspect: str, ours: Reading, oracle: dict[str, Any]) -> str | None:
+    """None: it agrees. "": it does not know. Else what differs."""
+    if aspect in ("text", "reasoning"):
+        if aspect not in oracle:
+            return ""
+        here = getattr(ours, aspect)
+        return None if here == oracle[aspect] else f"{here[:300]!r} and not {oracle[aspect][:300]!r}"
+    if aspect == "calls":
+        theirs = [(call["name"], _as_json(call.get("input"))) for call in oracle.get("tool_calls", [])]
+        return None if ours.calls == theirs else f"{ours.calls} and not {theirs}"
+    if aspect == "finish":
+        finish = oracle.get("finish")
+        expected = FINISHES.get(finish.get("unified") if isinstance(finish, dict) else "")
+        if not expected:
+            return ""
+        return None if ours.status in expected else f"{ours.status} and not {expected}"
+    side = "inputTokens" if aspect == "input_tokens" else "outputTokens"
+    usage = oracle.get("usage") or {}
+    counted = usage.get(side)
+    total = counted.get("total") if isinstance(counted, dict) else counted
+    if total is None:
+        return ""
+    here = getattr(ours, aspect)
+    return None if here == total else f"{here} and not {total}"
+
+
+def _as_json(value: Any) -> Any:
+    if not isinstance(value, str):
+        return {} if value is None else value
+    try:
+        return json.loads(value) if value.strip() else {}
+    except ValueError:
+        return value
