@@ -1,0 +1,338 @@
+"""A request's history in words that every dialect can render.
+
+The items of a Responses request are a flat list; upstreams want turns: what the user said, what the assistant
+thought, said and called, what the calls gave back. Here the list becomes turns, once for all dialects: system
+texts are gathered, calls and outputs are matched and orphans repaired, names and ids are the upstream's.
+Everything that is left out or repaired leaves a diagnostic.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from penstock.dialects.envelope import unseal
+from penstock.dialects.plan import Plan
+from penstock.protocol.content import ContentPart, InputText, OutputText, PlainText, Refusal
+from penstock.protocol.errors import Diagnostic
+from penstock.protocol.items import (
+    AdditionalTools,
+    ApplyPatchCall,
+    ApplyPatchCallOutput,
+    Compaction,
+    CustomToolCall,
+    CustomToolCallOutput,
+    FunctionCall,
+    FunctionCallOutput,
+    Item,
+    LocalShellCall,
+    LocalShellCallOutput,
+    Message,
+    ReasoningItem,
+    ShellCall,
+    ShellCallOutput,
+    ToolSearchCall,
+    ToolSearchOutput,
+)
+from penstock.protocol.tools import Tool
+from penstock.protocol.wire import to_builtins
+from penstock.stream.diagnostics import Diagnostics
+from penstock.tools.call_ids import fitting, original
+
+NO_OUTPUT = "[no output was recorded for this call]"
+"""Stands for the output of a call that has none. It does not say that anybody stopped it (notes/asks B8)."""
+
+
+class Thought(Struct, frozen=True):
+    """Reasoning. `payload` is what its maker gave us to give back, if this target is its maker.
+
+    `foreign`: another maker sealed it, so neither text nor payload may be sent as this target's own.
+    """
+
+    text: str = ""
+    summary: str = ""
+    payload: Any = None
+    attached: str = "block"
+    foreign: bool = False
+
+
+class Said(Struct, frozen=True):
+    """Text of the assistant."""
+
+    text: str
+    refused: bool = False
+
+
+class Call(Struct, frozen=True):
+    """A tool call: the upstream's id and name, the arguments as the JSON text of an object."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Output(Struct, frozen=True):
+    """What a call gave back: text, or content parts."""
+
+    id: str
+    name: str
+    content: str | list[ContentPart]
+
+
+class UserTurn(Struct, frozen=True):
+    parts: list[ContentPart]
+
+
+class SystemTurn(Struct, frozen=True):
+    """A system or developer message after the conversation began (decisions 19)."""
+
+    text: str
+
+
+class AssistantTurn(Struct, frozen=True):
+    """What the assistant did in one go, in order."""
+
+    pieces: list[Thought | Said | Call]
+
+
+class OutputsTurn(Struct, frozen=True):
+    """The outputs of the calls of the assistant turn before, one each, in the order of the calls."""
+
+    outputs: list[Output]
+
+
+Turn = UserTurn | SystemTurn | AssistantTurn | OutputsTurn
+
+
+class History(Struct, frozen=True):
+    """`system` is the instructions and the leading system and developer messages, in order."""
+
+    system: list[str]
+    turns: list[Turn]
+    diagnostics: list[Diagnostic]
+
+
+def history_of(plan: Plan) -> History:
+    return _Historian(plan).history()
+
+
+def framed(text: str) -> str:
+    """A late system message as a user message: always the same frame, so that prompt caches hold (D5)."""
+    return f"<system>\n{text}\n</system>"
+
+
+class _Historian:
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._told = Diagnostics()
+        self._system: list[str] = [plan.request.instructions] if plan.request.instructions else []
+        self._turns: list[Turn] = []
+        self._pieces: list[Thought | Said | Call] = []
+        self._call_ids: dict[str, str] = {}
+        """The calls of the open assistant turn: the client's id and the upstream's."""
+        self._outputs: dict[str, list[str | list[ContentPart]]] = {}
+        """Outputs by the client's call id, wherever in the input they stand."""
+        self._answered: set[str] = set()
+
+    def history(self) -> History:
+        items = self._items()
+        calls = {call_id for item in items if (call_id := _call_of(item)[0])}
+        for item in items:
+            call_id, content = _output_of(item)
+            if call_id and call_id in calls:
+                self._outputs.setdefault(fitting(call_id), []).append(content)
+        for item in items:
+            self._take(item, calls)
+        self._close_turn()
+        return History(self._system, self._turns, self._told.told)
+
+    def _items(self) -> list[Item]:
+        given = self._plan.request.input
+        if isinstance(given, str):
+            return [Message(role="user", content=given)]
+        return given or []
+
+    def _take(self, item: Item, calls: set[str]) -> None:
+        if isinstance(item, Message):
+            self._take_message(item)
+        elif isinstance(item, ReasoningItem):
+            self._take_thought(item)
+        elif _call_of(item)[0]:
+            self._take_call(item)
+        elif _output_of(item)[0]:
+            self._take_output(item, calls)
+        elif isinstance(item, Compaction):
+            self._take_compaction(item)
+        elif not isinstance(item, AdditionalTools | ToolSearchOutput):
+            self._told.tell("item_left_out", f"an item of type {item.type!r} cannot be sent to this upstream")
+
+    def _take_message(self, message: Message) -> None:
+        if message.role == "assistant":
+            self._take_said(message)
+            return
+        self._close_turn()
+        if message.role in ("system", "developer"):
+            text = _plain(message.content)
+            if self._turns:
+                self._turns.append(SystemTurn(text))
+            elif text:
+                self._system.append(text)
+            return
+        content = message.content
+        parts: list[ContentPart] = [InputText(text=content)] if isinstance(content, str) else content
+        if parts:
+            self._turns.append(UserTurn(parts))
+
+    def _take_said(self, message: Message) -> None:
+        if isinstance(message.content, str):
+            self._pieces += [Said(message.content)] if message.content else []
+            return
+        for part in message.content:
+            if isinstance(part, Refusal):
+                self._pieces.append(Said(part.refusal, refused=True))
+            elif text := getattr(part, "text", ""):
+                self._pieces.append(Said(text))
+
+    def _take_thought(self, item: ReasoningItem) -> None:
+        sealed = item.encrypted_content or ""
+        envelope = unseal(sealed)
+        foreign = bool(sealed) and (envelope is None or not envelope.is_for(self._plan.target))
+        if foreign:
+            self._told.tell("reasoning_left_out", "reasoning of another upstream was left out")
+        thought = Thought(
+            text=_plain(item.content or []),
+            summary=_plain(item.summary),
+            payload=None if envelope is None or foreign else envelope.payload,
+            attached="block" if envelope is None else envelope.attached,
+            foreign=foreign,
+        )
+        if thought.text or thought.summary or thought.payload is not None:
+            self._pieces.append(thought)
+
+    def _take_call(self, item: Item) -> None:
+        call_id, name, arguments = _call_of(item)
+        call_id = fitting(call_id)
+        if call_id in self._call_ids:
+            self._told.tell("repeated_call", f"a call with the id {call_id!r} came twice; it was sent once")
+            return
+        upstream_id = original(call_id)
+        if upstream_id in self._call_ids.values():
+            upstream_id = call_id
+        self._call_ids[call_id] = upstream_id
+        namespace = getattr(item, "namespace", None) or None
+        self._pieces.append(Call(upstream_id, self._name(name, namespace), arguments))
+
+    def _name(self, name: str, namespace: str | None) -> str:
+        """The upstream's name of a tool; one that is not declared any more is only made acceptable."""
+        identity = self._plan.tools.declared(name, namespace)
+        if identity is not None:
+            return identity.upstream_name
+        whole = f"{namespace}__{name}" if namespace else name
+        return re.sub(r"[^A-Za-z0-9_-]", "_", whole)[:64] or "tool"
+
+    def _take_output(self, item: Item, calls: set[str]) -> None:
+        """Outputs are sent with their calls. One without a call is told to the model as what it is."""
+        self._close_turn()
+        call_id, content = _output_of(item)
+        if call_id in calls:
+            return
+        self._told.tell("orphan_output", f"the output of an unknown call {call_id!r} was sent as a message")
+        parts: list[ContentPart] = [InputText(text="[output of an earlier tool call]")]
+        parts += [InputText(text=content)] if isinstance(content, str) else content
+        self._turns.append(UserTurn(parts))
+
+    def _take_compaction(self, item: Compaction) -> None:
+        envelope = unseal(item.encrypted_content)
+        payload = envelope.payload if envelope is not None else None
+        text = payload.get("text") if isinstance(payload, dict) else None
+        if isinstance(text, str) and text:
+            self._close_turn()
+            self._turns.append(UserTurn([InputText(text=text)]))
+        else:
+            self._told.tell("item_left_out", "a compaction of another upstream was left out")
+
+    def _close_turn(self) -> None:
+        """The assistant's turn is over: its calls get their outputs."""
+        if not self._pieces:
+            return
+        self._turns.append(AssistantTurn(self._pieces))
+        names = {piece.id: piece.name for piece in self._pieces if isinstance(piece, Call)}
+        outputs = [
+            Output(upstream_id, names[upstream_id], self._output(call_id))
+            for call_id, upstream_id in self._call_ids.items()
+        ]
+        if outputs:
+            self._turns.append(OutputsTurn(outputs))
+        self._pieces, self._call_ids = [], {}
+
+    def _output(self, call_id: str) -> str | list[ContentPart]:
+        outputs = self._outputs.get(call_id, [])
+        if not outputs:
+            self._told.tell("unanswered_call", f"the call {call_id!r} has no output; a placeholder was sent")
+            return NO_OUTPUT
+        if len(outputs) > 1 and call_id not in self._answered:
+            self._told.tell(
+                "repeated_output", f"the call {call_id!r} has several outputs; the first was sent"
+            )
+        self._answered.add(call_id)
+        return outputs[0]
+
+
+def _plain(content: str | list[ContentPart]) -> str:
+    """The text of a message, without whatever is no text."""
+    if isinstance(content, str):
+        return content
+    texts = [getattr(part, "text", "") for part in content]
+    return "\n".join(text for text in texts if text)
+
+
+def _called(tool: Tool) -> str:
+    return getattr(tool, "name", "") or tool.type
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(to_builtins(value)).decode()
+
+
+_CALLS: dict[type, Callable[[Any], tuple[str, str, str]]] = {
+    FunctionCall: lambda item: (item.call_id, item.name, item.arguments or "{}"),
+    CustomToolCall: lambda item: (item.call_id, item.name, _json({"input": item.input})),
+    # Until their families come, the other tools are functions that take their action as it is.
+    LocalShellCall: lambda item: (item.call_id, "local_shell", _json(item.action)),
+    ShellCall: lambda item: (item.call_id, "shell", _json(item.action)),
+    ApplyPatchCall: lambda item: (item.call_id, "apply_patch", _json(item.operation)),
+    ToolSearchCall: lambda item: (item.call_id or "", "tool_search", _json(item.arguments or {})),
+}
+"""Call id, name and arguments of each kind of call."""
+
+_OUTPUTS: dict[type, Callable[[Any], tuple[str, str | list[ContentPart]]]] = {
+    FunctionCallOutput: lambda item: (item.call_id, item.output),
+    CustomToolCallOutput: lambda item: (item.call_id, item.output),
+    LocalShellCallOutput: lambda item: (item.call_id or item.id or "", item.output),
+    ShellCallOutput: lambda item: (item.call_id, _json(item.output)),
+    ApplyPatchCallOutput: lambda item: (item.call_id, f"{item.status or ''} {item.output or ''}".strip()),
+    ToolSearchOutput: lambda item: (
+        item.call_id or "",
+        ", ".join(map(_called, item.tools)) or "nothing found",
+    ),
+}
+"""Call id and content of each kind of output."""
+
+
+def _call_of(item: Item) -> tuple[str, str, str]:
+    read = _CALLS.get(type(item))
+    return ("", "", "") if read is None else read(item)
+
+
+def _output_of(item: Item) -> tuple[str, str | list[ContentPart]]:
+    read = _OUTPUTS.get(type(item))
+    return ("", "") if read is None else read(item)
+
+
+def text_parts(parts: list[ContentPart]) -> list[str]:
+    """The texts among content parts, of whatever text type."""
+    return [part.text for part in parts if isinstance(part, InputText | OutputText | PlainText)]
