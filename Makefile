@@ -33,6 +33,9 @@ unit: $(READY) ## Run the tests with coverage of the core
 
 test: lint types unit ## Everything that must pass before a commit
 
+recordings: $(READY) ## Cut every recorded stream everywhere (minutes; needs the recordings beside the project)
+	$(BIN)/pytest -n auto -m recordings
+
 docs: $(READY) ## Write the generated parts of docs/ anew
 	$(BIN)/python docs/generate.py
 
@@ -47,4 +50,4 @@ format: $(READY) ## Format the code
 clean: ## Remove the environment and what tools left behind
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage dist build
 
-.PHONY: help env serve lint types unit test docs bench format clean
+.PHONY: help env serve lint types unit test recordings docs bench format clean

@@ -113,6 +113,16 @@ deltas: st.SearchStrategy[Delta] = st.one_of(
     st.builds(FinishDelta, reason=st.sampled_from(FinishReason)),
 )
 
+crowded_calls = st.builds(
+    ToolCallDelta,
+    key=st.sampled_from([None, 0]),
+    id=st.sampled_from([None, "call_0"]),
+    name=st.sampled_from([None, None, "ge", "get", "patch"]),
+    arguments=st.sampled_from([None, " ", "{", "}", '{"a":1}', '{"a":true}', "[1]", '{"input":"x"}', '"']),
+    whole=st.booleans(),
+)
+"""Calls that get in each other's way: one key, one id, few fragments."""
+
 json_objects = st.dictionaries(
     st.text(max_size=4),
     st.recursive(

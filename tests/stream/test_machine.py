@@ -6,7 +6,9 @@ import pytest
 
 from penstock.errors import BridgeError
 from penstock.protocol.content import UrlCitation
-from penstock.protocol.items import FunctionCall, ShellCall, WebSearchCall
+from penstock.protocol.items import FunctionCall, ShellCall, UnknownItem, WebSearchCall
+from penstock.protocol.response import Response
+from penstock.protocol.wire import read
 from penstock.stream.deltas import (
     AnnotationDelta,
     BlockEnd,
@@ -294,6 +296,14 @@ def test_opaque_reasoning_alone_is_an_item_and_does_not_split_the_text() -> None
     assert one["summary"] == []
 
 
+def test_opaque_reasoning_of_a_call_stands_directly_before_it() -> None:
+    _, events = run(
+        [TextDelta("a"), OpaqueReasoning("s", call=0), TextDelta("b"), ToolCallDelta(key=0, name="f")]
+    )
+    kinds = [item["type"] for item in events[-1]["response"]["output"]]
+    assert kinds == ["message", "reasoning", "message", "function_call"]
+
+
 def test_opaque_reasoning_of_a_keyed_block_waits_for_its_end() -> None:
     _, events = run([OpaqueReasoning("x", block=3), OpaqueReasoning("y", block=3), BlockEnd(3)])
     assert [item["encrypted_content"] for item in events[-1]["response"]["output"]] == ["x", "y"]
@@ -318,6 +328,40 @@ def test_logprobs_are_on_the_delta_and_on_the_part() -> None:
     deltas = of_type(events, "output_text.delta")
     assert [event["logprobs"] for event in deltas] == [[logprob], []]
     assert events[-1]["response"]["output"][0]["content"][0]["logprobs"] == [logprob]
+
+
+def test_half_a_surrogate_pair_cannot_break_the_stream() -> None:
+    _, events = run([TextDelta("a\ud83d"), TextDelta("\ude00b")])
+    text = events[-1]["response"]["output"][0]["content"][0]["text"]
+    assert text == "a\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}b"
+
+
+def test_a_late_citation_does_not_go_to_another_text() -> None:
+    stream, events = run(
+        [TextDelta("a"), ToolCallDelta(key=0, name="f"), AnnotationDelta(CITATION), TextDelta("b")]
+    )
+    assert events[-1]["response"]["output"][2]["content"][0]["annotations"] == []
+    assert "annotation_without_text" in codes(stream)
+
+
+def test_a_phase_waits_for_its_message_and_an_unknown_one_is_told() -> None:
+    stream, events = run(
+        [
+            BlockStart(0, BlockKind.TEXT, phase="commentary"),
+            BlockStart(1, BlockKind.TEXT, phase="weird"),
+            ReasoningDelta("r", block=0),
+            TextDelta("t", block=0),
+        ]
+    )
+    assert events[-1]["response"]["output"][1]["phase"] == "commentary"
+    assert codes(stream) == {"unknown_phase"}
+
+
+def test_what_is_no_delta_is_refused_by_its_type() -> None:
+    stream = machine()
+    stream.start()
+    with pytest.raises(TypeError, match="str"):
+        stream.apply("text")  # type: ignore[arg-type]
 
 
 def test_text_that_is_no_string_is_refused_before_anything_is_said() -> None:
@@ -373,6 +417,14 @@ def test_a_call_that_the_vendor_sends_whole_goes_out_once() -> None:
     assert codes(stream) == {"repeated_item"}
 
 
+def test_a_vendors_call_without_an_id_gets_one_and_its_nulls_do_not_show() -> None:
+    null = read({"type": "computer_call", "id": None, "status": None, "call_id": None}, UnknownItem)
+    _, events = run([ItemDelta(0, null, done=True), ItemDelta(1, null, done=True)])
+    one, other = events[-1]["response"]["output"]
+    assert one["call_id"] != other["call_id"]
+    assert (one["status"], one["id"]) == ("completed", "item_1_1")
+
+
 def test_what_has_deltas_of_its_own_cannot_be_a_hosted_item() -> None:
     stream = machine()
     stream.start()
@@ -415,6 +467,20 @@ def test_usage_that_does_not_add_up_is_bounded_and_told() -> None:
     assert usage["input_tokens_details"]["cached_tokens"] == 1
     assert usage["output_tokens_details"]["reasoning_tokens"] == 2
     assert codes(stream) == {"usage_inconsistent"}
+
+
+def test_a_count_that_is_no_integer_is_refused() -> None:
+    stream = machine()
+    stream.start()
+    with pytest.raises(TypeError, match="integer"):
+        stream.usage(UsageDelta(input_tokens=3, output_tokens="5"))  # type: ignore[arg-type]
+    assert stream.snapshot.usage is None
+    stream.finish(FinishReason.STOP)
+
+
+def test_an_estimate_of_nothing_is_not_told() -> None:
+    stream, _ = run([UsageDelta(estimated=True)])
+    assert stream.diagnostics == []
 
 
 def test_estimated_usage_is_told_and_absent_usage_is_null() -> None:
@@ -500,6 +566,27 @@ def test_a_failure_tells_an_error_and_then_fails() -> None:
     assert failed["response"]["error"] == {"code": "rate_limit_exceeded", "message": "slow down"}
     assert failed["response"]["output"][0]["status"] == "incomplete"
     assert stream.phase is ResponseStreamPhase.FAILED
+
+
+def test_a_failure_without_words_still_has_a_code_and_a_message() -> None:
+    stream, events = run([ErrorDelta("", "")])
+    assert events[-1]["response"]["error"] == {
+        "code": "server_error",
+        "message": "the upstream gave no reason",
+    }
+    assert stream.phase is ResponseStreamPhase.FAILED
+
+
+def test_a_clock_that_fails_leaves_the_stream_open() -> None:
+    def broken() -> float:
+        raise OSError("no time")
+
+    stream = ResponseStreamStateMachine(Response(id="resp_1", model="m"), clock=broken)
+    stream.start()
+    stream.text("x")
+    with pytest.raises(OSError, match="no time"):
+        stream.finish(FinishReason.STOP)
+    assert [event.type for event in stream.fail("server_error", "x")][-1] == "response.failed"
 
 
 def test_on_a_websocket_the_failure_stands_alone() -> None:

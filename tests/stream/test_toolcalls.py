@@ -256,6 +256,92 @@ CASES: dict[str, tuple[list[Delta], list[tuple[str, str]], set[str]]] = {
         {"odd_arguments"},
     ),
     "an empty entry means nothing (B6)": ([call(key=0), call("", id="", name="")], [], set()),
+    "two names for one id without a key, the first call whole": (
+        [call(ROME, id="x", name="get_weather"), call(OSLO, id="x", name="get_weather_history")],
+        [WEATHER, HISTORY],
+        {"shared_call_id"},
+    ),
+    "an id and another name after a whole call without an id": (
+        [call(ROME, key=0, name="get_weather"), call(OSLO, key=0, id="b", name="get_weather_history")],
+        [WEATHER, HISTORY],
+        set(),
+    ),
+    "an id and the same name after a whole call without an id": (
+        [call(ROME, key=0, name="get_weather"), call(OSLO, key=0, id="b", name="get_weather")],
+        [WEATHER, ("get_weather", OSLO)],
+        set(),
+    ),
+    "glued calls and then a new one at their key": (
+        [
+            call(ROME + OSLO, key=0, id="a", name="get_weather"),
+            call("{}", key=0, id="b", name="list"),
+        ],
+        [WEATHER, ("get_weather", OSLO), ("list", "{}")],
+        {"glued_calls"},
+    ),
+    "true is not 1": (
+        [call('{"flag":1}{"flag":true}', key=0, id="a", name="list")],
+        [("list", '{"flag":1}'), ("list", '{"flag":true}')],
+        {"glued_calls"},
+    ),
+    "repeats of glued calls before their name": (
+        [call(ROME, key=0, id="a"), call(OSLO, key=0), call(OSLO, key=0), call(key=0, name="get_weather")],
+        [WEATHER, ("get_weather", OSLO)],
+        {"glued_calls", "repeated_arguments"},
+    ),
+    "repeats of glued calls told apart by id alone": (
+        [call(ROME, id="a", name="get_weather"), call(OSLO, id="a"), call(OSLO, id="a")],
+        [WEATHER, ("get_weather", OSLO)],
+        {"glued_calls", "repeated_arguments"},
+    ),
+    "a whole call once more under another key (seed 002)": (
+        [
+            call(key=0, id="c", name="get_weather"),
+            call(ROME, key=0, id="c"),
+            call({"city": "Rome"}, key=1, id="c", name="get_weather"),
+        ],
+        [WEATHER],
+        set(),
+    ),
+    "a key is not taken from its call": (
+        [
+            call('{"city":', key=0, id="a", name="get_weather"),
+            call('{"city":', key=1, id="b", name="get_weather_history"),
+            call('"Rome"}', key=1, id="a"),
+            call('"Oslo"}', key=1),
+        ],
+        [WEATHER, HISTORY],
+        set(),
+    ),
+    "a summary in a JSON string, in two pieces (B4)": (
+        [
+            call(ROME, key=0, id="a", name="get_weather"),
+            call(json.dumps(ROME)[:9], key=0, id="a"),
+            call(json.dumps(ROME)[9:], key=0, id="a"),
+        ],
+        [WEATHER],
+        {"repeated_arguments"},
+    ),
+    "a blank that is none in JSON": (
+        [call('{"a":1}\u00a0', key=0, id="a", name="list")],
+        [("list", '{"a":1}')],
+        {"trailing_arguments"},
+    ),
+    "a number that is too large for us": (
+        [call('{"a":1e400}', key=0, id="a", name="list")],
+        [("list", '{"a":1e400}')],
+        set(),
+    ),
+    "half a surrogate pair": (
+        [call('{"a":"\ud83d', key=0, id="a", name="list"), call('"}', key=0)],
+        [("list", '{"a":"\N{REPLACEMENT CHARACTER}"}')],
+        set(),
+    ),
+    "arguments after the end of arguments that are no object": (
+        [call("[1]", key=0, id="a", name="list", whole=True), call('{"b":1}', key=0)],
+        [("list", "[1]"), ("list", '{"b":1}')],
+        {"odd_arguments", "glued_calls"},
+    ),
     "a second name for one id": (
         [call(key=0, id="a", name="get_weather"), call(ROME, key=0, id="a", name="list")],
         [WEATHER],
@@ -335,8 +421,7 @@ def test_a_late_name_does_not_announce_a_placeholder() -> None:
     stream = machine(TOOLS)
     stream.start()
     assert stream.tool_call(call('{"city":', key=0, id="a")) == []
-    assert stream.tool_call(call(key=0, name="get_")) == []
-    announced = stream.tool_call(call('"Rome"}', key=0, name="weather"))
+    announced = stream.tool_call(call('"Rome"}', key=0, name="get_weather"))
     assert [event.type.removeprefix("response.") for event in announced] == [
         "output_item.added",
         "function_call_arguments.delta",
@@ -402,6 +487,49 @@ def test_at_truncation_the_cut_half_of_glued_calls_is_a_call_of_its_own() -> Non
         ("get_weather", '{"city":"Os', "incomplete"),
     ]
     assert codes(stream) == {"glued_calls"}
+
+
+@pytest.mark.parametrize(
+    "deltas",
+    [
+        [call("\u00a0", key=0, id="a", name="list")],
+        [call('{"a":', key=0, id="a"), call(key=0, name="get_")],
+    ],
+    ids=["a blank that is none in JSON", "cut arguments before a piece of a name"],
+)
+def test_what_is_not_whole_does_not_complete(deltas: list[Delta]) -> None:
+    _, events = run(deltas, TOOLS)
+    assert events[-1]["response"]["error"]["code"] == "bridge.stream.incomplete_tool_call"
+
+
+def test_a_delta_with_fields_of_the_wrong_type_is_refused_whole() -> None:
+    stream = machine(TOOLS)
+    stream.start()
+    with pytest.raises(TypeError, match="id"):
+        stream.tool_call(ToolCallDelta(key=0, id=5, name="list"))  # type: ignore[arg-type]
+    assert stream.tool_call(call("{}", key=0, name="list"))[0].type == "response.output_item.added"
+
+
+def test_at_truncation_held_text_does_not_make_others_complete() -> None:
+    deltas: list[Delta] = [
+        call(ROME + '{"city":"Os', key=0, id="a", name="get_weather"),
+        call(OSLO, key=1, id="b", name="get_weather_history"),
+        TextDelta("cut"),
+        FinishDelta(FinishReason.LENGTH),
+    ]
+    _, events = run(deltas, TOOLS)
+    statuses = [(item["type"], item["status"]) for item in events[-1]["response"]["output"]]
+    assert statuses == [
+        ("function_call", "completed"),
+        ("function_call", "completed"),
+        ("message", "incomplete"),
+        ("function_call", "incomplete"),
+    ]
+
+
+def test_a_piece_of_a_name_that_is_not_allowed_fails_too() -> None:
+    _, events = run([call(key=0, id="a", name="get_")], TOOLS, tool_choice="none")
+    assert events[-1]["response"]["error"]["code"] == "tool_not_allowed"
 
 
 def test_allowed_tools_are_enforced() -> None:
@@ -488,6 +616,16 @@ CUSTOM: dict[str, tuple[list[Delta], list[str], set[str]]] = {
         ["p"],
         {"odd_arguments"},
     ),
+    "something beside the input": (
+        [call('{"input":"p","workdir":"/x"}', key=0, id="a", name="apply_patch")],
+        ["p"],
+        {"odd_arguments"},
+    ),
+    "text behind an object that is not the wrapper": (
+        [call('{"a":1}\nfoo', key=0, id="a", name="apply_patch")],
+        ['{"a":1}\nfoo'],
+        {"odd_arguments"},
+    ),
     "an object without any text": (
         [call('{"a":1}', key=0, id="a", name="apply_patch")],
         ['{"a":1}'],
@@ -536,6 +674,8 @@ def test_a_cut_custom_input_is_incomplete() -> None:
         FinishDelta(FinishReason.LENGTH),
     ]
     assert calls(run(deltas, TOOLS)[1]) == [("apply_patch", "half", "incomplete")]
+    other: list[Delta] = [call('{"patch":"half', key=0, id="a", name="apply_patch"), deltas[1]]
+    assert calls(run(other, TOOLS)[1]) == [("apply_patch", '{"patch":"half', "incomplete")]
     _, events = run(deltas[:1], TOOLS)
     assert events[-1]["response"]["error"]["code"] == "bridge.stream.incomplete_tool_call"
 

@@ -229,6 +229,7 @@ CLIENT_CALLS = frozenset(
         "shell_call",
         "apply_patch_call",
         "tool_search_call",
+        "computer_call",
     }
 )
 """Items that make a client act: the ones that must never be delivered twice."""

@@ -136,8 +136,9 @@ def _spread(value: Any) -> Any:
             changed = changed or new is not old
         if not changed:
             return value
-        if value.extra:
-            fields.update(value.extra)
+        # What the type declares wins: a null under a declared name is kept only until that has a value.
+        for name, each in (value.extra or {}).items():
+            fields.setdefault(name, each)
         return fields
     if isinstance(value, list):
         spread = [_spread(each) for each in value]

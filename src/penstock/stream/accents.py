@@ -148,14 +148,12 @@ class Copilot(Accent):
     name = "copilot"
 
     def __init__(self) -> None:
-        self._parts: dict[str, list[tuple[str, int]]] = {}
-        """The summary parts of each item in order: which channel they came from, and their index there."""
+        self._parts: dict[str, dict[tuple[str, int], int]] = {}
+        """The summary parts of each item: the channel they came from, their index there, and here."""
 
     def _index(self, item_id: str, channel: str, index: int) -> int:
-        parts = self._parts.setdefault(item_id, [])
-        if (channel, index) not in parts:
-            parts.append((channel, index))
-        return parts.index((channel, index))
+        parts = self._parts.setdefault(item_id, {})
+        return parts.setdefault((channel, index), len(parts))
 
     def _part(self, event: ContentPartEvent) -> Event:
         if not isinstance(event.part, ReasoningText):
@@ -194,7 +192,7 @@ class Copilot(Accent):
         if not isinstance(item, ReasoningItem):
             return item
         channels = {"summary": item.summary, "content": item.content or []}
-        order = self._parts.get(item.id or "") or [
+        order = list(self._parts.get(item.id or "", ())) or [
             (channel, index) for channel, parts in channels.items() for index in range(len(parts))
         ]
         # The snapshot of an open item may lag behind the parts that are already numbered.

@@ -26,6 +26,8 @@ class BlockSet:
         self._keyed: dict[tuple[type[Block], Key], Block] = {}
         self._phases: dict[Key, str] = {}
         self._early_annotations: dict[Key | None, list[Annotation]] = {}
+        self._had_text: set[Key | None] = set()
+        self.lost_annotations = 0
         output.end_current = self.end_current
 
     def part(self, kind: BlockKind, key: Key | None) -> tuple[OpenPart, list[Event]]:
@@ -37,6 +39,7 @@ class BlockSet:
         part, more = block.open_part(kind)
         events += more
         if isinstance(part, TextPart):
+            self._had_text.add(key)
             events += [part.annotate(each) for each in self._early_annotations.pop(key, ())]
         return part, events
 
@@ -49,11 +52,14 @@ class BlockSet:
         return part, events + more
 
     def annotate(self, annotation: Annotation, key: Key | None) -> list[Event]:
-        """Cite something in the open text. A citation that comes before its text waits for it (C31)."""
+        """Cite something in the open text. A citation before the first text waits for it (C31)."""
         block = self._current if key is None else self._keyed.get((MessageBlock, key))
         if block is not None and isinstance(block.part, TextPart):
             return [block.part.annotate(annotation)]
-        self._early_annotations.setdefault(key, []).append(annotation)
+        if key in self._had_text:
+            self.lost_annotations += 1  # its text is closed, and may not change any more (N29)
+        else:
+            self._early_annotations.setdefault(key, []).append(annotation)
         return []
 
     def opaque(self, data: str, key: Key | None, *, alone: bool) -> list[Event]:
@@ -67,6 +73,8 @@ class BlockSet:
         if isinstance(block, ReasoningBlock) and block.opaque is None:
             block.opaque = data
             return events
+        if alone:  # what goes with a call stands directly before it
+            events += self.end_current()
         item = ReasoningBlock(self._output)
         item.opaque = data
         return [*events, *item.open(), *item.close(COMPLETED)]
@@ -91,8 +99,9 @@ class BlockSet:
         return blocks
 
     @property
-    def waiting_annotations(self) -> int:
-        return sum(map(len, self._early_annotations.values()))
+    def has_lost_annotations(self) -> bool:
+        """Were there citations whose text never came, or was closed?"""
+        return bool(self.lost_annotations or self._early_annotations)
 
     def _block(self, kind: BlockKind, key: Key | None) -> tuple[Block, list[Event]]:
         """The open block for this kind. The current one has one kind only; a keyed message may have both."""
@@ -105,7 +114,8 @@ class BlockSet:
         known = self._keyed.get((BLOCK_TYPES[kind], key))
         if known is not None:
             return known, []
-        block = self._keyed[BLOCK_TYPES[kind], key] = self._new_block(kind, self._phases.pop(key, None))
+        phase = None if kind is BlockKind.REASONING else self._phases.pop(key, None)
+        block = self._keyed[BLOCK_TYPES[kind], key] = self._new_block(kind, phase)
         # An unkeyed block before it ends, as it does before any other item.
         return block, self.end_current() + block.open()
 

@@ -22,6 +22,7 @@ MESSAGES: dict[str, str] = {
     "repeated_item": "an item of type {type!r} came more than once; it was sent once",
     "event_without_item": "an event of type {type!r} was left out: it has no open item",
     # the rest
+    "unknown_phase": "the phase {phase!r} of a message is not one of the specification's; it was left out",
     "annotation_without_text": "citations were left out: no text came for them",
     "usage_inconsistent": "the upstream's usage does not add up; parts were bounded by their whole",
     "usage_estimated": "the upstream gave no usage; the figures are estimates",

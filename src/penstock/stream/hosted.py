@@ -16,7 +16,9 @@ NEVER_HOSTED = frozenset(
 """Types that have deltas of their own, or no place in an answer: here they would bypass the rules."""
 
 _CONSTANT = ("name", "namespace", "role", "call_id")
-_ENDED = (COMPLETED, INCOMPLETE, "failed")
+_ENDED = (COMPLETED, INCOMPLETE)
+_SPECIFIED = ("function_call_output", "compaction")
+"""Items of the specification, which know no other ends; a vendor's own may also have failed."""
 
 
 class HostedItem:
@@ -35,20 +37,26 @@ class HostedItem:
     def _told_status(self) -> str:
         """What the vendor says, if it is one of the specification's; `searching` and its like are not."""
         status: str = getattr(self._item, "status", "")
-        return status if status in _ENDED else ""
+        ended = _ENDED if self._item.type in _SPECIFIED else (*_ENDED, "failed")
+        return status if status in ended else ""
 
     @property
     def item(self) -> Item:
         ours = {"id": self.item_id, "status": self._status}
-        if self._call_id is not None:
-            ours["call_id"] = self._call_id
-        return replace(self._item, **ours)
+        if self._call_id is None:
+            return replace(self._item, **ours)
+        if "call_id" in self._item.__struct_fields__:
+            return replace(self._item, call_id=self._call_id, **ours)
+        return replace(self._item, extra={**(self._item.extra or {}), "call_id": self._call_id}, **ours)
 
-    def end(self, item: Item | None, *, truncated: bool = False) -> None:
-        """The item is done, as `item` if the vendor said how. What is done is not in progress (R7)."""
+    def end(self, item: Item | None, status: str) -> None:
+        """The item is done, as `item` if the vendor said how, else with `status`.
+
+        What is done is never left in progress (R7).
+        """
         if item is not None and item.type == self._announced.type:
             self._item = _with_constants(item, self._announced)
-        self._status = self._told_status or (INCOMPLETE if truncated else COMPLETED)
+        self._status = self._told_status or status
         self.is_open = False
 
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from penstock.protocol.content import Annotation, JsonObject, LogProb
 from penstock.protocol.errors import Diagnostic, ErrorPayload, IncompleteDetails, ResponseError
-from penstock.protocol.events import MACHINE_EVENTS, ErrorEvent, Event, LifecycleEvent, UnknownEvent
+from penstock.protocol.events import EVENTS, MACHINE_EVENTS, ErrorEvent, Event, LifecycleEvent, UnknownEvent
 from penstock.protocol.items import Item
 from penstock.protocol.response import Response
 from penstock.stream.blocks import Block, TextPart
@@ -51,6 +51,7 @@ from penstock.stream.phases import Lifecycle, Move, ResponseStreamPhase
 from penstock.stream.toolcalls import ToolCallAssembler, ToolCallBlock
 from penstock.stream.usage import UsageTally
 from penstock.tools.identity import ToolIdentityMap
+from penstock.tools.jsontext import sound
 
 INCOMPLETE_REASONS: dict[FinishReason, str] = {
     FinishReason.PAUSE: "pause_turn",
@@ -61,6 +62,7 @@ INCOMPLETE_REASONS: dict[FinishReason, str] = {
 
 _STRENGTH = {reason: strength for strength, reason in enumerate(FinishReason)}
 _ID_LIMIT = 64
+_PHASES = ("commentary", "final_answer")
 _TEXT, _REFUSAL, _REASONING = BlockKind  # on the hot path a name is cheaper than a member of an enum
 
 
@@ -135,7 +137,10 @@ class ResponseStreamStateMachine:
 
     def apply(self, delta: Delta) -> list[Event]:
         """Take any delta."""
-        return _HANDLERS[delta.__class__](self, delta)
+        handler = _HANDLERS.get(delta.__class__)
+        if handler is None:
+            raise TypeError(f"not a delta: {delta.__class__.__name__}")
+        return handler(self, delta)
 
     # How it begins
 
@@ -159,6 +164,7 @@ class ResponseStreamStateMachine:
     def text(self, text: str, block: Key | None = None, logprobs: list[LogProb] | None = None) -> list[Event]:
         if not self._ready_for(text):
             return []
+        text = sound(text)
         part, events = self._blocks.part(_TEXT, block)
         if logprobs and isinstance(part, TextPart):
             events.append(part.delta_with_logprobs(text, logprobs))
@@ -170,21 +176,21 @@ class ResponseStreamStateMachine:
         if not self._ready_for(text):
             return []
         part, events = self._blocks.part(_REFUSAL, block)
-        events.append(part.delta(text))
+        events.append(part.delta(sound(text)))
         return events
 
     def reasoning(self, text: str, block: Key | None = None) -> list[Event]:
         if not self._ready_for(text):
             return []
         part, events = self._blocks.part(_REASONING, block)
-        events.append(part.delta(text))
+        events.append(part.delta(sound(text)))
         return events
 
     def summary(self, text: str, part: Key = 0, block: Key | None = None) -> list[Event]:
         if not self._ready_for(text):
             return []
         summary, events = self._blocks.summary_part(part, block)
-        events.append(summary.delta(text))
+        events.append(summary.delta(sound(text)))
         return events
 
     def opaque(self, data: str, block: Key | None = None, call: Key | None = None) -> list[Event]:
@@ -200,8 +206,10 @@ class ResponseStreamStateMachine:
     def start_block(self, block: Key, kind: BlockKind, phase: str | None = None) -> list[Event]:
         """Nothing to tell until the block has content; only its phase is kept."""
         self._ready()
-        if phase is not None and kind is not BlockKind.REASONING:
+        if phase in _PHASES and kind is not BlockKind.REASONING:
             self._blocks.announce_phase(block, phase)
+        elif phase is not None:
+            self._diagnostics.add("unknown_phase", phase=phase)
         return []
 
     def end_block(self, block: Key, kind: BlockKind | None = None) -> list[Event]:
@@ -230,18 +238,18 @@ class ResponseStreamStateMachine:
             self._output.place(hosted)
             events.append(self._output.added(hosted))
         if done:
-            hosted.end(item)
+            hosted.end(item, COMPLETED)
             events.append(self._output.done(hosted))
         return events
 
     def event(self, type: str, fields: JsonObject, key: Key | None = None) -> list[Event]:
         """An event of such an item, or one that stands alone."""
         self._ready()
-        if type in MACHINE_EVENTS:
+        if not type or type in MACHINE_EVENTS:
             raise ValueError(f"an event of type {type!r} is the machine's own")
         told = {name: value for name, value in fields.items() if name not in ("type", "sequence_number")}
-        if key is not None:
-            hosted = self._hosted.get(key)
+        if key is not None or type in EVENTS:  # every event we know by name is about an item
+            hosted = self._hosted.get(key) if key is not None else None
             if hosted is None or not hosted.is_open:
                 self._diagnostics.add("event_without_item", type=type)
                 return []
@@ -291,11 +299,13 @@ class ResponseStreamStateMachine:
         if reason in INCOMPLETE_REASONS:
             return self._truncate(Move.TRUNCATE, INCOMPLETE_REASONS[reason])
         self._calls.check_complete()
+        now = int(self._clock())
+        events = self._calls.settle_names()
         if self._calls.suppressed and not self._output.slots:
-            return self.fail("tool_not_allowed", "the model called only tools that are not allowed")
-        events = self._close_all(truncated=False)
+            return events + self.fail("tool_not_allowed", "the model called only tools that are not allowed")
+        events += self._close_all(truncated=False)
         self._life.move(Move.COMPLETE)
-        self._response = replace(self._response, completed_at=int(self._clock()))
+        self._response = replace(self._response, completed_at=now)
         return [*events, self._lifecycle("completed")]
 
     def cancel(self) -> list[Event]:
@@ -306,6 +316,7 @@ class ResponseStreamStateMachine:
         self, code: str, message: str, *, type: str = "server_error", param: str | None = None
     ) -> list[Event]:
         """Something went wrong. Works from every phase that is not an end."""
+        code, message = sound(code) or "server_error", sound(message) or "the upstream gave no reason"
         events = self._open_if_idle(Move.FAIL) + self._close_all(truncated=True)
         if self._error_event:
             error = ErrorPayload(type=type, code=code, message=message, param=param)
@@ -353,28 +364,33 @@ class ResponseStreamStateMachine:
 
     def _close_all(self, *, truncated: bool) -> list[Event]:
         """Close every open item, in the order of the output, and tell what was left over."""
-        events = self._calls.settle(truncated=truncated)
-        slots: list[Block | ToolCallBlock | HostedItem] = [
-            *self._blocks.take_open(),
-            *self._calls.open_calls(),
-            *(item for item in self._hosted.values() if item.is_open),
+        events: list[Event] = []
+        status = INCOMPLETE if truncated else COMPLETED
+        slots: list[tuple[Block | ToolCallBlock | HostedItem, str]] = [
+            *((block, status) for block in self._blocks.take_open()),
+            *self._calls.open_calls(truncated=truncated),
+            *((item, status) for item in self._hosted.values() if item.is_open),
         ]
-        for slot in sorted(slots, key=lambda slot: slot.output_index):
-            events += self._close(slot, truncated=truncated)
-        if self._blocks.waiting_annotations:
+        if truncated:
+            for block, announced in self._calls.settle_rest():
+                events += announced
+                slots.append((block, INCOMPLETE))
+        for slot, status in sorted(slots, key=lambda pair: pair[0].output_index):
+            events += self._close(slot, status)
+        if self._blocks.has_lost_annotations:
             self._diagnostics.add("annotation_without_text")
         if not self._usage.consistent:
             self._diagnostics.add("usage_inconsistent")
-        if self._usage.estimated:
+        if self._usage.told and self._usage.estimated:
             self._diagnostics.add("usage_estimated")
         return events
 
-    def _close(self, slot: Block | ToolCallBlock | HostedItem, *, truncated: bool) -> list[Event]:
+    def _close(self, slot: Block | ToolCallBlock | HostedItem, status: str) -> list[Event]:
         if isinstance(slot, Block):
-            return slot.close(INCOMPLETE if truncated else COMPLETED)
+            return slot.close(status)
         if isinstance(slot, ToolCallBlock):
-            return self._calls.close(slot, truncated=truncated)
-        slot.end(None, truncated=truncated)
+            return self._calls.close(slot, status)
+        slot.end(None, status)
         return [self._output.done(slot)]
 
     def _lifecycle(self, name: str) -> Event:

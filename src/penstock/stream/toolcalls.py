@@ -20,11 +20,12 @@ from penstock.protocol.items import CLIENT_CALLS, Item
 from penstock.stream.deltas import Key, ToolCallDelta
 from penstock.stream.diagnostics import Diagnostics
 from penstock.stream.output import COMPLETED, IN_PROGRESS, INCOMPLETE, Output
-from penstock.tools.call_ids import distinct
+from penstock.stream.tails import Found, Tail
+from penstock.tools.call_ids import CallIds
 from penstock.tools.families import FAMILIES
 from penstock.tools.family import CallStream
 from penstock.tools.identity import ToolIdentity, ToolIdentityMap
-from penstock.tools.jsontext import ObjectScanner, parse
+from penstock.tools.jsontext import ObjectScanner, is_json, sound
 
 
 class Seen(StrEnum):
@@ -40,8 +41,10 @@ class Action(StrEnum):
     LATEST = "go on with the latest call; open one if that has ended or there is none"
     BY_KEY = "go on with the call at this key"
     BY_ID = "go on with the call of this id"
-    ADOPT = "the call at this key takes the id if it has none, else open a new call"
-    TWIN = "open a second call that shares the id; but a call that had no key until now takes the key"
+    ADOPT = (
+        "the call at this key takes the id, unless it has one or this is clearly another; else open a call"
+    )
+    TWIN = "open a second call with this id; but a call that had no key takes it, and a whole repeat is one"
     AGREED = "go on with the call of this id; but with the call at this key if that has no other id"
 
 
@@ -76,10 +79,9 @@ class Piece(Struct, frozen=True):
 class ToolCallBlock:
     """One call: what the upstream said of it, and, from its announcement on, its place in the output."""
 
-    def __init__(self, key: Key | None, id: str | None) -> None:
+    def __init__(self, key: Key | None, id: str | None, tail: Tail | None = None) -> None:
         self.key = key
         self.id = id
-        self.bound = False
         self.output_index = -1
         self.status = IN_PROGRESS
         self.name = ""
@@ -90,29 +92,17 @@ class ToolCallBlock:
         self.call: CallStream | None = None
         """The announced call."""
         self.suppressed = False
-        self.ended = False
-        """The upstream said that no more arguments follow."""
         self.waiting: list[Piece] = []
         """Arguments that came before any name."""
-        self.slots_at_last_fragment = 0
         self.scanner = ObjectScanner()
         self.splits = True
-        """False once the arguments have shown to be no JSON: no part of them can be another call's then."""
-        self.earlier: list[str] = []
-        """The whole arguments of the calls that this one was split off from."""
-        self.wholes: list[str] = []
-        """Once the arguments are a whole object: `earlier` and they. What equals one of them is a repeat."""
-        self.held: list[str] = []
-        """Text behind the whole arguments: a repeat, or the arguments of another call."""
-        self.held_scanner = ObjectScanner()
-        self._chunks: list[str] = []
-
-    @property
-    def arguments(self) -> str:
-        """The arguments as the upstream sent them."""
-        if len(self._chunks) > 1:
-            self._chunks = ["".join(self._chunks)]
-        return self._chunks[0] if self._chunks else ""
+        """False once the arguments have shown to have no end: no part of them can be another call's then."""
+        self.is_whole = False
+        """The arguments are one whole object. What follows is no part of them."""
+        self.ended = False
+        """The upstream said that no more arguments follow."""
+        self.tail = tail or Tail()
+        self.slots_at_last_fragment = 0
 
     @property
     def is_open(self) -> bool:
@@ -128,15 +118,9 @@ class ToolCallBlock:
         return self.announced.item(self.status)
 
     @property
-    def cut_short(self) -> bool:
-        """Is the held text the beginning of another call, and not of a repeat?"""
-        held = "".join(self.held)
-        return bool(held) and not any(whole.startswith(held) for whole in self.wholes)
-
-    @property
     def problem(self) -> str:
         """Why this call cannot end well now; empty if it can."""
-        if self.cut_short:
+        if self.tail.cut_short:
             return f"a second call to {self.name!r} was cut in the middle of its arguments"
         if not self.is_open:
             return ""
@@ -146,19 +130,24 @@ class ToolCallBlock:
             return f"the arguments of the call to {self.name!r} are not whole JSON"
         return ""
 
-    def take(self, fragment: str) -> None:
-        self._chunks.append(fragment)
+    def may_be_called(self, name: str | None) -> bool:
+        """Could a delta with this name be about this call?"""
+        return not name or name == self.name or not self.name_is_final
 
 
 class ToolCallAssembler:
     """Holds the calls of one response."""
 
     def __init__(
-        self, output: Output, tools: ToolIdentityMap, used_call_ids: Collection[str], diagnostics: Diagnostics
+        self,
+        output: Output,
+        tools: ToolIdentityMap,
+        used_call_ids: Collection[str],
+        diagnostics: Diagnostics,
     ) -> None:
         self._output = output
         self._tools = tools
-        self._call_ids = set(used_call_ids)
+        self._call_ids = CallIds(used_call_ids)
         self._claimed: set[str] = set()
         """The upstream's ids of the calls that went out in this response."""
         self._diagnostics = diagnostics
@@ -172,35 +161,34 @@ class ToolCallAssembler:
         return any(block.suppressed for block in self._blocks)
 
     def claim(self, item: Item) -> str | None:
-        """The call id under which a vendor's whole item goes out: "" if it already did, None if it has none.
+        """The call id for a vendor's whole item: "" if it already went out, None if it needs none.
 
         An item that makes the client act must not come twice, under whatever item ids (seed 002).
         """
-        id = getattr(item, "call_id", None) if item.type in CLIENT_CALLS else None
-        if not id:
+        if item.type not in CLIENT_CALLS:
             return None
+        id = getattr(item, "call_id", None) or (item.extra or {}).get("call_id")
+        if not isinstance(id, str) or not id:
+            return self._call_ids.distinct(self._output.new_id("call"))
         if id in self._claimed:
             return ""
         self._claimed.add(id)
-        return self._unique(id)
+        return self._call_ids.distinct(id)
 
     def feed(self, delta: ToolCallDelta) -> list[Event]:
-        arguments, whole = delta.arguments, delta.whole
-        if arguments is not None and not isinstance(arguments, str):
-            arguments, whole = msgspec.json.encode(arguments).decode(), True
-        if not (delta.id or delta.name or arguments or whole):
+        """Take a piece of a call. One with fields of the wrong type is refused before anything is done."""
+        text, whole = _arguments_of(delta)
+        if not (delta.id or delta.name or text or whole):
             return []  # an empty entry means nothing (notes/asks B6)
-        block = self._find(delta)
-        block.namespace = block.namespace or delta.namespace
-        block.raw = block.raw or delta.type == "custom"
+        block = self._find(delta, text if whole else "")
         block, events = self._take_name(block, delta)
-        if arguments or whole:
-            events += self._take(block, Piece(arguments or "", whole, bool(delta.id)))
+        if text or whole:
+            events += self._take(block, Piece(sound(text), whole, bool(delta.id)))
         return events
 
     # Which call
 
-    def _find(self, delta: ToolCallDelta) -> ToolCallBlock:
+    def _find(self, delta: ToolCallDelta, whole: str) -> ToolCallBlock:
         id, key = delta.id or None, delta.key
         of_id = None if id is None else self._by_id.get(id)
         at_key = None if key is None else self._by_key.get(key)
@@ -214,53 +202,69 @@ class ToolCallAssembler:
                 found = of_id
             case Action.AGREED:
                 found = at_key if at_key is not None and at_key.id in (id, None) else of_id
-            case Action.ADOPT:
-                found = at_key if at_key is not None and at_key.id is None else None
-            case Action.TWIN:
-                found = of_id if of_id is not None and of_id.key is None else None
+            case Action.ADOPT if at_key is not None and at_key.id is None:
+                begun_anew = bool(delta.name) and (at_key.is_whole or at_key.ended)
+                found = at_key if at_key.may_be_called(delta.name) and not begun_anew else None
+            case Action.TWIN if of_id is not None:
+                repeated = bool(whole) and of_id.may_be_called(delta.name) and of_id.tail.knows(whole)
+                found = of_id if of_id.key is None or repeated else None
                 if found is None:
                     self._diagnostics.add("shared_call_id")
-        return self._bind(found or ToolCallBlock(key, id), key, id)
+        if found is None:
+            return self._open(ToolCallBlock(key, id))
+        self._bind(found, key, id)
+        return found
 
-    def _bind(self, block: ToolCallBlock, key: Key | None, id: str | None) -> ToolCallBlock:
-        """From now on `key` and `id` mean this call."""
-        if not block.bound:
-            block.bound = True
-            self._blocks.append(block)
-        if key is not None:
-            block.key = key if block.key is None else block.key
-            self._by_key[key] = block
-        if id is not None:
-            if block.id is None and block.call is not None:
-                self._diagnostics.add("late_call_id")
-            block.id = id if block.id is None else block.id
-            self._by_id[id] = block
+    def _open(self, block: ToolCallBlock) -> ToolCallBlock:
+        self._blocks.append(block)
+        if block.key is not None:
+            self._by_key[block.key] = block
+        if block.id is not None:
+            self._by_id[block.id] = block
         return block
+
+    def _bind(self, block: ToolCallBlock, key: Key | None, id: str | None) -> None:
+        """A known call was named by a key or an id that is new to it."""
+        if key is not None and key not in self._by_key:
+            self._by_key[key] = block
+            block.key = key if block.key is None else block.key
+        if id is not None and block.id is None:
+            block.id = id
+            self._by_id[id] = block
+            if block.call is not None:
+                self._diagnostics.add("late_call_id")
 
     # Its name
 
     def _take_name(self, block: ToolCallBlock, delta: ToolCallDelta) -> tuple[ToolCallBlock, list[Event]]:
         """Settle the name. It may turn out that the delta begins another call, which is then returned."""
-        name = delta.name
+        name = sound(delta.name or "")
         if not name or name == block.name:
+            self._note_kind(block, delta)
             return block, []
         events: list[Event] = []
         if not block.name_is_final:
             longer = self._longer_name(block.name, name)
             if longer is not None:
+                self._note_kind(block, delta)
                 block.name = longer
-                block.name_is_final = delta.namespace is not None or not self._tools.may_grow(longer)
-                return block, self._announce(block) if block.name_is_final else []
+                if self._tools.may_grow(longer) and not block.waiting and block.namespace is None:
+                    return block, []
+                return block, self._settle_name(block)
             events = self._settle_name(block)
-        if delta.id:
+        if delta.id and not (block.is_whole or block.ended):
             self._diagnostics.add("name_changed")
             return block, events
-        # No id and another name: parallel calls that all have one index, or none (notes/asks B5).
-        self._diagnostics.add("unmarked_call")
-        other = self._bind(ToolCallBlock(delta.key, None), delta.key, None)
-        other.namespace, other.raw = delta.namespace, delta.type == "custom"
+        # Another name, and no id or the id of a call that is whole: another call (C19, notes/asks B5).
+        self._diagnostics.add("shared_call_id" if delta.id else "unmarked_call")
+        other = self._open(ToolCallBlock(delta.key, delta.id or None))
         other, more = self._take_name(other, delta)
         return other, events + more
+
+    @staticmethod
+    def _note_kind(block: ToolCallBlock, delta: ToolCallDelta) -> None:
+        block.namespace = block.namespace or delta.namespace
+        block.raw = block.raw or delta.type == "custom"
 
     def _longer_name(self, name: str, piece: str) -> str | None:
         """The name with its next piece; None when the piece does not lead on to a declared name."""
@@ -272,13 +276,10 @@ class ToolCallAssembler:
         return None
 
     def _settle_name(self, block: ToolCallBlock) -> list[Event]:
-        """No more pieces of the name will come."""
+        """No more pieces of the name will come: announce the call."""
         if block.name_is_final or not block.name:
             return []
         block.name_is_final = True
-        return self._announce(block)
-
-    def _announce(self, block: ToolCallBlock) -> list[Event]:
         identity = self._tools.called(block.name, block.namespace)
         if identity is None:
             kind = "custom" if block.raw else "function"
@@ -288,15 +289,15 @@ class ToolCallAssembler:
             block.suppressed = True
             self._diagnostics.add("tool_not_allowed", name=block.name)
             return []
-        events = self._open_item(block, identity)
+        events = self._announce(block, identity)
         for piece in block.waiting:
             events += self._take(block, piece)
         return events
 
-    def _open_item(self, block: ToolCallBlock, identity: ToolIdentity) -> list[Event]:
+    def _announce(self, block: ToolCallBlock, identity: ToolIdentity) -> list[Event]:
         events = self._output.end_current()
         family = FAMILIES[identity.type]
-        call_id = self._unique(block.id or self._output.new_id("call"))
+        call_id = self._call_ids.distinct(block.id or self._output.new_id("call"))
         self._claimed.add(block.id or call_id)
         self._output.place(block)
         block.call = family(
@@ -309,11 +310,6 @@ class ToolCallAssembler:
         block.slots_at_last_fragment = len(self._output.slots)
         return [*events, self._output.added(block)]
 
-    def _unique(self, id: str) -> str:
-        call_id = distinct(id, self._call_ids)
-        self._call_ids.add(call_id)
-        return call_id
-
     # Its arguments
 
     def _take(self, block: ToolCallBlock, piece: Piece) -> list[Event]:
@@ -325,89 +321,68 @@ class ToolCallAssembler:
             return events
         if piece.whole:
             return events + self._take_whole(block, piece)
-        return events + self._take_arguments(block, piece.text)
+        return events + self._take_fragment(block, piece.text)
 
-    def _take_arguments(self, block: ToolCallBlock, text: str) -> list[Event]:
-        if block.status != IN_PROGRESS and block.raw:
-            self._diagnostics.add("trailing_arguments")
-            return []
-        if block.wholes:
-            return self._hold(block, text)[1]
+    def _take_fragment(self, block: ToolCallBlock, text: str) -> list[Event]:
+        if block.is_whole or not block.is_open:
+            return self._take_behind(block, text)
         end = block.scanner.feed(text) if block.splits and not block.raw else -1
-        if end >= 0 and not _is_json(block.arguments + text[:end]):
-            # A custom tool's text can begin like an object. It is all one text then.
-            block.splits, end = False, -1
+        if end >= 0:
+            whole = block.announced.received + text[:end]
+            if not is_json(whole) or not block.announced.may_end_with(whole):
+                block.splits, end = False, -1
         fragment, rest = (text, "") if end < 0 else (text[:end], text[end:])
-        block.take(fragment)
         block.slots_at_last_fragment = len(self._output.slots)
         events = block.announced.feed(fragment, self._output.number)
         if end >= 0:
-            block.wholes = [*block.earlier, block.arguments]
-            events += self._hold(block, rest)[1]
+            self._mark_whole(block)
+            events += self._take_behind(block, rest)
         return events
 
     def _take_whole(self, block: ToolCallBlock, piece: Piece) -> list[Event]:
         """The call ends, and the text, unless empty, is all of it. Only what is missing is sent."""
+        text, received = piece.text, block.announced.received
         events: list[Event] = []
-        arguments, streamed = piece.text, block.arguments
-        if arguments.startswith(streamed) and not block.ended:
-            missing = arguments[len(streamed) :]
-            events += self._take_arguments(block, missing) if missing else []
-        elif arguments and block.wholes and not piece.has_id:
+        if block.is_open and text.startswith(received):
+            missing = text[len(received) :]
+            events = self._take_fragment(block, missing) if missing else []
+        elif text and (block.is_whole or not block.is_open) and not piece.has_id:
             # Parallel calls on one index without ids: this may be the next one (notes/asks B5).
-            block, more = self._hold(block, arguments)
-            events += more
-        elif arguments and arguments != streamed and not _same_json(arguments, streamed):
+            return self._take_behind(block, text, ended=True)
+        elif text and text != received and not block.tail.knows(text):
             self._diagnostics.add("arguments_disagree")
         block.ended = True
         if block.is_open and not block.problem:
             events += self._close(block, COMPLETED)
         return events
 
-    def _hold(self, block: ToolCallBlock, text: str) -> tuple[ToolCallBlock, list[Event]]:
-        """Take text behind whole arguments. Once it is whole itself it is a repeat, or another call.
+    def _mark_whole(self, block: ToolCallBlock) -> None:
+        block.is_whole = True
+        block.tail.remember(block.announced.received or "{}")
 
-        Returns the call that text at this key belongs to from now on.
-        """
+    def _take_behind(self, block: ToolCallBlock, text: str, *, ended: bool = False) -> list[Event]:
+        """Take text behind whole arguments."""
+        if block.raw or not block.splits:
+            if text != block.announced.received:
+                self._diagnostics.add("trailing_arguments")
+            return []
         events: list[Event] = []
-        while text:
-            if not block.held:
-                text = self._next_object(block, text)
-            end = block.held_scanner.feed(text)
-            if end < 0:
-                block.held += [text] if text else []
-                break
-            whole = "".join([*block.held, text[:end]])
-            text = text[end:]
-            block.held.clear()
-            block.held_scanner = ObjectScanner()
-            if any(_same_json(whole, earlier) for earlier in block.wholes):
-                self._diagnostics.add("repeated_arguments")
+        for found, whole in block.tail.feed(text):
+            if found is Found.OTHER:
+                events += self._split_off(block, whole, is_whole=True, ended=ended)
             else:
-                block, more = self._split_off(block, whole)
-                events += more
-        return block, events
+                self._diagnostics.add(_BEHIND[found])
+        return events
 
-    def _next_object(self, block: ToolCallBlock, text: str) -> str:
-        """`text` from its first brace on. What is before it can be no arguments."""
-        start = text.find("{")
-        before = text if start < 0 else text[:start]
-        if before.lstrip().startswith('"') and _is_encoded(text, block.wholes):
-            # The arguments once more, as a JSON string around JSON (notes/asks B4).
-            self._diagnostics.add("repeated_arguments")
-            return ""
-        if before.strip(" \t\r\n,"):
-            self._diagnostics.add("trailing_arguments")
-        return "" if start < 0 else text[start:]
-
-    def _split_off(self, block: ToolCallBlock, arguments: str) -> tuple[ToolCallBlock, list[Event]]:
+    def _split_off(self, block: ToolCallBlock, text: str, *, is_whole: bool, ended: bool) -> list[Event]:
         """Arguments of several calls came under one key (notes/asks B5): these are a call of their own."""
         self._diagnostics.add("glued_calls")
-        other = self._bind(ToolCallBlock(block.key, None), block.key, None)
+        other = self._open(ToolCallBlock(block.key, None, block.tail))
         other.namespace, other.name, other.name_is_final = block.namespace, block.name, True
-        other.earlier = block.wholes
-        events = self._open_item(other, block.announced.identity)
-        return other, events + self._take_arguments(other, arguments)
+        other.is_whole, other.ended = is_whole, ended
+        events = self._announce(other, block.announced.identity)
+        events += other.announced.feed(text, self._output.number)
+        return events + (self._close(other, COMPLETED) if ended else [])
 
     # Its end
 
@@ -417,61 +392,66 @@ class ToolCallAssembler:
             if problem := block.problem:
                 raise BridgeError(BridgeError.INCOMPLETE_TOOL_CALL, problem)
 
-    def settle(self, *, truncated: bool) -> list[Event]:
-        """The stream is ending: announce what can still be announced, and tell what cannot."""
-        events: list[Event] = []
+    def settle_names(self) -> list[Event]:
+        """The stream ends well: a name that waited for its next piece is whole as it is."""
+        return [event for block in self._blocks[:] for event in self._settle_name(block)]
+
+    def open_calls(self, *, truncated: bool) -> list[tuple[ToolCallBlock, str]]:
+        """The open calls, each with the status it will end with.
+
+        At truncation a call is complete only if its end is beyond doubt (decisions 5).
+        """
+        calls: list[tuple[ToolCallBlock, str]] = []
+        for block in self._blocks:
+            if block.call is not None and block.is_open:
+                followed = len(self._output.slots) > block.slots_at_last_fragment or block.tail.cut_short
+                sure = not truncated or (block.is_whole and followed)
+                calls.append((block, COMPLETED if sure else INCOMPLETE))
+        return calls
+
+    def settle_rest(self) -> list[tuple[ToolCallBlock, list[Event]]]:
+        """The stream was cut: tell what cannot be sent, and announce the calls that were only held."""
+        cut: list[tuple[ToolCallBlock, list[Event]]] = []
         for block in self._blocks[:]:
-            if not truncated:
-                events += self._settle_name(block)
-            elif block.call is None and not block.suppressed:
+            if block.call is None and not block.suppressed:
                 self._diagnostics.add("unannounced_call")
-            if truncated and block.cut_short:
-                events += self._split_off(block, "".join(block.held))[1]
-            elif block.held:
-                self._diagnostics.add("repeated_arguments")
-            block.held.clear()
-        return events
+            if text := block.tail.cut_short:
+                block.tail.clear()
+                events = self._split_off(block, text, is_whole=False, ended=False)
+                cut.append((self._blocks[-1], events))
+        return cut
 
-    def open_calls(self) -> list[ToolCallBlock]:
-        return [block for block in self._blocks if block.call is not None and block.is_open]
-
-    def close(self, block: ToolCallBlock, *, truncated: bool) -> list[Event]:
-        """End an open call. At truncation it is complete only if its end is beyond doubt (decisions 5)."""
-        moved_on = len(self._output.slots) > block.slots_at_last_fragment
-        complete = not truncated or (bool(block.wholes) and moved_on)
-        return self._close(block, COMPLETED if complete else INCOMPLETE)
+    def close(self, block: ToolCallBlock, status: str) -> list[Event]:
+        if block.tail.is_holding:
+            block.tail.clear()
+            self._diagnostics.add("repeated_arguments")
+        return self._close(block, status)
 
     def _close(self, block: ToolCallBlock, status: str) -> list[Event]:
         call = block.announced
         events = call.close(self._output.number, complete=status == COMPLETED)
         block.status = status
-        block.wholes = block.wholes or [*block.earlier, block.arguments or "{}"]
+        if not block.is_whole and status == COMPLETED:
+            self._mark_whole(block)
         if status == COMPLETED and call.flaw:
             self._diagnostics.add("odd_arguments", name=block.name, flaw=call.flaw)
         return [*events, self._output.done(block)]
+
+
+_BEHIND = {Found.REPEAT: "repeated_arguments", Found.RUBBISH: "trailing_arguments"}
+
+
+def _arguments_of(delta: ToolCallDelta) -> tuple[str, bool]:
+    """The arguments of a delta as text, and whether they are all of them."""
+    for name in ("id", "name", "namespace", "type"):
+        if not isinstance(getattr(delta, name), str | None):
+            raise TypeError(f"the {name} of a tool call is a string")
+    if isinstance(delta.arguments, str | None):
+        return delta.arguments or "", delta.whole
+    return msgspec.json.encode(delta.arguments).decode(), True
 
 
 def _seen(value: Key | None, block: ToolCallBlock | None) -> Seen:
     if value is None:
         return Seen.ABSENT
     return Seen.NEW if block is None else Seen.KNOWN
-
-
-def _is_json(text: str) -> bool:
-    return _same_json(text, text)
-
-
-def _same_json(one: str, other: str) -> bool:
-    try:
-        return bool(parse(one) == parse(other))
-    except ValueError:
-        return False
-
-
-def _is_encoded(text: str, wholes: list[str]) -> bool:
-    """Is `text` a JSON string that holds one of `wholes`?"""
-    try:
-        inner = parse(text)
-    except ValueError:
-        return False
-    return isinstance(inner, str) and any(_same_json(inner, whole) for whole in wholes)

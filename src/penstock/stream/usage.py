@@ -17,8 +17,10 @@ class UsageTally:
         self.estimated = False
 
     def take(self, delta: UsageDelta) -> None:
-        for name in _COUNTS:
-            value = getattr(delta, name)
+        counts = [(name, getattr(delta, name)) for name in _COUNTS]
+        if not all(value is None or value.__class__ is int for _, value in counts):
+            raise TypeError("a token count is an integer")
+        for name, value in counts:
             if value is not None:
                 self.told = True
                 self._counts[name] = value or self._counts.get(name, 0)

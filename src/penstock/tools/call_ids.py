@@ -8,7 +8,7 @@ when the call is sent back to the upstream it came from; a long one is replaced 
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Collection
 from hashlib import sha256
 
 LIMIT = 64
@@ -22,17 +22,24 @@ def fitting(call_id: str) -> str:
     return f"call_{sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:40]}"
 
 
-def distinct(call_id: str, taken: Container[str]) -> str:
-    """`call_id` as a client may see it: fitting, and none of `taken`."""
-    # An id that ends like one of our suffixes always gets another, so that taking one off is always right.
-    number, candidate = 1, fitting(call_id)
-    if not _SUFFIX.search(candidate):
-        number = 2
-        if candidate not in taken:
-            return candidate
-    while (candidate := fitting(f"{call_id}-pk{number}")) in taken:
-        number += 1
-    return candidate
+class CallIds:
+    """The call ids of a conversation: each is given out once."""
+
+    def __init__(self, used: Collection[str] = ()) -> None:
+        self._taken = set(used)
+        self._next_suffix: dict[str, int] = {}
+
+    def distinct(self, call_id: str) -> str:
+        """`call_id` as a client may see it: fitting, and never given out before."""
+        shown = fitting(call_id)
+        # An id that ends like one of our suffixes gets another: taking one off is then always right.
+        if _SUFFIX.search(shown) or shown in self._taken:
+            number = self._next_suffix.get(call_id, 2)
+            while (shown := fitting(f"{call_id}-pk{number}")) in self._taken:
+                number += 1
+            self._next_suffix[call_id] = number + 1
+        self._taken.add(shown)
+        return shown
 
 
 def original(call_id: str) -> str:

@@ -14,7 +14,7 @@ from msgspec import UNSET
 from penstock.protocol.events import CustomInputDeltaEvent, CustomInputDoneEvent, Event
 from penstock.protocol.items import CustomToolCall
 from penstock.tools.family import CallStream, Numbers
-from penstock.tools.jsontext import ObjectScanner, StringDecoder, parse
+from penstock.tools.jsontext import SPACE, ObjectScanner, StringDecoder, parse
 
 _HEAD = ("{", '"input"', ":", '"')
 _HEAD_LIMIT = 256
@@ -30,17 +30,27 @@ class CustomCallStream(CallStream):
         self._held: list[str] = []
         """Wrapper text that is not decoded yet: the head, or an object of another shape."""
         self._string: StringDecoder | None = None
+        self._behind: list[str] = []
+        """Wrapper text behind the input."""
         self._scanner = ObjectScanner()
         self._other_shape = False
         self._flaw = ""
 
-    def feed(self, fragment: str, number: Numbers) -> list[Event]:
-        return self._emit(fragment if self.raw else self._decode(fragment), number)
+    def _emit(self, fragment: str, number: Numbers) -> list[Event]:
+        return self._say(fragment if self.raw else self._decode(fragment), number)
+
+    def may_end_with(self, arguments: str) -> bool:
+        """Only the wrapper has an end. Code can begin with an object and go on."""
+        try:
+            return list(parse(arguments)) == ["input"]
+        except ValueError:
+            return False
 
     def close(self, number: Numbers, *, complete: bool) -> list[Event]:
         events: list[Event] = []
-        if complete and self._held:
-            events = self._emit(self._unwrap("".join(self._held)), number)
+        if self._held:
+            held = "".join(self._held)
+            events = self._say(self._unwrap(held) if complete else held, number)
             self._held.clear()
         done = CustomInputDoneEvent(
             sequence_number=number(),
@@ -66,13 +76,13 @@ class CustomCallStream(CallStream):
 
     @property
     def flaw(self) -> str:
-        return self._flaw or ("the JSON around the input is broken" if self._broken else "")
+        if self._string is not None and self._string.flawed:
+            return "the JSON around the input is broken"
+        if "".join(self._behind).strip(SPACE) not in ("", "}"):
+            return "something beside the input was left out"
+        return self._flaw
 
-    @property
-    def _broken(self) -> bool:
-        return self._string is not None and self._string.flawed
-
-    def _emit(self, text: str, number: Numbers) -> list[Event]:
+    def _say(self, text: str, number: Numbers) -> list[Event]:
         if not text:
             return []
         self._input.append(text)
@@ -85,7 +95,7 @@ class CustomCallStream(CallStream):
     def _decode(self, fragment: str) -> str:
         self._scanner.feed(fragment)
         if self._string is not None:
-            return "" if self._string.ended else self._string.feed(fragment)
+            return self._decode_input(self._string, fragment)
         self._held.append(fragment)
         if self._other_shape:
             return ""
@@ -94,8 +104,8 @@ class CustomCallStream(CallStream):
         if length > 0:
             self._held.clear()
             self._string = StringDecoder()
-            return self._string.feed(text[length:])
-        if length < 0 and not text.lstrip().startswith("{"):
+            return self._decode_input(self._string, text[length:])
+        if length < 0 and not text.lstrip(SPACE).startswith("{"):
             self.raw = True
             self._flaw = "the input is not wrapped in JSON"
             self._held.clear()
@@ -103,9 +113,18 @@ class CustomCallStream(CallStream):
         self._other_shape = length < 0
         return ""
 
+    def _decode_input(self, string: StringDecoder, text: str) -> str:
+        if string.ended:
+            self._behind.append(text)
+            return ""
+        decoded = string.feed(text)
+        if string.ended:
+            self._behind.append(string.rest)
+        return decoded
+
     def _unwrap(self, text: str) -> str:
         """The input in an object that is not the wrapper we asked for."""
-        if not text.strip():
+        if not text.strip(SPACE):
             return ""
         self._flaw = "the input is wrapped in another JSON object than asked for"
         try:
@@ -124,7 +143,7 @@ def _head_length(text: str) -> int:
     """How long the wrapper's head in `text` is; 0 while it may still come, -1 if it will not."""
     position = 0
     for token in _HEAD:
-        position += len(text[position:]) - len(text[position:].lstrip())
+        position += len(text[position:]) - len(text[position:].lstrip(SPACE))
         if not text.startswith(token, position):
             cut_short = token.startswith(text[position:]) and position < _HEAD_LIMIT
             return 0 if cut_short else -1

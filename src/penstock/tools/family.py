@@ -33,10 +33,27 @@ class CallStream(ABC):
         self.call_id = call_id
         self.output_index = output_index
         self.raw = raw
+        self._chunks: list[str] = []
 
-    @abstractmethod
+    @property
+    def received(self) -> str:
+        """The arguments as the upstream sent them."""
+        if len(self._chunks) > 1:
+            self._chunks = ["".join(self._chunks)]
+        return self._chunks[0] if self._chunks else ""
+
     def feed(self, fragment: str, number: Numbers) -> list[Event]:
         """The events for the next piece of the arguments."""
+        self._chunks.append(fragment)
+        return self._emit(fragment, number)
+
+    def may_end_with(self, arguments: str) -> bool:  # noqa: ARG002 - families that care override this
+        """Is this whole object all that the call says, so that what follows is something else?"""
+        return True
+
+    @abstractmethod
+    def _emit(self, fragment: str, number: Numbers) -> list[Event]:
+        """The events for a piece that was just received."""
 
     @abstractmethod
     def close(self, number: Numbers, *, complete: bool) -> list[Event]:

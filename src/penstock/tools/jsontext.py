@@ -13,7 +13,8 @@ import msgspec
 
 _OUTSIDE = re.compile(r'["{}\[\]]')
 _INSIDE = re.compile(r'["\\]')
-_SPACE = " \t\n\r"
+SPACE = " \t\n\r"
+"""What JSON takes for a blank: not all that Python does."""
 
 
 def parse(text: str) -> Any:
@@ -22,6 +23,26 @@ def parse(text: str) -> Any:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
         raise ValueError(str(error)) from None
+
+
+def is_json(text: str) -> bool:
+    """Is this whole JSON, by its grammar? A number too large for us, or half a surrogate pair, is."""
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        return False
+    return True
+
+
+def sound(text: str) -> str:
+    """`text` without halves of surrogate pairs, which have no encoding: pairs are joined, halves replaced."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 class ObjectScanner:
@@ -41,7 +62,7 @@ class ObjectScanner:
         """The offset in `text` just behind the end of the object, or -1 while it goes on."""
         position = 0
         if not self._started:
-            position = len(text) - len(text.lstrip(_SPACE))
+            position = len(text) - len(text.lstrip(SPACE))
             if position == len(text):
                 return -1
             self._started = True

@@ -1,0 +1,115 @@
+"""What comes after a call's whole arguments: a repeat of them, or the arguments of another call.
+
+Some upstreams send a summary of the call at its end, as JSON or as JSON in a string; some send the arguments
+of parallel calls one after the other under one index (notes/asks B4, B5). Which it is shows when the text
+is whole, so it is held until then.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, auto
+
+import msgspec
+
+from penstock.tools.jsontext import SPACE, ObjectScanner, StringDecoder, parse
+
+_BEGIN = re.compile(r'[{"]')
+
+
+class Found(Enum):
+    REPEAT = auto()
+    OTHER = auto()
+    """The arguments of another call; its text comes with it."""
+    RUBBISH = auto()
+
+
+class Tail:
+    """One for each call, shared with the calls that are split off from it."""
+
+    def __init__(self) -> None:
+        self._known: set[bytes] = set()
+        self._texts: list[str] = []
+        self._held: list[str] = []
+        self._scanner = ObjectScanner()
+        self._string: StringDecoder | None = None
+        self._inner: list[str] = []
+
+    def remember(self, whole: str) -> None:
+        """These are arguments of a call that went out."""
+        self._known.add(canonical(whole))
+        self._texts.append(whole)
+
+    def knows(self, whole: str) -> bool:
+        return canonical(whole) in self._known
+
+    def feed(self, text: str) -> list[tuple[Found, str]]:
+        """What the text turns out to be, piece by piece, as far as it is whole."""
+        found: list[tuple[Found, str]] = []
+        while text:
+            if self._string is not None:
+                text = self._feed_string(self._string, text, found)
+                continue
+            if not self._held:
+                text = self._next_value(text, found)
+                if self._string is not None:
+                    continue
+            end = self._scanner.feed(text)
+            if end < 0:
+                self._held += [text] if text else []
+                break
+            whole = "".join([*self._held, text[:end]])
+            text = text[end:]
+            self.clear()
+            if self.knows(whole):
+                found.append((Found.REPEAT, whole))
+            else:
+                self.remember(whole)
+                found.append((Found.OTHER, whole))
+        return found
+
+    def _next_value(self, text: str, found: list[tuple[Found, str]]) -> str:
+        """`text` from where an object or a string begins. What is before that can be no arguments."""
+        begin = _BEGIN.search(text)
+        before = text if begin is None else text[: begin.start()]
+        if before.strip(SPACE + ","):
+            found.append((Found.RUBBISH, before))
+        if begin is None:
+            return ""
+        if begin.group() == '"':
+            self._string, self._inner = StringDecoder(), []
+            return text[begin.end() :]
+        return text[begin.start() :]
+
+    def _feed_string(self, string: StringDecoder, text: str, found: list[tuple[Found, str]]) -> str:
+        """The arguments may come once more as a JSON string around JSON (notes/asks B4)."""
+        self._inner.append(string.feed(text))
+        if not string.ended:
+            return ""
+        inner = "".join(self._inner)
+        self._string = None
+        found.append((Found.REPEAT if self.knows(inner) else Found.RUBBISH, inner))
+        return string.rest
+
+    @property
+    def is_holding(self) -> bool:
+        return bool(self._held) or self._string is not None
+
+    @property
+    def cut_short(self) -> str:
+        """Held text that begins another call; "" if there is none, or if it may be a repeat that was cut."""
+        held = "".join(self._held)
+        return "" if any(text.startswith(held) for text in self._texts) else held
+
+    def clear(self) -> None:
+        self._held.clear()
+        self._scanner = ObjectScanner()
+        self._string = None
+
+
+def canonical(text: str) -> bytes:
+    """The same for texts that are equal as JSON, and for no others: `1` is not `true`."""
+    try:
+        return msgspec.json.encode(parse(text), order="deterministic")
+    except (ValueError, RecursionError):
+        return text.encode("utf-8", "replace")
