@@ -124,6 +124,17 @@ class Item:
             self._emit(f"{self._stream.spell(type)}.delta", **place, delta=delta)
         return self
 
+    def say_with_logprobs(self, *deltas: str) -> Item:
+        """Stream text with the log probability of each delta."""
+        part, field, place = self._last("output_text")
+        for number, delta in enumerate(deltas):
+            part[field] += delta
+            token = {"token": delta, "logprob": -0.5 * number, "bytes": list(delta.encode())}
+            logprobs = [{**token, "top_logprobs": [token]}]
+            part["logprobs"] += logprobs
+            self._emit("response.output_text.delta", **place, delta=delta, logprobs=logprobs)
+        return self
+
     def annotate(self, annotation: Event | None) -> Item:
         part, _, place = self._last("output_text")
         count = sum(e["type"] == "response.output_text.annotation.added" for e in self._stream.events)
@@ -135,7 +146,8 @@ class Item:
 
     def end_text(self, type: str) -> Item:
         part, field, place = self._last(type)
-        self._emit(f"{self._stream.spell(type)}.done", **place, **{field: part[field]})
+        logprobs = {"logprobs": part["logprobs"]} if part.get("logprobs") else {}
+        self._emit(f"{self._stream.spell(type)}.done", **place, **{field: part[field]}, **logprobs)
         return self
 
     def close(self, type: str) -> Item:
@@ -157,9 +169,9 @@ class Item:
             self._emit(f"{event}.delta", delta=delta)
         return self
 
-    def end_stream(self) -> Item:
+    def end_stream(self, **fields: Any) -> Item:
         event, field = self._flow()
-        self._emit(f"{event}.done", **{field: self.value[field]})
+        self._emit(f"{event}.done", **{field: self.value[field]}, **fields)
         return self
 
     def _flow(self) -> tuple[str, str]:
@@ -255,6 +267,23 @@ def text() -> Stream:
     return stream.complete()
 
 
+def log_probabilities() -> Stream:
+    """The heartbeat in the middle shows those so far."""
+    stream = Stream().work()
+    words = stream.message().open("output_text").say_with_logprobs("Hel", "lo")
+    stream.work()
+    words.say("output_text", " world").close("output_text").done()
+    return stream.complete()
+
+
+def phases() -> Stream:
+    stream = Stream().work()
+    for number, phase in enumerate(("commentary", "final_answer")):
+        message = stream.item("message", f"msg_{number}", role="assistant", content=[], phase=phase)
+        message.whole("output_text", "So").done()
+    return stream.complete()
+
+
 def two_parts() -> Stream:
     stream = Stream().work()
     stream.message().whole("output_text", "So far").whole("refusal", "but ", "no further").done()
@@ -280,7 +309,7 @@ def reasoning(accent: str = "openresponses") -> Stream:
 
 def function_call() -> Stream:
     stream = Stream().work()
-    stream.call().stream_in('{"city":', '"Oslo"}').end_stream().done()
+    stream.call().stream_in('{"city":', '"Oslo"}').end_stream(name="get_weather").done()
     return stream.complete()
 
 
@@ -394,7 +423,7 @@ def declared_tools() -> Stream:
 def slugged() -> Stream:
     stream = Stream().work()
     stream.emit("acme:trace", note="anything")
-    stream.item("acme:search_call", "as_1", "searching").done("found")
+    stream.item("acme:search_call", "as_1", "searching", cached=True, hits=[0, 1]).done("found")
     stream.item("compaction", "cmp_1", "completed", encrypted_content="gAAA").done()
     return stream.complete()
 
@@ -411,8 +440,27 @@ def hosted() -> Stream:
     return stream.complete()
 
 
+def unknown(accent: str = "openai") -> Stream:
+    """Events and items that nobody has heard of, for clients that pass over them."""
+    stream = Stream(accent=accent).work()
+    stream.emit("ping", cost="0")
+    stream.emit("response.rate_limits.updated", rate_limits=[])
+    stream.item("teleport_call", "tp_1", call_id="call_1").done()
+    stream.item("teleport_call_output", "tpo_1", "completed", call_id="call_1").done("failed")
+    return stream.complete()
+
+
+def computer_calls() -> Stream:
+    stream = Stream(accent="openai").work()
+    stream.item("computer_call", "cu_1", call_id="call_1", action={"type": "screenshot"}).done()
+    stream.item("computer_call", "cu_2", call_id="call_2", action={"type": "wait"}).done()
+    return stream.complete()
+
+
 STREAMS: dict[str, Callable[[], Stream]] = {
     "text": text,
+    "log probabilities": log_probabilities,
+    "phases": phases,
     "two parts": two_parts,
     "refusal": refusal,
     "reasoning": reasoning,
@@ -432,4 +480,7 @@ STREAMS: dict[str, Callable[[], Stream]] = {
     "declared tools": declared_tools,
     "slugged": slugged,
     "hosted": hosted,
+    "unknown": unknown,
+    "unknown, copilot": lambda: unknown("copilot"),
+    "computer calls": computer_calls,
 }

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from penstock.stream.checker import StreamChecker
 from penstock.stream.checker.rules import RULES, Violation, as_markdown
 from penstock.stream.checker.shapes import ITEM, PART, RESOURCE, Shape, faults
-from penstock.stream.checker.state import Text
+from penstock.stream.checker.state import Text, same
 from tests.stream import lawful
 from tests.stream.lawful import STREAMS, Event, Stream, renumber
 
@@ -176,8 +176,57 @@ def test_a_delta_that_only_has_log_probabilities_is_not_empty() -> None:
     ):
         broken.set(type, f"{path}.text", "lo world")
     assert judge(broken.events) == [("delta.empty", 4)]
-    logprob = {"token": "", "logprob": -0.1, "bytes": [], "top_logprobs": []}
-    assert judge(broken.set(DELTA, "logprobs", [logprob]).events) == []
+    logprobs = [{"token": "", "logprob": -0.1, "bytes": [], "top_logprobs": []}]
+    for type, path in (
+        (DELTA, "logprobs"),
+        (TEXT_DONE, "logprobs"),
+        (PART_DONE, "part.logprobs"),
+        (DONE, "item.content.0.logprobs"),
+        (COMPLETED, "response.output.0.content.0.logprobs"),
+    ):
+        broken.set(type, path, logprobs)
+    assert judge(broken.events) == []
+
+
+@pytest.mark.parametrize("accent", ["openai", "copilot"])
+@pytest.mark.parametrize("name", ["ping", "keepalive", "response.rate_limits.updated", "anything"])
+def test_clients_of_openai_s_wire_may_get_events_of_any_type(accent: str, name: str) -> None:
+    events = Broken(lawful.text()).insert(4, {"type": name}).events
+    assert judge(events, accent=accent) == []
+    assert judge(events) == [("name.event", 4)]
+
+
+@pytest.mark.parametrize("accent", ["openai", "copilot"])
+def test_an_item_of_any_type_keeps_the_rules_of_items(accent: str) -> None:
+    stream = lawful.unknown(accent)
+    cases: list[tuple[str, Callable[[Broken], object], str, int]] = [
+        ("item.id", lambda b: b.set(ADDED, "item.id", ""), ADDED, 0),
+        ("item.fields", lambda b: b.unset(ADDED, "item.status"), ADDED, 0),
+        ("item.added-twice", lambda b: b.repeat(ADDED), ADDED, 1),
+        ("item.done-twice", lambda b: b.repeat(DONE), DONE, 1),
+        ("item.done-missing", lambda b: b.drop(DONE), COMPLETED, 0),
+        ("item.done-status", lambda b: b.set(DONE, "item.status", "in_progress"), DONE, 0),
+    ]
+    for rule, change, at, nth in cases:
+        broken = Broken(stream)
+        change(broken)
+        assert judge(broken.events, accent=accent) == [(rule, broken.find(at, nth))]
+
+
+def test_flat_copies_in_an_error_are_asked_for_on_sse_alone() -> None:
+    events = Broken(lawful.failed()).unset("error", "code").events
+    assert judge(events, transport="ndjson") == []
+    assert judge(events) == [("terminal.error-payload", len(events) - 2)]
+
+
+def test_a_failed_response_may_say_why_it_is_incomplete() -> None:
+    events = Broken(lawful.failed()).set(FAILED, "response.incomplete_details", INCOMPLETE_DETAILS).events
+    assert judge(events) == []
+
+
+def test_an_error_that_is_told_in_two_ways_is_found_once() -> None:
+    broken = Broken(lawful.failed()).set("error", "error.code", "timeout")
+    assert judge(broken.events) == [("terminal.error-differs", broken.find("error"))]
 
 
 # --- broken streams
@@ -274,6 +323,8 @@ def _with_an_unknown_item() -> Stream:
 
 L = lawful
 LONG = "x" * 65
+INCOMPLETE_DETAILS: Event = {"reason": "max_output_tokens"}
+ERROR: Event = {"code": "server_error", "message": "Gone."}
 
 CASES = [
     # sequence
@@ -350,6 +401,7 @@ CASES = [
     ),
     Case("lifecycle.response-id", L.text, lambda b: b.set(COMPLETED, "response.id", "resp_2"), COMPLETED),
     Case("lifecycle.response-id", L.text, lambda b: b.set(CREATED, "response.id", ""), CREATED),
+    Case("lifecycle.response-id-length", L.text, lambda b: b.each_snapshot("id", LONG), CREATED),
     Case("lifecycle.status", L.text, lambda b: b.set(COMPLETED, "response.status", "failed"), COMPLETED),
     Case("lifecycle.status", L.text, lambda b: b.set(CREATED, "response.status", "completed"), CREATED),
     Case(
@@ -368,6 +420,13 @@ CASES = [
     Case("terminal.error-alone", L.failed, lambda b: b.repeat("error"), "error", 1),
     Case("terminal.error-payload", L.failed, lambda b: b.unset("error", "error"), "error"),
     Case("terminal.error-payload", L.failed, lambda b: b.unset("error", "error.param"), "error"),
+    Case("terminal.error-payload", L.failed, lambda b: b.unset("error", "code"), "error"),
+    Case("terminal.error-payload", L.failed, lambda b: b.unset("error", "message"), "error"),
+    Case("terminal.error-payload", L.failed, lambda b: b.unset("error", "param"), "error"),
+    Case("terminal.error-differs", L.failed, lambda b: b.set("error", "code", "timeout"), "error"),
+    Case("terminal.error-differs", L.failed, lambda b: b.set("error", "message", "Away."), "error"),
+    Case("terminal.error-differs", L.failed, lambda b: b.set("error", "param", "input"), "error"),
+    Case("terminal.error-differs", L.failed, lambda b: b.set(FAILED, "response.error.code", "x"), FAILED),
     Case("terminal.failed-error", L.failed, lambda b: b.set(FAILED, "response.error", None), FAILED),
     Case("terminal.failed-error", L.failed, lambda b: b.set(FAILED, "response.error.code", None), FAILED),
     Case(
@@ -380,6 +439,7 @@ CASES = [
         "terminal.completed-at", L.text, lambda b: b.set(COMPLETED, "response.completed_at", None), COMPLETED
     ),
     Case("terminal.completed-at", L.text, lambda b: b.set(WORKING, "response.completed_at", 5), WORKING),
+    Case("terminal.completed-at", L.text, lambda b: b.set(COMPLETED, "response.completed_at", 5), COMPLETED),
     Case("terminal.output", L.text, lambda b: b.set(COMPLETED, "response.output", []), COMPLETED),
     Case(
         "terminal.output",
@@ -407,6 +467,20 @@ CASES = [
         tolerant=False,
     ),
     Case("terminal.output-differs", L.text, lambda b: b.set(COMPLETED, "response.output.0", None), COMPLETED),
+    Case(
+        "terminal.output-differs",
+        L.slugged,
+        lambda b: b.set(COMPLETED, "response.output.0.cached", 1),
+        COMPLETED,
+        tolerant=False,
+    ),
+    Case(
+        "terminal.output-differs",
+        L.slugged,
+        lambda b: b.set(COMPLETED, "response.output.0.hits", [False, 1]),
+        COMPLETED,
+        tolerant=False,
+    ),
     Case("terminal.incomplete-item", L.text, lambda b: _end_item(b, "incomplete"), COMPLETED),
     # usage
     Case("usage.shape", L.text, lambda b: b.unset(COMPLETED, "response.usage.total_tokens"), COMPLETED),
@@ -462,6 +536,7 @@ CASES = [
     Case("item.id", L.text, lambda b: b.unset(ADDED, "item.id"), ADDED),
     Case("item.id-length", L.text, lambda b: _rename(b, "msg_1", LONG), ADDED),
     Case("item.id-reused", L.parallel_tool_calls, lambda b: _rename(b, "fc_2", "fc_1"), ADDED, 1),
+    Case("item.id-reused", L.text, lambda b: _rename(b, "msg_1", "resp_1"), ADDED),
     Case("item.id-changed", L.text, lambda b: b.set(DELTA, "item_id", "msg_2"), DELTA),
     Case("item.id-changed", L.text, lambda b: b.set(DONE, "item.id", "msg_2"), DONE),
     Case("item.id-changed", L.text, lambda b: b.set(COMPLETED, "response.output.0.id", "msg_2"), COMPLETED),
@@ -475,6 +550,10 @@ CASES = [
     Case("item.changed", L.function_call, lambda b: b.set(DONE, "item.name", "get_time"), DONE),
     Case("item.changed", L.function_call, lambda b: b.set(DONE, "item.call_id", "call_2"), DONE),
     Case("item.changed", L.function_call, lambda b: b.set(DONE, "item.namespace", "weather"), DONE),
+    Case("item.changed", L.function_call, lambda b: b.set(ARGUMENTS_DONE, "name", "f"), ARGUMENTS_DONE),
+    Case("item.changed", L.function_call, lambda b: b.set(ARGUMENTS_DONE, "name", None), ARGUMENTS_DONE),
+    Case("item.changed", L.phases, lambda b: b.set(DONE, "item.phase", "final_answer"), DONE),
+    Case("item.changed", L.phases, lambda b: b.unset(DONE, "item.phase"), DONE),
     Case("item.fields", L.text, lambda b: b.unset(ADDED, "item.status"), ADDED),
     Case("item.fields", L.reasoning, lambda b: b.set(DONE, "item.encrypted_content", None), DONE),
     Case("item.fields", L.reasoning, lambda b: b.set(ADDED, "item.content", None), ADDED),
@@ -528,7 +607,12 @@ CASES = [
     Case("item.content-differs", L.reasoning, lambda b: b.set(DONE, "item.summary.1.text", "Bye"), DONE),
     # call
     Case("call.id", L.function_call, lambda b: b.each_item("call_id", ""), ADDED),
+    Case("call.id", L.computer_calls, lambda b: b.each_item("call_id", None), ADDED),
     Case("call.id-length", L.function_call, lambda b: b.each_item("call_id", LONG), ADDED),
+    Case("call.id-is-item-id", L.function_call, lambda b: _rename(b, "fc_1", "call_1"), ADDED),
+    Case("call.id-is-item-id", L.unknown, lambda b: _rename(b, "tp_1", "call_1"), ADDED),
+    Case("call.duplicate", L.computer_calls, lambda b: b.each_item("call_id", "call_1", 1), ADDED, 1),
+    Case("call.duplicate", L.computer_calls, lambda b: _slug_and_share_the_call_id(b), ADDED, 1),
     Case("call.duplicate", L.parallel_tool_calls, lambda b: b.each_item("call_id", "call_1", 1), ADDED, 1),
     Case("call.duplicate", L.function_call, lambda b: b.after(ARGUMENTS, _again(b)), ADDED, 1),
     Case("call.name", L.function_call, lambda b: b.each_item("name", ""), ADDED),
@@ -559,6 +643,7 @@ CASES = [
     Case("part.fields", L.text, lambda b: b.set(PART_DONE, "part.logprobs", None), PART_DONE),
     Case("part.fields", L.annotated_text, lambda b: _untitled(b), ANNOTATION),
     Case("part.prefilled", L.text, lambda b: b.set(PART_ADDED, "part.text", "Hello"), PART_ADDED),
+    Case("part.prefilled", L.log_probabilities, lambda b: _open_with_logprobs(b), PART_ADDED),
     Case("part.closed", L.text, lambda b: b.after(TEXT_DONE, b.copied(DELTA)), DELTA, 3),
     Case("part.closed", L.text, lambda b: b.repeat(TEXT_DONE), TEXT_DONE, 1),
     Case("part.closed", L.text, lambda b: b.repeat(PART_DONE), PART_DONE, 1),
@@ -570,6 +655,11 @@ CASES = [
     Case("part.text-differs", L.text, lambda b: b.repeat(DELTA, 1), TEXT_DONE),
     Case("part.text-differs", L.refusal, lambda b: b.drop("response.refusal.delta"), "response.refusal.done"),
     Case("part.done-differs", L.text, lambda b: b.set(PART_DONE, "part.text", "Bye"), PART_DONE),
+    Case("part.logprobs", L.log_probabilities, lambda b: b.set(TEXT_DONE, "logprobs", []), TEXT_DONE),
+    Case("part.logprobs", L.log_probabilities, lambda b: b.unset(TEXT_DONE, "logprobs"), TEXT_DONE),
+    Case("part.logprobs", L.text, lambda b: b.set(DELTA, "logprobs", [LOGPROB]), TEXT_DONE),
+    Case("part.logprobs", L.log_probabilities, lambda b: b.set(PART_DONE, "part.logprobs", []), PART_DONE),
+    Case("part.logprobs", L.text, lambda b: b.set(TEXT_DONE, "logprobs", [LOGPROB]), TEXT_DONE),
     # annotation
     Case(
         "annotation.index",
@@ -620,6 +710,28 @@ CASES = [
     Case("snapshot.type", L.text, lambda b: b.set(CREATED, "response.service_tier", None), CREATED),
     Case("snapshot.type", L.text, lambda b: b.set(CREATED, "response.created_at", 1.5), CREATED),
     Case("snapshot.type", L.text, lambda b: b.set(CREATED, "response.truncation", "maybe"), CREATED),
+    Case("snapshot.outcome", L.text, lambda b: b.set(COMPLETED, "response.error", ERROR), COMPLETED),
+    Case(
+        "snapshot.outcome",
+        L.text,
+        lambda b: b.set(COMPLETED, "response.incomplete_details", INCOMPLETE_DETAILS),
+        COMPLETED,
+    ),
+    Case("snapshot.outcome", L.truncated, lambda b: b.set(INCOMPLETE, "response.error", ERROR), INCOMPLETE),
+    Case("snapshot.outcome", L.text, lambda b: b.set(CREATED, "response.error", ERROR), CREATED),
+    Case(
+        "snapshot.outcome",
+        L.failed,
+        lambda b: b.set(WORKING, "response.incomplete_details", INCOMPLETE_DETAILS),
+        WORKING,
+    ),
+    Case(
+        "snapshot.output",
+        L.log_probabilities,
+        lambda b: b.set(WORKING, "response.output.0.content.0.logprobs", [], 1),
+        WORKING,
+        1,
+    ),
     Case("snapshot.output", L.heartbeats, lambda b: b.set(WORKING, "response.output", [], 2), WORKING, 2),
     Case(
         "snapshot.output",
@@ -659,8 +771,18 @@ CASES = [
     Case("snapshot.output", L.text, lambda b: b.set(CREATED, "response.output", [{}]), CREATED),
 ]
 
+LOGPROB: Event = {"token": "a", "logprob": -1, "bytes": [97], "top_logprobs": []}
 TEXT_PART: Event = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
 SUMMARY_PART: Event = {"type": "summary_text", "text": ""}
+
+
+def _open_with_logprobs(broken: Broken) -> None:
+    broken.set(PART_ADDED, "part.logprobs", broken.copied(DELTA)["logprobs"]).unset(DELTA, "logprobs")
+
+
+def _slug_and_share_the_call_id(broken: Broken) -> None:
+    _rename(broken, "computer_call", "openai:computer_call")
+    broken.each_item("call_id", "call_1", 1).accent = "openresponses"
 
 
 def _event(type: str, item_id: str, **fields: Any) -> Event:
@@ -1064,6 +1186,25 @@ def test_values_nested_too_deep_to_compare_are_only_different() -> None:
     assert [found.rule for found in checker.feed_frame(None, "[" * 100_000)] == ["transport.json"]
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        (True, 1, False),
+        (0, False, False),
+        (True, True, True),
+        (1, 1.0, True),
+        ({"a": [1, {"b": False}]}, {"a": [1, {"b": 0}]}, False),
+        ({"a": 1, "b": True}, {"b": True, "a": 1.0}, True),
+        ([("x", True)], [("x", 1)], False),
+        ([1], [1, 1], False),
+        ("1", 1, False),
+        (None, False, False),
+    ],
+)
+def test_a_flag_is_not_a_number(one: Any, other: Any, equal: bool) -> None:
+    assert same(one, other) == same(other, one) == equal
+
+
 def test_text_is_joined_at_its_end_and_not_for_a_lie_of_another_length() -> None:
     text = Text()
     for _ in range(1000):
@@ -1113,7 +1254,6 @@ def _variants(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[tuple[Any, .
     return made
 
 
-LOGPROB: Event = {"token": "a", "logprob": -1, "bytes": [97], "top_logprobs": []}
 SCHEMA_FORMAT: Event = {
     "type": "json_schema",
     "name": "a",

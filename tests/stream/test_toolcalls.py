@@ -279,6 +279,11 @@ CASES: dict[str, tuple[list[Delta], list[tuple[str, str]], set[str]]] = {
         [WEATHER, ("get_weather", OSLO), ("list", "{}")],
         {"glued_calls"},
     ),
+    "balanced braces that are no JSON": (
+        [call(ROME, key=0, id="a", name="get_weather"), call("{{}}", key=0)],
+        [WEATHER],
+        {"trailing_arguments"},
+    ),
     "true is not 1": (
         [call('{"flag":1}{"flag":true}', key=0, id="a", name="list")],
         [("list", '{"flag":1}'), ("list", '{"flag":true}')],

@@ -12,7 +12,7 @@ from enum import Enum, auto
 
 import msgspec
 
-from penstock.tools.jsontext import SPACE, ObjectScanner, StringDecoder, parse
+from penstock.tools.jsontext import SPACE, ObjectScanner, StringDecoder, is_json, parse
 
 _BEGIN = re.compile(r'[{"]')
 
@@ -61,12 +61,17 @@ class Tail:
             whole = "".join([*self._held, text[:end]])
             text = text[end:]
             self.clear()
-            if self.knows(whole):
-                found.append((Found.REPEAT, whole))
-            else:
-                self.remember(whole)
-                found.append((Found.OTHER, whole))
+            found.append((self._judge(whole), whole))
         return found
+
+    def _judge(self, whole: str) -> Found:
+        """What a text with balanced braces is."""
+        if not is_json(whole):
+            return Found.RUBBISH
+        if self.knows(whole):
+            return Found.REPEAT
+        self.remember(whole)
+        return Found.OTHER
 
     def _next_value(self, text: str, found: list[tuple[Found, str]]) -> str:
         """`text` from where an object or a string begins. What is before that can be no arguments."""

@@ -23,7 +23,17 @@ from penstock.stream.checker.names import CANONICAL, Names, is_tool_event
 from penstock.stream.checker.rules import Violation
 from penstock.stream.checker.shapes import ERROR_PAYLOAD, WEBSOCKET_ERROR, faults
 from penstock.stream.checker.snapshot import SNAPSHOTS, TERMINAL, Snapshots
-from penstock.stream.checker.state import ARGUMENTS, INPUT, OUTPUT_TEXT, REASONING, REFUSAL, SUMMARY, Event
+from penstock.stream.checker.state import (
+    ARGUMENTS,
+    INPUT,
+    OUTPUT_TEXT,
+    REASONING,
+    REFUSAL,
+    SUMMARY,
+    Event,
+    same,
+    show,
+)
 
 ACCENTS = ("openresponses", "openai", "copilot")
 TRANSPORTS = ("sse", "ndjson", "websocket")
@@ -53,6 +63,9 @@ _CONTENT_EVENTS: dict[str, tuple[Callable[[Contents, Event, Any], None], object]
 }
 """Events that tell output, under the specification's spelling, and what reads them."""
 
+_FLAT = ("code", "message", "param")
+"""Fields of `error` that stand beside it too: half of the clients read these (decisions 9)."""
+
 
 class StreamChecker:
     """Judges one stream, which is one turn."""
@@ -78,7 +91,7 @@ class StreamChecker:
         self._numbered = True
         self._framed = False
         self._done = False
-        self._erred = False
+        self._error: Event | None = None
         self._terminal = ""
         self._ended = False
 
@@ -122,7 +135,7 @@ class StreamChecker:
             return []
         self._ended = True
         self._findings.position = self.events
-        if self._erred:
+        if self._error is not None:
             self._report("terminal.error-alone", "the stream ends after `error`")
         elif not self._terminal:
             self._report("terminal.missing", "the stream ends without a terminal event")
@@ -161,9 +174,11 @@ class StreamChecker:
         ignorable = self._tolerant and not _is_known(canonical)
         if ignorable or self._is_late(type):
             return
-        if self._erred and type != "response.failed":
+        error, self._error = self._error, None
+        if error is not None and type != "response.failed":
             self._report("terminal.error-alone", f"{type} follows `error`")
-        self._erred = False
+        elif error is not None:
+            self._compare_codes(error, event)
         if not self._begun:
             self._begin(type, event)
         if canonical in _ITEM_EVENTS or canonical in _CONTENT_EVENTS:
@@ -209,7 +224,7 @@ class StreamChecker:
             return
         number = event.get("sequence_number")
         queued = type in ("response.queued", "response.in_progress")
-        resumed = queued or (isinstance(number, int) and number > 0)
+        resumed = queued or (number.__class__ is int and number > 0)
         if self._tolerant and resumed:  # R9
             self._items.midway = not queued
             return
@@ -237,10 +252,29 @@ class StreamChecker:
     # --- errors
 
     def _judge_error(self, event: Event) -> None:
-        self._erred = True
-        if not self._tolerant:
-            for fault in faults(event.get("error"), ERROR_PAYLOAD, "error"):
-                self._report("terminal.error-payload", fault.message, fault.path)
+        self._error = event
+        if self._tolerant:
+            return
+        nested = event.get("error")
+        for fault in faults(nested, ERROR_PAYLOAD, "error"):
+            self._report("terminal.error-payload", fault.message, fault.path)
+        for name in _FLAT:
+            if name not in event:
+                if self._transport == "sse":
+                    self._report("terminal.error-payload", f"`error` has no flat `{name}`", name)
+            elif isinstance(nested, dict) and name in nested and not same(event[name], nested[name]):
+                message = f"`error` has {name} {show(nested[name])}, and {show(event[name])} beside it"
+                self._report("terminal.error-differs", message, "")
+
+    def _compare_codes(self, error: Event, failed: Event) -> None:
+        """Of `error` and the `response.failed` after it. What is no code at all has rules of its own."""
+        nested, response = error.get("error"), failed.get("response")
+        told = nested.get("code", 0) if isinstance(nested, dict) else 0
+        last = response.get("error") if isinstance(response, dict) else None
+        code = last.get("code") if isinstance(last, dict) else None
+        if isinstance(code, str) and code and told != code and (told is None or isinstance(told, str)):
+            message = f"`error` has code {show(told)}, response.failed {show(code)}"
+            self._report("terminal.error-differs", message, "")
 
     def _judge_envelope(self, event: Event) -> None:
         """On a WebSocket `error` is a turn of its own: it has no number and nothing follows it (N26)."""

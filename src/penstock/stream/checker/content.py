@@ -59,7 +59,7 @@ class Contents:
         if value is not None:
             self._items.check_shape("part.fields", value, PART, part.called, id(part))
             kind = kind_of(type)
-            if value.get("annotations") or (kind and value.get(kind.field)):
+            if value.get("annotations") or value.get("logprobs") or (kind and value.get(kind.field)):
                 self._report("part.prefilled", f"{part.called} is opened with content")
                 item.dispute(part)
 
@@ -91,8 +91,7 @@ class Contents:
                 "part.type", f"{part.called} was {show(part.type)}, ends as {show(type)}", item.number
             )
             return
-        if not part.disputed:
-            self._items.check_shape("part.fields", value, PART, part.called, id(part))
+        sound = part.disputed or self._items.check_shape("part.fields", value, PART, part.called, id(part))
         if kind_of(type) is not None and not part.text_done:
             self._report("part.text-done-missing", f"the text of {part.called} has no end of its own")
         if not part.shows(value):
@@ -101,6 +100,8 @@ class Contents:
         comparable = type == OUTPUT_TEXT.part and isinstance(told, list) and not part.disputed
         if comparable and not same(told, part.annotations):
             self._report("annotation.differs", f"{part.called} ends with other annotations than were added")
+        if type == OUTPUT_TEXT.part and sound:
+            self._compare_logprobs(part, value.get("logprobs", []), f"the end of {part.called}")
 
     def _may_hold(self, item: Item, where: str, type: object, event: Event) -> bool:
         """Does a part of this type belong into this list of this item?"""
@@ -140,6 +141,7 @@ class Contents:
     def text_delta(self, event: Event, kind: Kind) -> None:
         found = self._text_part(event, kind)
         delta = self._items.field(event, "delta", str)
+        logprobs = self._logprobs(event)
         if found is None or delta is None:
             return
         item, part = found
@@ -152,10 +154,15 @@ class Contents:
         if not delta and not event.get("logprobs"):
             self._report("delta.empty", f"{event['type']} of {item} is empty")
         part.text.add(delta)
+        if logprobs is None:
+            part.logprobs = None
+        elif part.logprobs is not None:
+            part.logprobs.extend(logprobs)
 
     def text_done(self, event: Event, kind: Kind) -> None:
         found = self._text_part(event, kind)
         text = self._items.field(event, kind.field, str)
+        logprobs = self._logprobs(event)
         if found is None:
             return
         item, part = found
@@ -166,13 +173,27 @@ class Contents:
         if text is not None and not part.disputed and not part.text.equals(text):
             self._report("part.text-differs", f"{event['type']} of {item} is not what its deltas say")
             item.dispute(part)
+        self._compare_logprobs(part, logprobs, f"{event['type']} of {item}")
+
+    def _logprobs(self, event: Event) -> list[Any] | None:
+        """What a text event has of them, maybe nothing; None when they are at fault, or nobody asks."""
+        told = event.get("logprobs", [])
+        if told.__class__ is not list or told:  # an empty list, as most are, has no fault
+            sound = self._items.check_shape("event.logprobs", told, LOGPROBS, "logprobs", event["type"])
+            return told if sound and self._strict else None
+        return [] if self._strict else None
+
+    def _compare_logprobs(self, part: Part, told: list[Any] | None, called: str) -> None:
+        """Absent ones are none: who reads the end must find what the deltas had."""
+        if part.disputed or part.logprobs is None or told is None or same(told, part.logprobs):
+            return
+        self._report("part.logprobs", f"{called} has other log probabilities than the deltas")
+        part.logprobs = None
 
     def _text_part(self, event: Event, kind: Kind) -> tuple[Item, Part] | None:
         """The open part that a text event speaks of."""
         item = self._items.open_item(event, kind.item)
         index = self._items.field(event, _INDEX[kind.where], int)
-        if "logprobs" in event:
-            self._items.check_shape("event.logprobs", event["logprobs"], LOGPROBS, "logprobs", event["type"])
         if item is None or index is None:
             return None
         if item.type in STREAMED and item.type != kind.item:
@@ -244,6 +265,7 @@ class Contents:
             self._report("arguments.closed", f"{event['type']} comes again, in {item}", item.number)
             return
         item.flow_done = True
+        self._items.check_name(item, event)
         if told is None or item.prefilled or (self._items.midway and item.adopted):
             return
         if told and not item.flow:

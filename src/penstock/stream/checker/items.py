@@ -12,7 +12,7 @@ import msgspec
 
 from penstock.stream.checker.findings import Findings
 from penstock.stream.checker.names import CALLS, NAMED_CALLS, SPECIFIED_ITEMS, Names, has_slug
-from penstock.stream.checker.shapes import ITEM, Shape, faults
+from penstock.stream.checker.shapes import ITEM, ITEMS_BY_TYPE, Shape, faults
 from penstock.stream.checker.state import ARGUMENTS, FLOWS, REASONING, Event, Item, Part, same, show, string
 
 V = TypeVar("V", str, int, dict[str, Any])
@@ -20,7 +20,7 @@ V = TypeVar("V", str, int, dict[str, Any])
 ID_LENGTH = 64
 STREAMED = frozenset({"message", "function_call", "reasoning", "custom_tool_call"})
 CONTENT_HOLDERS = frozenset({"message", "reasoning"})
-CONSTANT = ("type", "role", "name", "call_id", "namespace")
+CONSTANT = ("type", "role", "name", "call_id", "namespace", "phase")
 _FILLED = ("arguments", "input", "content", "summary")
 
 
@@ -31,6 +31,7 @@ class Items:
         self.midway = False
         """The stream was resumed after its beginning: what was announced before is not missed."""
         self.strict = not findings.tolerant
+        self.response_id = ""
         self._all: list[Item] = []
         self._findings = findings
         self._report = findings.report
@@ -192,6 +193,8 @@ class Items:
             self._report("item.id", f"{item} is added without an id")
         elif len(item.id) > ID_LENGTH:
             self._report("item.id-length", f"the id of {item} has {len(item.id)} characters")
+        if item.id and item.id == self.response_id:
+            self._report("item.id-reused", f"{item} has the id of the response")
         if self._truncated:
             self._report(
                 "item.after-incomplete", f"{item} is added after {self._truncated} ended incomplete", ""
@@ -216,6 +219,8 @@ class Items:
             self._report("item.role", f"{item} has the role {show(role)}", item.number)
         if item.type == "reasoning" and value.get("content") and not self._names.reads_reasoning_text:
             self._report("name.accent", f"{item} has text, and this client reads summaries", REASONING.part)
+        if item.id and value.get("call_id") == item.id:
+            self._report("call.id-is-item-id", f"{item} has its own id as call id", item.number)
         if item.type in CALLS:
             self._check_call(item, value)
 
@@ -227,8 +232,10 @@ class Items:
                 self._report(
                     "call.id-length", f"the call id of {item} has {len(call_id)} characters", item.number
                 )
-        elif item.type != "tool_search_call" and (call_id == "" or not self.strict):
-            self._report("call.id", f"{item} has no call id", item.number)
+        elif item.type != "tool_search_call":
+            told_by_the_shape = self.strict and item.type in ITEMS_BY_TYPE and call_id != ""
+            if not told_by_the_shape:
+                self._report("call.id", f"{item} has no call id", item.number)
         name = value.get("name")
         if item.type in NAMED_CALLS and (name == "" or (not isinstance(name, str) and not self.strict)):
             self._report("call.name", f"{item} has no name", item.number)
@@ -242,6 +249,13 @@ class Items:
                 self._report(
                     "item.changed", f"{field} of {item} was {show(before)}, is {show(now)}", item.number
                 )
+
+    def check_name(self, item: Item, event: Event) -> None:
+        """OpenAI repeats the name of a function at the end of its arguments."""
+        before = (item.announced or {}).get("name")
+        if "name" in event and before and not same(before, event["name"]):
+            now = show(event["name"])
+            self._report("item.changed", f"name of {item} was {show(before)}, is {now}", item.number)
 
     def _check_done_status(self, item: Item, value: dict[str, Any]) -> None:
         status = value.get("status")
@@ -310,10 +324,14 @@ class Items:
         self._report("event.fields", f"{event['type']} {problem}", (event["type"], name))
         return None
 
-    def check_shape(self, rule: str, value: Any, shape: Shape, called: str, about: object) -> None:
+    def check_shape(self, rule: str, value: Any, shape: Shape, called: str, about: object) -> bool:
+        """False when something is wrong with it, told now or before. Vendors are not asked."""
+        sound = True
         if self.strict:
             for fault in faults(value, shape, called):
+                sound = False
                 self._report(rule, fault.message, (about, fault.path))
+        return sound
 
 
 def _is_json(text: str) -> bool:

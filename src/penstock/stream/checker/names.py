@@ -22,24 +22,6 @@ DECLARED_ITEMS = frozenset(
 )
 """Items of tools that a client can declare: they come back as declared, in every accent (decisions 1, 13)."""
 
-HOSTED_ITEMS = frozenset(
-    {
-        "web_search_call",
-        "file_search_call",
-        "code_interpreter_call",
-        "image_generation_call",
-        "computer_call",
-        "computer_call_output",
-        "mcp_call",
-        "mcp_list_tools",
-        "mcp_approval_request",
-        "mcp_approval_response",
-        "program",
-        "program_output",
-    }
-)
-"""Items of tools that OpenAI runs itself: bare for clients that know OpenAI's wire, slugged for others."""
-
 DECLARED_EVENTS = frozenset(
     {
         "response.shell_call_command",
@@ -63,9 +45,7 @@ HOSTED_EVENTS = frozenset(
         "response.mcp_approval_request",
     }
 )
-
-_OPENAI_EVENTS = frozenset({"response.audio", "response.audio.transcript", "response.metadata"})
-"""Events of OpenAI's wire that belong to no item (notes/spec (b))."""
+"""Families of events about tools that OpenAI runs itself."""
 
 CALLS = frozenset(
     {
@@ -75,9 +55,11 @@ CALLS = frozenset(
         "local_shell_call",
         "apply_patch_call",
         "tool_search_call",
+        "computer_call",
+        "openai:computer_call",
     }
 )
-"""Items that ask the client to run something, and so carry a call id of their own."""
+"""Items that ask the client to act, and so carry a call id of their own."""
 
 NAMED_CALLS = frozenset({"function_call", "custom_tool_call"})
 
@@ -129,18 +111,12 @@ class Names:
         return name == canonical
 
     def allows_item(self, type: str) -> bool:
-        if type in SPECIFIED_ITEMS or type in DECLARED_ITEMS or has_slug(type):
-            return True
-        return self.knows_openai and type in HOSTED_ITEMS
+        """Clients of OpenAI's wire meet new types all the time, and pass over them."""
+        return self.knows_openai or type in SPECIFIED_ITEMS or type in DECLARED_ITEMS or has_slug(type)
 
     def allows_event(self, type: str) -> bool:
         """For types that have no handler of their own: sub-events of tools, and extensions."""
-        family = type.rpartition(".")[0]
-        if family in DECLARED_EVENTS or has_slug(type):
-            return True
-        if not self.knows_openai:
-            return False
-        return family in HOSTED_EVENTS or family in _OPENAI_EVENTS or type in _OPENAI_EVENTS
+        return self.knows_openai or type.rpartition(".")[0] in DECLARED_EVENTS or has_slug(type)
 
 
 def is_tool_event(type: str) -> bool:

@@ -146,18 +146,21 @@ _TABLE = (
     # --- name
     Rule(
         "name.event",
-        "An event type is the specification's, carries a vendor's slug, or belongs to a declared tool.",
-        "N58, N65, decisions 1. Sub-events of hosted tools, and the other events of OpenAI's wire (audio, "
-        "metadata), go out in the `openai` accent only. Reading vendors, unknown events are ignored.",
+        "In the `openresponses` accent an event type is the specification's, carries a vendor's slug, or "
+        "belongs to a declared tool.",
+        "N58, N65, decisions 1. Clients of OpenAI's wire ignore events that they do not know (pings, rate "
+        "limits), so the other accents allow any. Reading vendors, unknown events are ignored.",
         "The compliance suite validates every event against a closed union.",
         tolerant=False,
     ),
     Rule(
         "name.item",
-        "An item type is the specification's, carries a vendor's slug, or is that of a declared tool.",
-        "N35, N58, N62, decisions 1. Items of hosted tools go out bare only to clients that know OpenAI's "
-        "wire.",
-        "openai-agents fails on an item type that it does not know (TypeError, after the tool ran).",
+        "In the `openresponses` accent an item type is the specification's, carries a vendor's slug, or is "
+        "that of a declared tool.",
+        "N35, N58, N62, decisions 1. Items of hosted tools, and new ones, go out bare only to clients that "
+        "know OpenAI's wire. What each of those may receive is settled before the stream, since one of "
+        "them, openai-agents, fails on an item type that it does not know.",
+        "The compliance suite validates every item against a closed union.",
         tolerant=False,
     ),
     Rule(
@@ -208,6 +211,12 @@ _TABLE = (
         "Invariant 3. GitHub Copilot's endpoint rotates it (R2).",
     ),
     Rule(
+        "lifecycle.response-id-length",
+        "The response id has at most 64 characters.",
+        "Decisions 3: it comes back as `previous_response_id`. Vendors' ids are replaced by ours.",
+        tolerant=False,
+    ),
+    Rule(
         "lifecycle.status",
         "The status of a snapshot agrees with its event.",
         "N43, invariant 4: queued or in_progress when created, then what the event's name says.",
@@ -251,10 +260,19 @@ _TABLE = (
     ),
     Rule(
         "terminal.error-payload",
-        "An `error` event carries `error` with `type`, `code`, `message` and `param`.",
-        "N39 and the event's schema. Flat copies of the fields may stand beside it. OpenAI's libraries "
-        "know a flat form, which is tolerated from vendors.",
+        "An `error` event carries `error` with `type`, `code`, `message` and `param`, and on SSE copies of "
+        "the last three beside it.",
+        "N39 and the event's schema for the nested form, decisions 9 for the flat one, which OpenAI's "
+        "libraries declare. Either alone is tolerated from vendors.",
         "openai-python's helper and openai-agents raise without the message of a flat error.",
+        tolerant=False,
+    ),
+    Rule(
+        "terminal.error-differs",
+        "An error is the same wherever it is told: the flat copies equal the nested fields, and the "
+        "`response.failed` that follows has the same code.",
+        "Decisions 9. Clients read one of the three, and act on the code. The messages of the two events may "
+        "be worded differently.",
         tolerant=False,
     ),
     Rule(
@@ -270,7 +288,8 @@ _TABLE = (
     ),
     Rule(
         "terminal.completed-at",
-        "`completed_at` is a whole number on `response.completed`, and null before the end.",
+        "`completed_at` is a whole number on `response.completed`, not before `created_at`, and null before "
+        "the end.",
         "The schema: set if the response was completed. Streams of 2025 lack the field.",
         tolerant=False,
     ),
@@ -363,8 +382,8 @@ _TABLE = (
     ),
     Rule(
         "item.id-reused",
-        "Item ids are unique in the response.",
-        "N61, invariant 5.",
+        "Item ids are unique in the response, and none is the id of the response.",
+        "N61, invariant 5. All of them come back as references, to items and to responses.",
     ),
     Rule(
         "item.id-changed",
@@ -381,8 +400,8 @@ _TABLE = (
     ),
     Rule(
         "item.changed",
-        "Type, role, name, call id and namespace of an item stay what they were when it was added.",
-        "Decisions 4, invariant 9.",
+        "Type, role, name, call id, namespace and phase of an item stay what they were when it was added.",
+        "Decisions 4, invariant 9. The name also where the end of the arguments repeats it.",
     ),
     Rule(
         "item.fields",
@@ -452,9 +471,17 @@ _TABLE = (
         tolerant=False,
     ),
     Rule(
+        "call.id-is-item-id",
+        "The call id of an item is not its own id.",
+        "Decisions 3 and 7: the one is ours, the other is the upstream's. Where they are one string, "
+        "whatever confuses the two (seed 002) goes unseen. No client is known to mind.",
+        tolerant=False,
+    ),
+    Rule(
         "call.duplicate",
         "A call id belongs to one item of the response.",
-        "Seed 002's first finding: one call announced twice, under two item ids. Invariant 9.",
+        "Seed 002's first finding: one call announced twice, under two item ids. Invariant 9. Holds for "
+        "every item that makes a client act, `computer_call` too.",
         "Codex and the AI SDK run the tool twice; openai-python's helper and pydantic-ai raise; the next "
         "request has two calls with one id, which strict upstreams refuse.",
     ),
@@ -498,8 +525,8 @@ _TABLE = (
     Rule(
         "part.prefilled",
         "A part is opened empty.",
-        "N33: what is in `added` and comes again in deltas would count twice; what does not come again is "
-        "missed.",
+        "N33: what is in `added` (text, annotations, log probabilities) and comes again in deltas would "
+        "count twice; what does not come again is missed.",
     ),
     Rule(
         "part.closed",
@@ -529,6 +556,12 @@ _TABLE = (
         "part.done-differs",
         "A part ends with the text that was streamed.",
         "Invariant 7.",
+    ),
+    Rule(
+        "part.logprobs",
+        "The log probabilities at the end of a text, and in the closed part, are those of its deltas.",
+        "Invariant 7; absent is the same as none. OpenAI has been seen to close the part without them.",
+        tolerant=False,
     ),
     # --- annotation
     Rule(
@@ -592,6 +625,15 @@ _TABLE = (
         "others as they came.",
         "The compliance suite fails up to thirteen tests.",
         tolerant=False,
+    ),
+    Rule(
+        "snapshot.outcome",
+        "`error` is set in `response.failed` alone, and `incomplete_details` in no snapshot but those of "
+        "`response.incomplete` and `response.failed`.",
+        "N43, invariant 4: a response that goes on, or is completed, has nothing to say there. What failed "
+        "may say why it also is incomplete.",
+        "The AI SDK and pydantic-ai take the reason to finish from `incomplete_details`, whatever the "
+        "status: a completed answer counts as cut off.",
     ),
     Rule(
         "snapshot.output",

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.stream.checker.findings import Findings
-from penstock.stream.checker.items import CONSTANT, STREAMED, Items
+from penstock.stream.checker.items import CONSTANT, ID_LENGTH, STREAMED, Items
 from penstock.stream.checker.names import Names
 from penstock.stream.checker.shapes import PART, RESOURCE, RESOURCE_WITH_SCHEMA, faults
 from penstock.stream.checker.state import FLOWS, OUTPUT_TEXT, Item, Part, same, show, string
@@ -32,6 +32,12 @@ _OWN_RULES = {
     "response.incomplete": "response.incomplete_details.",
 }
 """Fields of a terminal snapshot that have a rule of their own, beside the shape of every snapshot."""
+
+_OUTCOMES = {
+    "error": ("response.failed",),
+    "incomplete_details": ("response.incomplete", "response.failed"),
+}
+"""Fields that say how it ended, and the ends that they go with. What failed may also say how far it came."""
 
 
 class Snapshots:
@@ -60,6 +66,7 @@ class Snapshots:
             self._check_shape(type, response)
         self._check_identity(type, response)
         self._check_status(type, response)
+        self._check_outcome(type, response)
         self._check_usage(response.get("usage"))
         if type in TERMINAL:
             self._check_end(type, response)
@@ -99,8 +106,10 @@ class Snapshots:
                 self._report(
                     "lifecycle.response-id", f"the response is {show(id)}, and was {show(self._id)}", ""
                 )
-            self._id = self._id or id
-        if isinstance(created_at, int) and created_at != self._created_at:
+            self._id = self._items.response_id = self._id or id
+            if len(id) > ID_LENGTH:
+                self._report("lifecycle.response-id-length", f"the response id has {len(id)} characters", "")
+        if created_at.__class__ is int and created_at != self._created_at:
             if self._created_at is not None:
                 self._report(
                     "lifecycle.created-at", f"created_at is {created_at}, was {self._created_at}", ""
@@ -116,8 +125,20 @@ class Snapshots:
         completed_at = response.get("completed_at")
         if type == "response.completed" and completed_at is None and "completed_at" in response:
             self._report("terminal.completed-at", "completed_at is null in response.completed")
-        elif type not in TERMINAL and isinstance(completed_at, int):
+        elif completed_at.__class__ is not int:
+            pass
+        elif type not in TERMINAL:
             self._report("terminal.completed-at", f"completed_at is set in {type}", "")
+        elif response.get("created_at").__class__ is int and completed_at < response["created_at"]:
+            created_at = response["created_at"]
+            self._report("terminal.completed-at", f"completed at {completed_at}, created at {created_at}")
+
+    def _check_outcome(self, type: str, response: dict[str, Any]) -> None:
+        """In strict mode what is no object, or an empty one, is told by the shape."""
+        for field, ends in _OUTCOMES.items():
+            told = response.get(field)
+            if told and type not in ends and (isinstance(told, dict) or not self._strict):
+                self._report("snapshot.outcome", f"{field} is set in {type}", field)
 
     def _check_end(self, type: str, response: dict[str, Any]) -> None:
         error, details = response.get("error"), response.get("incomplete_details")
@@ -230,7 +251,10 @@ def _is_so_far(item: Item, told: dict[str, Any]) -> bool:
 def _is_part_so_far(part: Part, told: Any) -> bool:
     if not part.shows(told) or any(faults(told, PART, "")):
         return False
-    return part.type != OUTPUT_TEXT.part or same(told["annotations"], part.annotations)
+    if part.type != OUTPUT_TEXT.part:
+        return True
+    logprobs = part.logprobs is None or same(told.get("logprobs", []), part.logprobs)
+    return logprobs and same(told["annotations"], part.annotations)
 
 
 def _essence(item: Any) -> Any:

@@ -81,6 +81,7 @@ class Part:
         "disputed",
         "done",
         "final",
+        "logprobs",
         "text",
         "text_done",
         "type",
@@ -96,6 +97,8 @@ class Part:
         self.final: dict[str, Any] | None = None
         self.annotations: list[Any] = []
         self.annotation_index = 0
+        self.logprobs: list[Any] | None = []
+        """Those of its deltas; None when they were found at fault, or nobody asks."""
         self.disputed = False
         """Its text was found at fault: what follows from that is not reported again."""
 
@@ -170,8 +173,25 @@ def show(value: Any) -> str:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equal as JSON. Values nested deeper than Python can compare count as different."""
+    """Equal as JSON, where `true` is not 1. What is nested too deep for Python to compare is different."""
     try:
-        return bool(one == other)
+        return bool(one == other) and _have_the_same_flags(one, other)
     except RecursionError:
         return False
+
+
+def _have_the_same_flags(one: Any, other: Any) -> bool:
+    """Of values that Python calls equal: do booleans stand opposite booleans?"""
+    pending = [(one, other)]
+    while pending:
+        one, other = pending.pop()
+        kind = one.__class__
+        if kind is str:
+            continue
+        if kind is dict:
+            pending.extend((value, other[name]) for name, value in one.items())
+        elif kind is list or kind is tuple:
+            pending.extend(zip(one, other, strict=True))
+        elif (kind is bool) != (other.__class__ is bool):
+            return False
+    return True
