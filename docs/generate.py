@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from penstock.dialects import fields, presets
 from penstock.stream import phases, toolcalls
 from penstock.stream.checker.rules import as_markdown
 from penstock.stream.diagnostics import MESSAGES
@@ -40,6 +41,8 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "diagram": ("machine.md", diagram),
     "policy": ("tool-calls.md", policy),
     "diagnostics": ("diagnostics.md", diagnostics),
+    "presets": ("presets.md", presets.as_markdown),
+    "fields": ("fields.md", fields.as_markdown),
 }
 
 

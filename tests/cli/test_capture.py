@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.cli import UsageError
-from penstock.cli.capture import Capture, Lines
+from penstock.cli.capture import Array, Capture, Lines
 from penstock.errors import FrameTooLarge
 from penstock.sse import Frame
 
@@ -50,6 +50,47 @@ def test_one_json_document_is_not_taken_for_a_stream(data: bytes, size: int) -> 
     pieces = [data[start : start + size] for start in range(0, len(data), size)]
     with pytest.raises(UsageError, match="one JSON document"):
         list(map(capture.feed, pieces))
+
+
+ARRAYS = {
+    "members": (b'[{"a":1},{"b":2}]', [A, B]),
+    "as it is laid out": (b'\xef\xbb\xbf\n[{"a":1}\n,\r\n{"b":2}\n]\n', [A, B]),
+    "brackets and quotes in texts": (b'[{"a":"]},{\\""},{"b":2}]', [Frame(None, '{"a":"]},{\\""}'), B]),
+    "members in members": (b'[{"a":[{"b":[]}]}]', [Frame(None, '{"a":[{"b":[]}]}')]),
+    "not closed": (b'[{"a":1},{"b":2}', [A, B]),
+    "cut between members": (b'[{"a":1},\n', [A]),
+    "cut in a member": (b'[{"a":1},{"b":[2', [A, Frame(None, '{"b":[2')]),
+    "cut in a text": (b'[{"a":1},{"b":"\\', [A, Frame(None, '{"b":"\\')]),
+    "members that are no objects": (b'[{"a":1}, 2, 3]', [A, Frame(None, "2, 3]")]),
+    "nothing in it": (b"[]", []),
+    "only its beginning": (b"[", [Frame(None, "[")]),
+}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 1000])
+@pytest.mark.parametrize(("data", "frames"), ARRAYS.values(), ids=ARRAYS.keys())
+def test_the_members_of_an_array_are_a_stream_where_that_is_allowed(
+    data: bytes, frames: list[Frame], size: int
+) -> None:
+    capture = Capture(arrays=True)
+    found = [
+        frame for start in range(0, len(data), size) for frame in capture.feed(data[start : start + size])
+    ]
+    assert found + capture.end() == frames
+
+
+def test_a_member_is_handed_out_as_soon_as_it_is_whole() -> None:
+    capture = Capture(arrays=True)
+    assert capture.feed(b'[{"a":1') == []
+    assert capture.feed(b'}, {"b"') == [A]
+    assert capture.feed(b":2}") == [B]
+
+
+def test_a_member_past_the_limit_is_refused() -> None:
+    array = Array(limit=10)
+    assert array.feed(b'[{"a":1},{"b"') == [A]
+    with pytest.raises(FrameTooLarge):
+        array.feed(b":2222222")
 
 
 def test_a_frame_is_handed_out_as_soon_as_its_line_ends() -> None:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import penstock as library
-from penstock.cli import main
+from penstock.cli import COMMANDS, main
 from tests.cli.running import environment, penstock
 
 
@@ -21,8 +21,8 @@ def test_help_lists_the_commands() -> None:
     result = penstock("--help")
     assert result.returncode == 0
     assert result.stderr == ""
-    assert "check" in result.stdout
-    assert "serve" in result.stdout
+    for command in COMMANDS:
+        assert f"\n    {command}" in result.stdout
 
 
 def test_without_a_command_the_help_goes_to_standard_error() -> None:
@@ -33,7 +33,16 @@ def test_without_a_command_the_help_goes_to_standard_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["chek"], ["--nope"], ["check"], ["check", "--nope", "x"], ["serve", "x"]]
+    "arguments",
+    [
+        ["chek"],
+        ["--nope"],
+        ["check"],
+        ["check", "--nope", "x"],
+        ["translate", "x"],
+        ["render"],
+        ["serve", "x"],
+    ],
 )
 def test_wrong_usage_is_told_in_one_message(arguments: list[str]) -> None:
     result = penstock(*arguments)
@@ -43,7 +52,9 @@ def test_wrong_usage_is_told_in_one_message(arguments: list[str]) -> None:
     assert "error:" in result.stderr
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["check", "--help"], ["serve", "--help"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], *([command, "--help"] for command in COMMANDS)]
+)
 def test_help_imports_nothing_that_costs_time(arguments: list[str]) -> None:
     script = (
         "import sys\n"

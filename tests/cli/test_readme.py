@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from penstock.dialects.presets import PRESETS
 from tests.cli import streams
 from tests.cli.running import penstock
 
@@ -24,6 +25,26 @@ def test_the_first_stream_of_the_readme_gives_the_answer_shown() -> None:
     *arguments, _ = command.split()[1:]
     result = penstock(*arguments, "-", stdin=stream.encode())
     assert pattern(shown).fullmatch(result.stdout), result.stdout
+
+
+def test_the_same_stream_is_translated_as_shown() -> None:
+    stream = re.search(r"<<'END'\n(.*?)END\n", README, re.DOTALL)
+    example = re.search(
+        r"\$ \.venv/bin/(penstock translate[^\n]*) answer\.sse > lawful\.sse\n(.*?)"
+        r"\$ \.venv/bin/penstock check lawful\.sse\n(.*?)```",
+        README,
+        re.DOTALL,
+    )
+    assert stream
+    assert example
+    command, told, verdict = example.groups()
+    result = penstock(*command.split()[1:], "-", stdin=stream[1].encode())
+    assert (result.returncode, result.stderr) == (1, told)
+    assert penstock("check", "-", stdin=result.stdout.encode()).stdout == verdict
+
+
+def test_the_number_of_vendors_is_the_number_of_presets() -> None:
+    assert f"for {len(PRESETS)} vendors" in README
 
 
 def test_the_picture_of_the_readme_and_of_the_docs_is_what_is_drawn() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from penstock.dialects.plan import Dialect, Plan, Quirks, Target
+from penstock.dialects.plan import Plan, Quirks, ReadDialect, Target
 from penstock.dialects.translation import Translation
 from penstock.protocol.events import TERMINAL, Event
 from penstock.protocol.request import CreateResponse
@@ -81,14 +81,14 @@ def plan_for(file: str, dialect: str, quirks: Quirks | None = None) -> Plan:
     return Plan(request=request, target=target, tools=ToolIdentityMap(tools))
 
 
-def translation(dialect: Dialect, plan: Plan) -> Translation:
+def translation(dialect: ReadDialect, plan: Plan) -> Translation:
     machine = ResponseStreamStateMachine(
         response_for(plan.request, id="resp_1", created_at=NOW), clock=lambda: NOW, tools=plan.tools
     )
     return Translation(dialect.reader(plan), machine)
 
 
-def translate(dialect: Dialect, plan: Plan, given: list[Frame]) -> tuple[Translation, list[Event]]:
+def translate(dialect: ReadDialect, plan: Plan, given: list[Frame]) -> tuple[Translation, list[Event]]:
     """A whole stream, judged: lawful in every accent, with exactly one terminal event."""
     stream = translation(dialect, plan)
     events = stream.start()

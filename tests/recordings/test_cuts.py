@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from penstock.dialects.plan import Dialect
+from penstock.dialects.plan import ReadDialect
 from penstock.dialects.table import dialect
 from penstock.protocol.events import TERMINAL, Event
 from penstock.protocol.wire import encode, to_builtins
@@ -37,7 +37,7 @@ BYTE_CUTS = 20
 pytestmark = [pytest.mark.recordings, needs_recordings]
 
 
-def output_of(speaker: Dialect, file: str, given: list[Frame]) -> list[dict[str, Any]]:
+def output_of(speaker: ReadDialect, file: str, given: list[Frame]) -> list[dict[str, Any]]:
     """The output of a stream that ends after these frames; the stream is judged on the way."""
     stream = translation(speaker, plan_for(file, speaker.name))
     events: list[Event] = stream.start()
@@ -47,8 +47,8 @@ def output_of(speaker: Dialect, file: str, given: list[Frame]) -> list[dict[str,
     assert [event.type for event in events if event.type in TERMINAL] == [events[-1].type]
     checker = StreamChecker(accent="openai")
     speak = ACCENTS["openai"]()
-    found = [v for event in events for v in checker.feed_frame(event.type, encode(speak(event)).decode())]
-    assert found == []
+    for spoken in map(speak, events):
+        assert checker.feed_frame(spoken.type, encode(spoken).decode()) == []
     output: list[dict[str, Any]] = to_builtins(events[-1])["response"]["output"]
     return output
 

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 import penstock
 
 COMMANDS = {
-    "check": "tell whether a stream is lawful: which rule it breaks, and where",
-    "serve": "start the gateway (not in this version: tells what works today)",
+    "check": "is this stream lawful? which rule does it break, and where?",
+    "translate": "turn a provider's stream into an OpenResponses stream",
+    "render": "show the request that an upstream would be sent",
+    "serve": "start the gateway (not yet: tells what works today)",
 }
 """The commands, each with its line in `penstock --help`. `penstock.cli.<name>` has `configure` and `run`."""
 
@@ -83,7 +85,7 @@ def build_parser(chosen: str = "") -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"penstock {penstock.__version__}")
+    parser.add_argument("-V", "--version", action="version", version=f"penstock {penstock.__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for name, summary in COMMANDS.items():
         command = commands.add_parser(name, help=summary, allow_abbrev=False)

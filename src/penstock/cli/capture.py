@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Protocol
 
 from penstock.cli import UsageError
@@ -39,30 +40,78 @@ class Lines:
             return []
         *lines, rest = bytes(self._held).split(b"\n")
         self._held = bytearray(rest)
-        return [Frame(None, str(line.strip(), "utf-8", "replace")) for line in lines if line.strip()]
+        return [_frame(line.strip()) for line in lines if line.strip()]
 
     def end(self) -> list[Frame]:
         return self.feed(b"\n")
 
 
-class Capture:
-    """Decides between server-sent events and NDJSON as soon as the first bytes tell."""
+class Array:
+    """One JSON array, its members handed out as they become whole: Gemini without `alt=sse`.
 
-    def __init__(self, transport: str = "auto") -> None:
+    What is no member, a cut one at the end among it, is handed out as it is: its reader says what is wrong.
+    """
+
+    _STRUCTURE = re.compile(rb'["\\{}\[\]]')
+
+    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        self._limit = limit
+        self._held = bytearray()
+        self._scanned = 0
+        self._depth = 0
+        self._in_text = False
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """Only new bytes are looked at, so a huge member in small reads costs no more than in one."""
+        self._held += data
+        frames: list[Frame] = []
+        start, position = 0, self._scanned
+        while found := self._STRUCTURE.search(self._held, position):
+            position = found.end()
+            mark = found[0]
+            if mark == b"\\":
+                position += self._in_text  # what is escaped is no mark, and may still be on its way
+            elif mark == b'"':
+                self._in_text = not self._in_text
+            elif not self._in_text:
+                self._depth += 1 if mark in b"{[" else -1
+                if mark in b"}]" and self._depth == 1:
+                    frames.append(_frame(self._held[start:position].lstrip(b"[, \t\r\n")))
+                    start = position
+        self._scanned = max(position, len(self._held)) - start
+        del self._held[:start]
+        if len(self._held) > self._limit:
+            raise FrameTooLarge(self._limit)
+        return frames
+
+    def end(self) -> list[Frame]:
+        rest = bytes(self._held).lstrip(b"[, \t\r\n").rstrip()
+        self._held.clear()
+        return [_frame(rest)] if rest not in (b"", b"]") else []
+
+
+class Capture:
+    """Decides between server-sent events and NDJSON as soon as the first bytes tell.
+
+    `arrays`: one JSON array of events is a stream as well.
+    """
+
+    def __init__(self, transport: str = "auto", *, arrays: bool = False) -> None:
         self.transport = transport
+        self._arrays = arrays
         self._head = b""
         self._reader: Reader | None = None if transport == "auto" else _reader(transport)
 
     def feed(self, data: bytes) -> list[Frame]:
         if self._reader is None:
             data = self._head + data
-            self.transport = _detect(data)
+            self.transport = _detect(data, self._arrays)
             if self.transport == "auto":
                 # Any number of blank lines says no more than one.
                 self._head = data if data.strip() else b"\n"
                 return []
             self._reader = _reader(self.transport)
-            if self.transport == "ndjson":
+            if self.transport != "sse":
                 data = data.removeprefix(_BOM)
         return self._reader.feed(data)
 
@@ -74,18 +123,29 @@ class Capture:
         return self._reader.end()
 
 
+_READERS: dict[str, Callable[[], Reader]] = {"sse": Decoder, "array": Array}
+
+
 def _reader(transport: str) -> Reader:
-    return Decoder() if transport == "sse" else Lines()
+    return _READERS.get(transport, Lines)()
 
 
-def _detect(head: bytes) -> str:
+def _frame(data: bytes | bytearray) -> Frame:
+    return Frame(None, str(data, "utf-8", "replace"))
+
+
+def _detect(head: bytes, arrays: bool) -> str:
     """What carries the stream that begins with `head`; `auto` while that cannot be said."""
     start = head.removeprefix(_BOM).lstrip()
     if _BOM.startswith(head) or _DONE.startswith(start) or re.fullmatch(rb"\{[ \t]*\r?", start):
         return "auto"
-    if re.match(rb"\{[ \t]*\r?\n", start) or (start.startswith(b"[") and not start.startswith(_DONE)):
+    is_array = start.startswith(b"[") and not start.startswith(_DONE)
+    if is_array and arrays:
+        return "array"
+    if is_array or re.match(rb"\{[ \t]*\r?\n", start):
+        filter = "'.[]'" if is_array else "."
         raise UsageError(
             "this is one JSON document, not a stream. Give a capture of server-sent events, or one event per "
-            "line (for an array of events: jq -c '.[]' FILE | penstock check -)"
+            f"line (jq -c {filter} FILE makes lines of it)"
         )
     return "ndjson" if start[:1] in b"{[" else "sse"

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, nullcontext
-from typing import Protocol
+from contextlib import closing
 
 from penstock.cli import UsageError
+from penstock.cli.source import READ, Reads1, chunks
 from penstock.cli.terminal import Terminal
-
-_READ = 64 * 1024
 
 _USAGE = "penstock check [options] FILE|-|URL"
 
@@ -36,12 +33,6 @@ exit codes:
   0  the stream is lawful
   1  it breaks a rule, is empty, or the endpoint answered something else
   2  nothing was checked: wrong options, unreadable file, no answer from the URL"""
-
-
-class Reads1(Protocol):
-    """A file, a pipe or an HTTP body: `read1` returns what has come, without waiting for more."""
-
-    def read1(self, size: int, /) -> bytes: ...
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -87,8 +78,8 @@ def run(options: argparse.Namespace) -> int:
             flag = name.replace("_", "-")
             raise UsageError(f"--{flag} is for a URL, and {source} is not one (http://... or https://...)")
     check = Check(options, Terminal())
-    with _open(source, check.terminal) as stream:
-        check.stream(_read(stream, source), options.transport)
+    url_hint = "; a URL starts with http:// or https://"
+    check.stream(chunks(source, check.terminal, hint=url_hint), options.transport)
     return check.verdict()
 
 
@@ -143,40 +134,12 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _open(source: str, terminal: Terminal) -> AbstractContextManager[Reads1]:
-    if source == "-":
-        if sys.stdin is None:
-            raise UsageError("standard input is closed")
-        if sys.stdin.isatty():
-            terminal.note("reading the stream from this terminal; Ctrl-D ends it")
-        stdin: Reads1 = sys.stdin.buffer  # type: ignore[assignment]  # typeshed gives it no read1
-        return nullcontext(stdin)
-    try:
-        return open(source, "rb")
-    except (OSError, ValueError) as error:
-        raise _unreadable(source, error) from None
-
-
-def _read(stream: Reads1, source: str) -> Iterator[bytes]:
-    try:
-        while chunk := stream.read1(_READ):
-            yield chunk
-    except OSError as error:
-        raise _unreadable(source, error) from None
-
-
-def _unreadable(source: str, error: Exception) -> UsageError:
-    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-    hint = "; a URL starts with http:// or https://" if isinstance(error, FileNotFoundError) else ""
-    return UsageError(f"cannot read {source}: {reason}{hint}")
-
-
 def _until_cut(body: Reads1, terminal: Terminal) -> Iterator[bytes]:
     """What came before the connection broke is checked all the same: the stream lacks its end."""
     from http.client import HTTPException
 
     try:
-        while chunk := body.read1(_READ):
+        while chunk := body.read1(READ):
             yield chunk
     except TimeoutError:
         terminal.note("the stream stopped: nothing came for the time that --timeout allows")

@@ -17,6 +17,8 @@ penstock {version} has no gateway yet: nothing was started.
 
 What works today:
   penstock check FILE|-|URL   is this stream lawful? which rule does it break?
+  penstock translate          a provider's stream as an OpenResponses stream
+  penstock render             a request as an upstream would be sent it
   import penstock             the library: protocol types, stream, checker
 
 Next: penstock check --help

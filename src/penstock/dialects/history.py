@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import chain, count
 from typing import Any
 
 import msgspec
@@ -136,18 +137,21 @@ class _Historian:
         """The calls of the open assistant turn: the client's id and the upstream's."""
         self._outputs: dict[str, list[str | list[ContentPart]]] = {}
         """Outputs by the client's call id, wherever in the input they stand."""
-        self._answered: set[str] = set()
 
     def history(self) -> History:
         items = self._items()
-        calls = {call_id for item in items if (call_id := _call_of(item)[0])}
+        calls = {call_id for item in items if (call_id := call_of(item)[0])}
         for item in items:
-            call_id, content = _output_of(item)
+            call_id, content = output_of(item)
             if call_id and call_id in calls:
                 self._outputs.setdefault(fitting(call_id), []).append(content)
         for item in items:
             self._take(item, calls)
         self._close_turn()
+        for call_id in (call_id for call_id, rest in self._outputs.items() if rest):
+            self._told.tell(
+                "repeated_output", f"the call {call_id!r} has several outputs; the first was sent"
+            )
         return History(self._system, self._turns, self._told.told)
 
     def _items(self) -> list[Item]:
@@ -161,9 +165,9 @@ class _Historian:
             self._take_message(item)
         elif isinstance(item, ReasoningItem):
             self._take_thought(item)
-        elif _call_of(item)[0]:
+        elif call_of(item)[0]:
             self._take_call(item)
-        elif _output_of(item)[0]:
+        elif output_of(item)[0]:
             self._take_output(item, calls)
         elif isinstance(item, Compaction):
             self._take_compaction(item)
@@ -214,14 +218,16 @@ class _Historian:
             self._pieces.append(thought)
 
     def _take_call(self, item: Item) -> None:
-        call_id, name, arguments = _call_of(item)
+        call_id, name, arguments = call_of(item)
         call_id = fitting(call_id)
         if call_id in self._call_ids:
             self._told.tell("repeated_call", f"a call with the id {call_id!r} came twice; it was sent once")
             return
-        upstream_id = original(call_id)
-        if upstream_id in self._call_ids.values():
-            upstream_id = call_id
+        taken = set(self._call_ids.values())
+        candidates = (fitting(f"{call_id}-{number}") for number in count(2))
+        upstream_id = next(
+            each for each in chain((original(call_id), call_id), candidates) if each not in taken
+        )
         self._call_ids[call_id] = upstream_id
         namespace = getattr(item, "namespace", None) or None
         self._pieces.append(Call(upstream_id, self._name(name, namespace), arguments))
@@ -237,7 +243,7 @@ class _Historian:
     def _take_output(self, item: Item, calls: set[str]) -> None:
         """Outputs are sent with their calls. One without a call is told to the model as what it is."""
         self._close_turn()
-        call_id, content = _output_of(item)
+        call_id, content = output_of(item)
         if call_id in calls:
             return
         self._told.tell("orphan_output", f"the output of an unknown call {call_id!r} was sent as a message")
@@ -270,16 +276,12 @@ class _Historian:
         self._pieces, self._call_ids = [], {}
 
     def _output(self, call_id: str) -> str | list[ContentPart]:
+        """The next output for this id: some upstreams use an id again in every turn (C19)."""
         outputs = self._outputs.get(call_id, [])
         if not outputs:
             self._told.tell("unanswered_call", f"the call {call_id!r} has no output; a placeholder was sent")
             return NO_OUTPUT
-        if len(outputs) > 1 and call_id not in self._answered:
-            self._told.tell(
-                "repeated_output", f"the call {call_id!r} has several outputs; the first was sent"
-            )
-        self._answered.add(call_id)
-        return outputs[0]
+        return outputs.pop(0)
 
 
 def _plain(content: str | list[ContentPart]) -> str:
@@ -323,12 +325,12 @@ _OUTPUTS: dict[type, Callable[[Any], tuple[str, str | list[ContentPart]]]] = {
 """Call id and content of each kind of output."""
 
 
-def _call_of(item: Item) -> tuple[str, str, str]:
+def call_of(item: Item) -> tuple[str, str, str]:
     read = _CALLS.get(type(item))
     return ("", "", "") if read is None else read(item)
 
 
-def _output_of(item: Item) -> tuple[str, str | list[ContentPart]]:
+def output_of(item: Item) -> tuple[str, str | list[ContentPart]]:
     read = _OUTPUTS.get(type(item))
     return ("", "") if read is None else read(item)
 

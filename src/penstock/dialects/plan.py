@@ -102,8 +102,8 @@ class Reader(Protocol):
         """The upstream has ended. If it did not say how, the reader does: `FinishDelta` or `ErrorDelta`."""
 
 
-class Dialect(Protocol):
-    """An upstream's language."""
+class ReadDialect(Protocol):
+    """An upstream's language, as far as it is read."""
 
     name: str
 
@@ -113,8 +113,12 @@ class Dialect(Protocol):
     def read_body(self, plan: Plan, body: bytes) -> list[Delta]:
         """An answer that is not streamed, as the deltas of the same answer streamed, with its end."""
 
-    def render(self, plan: Plan) -> UpstreamRequest:
-        """The request as this upstream wants it."""
-
     def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> UpstreamError:
         """What an answer that is no success means."""
+
+
+class Dialect(ReadDialect, Protocol):
+    """An upstream's language, read and written."""
+
+    def render(self, plan: Plan) -> UpstreamRequest:
+        """The request as this upstream wants it."""

@@ -1,0 +1,57 @@
+"""Where a command reads from: a file, or standard input."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
+
+from penstock.cli import UsageError
+from penstock.cli.terminal import Terminal
+
+READ = 64 * 1024
+
+
+class Reads1(Protocol):
+    """A file, a pipe or an HTTP body: `read1` returns what has come, without waiting for more."""
+
+    def read1(self, size: int, /) -> bytes: ...
+
+
+def chunks(source: str, terminal: Terminal, *, hint: str = "") -> Iterator[bytes]:
+    """What is in a file, or comes from standard input for `-`, as it comes.
+
+    The file is opened by the first step. `hint` is added where there is no such file.
+    """
+    with _open(source, terminal, hint) as stream:
+        try:
+            while chunk := stream.read1(READ):
+                yield chunk
+        except OSError as error:
+            raise _unreadable(source, error) from None
+
+
+def contents(source: str, terminal: Terminal) -> bytes:
+    """All of it, for what can be used only when it is whole."""
+    return b"".join(chunks(source, terminal))
+
+
+def _open(source: str, terminal: Terminal, hint: str) -> AbstractContextManager[Reads1]:
+    if source == "-":
+        if sys.stdin is None:
+            raise UsageError("standard input is closed")
+        if sys.stdin.isatty():
+            terminal.note("reading from this terminal; Ctrl-D ends it")
+        stdin: Reads1 = sys.stdin.buffer  # type: ignore[assignment]  # typeshed gives it no read1
+        return nullcontext(stdin)
+    try:
+        return open(source, "rb")
+    except (OSError, ValueError) as error:
+        raise _unreadable(source, error, hint) from None
+
+
+def _unreadable(source: str, error: Exception, hint: str = "") -> UsageError:
+    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    advice = hint if isinstance(error, FileNotFoundError) else ""
+    return UsageError(f"cannot read {source}: {reason}{advice}")

@@ -1,0 +1,43 @@
+"""Anthropic's Messages API: Anthropic, Bedrock and Vertex with the same JSON, and others who speak it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from penstock.dialects import failures
+from penstock.dialects.anthropic.reader import AnthropicReader
+from penstock.dialects.anthropic.render import render
+from penstock.dialects.frames import read_object
+from penstock.dialects.plan import Dialect, Plan, Reader, UpstreamError, UpstreamRequest
+from penstock.sse import Frame
+from penstock.stream.deltas import Delta, ErrorDelta
+
+
+class Anthropic:
+    name = "anthropic"
+
+    def reader(self, plan: Plan) -> Reader:
+        return AnthropicReader(plan)
+
+    def read_body(self, plan: Plan, body: bytes) -> list[Delta]:
+        """A message that is not streamed is a `message_start` with everything in it (A4)."""
+        value = read_object(Frame(None, body.decode(errors="replace")))
+        if isinstance(value, ErrorDelta):
+            return [value]
+        if not isinstance(value.get("content"), list):
+            return [failures.error_delta(value)]
+        reader = AnthropicReader(plan)
+        start = msgspec.json.encode({"type": "message_start", "message": value}).decode()
+        frames = [Frame(None, start), Frame(None, '{"type":"message_stop"}')]
+        return [*(delta for frame in frames for delta in reader.feed(frame)), *reader.end()]
+
+    def render(self, plan: Plan) -> UpstreamRequest:
+        return render(plan)
+
+    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> UpstreamError:
+        return failures.classify(status, headers, body)
+
+
+DIALECT: Dialect = Anthropic()

@@ -1,0 +1,288 @@
+"""A request for Anthropic's Messages: `POST messages`.
+
+The API version is the older of the two that are served. It takes everything that the newer one takes, and
+`temperature` for the models that still have one; and it is the one that other makers' copies know.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from penstock.dialects.anthropic.messages import loop_without_thinking, messages_of
+from penstock.dialects.anthropic.schema import enforceable, tool_schema
+from penstock.dialects.anthropic.thinking import Asked, Thinking, manner_of, thinking_of
+from penstock.dialects.history import AssistantTurn, Call, History, history_of
+from penstock.dialects.plan import Plan, UpstreamRequest
+from penstock.dialects.toolset import Choice, ToolSpec, choice_of, tools_of
+from penstock.errors import DecodeError
+from penstock.protocol.request import JsonObjectFormat, JsonSchemaFormat, ReasoningConfig, TextFormat
+from penstock.stream.diagnostics import Diagnostics
+
+HANDLED: dict[str, str] = {
+    "model": "mapped",
+    "input": "mapped",
+    "instructions": "mapped",
+    "previous_response_id": "gateway",
+    "conversation": "gateway",
+    "include": "gateway",  # encrypted reasoning is sealed without asking; what else is asked for is told
+    "tools": "mapped",
+    "tool_choice": "mapped",
+    "parallel_tool_calls": "mapped",
+    "max_tool_calls": "dropped",
+    "text": "mapped",
+    "reasoning": "mapped",
+    "temperature": "mapped",
+    "top_p": "mapped",
+    "presence_penalty": "dropped",
+    "frequency_penalty": "dropped",
+    "top_logprobs": "dropped",
+    "max_output_tokens": "mapped",
+    "truncation": "dropped",
+    "stream": "gateway",
+    "stream_options": "gateway",
+    "background": "gateway",
+    "store": "gateway",
+    "service_tier": "mapped",
+    "metadata": "gateway",
+    "safety_identifier": "mapped",
+    "prompt_cache_key": "mapped",
+    "client_metadata": "gateway",
+    "prompt_cache_retention": "mapped",
+    "user": "mapped",
+    "extra": "mapped",  # `stop`; the rest is dropped by name
+}
+"""What becomes of each field of a request."""
+
+VERSION = "2023-06-01"
+
+TIERS: dict[str, str] = {
+    "auto": "auto",
+    "priority": "auto",
+    "default": "standard_only",
+    "standard": "standard_only",
+}
+"""`service_tier`. Priority is used where it was bought, and cannot be insisted on."""
+
+LIFETIMES: dict[str, dict[str, str]] = {"24h": {"ttl": "1h"}}
+"""How long a prompt stays cached, by `prompt_cache_retention`. An hour is the longest, five minutes usual."""
+
+CHOICES: dict[str, str] = {"auto": "auto", "none": "none", "required": "any", "tool": "tool"}
+
+_SAYS_NOTHING: dict[str, Any] = {"truncation": "disabled", "top_logprobs": 0}
+"""Values that ask for what happens anyway."""
+
+_MARKED_MESSAGES = 2
+"""Messages that mark the end of a cached prefix: this turn's for the next one, the last one's for this."""
+
+_ENCRYPTED = "reasoning.encrypted_content"
+_OBJECT_REQUEST = "Answer with one JSON object and nothing else."
+_SCHEMA_REQUEST = "Answer with one JSON value and nothing else. It must match this JSON schema:\n"
+
+
+def render(plan: Plan) -> UpstreamRequest:
+    return _Renderer(plan).request()
+
+
+class _Renderer:
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._request = plan.request
+        self._quirks = plan.target.quirks
+        self._manner = manner_of(plan.target)
+        self._told = Diagnostics()
+        self._body: dict[str, Any] = {"model": plan.target.model}
+        self._more_system: list[str] = []
+
+    def request(self) -> UpstreamRequest:
+        history = history_of(self._plan)
+        specs, specs_told = tools_of(self._plan)
+        choice = choice_of(self._plan, specs)
+        messages = messages_of(self._plan, history, self._told)
+        self._body["max_tokens"] = self._request.max_output_tokens or self._manner.max_tokens
+        if self._request.stream:
+            self._body["stream"] = True
+        self._format()
+        self._sampling(self._thinking(choice, messages))
+        self._tools(specs, choice, history)
+        self._about()
+        self._unmapped()
+        system = "\n\n".join([*history.system, *self._more_system])
+        if system.strip():
+            self._body["system"] = system
+        # Last, so that the bytes of one turn are the beginning of the next one's (D5).
+        self._body["messages"] = messages
+        self._cache()
+        diagnostics = [*history.diagnostics, *specs_told, *self._told.told]
+        return UpstreamRequest("messages", self._body, {"anthropic-version": VERSION}, diagnostics)
+
+    def _drop(self, field: str) -> None:
+        self._told.tell("field_dropped", f"`{field}` cannot be sent to this upstream and was dropped")
+
+    # -- tools
+
+    def _tools(self, specs: list[ToolSpec], choice: Choice, history: History) -> None:
+        if not specs:
+            specs, choice = self._remembered(history), Choice("none")
+        if not specs:
+            return
+        self._body["tools"] = [self._tool(spec) for spec in specs]
+        if choice.mode in ("required", "tool") and not self._manner.forced_tools:
+            raise DecodeError("this model cannot be made to call a tool", "tool_choice")
+        chosen: dict[str, Any] = {"type": CHOICES[choice.mode]} if choice.mode else {}
+        if choice.name:
+            chosen["name"] = choice.name
+        if self._request.parallel_tool_calls is False and choice.mode != "none":
+            if self._quirks.parallel_tool_calls:
+                chosen = {"type": "auto", **chosen, "disable_parallel_tool_use": True}
+            else:
+                self._drop("parallel_tool_calls")
+        if not chosen:
+            return
+        if self._quirks.tool_choice:
+            self._body["tool_choice"] = chosen
+        elif chosen != {"type": "auto"}:
+            self._drop("tool_choice")
+
+    def _remembered(self, history: History) -> list[ToolSpec]:
+        """Tools for the calls of a history that declares none: calls of no tool are refused."""
+        pieces = [piece for turn in history.turns if isinstance(turn, AssistantTurn) for piece in turn.pieces]
+        names = dict.fromkeys(piece.name for piece in pieces if isinstance(piece, Call))
+        if names:
+            self._told.tell(
+                "tools_added", "earlier calls are of tools that are not declared; none may be called"
+            )
+        return [ToolSpec(name, parameters={"type": "object", "properties": {}}) for name in names]
+
+    def _tool(self, spec: ToolSpec) -> dict[str, Any]:
+        tool: dict[str, Any] = {"name": spec.name}
+        if spec.description:
+            tool["description"] = spec.description
+        closed = enforceable(spec.parameters) if spec.strict and self._quirks.strict_tools else None
+        if closed is not None:
+            return {**tool, "input_schema": closed, "strict": True}
+        if spec.strict:
+            self._told.tell("strict_dropped", f"the schema of the tool {spec.name!r} cannot be enforced here")
+        tool["input_schema"], changed = tool_schema(spec.parameters)
+        if changed:
+            self._told.tell("schema_changed", f"the schema of the tool {spec.name!r} was made a plain object")
+        return tool
+
+    # -- the answer
+
+    def _format(self) -> None:
+        text = self._request.text
+        if not text:
+            return
+        if text.verbosity and text.verbosity != "medium":
+            self._drop("text.verbosity")
+        wanted = text.format
+        if isinstance(wanted, JsonSchemaFormat):
+            self._schema_format(wanted.schema or {"type": "object"})
+        elif isinstance(wanted, JsonObjectFormat):
+            self._ask(_OBJECT_REQUEST, "this upstream has no JSON mode")
+        elif wanted and not isinstance(wanted, TextFormat) and wanted.type:
+            raise DecodeError(f"this upstream has no format {wanted.type!r}", "text.format.type")
+
+    def _schema_format(self, schema: dict[str, Any]) -> None:
+        closed = enforceable(schema) if self._quirks.json_schema else None
+        if closed is not None:
+            self._output_config()["format"] = {"type": "json_schema", "schema": closed}
+        else:
+            written = msgspec.json.encode(schema).decode()
+            self._ask(_SCHEMA_REQUEST + written, "this upstream cannot enforce the schema")
+
+    def _ask(self, text: str, why: str) -> None:
+        self._more_system.append(text)
+        self._told.tell("format_weakened", f"{why}: the model was asked in words to obey it")
+
+    def _output_config(self) -> dict[str, Any]:
+        config: dict[str, Any] = self._body.setdefault("output_config", {})
+        return config
+
+    def _thinking(self, choice: Choice, messages: list[dict[str, Any]]) -> Thinking:
+        reasoning = self._request.reasoning or ReasoningConfig()
+        for name in reasoning.extra or ():
+            self._drop(f"reasoning.{name}")
+        asked = Asked(
+            reasoning=reasoning,
+            max_tokens=self._body["max_tokens"],
+            forced_tool=choice.mode in ("required", "tool"),
+            unsigned_loop=loop_without_thinking(messages),
+        )
+        thinking = thinking_of(self._manner, asked, self._told)
+        if thinking.config:
+            self._body["thinking"] = thinking.config
+        if thinking.effort:
+            self._output_config()["effort"] = thinking.effort
+        return thinking
+
+    def _sampling(self, thinking: Thinking) -> None:
+        """With thinking there is no choice, with newer models neither, and the two only one at a time."""
+        allowed = self._manner.sampling and not thinking.is_on
+        temperature, top_p = self._request.temperature, self._request.top_p
+        if temperature is not UNSET:
+            if not allowed:
+                self._drop("temperature")
+            else:
+                self._body["temperature"] = min(temperature, 1.0)
+                if temperature > 1:
+                    self._told.tell(
+                        "temperature_changed", f"the temperature {temperature} became 1, the highest"
+                    )
+        if top_p is not UNSET:
+            if allowed and temperature is UNSET:
+                self._body["top_p"] = top_p
+            else:
+                self._drop("top_p")
+
+    # -- the rest
+
+    def _about(self) -> None:
+        request = self._request
+        user = request.safety_identifier or request.user
+        if user:
+            self._body["metadata"] = {"user_id": user}
+        if request.user and request.user != user:
+            self._drop("user")
+        if request.service_tier in TIERS:
+            self._body["service_tier"] = TIERS[request.service_tier]
+        elif request.service_tier:
+            self._drop("service_tier")
+
+    def _unmapped(self) -> None:
+        for name in self._request.include or []:
+            if name != _ENCRYPTED:
+                self._drop(f"include: {name}")
+        for name, value in (self._request.extra or {}).items():
+            if name == "stop" and (stops := _texts(value)):
+                self._body["stop_sequences"] = stops
+            elif value is not None:
+                self._drop(name)
+        for name, handling in HANDLED.items():
+            value = getattr(self._request, name)
+            if handling == "dropped" and value is not UNSET and value != _SAYS_NOTHING.get(name, UNSET):
+                self._drop(name)
+
+    def _cache(self) -> None:
+        """A client that names a cache wants one. Anthropic caches only what is marked.
+
+        A mark is no part of what is cached, so marks may move on from turn to turn.
+        """
+        request = self._request
+        if not request.prompt_cache_key and not request.prompt_cache_retention:
+            return
+        mark = {"type": "ephemeral", **LIFETIMES.get(request.prompt_cache_retention or "", {})}
+        if "system" in self._body:
+            self._body["system"] = [{"type": "text", "text": self._body["system"], "cache_control": mark}]
+        from_user = [message for message in self._body["messages"] if message["role"] == "user"]
+        for message in from_user[-_MARKED_MESSAGES:]:
+            message["content"][-1] = {**message["content"][-1], "cache_control": mark}
+
+
+def _texts(value: Any) -> list[str]:
+    """`stop` is a text or a list of texts. Blank ones are refused."""
+    values = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    return [each for each in values if isinstance(each, str) and each.strip()]

@@ -1,0 +1,184 @@
+"""Tools that Anthropic runs itself: they become items to look at, and never a call that a client would run.
+
+A use and its result are two blocks, far apart or in two messages (A7). Here they are one item, of the nearest
+type that clients know; a tool without such a type is left out with a diagnostic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from penstock.dialects.frames import object_of, objects_of, text_of
+from penstock.protocol.items import Item, UnknownItem, WebSearchCall
+from penstock.stream.deltas import Delta, DiagnosticDelta, ItemDelta, Key
+
+RESULT_SUFFIX = "_tool_result"
+_MCP = "mcp"
+_USES = {"server_tool_use": "", "mcp_tool_use": _MCP}
+"""The types of a block that uses such a tool; the kind of tool where it is not the tool's name."""
+
+
+class ServerCall(Struct):
+    """One use. `kind` is a row of `KINDS`; `result` is the content of the result's block."""
+
+    key: Key
+    kind: str
+    name: str = ""
+    server: str = ""
+    input: dict[str, Any] = {}
+    pieces: list[str] = []
+    result: Any = None
+    is_error: bool = False
+    container_id: str = ""
+    done: bool = False
+
+
+class ServerTools:
+    """The server tools of one message."""
+
+    def __init__(self) -> None:
+        self._calls: dict[Key, ServerCall] = {}
+        self._left_out: set[Key] = set()
+        self._by_block: dict[Key, ServerCall] = {}
+        self.container_id = ""
+
+    def start(self, block_key: Key, block: dict[str, Any]) -> list[Delta]:
+        """A use begins: announced at once, so that a client can show that something goes on."""
+        name = text_of(block.get("name"))
+        call = ServerCall(
+            key=text_of(block.get("id")) or f"server_{block_key}",
+            kind=_USES.get(text_of(block.get("type"))) or name,
+            name=name,
+            server=text_of(block.get("server_name")),
+            input=object_of(block.get("input")),
+        )
+        self._by_block[block_key] = call
+        if call.kind not in KINDS:
+            self._left_out.add(call.key)
+            return [_left_out(name)]
+        if call.key in self._calls:
+            return []
+        self._calls[call.key] = call
+        return [ItemDelta(call.key, KINDS[call.kind](call), done=False)]
+
+    def feed(self, block_key: Key, fragment: str) -> None:
+        """A piece of the tool's input."""
+        if call := self._by_block.get(block_key):
+            call.pieces.append(fragment)
+
+    def result(self, block_key: Key, block: dict[str, Any]) -> list[Delta]:
+        """A result, which comes whole. Its use may have been in an earlier message."""
+        key = text_of(block.get("tool_use_id")) or f"result_{block_key}"
+        kind = text_of(block.get("type")).removesuffix(RESULT_SUFFIX)
+        if key in self._left_out:
+            return []
+        call = self._calls.get(key) or ServerCall(key, kind)
+        if call.kind not in KINDS:
+            return [_left_out(kind)]
+        self._calls[key] = call
+        call.result = block.get("content")
+        call.is_error = block.get("is_error") is True or _error_of(call.result) != ""
+        return self._done(call, "failed" if call.is_error else "completed")
+
+    def close(self, status: str) -> list[Delta]:
+        """No more results come; what was asked of the tools is told nevertheless."""
+        return [delta for call in self._calls.values() if not call.done for delta in self._done(call, status)]
+
+    def _done(self, call: ServerCall, status: str) -> list[Delta]:
+        if call.done:
+            return []
+        call.done = True
+        call.input = call.input or _read_input("".join(call.pieces))
+        call.container_id = self.container_id
+        item = msgspec.structs.replace(KINDS[call.kind](call), status=status)
+        return [ItemDelta(call.key, item, done=True)]
+
+
+def _left_out(name: str) -> DiagnosticDelta:
+    return DiagnosticDelta(
+        "server_tool_left_out", f"the upstream used its own tool {name!r}; there is no item to show it as"
+    )
+
+
+def _read_input(text: str) -> dict[str, Any]:
+    try:
+        return object_of(msgspec.json.decode(text))
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+
+
+def _error_of(result: Any) -> str:
+    return text_of(object_of(result).get("error_code"))
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _web_search(call: ServerCall) -> Item:
+    sources = [
+        {"type": "url", "url": url, "title": text_of(each.get("title"))}
+        for each in objects_of(call.result)
+        if (url := text_of(each.get("url")))
+    ]
+    action = {"type": "search", "query": text_of(call.input.get("query"))}
+    return WebSearchCall(action={**action, "sources": sources} if sources else action)
+
+
+def _web_fetch(call: ServerCall) -> Item:
+    return WebSearchCall(action={"type": "open_page", "url": text_of(call.input.get("url"))})
+
+
+_CODE_FIELDS = {"code_execution": "code", "bash_code_execution": "command"}
+"""Where the code is in the input of a tool; the text editor's whole input stands for its."""
+
+
+def _code(call: ServerCall) -> Item:
+    field = _CODE_FIELDS.get(call.kind, "")
+    code = text_of(call.input.get(field)) if field else (_json(call.input) if call.input else "")
+    logs = _logs(object_of(call.result))
+    files = [text_of(each.get("file_id")) for each in objects_of(object_of(call.result).get("content"))]
+    extra: dict[str, Any] = {
+        "code": code,
+        "container_id": call.container_id,
+        "outputs": [{"type": "logs", "logs": logs}] if logs else None,
+    }
+    return UnknownItem(type="code_interpreter_call", extra={**extra, "files": files} if files else extra)
+
+
+def _logs(result: dict[str, Any]) -> str:
+    """What a program wrote, or whatever else the tool says of what it did."""
+    if error := _error_of(result):
+        return error
+    if "stdout" in result or "stderr" in result:
+        return text_of(result.get("stdout")) + text_of(result.get("stderr"))
+    told = {name: value for name, value in result.items() if name != "type"}
+    return _json(told) if told else ""
+
+
+def _mcp_call(call: ServerCall) -> Item:
+    parts = [text_of(each.get("text")) for each in objects_of(call.result)]
+    output = text_of(call.result) or "".join(parts)
+    extra: dict[str, Any] = {
+        "server_label": call.server,
+        "name": call.name,
+        "arguments": _json(call.input) if call.input else "{}",
+        "output": None if call.result is None or call.is_error else output,
+        "error": output if call.is_error else None,
+    }
+    return UnknownItem(type="mcp_call", extra=extra)
+
+
+KINDS: dict[str, Callable[[ServerCall], Item]] = {
+    "web_search": _web_search,
+    "web_fetch": _web_fetch,
+    "code_execution": _code,
+    "bash_code_execution": _code,
+    "text_editor_code_execution": _code,
+    _MCP: _mcp_call,
+}
+"""The tools that have an item to be shown as, and how it is made."""

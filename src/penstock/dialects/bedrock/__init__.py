@@ -1,0 +1,27 @@
+"""Bedrock's Converse API: Amazon's own language for all the models it hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.dialects import failures
+from penstock.dialects.bedrock.body import read_body
+from penstock.dialects.bedrock.reader import BedrockReader
+from penstock.dialects.plan import Plan, Reader, UpstreamError
+from penstock.stream.deltas import Delta
+
+
+class Bedrock:
+    name = "bedrock"
+
+    def reader(self, plan: Plan) -> Reader:
+        return BedrockReader(plan)
+
+    def read_body(self, plan: Plan, body: bytes) -> list[Delta]:
+        return read_body(plan, body)
+
+    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> UpstreamError:
+        return failures.classify(status, headers, body)
+
+
+DIALECT = Bedrock()

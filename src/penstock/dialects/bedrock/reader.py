@@ -1,0 +1,356 @@
+"""Reads a stream of Bedrock's Converse API: one JSON object per event, named by its only key.
+
+Text blocks have no start, and Nova makes a block of every token; text blocks that follow each other are one
+message here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from penstock.dialects import failures
+from penstock.dialects.bedrock.server_tools import ServerTools
+from penstock.dialects.bedrock.usage import usage_of
+from penstock.dialects.envelope import seal
+from penstock.dialects.frames import DONE, object_of, objects_of, read_object, text_of
+from penstock.dialects.plan import Plan
+from penstock.protocol.content import Annotation, UnknownAnnotation, UrlCitation
+from penstock.sse import Frame
+from penstock.stream.deltas import (
+    AnnotationDelta,
+    BlockEnd,
+    BlockKind,
+    Delta,
+    DiagnosticDelta,
+    ErrorDelta,
+    FinishDelta,
+    FinishReason,
+    Key,
+    OpaqueReasoning,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    UpstreamInfo,
+)
+
+FINISHES: dict[str, FinishReason] = {
+    "end_turn": FinishReason.STOP,
+    "stop_sequence": FinishReason.STOP,
+    "tool_use": FinishReason.TOOL_CALLS,
+    "max_tokens": FinishReason.LENGTH,
+    "model_context_window_exceeded": FinishReason.LENGTH,
+    "guardrail_intervened": FinishReason.CONTENT_FILTER,
+    "content_filtered": FinishReason.CONTENT_FILTER,
+}
+"""What a stop reason means. Any other is a normal stop, with a diagnostic."""
+
+FAILURES = ("malformed_model_output", "malformed_tool_use")
+"""Stop reasons that say that the answer is of no use."""
+
+_CUT_SHORT = (FinishReason.LENGTH, FinishReason.CONTENT_FILTER)
+
+
+class _TextRun(Struct):
+    """Text blocks that follow each other."""
+
+    key: Key
+    length: int = 0
+    open: bool = True
+    """Is the block that joined last still going on?"""
+
+
+class _Block(Struct):
+    """What must be remembered of a content block. Most have no start: the deltas say what it is."""
+
+    key: Key
+    kind: str = ""
+    stopped: bool = False
+    run: _TextRun | None = None
+    begin: int = 0
+    """Where in its run the block's text began."""
+    citations: list[dict[str, Any]] = []
+    thinking: list[str] = []
+    """The text that the signature is for: sealed with it, because clients lose it (notes/asks C2)."""
+    signatures: list[str] = []
+    has_arguments: bool = False
+
+
+class BedrockReader:
+    """One answer."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._target = plan.target
+        self._tools = ServerTools()
+        self._blocks: dict[Key, _Block] = {}
+        self._latest: Key = 0
+        self._run: _TextRun | None = None
+        """The text that another text block would go on with."""
+        self._ends: list[Delta] = []
+        """What ends the block that stopped last: said when it is known that nothing was cut off."""
+        self._begun = False
+        self._finish: FinishReason | ErrorDelta | None = None
+        self._over = False
+
+    def feed(self, frame: Frame) -> list[Delta]:
+        if frame.data.strip() == DONE:
+            self._over = True
+            return []
+        value = read_object(frame)
+        if isinstance(value, ErrorDelta):
+            return self._fail(value)
+        if frame.event in _EVENTS and frame.event not in value:
+            value = {frame.event: value}  # named as AWS's own framing does
+        return [delta for name, event in value.items() for delta in self._take(name, event)]
+
+    def end(self) -> list[Delta]:
+        if not self._begun:
+            return [ErrorDelta("upstream_empty", "the upstream ended without having sent anything")]
+        deltas = [
+            delta for block in self._blocks.values() if not block.stopped for delta in self._told(block)
+        ]
+        if self._finish is None and not self._over:
+            self._finish = ErrorDelta("upstream_truncated", "the upstream ended in the middle of its answer")
+        if isinstance(self._finish, ErrorDelta):
+            return deltas + self._fail(self._finish)
+        status = "incomplete" if self._finish in _CUT_SHORT else "completed"
+        deltas += self._tools.close(status)
+        return deltas if self._finish else [*deltas, *self._ended(), FinishDelta(FinishReason.STOP)]
+
+    # Events
+
+    def _take(self, name: str, event: Any) -> list[Delta]:
+        handle = _EVENTS.get(name)
+        if handle is not None:
+            self._begun = True
+            return handle(self, object_of(event))
+        if name == "error" or name.endswith("Exception"):
+            return self._fail(failures.error_delta({"type": name, "error": event}))
+        if name == _PADDING:
+            return []
+        return [DiagnosticDelta("unknown_event", f"an event {name[:100]!r} was left out")]
+
+    def _take_message_start(self, _event: dict[str, Any]) -> list[Delta]:
+        return []
+
+    def _take_block_start(self, event: dict[str, Any]) -> list[Delta]:
+        block, before = self._open(self._key(event))
+        start = object_of(event.get("start"))
+        call, result = object_of(start.get("toolUse")), object_of(start.get("toolResult"))
+        if call.get("type") == "server_tool_use":
+            block.kind = "server"
+            return before + self._beside(self._tools.start(block.key, call)) + self._call(block, call)
+        if call:
+            return before + self._start_call(block, call)
+        if result:
+            block.kind = "result"
+            self._tools.start_result(block.key, result)
+            return before
+        if not start:
+            return before
+        names = ", ".join(start)[:100]
+        return [*before, DiagnosticDelta("unknown_block", f"a block with {names} was left out")]
+
+    def _take_block_delta(self, event: dict[str, Any]) -> list[Delta]:
+        key = self._key(event)
+        block, deltas = (self._blocks[key], []) if key in self._blocks else self._open(key)
+        for name, value in object_of(event.get("delta")).items():
+            handle = _DELTAS.get(name)
+            if handle is None:
+                deltas.append(DiagnosticDelta("unknown_delta", f"a delta with {name[:100]!r} was left out"))
+            else:
+                deltas += handle(self, block, value)
+        return deltas
+
+    def _take_block_stop(self, event: dict[str, Any]) -> list[Delta]:
+        block = self._blocks.get(self._key(event))
+        if block is None or block.stopped:
+            return []
+        block.stopped = True
+        deltas = self._told(block)
+        if block.kind == "call":
+            end = ToolCallDelta(block.key, whole=True)
+            # Without arguments a whole call looks like one that was cut off before them (A14).
+            if block.has_arguments:
+                deltas.append(end)
+            else:
+                self._ends.append(end)
+        elif block.kind == "reasoning":
+            self._ends.append(BlockEnd(block.key, BlockKind.REASONING))
+        elif block.kind == "result":
+            deltas += self._beside(self._tools.end_result(block.key))
+        elif block.run is not None:
+            block.run.open = False
+        return deltas
+
+    def _take_message_stop(self, event: dict[str, Any]) -> list[Delta]:
+        """The end of the content; the usage comes behind it."""
+        told = text_of(event.get("stopReason"))
+        self._over = True
+        if not told:
+            return []
+        if told in FAILURES:
+            # The usage is still to come, and a failure is the end.
+            self._finish = ErrorDelta("server_error", f"the model's answer is of no use: {told}")
+            return []
+        reason = self._finish = FINISHES.get(told, FinishReason.STOP)
+        deltas: list[Delta] = []
+        if told not in FINISHES:
+            deltas.append(DiagnosticDelta("unknown_finish", f"the upstream stopped with {told!r}"))
+        if reason not in _CUT_SHORT:
+            deltas += self._ended()
+        return [*deltas, FinishDelta(reason)]
+
+    def _take_metadata(self, event: dict[str, Any]) -> list[Delta]:
+        """Comes last: the usage, what a guardrail did, and which model a router chose."""
+        deltas: list[Delta] = [*usage_of(object_of(event.get("usage")))]
+        trace = object_of(event.get("trace"))
+        if model := text_of(object_of(trace.get("promptRouter")).get("invokedModelId")):
+            deltas.append(UpstreamInfo(model=model))
+        if action := text_of(object_of(trace.get("guardrail")).get("actionReason")):
+            deltas.append(DiagnosticDelta("guardrail", f"a guardrail of the upstream acted: {action}"))
+        return deltas
+
+    def _take_metrics(self, event: dict[str, Any]) -> list[Delta]:
+        return [*usage_of(event)]
+
+    # Blocks
+
+    def _key(self, event: dict[str, Any]) -> Key:
+        """The index of a block; without one, the block that was spoken of last."""
+        index = event.get("contentBlockIndex")
+        if isinstance(index, int | str):
+            self._latest = index
+        return self._latest
+
+    def _open(self, key: Key) -> tuple[_Block, list[Delta]]:
+        """A new block, and what ends the one before it."""
+        block = self._blocks[key] = _Block(key)
+        before, self._ends = self._ends, []
+        return block, before
+
+    def _told(self, block: _Block) -> list[Delta]:
+        """What was held back until the block is over."""
+        deltas: list[Delta] = []
+        if block.citations:
+            run = self._join(block)
+            span = (block.begin, run.length)
+            deltas += [AnnotationDelta(_annotation(each, *span), run.key) for each in block.citations]
+            block.citations = []
+        if block.signatures:
+            signed = {"text": "".join(block.thinking), "signature": "".join(block.signatures)}
+            sealed = seal(self._target, {"reasoningText": signed})
+            deltas += self._beside([OpaqueReasoning(sealed, block.key)])
+        return deltas
+
+    def _ended(self) -> list[Delta]:
+        """Nothing was cut off: what has stopped has ended."""
+        ends, self._ends = self._ends, []
+        return ends + self._end_text()
+
+    def _beside(self, deltas: list[Delta]) -> list[Delta]:
+        """Deltas of another item than the text: text that follows is a new message (decisions 4)."""
+        if all(isinstance(delta, DiagnosticDelta) for delta in deltas):
+            return deltas  # nothing that a client would see
+        return self._end_text() + deltas
+
+    def _end_text(self) -> list[Delta]:
+        """The message is over, unless its last block goes on beside another."""
+        run, self._run = self._run, None
+        return [] if run is None or run.open else [BlockEnd(run.key, BlockKind.TEXT)]
+
+    def _join(self, block: _Block) -> _TextRun:
+        """The block's text goes on with the run, or begins one."""
+        if block.run is None:
+            self._run = block.run = self._run or _TextRun(block.key)
+            block.run.open, block.begin = True, block.run.length
+        return block.run
+
+    def _fail(self, error: ErrorDelta) -> list[Delta]:
+        return [*self._tools.close("incomplete"), error]
+
+    # What a block holds
+
+    def _start_call(self, block: _Block, call: dict[str, Any]) -> list[Delta]:
+        block.kind = "call"
+        id, name = text_of(call.get("toolUseId")), text_of(call.get("name"))
+        return self._beside([ToolCallDelta(block.key, id, name), *self._call(block, call)])
+
+    def _text(self, block: _Block, value: Any) -> list[Delta]:
+        text = text_of(value)
+        if not text:
+            return []
+        run = self._join(block)
+        run.length += len(text)
+        return [TextDelta(text, run.key)]
+
+    def _call(self, block: _Block, value: Any) -> list[Delta]:
+        """Arguments: a fragment in a stream, an object in an answer that is not streamed."""
+        given = object_of(value).get("input")
+        if not given or not isinstance(given, str | dict):
+            return []
+        if block.kind == "server":
+            self._tools.feed(block.key, given if isinstance(given, str) else _json(given))
+            return []
+        block.kind, block.has_arguments = "call", True
+        return self._beside([ToolCallDelta(block.key, arguments=given)])
+
+    def _result(self, block: _Block, value: Any) -> list[Delta]:
+        self._tools.feed_result(block.key, objects_of(value))
+        return []
+
+    def _reasoning(self, block: _Block, value: Any) -> list[Delta]:
+        block.kind = "reasoning"
+        said = object_of(value)
+        deltas: list[Delta] = []
+        if text := text_of(said.get("text")):
+            block.thinking.append(text)
+            deltas.append(ReasoningDelta(text, block.key))
+        if signature := text_of(said.get("signature")):
+            block.signatures.append(signature)
+        if redacted := text_of(said.get("redactedContent")):
+            deltas.append(OpaqueReasoning(seal(self._target, {"redactedContent": redacted}), block.key))
+        return self._beside(deltas)
+
+    def _citation(self, block: _Block, value: Any) -> list[Delta]:
+        """Kept until the block is over: a citation is for the whole text of its block (A8)."""
+        block.citations += [value] if isinstance(value, dict) else []
+        return []
+
+
+_EVENTS: dict[str, Callable[[BedrockReader, dict[str, Any]], list[Delta]]] = {
+    "messageStart": BedrockReader._take_message_start,
+    "contentBlockStart": BedrockReader._take_block_start,
+    "contentBlockDelta": BedrockReader._take_block_delta,
+    "contentBlockStop": BedrockReader._take_block_stop,
+    "messageStop": BedrockReader._take_message_stop,
+    "metadata": BedrockReader._take_metadata,
+    "amazon-bedrock-invocationMetrics": BedrockReader._take_metrics,
+}
+
+_PADDING = "p"
+
+_DELTAS: dict[str, Callable[[BedrockReader, _Block, Any], list[Delta]]] = {
+    "text": BedrockReader._text,
+    "toolUse": BedrockReader._call,
+    "toolResult": BedrockReader._result,
+    "reasoningContent": BedrockReader._reasoning,
+    "citation": BedrockReader._citation,
+}
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _annotation(citation: dict[str, Any], start: int, end: int) -> Annotation:
+    """A citation of the text from `start` to `end`: of a page on the web, or of a place in a document."""
+    web = object_of(object_of(citation.get("location")).get("web"))
+    title = text_of(citation.get("title"))
+    if url := text_of(web.get("url")):
+        return UrlCitation(url=url, title=title, start_index=start, end_index=end)
+    rest = {name: value for name, value in citation.items() if name != "type"}
+    return UnknownAnnotation(type="document_citation", extra=rest)

@@ -1,0 +1,51 @@
+"""Sources that a vendor names beside its text (C31)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.dialects.frames import count_of, object_of, objects_of, text_of
+from penstock.protocol.content import UrlCitation
+from penstock.stream.deltas import AnnotationDelta, Delta, DiagnosticDelta
+
+
+class Citations:
+    """Each distinct citation goes out once: vendors repeat the whole list in every chunk."""
+
+    def __init__(self) -> None:
+        self._told: set[tuple[str, int, int]] = set()
+
+    def read(self, chunk: dict[str, Any], delta: dict[str, Any]) -> list[Delta]:
+        """The citations of one chunk: those in its delta, and the sources that stand beside it."""
+        told: list[Delta] = []
+        if not (delta.get("annotations") or chunk.get("search_results") or chunk.get("citations")):
+            return told
+        for annotation in objects_of(delta.get("annotations")):
+            # Chat nests the fields under the name of the type; some vendors leave them flat.
+            fields = object_of(annotation.get(text_of(annotation.get("type")))) or annotation
+            if text_of(fields.get("url")):
+                told += self.cite(fields)
+            else:
+                kind = text_of(annotation.get("type")) or "unknown"
+                told.append(
+                    DiagnosticDelta("annotation_left_out", f"an annotation of type {kind!r} has no URL")
+                )
+        # Search results first: they know the titles of what `citations` only lists.
+        for source in (*objects_of(chunk.get("search_results")), *_bare_urls(chunk.get("citations"))):
+            told += self.cite(source)
+        return told
+
+    def cite(self, fields: dict[str, Any]) -> Iterator[Delta]:
+        url = text_of(fields.get("url"))
+        start = max(0, count_of(fields.get("start_index")) or 0)
+        end = max(start, count_of(fields.get("end_index")) or 0)
+        if url and (url, start, end) not in self._told:
+            self._told.add((url, start, end))
+            title = text_of(fields.get("title"))
+            yield AnnotationDelta(UrlCitation(url=url, start_index=start, end_index=end, title=title))
+
+
+def _bare_urls(value: Any) -> list[dict[str, Any]]:
+    entries = value if isinstance(value, list) else []
+    return [{"url": each} if isinstance(each, str) else object_of(each) for each in entries]

@@ -1,0 +1,185 @@
+"""A history as the messages of Chat Completions.
+
+Turn n+1 of a conversation begins with the messages of turn n, whatever comes after: prompt caches live on it
+(notes/asks D5). The one exception are vendors that forbid old reasoning (`Quirks.drops_old_reasoning`).
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from penstock.dialects.chat.content import Content, flat
+from penstock.dialects.history import (
+    AssistantTurn,
+    Call,
+    History,
+    Output,
+    OutputsTurn,
+    Said,
+    SystemTurn,
+    Thought,
+    UserTurn,
+    framed,
+)
+from penstock.dialects.plan import Target
+from penstock.stream.diagnostics import Diagnostics
+
+Message = dict[str, Any]
+
+_SHORT_IDS = frozenset({"mistral"})
+"""Vendors that refuse a call id which is not nine letters and digits, also one of another vendor's."""
+_SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
+
+ATTACHED = "[the output is attached to the next message]"
+_ATTACHMENT = "[attached: the output of the call {id} to {name}]"
+
+
+class Messages:
+    """Writes one history. `told` gets what could not be sent as it was."""
+
+    def __init__(self, target: Target, history: History, told: Diagnostics) -> None:
+        self._target = target
+        self._quirks = target.quirks
+        self._history = history
+        self._told = told
+        self._content = Content(target, told)
+        self._system_role = "developer" if self._quirks.developer_role else "system"
+
+    def written(self, more_system: str = "") -> list[Message]:
+        """All messages; `more_system` is said behind the other instructions."""
+        turns = self._history.turns
+        users = [index for index, turn in enumerate(turns) if isinstance(turn, UserTurn)]
+        last_user = users[-1] if users else -1
+        messages = self._system([*self._history.system, *([more_system] if more_system else [])])
+        for index, turn in enumerate(turns):
+            if isinstance(turn, UserTurn):
+                messages += self._user(turn)
+            elif isinstance(turn, SystemTurn):
+                messages += self._late_system(turn.text)
+            elif isinstance(turn, AssistantTurn):
+                forgets = self._quirks.drops_old_reasoning and index < last_user
+                messages += self._assistant(turn, forgets=forgets)
+            else:
+                messages += self._outputs(turn)
+        return messages
+
+    def _system(self, texts: list[str]) -> list[Message]:
+        """Chat templates refuse a second system message, so all of them are one (notes/asks T1)."""
+        if self._quirks.system_first and texts:
+            texts = ["\n\n".join(texts)]
+        return [{"role": self._system_role, "content": text} for text in texts]
+
+    def _late_system(self, text: str) -> list[Message]:
+        if not text:
+            return []
+        if self._quirks.system_first:
+            return [{"role": "user", "content": framed(text)}]
+        return [{"role": self._system_role, "content": text}]
+
+    def _user(self, turn: UserTurn) -> list[Message]:
+        content = flat(self._content.parts(turn.parts))
+        return [{"role": "user", "content": content}] if content else []
+
+    def _assistant(self, turn: AssistantTurn, *, forgets: bool) -> list[Message]:
+        texts = [piece.text for piece in turn.pieces if isinstance(piece, Said)]
+        thoughts = [piece for piece in turn.pieces if isinstance(piece, Thought) and not piece.foreign]
+        message: Message = {"role": "assistant", "content": "\n\n".join(texts) or None}
+        if not forgets:
+            self._think(message, [thought for thought in thoughts if thought.attached != "call"])
+        if calls := self._calls(turn):
+            message["tool_calls"] = calls
+        if message["content"] is None and not calls:
+            if len(message) == 2:
+                return []
+            message["content"] = ""  # reasoning alone: null is for messages with calls
+        return [message]
+
+    def _think(self, message: Message, thoughts: list[Thought]) -> None:
+        """Puts reasoning into a message: the maker's own fields as they came, and the text (C1, C26)."""
+        sealed: dict[str, Any] = {}
+        for thought in thoughts:
+            sealed = _joined(sealed, _fields(thought))
+        text = "\n\n".join(told for thought in thoughts if (told := thought.text or thought.summary))
+        field = self._text_field(sealed)
+        if text and field:
+            message[field] = text
+        elif text and not sealed:
+            self._told.tell("reasoning_left_out", "this upstream takes no reasoning back; it was left out")
+        message.update({name: value for name, value in sealed.items() if name not in message})
+
+    def _text_field(self, sealed: dict[str, Any]) -> str:
+        """Where bare text goes. Upstreams with details take `reasoning` for text that came without any."""
+        if self._quirks.reasoning_field:
+            return self._quirks.reasoning_field
+        return "reasoning" if self._quirks.reasoning_details and not sealed else ""
+
+    def _calls(self, turn: AssistantTurn) -> list[dict[str, Any]]:
+        """The calls, each with the signature that stands directly before it (notes/asks C3)."""
+        calls: list[dict[str, Any]] = []
+        attached: dict[str, Any] = {}
+        for piece in turn.pieces:
+            if isinstance(piece, Thought) and piece.attached == "call" and not piece.foreign:
+                attached |= _fields(piece)
+            elif isinstance(piece, Call):
+                function = {"name": piece.name, "arguments": self._arguments(piece)}
+                call = {"id": self._id(piece.id), "type": "function", "function": function}
+                calls.append(attached | call)
+                attached = {}
+        return calls
+
+    def _arguments(self, call: Call) -> str:
+        """Servers parse the arguments of old calls and fail on those that a truncated answer left broken."""
+        try:
+            if isinstance(msgspec.json.decode(call.arguments), dict):
+                return call.arguments
+        except (msgspec.DecodeError, RecursionError):
+            pass
+        self._told.tell("odd_arguments", f"the arguments of a call to {call.name!r} were no JSON object")
+        return msgspec.json.encode({"arguments": call.arguments}).decode()
+
+    def _outputs(self, turn: OutputsTurn) -> list[Message]:
+        """Tool messages hold text alone; what else came follows as the user's (notes/asks B10)."""
+        messages: list[Message] = []
+        attachments: list[dict[str, Any]] = []
+        for output in turn.outputs:
+            text, media = self._output(output)
+            messages.append({"role": "tool", "tool_call_id": self._id(output.id), "content": text})
+            attachments += media
+        if attachments:
+            messages.append({"role": "user", "content": attachments})
+        return messages
+
+    def _output(self, output: Output) -> tuple[str, list[dict[str, Any]]]:
+        if isinstance(output.content, str):
+            return output.content, []
+        parts = self._content.parts(output.content)
+        text = "\n".join(part["text"] for part in parts if part["type"] == "text")
+        media = [part for part in parts if part["type"] != "text"]
+        if not media:
+            return text, []
+        title = _ATTACHMENT.format(id=self._id(output.id), name=output.name)
+        return text or ATTACHED, [{"type": "text", "text": title}, *media]
+
+    def _id(self, call_id: str) -> str:
+        if self._target.vendor not in _SHORT_IDS or _SHORT_ID.fullmatch(call_id):
+            return call_id
+        return sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:9]
+
+
+def _fields(thought: Thought) -> dict[str, Any]:
+    """What the reader sealed: fields of the message or the call, under the vendor's own names."""
+    return thought.payload if isinstance(thought.payload, dict) else {}
+
+
+def _joined(fields: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """Both together: lists of details one behind the other, of anything else the later."""
+    lists = {
+        name: [*fields[name], *value]
+        for name, value in more.items()
+        if isinstance(value, list) and isinstance(fields.get(name), list)
+    }
+    return {**fields, **more, **lists}

@@ -1,0 +1,139 @@
+"""Reasoning in Chat Completions. There is no standard for it, so vendors made seven (C24 to C29).
+
+Text goes out once, as it comes. What only its maker can read, signatures and encrypted blocks, is gathered
+and sealed as one payload when the reasoning ends: `settle` is called before anything that ends it. The
+payload has the vendor's own field names, so rendering puts its fields into the assistant message as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.dialects.envelope import seal
+from penstock.dialects.frames import object_of, objects_of, text_of
+from penstock.dialects.plan import Target
+from penstock.stream.deltas import Delta, Key, OpaqueReasoning, ReasoningDelta, SummaryDelta
+
+PLAIN_FIELDS = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
+"""Reasoning as bare text. Vendors fill several with the same text: the first that has any is read (C25)."""
+
+SUMMARY_FIELDS = ("cot_summary",)
+
+DETAIL_FIELDS = ("reasoning_details", "thinking_blocks")
+"""Reasoning as a list of typed pieces, of OpenRouter and its like, and of LiteLLM."""
+
+OPAQUE_FIELDS = ("cot_id", "reasoning_opaque", "extra_content")
+"""Fields of a delta that are given back as they came."""
+
+REASONING_FIELDS = frozenset({*PLAIN_FIELDS, *SUMMARY_FIELDS, *DETAIL_FIELDS, *OPAQUE_FIELDS})
+
+_TEXTS = ("text", "summary", "thinking")
+_SECRETS = ("signature", "data")
+
+
+class Reasoning:
+    """Reads the reasoning of one answer."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._details: dict[str, list[_Detail]] = {}
+        self._opaque: dict[str, Any] = {}
+        self._plain: list[str] = []
+        self._plain_length = 0
+
+    def read(self, delta: dict[str, Any]) -> list[Delta]:
+        told = self._details_of(delta)
+        plain = next((text for name in PLAIN_FIELDS if (text := text_of(delta.get(name)))), "")
+        if plain:
+            self._plain.append(plain)
+            self._plain_length += len(plain)
+        if not told and plain:
+            told = [ReasoningDelta(plain)]
+        elif not plain and self._repeats(told):
+            told = []
+        told += [SummaryDelta(text) for name in SUMMARY_FIELDS if (text := text_of(delta.get(name)))]
+        for name in OPAQUE_FIELDS:
+            if delta.get(name) and _is_opaque(delta[name]):
+                self._opaque[name] = delta[name]
+        return told
+
+    def settle(self) -> list[Delta]:
+        """What was gathered, once the reasoning that it belongs to has ended."""
+        if not (self._details or self._opaque):
+            return []
+        payload = dict(self._opaque)
+        for name, details in self._details.items():
+            if any(detail.is_secret for detail in details):
+                payload[name] = [detail.whole() for detail in details]
+        self._details, self._opaque = {}, {}
+        return [OpaqueReasoning(seal(self._target, payload))] if payload else []
+
+    def of_call(self, call: dict[str, Any], key: Key) -> list[Delta]:
+        """A signature that came with a tool call: Gemini wants it back on that very call (notes/asks C3)."""
+        extra = call.get("extra_content")
+        if not _is_opaque(extra):
+            return []
+        return [OpaqueReasoning(seal(self._target, {"extra_content": extra}, attached="call"), call=key)]
+
+    def _details_of(self, delta: dict[str, Any]) -> list[Delta]:
+        told: list[Delta] = []
+        for name in DETAIL_FIELDS:
+            for piece in objects_of(delta.get(name)):
+                gathered = self._details.setdefault(name, [])
+                if not (gathered and gathered[-1].goes_on_with(piece)):
+                    gathered.append(_Detail())
+                gathered[-1].take(piece)
+                told += _text_of(piece)
+            if told:
+                break  # a second list repeats the first
+        return told
+
+    def _repeats(self, told: list[Delta]) -> bool:
+        """Is this all the reasoning so far, once more? Some proxies send the whole list at the end."""
+        text = "".join(each.text for each in told if isinstance(each, ReasoningDelta | SummaryDelta))
+        return len(text) == self._plain_length > 0 and text == "".join(self._plain)
+
+
+class _Detail:
+    """One piece of a list, put together again from its deltas."""
+
+    def __init__(self) -> None:
+        self._fields: dict[str, Any] = {}
+        self._texts: dict[str, list[str]] = {}
+
+    @property
+    def is_secret(self) -> bool:
+        return any(text_of(self._fields.get(name)) for name in _SECRETS)
+
+    def goes_on_with(self, piece: dict[str, Any]) -> bool:
+        """A piece with a secret is over; another type, index or id is another piece."""
+        return not self.is_secret and all(
+            self._fields.get(name) is None or piece.get(name) in (None, self._fields[name])
+            for name in ("type", "index", "id")
+        )
+
+    def take(self, piece: dict[str, Any]) -> None:
+        for name, value in piece.items():
+            if name in _TEXTS and isinstance(value, str):
+                self._texts.setdefault(name, []).append(value)
+                self._fields[name] = ""  # keeps the place among the fields
+            elif value is not None or name not in self._fields:
+                self._fields[name] = value
+
+    def whole(self) -> dict[str, Any]:
+        return self._fields | {name: "".join(texts) for name, texts in self._texts.items()}
+
+
+def _text_of(piece: dict[str, Any]) -> list[Delta]:
+    if summary := text_of(piece.get("summary")):
+        index = piece.get("index")
+        return [SummaryDelta(summary, part=index if isinstance(index, int) else 0)]
+    text = text_of(piece.get("text")) or text_of(piece.get("thinking"))
+    return [ReasoningDelta(text)] if text else []
+
+
+def _is_opaque(value: Any) -> bool:
+    """Worth keeping: a text, or Google's signature; any other extra content is of no use on the next turn."""
+    if isinstance(value, str):
+        return bool(value)
+    return bool(text_of(object_of(object_of(value).get("google")).get("thought_signature")))

@@ -1,0 +1,301 @@
+"""A request for Chat Completions: `POST chat/completions`.
+
+Chat Completions is OpenAI's, and every other vendor's in part. What a vendor has beyond the common part is in
+the tables here and in its quirks; a field that is set and has no place leaves a diagnostic (notes/asks E6).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from penstock.dialects.chat.effort import EFFORTS, nearest
+from penstock.dialects.chat.messages import Messages
+from penstock.dialects.history import history_of
+from penstock.dialects.plan import Plan, UpstreamRequest
+from penstock.dialects.schemas import inlined
+from penstock.dialects.toolset import Choice, ToolSpec, choice_of, tools_of
+from penstock.errors import DecodeError
+from penstock.protocol.errors import Diagnostic
+from penstock.protocol.request import JsonObjectFormat, JsonSchemaFormat, TextFormat
+from penstock.protocol.tools import AllowedTools
+from penstock.stream.diagnostics import Diagnostics
+
+HANDLED: dict[str, str] = {
+    "model": "mapped",
+    "input": "mapped",
+    "instructions": "mapped",
+    "previous_response_id": "gateway",
+    "conversation": "gateway",
+    "include": "mapped",  # logprobs; encrypted reasoning is sealed whether or not it is asked for
+    "tools": "mapped",
+    "tool_choice": "mapped",
+    "parallel_tool_calls": "mapped",
+    "max_tool_calls": "dropped",
+    "text": "mapped",
+    "reasoning": "mapped",
+    "temperature": "mapped",
+    "top_p": "mapped",
+    "presence_penalty": "mapped",
+    "frequency_penalty": "mapped",
+    "top_logprobs": "mapped",
+    "max_output_tokens": "mapped",
+    "truncation": "dropped",
+    "stream": "gateway",
+    "stream_options": "gateway",
+    "background": "gateway",
+    "store": "gateway",
+    "service_tier": "mapped",
+    "metadata": "gateway",
+    "safety_identifier": "mapped",
+    "prompt_cache_key": "mapped",
+    "client_metadata": "gateway",
+    "prompt_cache_retention": "mapped",
+    "user": "mapped",
+    "extra": "mapped",  # `stop` and its like, which Responses does not have
+}
+"""What becomes of each field of a request. Mapped fields of which a vendor knows nothing are dropped."""
+
+_EVERYWHERE = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
+
+VENDOR_FIELDS: dict[str, frozenset[str]] = {
+    "service_tier": frozenset({"azure", "cerebras", "groq", "openai", "openrouter", "vercel"}),
+    "safety_identifier": frozenset({"azure", "openai"}),
+    "prompt_cache_key": frozenset({"azure", "moonshot", "openai", "openrouter", "vercel"}),
+    "prompt_cache_retention": frozenset({"openai"}),
+    "user": frozenset(
+        {"azure", "deepinfra", "fireworks", "groq", "openai", "openrouter", "together", "vllm", "xai"}
+    ),
+}
+"""Fields under their own names that only these vendors take; others refuse or ignore them."""
+
+_VERBOSE = frozenset({"azure", "openai", "openrouter", "vercel"})
+_ALLOWED_TOOLS = frozenset({"azure", "openai"})
+"""Vendors with `allowed_tools` of their own. Elsewhere the other tools are not offered."""
+
+CACHE_HEADERS: dict[str, str] = {"xai": "x-grok-conv-id", "fireworks": "x-session-affinity"}
+"""Vendors that take `prompt_cache_key` as a header, to send a conversation to one machine."""
+
+_SAYS_NOTHING: dict[str, tuple[Any, ...]] = {
+    "truncation": ("disabled",),
+    "service_tier": ("auto", "default"),
+    "prompt_cache_retention": ("in_memory", "in-memory"),
+}
+"""Values that ask for what happens anyway."""
+
+_EXTRAS = frozenset({"stop", "seed", "logit_bias"})
+_SAMPLER_EXTRAS = frozenset({"top_k", "min_p", "repetition_penalty"})
+_SAMPLERS = frozenset(
+    {"deepinfra", "fireworks", "llamacpp", "lmstudio", "openrouter", "sglang", "together", "vllm"}
+)
+"""Hosts of open models, which take what their samplers know."""
+
+_INLINE_SCHEMAS = frozenset({"moonshot"})
+"""Vendors that refuse references in the schemas of tools (notes/asks B12)."""
+
+_LOGPROBS = "message.output_text.logprobs"
+_ENCRYPTED = "reasoning.encrypted_content"
+
+
+def render(plan: Plan) -> UpstreamRequest:
+    return _Renderer(plan).request()
+
+
+class _Renderer:
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._request = plan.request
+        self._vendor = plan.target.vendor
+        self._quirks = plan.target.quirks
+        self._told = Diagnostics()
+        self._body: dict[str, Any] = {"model": plan.target.model, "stream": True}
+        self._headers: dict[str, str] = {}
+        self._more_system: list[str] = []
+
+    def request(self) -> UpstreamRequest:
+        history = history_of(self._plan)
+        if self._quirks.stream_usage:
+            self._body["stream_options"] = {"include_usage": True}
+        specs_told = self._tools()
+        self._format()
+        self._effort()
+        self._numbers()
+        self._vendor_fields()
+        self._unmapped()
+        messages = Messages(self._plan.target, history, self._told).written("\n\n".join(self._more_system))
+        if not messages:
+            raise DecodeError("there is nothing to send", "input")
+        # Last, so that the bytes of one turn are the beginning of the next one's (D5).
+        self._body["messages"] = messages
+        diagnostics = [*history.diagnostics, *specs_told, *self._told.told]
+        return UpstreamRequest("chat/completions", self._body, self._headers, diagnostics)
+
+    def _drop(self, field: str) -> None:
+        self._told.tell("field_dropped", f"`{field}` cannot be sent to this upstream and was dropped")
+
+    # -- tools
+
+    def _tools(self) -> list[Diagnostic]:
+        own_form = self._vendor in _ALLOWED_TOOLS
+        specs, told = tools_of(self._plan, allowed_only=not own_form)
+        choice = choice_of(self._plan, specs)
+        if not self._quirks.tool_choice:
+            specs, choice = self._without_choice(specs, choice)
+        if not specs:
+            return told
+        self._body["tools"] = [self._tool(spec) for spec in specs]
+        if own_form and isinstance(self._request.tool_choice, AllowedTools) and choice.mode != "none":
+            self._body["tool_choice"] = self._allowed()
+        elif choice.mode:
+            self._body["tool_choice"] = _named(choice.name) if choice.name else choice.mode
+        parallel = self._request.parallel_tool_calls
+        if parallel is not UNSET and self._quirks.parallel_tool_calls:
+            self._body["parallel_tool_calls"] = parallel
+        elif parallel is False:
+            self._drop("parallel_tool_calls")
+        return told
+
+    def _without_choice(self, specs: list[ToolSpec], choice: Choice) -> tuple[list[ToolSpec], Choice]:
+        """An upstream that always chooses for itself can still be offered less."""
+        if choice.mode == "none":
+            return [], Choice()
+        if choice.mode in ("required", "tool"):
+            self._told.tell(
+                "tool_choice_weakened",
+                "this upstream cannot be made to call a tool; the model may answer without",
+            )
+        return [spec for spec in specs if choice.name in ("", spec.name)], Choice()
+
+    def _tool(self, spec: ToolSpec) -> dict[str, Any]:
+        parameters = spec.parameters
+        if self._vendor in _INLINE_SCHEMAS:
+            parameters, cut = inlined(parameters)
+            if cut:
+                self._told.tell("schema_cut", f"a recursive schema of the tool {spec.name!r} was cut")
+        function: dict[str, Any] = {"name": spec.name}
+        if spec.description:
+            function["description"] = spec.description
+        function["parameters"] = parameters
+        if spec.strict is not None and self._quirks.strict_tools:
+            function["strict"] = spec.strict
+        elif spec.strict:
+            self._drop("tools.strict")
+        return {"type": "function", "function": function}
+
+    def _allowed(self) -> dict[str, Any] | str:
+        """All tools stay declared, which keeps the prompt's prefix (D5)."""
+        allowed, told = tools_of(self._plan)
+        choice = choice_of(self._plan, allowed)
+        if not allowed:
+            self._told.tell(told[-1].code, told[-1].message)
+            return "none"
+        tools = [_named(spec.name) for spec in allowed]
+        return {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": tools}}
+
+    # -- the answer
+
+    def _format(self) -> None:
+        text = self._request.text
+        if not text:
+            return
+        if text.verbosity and self._vendor in _VERBOSE:
+            self._body["verbosity"] = text.verbosity
+        elif text.verbosity and text.verbosity != "medium":
+            self._drop("text.verbosity")
+        for name in text.extra or ():
+            self._drop(f"text.{name}")
+        wanted = text.format
+        if isinstance(wanted, JsonSchemaFormat):
+            self._schema_format(wanted)
+        elif isinstance(wanted, JsonObjectFormat):
+            self._body["response_format"] = {"type": "json_object"}
+        elif wanted and not isinstance(wanted, TextFormat) and wanted.type:
+            raise DecodeError(f"this upstream has no format {wanted.type!r}", "text.format.type")
+
+    def _schema_format(self, wanted: JsonSchemaFormat) -> None:
+        schema = wanted.schema or {"type": "object"}
+        if not self._quirks.json_schema:
+            self._body["response_format"] = {"type": "json_object"}
+            self._more_system.append(_SCHEMA_REQUEST + msgspec.json.encode(schema).decode())
+            self._told.tell(
+                "format_weakened", "this upstream knows no schemas: the model was asked in words to obey it"
+            )
+            return
+        described: dict[str, Any] = {"name": wanted.name or "answer", "schema": schema}
+        if wanted.description:
+            described["description"] = wanted.description
+        if isinstance(wanted.strict, bool):
+            described["strict"] = wanted.strict
+        self._body["response_format"] = {"type": "json_schema", "json_schema": described}
+
+    def _effort(self) -> None:
+        reasoning = self._request.reasoning
+        if not reasoning:
+            return
+        if reasoning.summary not in (UNSET, None, "auto"):
+            self._drop("reasoning.summary")
+        for name in reasoning.extra or ():
+            self._drop(f"reasoning.{name}")
+        if not reasoning.effort:
+            return
+        effort = nearest(self._quirks.effort, reasoning.effort)
+        if effort is None:
+            self._drop("reasoning.effort")
+            return
+        if effort != reasoning.effort:
+            self._told.tell("effort_changed", f"the effort {reasoning.effort!r} became {effort!r}")
+        self._body.update(EFFORTS[self._quirks.effort][effort])
+
+    def _numbers(self) -> None:
+        request = self._request
+        for name in _EVERYWHERE:
+            if (value := getattr(request, name)) is not UNSET:
+                self._body[name] = value
+        if request.max_output_tokens is not UNSET:
+            self._body[self._quirks.max_tokens_field] = request.max_output_tokens
+        for name in request.include or ():
+            if name not in (_LOGPROBS, _ENCRYPTED):
+                self._drop(f"include: {name}")
+        if _LOGPROBS in (request.include or ()) or request.top_logprobs:
+            self._body["logprobs"] = True
+        if request.top_logprobs:
+            self._body["top_logprobs"] = request.top_logprobs
+
+    # -- the rest
+
+    def _vendor_fields(self) -> None:
+        for name, vendors in VENDOR_FIELDS.items():
+            value = getattr(self._request, name)
+            if value is UNSET:
+                continue
+            if self._vendor in vendors:
+                self._body[name] = value
+            elif name == "prompt_cache_key" and self._vendor in CACHE_HEADERS and _is_header(value):
+                self._headers[CACHE_HEADERS[self._vendor]] = value
+            elif value not in _SAYS_NOTHING.get(name, ()):
+                self._drop(name)
+
+    def _unmapped(self) -> None:
+        known = _EXTRAS | _SAMPLER_EXTRAS if self._vendor in _SAMPLERS else _EXTRAS
+        for name, value in (self._request.extra or {}).items():
+            if name in known and value is not None:
+                self._body[name] = value
+            elif value is not None:
+                self._drop(name)
+        for name, handling in HANDLED.items():
+            value = getattr(self._request, name)
+            if handling == "dropped" and value is not UNSET and value not in _SAYS_NOTHING.get(name, ()):
+                self._drop(name)
+
+
+_SCHEMA_REQUEST = "Answer with one JSON object and nothing else. It must match this JSON schema:\n"
+
+
+def _named(name: str) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name}}
+
+
+def _is_header(value: str) -> bool:
+    return value.isascii() and value.isprintable()

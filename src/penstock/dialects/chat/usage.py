@@ -1,0 +1,69 @@
+"""Token counts of Chat Completions, in OpenAI's meaning whatever the vendor's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.dialects.frames import count_of, object_of
+from penstock.stream.deltas import UsageDelta
+
+_PATHS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "input": (("prompt_tokens",), ("input_tokens",)),
+    "output": (("completion_tokens",), ("output_tokens",)),
+    "total": (("total_tokens",),),
+    "cached": (
+        ("prompt_tokens_details", "cached_tokens"),
+        ("prompt_cache_hit_tokens",),  # DeepSeek
+        ("cached_tokens",),  # Together, Moonshot
+        ("cache_read_input_tokens",),
+        ("input_tokens_details", "cached_tokens"),
+    ),
+    "written": (("prompt_tokens_details", "cache_write_tokens"), ("cache_creation_input_tokens",)),
+    "reasoning": (
+        ("completion_tokens_details", "reasoning_tokens"),
+        ("reasoning_tokens",),
+        ("output_tokens_details", "reasoning_tokens"),
+    ),
+}
+"""Where vendors keep each count; the first place that has a number other than zero wins."""
+
+
+def read_usage(chunk: dict[str, Any]) -> list[UsageDelta]:
+    """What a chunk says of usage. A vendor may say it in several places, and in every chunk (C5)."""
+    if not (chunk.get("usage") or chunk.get("x_groq")):
+        return []
+    usage = object_of(chunk.get("usage")) or object_of(object_of(chunk.get("x_groq")).get("usage"))
+    if not usage:
+        return []
+    counts = {name: _count(usage, paths) for name, paths in _PATHS.items()}
+    if all(count is None for count in counts.values()):
+        return []
+    return [
+        UsageDelta(
+            input_tokens=counts["input"],
+            output_tokens=_output(counts),
+            cached_tokens=counts["cached"],
+            cache_write_tokens=counts["written"],
+            reasoning_tokens=counts["reasoning"],
+        )
+    ]
+
+
+def _count(usage: dict[str, Any], paths: tuple[tuple[str, ...], ...]) -> int | None:
+    found: int | None = None
+    for *outer, last in paths:
+        count = count_of((object_of(usage.get(outer[0])) if outer else usage).get(last))
+        if count is not None and count >= 0:
+            if count:
+                return count
+            found = count
+    return found
+
+
+def _output(counts: dict[str, int | None]) -> int | None:
+    """Output with reasoning in it. Some vendors count reasoning beside it: the sums give them away (C7)."""
+    output, reasoning = counts["output"], counts["reasoning"] or 0
+    if output is None or not reasoning:
+        return output
+    apart = (counts["input"] or 0) + output + reasoning
+    return output + reasoning if counts["total"] == apart or reasoning > output else output

@@ -1,0 +1,49 @@
+"""Gemini's `generateContent`, as the Gemini API and Vertex speak it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from penstock.dialects import failures
+from penstock.dialects.gemini.reader import GeminiReader
+from penstock.dialects.gemini.render import render
+from penstock.dialects.plan import Plan, Reader, UpstreamError, UpstreamRequest
+from penstock.sse import Frame
+from penstock.stream.deltas import Delta
+
+
+class Gemini:
+    name = "gemini"
+
+    def reader(self, plan: Plan) -> Reader:
+        return GeminiReader(plan)
+
+    def read_body(self, plan: Plan, body: bytes) -> list[Delta]:
+        """One answer, or an array of them: what a stream without `alt=sse` is as a whole."""
+        reader = GeminiReader(plan)
+        deltas = [delta for frame in _frames(body) for delta in reader.feed(frame)]
+        return deltas + reader.end()
+
+    def render(self, plan: Plan) -> UpstreamRequest:
+        return render(plan)
+
+    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> UpstreamError:
+        return failures.classify(status, headers, body)
+
+
+def _frames(body: bytes) -> list[Frame]:
+    text = body.decode(errors="replace").strip()
+    if text.startswith("["):
+        try:
+            return [
+                Frame(None, bytes(each).decode())
+                for each in msgspec.json.decode(text, type=list[msgspec.Raw])
+            ]
+        except msgspec.DecodeError:
+            pass  # the reader says what is wrong with it
+    return [Frame(None, text)] if text else []
+
+
+DIALECT = Gemini()

@@ -1,0 +1,98 @@
+"""Why Gemini stopped, as tables (G2, G10)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.dialects.plan import Target
+from penstock.stream.deltas import Delta, DiagnosticDelta, ErrorDelta, FinishDelta, FinishReason
+
+_COMMON = ("FINISH_REASON_UNSPECIFIED", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER")
+NUMBERS: dict[str, tuple[str, ...]] = {
+    "vertex": (
+        *_COMMON,
+        "BLOCKLIST",
+        "PROHIBITED_CONTENT",
+        "SPII",
+        "MALFORMED_FUNCTION_CALL",
+        "MODEL_ARMOR",
+        "IMAGE_SAFETY",
+        "IMAGE_PROHIBITED_CONTENT",
+        "IMAGE_RECITATION",
+        "IMAGE_OTHER",
+        "UNEXPECTED_TOOL_CALL",
+        "NO_IMAGE",
+    ),
+    "": (
+        *_COMMON,
+        "LANGUAGE",
+        "BLOCKLIST",
+        "PROHIBITED_CONTENT",
+        "SPII",
+        "MALFORMED_FUNCTION_CALL",
+        "IMAGE_SAFETY",
+        "UNEXPECTED_TOOL_CALL",
+        "TOO_MANY_TOOL_CALLS",
+    ),
+}
+"""The enums behind the integers that gRPC's JSON has (G2). Vertex counts otherwise than the Gemini API."""
+
+UNSAID = frozenset({"", "FINISH_REASON_UNSPECIFIED"})
+
+FINISHES: dict[str, FinishReason] = {
+    "STOP": FinishReason.STOP,
+    "MAX_TOKENS": FinishReason.LENGTH,
+    "SAFETY": FinishReason.CONTENT_FILTER,
+    "RECITATION": FinishReason.CONTENT_FILTER,
+    "LANGUAGE": FinishReason.CONTENT_FILTER,
+    "BLOCKLIST": FinishReason.CONTENT_FILTER,
+    "PROHIBITED_CONTENT": FinishReason.CONTENT_FILTER,
+    "SPII": FinishReason.CONTENT_FILTER,
+    "MODEL_ARMOR": FinishReason.CONTENT_FILTER,
+    "IMAGE_SAFETY": FinishReason.CONTENT_FILTER,
+    "IMAGE_PROHIBITED_CONTENT": FinishReason.CONTENT_FILTER,
+    "IMAGE_RECITATION": FinishReason.CONTENT_FILTER,
+}
+
+FAILURES: dict[str, str] = {
+    # What the model wrote is lost here, so the turn did not end well, whatever came before.
+    "MALFORMED_FUNCTION_CALL": "server_error",
+    "UNEXPECTED_TOOL_CALL": "server_error",
+    "TOO_MANY_TOOL_CALLS": "server_error",
+    "MALFORMED_RESPONSE": "server_error",
+    "MISSING_THOUGHT_SIGNATURE": "invalid_request",
+}
+"""Finish reasons that are failures, and our code for each."""
+
+
+def name_of(reason: Any, target: Target) -> str:
+    """The name of a finish reason that came as a name or as a number; "" if it says nothing."""
+    if isinstance(reason, int) and not isinstance(reason, bool):
+        names = NUMBERS.get(target.vendor, NUMBERS[""])
+        reason = names[reason] if 0 <= reason < len(names) else str(reason)
+    return "" if not isinstance(reason, str) or reason in UNSAID else reason
+
+
+def finish(name: str, message: str) -> list[Delta]:
+    """What a finish reason means, with the vendor's own words where it had any."""
+    if name in FAILURES:
+        code = FAILURES[name]
+        type = "invalid_request" if code == "invalid_request" else "server_error"
+        return [ErrorDelta(code, message or f"the model's answer ended with {name}", type=type)]
+    reason = FINISHES.get(name, FinishReason.STOP)
+    told = f"{name}: {message}" if message else name
+    deltas: list[Delta] = [FinishDelta(reason)]
+    if name not in FINISHES:
+        deltas.append(DiagnosticDelta("unknown_finish", f"the upstream stopped with {told}"))
+    elif reason is FinishReason.CONTENT_FILTER:
+        deltas.append(DiagnosticDelta("content_filter", f"the upstream stopped with {told}"))
+    return deltas
+
+
+def blocked(reason: str, message: str) -> list[Delta]:
+    """The prompt was refused: there is no answer at all (G10)."""
+    told = f"{reason}: {message}" if message else reason
+    return [
+        FinishDelta(FinishReason.CONTENT_FILTER),
+        DiagnosticDelta("content_filter", f"the upstream refused the prompt with {told}"),
+    ]

@@ -1,0 +1,329 @@
+"""Reads a stream of `generateContent` answers: each frame is a whole answer that holds the next parts.
+
+Nothing ends such a stream: it ended well if a finish reason was seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from penstock.dialects import failures
+from penstock.dialects.envelope import seal
+from penstock.dialects.frames import DONE, count_of, object_of, objects_of, read_object, text_of
+from penstock.dialects.gemini.fields import field
+from penstock.dialects.gemini.finishes import blocked, finish, name_of
+from penstock.dialects.gemini.grounding import Grounding
+from penstock.dialects.gemini.logprobs import logprobs_of
+from penstock.dialects.gemini.partial_args import PartialArguments
+from penstock.dialects.gemini.servertools import ServerTools, image
+from penstock.dialects.plan import Plan
+from penstock.protocol.content import LogProb
+from penstock.sse import Frame
+from penstock.stream.deltas import (
+    Delta,
+    DiagnosticDelta,
+    ErrorDelta,
+    FinishDelta,
+    FinishReason,
+    ItemDelta,
+    OpaqueReasoning,
+    SummaryDelta,
+    TextDelta,
+    ToolCallDelta,
+    UpstreamInfo,
+    UsageDelta,
+)
+
+COUNTS = (
+    "promptTokenCount",
+    "toolUsePromptTokenCount",
+    "candidatesTokenCount",
+    "thoughtsTokenCount",
+    "cachedContentTokenCount",
+)
+TIERS = {
+    # `serviceTier` of the Gemini API in its two spellings, `trafficType` of Vertex
+    "standard": "default",
+    "flex": "flex",
+    "priority": "priority",
+    "on_demand_flex": "flex",
+    "on_demand_priority": "priority",
+}
+
+
+class StreamedCall(Struct):
+    """A call whose arguments come in pieces (G5)."""
+
+    key: int
+    id: str
+    arguments: PartialArguments
+
+
+class Part(Struct):
+    """A part that is not text."""
+
+    name: str
+    value: dict[str, Any]
+    signature: str
+    is_thought: bool
+
+
+class GeminiReader:
+    """One answer."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._target = plan.target
+        self._keys = count()
+        self._streamed: StreamedCall | None = None
+        self._counts: dict[str, int] = {}
+        self._info = UpstreamInfo()
+        self._grounding = Grounding()
+        self._server_tools = ServerTools(self._keys)
+        self._fed = self._failed = self._saw_done = False
+        self._finish: FinishReason | None = None
+
+    def feed(self, frame: Frame) -> list[Delta]:
+        self._fed = True
+        if frame.data.strip() == DONE:
+            self._saw_done = True
+            return []
+        chunk = read_object(frame)
+        deltas: list[Delta] = [chunk] if isinstance(chunk, ErrorDelta) else self._chunk(chunk)
+        for delta in deltas:
+            if isinstance(delta, FinishDelta):
+                self._finish = delta.reason
+            elif isinstance(delta, ErrorDelta):
+                self._failed = True
+        return deltas
+
+    def end(self) -> list[Delta]:
+        if self._failed:
+            return []
+        if not self._fed:
+            return [ErrorDelta("upstream_empty", "the upstream answered with nothing")]
+        if self._finish is None and not self._saw_done:
+            error = ErrorDelta("upstream_truncated", "the upstream stopped in the middle")
+            return [*self._grounding.citations(), error]
+        deltas = self._end_call() if self._finish in (None, FinishReason.STOP) else []
+        deltas += self._grounding.finish()
+        return deltas if self._finish else [*deltas, FinishDelta(FinishReason.STOP)]
+
+    def _chunk(self, chunk: dict[str, Any]) -> list[Delta]:
+        deltas = self._about(chunk)
+        for position, candidate in enumerate(objects_of(chunk.get("candidates"))):
+            index = count_of(candidate.get("index"))
+            if (position if index is None else index) == 0:
+                deltas += self._candidate(candidate)
+            else:
+                deltas.append(DiagnosticDelta("extra_candidate", "only the first answer is read (C33)"))
+        feedback = object_of(field(chunk, "promptFeedback"))
+        reason = field(feedback, "blockReason")
+        if reason and reason != "BLOCK_REASON_UNSPECIFIED":
+            deltas += blocked(str(reason), text_of(field(feedback, "blockReasonMessage")))
+        if chunk.get("error"):
+            deltas.append(failures.error_delta(chunk))
+        return deltas
+
+    # What is known besides
+
+    def _about(self, chunk: dict[str, Any]) -> list[Delta]:
+        usage = object_of(field(chunk, "usageMetadata"))
+        tier = text_of(field(usage, "serviceTier")) or text_of(field(usage, "trafficType"))
+        info = UpstreamInfo(
+            id=text_of(field(chunk, "responseId")) or self._info.id,
+            model=text_of(field(chunk, "modelVersion")) or self._info.model,
+            service_tier=TIERS.get(tier.lower(), self._info.service_tier),
+        )
+        deltas: list[Delta] = []
+        if info != self._info:
+            self._info = info
+            deltas.append(info)
+        return [*deltas, *self._usage(usage)] if usage else deltas
+
+    def _usage(self, usage: dict[str, Any]) -> list[Delta]:
+        """Each count is cumulative and often missing; the candidates' is without the thoughts (G8)."""
+        for name in COUNTS:
+            counted = count_of(field(usage, name))
+            if counted is not None:
+                self._counts[name] = counted
+        prompt, tool_use, candidates, thoughts, cached = (self._counts.get(name) for name in COUNTS)
+        told = UsageDelta(
+            input_tokens=_sum(prompt, tool_use),
+            output_tokens=_sum(candidates, thoughts),
+            cached_tokens=cached,
+            reasoning_tokens=thoughts,
+        )
+        return [told] if self._counts else []
+
+    # What the model says
+
+    def _candidate(self, candidate: dict[str, Any]) -> list[Delta]:
+        deltas: list[Delta] = []
+        for part in objects_of(object_of(candidate.get("content")).get("parts")):
+            deltas += self._part(part)
+        if logprobs := logprobs_of(candidate):
+            _attach(logprobs, deltas)
+        deltas += self._grounding.read(candidate)
+        reason = name_of(field(candidate, "finishReason"), self._target)
+        if reason:
+            ended = finish(reason, text_of(field(candidate, "finishMessage")))
+            if FinishDelta(FinishReason.STOP) in ended:
+                deltas += self._end_call()
+            deltas += self._grounding.finish() + ended
+        return deltas
+
+    def _part(self, part: dict[str, Any]) -> list[Delta]:
+        """A part is one thing. A signature belongs to the part that it came on (G6)."""
+        text = text_of(part.get("text"))
+        signature = text_of(field(part, "thoughtSignature"))
+        is_thought = part.get("thought") is True
+        if text:
+            return self._text(text, signature, is_thought=is_thought)
+        for name, read in _PARTS.items():
+            value = field(part, name)
+            if isinstance(value, dict):
+                return read(self, Part(name, value, signature, is_thought))
+        if signature:
+            return [self._signed_block("thought" if is_thought else "empty_text", signature)]
+        unknown = sorted(name for name in part.keys() - _FIELDS if part[name] is not None)
+        return [_left_out(f"a part with {', '.join(unknown)[:200]}")] if unknown else []
+
+    def _text(self, text: str, signature: str, *, is_thought: bool) -> list[Delta]:
+        deltas: list[Delta] = []
+        if is_thought:
+            self._grounding.text.interrupt()
+            deltas.append(SummaryDelta(text))
+        else:
+            self._grounding.text.add(text)
+            deltas.append(TextDelta(text))
+        if signature:
+            deltas.append(self._signed_block("thought" if is_thought else "text", signature))
+        return deltas
+
+    def _signed_block(self, part: str, signature: str) -> Delta:
+        """Comes after its text, and so belongs to the message or the reasoning before it."""
+        return OpaqueReasoning(seal(self._target, {"thoughtSignature": signature, "part": part}))
+
+    def _signed(self, part: Part, key: int, **more: Any) -> list[Delta]:
+        """The signature of a call, or of another part that is an item: it stands alone, before the item."""
+        if not part.signature:
+            return []
+        attached = "call" if part.name == "functionCall" else "block"
+        payload = {"thoughtSignature": part.signature, "part": part.name, **more}
+        return [OpaqueReasoning(seal(self._target, payload, attached=attached), call=key)]
+
+    # Calls
+
+    def _function_call(self, part: Part) -> list[Delta]:
+        call = part.value
+        name, id = text_of(call.get("name")), text_of(call.get("id"))
+        pieces = objects_of(field(call, "partialArgs"))
+        goes_on = field(call, "willContinue") is True
+        open_call = self._streamed
+        if open_call is not None and (not name or (id and id == open_call.id)):
+            # A signature this late cannot stand before its call.
+            deltas = self._signed(part, open_call.key, after=True)
+            return deltas + self._go_on(open_call, call, pieces, goes_on=goes_on)
+        deltas = self._end_call()
+        if not (name or id or pieces or call.get("args")):
+            return [*deltas, self._signed_block("empty_text", part.signature)] if part.signature else deltas
+        self._grounding.text.interrupt()
+        key = next(self._keys)
+        deltas += self._signed(part, key)
+        if not goes_on and not pieces:
+            return [*deltas, ToolCallDelta(key, id, name, arguments=_arguments(call), whole=True)]
+        self._streamed = StreamedCall(key, id, PartialArguments())
+        deltas.append(ToolCallDelta(key, id, name))
+        return deltas + self._go_on(self._streamed, call, pieces, goes_on=goes_on)
+
+    def _go_on(
+        self, streamed: StreamedCall, call: dict[str, Any], pieces: list[dict[str, Any]], *, goes_on: bool
+    ) -> list[Delta]:
+        text = "".join(streamed.arguments.take(piece) for piece in pieces)
+        deltas: list[Delta] = [ToolCallDelta(streamed.key, arguments=text)] if text else []
+        if call.get("args"):
+            deltas.append(ToolCallDelta(streamed.key, arguments=_arguments(call), whole=True))
+            self._streamed = None
+        elif not goes_on:
+            deltas += self._end_call()
+        return deltas
+
+    def _end_call(self) -> list[Delta]:
+        streamed, self._streamed = self._streamed, None
+        if streamed is None:
+            return []
+        text = streamed.arguments.close()
+        deltas: list[Delta] = [ToolCallDelta(streamed.key, arguments=text)] if text else []
+        deltas.append(ToolCallDelta(streamed.key, whole=True))
+        if streamed.arguments.rewritten:
+            names = ", ".join(map(str, streamed.arguments.rewritten))[:200]
+            deltas.append(
+                DiagnosticDelta("arguments_out_of_order", f"written twice, the last counts: {names}")
+            )
+        return deltas + [_left_out(f"an argument at the path {path}") for path in streamed.arguments.unread]
+
+    # Parts that are the vendor's own doing
+
+    def _item(self, part: Part) -> list[Delta]:
+        """Signed, the part is kept whole beside its signature: only so can it go back."""
+        self._grounding.text.interrupt()
+        deltas = self._server_tools.read(part.name, part.value)
+        for delta in deltas:
+            if isinstance(delta, ItemDelta):
+                self._grounding.called.add(delta.item.type)
+        return self._signed(part, next(self._keys), value=part.value) + deltas
+
+    def _inline_data(self, part: Part) -> list[Delta]:
+        self._grounding.text.interrupt()
+        key = next(self._keys)
+        item = None if part.is_thought else image(part.value)
+        kind = text_of(field(part.value, "mimeType")) or "unknown"
+        told: Delta = ItemDelta(key, item, done=True) if item else _left_out(f"data of the type {kind[:100]}")
+        return [*self._signed(part, key), told]
+
+    def _file_data(self, part: Part) -> list[Delta]:
+        left_out = _left_out(f"the file {text_of(field(part.value, 'fileUri'))[:200]}")
+        return [*self._signed(part, next(self._keys), value=part.value), left_out]
+
+
+_PARTS: dict[str, Callable[[GeminiReader, Part], list[Delta]]] = {
+    "functionCall": GeminiReader._function_call,
+    "inlineData": GeminiReader._inline_data,
+    "fileData": GeminiReader._file_data,
+    **dict.fromkeys(ServerTools.PARTS, GeminiReader._item),
+}
+"""Every kind of part but text."""
+
+_FIELDS = {"text", "thought", "thoughtSignature", "thought_signature", "videoMetadata", "partMetadata"}
+"""Fields of a part that say nothing by themselves."""
+
+
+def _attach(logprobs: list[LogProb], deltas: list[Delta]) -> None:
+    """Gemini tells them for a frame, and not for a part: they go with its last text."""
+    for index in reversed(range(len(deltas))):
+        delta = deltas[index]
+        if isinstance(delta, TextDelta):
+            deltas[index] = replace(delta, logprobs=logprobs)
+            return
+
+
+def _arguments(call: dict[str, Any]) -> Any:
+    """An object as it is (G1), nothing as nothing (G4); of anything else the text."""
+    arguments = call.get("args")
+    if arguments is None or isinstance(arguments, dict | str):
+        return arguments
+    return msgspec.json.encode(arguments).decode()
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None and other is None else (one or 0) + (other or 0)
+
+
+def _left_out(what: str) -> Delta:
+    return DiagnosticDelta("left_out", f"the answer had {what}, which was left out")

@@ -1,0 +1,202 @@
+"""JSON schemas in the part of OpenAPI that Gemini takes.
+
+Gemini refuses a schema for any keyword that it does not know, and may answer with nothing at all instead of
+refusing (notes/asks B12). So only what it is known to take is written, and the rest is left out or said in
+other words; a schema that loses something is told about.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from penstock.dialects.schemas import DEPTH, Schema, inlined
+
+_TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object"})
+
+_COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
+
+_FORMATS: dict[str, frozenset[str]] = {
+    "string": frozenset({"date-time", "enum"}),
+    "number": frozenset({"float", "double"}),
+    "integer": frozenset({"int32", "int64"}),
+}
+"""The formats that are taken. Any other is refused."""
+
+_MEANS_LITTLE = frozenset(
+    {
+        *("$schema", "$id", "$anchor", "$comment", "$defs", "definitions", "default", "examples", "example"),
+        *("additionalProperties", "unevaluatedProperties", "deprecated", "readOnly", "writeOnly", "title"),
+    }
+)
+"""Keywords that may go without a word: the model calls the tool no differently without them."""
+
+_READ = frozenset(
+    {
+        *("type", "format", "description", "enum", "const", "nullable", "properties", "required", "items"),
+        *("anyOf", "oneOf", "allOf", "prefixItems", "minimum", "maximum", "pattern", *_COUNTS),
+    }
+)
+
+
+class Cleaned:
+    """A schema as Gemini takes it; `changed` says if it lost something, `cut` if references were cut."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.changed = False
+        plain, self.cut = inlined(schema)
+        self.schema = self._clean(plain, 0)
+
+    def _clean(self, schema: Any, depth: int) -> Schema:
+        if not isinstance(schema, dict) or depth > DEPTH:
+            schema = {}
+        schema = self._united(self._joined(schema))
+        self.changed |= bool(schema.keys() - _READ - _MEANS_LITTLE)
+        types, nullable = _types_of(schema)
+        cleaned: Schema = {}
+        if isinstance(schema.get("description"), str):
+            cleaned["description"] = schema["description"]
+        if variants := _variants_of(schema):
+            cleaned |= self._variants(variants, depth)
+        elif len(types) > 1:
+            cleaned["anyOf"] = [self._typed({**schema, "description": None}, type, depth) for type in types]
+        else:
+            cleaned |= self._typed(schema, types[0] if types else self._guessed(schema), depth)
+        if nullable:
+            cleaned["nullable"] = True
+        return cleaned
+
+    def _joined(self, schema: Schema) -> Schema:
+        """`allOf` written into one schema: Gemini has no such keyword."""
+        members = schema.get("allOf")
+        if not isinstance(members, list):
+            return schema
+        joined: Schema = {keyword: value for keyword, value in schema.items() if keyword != "allOf"}
+        for member in (self._joined(each) for each in members if isinstance(each, dict)):
+            for keyword, value in member.items():
+                before = joined.get(keyword)
+                if isinstance(before, dict) and isinstance(value, dict):
+                    joined[keyword] = {**value, **before}
+                elif isinstance(before, list) and isinstance(value, list) and keyword == "required":
+                    joined[keyword] = before + value
+                else:
+                    joined.setdefault(keyword, value)
+        return joined
+
+    def _united(self, schema: Schema) -> Schema:
+        """An object of which there are variants: all their properties, and required what all of them require.
+
+        A union may not stand beside properties, nor at the top, where a function's parameters are.
+        """
+        variants = [each for each in _variants_of(schema) if isinstance(each, dict)]
+        if not variants or not (schema.get("type") == "object" or "properties" in schema):
+            return schema
+        self.changed = True
+        united = {keyword: value for keyword, value in schema.items() if keyword not in ("anyOf", "oneOf")}
+        properties = dict(_object(schema.get("properties")))
+        for variant in variants:
+            properties = {**_object(variant.get("properties")), **properties}
+        wanted = [_list(variant.get("required")) for variant in variants]
+        common = [name for name in wanted[0] if all(name in each for each in wanted)]
+        return {**united, "properties": properties, "required": _list(schema.get("required")) + common}
+
+    def _variants(self, variants: list[Any], depth: int) -> Schema:
+        """What can be null is nullable; one variant that is left needs no union."""
+        kept = [each for each in variants if not (isinstance(each, dict) and each.get("type") == "null")]
+        cleaned = [self._clean(each, depth + 1) for each in kept]
+        nullable = {"nullable": True} if len(kept) < len(variants) else {}
+        if not cleaned:
+            return {"type": "string", **nullable}
+        return {**cleaned[0], **nullable} if len(cleaned) == 1 else {"anyOf": cleaned, **nullable}
+
+    def _guessed(self, schema: Schema) -> str:
+        """The type of a schema that has none: Gemini wants one everywhere."""
+        for keyword, type in (("properties", "object"), ("items", "array"), ("prefixItems", "array")):
+            if keyword in schema:
+                return type
+        values = _values_of(schema)
+        if values and all(isinstance(value, int | float) for value in values):
+            return "boolean" if all(isinstance(value, bool) for value in values) else "number"
+        self.changed |= not values
+        return "string"
+
+    def _typed(self, schema: Schema, type: str, depth: int) -> Schema:
+        cleaned: Schema = {"type": type}
+        if str(schema.get("format")) in _FORMATS.get(type, ()):
+            cleaned["format"] = schema["format"]
+        for keyword in ("minimum", "maximum") if type in ("number", "integer") else ():
+            if isinstance(schema.get(keyword), int | float):
+                cleaned[keyword] = schema[keyword]
+        for keyword in _COUNTS:
+            count = schema.get(keyword)
+            if isinstance(count, int) and keyword.endswith(_COUNTED.get(type, "-")):
+                cleaned[keyword] = count
+        if type == "string" and isinstance(schema.get("pattern"), str):
+            cleaned["pattern"] = schema["pattern"]
+        self._add_values(cleaned, schema)
+        if type == "object":
+            self._add_properties(cleaned, schema, depth)
+        elif type == "array":
+            cleaned["items"] = self._items(schema, depth)
+        return cleaned
+
+    def _add_values(self, cleaned: Schema, schema: Schema) -> None:
+        """An enum is of strings, and none of them empty. Other values are named in the description."""
+        values = [value for value in _values_of(schema) if value is not None and value != ""]
+        if not values:
+            return
+        if cleaned["type"] == "string" and all(isinstance(value, str) for value in values):
+            cleaned["enum"] = list(dict.fromkeys(values))
+            return
+        named = "One of: " + ", ".join(msgspec.json.encode(value).decode() for value in values)
+        described = schema.get("description")
+        cleaned["description"] = f"{described}\n{named}" if isinstance(described, str) else named
+
+    def _add_properties(self, cleaned: Schema, schema: Schema, depth: int) -> None:
+        properties = _object(schema.get("properties"))
+        if not properties:
+            return
+        cleaned["properties"] = {name: self._clean(inner, depth + 1) for name, inner in properties.items()}
+        known = [
+            name for name in _list(schema.get("required")) if isinstance(name, str) and name in properties
+        ]
+        if known:
+            cleaned["required"] = list(dict.fromkeys(known))
+
+    def _items(self, schema: Schema, depth: int) -> Schema:
+        """Tuples become lists of any of their members: Gemini wants one schema for all."""
+        items = schema.get("items")
+        tuple_members = schema.get("prefixItems") if not isinstance(items, list) else items
+        if isinstance(tuple_members, list) and tuple_members:
+            self.changed = True
+            return self._clean({"anyOf": tuple_members}, depth + 1)
+        return self._clean(items, depth + 1)
+
+
+_COUNTED = {"array": "Items", "string": "Length", "object": "Properties"}
+
+
+def _types_of(schema: Schema) -> tuple[list[str], bool]:
+    given = schema.get("type")
+    named = [given] if isinstance(given, str) else _list(given)
+    nullable = "null" in named or schema.get("nullable") is True or None in _values_of(schema)
+    return [each for each in named if isinstance(each, str) and each in _TYPES], nullable
+
+
+def _values_of(schema: Schema) -> list[Any]:
+    if "const" in schema:
+        return [schema["const"]]
+    return _list(schema.get("enum"))
+
+
+def _variants_of(schema: Schema) -> list[Any]:
+    return _list(schema.get("anyOf")) or _list(schema.get("oneOf"))
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _object(value: Any) -> Schema:
+    return value if isinstance(value, dict) else {}

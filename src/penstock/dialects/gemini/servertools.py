@@ -1,0 +1,116 @@
+"""Tools that Gemini runs itself (G9), as the nearest items of OpenAI. None is ever a client's call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from penstock.dialects.frames import text_of
+from penstock.dialects.gemini.fields import field
+from penstock.dialects.gemini.grounding import opened_page, searched
+from penstock.protocol.items import Item, UnknownItem
+from penstock.stream.deltas import Delta, DiagnosticDelta, ItemDelta
+
+SEARCHES: dict[str, str] = {
+    "GOOGLE_SEARCH": "web_search_call",
+    "GOOGLE_SEARCH_WEB": "web_search_call",
+    "GOOGLE_SEARCH_IMAGE": "web_search_call",
+    "FILE_SEARCH": "file_search_call",
+}
+"""The tools that search, and the item for each."""
+
+
+class Running(Struct):
+    key: int
+    id: str
+    item: Item
+
+
+class ServerTools:
+    """The vendor's tools in one answer: announced with their call, done with their result."""
+
+    PARTS: ClassVar = ("executableCode", "codeExecutionResult", "toolCall", "toolResponse")
+
+    def __init__(self, keys: Iterator[int]) -> None:
+        self._keys = keys
+        self._running: list[Running] = []
+
+    def read(self, part: str, value: dict[str, Any]) -> list[Delta]:
+        match part:
+            case "executableCode":
+                return self._start(_code(text_of(value.get("code"))), text_of(value.get("id")))
+            case "codeExecutionResult":
+                return self._code_result(value)
+            case "toolCall":
+                return self._tool_call(value)
+            case _:
+                return self._tool_response(value)
+
+    def _start(self, item: Item, id: str) -> list[Delta]:
+        running = Running(next(self._keys), id, item)
+        self._running.append(running)
+        return [ItemDelta(running.key, item, done=False)]
+
+    def _ended(self, id: str, type: str) -> Running | None:
+        """The call that this result is of: by its id, else the latest of the type."""
+        for running in reversed(self._running):
+            if running.id == id if id and running.id else running.item.type == type:
+                self._running.remove(running)
+                return running
+        return None
+
+    def _code_result(self, result: dict[str, Any]) -> list[Delta]:
+        running = self._ended(text_of(result.get("id")), "code_interpreter_call")
+        running = running or Running(next(self._keys), "", _code(""))
+        outcome = result.get("outcome")
+        status = "completed" if outcome in ("OUTCOME_OK", 1) else "failed"
+        logs = [{"type": "logs", "logs": text_of(result.get("output"))}]
+        item = replace(running.item, status=status, extra={**(running.item.extra or {}), "outputs": logs})
+        return [ItemDelta(running.key, item, done=True)]
+
+    def _tool_call(self, call: dict[str, Any]) -> list[Delta]:
+        type = text_of(field(call, "toolType"))
+        arguments = call.get("args")
+        given = arguments if isinstance(arguments, dict) else {}
+        if type in SEARCHES:
+            item = searched(SEARCHES[type], _texts(given, "queries", "query"), "in_progress")
+        elif type == "URL_CONTEXT":
+            item = opened_page("".join(_texts(given, "urls", "url")[:1]), "in_progress")
+        else:
+            return [
+                DiagnosticDelta("left_out", f"the upstream ran its own tool {type[:100] or 'of no type'}")
+            ]
+        return self._start(item, text_of(call.get("id")))
+
+    def _tool_response(self, response: dict[str, Any]) -> list[Delta]:
+        type = text_of(field(response, "toolType"))
+        running = self._ended(text_of(response.get("id")), SEARCHES.get(type, "web_search_call"))
+        if running is None:
+            told = f"a result of the upstream's own tool {type[:100] or 'of no type'} was left out"
+            return [DiagnosticDelta("left_out", told)]
+        return [ItemDelta(running.key, replace(running.item, status="completed"), done=True)]
+
+
+def image(data: dict[str, Any]) -> Item | None:
+    """A picture that the model made; None for any other data."""
+    kind, _, format = text_of(field(data, "mimeType")).partition("/")
+    content = text_of(data.get("data"))
+    if kind != "image" or not content:
+        return None
+    fields = {"result": content, "output_format": format}
+    return UnknownItem(type="image_generation_call", status="completed", extra=fields)
+
+
+def _code(code: str) -> Item:
+    fields = {"code": code, "container_id": "", "outputs": None}
+    return UnknownItem(type="code_interpreter_call", status="in_progress", extra=fields)
+
+
+def _texts(arguments: dict[str, Any], many: str, one: str) -> list[str]:
+    """The texts in a list of this name, or the one text of the other."""
+    given = arguments.get(many)
+    texts = given if isinstance(given, list) else [arguments.get(one)]
+    return [text for text in texts if isinstance(text, str) and text]

@@ -1,0 +1,106 @@
+"""What each Gemini takes: how much it is told to think, and what it insists on.
+
+The 2.5 models take a budget of tokens and the later ones a level, each model its own levels; each refuses the
+other's field. So a model's manner is a row of a table, found by its name.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from msgspec import Struct, structs
+
+from penstock.dialects.plan import Target
+from penstock.protocol.request import ReasoningConfig
+from penstock.stream.diagnostics import Diagnostics
+
+
+class Manner(Struct, frozen=True, kw_only=True):
+    """`effort` is a row of `EFFORTS`, or "" for a model that does not think."""
+
+    effort: str = "levels"
+    signed_calls: bool = True
+    """Refuses a call of its own that comes back without a signature (notes/asks C3)."""
+    json_with_tools: bool = True
+    """Takes a schema for its answer and tools together."""
+
+
+MODELS: tuple[tuple[re.Pattern[str], Manner], ...] = tuple(
+    (re.compile(pattern), manner)
+    for pattern, manner in (
+        (r"gemma|gemini-(1|2\.0)", Manner(effort="", signed_calls=False, json_with_tools=False)),
+        (r"gemini-2\.5-pro", Manner(effort="budget_pro", signed_calls=False, json_with_tools=False)),
+        (r"gemini-2\.5", Manner(effort="budget", signed_calls=False, json_with_tools=False)),
+        (r"gemini-3-pro", Manner(effort="levels_low_high")),
+        (r"gemini-3(\.\d)?-flash-lite|gemini-3(\.[0-6])?-flash", Manner(effort="levels_minimal")),
+        (r"gemini", Manner()),
+        (r"", Manner(effort="", signed_calls=False)),
+    )
+)
+"""The first row whose pattern is in the name. From Google's tables of thinking levels and budgets."""
+
+
+def _levels(none: str, minimal: str, low: str, medium: str, high: str) -> dict[str, dict[str, Any]]:
+    levels = {"none": none, "minimal": minimal, "low": low, "medium": medium, "high": high}
+    return {
+        effort: {"thinkingLevel": level} for effort, level in {**levels, "xhigh": high, "max": high}.items()
+    }
+
+
+def _budgets(**budgets: int) -> dict[str, dict[str, Any]]:
+    return {effort: {"thinkingBudget": budget} for effort, budget in budgets.items()}
+
+
+_BUDGETS = {
+    "none": 0,
+    "minimal": 512,
+    "low": 2048,
+    "medium": 8192,
+    "high": 16384,
+    "xhigh": 24576,
+    "max": 24576,
+}
+
+EFFORTS: dict[str, dict[str, dict[str, Any]]] = {
+    "budget": _budgets(**_BUDGETS),
+    "budget_pro": _budgets(**{**_BUDGETS, "none": 128, "max": 32768}),
+    "levels": _levels("LOW", "LOW", "LOW", "MEDIUM", "HIGH"),
+    "levels_minimal": _levels("MINIMAL", "MINIMAL", "LOW", "MEDIUM", "HIGH"),
+    "levels_low_high": _levels("LOW", "LOW", "LOW", "HIGH", "HIGH"),
+}
+"""`thinkingConfig` by effort. Where a model cannot be told not to think, it is told to think least."""
+
+_UNKNOWN_EFFORT = "medium"
+
+
+def manner_of(target: Target) -> Manner:
+    """`quirks.effort` may name another row of the effort table than the model's name does."""
+    name = target.model.lower()
+    manner = next(manner for pattern, manner in MODELS if pattern.search(name))
+    if target.quirks.effort in EFFORTS:
+        return structs.replace(manner, effort=target.quirks.effort)
+    return manner
+
+
+def thinking_of(manner: Manner, reasoning: ReasoningConfig, told: Diagnostics) -> dict[str, Any]:
+    """The `thinkingConfig`; empty when nothing is asked for."""
+    effort = reasoning.effort or ""
+    if not manner.effort:
+        for name, value in (("effort", effort), ("summary", reasoning.summary)):
+            if value and value != "none":
+                told.tell("field_dropped", f"`reasoning.{name}` was dropped: this model does not think")
+        return {}
+    row = EFFORTS[manner.effort]
+    config: dict[str, Any] = {}
+    if effort and effort not in row:
+        told.tell("effort_changed", f"the effort {effort!r} is unknown; {_UNKNOWN_EFFORT} was asked for")
+        config |= row[_UNKNOWN_EFFORT]
+    elif effort:
+        config |= row[effort]
+        sent = str(config.get("thinkingLevel", "")).lower()
+        if sent != effort if sent else effort == "none" and config["thinkingBudget"]:
+            told.tell("effort_changed", f"the effort {effort!r} is not known here; the nearest was asked for")
+    if reasoning.summary:
+        config["includeThoughts"] = True
+    return config

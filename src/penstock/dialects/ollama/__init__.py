@@ -1,0 +1,30 @@
+"""Ollama's own API. For reading only: requests go to its Chat Completions endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.dialects import failures
+from penstock.dialects.ollama.reader import OllamaReader
+from penstock.dialects.plan import Plan, Reader, UpstreamError
+from penstock.sse import Frame
+from penstock.stream.deltas import Delta
+
+
+class Ollama:
+    name = "ollama"
+
+    def reader(self, plan: Plan) -> Reader:  # noqa: ARG002 (it reads the same for every plan)
+        return OllamaReader()
+
+    def read_body(self, plan: Plan, body: bytes) -> list[Delta]:  # noqa: ARG002
+        """An answer that is not streamed is a stream of one line."""
+        reader = OllamaReader()
+        text = body.decode(errors="replace").strip()
+        return (reader.feed(Frame(None, text)) if text else []) + reader.end()
+
+    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> UpstreamError:
+        return failures.classify(status, headers, body)
+
+
+DIALECT = Ollama()

@@ -1,0 +1,30 @@
+"""Another Responses endpoint as an upstream. Its stream is read and told anew, never passed on as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.dialects import failures
+from penstock.dialects.plan import Plan, Reader, UpstreamError, UpstreamRequest
+from penstock.dialects.responses.reader import ResponsesReader, read_body
+from penstock.dialects.responses.render import render
+from penstock.stream.deltas import Delta
+
+
+class Responses:
+    name = "responses"
+
+    def reader(self, plan: Plan) -> Reader:
+        return ResponsesReader(plan)
+
+    def read_body(self, plan: Plan, body: bytes) -> list[Delta]:
+        return read_body(plan, body)
+
+    def render(self, plan: Plan) -> UpstreamRequest:
+        return render(plan)
+
+    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> UpstreamError:
+        return failures.classify(status, headers, body)
+
+
+DIALECT = Responses()

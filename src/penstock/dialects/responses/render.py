@@ -1,0 +1,209 @@
+"""A request for another Responses endpoint: `POST responses`.
+
+It is the same language, so most of a request goes as it came. What does not: state, which is ours and not the
+endpoint's (`store` is false and the whole history is sent), ids that mean nothing there, and types that only
+OpenAI has.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from penstock.dialects.plan import Plan, UpstreamRequest
+from penstock.dialects.responses.outgoing import Outgoing
+from penstock.dialects.responses.parts import OPENAI
+from penstock.dialects.toolset import Choice, ToolSpec, choice_of, tools_of
+from penstock.errors import DecodeError
+from penstock.protocol.errors import Diagnostic
+from penstock.protocol.request import JsonSchemaFormat
+from penstock.protocol.tools import CustomTool, FunctionTool, ToolReference
+from penstock.protocol.wire import to_builtins
+from penstock.stream.diagnostics import Diagnostics
+
+HANDLED: dict[str, str] = {
+    "model": "mapped",
+    "input": "mapped",
+    "instructions": "mapped",
+    "previous_response_id": "gateway",
+    "conversation": "gateway",
+    "include": "mapped",
+    "tools": "mapped",
+    "tool_choice": "mapped",
+    "parallel_tool_calls": "mapped",
+    "max_tool_calls": "mapped",
+    "text": "mapped",
+    "reasoning": "mapped",
+    "temperature": "mapped",
+    "top_p": "mapped",
+    "presence_penalty": "mapped",
+    "frequency_penalty": "mapped",
+    "top_logprobs": "mapped",
+    "max_output_tokens": "mapped",
+    "truncation": "mapped",
+    "stream": "gateway",
+    "stream_options": "gateway",
+    "background": "gateway",
+    "store": "gateway",
+    "service_tier": "mapped",
+    "metadata": "gateway",
+    "safety_identifier": "mapped",
+    "prompt_cache_key": "mapped",
+    "client_metadata": "gateway",
+    "prompt_cache_retention": "mapped",
+    "user": "mapped",
+    "extra": "mapped",  # as it came: it is the endpoint that knows it or refuses it
+}
+"""What becomes of each field of a request. Mapped fields of which a vendor knows nothing are dropped."""
+
+_AS_IT_CAME = (
+    "max_tool_calls",
+    "reasoning",
+    "temperature",
+    "top_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "top_logprobs",
+    "max_output_tokens",
+    "truncation",
+    "service_tier",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "user",
+)
+
+_NOT_AT_OPENAI = frozenset({"presence_penalty", "frequency_penalty"})
+"""In the specification, and refused by OpenAI."""
+_ONLY_AT_OPENAI = frozenset({"prompt_cache_retention", "user"})
+
+_ENCRYPTED = "reasoning.encrypted_content"
+_SCHEMA_REQUEST = "Answer with one JSON object and nothing else. It must match this JSON schema:\n"
+
+
+def render(plan: Plan) -> UpstreamRequest:
+    return _Renderer(plan).request()
+
+
+class _Renderer:
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._request = plan.request
+        self._quirks = plan.target.quirks
+        self._is_openai = plan.target.vendor in OPENAI
+        self._told = Diagnostics()
+        include = [*(plan.request.include or ())]
+        self._body: dict[str, Any] = {
+            "model": plan.target.model,
+            "stream": True,
+            "store": False,
+            "include": include if _ENCRYPTED in include else [*include, _ENCRYPTED],
+        }
+
+    def request(self) -> UpstreamRequest:
+        outgoing = Outgoing(self._plan, self._told)
+        items = outgoing.items()
+        tools_told = self._native_tools() if self._is_openai else self._function_tools()
+        asked = self._format()
+        instructions = [self._request.instructions or "", *outgoing.system, asked]
+        if any(instructions):
+            self._body["instructions"] = "\n\n".join(text for text in instructions if text)
+        elif not items:
+            raise DecodeError("there is nothing to send", "input")
+        self._as_they_came()
+        # Last, so that the bytes of one turn are the beginning of the next one's (D5).
+        self._body["input"] = items
+        return UpstreamRequest("responses", self._body, {}, [*tools_told, *self._told.told])
+
+    def _drop(self, field: str) -> None:
+        self._told.tell("field_dropped", f"`{field}` cannot be sent to this upstream and was dropped")
+
+    # -- tools
+
+    def _native_tools(self) -> list[Diagnostic]:
+        """OpenAI knows every type. Only names that no endpoint takes are the identity map's."""
+        tools: list[dict[str, Any]] = []
+        for tool in self._request.tools or ():
+            written = to_builtins(tool)
+            if isinstance(tool, FunctionTool | CustomTool):
+                written["name"] = self._name(tool.name)
+            if written in tools:
+                continue  # declared twice (notes/asks B11)
+            tools.append(written)
+        if tools:
+            self._body["tools"] = tools
+        choice = self._request.tool_choice
+        if choice is not UNSET:
+            self._body["tool_choice"] = to_builtins(choice)
+        if isinstance(choice, ToolReference) and choice.name and not choice.namespace:
+            self._body["tool_choice"]["name"] = self._name(choice.name)
+        if self._request.parallel_tool_calls is not UNSET:
+            self._body["parallel_tool_calls"] = self._request.parallel_tool_calls
+        return []
+
+    def _name(self, name: str) -> str:
+        identity = self._plan.tools.declared(name)
+        return identity.upstream_name if identity is not None else name
+
+    def _function_tools(self) -> list[Diagnostic]:
+        specs, told = tools_of(self._plan)
+        choice = choice_of(self._plan, specs)
+        if not specs:
+            return told
+        self._body["tools"] = [self._tool(spec) for spec in specs]
+        if choice.mode:
+            self._body["tool_choice"] = _chosen(choice)
+        parallel = self._request.parallel_tool_calls
+        if parallel is not UNSET and self._quirks.parallel_tool_calls:
+            self._body["parallel_tool_calls"] = parallel
+        elif parallel is False:
+            self._drop("parallel_tool_calls")
+        return told
+
+    def _tool(self, spec: ToolSpec) -> dict[str, Any]:
+        """The default of `strict` is true here, which the schema of a custom tool's input can bear (H2)."""
+        tool: dict[str, Any] = {"type": "function", "name": spec.name, "parameters": spec.parameters}
+        if spec.description:
+            tool["description"] = spec.description
+        if spec.strict is not None and self._quirks.strict_tools:
+            tool["strict"] = spec.strict
+        elif spec.strict:
+            self._drop("tools.strict")
+        return tool
+
+    # -- the rest
+
+    def _format(self) -> str:
+        """Writes `text`; what cannot be asked for there is returned as an instruction (notes/asks H1)."""
+        text = self._request.text
+        if not text:
+            return ""
+        written = to_builtins(text)
+        asked = ""
+        if isinstance(text.format, JsonSchemaFormat) and not (self._quirks.json_schema or self._is_openai):
+            written["format"] = {"type": "json_object"}
+            asked = _SCHEMA_REQUEST + msgspec.json.encode(text.format.schema or {}).decode()
+            self._told.tell(
+                "format_weakened", "this upstream knows no schemas: the model was asked in words to obey it"
+            )
+        self._body["text"] = written
+        return asked
+
+    def _as_they_came(self) -> None:
+        unknown_here = _NOT_AT_OPENAI if self._is_openai else _ONLY_AT_OPENAI
+        for name in _AS_IT_CAME:
+            value = getattr(self._request, name)
+            if value is UNSET:
+                continue
+            if name in unknown_here:
+                self._drop(name)
+            else:
+                self._body[name] = to_builtins(value)
+        for name, value in (self._request.extra or {}).items():
+            self._body.setdefault(name, value)
+
+
+def _chosen(choice: Choice) -> str | dict[str, Any]:
+    return {"type": "function", "name": choice.name} if choice.name else choice.mode

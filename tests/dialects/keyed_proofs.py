@@ -1,0 +1,192 @@
+"""What must hold for every recording of a dialect whose items have keys: `responses` and `ai_sdk`."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, cast
+
+from hypothesis import strategies as st
+
+from penstock.dialects.plan import Plan, Reader, Target
+from penstock.protocol.events import TERMINAL, Event
+from penstock.protocol.request import CreateResponse
+from penstock.protocol.tools import Tool
+from penstock.protocol.wire import to_builtins
+from penstock.sse import Decoder, Frame
+from penstock.stream.deltas import Delta
+from penstock.tools.identity import ToolIdentityMap
+from tests.dialects.recordings import (
+    ROOT,
+    Reading,
+    disagreements,
+    files,
+    frames,
+    plan_for,
+    reading,
+    translate,
+    translation,
+)
+from tests.stream.running import run, violations
+
+__all__ = ["run", "to_builtins", "translate"]
+
+JSON = dict[str, Any]
+
+RANDOM_CUTS = 20
+BORDERS = 1000
+"""More than any of the small recordings has; the cost of cutting everywhere grows with the square."""
+
+
+def plan(dialect: str, tools: list[Tool] | None = None) -> Plan:
+    target = Target(model="m", vendor="v", dialect=dialect, key_fingerprint="k")
+    request = CreateResponse(model="m", tools=tools or [])
+    return Plan(request=request, target=target, tools=ToolIdentityMap(tools or []))
+
+
+def as_frames(chunks: list[Any]) -> list[Frame]:
+    return [Frame(None, each if isinstance(each, str) else json.dumps(each)) for each in chunks]
+
+
+def answer(dialect: Any, chunks: list[Any], tools: list[Tool] | None = None) -> JSON:
+    """The last snapshot that hand-written chunks lead to, after its stream was judged."""
+    _, events = translate(dialect, plan(dialect.name, tools), as_frames(chunks))
+    return last(events)
+
+
+def told(dialect: Any, chunks: list[Any], tools: list[Tool] | None = None) -> list[Delta]:
+    """The deltas of hand-written chunks, with the end."""
+    reader: Reader = dialect.reader(plan(dialect.name, tools))
+    return [delta for frame in as_frames(chunks) for delta in reader.feed(frame)] + reader.end()
+
+
+def last(events: list[Event]) -> JSON:
+    return cast(JSON, to_builtins(events[-1])["response"])
+
+
+def smallest(folder: str, count: int) -> list[str]:
+    return sorted(files(folder), key=lambda file: ((ROOT / file).stat().st_size, file))[:count]
+
+
+@cache
+def _expected() -> dict[str, JSON]:
+    return cast("dict[str, JSON]", json.loads((ROOT / "expected.json").read_text()))
+
+
+def contradictions(source: str, ours: Reading) -> list[str]:
+    """The aspects in which the oracles disagree. What a provider ran itself is no call to be compared."""
+    aspects = [each.partition(":")[0] for each in disagreements(source, ours)]
+    calls = _expected().get(source, {}).get("tool_calls", [])
+    client = [(call["name"], _value(call["input"])) for call in calls if not call.get("provider_executed")]
+    if client == ours.calls and len(client) < len(calls):
+        aspects = [each for each in aspects if each != "calls"]
+    return aspects
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text or "{}")
+    except ValueError:
+        return text
+
+
+def assert_agrees(dialect: Any, file: str, source: str, exceptions: dict[str, str]) -> None:
+    """The oracles agree, except in what the exception names; an exception that is none any more fails."""
+    _, events = translate(dialect, plan_for(source, dialect.name), frames(file))
+    allowed = exceptions.get(file, "").partition(":")[0].split(", ")
+    assert contradictions(source, reading(events)) == [each for each in allowed if each], exceptions.get(file)
+
+
+def assert_same_in_any_reads(file: str) -> None:
+    data, expected = (ROOT / file).read_bytes(), frames(file)
+    source = random.Random(file)
+    borders = sorted(source.sample(range(len(data)), min(40, len(data))))
+    at_random = [data[i:j] for i, j in zip([0, *borders], [*borders, len(data)], strict=True)]
+    for reads in (at_random, [data[i : i + 1] for i in range(len(data))]):
+        decoder = Decoder()
+        assert [frame for each in reads for frame in decoder.feed(each)] + decoder.end() == expected
+    commented = b": comment\n\n" + data.replace(b"\ndata:", b"\n: comment\ndata:")
+    assert frames(file, commented) == expected
+
+
+def assert_same_with_noise(dialect: Any, file: str, noise: list[Frame]) -> None:
+    """Pings and fields that nobody knows change no item."""
+    given = plan_for(file, dialect.name)
+    noisy: list[Frame] = []
+    for frame in frames(file):
+        noisy += noise
+        if frame.data.startswith("{"):
+            value = {"x_before": [{"text": "no"}], **json.loads(frame.data), "x_after": None}
+            frame = Frame(frame.event, json.dumps(value))
+        noisy.append(frame)
+    clean, other = (last(translate(dialect, given, each)[1]) for each in (frames(file), noisy))
+    clean.pop("diagnostics", None), other.pop("diagnostics", None)
+    assert clean == other
+
+
+def assert_survives_cuts(dialect: Any, file: str, most: int = BORDERS) -> None:
+    """Cut at chunk borders and at random bytes: one terminal event, lawful, nothing before it lost."""
+    given, data = frames(file), (ROOT / file).read_bytes()
+    whole = _said(dialect, file, given)
+    source = random.Random(file)
+    for border in sorted(source.sample(range(len(given)), min(most, len(given)))):
+        _assert_begins(_said(dialect, file, given[:border]), whole)
+    for _ in range(RANDOM_CUTS):
+        cut = data[: source.randrange(len(data))]
+        if file.endswith(".sse"):
+            kept = frames(file, cut)
+        else:
+            kept = [Frame(None, line) for line in cut.decode(errors="replace").split("\n") if line.strip()]
+        _assert_begins(_said(dialect, file, kept), whole)
+        sure = _said(dialect, file, kept[:-1])
+        _assert_begins(sure, _said(dialect, file, kept))
+
+
+def _said(dialect: Any, file: str, given: list[Frame]) -> list[JSON]:
+    stream = translation(dialect, plan_for(file, dialect.name))
+    events = stream.start()
+    for frame in given:
+        events += stream.feed(frame)
+    events += stream.end()
+    assert [event.type for event in events if event.type in TERMINAL] == [events[-1].type]
+    assert violations(events, "openresponses") == []
+    return cast("list[JSON]", last(events)["output"])
+
+
+def _assert_begins(cut: list[JSON], whole: list[JSON]) -> None:
+    assert len(cut) <= len(whole)
+    for short, long in zip(cut, whole, strict=False):
+        assert short["type"] == long["type"]
+        for one, other in zip(_texts(short), _texts(long), strict=False):
+            assert other.startswith(one)
+
+
+def _texts(item: JSON) -> Iterator[str]:
+    for part in [*item.get("summary", []), *(item.get("content") or [])]:
+        yield part.get("text") or part.get("refusal") or ""
+    told = item.get("arguments") or item.get("input")
+    yield told if isinstance(told, str) else ""
+
+
+def assert_lawful_end(dialect: Any, given: list[Frame], tools: list[Tool] | None = None) -> None:
+    """Whatever comes: nothing is raised, and the stream ends as it should."""
+    translate(dialect, plan(dialect.name, tools), given)
+
+
+values: st.SearchStrategy[Any] = st.sampled_from(
+    [
+        *(None, True, False, 0, -1, 7, 2.5, 1e300, 10**40, "", "a", "\ud83d", "\0\n", "x" * 200),
+        *([], {}, [None], [[]], ["a"], {"a": 1}, {"": None}, [{"type": 5}], {"type": "text", "text": 5}),
+        *({"message": "m", "code": 5}, [{"url": "u"}, 3], {"reason": "r"}, {"openai": {"signature": 5}}),
+    ]
+)
+"""Wrong in every way that JSON allows. A list to choose from: making values up costs more than reading."""
+
+
+def objects(types: list[str], fields: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[JSON]:
+    """Objects of known and unknown types whose fields are right, wrong or missing."""
+    optional = {name: strategy | values for name, strategy in fields.items()}
+    kinds = st.sampled_from(types) | values
+    return st.fixed_dictionaries({"type": kinds}, optional=optional)

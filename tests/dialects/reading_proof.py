@@ -1,0 +1,174 @@
+"""What must hold for every recording, whatever the dialect: for the readers of Gemini, Ollama and Cohere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+from msgspec import Struct
+
+from penstock.dialects.plan import Plan, ReadDialect, Target
+from penstock.protocol.events import TERMINAL, Event
+from penstock.protocol.request import CreateResponse
+from penstock.protocol.wire import to_builtins
+from penstock.sse import Decoder, Frame
+from penstock.stream.deltas import Delta
+from tests.dialects.recordings import (
+    ROOT,
+    disagreements,
+    frames,
+    plan_for,
+    reading,
+    translate,
+    translation,
+)
+from tests.stream.running import violations
+
+BORDERS = 100
+"""More borders than these are sampled here; `make recordings` takes them all."""
+BYTE_CUTS = 20
+
+
+def plan(dialect: str, vendor: str = "") -> Plan:
+    return Plan(request=CreateResponse(model="m"), target=Target(model="m", vendor=vendor, dialect=dialect))
+
+
+def read(dialect: ReadDialect, chunks: list[Any], vendor: str = "") -> list[Delta]:
+    """The deltas of hand-written chunks, with the end."""
+    reader = dialect.reader(plan(dialect.name, vendor))
+    given = [Frame(None, each if isinstance(each, str) else json.dumps(each)) for each in chunks]
+    return [delta for frame in given for delta in reader.feed(frame)] + reader.end()
+
+
+def response(dialect: ReadDialect, chunks: list[Any]) -> dict[str, Any]:
+    """The last snapshot of hand-written chunks, judged."""
+    given = [Frame(None, each if isinstance(each, str) else json.dumps(each)) for each in chunks]
+    return last(translate(dialect, plan(dialect.name), given)[1])
+
+
+def last(events: list[Event]) -> dict[str, Any]:
+    snapshot: dict[str, Any] = to_builtins(events[-1])["response"]
+    return snapshot
+
+
+def assert_agrees(dialect: ReadDialect, file: str, exceptions: dict[str, str]) -> None:
+    """The oracles agree, or the file is an exception. An exception that is none any more is a failure."""
+    _, events = translate(dialect, plan_for(file, dialect.name), frames(file))
+    told = disagreements(file, reading(events))
+    if file in exceptions:
+        assert told, f"{file} agrees now: take it out of the exceptions"
+    else:
+        assert told == []
+
+
+def assert_same_after_noise(dialect: ReadDialect, file: str) -> None:
+    """Other cuts into reads, comments, pings and unknown fields change nothing."""
+    given = frames(file)
+    _, events = translate(dialect, plan_for(file, dialect.name), given)
+    if file.endswith(".sse"):
+        data = (ROOT / file).read_bytes()
+        for reads in ([data[i : i + 1] for i in range(len(data))], list(_random_reads(data, Random(file)))):
+            decoder = Decoder()
+            again = [frame for each in reads for frame in decoder.feed(each)] + decoder.end()
+            assert again == given
+        commented = data.replace(b"data: ", b": a comment\ndata: ")
+        assert frames(file, b": ping\n\n" + commented) == given
+    noisy = [Frame(frame.event, _with_unknown_fields(frame.data)) for frame in given]
+    _, again_events = translate(dialect, plan_for(file, dialect.name), noisy)
+    assert again_events == events
+
+
+def _random_reads(data: bytes, random: Random) -> Iterator[bytes]:
+    while data:
+        size = random.randint(1, 400)
+        yield data[:size]
+        data = data[size:]
+
+
+def _with_unknown_fields(data: str) -> str:
+    try:
+        value = json.loads(data)
+    except ValueError:
+        return data
+    return (
+        json.dumps({"x_new": [{"text": "no"}], **value, "x_more": None}) if isinstance(value, dict) else data
+    )
+
+
+def assert_survives_cuts(dialect: ReadDialect, file: str) -> None:
+    """Cut at chunk borders and at random bytes: one terminal event, lawful, and a beginning of the whole."""
+    given = frames(file)
+    whole = _output(dialect, file, given)
+    random = Random(file)
+    borders = set(range(len(given)))
+    if len(borders) > BORDERS:
+        borders = {*range(10), *range(len(given) - 10, len(given)), *random.sample(range(len(given)), 40)}
+    for border in sorted(borders):
+        assert_begins(_output(dialect, file, given[:border]), whole)
+    data = (ROOT / file).read_bytes()
+    if not file.endswith(".array.json"):
+        for _ in range(BYTE_CUTS):
+            cut = data[: random.randrange(len(data))]
+            assert_begins(_output(dialect, file, _cut_frames(file, cut)), whole)
+
+
+def _cut_frames(file: str, data: bytes) -> list[Frame]:
+    if file.endswith(".sse"):
+        return frames(file, data)
+    return [Frame(None, line) for line in data.decode(errors="replace").split("\n") if line.strip()]
+
+
+def _output(dialect: ReadDialect, file: str, given: list[Frame]) -> list[dict[str, Any]]:
+    stream = translation(dialect, plan_for(file, dialect.name))
+    events = stream.start()
+    for frame in given:
+        events += stream.feed(frame)
+    events += stream.end()
+    assert [event.type for event in events if event.type in TERMINAL] == [events[-1].type]
+    assert violations(events, "openresponses") == []
+    output: list[dict[str, Any]] = last(events)["output"]
+    return output
+
+
+def assert_begins(cut: list[dict[str, Any]], whole: list[dict[str, Any]]) -> None:
+    assert len(cut) <= len(whole)
+    for short, long in zip(cut, whole, strict=False):
+        assert short["type"] == long["type"]
+        for one, other in zip(_texts(short), _texts(long), strict=False):
+            assert other.startswith(one)
+
+
+def _texts(item: dict[str, Any]) -> Iterator[str]:
+    for part in [*item.get("summary", []), *(item.get("content") or [])]:
+        yield part.get("text", "")
+    yield item.get("arguments", "")
+
+
+def json_with(names: list[str], texts: list[str]) -> SearchStrategy[Any]:
+    """Any JSON, most of it made of the fields and the words that a dialect knows."""
+    scalars = st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.text(max_size=6),
+        st.sampled_from(texts),
+    )
+    fields = st.sampled_from(names) | st.text(max_size=3)
+    return st.recursive(
+        scalars,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(fields, inner, max_size=5),
+        max_leaves=15,
+    )
+
+
+def assert_endures(dialect: ReadDialect, chunks: list[Any]) -> None:
+    """Whatever comes, nothing is raised and the stream is lawful; a body that is not streamed ends too."""
+    given = [Frame(None, json.dumps(each)) for each in chunks]
+    translate(dialect, plan(dialect.name), given)
+    body = json.dumps(chunks[0] if len(chunks) == 1 else chunks).encode()
+    assert isinstance(dialect.read_body(plan(dialect.name), body)[-1], Struct)

@@ -1,0 +1,52 @@
+"""The table of dialects: every name leads to its dialect, and to no other."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from penstock.dialects.table import DIALECTS, RENDERED, dialect, rendered_dialect
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_a_name_leads_to_its_dialect(name: str) -> None:
+    found = dialect(name)
+    assert found.name == name
+    for method in ("reader", "read_body", "classify"):
+        assert callable(getattr(found, method))
+
+
+def test_the_rendered_dialects_are_those_that_render() -> None:
+    assert {name for name in DIALECTS if hasattr(dialect(name), "render")} == RENDERED
+    for name in RENDERED:
+        assert rendered_dialect(name) is dialect(name)
+
+
+def test_a_dialect_that_is_only_read_is_not_rendered() -> None:
+    with pytest.raises(LookupError, match="no dialect to render called 'ollama': there are anthropic, chat"):
+        rendered_dialect("ollama")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("anthropi", "did you mean anthropic?"), ("Chat", "did you mean chat?"), ("zzzz", "there are ai_sdk, ")],
+)
+def test_an_unknown_name_is_told_with_the_near_ones(name: str, told: str) -> None:
+    with pytest.raises(LookupError, match=name) as caught:
+        dialect(name)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_a_dialect_is_imported_alone(name: str) -> None:
+    script = (
+        "import sys\n"
+        "from penstock.dialects.table import DIALECTS, dialect\n"
+        f"dialect({name!r})\n"
+        "loaded = {each for each in DIALECTS if 'penstock.dialects.' + each in sys.modules}\n"
+        f"sys.exit(' '.join(loaded - {{{name!r}}}) or None)\n"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert (result.returncode, result.stderr) == (0, "")
