@@ -27,7 +27,10 @@ lint: $(READY) ## Check style, format and the import rules of the rooms
 types: $(READY) ## Check types
 	$(BIN)/mypy
 
-unit: $(READY) ## Run the tests with coverage of the core
+unit: $(READY) ## Run the fast tests
+	$(BIN)/pytest -n auto
+
+coverage: $(READY) ## Run the fast tests once more and see that the core is covered
 	$(BIN)/pytest -n auto --cov --cov-report=term
 	$(BIN)/python tests/coverage_floor.py
 
@@ -41,6 +44,7 @@ docs: $(READY) ## Write the generated parts of docs/ anew
 
 bench: $(READY) ## Measure the core; results go to bench/results
 	$(BIN)/python -m bench.core
+	$(BIN)/python -m bench.dialects
 	$(BIN)/python -m bench.startup
 
 format: $(READY) ## Format the code
@@ -50,4 +54,4 @@ format: $(READY) ## Format the code
 clean: ## Remove the environment and what tools left behind
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage dist build
 
-.PHONY: help env serve lint types unit test recordings docs bench format clean
+.PHONY: help env serve lint types unit coverage test recordings docs bench format clean

@@ -86,8 +86,8 @@ def test_a_request_goes_to_messages_with_its_version_and_no_secret() -> None:
     assert to_send.diagnostics == []
 
 
-def test_an_answer_in_one_piece_is_asked_for_in_one_piece() -> None:
-    assert "stream" not in body({"stream": False})
+def test_the_upstream_is_streamed_whatever_the_client_wants() -> None:
+    assert body({"stream": False})["stream"] is True
 
 
 # Messages

@@ -88,9 +88,9 @@ def model_parts(items: list[dict[str, Any]], model: str = MODEL) -> list[dict[st
     ("model", "stream", "path"),
     [
         (MODEL, True, "models/gemini-3-flash-preview:streamGenerateContent?alt=sse"),
-        (MODEL, False, "models/gemini-3-flash-preview:generateContent"),
+        (MODEL, False, "models/gemini-3-flash-preview:streamGenerateContent?alt=sse"),
         ("models/gemini-2.5-pro", True, "models/gemini-2.5-pro:streamGenerateContent?alt=sse"),
-        ("tunedModels/mine-1", False, "tunedModels/mine-1:generateContent"),
+        ("tunedModels/mine-1", False, "tunedModels/mine-1:streamGenerateContent?alt=sse"),
     ],
 )
 def test_the_path_names_the_model(model: str, stream: bool, path: str) -> None:

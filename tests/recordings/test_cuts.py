@@ -15,6 +15,7 @@ import pytest
 from penstock.dialects.plan import ReadDialect
 from penstock.dialects.table import dialect
 from penstock.protocol.events import TERMINAL, Event
+from penstock.protocol.items import CLIENT_CALLS
 from penstock.protocol.wire import encode, to_builtins
 from penstock.sse import Frame
 from penstock.stream.accents import ACCENTS
@@ -57,7 +58,8 @@ def texts(item: dict[str, Any]) -> Iterator[str]:
     """The texts of an item that can be cut."""
     for part in [*item.get("summary", []), *(item.get("content") or [])]:
         yield part.get("text", part.get("refusal", ""))
-    yield from (item[field] for field in ("arguments", "input") if isinstance(item.get(field), str))
+    if item["type"] in CLIENT_CALLS:
+        yield item.get("arguments") or item.get("input") or ""
 
 
 def assert_nothing_lost(cut: list[dict[str, Any]], whole: list[dict[str, Any]]) -> None:

@@ -136,9 +136,8 @@ def _spread(value: Any) -> Any:
             changed = changed or new is not old
         if not changed:
             return value
-        # What the type declares wins: a null under a declared name is kept only until that has a value.
-        for name, each in (value.extra or {}).items():
-            fields.setdefault(name, each)
+        # An unknown value may hold under a declared name what that has no room for: it goes back as it came.
+        fields.update(value.extra or {})
         return fields
     if isinstance(value, list):
         spread = [_spread(each) for each in value]

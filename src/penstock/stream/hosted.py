@@ -5,6 +5,9 @@ The vendor's item is kept as it is; its id is ours, and so is the call id where 
 
 from __future__ import annotations
 
+from typing import Any
+
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from penstock.protocol.items import Item
@@ -42,12 +45,14 @@ class HostedItem:
 
     @property
     def item(self) -> Item:
-        ours = {"id": self.item_id, "status": self._status}
-        if self._call_id is None:
-            return replace(self._item, **ours)
-        if "call_id" in self._item.__struct_fields__:
-            return replace(self._item, call_id=self._call_id, **ours)
-        return replace(self._item, extra={**(self._item.extra or {}), "call_id": self._call_id}, **ours)
+        ours: dict[str, Any] = {"id": self.item_id, "status": self._status}
+        if self._call_id is not None:
+            ours["call_id"] = self._call_id
+        declared = {name: value for name, value in ours.items() if name in self._item.__struct_fields__}
+        # The vendor's own values, nulls among them, must not come back from among the unknown fields.
+        rest = {name: value for name, value in (self._item.extra or {}).items() if name not in ours}
+        rest |= {name: value for name, value in ours.items() if name not in declared}
+        return replace(self._item, **declared, extra=rest or UNSET)
 
     def end(self, item: Item | None, status: str) -> None:
         """The item is done, as `item` if the vendor said how, else with `status`.

@@ -102,8 +102,7 @@ class _Renderer:
         choice = choice_of(self._plan, specs)
         messages = messages_of(self._plan, history, self._told)
         self._body["max_tokens"] = self._request.max_output_tokens or self._manner.max_tokens
-        if self._request.stream:
-            self._body["stream"] = True
+        self._body["stream"] = True  # upstreams are always streamed; whether the client is, is the gateway's
         self._format()
         self._sampling(self._thinking(choice, messages))
         self._tools(specs, choice, history)

@@ -1,4 +1,4 @@
-"""A request for Gemini: `POST models/{model}:generateContent`, or `:streamGenerateContent` for a stream."""
+"""A request for Gemini: `POST models/{model}:streamGenerateContent`. Upstreams are always streamed."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class _Renderer:
         if not _MODEL.fullmatch(model):
             raise DecodeError(f"{model!r} cannot be the name of a model", "model")
         path = model if "/" in model else f"models/{model}"
-        return f"{path}:streamGenerateContent?alt=sse" if self._request.stream else f"{path}:generateContent"
+        return f"{path}:streamGenerateContent?alt=sse"
 
     def _drop(self, field: str) -> None:
         self._told.tell("field_dropped", f"`{field}` cannot be sent to this upstream and was dropped")
