@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.dialects import failures
-from penstock.dialects.anthropic.blocks import Block, TextRun
+from penstock.dialects.anthropic.blocks import Block
 from penstock.dialects.anthropic.citations import annotation_of
 from penstock.dialects.anthropic.finishes import CUT_SHORT, notes_on, reason_in
 from penstock.dialects.anthropic.server_tools import RESULT_SUFFIX, ServerTools
@@ -19,6 +19,7 @@ from penstock.dialects.anthropic.usage import AnthropicUsage
 from penstock.dialects.envelope import seal
 from penstock.dialects.frames import DONE, object_of, objects_of, read_object, text_of
 from penstock.dialects.plan import Plan
+from penstock.dialects.runs import TextRuns
 from penstock.protocol.items import Compaction
 from penstock.sse import Frame
 from penstock.stream.deltas import (
@@ -48,19 +49,16 @@ _SHOWN = 100
 _METRICS = "amazon-bedrock-invocationMetrics"
 
 
-class AnthropicReader:
+class AnthropicReader(TextRuns):
     """One answer."""
 
     def __init__(self, plan: Plan) -> None:
+        super().__init__()
         self._target = plan.target
         self._usage = AnthropicUsage()
         self._tools = ServerTools()
         self._blocks: dict[Key, Block] = {}
         self._latest: Key = 0
-        self._run: TextRun | None = None
-        """The text that another text block would go on with."""
-        self._ends: list[Delta] = []
-        """What ends the block that stopped last: said when it is known that nothing was cut off."""
         self._message: str | None = None
         self._begun = False
         self._finished = False
@@ -199,7 +197,7 @@ class AnthropicReader:
     def _start_block(self, key: Key, content: dict[str, Any]) -> list[Delta]:
         before, self._ends = self._ends, []
         type = text_of(content.get("type"))[:_SHOWN]
-        block = self._blocks[key] = Block(key, type)
+        block = self._blocks[key] = Block(key, type=type)
         handle = _STARTS.get(type)
         if handle is not None:
             return before + handle(self, block, content)
@@ -247,29 +245,6 @@ class AnthropicReader:
             return [DiagnosticDelta("compaction_left_out", "the upstream sent a compaction without content")]
         item = Compaction(encrypted_content=seal(self._target, block.compaction))
         return self._beside([ItemDelta(f"compaction_{block.key}", item, done=True)])
-
-    def _ended(self) -> list[Delta]:
-        """Nothing was cut off: what has stopped has ended."""
-        ends, self._ends = self._ends, []
-        return ends + self._end_text()
-
-    def _beside(self, deltas: list[Delta]) -> list[Delta]:
-        """Deltas of another item than the text: text that follows is a new message (decisions 4)."""
-        if all(isinstance(delta, DiagnosticDelta) for delta in deltas):
-            return deltas  # nothing that a client would see
-        return self._end_text() + deltas
-
-    def _end_text(self) -> list[Delta]:
-        """The message is over, unless its last block goes on beside another."""
-        run, self._run = self._run, None
-        return [] if run is None or run.open else [BlockEnd(run.key, BlockKind.TEXT)]
-
-    def _join(self, block: Block) -> TextRun:
-        """The block's text goes on with the run, or begins one."""
-        if block.run is None:
-            self._run = block.run = self._run or TextRun(block.key)
-            block.run.open, block.begin = True, block.run.length
-        return block.run
 
     def _fail(self, error: ErrorDelta) -> list[Delta]:
         return [*self._tools.close("incomplete"), error]

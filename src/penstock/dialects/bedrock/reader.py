@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from penstock.dialects import failures
 from penstock.dialects.bedrock.server_tools import ServerTools
@@ -18,6 +17,7 @@ from penstock.dialects.bedrock.usage import usage_of
 from penstock.dialects.envelope import seal
 from penstock.dialects.frames import DONE, object_of, objects_of, read_object, text_of
 from penstock.dialects.plan import Plan
+from penstock.dialects.runs import ContentBlock, TextRuns
 from penstock.protocol.content import Annotation, UnknownAnnotation, UrlCitation
 from penstock.sse import Frame
 from penstock.stream.deltas import (
@@ -54,43 +54,22 @@ FAILURES = ("malformed_model_output", "malformed_tool_use")
 _CUT_SHORT = (FinishReason.LENGTH, FinishReason.CONTENT_FILTER)
 
 
-class _TextRun(Struct):
-    """Text blocks that follow each other."""
+class _Block(ContentBlock):
+    """A block. Most have no start: the deltas say what it is."""
 
-    key: Key
-    length: int = 0
-    open: bool = True
-    """Is the block that joined last still going on?"""
-
-
-class _Block(Struct):
-    """What must be remembered of a content block. Most have no start: the deltas say what it is."""
-
-    key: Key
     kind: str = ""
-    stopped: bool = False
-    run: _TextRun | None = None
-    begin: int = 0
-    """Where in its run the block's text began."""
-    citations: list[dict[str, Any]] = []
-    thinking: list[str] = []
-    """The text that the signature is for: sealed with it, because clients lose it (notes/asks C2)."""
     signatures: list[str] = []
-    has_arguments: bool = False
 
 
-class BedrockReader:
+class BedrockReader(TextRuns):
     """One answer."""
 
     def __init__(self, plan: Plan) -> None:
+        super().__init__()
         self._target = plan.target
         self._tools = ServerTools()
         self._blocks: dict[Key, _Block] = {}
         self._latest: Key = 0
-        self._run: _TextRun | None = None
-        """The text that another text block would go on with."""
-        self._ends: list[Delta] = []
-        """What ends the block that stopped last: said when it is known that nothing was cut off."""
         self._begun = False
         self._finish: FinishReason | ErrorDelta | None = None
         self._over = False
@@ -245,29 +224,6 @@ class BedrockReader:
             sealed = seal(self._target, {"reasoningText": signed})
             deltas += self._beside([OpaqueReasoning(sealed, block.key)])
         return deltas
-
-    def _ended(self) -> list[Delta]:
-        """Nothing was cut off: what has stopped has ended."""
-        ends, self._ends = self._ends, []
-        return ends + self._end_text()
-
-    def _beside(self, deltas: list[Delta]) -> list[Delta]:
-        """Deltas of another item than the text: text that follows is a new message (decisions 4)."""
-        if all(isinstance(delta, DiagnosticDelta) for delta in deltas):
-            return deltas  # nothing that a client would see
-        return self._end_text() + deltas
-
-    def _end_text(self) -> list[Delta]:
-        """The message is over, unless its last block goes on beside another."""
-        run, self._run = self._run, None
-        return [] if run is None or run.open else [BlockEnd(run.key, BlockKind.TEXT)]
-
-    def _join(self, block: _Block) -> _TextRun:
-        """The block's text goes on with the run, or begins one."""
-        if block.run is None:
-            self._run = block.run = self._run or _TextRun(block.key)
-            block.run.open, block.begin = True, block.run.length
-        return block.run
 
     def _fail(self, error: ErrorDelta) -> list[Delta]:
         return [*self._tools.close("incomplete"), error]
