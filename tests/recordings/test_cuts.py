@@ -15,7 +15,6 @@ import pytest
 from penstock.dialects.plan import ReadDialect
 from penstock.dialects.table import dialect
 from penstock.protocol.events import TERMINAL, Event
-from penstock.protocol.items import CLIENT_CALLS
 from penstock.protocol.wire import encode, to_builtins
 from penstock.sse import Frame
 from penstock.stream.accents import ACCENTS
@@ -58,7 +57,7 @@ def texts(item: dict[str, Any]) -> Iterator[str]:
     """The texts of an item that can be cut."""
     for part in [*item.get("summary", []), *(item.get("content") or [])]:
         yield part.get("text", part.get("refusal", ""))
-    if item["type"] in CLIENT_CALLS:
+    if item["type"] in ("function_call", "custom_tool_call"):
         yield item.get("arguments") or item.get("input") or ""
 
 

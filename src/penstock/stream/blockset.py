@@ -32,9 +32,9 @@ class BlockSet:
 
     def part(self, kind: BlockKind, key: Key | None) -> tuple[OpenPart, list[Event]]:
         """The open part that deltas of this kind go to, and the events that opened it."""
-        block = self._current if key is None else self._keyed.get((BLOCK_TYPES[kind], key))
-        if block is not None and block.kind is kind and block.part is not None:
-            return block.part, []
+        known = self._current if key is None else self._keyed.get((BLOCK_TYPES[kind], key))
+        if known is not None and known.kind is kind and (open_part := known.part) is not None:
+            return open_part, []
         block, events = self._block(kind, key)
         part, more = block.open_part(kind)
         events += more

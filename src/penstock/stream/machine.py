@@ -162,9 +162,9 @@ class ResponseStreamStateMachine:
     # What the model says
 
     def text(self, text: str, block: Key | None = None, logprobs: list[LogProb] | None = None) -> list[Event]:
-        if not self._ready_for(text):
+        text = self._sound(text)
+        if not text:
             return []
-        text = sound(text)
         part, events = self._blocks.part(_TEXT, block)
         if logprobs and isinstance(part, TextPart):
             events.append(part.delta_with_logprobs(text, logprobs))
@@ -173,29 +173,33 @@ class ResponseStreamStateMachine:
         return events
 
     def refusal(self, text: str, block: Key | None = None) -> list[Event]:
-        if not self._ready_for(text):
+        text = self._sound(text)
+        if not text:
             return []
         part, events = self._blocks.part(_REFUSAL, block)
-        events.append(part.delta(sound(text)))
+        events.append(part.delta(text))
         return events
 
     def reasoning(self, text: str, block: Key | None = None) -> list[Event]:
-        if not self._ready_for(text):
+        text = self._sound(text)
+        if not text:
             return []
         part, events = self._blocks.part(_REASONING, block)
-        events.append(part.delta(sound(text)))
+        events.append(part.delta(text))
         return events
 
     def summary(self, text: str, part: Key = 0, block: Key | None = None) -> list[Event]:
-        if not self._ready_for(text):
+        text = self._sound(text)
+        if not text:
             return []
         summary, events = self._blocks.summary_part(part, block)
-        events.append(summary.delta(sound(text)))
+        events.append(summary.delta(text))
         return events
 
     def opaque(self, data: str, block: Key | None = None, call: Key | None = None) -> list[Event]:
         """Reasoning that only its maker can read."""
-        if not self._ready_for(data):
+        data = self._sound(data)
+        if not data:
             return []
         return self._blocks.opaque(data, block, alone=call is not None)
 
@@ -340,13 +344,13 @@ class ResponseStreamStateMachine:
         if not self._life.streaming:
             self._life.refuse()
 
-    def _ready_for(self, text: str) -> bool:
-        """The same for text; false if it says nothing."""
+    def _sound(self, text: str) -> str:
+        """Text that can be sent. Raises unless it may come now."""
         if not self._life.streaming:
             self._life.refuse()
         if text.__class__ is not str:
             raise TypeError(f"text is a string, not {text.__class__.__name__}")
-        return text != ""
+        return text if text.isascii() else sound(text)
 
     def _stronger(self, reason: FinishReason) -> FinishReason:
         known = self._reason
