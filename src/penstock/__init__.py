@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from penstock.protocol.wire import decode, encode
     from penstock.sse import Decoder, Frame, encode_frame
     from penstock.stream.accents import ACCENTS
+    from penstock.stream.callblock import ToolCallBlock
     from penstock.stream.checker import StreamChecker
     from penstock.stream.checker.rules import RULES, Violation
     from penstock.stream.deltas import (
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     )
     from penstock.stream.machine import ResponseStreamStateMachine
     from penstock.stream.phases import ResponseStreamPhase
-    from penstock.stream.toolcalls import ToolCallBlock
     from penstock.tools.identity import ToolIdentity, ToolIdentityMap
 
 __version__ = "0.1.0"
@@ -65,7 +65,7 @@ _HOMES = {
     "stream.machine": "ResponseStreamStateMachine",
     "stream.phases": "ResponseStreamPhase",
     "stream.checker.rules": "RULES Violation",
-    "stream.toolcalls": "ToolCallBlock",
+    "stream.callblock": "ToolCallBlock",
     "tools.identity": "ToolIdentity ToolIdentityMap",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
