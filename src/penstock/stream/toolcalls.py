@@ -230,7 +230,7 @@ class ToolCallAssembler:
     def _announce(self, block: ToolCallBlock, identity: ToolIdentity) -> list[Event]:
         events = self._output.end_current()
         family = FAMILIES[identity.type]
-        call_id = self._call_ids.distinct(block.id or self._output.new_id("call"))
+        call_id = self._call_ids.distinct(sound(block.id or "") or self._output.new_id("call"))
         self._claimed.add(block.id or call_id)
         self._output.place(block)
         block.call = family(
