@@ -20,10 +20,9 @@ from penstock.dialects.history import (
     UserTurn,
     framed,
     history_of,
-    text_parts,
 )
 from penstock.dialects.plan import Target
-from penstock.protocol.content import ContentPart, InputImage, InputText, OutputText, PlainText
+from penstock.protocol.content import InputText
 from tests.dialects.rendering import (
     EVERY_ITEM,
     PATCH,
@@ -295,16 +294,6 @@ def test_items_that_bring_tools_are_no_turns() -> None:
     found = history([*brought, user("x")])
     assert found.turns == [users("x")]
     assert found.diagnostics == []
-
-
-def test_the_texts_among_parts() -> None:
-    parts: list[ContentPart] = [
-        InputText(text="a"),
-        InputImage(image_url="u"),
-        OutputText(text="b"),
-        PlainText(text="c"),
-    ]
-    assert text_parts(parts) == ["a", "b", "c"]
 
 
 def test_every_item_is_a_turn_or_told() -> None:

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from penstock.dialects.envelope import unseal
 from penstock.dialects.plan import Plan
-from penstock.protocol.content import ContentPart, InputText, OutputText, PlainText, Refusal
+from penstock.protocol.content import ContentPart, InputText, Refusal
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import (
     AdditionalTools,
@@ -333,8 +333,3 @@ def call_of(item: Item) -> tuple[str, str, str]:
 def output_of(item: Item) -> tuple[str, str | list[ContentPart]]:
     read = _OUTPUTS.get(type(item))
     return ("", "") if read is None else read(item)
-
-
-def text_parts(parts: list[ContentPart]) -> list[str]:
-    """The texts among content parts, of whatever text type."""
-    return [part.text for part in parts if isinstance(part, InputText | OutputText | PlainText)]
