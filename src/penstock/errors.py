@@ -1,12 +1,25 @@
 """Every exception that Penstock raises on purpose.
 
 PenstockError
-├── DecodeError        a value on the wire is not what the protocol says it is
-├── FrameTooLarge      one server-sent event is larger than the decoder may hold
-└── BridgeError        the stream state machine was asked for something unlawful
+├── DecodeError                a value on the wire is not what the protocol says it is
+├── FrameTooLarge              one server-sent event is larger than the decoder may hold
+├── BridgeError                the stream state machine was asked for something unlawful
+└── OpenResponsesError         an endpoint gave no answer, or one that fails
+    ├── AuthenticationError    the key is missing or wrong
+    ├── PermissionDeniedError  the key is right and does not allow this
+    ├── RateLimitError         too much was asked; `retry_after` says how long to wait
+    ├── ContextOverflowError   the conversation is too long; `limit_tokens`, `used_tokens`
+    ├── InvalidRequestError    the request is wrong; `param` names what
+    │   └── NotFoundError      the model, the response or the address does not exist
+    ├── ServerError            the endpoint failed
+    │   └── OverloadedError    it has too much to do; later may help
+    ├── NetworkError           no connection, a cut or a silent one; `phase` says when
+    └── ProtocolError          what came is no lawful answer, or no answer at all
 """
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 
 class PenstockError(Exception):
@@ -54,3 +67,97 @@ class BridgeError(PenstockError):
         super().__init__(f"{code}: {message}")
         self.code = code
         self.message = message
+
+
+class OpenResponsesError(PenstockError):
+    """An endpoint gave no answer, or one that fails. The class says what kind of failure it is.
+
+    `message` has the server's words, `code` its word for the failure (ours where it has none), `status` the
+    HTTP status of an answer that was no success, `request_id` what to tell the people who run the endpoint.
+    """
+
+    default_code: ClassVar[str] = "server_error"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "",
+        status: int | None = None,
+        param: str | None = None,
+        request_id: str | None = None,
+        retry_after: float | None = None,
+        limit_tokens: int | None = None,
+        used_tokens: int | None = None,
+        phase: str | None = None,
+    ) -> None:
+        super().__init__(f"{message} (request {request_id})" if request_id else message)
+        self.message = message
+        self.code = code or self.default_code
+        self.status = status
+        self.param = param
+        self.request_id = request_id
+        self.retry_after = retry_after
+        """Seconds to wait, where the server said so."""
+        self.limit_tokens = limit_tokens
+        self.used_tokens = used_tokens
+        self.phase = phase
+        """Of a network failure: `connect`, `first_byte`, `idle` for a time that ran out, `cut` for a break."""
+
+
+class AuthenticationError(OpenResponsesError):
+    default_code = "authentication_error"
+
+
+class PermissionDeniedError(OpenResponsesError):
+    default_code = "permission_denied"
+
+
+class RateLimitError(OpenResponsesError):
+    """Also a spent quota, with the code `insufficient_quota`: waiting does not help there."""
+
+    default_code = "rate_limit_exceeded"
+
+
+class ContextOverflowError(OpenResponsesError):
+    default_code = "context_length_exceeded"
+
+
+class InvalidRequestError(OpenResponsesError):
+    default_code = "invalid_request"
+
+
+class NotFoundError(InvalidRequestError):
+    default_code = "not_found"
+
+
+class ServerError(OpenResponsesError):
+    default_code = "server_error"
+
+
+class OverloadedError(ServerError):
+    default_code = "server_is_overloaded"
+
+
+class NetworkError(OpenResponsesError):
+    default_code = "network_error"
+
+
+class ProtocolError(OpenResponsesError):
+    default_code = "protocol_error"
+
+
+KINDS: dict[str, type[OpenResponsesError]] = {
+    "authentication_error": AuthenticationError,
+    "permission_denied": PermissionDeniedError,
+    "rate_limit_exceeded": RateLimitError,
+    "insufficient_quota": RateLimitError,
+    "context_length_exceeded": ContextOverflowError,
+    "invalid_request": InvalidRequestError,
+    "invalid_prompt": InvalidRequestError,
+    "content_filter": InvalidRequestError,
+    "model_not_found": NotFoundError,
+    "server_is_overloaded": OverloadedError,
+    "server_error": ServerError,
+}
+"""The kind of failure for each code that `penstock.dialects.failures` gives."""

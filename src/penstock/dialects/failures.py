@@ -253,24 +253,37 @@ def classify(status: int, headers: Mapping[str, str], body: bytes) -> UpstreamEr
     errors = list(_errors_in(_decoded(body)))
     errors.append({"code": names.get("x-amzn-errortype", "").partition(":")[0]})
     message = _message_of(errors) or body[:_SHOWN].decode(errors="replace").strip()
-    message = message or f"the upstream answered with status {status}"
-    code = _code_for(errors, message, status)
+    return _explained(errors, message or f"the upstream answered with status {status}", status, names)
+
+
+def explain(payload: Mapping[str, Any]) -> UpstreamError:
+    """What an error object in a stream means, in any vendor's shape. It has no status: 0."""
+    errors = list(_errors_in(dict(payload)))
+    message = _message_of(errors) or "the upstream reported an error and did not say which"
+    return _explained(errors, message, 0, {})
+
+
+def error_delta(payload: Mapping[str, Any]) -> ErrorDelta:
+    """The same as a delta."""
+    error = explain(payload)
+    return ErrorDelta(error.code, error.message, type=error.type, param=error.param)
+
+
+def _explained(
+    errors: list[dict[str, Any]], message: str, status: int, headers: Mapping[str, str]
+) -> UpstreamError:
+    code = _code_for(errors, message, status or None)
+    limit, used = overflow(errors, message) if code == "context_length_exceeded" else (None, None)
     return UpstreamError(
         status=status,
         code=code,
         message=message,
         type=ERROR_TYPES[code],
         param=_param_of(errors),
-        retry_after=_retry_after(names, errors),
+        retry_after=_retry_after(headers, errors),
+        limit_tokens=limit,
+        used_tokens=used,
     )
-
-
-def error_delta(payload: Mapping[str, Any]) -> ErrorDelta:
-    """What an error object in a stream means, in any vendor's shape."""
-    errors = list(_errors_in(dict(payload)))
-    message = _message_of(errors) or "the upstream reported an error and did not say which"
-    code = _code_for(errors, message, None)
-    return ErrorDelta(code, message, type=ERROR_TYPES[code], param=_param_of(errors))
 
 
 def _errors_in(value: Any, depth: int = _DEPTH) -> Iterator[dict[str, Any]]:
@@ -350,6 +363,39 @@ def _message_of(errors: list[dict[str, Any]]) -> str:
 
 def _param_of(errors: list[dict[str, Any]]) -> str | None:
     return next((text_of(error.get("param")) for error in errors if text_of(error.get("param"))), None)
+
+
+_COUNT = r"(\d{1,3}(?:,\d{3})+|\d{1,9})"
+_SUM = re.compile(rf"{_COUNT} \+ {_COUNT} > {_COUNT}")
+_LIMIT = re.compile(
+    rf"(?:context (?:length|size|window)|limit|allowed|maximum|max)[a-z ]{{0,20}}[(:]? ?{_COUNT}\b"
+    rf"|> {_COUNT}\b|{_COUNT} (?:tokens )?maximum",
+    re.IGNORECASE,
+)
+
+
+def overflow(errors: list[dict[str, Any]], message: str) -> tuple[int | None, int | None]:
+    """The limit that was passed, and what would have been used, as far as the vendor told.
+
+    llama.cpp has fields for them. In a text the largest number is what was used: it made the overflow.
+    """
+    for error in errors:
+        limit, used = count_of(error.get("n_ctx")), count_of(error.get("n_prompt_tokens"))
+        if limit is not None:
+            return limit, used
+    if added := _SUM.search(message):  # Anthropic: what goes in, and what may come out
+        given, reserved, limit = map(_count, added.groups())
+        return limit, given + reserved
+    told = _LIMIT.search(message)
+    if told is None:
+        return None, None
+    limit = _count(next(each for each in told.groups() if each))
+    largest = max(map(_count, re.findall(_COUNT, message)))
+    return limit, largest if largest > limit else None
+
+
+def _count(digits: str) -> int:
+    return int(digits.replace(",", ""))
 
 
 _RETRY_HEADERS = (("retry-after-ms", 0.001), ("retry-after", 1.0))

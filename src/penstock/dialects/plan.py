@@ -90,6 +90,10 @@ class UpstreamError(Struct, frozen=True):
     type: str = "server_error"
     param: str | None = None
     retry_after: float | None = None
+    limit_tokens: int | None = None
+    """Of an overflow, as far as the vendor told: how much there is room for."""
+    used_tokens: int | None = None
+    """Of an overflow: how much it would have been."""
 
 
 class Reader(Protocol):

@@ -1,0 +1,39 @@
+"""Data parts that are private to the editor: they carry state between turns and are never content.
+
+VS Code gives a data part of type `stateful_marker` back with the assistant message that had it. Its text is
+the model's id, a backslash and whatever the provider likes: ours is the response id and a fingerprint of the
+endpoint, so that a follow-up can name the response instead of sending everything again (decisions 28).
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from penstock.parts.parts import DataPart
+
+STATEFUL_MARKER = "stateful_marker"
+
+PRIVATE_MIMES = frozenset(
+    {STATEFUL_MARKER, "usage", "cache_control", "context_management", "thinking", "phase_data"}
+)
+"""Types of data that are the editor's own business (notes/vscode 3): never sent to a model."""
+
+
+def marker_part(model: str, endpoint: str, response_id: str) -> DataPart:
+    """The marker to report behind a response that the endpoint has stored."""
+    return DataPart.text(f"{model}\\{response_id}@{_fingerprint(endpoint)}", STATEFUL_MARKER)
+
+
+def marked_response(part: DataPart, model: str, endpoint: str) -> str | None:
+    """The response that a marker names, if it is of this model at this endpoint."""
+    if part.mime != STATEFUL_MARKER:
+        return None
+    marked_model, _, mark = part.data.decode(errors="replace").rpartition("\\")
+    response_id, _, fingerprint = mark.rpartition("@")
+    if not response_id or (marked_model, fingerprint) != (model, _fingerprint(endpoint)):
+        return None
+    return response_id
+
+
+def _fingerprint(endpoint: str) -> str:
+    return sha256(endpoint.rstrip("/").encode()).hexdigest()[:16]
