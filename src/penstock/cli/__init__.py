@@ -14,6 +14,7 @@ COMMANDS = {
     "check": "is this stream lawful? which rule does it break, and where?",
     "translate": "turn a provider's stream into an OpenResponses stream",
     "render": "show the request that an upstream would be sent",
+    "parts": "show the parts that an editor gets of a stream",
     "serve": "start the gateway (not yet: tells what works today)",
 }
 """The commands, each with its line in `penstock --help`. `penstock.cli.<name>` has `configure` and `run`."""

@@ -1,0 +1,125 @@
+"""`penstock parts`: a recorded stream as the parts that an editor gets of it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from penstock.cli import FOUND, OK
+from penstock.cli.source import chunks
+from penstock.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from penstock.parts.adapter import OpenResponsesStreamAdapter
+    from penstock.sse import Frame
+
+_USAGE = "penstock parts [options] FILE|-"
+
+_DESCRIPTION = """\
+Read a recorded OpenResponses stream and write the parts that VS Code's Language
+Model API gets of it, one JSON object per line: text as it came, every tool call
+whole and once. The last line is the result."""
+
+_EPILOG = """\
+lines:
+  {"type":"text","value"}
+  {"type":"thinking","value","id","metadata"}     with --host-has-thinking
+  {"type":"tool_call","call_id","name","input"}
+  {"type":"data","mime","base64"}
+  {"type":"error","code","message"}               there is no answer, or no whole one
+  {"type":"result","response_id","model","status","finish","usage", ...}
+
+The input may be server-sent events or one JSON object per line; which of them it
+is shows in its first bytes. What is no event is counted and skipped.
+
+examples:
+  penstock parts answer.sse
+  penstock parts --host-has-thinking answer.jsonl
+  penstock translate --dialect chat chat.sse | penstock parts -
+  penstock parts --trace answer.sse 2> trace.txt
+
+exit codes:
+  0  the stream has an answer
+  1  it has none, or fails: there is a line of type error
+  2  nothing was read: wrong options, unreadable file"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage, parser.description, parser.epilog = _USAGE, _DESCRIPTION, _EPILOG
+    add = parser.add_argument
+    add("source", metavar="FILE|-", help="a recorded stream, or - for standard input")
+    add(
+        "--host-has-thinking",
+        action="store_true",
+        help="write reasoning as thinking parts (default: as text, for a host that has none)",
+    )
+    add("--no-thinking", action="store_true", help="leave reasoning out")
+    add("--annotations", action="store_true", help="write citations into the text, as links")
+    add("--trace", action="store_true", help="print every event on standard error, with what it made")
+
+
+def run(options: argparse.Namespace) -> int:
+    from penstock.cli.capture import Capture  # here, so that --help does not pay for the imports
+    from penstock.errors import FrameTooLarge, ProtocolError
+    from penstock.parts.wire import encode_line, error_to_json, part_to_json, result_to_json
+
+    terminal = Terminal()
+    reading = _Reading(_adapter(options, terminal), terminal)
+    output = sys.stdout.buffer
+    capture = Capture()
+    failure = None
+    try:
+        for chunk in chunks(options.source, terminal):
+            lines = [reading.read(frame) for frame in capture.feed(chunk)]
+            output.write(b"".join(lines))
+            output.flush()
+        output.write(b"".join([reading.read(frame) for frame in capture.end()]))
+    except FrameTooLarge as error:
+        failure = ProtocolError(str(error), code="invalid_stream")
+    adapter = reading.adapter
+    output.write(b"".join(encode_line(part_to_json(part)) for part in adapter.end(failure)))
+    result = adapter.result
+    if result.error is not None:
+        output.write(encode_line(error_to_json(result.error)))
+    output.write(encode_line(result_to_json(result)))
+    output.flush()
+    if reading.skipped:
+        terminal.note(f"{reading.skipped} frames were no events and were skipped")
+    return OK if result.error is None else FOUND
+
+
+class _Reading:
+    """Frames in, lines out."""
+
+    def __init__(self, adapter: OpenResponsesStreamAdapter, terminal: Terminal) -> None:
+        self.adapter = adapter
+        self.skipped = 0
+        self._terminal = terminal
+
+    def read(self, frame: Frame) -> bytes:
+        from penstock.errors import DecodeError
+        from penstock.parts.wire import encode_line, part_to_json
+        from penstock.protocol.events import decode_event
+
+        if frame.data.strip() in ("", "[DONE]"):
+            return b""
+        try:
+            event = decode_event(frame.data)
+        except DecodeError:
+            self.skipped += 1
+            return b""
+        return b"".join(encode_line(part_to_json(part)) for part in self.adapter.feed(event))
+
+
+def _adapter(options: argparse.Namespace, terminal: Terminal) -> OpenResponsesStreamAdapter:
+    from penstock.parts.adapter import OpenResponsesStreamAdapter, Thinking
+
+    thinking: Thinking = "part" if options.host_has_thinking else "none" if options.no_thinking else "text"
+
+    def trace(level: int, line: str) -> None:  # noqa: ARG001 - everything is shown
+        print(terminal.clean(line), file=sys.stderr)
+
+    return OpenResponsesStreamAdapter(
+        thinking=thinking, annotations=options.annotations, log=trace if options.trace else None
+    )

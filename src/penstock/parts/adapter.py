@@ -1,0 +1,460 @@
+"""Events in, parts out: any OpenResponses stream as what VS Code's Language Model API wants (seeds 000, 003).
+
+Text is passed on as it comes. A tool call comes whole and once, whatever the server repeats, leaves out or
+renames. What ends a stream is never silence: there was text, a call or data, or the result has an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, Literal
+
+import msgspec
+
+from penstock.dialects.frames import object_of, objects_of, text_of
+from penstock.dialects.responses.items import read_annotation
+from penstock.dialects.responses.reader import ENDS, PINGS
+from penstock.errors import DecodeError, OpenResponsesError, ProtocolError
+from penstock.parts.calls import CALL_TYPES, CUSTOM, FUNCTION, WHOLE_FIELDS, Calls
+from penstock.parts.data import carried, generated_image, link_to
+from penstock.parts.ends import failure_of, finish_of, no_answer
+from penstock.parts.fields import JSON, field, number_field, object_field, place, text_field
+from penstock.parts.items import (
+    CALL,
+    CONTENT,
+    MESSAGE,
+    REASONING,
+    REFUSAL,
+    SUMMARY,
+    TEXT,
+    OutputItem,
+    OutputItems,
+    texts_of,
+)
+from penstock.parts.parts import DataPart, Part, TextPart, ThinkingPart
+from penstock.parts.result import StreamResult
+from penstock.protocol.content import Annotation
+from penstock.protocol.events import EVENTS, Event
+from penstock.protocol.usage import Usage
+from penstock.protocol.wire import read, to_builtins
+from penstock.stream.diagnostics import Diagnostics
+
+Thinking = Literal["part", "text", "none"]
+"""What becomes of reasoning: parts of its own, text among the text, or nothing (decisions 24)."""
+
+Log = Callable[[int, str], None]
+"""Takes a level and a line: `logging.Logger.log` fits."""
+
+TRACE, WARNING = 5, 30
+
+METADATA = "openresponses"
+"""The key of our metadata on thinking: the reasoning item to send back, and the model that it is of."""
+
+
+class OpenResponsesStreamAdapter:
+    """Reads one response.
+
+    `model` is the id that the request named; it marks reasoning as this model's. `tools` are the names that
+    the request offered: a call to another is delivered with a diagnostic. With `annotations` citations become
+    links in the text, with `errors_as_text` a failure becomes text too, for hosts that drop errors.
+    """
+
+    def __init__(
+        self,
+        *,
+        thinking: Thinking = "part",
+        annotations: bool = False,
+        errors_as_text: bool = False,
+        model: str = "",
+        tools: Collection[str] | None = None,
+        log: Log | None = None,
+    ) -> None:
+        self._thinking = thinking
+        self._links = annotations
+        self._errors_as_text = errors_as_text
+        self._asked_model = model
+        self._log = log
+        self._told = Diagnostics()
+        self._items = OutputItems()
+        self._calls = Calls(self._items, self._told, tools)
+        self._last: Event | None = None
+        self._last_number = 0
+        self._over = False
+        self._answered = False
+        self._thought = False
+        self._voice = ""
+        self._data: set[DataPart] = set()
+        # What the result will say.
+        self._id = ""
+        self._model = ""
+        self._usage: Usage | None = None
+        self._status = ""
+        self._finish = "error"
+        self._refused = False
+        self._annotations: list[Annotation] = []
+        self._error: OpenResponsesError | None = None
+
+    def feed(self, event: Event) -> list[Part]:
+        """The parts that this event makes, in order. Nothing after the end of the response."""
+        if self._over:
+            return []
+        number = event.sequence_number
+        if number and number == self._last_number and event == self._last:
+            return []  # the very same event again
+        self._last, self._last_number = event, number
+        type = event.type.removeprefix("openai:")
+        handler = HANDLERS.get(type)
+        if handler is None:
+            self._ignore(type)
+            parts: list[Part] = []
+        else:
+            parts = handler(self, type, event)
+        if self._log is not None:
+            self._trace(self._log, event, parts)
+        return parts
+
+    def end(self, error: OpenResponsesError | None = None) -> list[Part]:
+        """The stream is over. `error` is why it broke off, if whoever carried it knows."""
+        if self._over:
+            return []
+        if self._error is None:
+            begun = "before its response did" if self._last is not None else "without sending anything"
+            message = f"the stream ended {begun}"
+            self._error = error or ProtocolError(message, code="stream_truncated")
+        return self._close()
+
+    @property
+    def result(self) -> StreamResult:
+        """What is known now; final after the last event or `end`."""
+        return StreamResult(
+            response_id=self._id or None,
+            model=self._model or None,
+            usage=self._usage,
+            finish=self._finish,
+            status=self._status,
+            refused=self._refused,
+            annotations=list(self._annotations),
+            diagnostics=self._told.told,
+            error=self._error,
+        )
+
+    # Text and reasoning
+
+    def _delta(self, type: str, event: Event) -> list[Part]:
+        kind, channel, index_field, _ = CHANNELS[type]
+        text = text_field(event, "delta")
+        item, _ = self._items.spoken_of(kind, *place(event))
+        # Of two spellings of one event, the first that came for the item counts (decisions 20).
+        if not text or item.spellings.setdefault(channel, type) != type:
+            return []
+        return self._say(item, channel, number_field(event, index_field), text)
+
+    def _whole(self, type: str, event: Event) -> list[Part]:
+        kind, channel, index_field, whole_field = CHANNELS[type]
+        item, _ = self._items.spoken_of(kind, *place(event))
+        return self._supply(item, channel, number_field(event, index_field), text_field(event, whole_field))
+
+    def _part_done(self, type: str, event: Event) -> list[Part]:
+        part = object_field(event, "part")
+        is_summary = "summary" in type
+        named = text_of(part.get("type"))
+        kind = REASONING if "reasoning" in type or named in ("reasoning_text", "summary_text") else MESSAGE
+        item, _ = self._items.spoken_of(kind, *place(event))
+        index = number_field(event, "summary_index" if is_summary else "content_index")
+        # As the one part of an item at its index, so that there is one way to read parts.
+        padding: list[Any] = [None] * min(index, 1000)
+        field = SUMMARY if is_summary else "content"
+        return self._supply_parts(item, {"type": kind, field: [*padding, part]})
+
+    def _say(self, item: OutputItem, channel: str, index: int, text: str) -> list[Part]:
+        """New text of an item, on its way out."""
+        if channel == SUMMARY and item.has(CONTENT):
+            return []  # content is shown, and the summary only where there is none (decisions 20)
+        item.tell(channel, index, text)
+        if channel in (CONTENT, SUMMARY):
+            return self._think(item, text, index if channel == SUMMARY else 0)
+        self._refused = self._refused or channel == REFUSAL
+        self._answered = self._answered or not text.isspace()
+        return [TextPart(self._spoken(text, TEXT))]
+
+    def _think(self, item: OutputItem, text: str, index: int) -> list[Part]:
+        self._thought = True
+        block = item.id or f"reasoning_{item.number}"
+        block = f"{block}:{index}" if index else block  # the parts of a summary are paragraphs
+        if self._thinking == "part":
+            return [ThinkingPart(text, block)]
+        return [TextPart(self._spoken(text, block))] if self._thinking == "text" else []
+
+    def _spoken(self, text: str, voice: str) -> str:
+        """Where thinking is text, a blank line keeps it apart from the rest."""
+        if self._thinking != "text":
+            return text
+        before, self._voice = self._voice, voice
+        return f"\n\n{text}" if before not in ("", voice) else text
+
+    def _supply(self, item: OutputItem, channel: str, index: int, whole: str) -> list[Part]:
+        """Something that has the whole text: add what the deltas did not."""
+        heard = item.told(channel, index)
+        if whole.startswith(heard):
+            return self._say(item, channel, index, whole[len(heard) :]) if len(whole) > len(heard) else []
+        if whole and not (channel == SUMMARY and item.has(CONTENT)):
+            self._tell("text_disagrees", f"the {channel} of an item ended otherwise than it was streamed")
+        return []
+
+    def _supply_parts(self, item: OutputItem, raw: JSON) -> list[Part]:
+        """A whole message or reasoning item, or one part of it."""
+        parts: list[Part] = []
+        tellings = texts_of(raw)
+        if any(channel == CONTENT and text for channel, _, text, _ in tellings):
+            tellings = [telling for telling in tellings if telling[0] != SUMMARY]
+        for channel, index, text, told in tellings:
+            parts += self._supply(item, channel, index, text)
+            left = item.citations.copy()
+            for annotation in objects_of(told.get("annotations")):
+                name = msgspec.json.encode(annotation, order="deterministic")
+                left[name] -= 1
+                if left[name] < 0:
+                    parts += self._cite(item, annotation)
+        for part in objects_of(raw.get("content")):
+            if text_of(part.get("type")) in CARRIERS:
+                parts += self._give(carried(part))
+        return parts
+
+    def _annotation(self, _: str, event: Event) -> list[Part]:
+        item, _certain = self._items.spoken_of(MESSAGE, *place(event))
+        annotation = object_field(event, "annotation")
+        return self._cite(item, annotation) if annotation else []
+
+    def _cite(self, item: OutputItem, raw: JSON) -> list[Part]:
+        item.citations[msgspec.json.encode(raw, order="deterministic")] += 1
+        annotation = read_annotation(raw)
+        self._annotations.append(annotation)
+        link = link_to(annotation) if self._links else ""
+        return [TextPart(link)] if link else []
+
+    # Items
+
+    def _added(self, _: str, event: Event) -> list[Part]:
+        raw = object_field(event, "item")
+        type = _item_type(raw)
+        kind = _kind(type)
+        if kind:
+            item = self._items.announced(kind, text_of(raw.get("id")), number_field(event, "output_index"))
+            item.announced = item.announced or raw
+            if kind == CALL:
+                self._calls.announce(item, type, raw)
+        return []
+
+    def _done(self, _: str, event: Event) -> list[Part]:
+        raw = object_field(event, "item")
+        type = _item_type(raw)
+        kind = _kind(type)
+        if not kind:
+            return self._give(generated_image(raw)) if type == "image_generation_call" else []
+        item = self._items.ended(kind, text_of(raw.get("id")), number_field(event, "output_index"), raw)
+        return self._end_item(item, type, raw)
+
+    def _end_item(self, item: OutputItem, type: str, raw: JSON) -> list[Part]:
+        if item.kind == CALL:
+            return [*self._calls.item_done(item, type, raw)]
+        item.done = True
+        parts = self._supply_parts(item, raw)
+        if item.kind == REASONING and not item.sealed:
+            item.sealed = True
+            parts += self._seal(item, raw)
+        return parts
+
+    def _seal(self, item: OutputItem, raw: JSON) -> list[Part]:
+        """The last part of a block of thinking: what the model needs back to go on from it (asks N3)."""
+        if self._thinking != "part":
+            return []
+        kept = {name: value for name, value in raw.items() if name != "status"}
+        model = self._asked_model or self._model
+        metadata = {METADATA: {REASONING: kept, "model": model}}
+        return [ThinkingPart("", item.id or f"reasoning_{item.number}", metadata)]
+
+    def _arguments_delta(self, type: str, event: Event) -> list[Part]:
+        item, _ = self._items.spoken_of(CALL, *place(event))
+        self._calls.take(item, ARGUMENTS[type], text_field(event, "delta"))
+        return []
+
+    def _arguments_done(self, type: str, event: Event) -> list[Part]:
+        item, certain = self._items.spoken_of(CALL, *place(event))
+        if not certain:
+            return []  # whose arguments these are, only the items will tell
+        call_type = ARGUMENTS[type]
+        whole = field(event, WHOLE_FIELDS[call_type])
+        return [*self._calls.arguments_done(item, call_type, whole, text_field(event, "name"))]
+
+    def _file(self, _: str, event: Event) -> list[Part]:
+        return self._give(carried(event.extra or {}))
+
+    def _give(self, part: DataPart | None) -> list[Part]:
+        if part is None or part in self._data:
+            return []
+        self._data.add(part)
+        self._answered = True
+        return [part]
+
+    # The response
+
+    def _lifecycle(self, _: str, event: Event) -> list[Part]:
+        self._note_response(event)
+        return []
+
+    def _note_response(self, event: Event) -> None:
+        """Keep what a snapshot says of the response; of an earlier one what a later one leaves out."""
+        response = field(event, "response")
+        known = {name: _member(response, name) for name in ("id", "model", "usage")}
+        self._id = text_of(known["id"]) or self._id
+        self._model = text_of(known["model"]) or self._model
+        self._usage = _read_usage(known["usage"]) or self._usage
+
+    def _failure(self, _: str, event: Event) -> list[Part]:
+        """An error event. `response.failed` may follow with the rest of what there is to say (R12)."""
+        payload: JSON = to_builtins(event)
+        told = {name: payload[name] for name in payload if name not in ("type", "sequence_number")}
+        self._error = self._error or failure_of(told)
+        return []
+
+    def _terminal(self, type: str, event: Event) -> list[Part]:
+        self._note_response(event)
+        response = object_field(event, "response")
+        status = text_of(response.get("status"))
+        self._status = status if status in ENDS.values() else ENDS[type]
+        if self._error is not None:
+            return self._close()
+        if self._status == "failed":
+            self._error = failure_of(object_of(response.get("error")))
+            return self._close()
+        parts = self._settle(objects_of(response.get("output")))
+        called = self._calls.any_delivered
+        self._finish = finish_of(self._status, response, called=called)
+        if not self._answered and not called:
+            self._error = no_answer(self._finish, flawed=self._calls.flawed, thought=self._thought)
+        return parts + self._close()
+
+    def _settle(self, output: list[JSON]) -> list[Part]:
+        """What only the terminal response tells."""
+        parts: list[Part] = []
+        known = [(_kind(_item_type(raw)), raw) for raw in output]
+        items = [(kind, raw) for kind, raw in known if kind]
+        completed = self._status == "completed"
+        for item, (kind, raw) in zip(self._items.settle(items), items, strict=True):
+            if kind != CALL or completed or raw.get("status") == "completed":
+                parts += self._end_item(item, _item_type(raw), raw)
+        for kind, raw in known:
+            if not kind and _item_type(raw) == "image_generation_call":
+                parts += self._give(generated_image(raw))
+        for item in self._items.all:
+            if not item.done and item.kind != CALL and item.announced:
+                parts += self._end_item(item, item.kind, item.announced)
+        return [*parts, *self._calls.leave()] if completed else parts
+
+    def _close(self) -> list[Part]:
+        self._over = True
+        if self._error is None:
+            return []
+        if self._finish in ("stop", "tool_calls"):
+            self._finish = "error"
+        if self._log is not None:
+            self._log(WARNING, f"the response fails: {self._error.message} ({self._error.code})")
+        if not self._errors_as_text:
+            return []
+        return [TextPart(f"\n\n**Error:** {self._error.message}\n\n")]
+
+    # Everything else
+
+    def _nothing(self, _type: str, _event: Event) -> list[Part]:
+        return []
+
+    def _ignore(self, type: str) -> None:
+        if type not in EVENTS and not PINGS.search(type):
+            self._tell("unknown_event", f"an event of type {type[:80]!r} was ignored")
+
+    def _tell(self, code: str, message: str) -> None:
+        self._told.tell(code, message)
+        if self._log is not None:
+            self._log(WARNING, f"{code}: {message}")
+
+    def _trace(self, log: Log, event: Event, parts: list[Part]) -> None:
+        made = ", ".join(part.__class__.__name__ for part in parts) or "nothing"
+        id, index = place(event)
+        log(TRACE, f"{event.sequence_number} {event.type} {index} {id} -> {made}")
+
+
+CHANNELS: dict[str, tuple[str, str, str, str]] = {
+    f"response.{name}.{step}": row
+    for name, row in {
+        "output_text": (MESSAGE, TEXT, "content_index", "text"),
+        "refusal": (MESSAGE, REFUSAL, "content_index", "refusal"),
+        "reasoning": (REASONING, CONTENT, "content_index", "text"),
+        "reasoning_text": (REASONING, CONTENT, "content_index", "text"),
+        "reasoning_summary": (REASONING, SUMMARY, "summary_index", "text"),
+        "reasoning_summary_text": (REASONING, SUMMARY, "summary_index", "text"),
+    }.items()
+    for step in ("delta", "done")
+}
+"""Events that tell text: kind of item, channel, the field with the number of the part, that of the whole."""
+
+ARGUMENTS = {
+    f"response.{name}.{step}": type
+    for name, type in {"function_call_arguments": FUNCTION, "custom_tool_call_input": CUSTOM}.items()
+    for step in ("delta", "done")
+}
+"""Events that tell the arguments of a call, and the type of the call."""
+
+CARRIERS = frozenset(("output_image", "image", "output_file", "file", "input_image", "input_file"))
+"""Content parts that carry bytes."""
+
+_PARTS_DONE = ("content_part", "reasoning_part", "reasoning_text_part", "reasoning_summary_part")
+
+HANDLERS: dict[str, Callable[[OpenResponsesStreamAdapter, str, Event], list[Part]]] = {
+    **{
+        type: OpenResponsesStreamAdapter._delta
+        if type.endswith("delta")
+        else OpenResponsesStreamAdapter._whole
+        for type in CHANNELS
+    },
+    **{
+        type: OpenResponsesStreamAdapter._arguments_delta
+        if type.endswith("delta")
+        else OpenResponsesStreamAdapter._arguments_done
+        for type in ARGUMENTS
+    },
+    **{f"response.{name}.done": OpenResponsesStreamAdapter._part_done for name in _PARTS_DONE},
+    **{
+        f"response.{name}": OpenResponsesStreamAdapter._lifecycle
+        for name in ("created", "queued", "in_progress")
+    },
+    **dict.fromkeys(ENDS, OpenResponsesStreamAdapter._terminal),
+    "response.output_item.added": OpenResponsesStreamAdapter._added,
+    "response.output_item.done": OpenResponsesStreamAdapter._done,
+    "response.output_text.annotation.added": OpenResponsesStreamAdapter._annotation,
+    "response.output_text_annotation.added": OpenResponsesStreamAdapter._annotation,
+    "response.file": OpenResponsesStreamAdapter._file,
+    "error": OpenResponsesStreamAdapter._failure,
+}
+"""What each event does. Any other is progress that has no part, or unknown."""
+
+
+def _item_type(raw: JSON) -> str:
+    return text_of(raw.get("type")).removeprefix("openai:")
+
+
+def _kind(type: str) -> str:
+    """The kind of item, "" for one that has no parts of its own here."""
+    return type if type in (MESSAGE, REASONING) else CALL if type in CALL_TYPES else ""
+
+
+def _member(response: Any, name: str) -> Any:
+    return response.get(name) if isinstance(response, dict) else getattr(response, name, None)
+
+
+def _read_usage(raw: Any) -> Usage | None:
+    if isinstance(raw, Usage):
+        return raw
+    try:
+        return read(raw, Usage) if isinstance(raw, dict) else None
+    except DecodeError:
+        return None

@@ -1,0 +1,86 @@
+"""Bytes that a response carries: images, files, links to either."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from binascii import Error
+from typing import Any
+
+from penstock.dialects.frames import object_of, text_of
+from penstock.parts.fields import JSON
+from penstock.parts.parts import DataPart
+
+_MAGIC = {
+    b"\x89PNG": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF8": "image/gif",
+    b"RIFF": "image/webp",
+    b"%PDF": "application/pdf",
+}
+_MIME_FIELDS = ("mime_type", "mimeType", "media_type", "mediaType", "mime", "content_type")
+_BYTES_FIELDS = ("file_data", "data", "base64", "b64_json", "result", "image_url", "file_url", "url")
+_FORMATS = {"png": "image/png", "jpeg": "image/jpeg", "jpg": "image/jpeg", "webp": "image/webp"}
+_ESCAPED = re.compile(rb"%([0-9A-Fa-f]{2})")
+LINK = "text/uri-list"
+"""The type of a part that has only the address of something: fetching it is the reader's decision."""
+
+
+def generated_image(raw: JSON) -> DataPart | None:
+    """The picture of an `image_generation_call`."""
+    return _from_text(text_of(raw.get("result")), _FORMATS.get(text_of(raw.get("output_format")), ""))
+
+
+def carried(raw: JSON) -> DataPart | None:
+    """What a file event or a content part carries, in any of the shapes that are about."""
+    for holder in (object_of(raw.get("file")), object_of(raw.get("image")), raw):
+        mime = next((each for name in _MIME_FIELDS if (each := text_of(holder.get(name)))), "")
+        for name in _BYTES_FIELDS:
+            value = holder.get(name)
+            text = text_of(object_of(value).get("url")) or text_of(value)
+            part = _from_text(text, mime) if text else None
+            if part is not None:
+                return part
+        if isinstance(holder.get("text"), str) and mime:
+            return DataPart.text(holder["text"], mime)
+    return None
+
+
+def _from_text(text: str, mime: str) -> DataPart | None:
+    """A data URL, an address, or base64."""
+    if text.startswith("data:"):
+        head, _, body = text[5:].partition(",")
+        kind, _, encoding = head.rpartition(";")
+        if encoding != "base64":
+            plain = _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), body.encode())
+            return DataPart(plain, head or "text/plain")
+        data = _decoded(body)
+        return None if data is None else DataPart(data, kind or mime or _mime_of(data))
+    if text.startswith(("http://", "https://")):
+        return DataPart.text(text, LINK)
+    data = _decoded(text) if text else None
+    return None if data is None else DataPart(data, mime or _mime_of(data))
+
+
+def _decoded(text: str) -> bytes | None:
+    try:
+        return b64decode(text, validate=True)
+    except (Error, ValueError):
+        return None
+
+
+def _mime_of(data: bytes) -> str:
+    known = (mime for magic, mime in _MAGIC.items() if data.startswith(magic))
+    return next(known, "application/octet-stream")
+
+
+def link_to(annotation: Any) -> str:
+    """A citation as markdown, or "" where it has no address."""
+    url = text_of(getattr(annotation, "url", ""))
+    if not url:
+        return ""
+    title = text_of(getattr(annotation, "title", "")) or url
+    for mark in "\\[]":
+        title = title.replace(mark, f"\\{mark}")
+    address = f"<{url}>" if set(url) & set(" ()<>") else url
+    return f" [{title}]({address})"

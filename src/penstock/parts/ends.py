@@ -1,0 +1,52 @@
+"""How a response ended, and why there is no answer where there is none: never silence (asks N1)."""
+
+from __future__ import annotations
+
+from penstock.dialects.failures import explain
+from penstock.dialects.frames import object_of, text_of
+from penstock.errors import KINDS, InvalidRequestError, OpenResponsesError, ProtocolError
+from penstock.parts.fields import JSON
+
+FINISHES = {"max_output_tokens": "length", "max_tokens": "length", "length": "length"}
+"""Why a response is incomplete, in the result's words; any other reason is its own word."""
+
+NO_ANSWER = {
+    "length": "the limit on output tokens was spent before there was an answer: raise max_output_tokens",
+    "content_filter": "a content filter kept the answer back",
+    "cancelled": "the response was cancelled before there was an answer",
+}
+_BROKEN_OFF = "the response ended before there was an answer"
+
+
+def finish_of(status: str, response: JSON, *, called: bool) -> str:
+    if status == "completed":
+        return "tool_calls" if called else "stop"
+    reason = text_of(object_of(response.get("incomplete_details")).get("reason"))
+    return "cancelled" if status == "cancelled" else FINISHES.get(reason, reason or "incomplete")
+
+
+def no_answer(finish: str, *, flawed: str, thought: bool) -> OpenResponsesError:
+    """The error of a response without text, call or data. Thinking alone is no answer (decisions 24)."""
+    if flawed:
+        message = f"the model called {flawed!r} with arguments that are not whole, and gave no other answer"
+        return ProtocolError(message, code="malformed_tool_call")
+    if finish in ("stop", "tool_calls"):
+        what = "thought and then gave no answer" if thought else "gave no answer"
+        return ProtocolError(f"the model {what}", code="empty_response")
+    if finish == "content_filter":
+        return InvalidRequestError(NO_ANSWER[finish], code=finish)
+    return ProtocolError(NO_ANSWER.get(finish, _BROKEN_OFF), code=f"incomplete_{finish}")
+
+
+def failure_of(payload: JSON) -> OpenResponsesError:
+    """An error in a stream as the exception that it is over HTTP, with the endpoint's own code."""
+    error = explain(payload)
+    nested = object_of(payload.get("error")) or payload
+    return KINDS[error.code](
+        error.message,
+        code=text_of(nested.get("code")) or error.code,
+        param=error.param,
+        retry_after=error.retry_after,
+        limit_tokens=error.limit_tokens,
+        used_tokens=error.used_tokens,
+    )

@@ -1,0 +1,189 @@
+"""Parts as JSON, one object per line: what `penstock parts` prints and what the editor's host speaks."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from binascii import Error
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from penstock.errors import DecodeError, OpenResponsesError
+from penstock.parts.parts import (
+    Audience,
+    ChatMessage,
+    DataPart,
+    MessagePart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+)
+from penstock.parts.result import StreamResult
+from penstock.protocol.wire import parse, to_builtins
+
+JSON = dict[str, Any]
+
+
+def part_to_json(part: MessagePart) -> JSON:
+    fields = _WRITERS[part.__class__](part)
+    audience = getattr(part, "audience", ())
+    return {**fields, "audience": [mark.name.lower() for mark in audience]} if audience else fields
+
+
+def error_to_json(error: OpenResponsesError) -> JSON:
+    """An error with its code and words, and whatever else is known of it."""
+    known = ("status", "param", "request_id", "retry_after", "limit_tokens", "used_tokens")
+    details = {name: value for name in known if (value := getattr(error, name)) is not None}
+    return {"type": "error", "code": error.code, "message": error.message, **details}
+
+
+def result_to_json(result: StreamResult) -> JSON:
+    return {
+        "type": "result",
+        "response_id": result.response_id,
+        "model": result.model,
+        "status": result.status,
+        "finish": result.finish,
+        "usage": to_builtins(result.usage),
+        "refused": result.refused,
+        "annotations": to_builtins(result.annotations),
+        "diagnostics": to_builtins(result.diagnostics),
+    }
+
+
+def encode_line(fields: JSON) -> bytes:
+    """One line of JSON, with its end."""
+    return msgspec.json.encode(fields) + b"\n"
+
+
+def part_from_json(raw: Any) -> MessagePart:
+    """The part that a JSON object is. Raises `DecodeError` with the field that is wrong."""
+    if not isinstance(raw, dict):
+        raise DecodeError("a part is an object")
+    read = _READERS.get(raw.get("type"))  # type: ignore[arg-type]  # a type that is no text is unknown too
+    if read is None:
+        raise DecodeError(f"expected one of {', '.join(_READERS)}", "type")
+    return read(raw)
+
+
+def message_from_json(raw: Any) -> ChatMessage:
+    """A message: `{"role": 1, "content": [parts], "name"}`. Content may be a bare text."""
+    if not isinstance(raw, dict):
+        raise DecodeError("a message is an object")
+    role, content = raw.get("role"), raw.get("content")
+    if role.__class__ is not int:
+        raise DecodeError("expected 1 (user), 2 (assistant) or 3 (system)", "role")
+    if isinstance(content, str):
+        return ChatMessage(role, [TextPart(content)], _optional_text(raw, "name"))
+    return ChatMessage(role, _parts(raw, "content"), _optional_text(raw, "name"))
+
+
+def message_to_json(message: ChatMessage) -> JSON:
+    named = {} if message.name is None else {"name": message.name}
+    return {"role": int(message.role), "content": [part_to_json(part) for part in message.content], **named}
+
+
+def decode_message(line: bytes | str) -> ChatMessage:
+    return message_from_json(parse(line))
+
+
+_WRITERS: dict[type, Callable[[Any], JSON]] = {
+    TextPart: lambda part: {"type": "text", "value": part.value},
+    ThinkingPart: lambda part: {
+        "type": "thinking",
+        "value": part.value,
+        "id": part.id,
+        "metadata": part.metadata,
+    },
+    ToolCallPart: lambda part: {
+        "type": "tool_call",
+        "call_id": part.call_id,
+        "name": part.name,
+        "input": part.input,
+    },
+    DataPart: lambda part: {"type": "data", "mime": part.mime, "base64": b64encode(part.data).decode()},
+    ToolResultPart: lambda part: {
+        "type": "tool_result",
+        "call_id": part.call_id,
+        "content": [part_to_json(each) for each in part.content],
+        "is_error": part.is_error,
+    },
+}
+
+
+def _text(raw: JSON, name: str) -> str:
+    if not isinstance(raw.get(name), str):
+        raise DecodeError("expected a string", name)
+    value: str = raw[name]
+    return value
+
+
+def _optional_text(raw: JSON, name: str) -> str | None:
+    return None if raw.get(name) is None else _text(raw, name)
+
+
+def _audience(raw: JSON) -> tuple[Audience, ...]:
+    marks = raw.get("audience") or []
+    try:
+        return tuple(Audience[mark.upper()] for mark in marks)
+    except (KeyError, AttributeError, TypeError):
+        known = ", ".join(mark.name.lower() for mark in Audience)
+        raise DecodeError(f"expected a list of {known}", "audience") from None
+
+
+def _parts(raw: JSON, name: str) -> list[MessagePart]:
+    value = raw.get(name)
+    if not isinstance(value, list):
+        raise DecodeError("expected an array of parts", name)
+    parts: list[MessagePart] = []
+    for index, each in enumerate(value):
+        try:
+            parts.append(part_from_json(each))
+        except DecodeError as error:
+            raise error.within(f"[{index}]").within(name) from None
+    return parts
+
+
+def _thinking(raw: JSON) -> ThinkingPart:
+    value: Any = raw.get("value")
+    metadata = raw.get("metadata")
+    pieces = [value] if isinstance(value, str) else value
+    if not isinstance(pieces, list) or not all(isinstance(each, str) for each in pieces):
+        raise DecodeError("expected a string or an array of strings", "value")
+    if metadata is not None and not isinstance(metadata, dict):
+        raise DecodeError("expected an object", "metadata")
+    return ThinkingPart(value, _optional_text(raw, "id"), metadata)
+
+
+def _tool_call(raw: JSON) -> ToolCallPart:
+    input = raw.get("input", {})
+    if not isinstance(input, dict):
+        raise DecodeError("expected an object", "input")
+    return ToolCallPart(_text(raw, "call_id"), _text(raw, "name"), input)
+
+
+def _data(raw: JSON) -> DataPart:
+    try:
+        data = b64decode(_text(raw, "base64"), validate=True)
+    except (Error, ValueError):
+        raise DecodeError("expected base64", "base64") from None
+    return DataPart(data, _text(raw, "mime"), _audience(raw))
+
+
+def _tool_result(raw: JSON) -> ToolResultPart:
+    content = _parts(raw, "content") if raw.get("content") is not None else []
+    kept = [part for part in content if isinstance(part, TextPart | DataPart)]
+    if len(kept) < len(content):
+        raise DecodeError("expected text and data parts only", "content")
+    return ToolResultPart(_text(raw, "call_id"), kept, raw.get("is_error") is True)
+
+
+_READERS: dict[str, Callable[[JSON], MessagePart]] = {
+    "text": lambda raw: TextPart(_text(raw, "value"), _audience(raw)),
+    "thinking": _thinking,
+    "tool_call": _tool_call,
+    "data": _data,
+    "tool_result": _tool_result,
+}

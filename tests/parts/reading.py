@@ -1,0 +1,61 @@
+"""Reads whole streams with the adapter, for tests: what its parts say, in the words of the oracles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct
+
+from penstock.parts.adapter import OpenResponsesStreamAdapter
+from penstock.parts.parts import DataPart, Part, TextPart, ThinkingPart, ToolCallPart
+from penstock.parts.result import StreamResult
+from penstock.protocol.events import Event, read_event
+
+
+class Read(Struct):
+    parts: list[Part]
+    result: StreamResult
+
+    @property
+    def text(self) -> str:
+        return "".join(part.value for part in self.parts if isinstance(part, TextPart))
+
+    @property
+    def thinking(self) -> str:
+        return "".join(str(part.value) for part in self.parts if isinstance(part, ThinkingPart))
+
+    @property
+    def calls(self) -> list[ToolCallPart]:
+        return [part for part in self.parts if isinstance(part, ToolCallPart)]
+
+    @property
+    def data(self) -> list[DataPart]:
+        return [part for part in self.parts if isinstance(part, DataPart)]
+
+    @property
+    def said(self) -> list[Any]:
+        """The parts in order, short: texts as they are, calls as (id, name, input)."""
+        short: list[Any] = []
+        for part in self.parts:
+            if isinstance(part, ToolCallPart):
+                short.append((part.call_id, part.name, part.input))
+            else:
+                short.append(part.data if isinstance(part, DataPart) else part.value)
+        return short
+
+
+def read(events: Iterable[dict[str, Any] | Event], **options: Any) -> Read:
+    """A whole stream. What holds for every stream is checked here."""
+    adapter = OpenResponsesStreamAdapter(**options)
+    parts: list[Part] = []
+    for event in events:
+        parts += adapter.feed(event if isinstance(event, Event) else read_event(event))
+    parts += adapter.end()
+    found = Read(parts, adapter.result)
+    ids = [call.call_id for call in found.calls]
+    assert len(ids) == len(set(ids)), "a call id came twice"
+    assert all(isinstance(call.input, dict) and call.name for call in found.calls)
+    assert found.text.strip() or found.calls or found.data or found.result.error, "silence"
+    assert adapter.end() == []
+    return found
