@@ -29,16 +29,6 @@ from penstock.sse import Frame, encode_frame
 from penstock.stream.machine import ResponseStreamStateMachine
 
 RESULTS = Path(__file__).parent / "results" / "dialects.json"
-FOLDERS = {
-    "chat": "chat-completions",
-    "responses": "openai-responses",
-    "anthropic": "anthropic-messages",
-    "gemini": "gemini",
-    "ai_sdk": "ai-sdk-parts",
-    "ollama": "ollama-native",
-    "cohere": "cohere",
-    "bedrock": "bedrock-converse",
-}
 ROUNDS = 5
 REPEATS = 100
 """How often the small streams are read in one round; the recordings are many enough as they are."""
@@ -48,7 +38,7 @@ Stream = list[Frame]
 
 def streams(name: str) -> list[Stream]:
     """Whole streams, without the few frames that are no JSON: there is nothing to compare them with."""
-    files = recordings.files(FOLDERS[name]) if recordings.ROOT.is_dir() else []
+    files = recordings.files(recordings.FOLDERS[name]) if recordings.ROOT.is_dir() else []
     found = [recordings.frames(file) for file in files]
     if not found:
         suffix = ".jsonl" if STREAMS[name].startswith(b"{") else ".sse"

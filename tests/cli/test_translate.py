@@ -14,18 +14,7 @@ from penstock.dialects.table import DIALECTS
 from penstock.sse import Decoder
 from tests.cli import upstreams
 from tests.cli.running import Result, penstock, start
-from tests.dialects.recordings import ROOT, files, needs_recordings
-
-FOLDERS = {
-    "chat": "chat-completions",
-    "responses": "openai-responses",
-    "anthropic": "anthropic-messages",
-    "gemini": "gemini",
-    "ai_sdk": "ai-sdk-parts",
-    "ollama": "ollama-native",
-    "cohere": "cohere",
-    "bedrock": "bedrock-converse",
-}
+from tests.dialects.recordings import FOLDERS, ROOT, files, needs_recordings
 
 
 def events_of(result: Result) -> list[dict[str, Any]]:

@@ -30,6 +30,18 @@ needs_recordings = pytest.mark.skipif(
     not ROOT.is_dir(), reason="the recorded streams are not beside the project"
 )
 
+FOLDERS = {
+    "chat": "chat-completions",
+    "responses": "openai-responses",
+    "anthropic": "anthropic-messages",
+    "gemini": "gemini",
+    "ai_sdk": "ai-sdk-parts",
+    "ollama": "ollama-native",
+    "cohere": "cohere",
+    "bedrock": "bedrock-converse",
+}
+"""The folder of each dialect."""
+
 
 @cache
 def manifest() -> dict[str, dict[str, Any]]:
@@ -47,6 +59,11 @@ def _oracle(name: str) -> dict[str, Any]:
 def files(folder: str) -> list[str]:
     """The recordings of one dialect that are here, by their name under the folder of recordings."""
     return sorted(str(path.relative_to(ROOT)) for path in (ROOT / folder).glob("*") if path.is_file())
+
+
+def every() -> list[tuple[str, str]]:
+    """All recordings that are here, each with its dialect."""
+    return [(file, dialect) for dialect, folder in FOLDERS.items() for file in files(folder)]
 
 
 def frames(file: str, data: bytes | None = None) -> list[Frame]:

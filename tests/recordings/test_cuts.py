@@ -19,19 +19,9 @@ from penstock.protocol.wire import encode, to_builtins
 from penstock.sse import Frame
 from penstock.stream.accents import ACCENTS
 from penstock.stream.checker import StreamChecker
-from tests.dialects.recordings import ROOT, files, frames, needs_recordings, plan_for, translation
+from tests.dialects.recordings import ROOT, every, frames, needs_recordings, plan_for, translation
 
-FOLDERS = {
-    "chat-completions": "chat",
-    "anthropic-messages": "anthropic",
-    "gemini": "gemini",
-    "openai-responses": "responses",
-    "ai-sdk-parts": "ai_sdk",
-    "ollama-native": "ollama",
-    "cohere": "cohere",
-    "bedrock-converse": "bedrock",
-}
-RECORDINGS = [(file, name) for folder, name in FOLDERS.items() for file in files(folder)]
+RECORDINGS = every()
 BYTE_CUTS = 20
 
 pytestmark = [pytest.mark.recordings, needs_recordings]
