@@ -9,7 +9,7 @@ import coverage
 
 FLOOR = 95.0
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "penstock"
-ROOMS = ("protocol", "sse.py", "stream", "tools", "dialects")
+ROOMS = ("protocol", "sse.py", "stream", "tools", "dialects", "parts", "client")
 
 
 def measure(data: coverage.Coverage, room: Path) -> tuple[int, int]:

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.dialects.failures import CODES, ERROR_TYPES, MESSAGES, STATUSES, TYPES, classify, error_delta
+from penstock.dialects.failures import (
+    CODES,
+    ERROR_TYPES,
+    MESSAGES,
+    STATUSES,
+    TYPES,
+    classify,
+    error_delta,
+    explain,
+)
 from tests.dialects.block_proofs import json_values, objects
 
 ERRORS = objects(
@@ -161,6 +170,40 @@ def test_an_overflow_is_known_in_every_vendors_words(vendor: str) -> None:
     assert (error.code, error.type, error.status) == ("context_length_exceeded", "invalid_request", status)
     assert error_delta(body).code == "context_length_exceeded"
     assert error.message == error_delta(body).message
+
+
+NUMBERS: dict[str, tuple[int | None, int | None]] = {
+    "openai": (8192, 9001),
+    "openai responses": (None, None),
+    "azure": (272000, None),
+    "anthropic": (200000, 208310),
+    "anthropic with output": (200000, 188240 + 21333),
+    "vllm": (4096, 5000),
+    "lm studio": (4096, 5203),
+    "openrouter": (131072, 140000),
+    "mistral": (32768, 40000),
+    "xai": (131072, 537812),
+    "copilot": (128000, 130000),
+}
+
+
+@pytest.mark.parametrize("vendor", NUMBERS)
+def test_an_overflow_tells_its_numbers_where_the_vendor_does(vendor: str) -> None:
+    status, body = OVERFLOWS[vendor]
+    error = classify(status, {}, json.dumps(body).encode())
+    assert (error.limit_tokens, error.used_tokens) == NUMBERS[vendor]
+
+
+def test_the_numbers_of_an_overflow_may_have_fields_or_commas() -> None:
+    fields = {"type": "exceed_context_size_error", "n_ctx": 4096, "n_prompt_tokens": 5000}
+    assert (explain(fields).limit_tokens, explain(fields).used_tokens) == (4096, 5000)
+    commas = {"message": "prompt is too long: 1,200,000 tokens > 1,048,576 maximum"}
+    assert (explain(commas).limit_tokens, explain(commas).used_tokens) == (1048576, 1200000)
+
+
+def test_only_an_overflow_has_such_numbers() -> None:
+    error = explain({"code": "rate_limit_exceeded", "message": "limit of 3000 tokens > 2000 maximum"})
+    assert (error.limit_tokens, error.used_tokens) == (None, None)
 
 
 BODIES: list[tuple[int, Any, str]] = [

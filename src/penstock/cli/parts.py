@@ -27,11 +27,11 @@ lines:
   {"type":"thinking","value","id","metadata"}     with --host-has-thinking
   {"type":"tool_call","call_id","name","input"}
   {"type":"data","mime","base64"}
-  {"type":"error","code","message"}               there is no answer, or no whole one
+  {"type":"error","code","message"}               no answer, or no whole one
   {"type":"result","response_id","model","status","finish","usage", ...}
 
-The input may be server-sent events or one JSON object per line; which of them it
-is shows in its first bytes. What is no event is counted and skipped.
+The input may be server-sent events or one JSON object per line; which of them
+it is shows in its first bytes. What is no event is counted and skipped.
 
 examples:
   penstock parts answer.sse
@@ -49,12 +49,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage, parser.description, parser.epilog = _USAGE, _DESCRIPTION, _EPILOG
     add = parser.add_argument
     add("source", metavar="FILE|-", help="a recorded stream, or - for standard input")
-    add(
+    thinking = parser.add_mutually_exclusive_group()
+    thinking.add_argument(
         "--host-has-thinking",
         action="store_true",
         help="write reasoning as thinking parts (default: as text, for a host that has none)",
     )
-    add("--no-thinking", action="store_true", help="leave reasoning out")
+    thinking.add_argument("--no-thinking", action="store_true", help="leave reasoning out")
     add("--annotations", action="store_true", help="write citations into the text, as links")
     add("--trace", action="store_true", help="print every event on standard error, with what it made")
 

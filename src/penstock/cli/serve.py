@@ -19,7 +19,8 @@ What works today:
   penstock check FILE|-|URL   is this stream lawful? which rule does it break?
   penstock translate          a provider's stream as an OpenResponses stream
   penstock render             a request as an upstream would be sent it
-  import penstock             the library: protocol types, stream, checker
+  penstock parts              a stream as the parts that an editor gets of it
+  import penstock             the library: client, parts, stream, checker
 
 Next: penstock check --help
 """
