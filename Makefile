@@ -42,9 +42,10 @@ recordings: $(READY) ## Cut every recorded stream everywhere (minutes; needs the
 docs: $(READY) ## Write the generated parts of docs/ anew
 	$(BIN)/python docs/generate.py
 
-bench: $(READY) ## Measure the core; results go to bench/results
+bench: $(READY) ## Measure; results go to bench/results
 	$(BIN)/python -m bench.core
 	$(BIN)/python -m bench.dialects
+	$(BIN)/python -m bench.consumer
 	$(BIN)/python -m bench.startup
 
 format: $(READY) ## Format the code

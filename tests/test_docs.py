@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import penstock
+from penstock.parts.adapter import HANDLERS
+from tests.client.server import served, streamed
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -45,9 +47,18 @@ def pages_with_python() -> list[Path]:
 
 @pytest.mark.parametrize("page", pages_with_python(), ids=lambda page: page.name)
 def test_python_examples_run(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each shows something. Where one asks an endpoint, there is one."""
     for example in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
-        exec(compile(example, page.name, "exec"), {"__name__": "example"})
-    assert "response.completed" in capsys.readouterr().out
+        with served(streamed()) as endpoint:
+            code = example.replace("http://127.0.0.1:8080", endpoint.url)
+            exec(compile(code, page.name, "exec"), {"__name__": "example"})
+        assert capsys.readouterr().out.strip()
+
+
+def test_every_event_that_the_adapter_reads_is_in_the_table() -> None:
+    documented = re.findall(r"^\| (`.*?) \|", (DOCS / "parts.md").read_text(), re.MULTILINE)
+    names = {name for cell in documented for name in re.findall(r"`((?:response\.|error)[\w.]*)`", cell)}
+    assert names == {*HANDLERS}
 
 
 def links(page: Path) -> list[str]:
