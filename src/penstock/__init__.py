@@ -9,11 +9,49 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penstock.errors import BridgeError, DecodeError, FrameTooLarge, PenstockError
+    from penstock.client.client import OpenResponsesClient
+    from penstock.client.config import ClientConfig
+    from penstock.client.sync import SyncOpenResponsesClient
+    from penstock.errors import (
+        AuthenticationError,
+        BridgeError,
+        ContextOverflowError,
+        DecodeError,
+        FrameTooLarge,
+        InvalidRequestError,
+        NetworkError,
+        NotFoundError,
+        OpenResponsesError,
+        OverloadedError,
+        PenstockError,
+        PermissionDeniedError,
+        ProtocolError,
+        RateLimitError,
+        ServerError,
+    )
+    from penstock.parts.adapter import OpenResponsesStreamAdapter
+    from penstock.parts.markers import marker_part
+    from penstock.parts.messages import TranslatedMessages, translate_messages
+    from penstock.parts.parts import (
+        Audience,
+        ChatMessage,
+        ChatTool,
+        DataPart,
+        MessagePart,
+        Part,
+        Role,
+        TextPart,
+        ThinkingPart,
+        ToolCallPart,
+        ToolResultPart,
+    )
+    from penstock.parts.result import StreamResult
+    from penstock.parts.toolset import translate_tool_mode, translate_tools
     from penstock.protocol.errors import Diagnostic
     from penstock.protocol.events import Event, ResponseStreamEvent, decode_event
     from penstock.protocol.request import CreateResponse
     from penstock.protocol.response import Response, response_for
+    from penstock.protocol.tools import FunctionTool
     from penstock.protocol.wire import decode, encode
     from penstock.sse import Decoder, Frame, encode_frame
     from penstock.stream.accents import ACCENTS
@@ -48,11 +86,28 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "errors": "BridgeError DecodeError FrameTooLarge PenstockError",
+    "client.client": "OpenResponsesClient",
+    "client.config": "ClientConfig",
+    "client.sync": "SyncOpenResponsesClient",
+    "errors": (
+        "AuthenticationError BridgeError ContextOverflowError DecodeError FrameTooLarge InvalidRequestError "
+        "NetworkError NotFoundError OpenResponsesError OverloadedError PenstockError PermissionDeniedError "
+        "ProtocolError RateLimitError ServerError"
+    ),
+    "parts.adapter": "OpenResponsesStreamAdapter",
+    "parts.markers": "marker_part",
+    "parts.messages": "TranslatedMessages translate_messages",
+    "parts.parts": (
+        "Audience ChatMessage ChatTool DataPart MessagePart Part Role TextPart ThinkingPart ToolCallPart "
+        "ToolResultPart"
+    ),
+    "parts.result": "StreamResult",
+    "parts.toolset": "translate_tool_mode translate_tools",
     "protocol.errors": "Diagnostic",
     "protocol.events": "Event ResponseStreamEvent decode_event",
     "protocol.request": "CreateResponse",
     "protocol.response": "Response response_for",
+    "protocol.tools": "FunctionTool",
     "protocol.wire": "decode encode",
     "sse": "Decoder Frame encode_frame",
     "stream.accents": "ACCENTS",
@@ -74,11 +129,18 @@ __all__ = [
     "ACCENTS",
     "RULES",
     "AnnotationDelta",
+    "Audience",
+    "AuthenticationError",
     "BlockEnd",
     "BlockKind",
     "BlockStart",
     "BridgeError",
+    "ChatMessage",
+    "ChatTool",
+    "ClientConfig",
+    "ContextOverflowError",
     "CreateResponse",
+    "DataPart",
     "DecodeError",
     "Decoder",
     "Delta",
@@ -91,22 +153,44 @@ __all__ = [
     "FinishReason",
     "Frame",
     "FrameTooLarge",
+    "FunctionTool",
+    "InvalidRequestError",
     "ItemDelta",
+    "MessagePart",
+    "NetworkError",
+    "NotFoundError",
     "OpaqueReasoning",
+    "OpenResponsesClient",
+    "OpenResponsesError",
+    "OpenResponsesStreamAdapter",
+    "OverloadedError",
+    "Part",
     "PenstockError",
+    "PermissionDeniedError",
+    "ProtocolError",
+    "RateLimitError",
     "ReasoningDelta",
     "RefusalDelta",
     "Response",
     "ResponseStreamEvent",
     "ResponseStreamPhase",
     "ResponseStreamStateMachine",
+    "Role",
+    "ServerError",
     "StreamChecker",
+    "StreamResult",
     "SummaryDelta",
+    "SyncOpenResponsesClient",
     "TextDelta",
+    "TextPart",
+    "ThinkingPart",
     "ToolCallBlock",
     "ToolCallDelta",
+    "ToolCallPart",
     "ToolIdentity",
     "ToolIdentityMap",
+    "ToolResultPart",
+    "TranslatedMessages",
     "UpstreamInfo",
     "UsageDelta",
     "Violation",
@@ -114,7 +198,11 @@ __all__ = [
     "decode_event",
     "encode",
     "encode_frame",
+    "marker_part",
     "response_for",
+    "translate_messages",
+    "translate_tool_mode",
+    "translate_tools",
 ]
 
 

@@ -102,7 +102,7 @@ class OpenResponsesError(PenstockError):
         self.limit_tokens = limit_tokens
         self.used_tokens = used_tokens
         self.phase = phase
-        """Of a network failure: `connect`, `first_byte`, `idle` for a time that ran out, `cut` for a break."""
+        """Of a network failure: `connect`, `first_byte`, `idle` when a time ran out, `cut` for a break."""
 
 
 class AuthenticationError(OpenResponsesError):

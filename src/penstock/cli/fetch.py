@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import ipaddress
 import json
 import urllib.error
 import urllib.request
@@ -13,6 +12,8 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 import penstock
 from penstock.cli import UsageError
+from penstock.client.urls import is_loopback, read_address
+from penstock.errors import InvalidRequestError
 
 _ERROR_BODY = 64 * 1024
 _SHOWN = 300
@@ -64,18 +65,10 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 def endpoint(url: str) -> str:
     """Where to send the request: the URL itself when it ends in /responses, else what it is the base of."""
     try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        raise UsageError(f"this URL cannot be read: {error}") from None
-    if not host:
-        raise UsageError("this URL names no host. Example: http://127.0.0.1:8080/v1")
-    if parts.username or parts.password:
-        raise UsageError("a URL must not carry a password: use --api-key-env NAME instead")
-    path = parts.path.rstrip("/")
-    if not path.endswith("/responses"):
-        path = (path or "/v1") + "/responses"
-    return urlunsplit(parts._replace(path=path, fragment=""))
+        return read_address(url).url("responses")
+    except InvalidRequestError as error:
+        advice = ": use --api-key-env NAME instead" if "password" in error.message else ""
+        raise UsageError(error.message + advice) from None
 
 
 def shown(url: str) -> str:
@@ -104,18 +97,9 @@ def ask(url: str, *, model: str, prompt: str, key: str, timeout: float) -> Answe
 
 
 def _opener(parts: SplitResult) -> urllib.request.OpenerDirector:
-    if _is_loopback(parts.hostname or ""):
+    if is_loopback(parts.hostname or ""):
         return urllib.request.build_opener(_NoRedirect, urllib.request.ProxyHandler({}))
     return urllib.request.build_opener(_NoRedirect)
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _reason(error: Exception, timeout: float) -> str:

@@ -260,6 +260,9 @@ TERMINAL = {
 }
 """The three events that end a stream, with the status that their snapshot has."""
 
+ENDS = {**TERMINAL, "response.cancelled": "cancelled", "response.done": "completed"}
+"""The same with those that other servers have. A status in the snapshot that is an end counts more."""
+
 _HOSTED_PROGRESS = {
     "web_search_call": "in_progress searching completed",
     "file_search_call": "in_progress searching completed",

@@ -30,7 +30,7 @@ from penstock.dialects.responses.items import (
 )
 from penstock.dialects.responses.registry import Registry
 from penstock.errors import DecodeError
-from penstock.protocol.events import MACHINE_EVENTS, OutputItemEvent
+from penstock.protocol.events import ENDS, MACHINE_EVENTS, OutputItemEvent
 from penstock.protocol.items import Item
 from penstock.protocol.wire import read
 from penstock.sse import Frame
@@ -49,15 +49,6 @@ from penstock.stream.deltas import (
     ToolCallDelta,
     UpstreamInfo,
 )
-
-ENDS = {
-    "response.completed": "completed",
-    "response.incomplete": "incomplete",
-    "response.failed": "failed",
-    "response.cancelled": "cancelled",
-    "response.done": "completed",
-}
-"""The events that end a stream. Where the status of their response is an end as well, that one counts."""
 
 PINGS = re.compile(r"(^|[.:_])(ping|keep[_-]?alive|heartbeat)$")
 PHASES = ("commentary", "final_answer")

@@ -1,0 +1,92 @@
+"""An answer whose body is still on its way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import aiohttp
+
+from penstock.client import breaks
+from penstock.client.config import ClientConfig
+from penstock.client.failures import request_id_of, unlawful
+from penstock.client.masking import Secrets
+from penstock.client.urls import read_address
+from penstock.errors import OpenResponsesError
+from penstock.sse import DEFAULT_LIMIT
+
+_ERROR_BODY = 64 * 1024
+
+
+class Answer:
+    """An answer whose body is still to be read. Whoever has it must close it."""
+
+    def __init__(self, response: aiohttp.ClientResponse, config: ClientConfig, secrets: Secrets) -> None:
+        self._response = response
+        self._config = config
+        self._place = read_address(config.base_url).authority
+        self._loop = asyncio.get_running_loop()
+        self._phase = "first_byte"
+        self._failure: OpenResponsesError | None = None
+        self.secrets = secrets
+        self.status = response.status
+        self.headers: Mapping[str, str] = response.headers
+        self.content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        self.request_id = request_id_of(response.headers, secrets)
+
+    async def read(self) -> bytes:
+        """What has come since the last call, or what comes next; empty at the end of the body."""
+        if self._failure is not None:
+            raise self._failure
+        config, phase = self._config, self._phase
+        seconds = config.first_byte_timeout if phase == "first_byte" else config.idle_timeout
+        try:
+            async with asyncio.timeout(seconds) as clock:
+                data = await self._response.content.readany()
+            self._phase = "idle"
+            return data
+        except (aiohttp.ClientError, OSError) as error:  # a TimeoutError is an OSError
+            if clock.expired():
+                self._failure = breaks.silence(self._place, phase, seconds, self.request_id)
+            else:
+                self._failure = breaks.cut(error, self._place, self.request_id)
+        held = self._held_back()
+        self.close()
+        if held:
+            return held
+        raise self._failure
+
+    async def body(self) -> bytes:
+        """The whole body."""
+        whole = bytearray()
+        while data := await self.read():
+            whole += data
+            if len(whole) > DEFAULT_LIMIT:
+                raise unlawful(f"the answer is larger than {DEFAULT_LIMIT} bytes", self.request_id)
+        return bytes(whole)
+
+    async def error_body(self) -> bytes:
+        """As much of the body as tells what is wrong, without patience: the status has told the most."""
+        whole = bytearray()
+        try:
+            async with asyncio.timeout(self._config.idle_timeout):
+                while len(whole) < _ERROR_BODY and (data := await self.read()):
+                    whole += data
+        except (TimeoutError, OpenResponsesError):
+            pass
+        return bytes(whole[:_ERROR_BODY])
+
+    def close(self) -> None:
+        """Close the connection at once; one whose body was read to the end went back to the pool before."""
+        if self._loop.is_closed():
+            return
+        connection = self._response.connection
+        if connection is not None and connection.transport is not None:
+            connection.transport.abort()
+        self._response.close()
+
+    def _held_back(self) -> bytes:
+        """What came before the break. aiohttp raises the break first, and would keep this for itself."""
+        content = self._response.content
+        content.set_exception(None)  # type: ignore[arg-type]
+        return content.read_nowait()

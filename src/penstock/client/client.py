@@ -1,0 +1,256 @@
+"""The asynchronous client of an OpenResponses endpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import random as _random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+from weakref import WeakSet
+
+from msgspec.structs import replace
+
+from penstock.client.config import ClientConfig
+from penstock.client.events import EventStream
+from penstock.client.failures import closed_meanwhile, holds_error, log_failure, refusal, unlawful
+from penstock.client.retries import Patience, RetryPolicy
+from penstock.client.urls import read_address
+from penstock.errors import DecodeError, InvalidRequestError, OpenResponsesError
+from penstock.protocol.content import JsonObject
+from penstock.protocol.items import Item
+from penstock.protocol.request import CreateResponse
+from penstock.protocol.response import Response
+from penstock.protocol.wire import Wire, encode, parse, read
+
+if TYPE_CHECKING:
+    from penstock.client.answer import Answer
+    from penstock.client.transport import Transport
+
+T = TypeVar("T")
+
+_SSE = "text/event-stream"
+
+
+class ItemPage(Wire):
+    """Some of the items that a response was made from."""
+
+    data: list[Item] = []
+    has_more: bool = False
+    first_id: str | None = None
+    last_id: str | None = None
+
+    def next_after(self, after: str | None) -> str | None:
+        """What to ask for the next page with, if there is one. A server that ignores it is asked no more."""
+        return self.last_id if self.has_more and self.last_id != after else None
+
+
+class OpenResponsesClient:
+    """Talks to one endpoint. Belongs to the event loop that its first request runs on.
+
+    Failures are raised as `penstock.errors.OpenResponsesError`, by kind, and logged to `penstock.client`.
+    `sleep` and `random` are for tests.
+    """
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        random: Callable[[], float] = _random.random,
+    ) -> None:
+        self._config = config
+        self._address = read_address(config.base_url)
+        self._patience = Patience(RetryPolicy(config.retries, config.max_retry_wait, random), sleep)
+        self._streams: WeakSet[EventStream] = WeakSet()
+        self._opened: Transport | None = None
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._config!r})"
+
+    def stream(self, request: CreateResponse) -> EventStream:
+        """Create a response and read it as it is made. It is sent when the first event is asked for."""
+        self._check_open()
+        body = encode(replace(request, stream=True))
+
+        async def post() -> Answer:
+            return await self._transport().send(
+                "POST", self._address.url("responses"), accept=_SSE, body=body
+            )
+
+        # What is not stored cannot be asked for again.
+        return self._remembered(
+            EventStream(post, self._get_stream if request.store is not False else None, *self._terms())
+        )
+
+    def resume(self, response_id: str, *, starting_after: int | None = None) -> EventStream:
+        """Read the stream of a stored response, from the beginning or after an event, be it over or not."""
+        self._check_open()
+        _named(response_id)
+
+        async def get() -> Answer:
+            return await self._get_stream(response_id, starting_after)
+
+        stream = EventStream(
+            get, self._get_stream, *self._terms(), response_id=response_id, starting_after=starting_after
+        )
+        return self._remembered(stream)
+
+    async def create(self, request: CreateResponse) -> Response:
+        """Create a response and wait for all of it."""
+        url, body = self._address.url("responses"), encode(replace(request, stream=False))
+        return await self._ask("POST", url, _response, body=body, is_work=True)
+
+    async def retrieve(self, response_id: str) -> Response:
+        return await self._ask("GET", self._address.url("responses", _named(response_id)), _response)
+
+    async def cancel(self, response_id: str) -> Response:
+        url = self._address.url("responses", _named(response_id), "cancel")
+        return await self._ask("POST", url, _response)
+
+    async def delete(self, response_id: str) -> None:
+        await self._ask("DELETE", self._address.url("responses", _named(response_id)), _nothing)
+
+    async def input_items(
+        self,
+        response_id: str,
+        *,
+        limit: int | None = None,
+        after: str | None = None,
+        order: str | None = None,
+    ) -> ItemPage:
+        """One page of what the response was made from. `order` is `asc` or `desc`."""
+        asked = {"limit": limit, "after": after, "order": order}
+        parameters = {name: str(value) for name, value in asked.items() if value is not None}
+        url = self._address.url("responses", _named(response_id), "input_items", **parameters)
+        return await self._ask("GET", url, _page)
+
+    async def all_input_items(self, response_id: str, *, order: str | None = None) -> AsyncIterator[Item]:
+        """What the response was made from, page after page."""
+        after: str | None = None
+        while True:
+            page = await self.input_items(response_id, after=after, order=order)
+            for item in page.data:
+                yield item
+            after = page.next_after(after)
+            if after is None:
+                return
+
+    async def models(self) -> list[JsonObject]:
+        """The models that the endpoint lists, each as it describes it."""
+        return await self._ask("GET", self._address.url("models"), _models)
+
+    async def aclose(self) -> None:
+        """End every stream and close every connection. The client cannot be used after this."""
+        self._is_closed = True
+        for stream in list(self._streams):
+            await stream.aclose()
+        if self._opened is not None:
+            await self._opened.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise RuntimeError("the client is closed")
+
+    def _transport(self) -> Transport:
+        self._check_open()
+        if self._opened is None:
+            # Half a second of imports, which only those pay who send something.
+            from penstock.client.transport import Transport
+
+            self._opened = Transport(self._config)
+        return self._opened
+
+    def _terms(self) -> tuple[Patience, int]:
+        return self._patience, self._config.resumes
+
+    def _remembered(self, stream: EventStream) -> EventStream:
+        self._streams.add(stream)
+        return stream
+
+    async def _get_stream(self, response_id: str, starting_after: int | None) -> Answer:
+        parameters = {"stream": "true"}
+        if starting_after is not None:
+            parameters["starting_after"] = str(starting_after)
+        url = self._address.url("responses", response_id, **parameters)
+        return await self._transport().send("GET", url, accept=_SSE)
+
+    async def _ask(
+        self,
+        method: str,
+        url: str,
+        reading: Callable[[Any], T],
+        *,
+        body: bytes | None = None,
+        is_work: bool = False,
+    ) -> T:
+        """Send a request until it is answered, and read the answer. `is_work`: it must not be done twice."""
+        attempt = 0
+        while True:
+            try:
+                return await self._ask_once(method, url, reading, body)
+            except OpenResponsesError as error:
+                failure = closed_meanwhile() if self._is_closed else error
+            # A server that is silent may still be at work: asked again, it would do everything once more.
+            is_final = is_work and failure.phase in ("first_byte", "idle")
+            if is_final or not await self._patience.allows_another(failure, attempt):
+                log_failure(failure)
+                raise failure
+            attempt += 1
+
+    async def _ask_once(self, method: str, url: str, reading: Callable[[Any], T], body: bytes | None) -> T:
+        answer = await self._transport().send(method, url, body=body)
+        try:
+            data = await answer.body()
+        finally:
+            answer.close()
+        try:
+            value = parse(data)
+        except DecodeError:
+            value = None
+        if holds_error(value):
+            raise refusal(answer.status, answer.headers, data, answer.secrets)
+        if value is None and reading is not _nothing:
+            told = (
+                "streamed although it should not" if answer.content_type == _SSE else "sent no JSON document"
+            )
+            raise unlawful(f"the endpoint {told}", answer.request_id)
+        try:
+            return reading(value)
+        except DecodeError as error:
+            raise unlawful(f"the answer cannot be read: {error}", answer.request_id) from None
+
+
+def _named(response_id: str) -> str:
+    """An id that can be a step of a path: without one, the request would mean all responses."""
+    if response_id.strip(".") == "":
+        raise InvalidRequestError("the id of a response is missing", param="response_id")
+    return response_id
+
+
+def _response(value: Any) -> Response:
+    return read(value, Response)
+
+
+def _page(value: Any) -> ItemPage:
+    return read(value, ItemPage)
+
+
+def _nothing(value: Any) -> None:
+    """Whatever a deleted response is said to be, it is gone."""
+
+
+def _models(value: Any) -> list[JsonObject]:
+    listed = (value.get("data") or value.get("models") or []) if isinstance(value, dict) else value
+    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+        raise DecodeError("expected an array of objects", "data")
+    return listed

@@ -1,0 +1,254 @@
+"""The same client for programs without an event loop: one thread in the background runs one.
+
+A stream hops between the threads once for each read of the network, with all the events that it brought.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import random as _random
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from penstock.client.client import ItemPage, OpenResponsesClient
+from penstock.client.config import ClientConfig
+from penstock.client.events import EventStream
+from penstock.client.failures import closed_meanwhile
+from penstock.protocol.content import JsonObject
+from penstock.protocol.events import Event
+from penstock.protocol.items import Item
+from penstock.protocol.request import CreateResponse
+from penstock.protocol.response import Response
+
+T = TypeVar("T")
+
+
+class SyncOpenResponsesClient:
+    """Talks to one endpoint, from any number of threads. Close it, or use it in a `with`."""
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        random: Callable[[], float] = _random.random,
+    ) -> None:
+        self._client = OpenResponsesClient(config, sleep=sleep, random=random)
+        self._loop = _BackgroundLoop()
+
+    def __repr__(self) -> str:
+        return repr(self._client).replace(type(self._client).__name__, type(self).__name__, 1)
+
+    def stream(self, request: CreateResponse) -> SyncEventStream:
+        """Create a response and read it as it is made. It is sent when the first event is asked for."""
+        self._loop.check_open()
+        return SyncEventStream(self._client.stream(request), self._loop)
+
+    def resume(self, response_id: str, *, starting_after: int | None = None) -> SyncEventStream:
+        """Read the stream of a stored response, from the beginning or after an event, be it over or not."""
+        self._loop.check_open()
+        return SyncEventStream(self._client.resume(response_id, starting_after=starting_after), self._loop)
+
+    def create(self, request: CreateResponse) -> Response:
+        """Create a response and wait for all of it."""
+        return self._loop.run(self._client.create(request))
+
+    def retrieve(self, response_id: str) -> Response:
+        return self._loop.run(self._client.retrieve(response_id))
+
+    def cancel(self, response_id: str) -> Response:
+        return self._loop.run(self._client.cancel(response_id))
+
+    def delete(self, response_id: str) -> None:
+        self._loop.run(self._client.delete(response_id))
+
+    def input_items(
+        self,
+        response_id: str,
+        *,
+        limit: int | None = None,
+        after: str | None = None,
+        order: str | None = None,
+    ) -> ItemPage:
+        """One page of what the response was made from. `order` is `asc` or `desc`."""
+        return self._loop.run(self._client.input_items(response_id, limit=limit, after=after, order=order))
+
+    def all_input_items(self, response_id: str, *, order: str | None = None) -> Iterator[Item]:
+        """What the response was made from, page after page."""
+        after: str | None = None
+        while True:
+            page = self.input_items(response_id, after=after, order=order)
+            yield from page.data
+            after = page.next_after(after)
+            if after is None:
+                return
+
+    def models(self) -> list[JsonObject]:
+        """The models that the endpoint lists, each as it describes it."""
+        return self._loop.run(self._client.models())
+
+    def close(self) -> None:
+        """End every stream and every request that still runs, close the connections, and end the thread."""
+        self._loop.close(self._client.aclose)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class SyncEventStream:
+    """The events of one response, in order, each once; `for` ends after the last.
+
+    Leaving the `with` and `close` close the connection at once; `close` from another thread makes the waiting
+    one end.
+    """
+
+    def __init__(self, stream: EventStream, loop: _BackgroundLoop) -> None:
+        self._stream = stream
+        self._loop = loop
+        self._ready: deque[Event] = deque()
+        self._last_given = stream.last_sequence
+        self._is_closed = False
+
+    @property
+    def response_id(self) -> str | None:
+        """The id of the response, once an event has told it."""
+        return self._stream.response_id
+
+    @property
+    def last_sequence(self) -> int | None:
+        """The number of the last event that was given out: what to take up this stream after."""
+        return self._last_given
+
+    @property
+    def skipped(self) -> int:
+        """How many events could not be read."""
+        return self._stream.skipped
+
+    @property
+    def request_id(self) -> str | None:
+        """What the server calls the last request of this stream."""
+        return self._stream.request_id
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Event:
+        try:
+            if not self._ready and not self._stream.is_over:
+                self._ready.extend(self._loop.run(self._stream.batch()))
+        except _ClosedError:
+            self._is_closed = True  # with its client, which ends every stream
+        except BaseException:
+            self._loop.abandon(self._stream)  # an interrupt may come when the read is already over
+            raise
+        if self._is_closed or not self._ready:
+            raise StopIteration
+        event = self._ready.popleft()
+        if self._last_given is None or event.sequence_number > self._last_given:
+            self._last_given = event.sequence_number
+        return event
+
+    def close(self) -> None:
+        """Close the connection, and end the iteration wherever it is."""
+        self._is_closed = True
+        self._loop.run_if_open(self._stream.aclose)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self._loop.abandon(self._stream)  # a loop that was left without closing the stream
+
+
+class _ClosedError(RuntimeError):
+    """Not one of `penstock.errors`: whoever uses a closed client has a mistake in the program."""
+
+
+class _BackgroundLoop:
+    """An event loop in a thread of its own, started with the first thing that it is given to run."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # a garbage collection may come to `abandon` at any line
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run to the end and return what it returns. An interrupt of the waiting thread ends it there too."""
+        try:
+            # What the loop is given before `close` is ended by it, and nothing may come after.
+            with self._lock:
+                future = asyncio.run_coroutine_threadsafe(coroutine, self._started())
+        except RuntimeError:
+            coroutine.close()
+            raise
+        try:
+            return future.result()
+        except concurrent.futures.CancelledError:
+            raise closed_meanwhile() from None
+        except BaseException:
+            future.cancel()
+            raise
+
+    def run_if_open(self, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        if self._loop is not None:
+            with suppress(_ClosedError):
+                self.run(start())
+
+    def abandon(self, stream: EventStream) -> None:
+        """Close a stream without waiting for it. Its connection belongs to the other thread."""
+        with self._lock:
+            if self._loop is not None and not self._is_closed and not stream.is_over:
+                self._loop.call_soon_threadsafe(stream.abandon)
+
+    def check_open(self) -> None:
+        if self._is_closed:
+            raise _ClosedError("the client is closed")
+
+    def close(self, finish: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        with self._lock:
+            was_closed, self._is_closed = self._is_closed, True
+            loop, thread = self._loop, self._thread
+        if was_closed or loop is None or thread is None:
+            return
+        try:
+            asyncio.run_coroutine_threadsafe(_wind_up(finish), loop).result()
+        finally:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        self.check_open()
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("a key source must not use the client that asks it")
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(
+                target=self._loop.run_forever, name="penstock-client", daemon=True
+            )
+            self._thread.start()
+        return self._loop
+
+
+async def _wind_up(finish: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    await finish()
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)

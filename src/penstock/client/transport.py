@@ -1,0 +1,212 @@
+"""Requests over HTTP to one endpoint, on aiohttp."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import ssl
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from io import BytesIO
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+import aiohttp
+
+import penstock
+from penstock.client import breaks
+from penstock.client.answer import Answer
+from penstock.client.config import ClientConfig, KeySource
+from penstock.client.failures import redirected, refusal
+from penstock.client.masking import Secrets, secrets_in
+from penstock.client.tls import tls_context
+from penstock.client.urls import Proxy, proxy_for, read_address
+from penstock.errors import AuthenticationError, OpenResponsesError
+
+if TYPE_CHECKING:
+    from aiohttp.client_reqrep import ClientRequest
+    from aiohttp.connector import Connection
+    from aiohttp.tracing import Trace
+
+JSON = "application/json"
+
+_Call = Callable[[], Awaitable[aiohttp.ClientResponse]]
+
+_LARGE = 1024 * 1024
+_HEADER_LINE = 64 * 1024
+"""aiohttp allows 8 KB, which a policy header in front of a gateway may pass."""
+
+
+class Transport:
+    """Sends requests to one endpoint. The session is opened with the first request, on its event loop."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        self._config = config
+        self._address = read_address(config.base_url)
+        self._session: aiohttp.ClientSession | None = None
+        self._tls: ssl.SSLContext | bool | None = None
+
+    async def send(self, method: str, url: str, *, accept: str = JSON, body: bytes | None = None) -> Answer:
+        """The answer, when it is a success; whatever else happens is raised."""
+        proxy = proxy_for(self._address, self._config.proxy, os.environ)
+        headers, secrets = await self._headers(accept, body is not None, proxy)
+        call = self._call(method, url, headers, body, proxy)
+        response = await self._respond(call, proxy)
+        answer = Answer(response, self._config, secrets)
+        if 200 <= answer.status < 300:
+            return answer
+        try:
+            raise await self._refusal(answer)
+        finally:
+            answer.close()
+
+    async def aclose(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _headers(
+        self, accept: str, has_body: bool, proxy: Proxy | None
+    ) -> tuple[dict[str, str], Secrets]:
+        headers = {
+            "accept": accept,
+            # What stands in between may hold back a stream to compress it.
+            "accept-encoding": "identity",
+            "user-agent": f"penstock/{penstock.__version__}",
+        }
+        if has_body:
+            headers["content-type"] = JSON
+        if self._config.key is not None and (key := await _ask_for_key(self._config.key)):
+            headers["authorization"] = f"Bearer {key}"
+        headers.update((name.lower(), value) for name, value in self._config.headers.items())
+        headers.update(self._proxy_headers(proxy, "http"))
+        return headers, Secrets(secrets_in(headers))
+
+    def _call(
+        self, method: str, url: str, headers: dict[str, str], body: bytes | None, proxy: Proxy | None
+    ) -> _Call:
+        # A connection that was kept may be closed already. Where nothing may be sent twice, none is kept.
+        session = self._session = self._session or _open_session(keep=self._config.retries > 0)
+        return lambda: session.request(
+            method,
+            url,
+            headers=headers,
+            # In pieces where it is large, which aiohttp asks for: the loop has others to serve meanwhile.
+            data=BytesIO(body) if body and len(body) > _LARGE else body,
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(total=None, connect=self._config.connect_timeout),
+            proxy=proxy.url if proxy else None,
+            proxy_headers=self._proxy_headers(proxy, "https"),
+            ssl=self._trust() if self._address.scheme == "https" else True,
+        )
+
+    async def _respond(self, call: _Call, proxy: Proxy | None) -> aiohttp.ClientResponse:
+        """Send the request and wait for the headers of the answer."""
+        while True:
+            opening = _Opening(self._config.first_byte_timeout)
+            token = _OPENING.set(opening)
+            try:
+                async with asyncio.timeout(None) as opening.deadline:
+                    return await call()
+            except (aiohttp.ClientError, OSError) as error:  # a TimeoutError is an OSError
+                failure = self._failure(error, opening, proxy)
+            except BaseException:
+                opening.abort()
+                raise
+            finally:
+                _OPENING.reset(token)
+            opening.abort()
+            if not opening.was_kept or failure.phase != "cut":
+                raise failure  # not from within the handler: see `breaks`
+
+    def _proxy_headers(self, proxy: Proxy | None, scheme: str) -> dict[str, str]:
+        """A proxy is shown its password on the way to it: in the request itself, or before the tunnel."""
+        if proxy is None or not proxy.authorization or self._address.scheme != scheme:
+            return {}
+        return {"proxy-authorization": proxy.authorization}
+
+    def _failure(self, error: Exception, opening: _Opening, proxy: Proxy | None) -> OpenResponsesError:
+        place = self._address.authority
+        if not opening.is_connected:
+            seconds = self._config.connect_timeout
+            return breaks.no_connection(error, place, proxy.place if proxy else "", seconds)
+        if opening.deadline.expired():
+            return breaks.silence(place, "first_byte", self._config.first_byte_timeout)
+        return breaks.cut(error, place)
+
+    async def _refusal(self, answer: Answer) -> OpenResponsesError:
+        if answer.status < 400:
+            return redirected(answer.status, answer.headers, answer.secrets)
+        body = await answer.error_body()
+        return refusal(answer.status, answer.headers, body, answer.secrets, self._address.advice)
+
+    def _trust(self) -> ssl.SSLContext | bool:
+        if self._tls is None:
+            self._tls = tls_context(self._config)
+        return self._tls
+
+
+class _Opening:
+    """A request on its way: the clock of the first byte runs from the moment there is a connection."""
+
+    def __init__(self, first_byte_timeout: float | None) -> None:
+        self._seconds = first_byte_timeout
+        self._transport: asyncio.Transport | None = None
+        self.deadline: asyncio.Timeout
+        self.is_connected = False
+        self.was_kept = False
+
+    def connected(self, connection: Connection, was_kept: bool) -> None:
+        self._transport = connection.transport
+        self.is_connected = True
+        self.was_kept = was_kept
+        if self._seconds is not None:
+            self.deadline.reschedule(asyncio.get_running_loop().time() + self._seconds)
+
+    def abort(self) -> None:
+        """Close without ceremony. aiohttp closes in good order, which waits for a peer that does not read."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+_OPENING: ContextVar[_Opening] = ContextVar("penstock_opening")
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Says when a request has its connection, which aiohttp keeps to itself until the headers are there."""
+
+    def __init__(self, *, keep: bool) -> None:
+        super().__init__(limit=0, force_close=not keep)  # a stream is long: none may wait for another's end
+        self._known: WeakSet[object] = WeakSet()
+
+    async def connect(
+        self, req: ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
+    ) -> Connection:
+        connection = await super().connect(req, traces, timeout)
+        _OPENING.get().connected(connection, was_kept=connection.protocol in self._known)
+        self._known.add(connection.protocol)
+        return connection
+
+
+def _open_session(*, keep: bool) -> aiohttp.ClientSession:
+    session = aiohttp.ClientSession(
+        connector=_Connector(keep=keep),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        max_line_size=_HEADER_LINE,
+        max_field_size=_HEADER_LINE,
+    )
+    # aiohttp sends a GET again by itself when it broke. What is sent again, and when, is said in `retries`.
+    session._retry_connection = False
+    return session
+
+
+async def _ask_for_key(source: KeySource) -> str:
+    given = source()
+    key = (await given if inspect.isawaitable(given) else given) or ""
+    key = key.strip()
+    if not key.isascii() or not key.isprintable():
+        raise AuthenticationError(
+            "what the key source gave cannot be a key (a line break, or not ASCII)", code="invalid_key"
+        )
+    return key

@@ -1,0 +1,96 @@
+"""What is tried again, and when. The policy is pure; the clock in the tests of streams is a list."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.client.retries import RetryPolicy, is_break, is_transient
+from penstock.errors import (
+    AuthenticationError,
+    ContextOverflowError,
+    InvalidRequestError,
+    NetworkError,
+    NotFoundError,
+    OpenResponsesError,
+    OverloadedError,
+    PermissionDeniedError,
+    ProtocolError,
+    RateLimitError,
+    ServerError,
+)
+
+TRANSIENT: list[OpenResponsesError] = [
+    RateLimitError("", status=429),
+    RateLimitError("", status=429, code="tokens"),
+    OverloadedError("", status=503),
+    OverloadedError("", status=529),
+    OverloadedError("", status=400),
+    OverloadedError(""),
+    ServerError("", status=500),
+    ServerError("", status=502),
+    ServerError(""),
+    NetworkError("", phase="connect"),
+    NetworkError("", phase="first_byte"),
+    NetworkError("", phase="idle"),
+    NetworkError("", phase="cut"),
+    NetworkError("", phase="connect", code="proxy_error", status=502),
+    ProtocolError("", code="stream_truncated"),
+    InvalidRequestError("", status=408),
+]
+
+FINAL: list[OpenResponsesError] = [
+    RateLimitError("", status=429, code="insufficient_quota"),
+    ServerError("", status=501),
+    ServerError("", status=400, code="tool_use_failed"),
+    NetworkError("", phase="connect", code="certificate_error"),
+    NetworkError("", phase="connect", code="tls_error"),
+    NetworkError("", phase="connect", code="proxy_error", status=407),
+    ProtocolError(""),
+    ProtocolError("", code="redirected", status=302),
+    AuthenticationError("", status=401),
+    PermissionDeniedError("", status=403),
+    ContextOverflowError("", status=500),
+    ContextOverflowError("", status=413),
+    InvalidRequestError("", status=400),
+    NotFoundError("", status=404),
+]
+
+
+@pytest.mark.parametrize("error", TRANSIENT, ids=repr)
+def test_what_may_pass_is_tried_again(error: OpenResponsesError) -> None:
+    assert is_transient(error)
+
+
+@pytest.mark.parametrize("error", FINAL, ids=repr)
+def test_what_will_not_pass_is_not_tried_again(error: OpenResponsesError) -> None:
+    assert not is_transient(error)
+    assert RetryPolicy(9, 60, lambda: 1.0).wait(error, 0) is None
+
+
+def test_waits_double_up_to_a_bound_and_are_spread_out() -> None:
+    error = ServerError("", status=500)
+    longest, shortest = RetryPolicy(7, 60, lambda: 1.0), RetryPolicy(7, 60, lambda: 0.0)
+    assert [longest.wait(error, attempt) for attempt in range(8)] == [0.5, 1, 2, 4, 8, 8, 8, None]
+    assert [shortest.wait(error, attempt) for attempt in range(3)] == [0.25, 0.5, 1]
+
+
+def test_no_retries_means_none() -> None:
+    assert RetryPolicy(0, 60, lambda: 1.0).wait(ServerError("", status=500), 0) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "wait"), [(0.2, 0.2), (17.0, 17.0), (60.0, 60.0), (60.1, None), (0.0, 0.5)]
+)
+def test_a_server_that_asks_for_a_wait_gets_it_or_is_given_up(asked: float, wait: float | None) -> None:
+    error = RateLimitError("", status=429, retry_after=asked)
+    assert RetryPolicy(2, 60, lambda: 1.0).wait(error, 0) == wait
+
+
+def test_only_the_end_of_a_connection_is_a_break() -> None:
+    assert is_break(NetworkError("", phase="cut"))
+    assert is_break(NetworkError("", phase="idle"))
+    assert is_break(ProtocolError("", code="stream_truncated"))
+    assert not is_break(ProtocolError(""))
+    assert not is_break(NetworkError("", code="proxy_error", status=502))
+    assert not is_break(NetworkError("", code="certificate_error"))
+    assert not is_break(ServerError("", code="stream_truncated"))
