@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct
 
+from penstock.errors import OpenResponsesError
 from penstock.parts.adapter import OpenResponsesStreamAdapter
 from penstock.parts.parts import DataPart, Part, TextPart, ThinkingPart, ToolCallPart
 from penstock.parts.result import StreamResult
@@ -44,14 +46,30 @@ class Read(Struct):
                 short.append(part.data if isinstance(part, DataPart) else part.value)
         return short
 
+    @property
+    def error(self) -> tuple[type[OpenResponsesError], str] | None:
+        """The class and the code of the error, if there is one."""
+        error = self.result.error
+        return None if error is None else (error.__class__, error.code)
 
-def read(events: Iterable[dict[str, Any] | Event], **options: Any) -> Read:
-    """A whole stream. What holds for every stream is checked here."""
+    @property
+    def diagnostics(self) -> dict[str, int]:
+        """How often each code was told."""
+        counts: Counter[str] = Counter()
+        for diagnostic in self.result.diagnostics:
+            counts[diagnostic.code] += diagnostic.count
+        return dict(counts)
+
+
+def read(
+    events: Iterable[dict[str, Any] | Event], *, broken: OpenResponsesError | None = None, **options: Any
+) -> Read:
+    """A whole stream, which may have `broken` off. What holds for every stream is checked here."""
     adapter = OpenResponsesStreamAdapter(**options)
     parts: list[Part] = []
     for event in events:
-        parts += adapter.feed(event if isinstance(event, Event) else read_event(event))
-    parts += adapter.end()
+        parts += adapter.feed(_event(event))
+    parts += adapter.end(broken)
     found = Read(parts, adapter.result)
     ids = [call.call_id for call in found.calls]
     assert len(ids) == len(set(ids)), "a call id came twice"
@@ -59,3 +77,13 @@ def read(events: Iterable[dict[str, Any] | Event], **options: Any) -> Read:
     assert found.text.strip() or found.calls or found.data or found.result.error, "silence"
     assert adapter.end() == []
     return found
+
+
+def steps(events: Iterable[dict[str, Any] | Event], **options: Any) -> list[list[Part]]:
+    """What each single event makes."""
+    adapter = OpenResponsesStreamAdapter(**options)
+    return [adapter.feed(_event(event)) for event in events]
+
+
+def _event(event: dict[str, Any] | Event) -> Event:
+    return event if isinstance(event, Event) else read_event(event)

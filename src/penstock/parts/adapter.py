@@ -6,6 +6,7 @@ renames. What ends a stream is never silence: there was text, a call or data, or
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ import msgspec
 
 from penstock.dialects.frames import object_of, objects_of, text_of
 from penstock.dialects.responses.items import read_annotation
-from penstock.dialects.responses.reader import ENDS, PINGS
+from penstock.dialects.responses.reader import PINGS
 from penstock.errors import DecodeError, OpenResponsesError, ProtocolError
 from penstock.parts.calls import CALL_TYPES, CUSTOM, FUNCTION, WHOLE_FIELDS, Calls
 from penstock.parts.data import carried, generated_image, link_to
@@ -30,11 +31,12 @@ from penstock.parts.items import (
     OutputItem,
     OutputItems,
     texts_of,
+    whole_texts,
 )
 from penstock.parts.parts import DataPart, Part, TextPart, ThinkingPart
 from penstock.parts.result import StreamResult
 from penstock.protocol.content import Annotation
-from penstock.protocol.events import EVENTS, Event
+from penstock.protocol.events import ENDS, EVENTS, Event
 from penstock.protocol.usage import Usage
 from penstock.protocol.wire import read, to_builtins
 from penstock.stream.diagnostics import Diagnostics
@@ -76,9 +78,9 @@ class OpenResponsesStreamAdapter:
         self._log = log
         self._told = Diagnostics()
         self._items = OutputItems()
-        self._calls = Calls(self._items, self._told, tools)
+        self._calls = Calls(self._items, self._tell, tools)
         self._last: Event | None = None
-        self._last_number = 0
+        self._is_numbered = True
         self._over = False
         self._answered = False
         self._thought = False
@@ -98,10 +100,9 @@ class OpenResponsesStreamAdapter:
         """The parts that this event makes, in order. Nothing after the end of the response."""
         if self._over:
             return []
-        number = event.sequence_number
-        if number and number == self._last_number and event == self._last:
-            return []  # the very same event again
-        self._last, self._last_number = event, number
+        if self._is_repeated(event):
+            return []
+        self._last = event
         type = event.type.removeprefix("openai:")
         handler = HANDLERS.get(type)
         if handler is None:
@@ -138,6 +139,14 @@ class OpenResponsesStreamAdapter:
             error=self._error,
         )
 
+    def _is_repeated(self, event: Event) -> bool:
+        """Is it the very same event again? Where all events have one number it says nothing (asks A6)."""
+        last, number = self._last, event.sequence_number
+        if last is None or number == 0 or number != last.sequence_number:
+            return False
+        self._is_numbered = self._is_numbered and event == last
+        return self._is_numbered
+
     # Text and reasoning
 
     def _delta(self, type: str, event: Event) -> list[Part]:
@@ -158,13 +167,17 @@ class OpenResponsesStreamAdapter:
         part = object_field(event, "part")
         is_summary = "summary" in type
         named = text_of(part.get("type"))
-        kind = REASONING if "reasoning" in type or named in ("reasoning_text", "summary_text") else MESSAGE
+        if "reasoning" in type or named in ("reasoning_text", "summary_text"):
+            kind = REASONING
+        else:
+            kind = MESSAGE if named in SPOKEN else self._items.kind_of(*place(event))
         item, _ = self._items.spoken_of(kind, *place(event))
         index = number_field(event, "summary_index" if is_summary else "content_index")
-        # As the one part of an item at its index, so that there is one way to read parts.
-        padding: list[Any] = [None] * min(index, 1000)
-        field = SUMMARY if is_summary else "content"
-        return self._supply_parts(item, {"type": kind, field: [*padding, part]})
+        parts: list[Part] = []
+        for channel, _, text, told in texts_of({"type": kind, SUMMARY if is_summary else "content": [part]}):
+            parts += self._supply(item, channel, index, text)
+            parts += self._cite_missing(item, [told])
+        return parts + self._carry([part])
 
     def _say(self, item: OutputItem, channel: str, index: int, text: str) -> list[Part]:
         """New text of an item, on its way out."""
@@ -193,32 +206,48 @@ class OpenResponsesStreamAdapter:
         return f"\n\n{text}" if before not in ("", voice) else text
 
     def _supply(self, item: OutputItem, channel: str, index: int, whole: str) -> list[Part]:
-        """Something that has the whole text: add what the deltas did not."""
-        heard = item.told(channel, index)
-        if whole.startswith(heard):
-            return self._say(item, channel, index, whole[len(heard) :]) if len(whole) > len(heard) else []
+        """Something that has the whole text of a part: add what the deltas did not."""
+        told, everything = item.told(channel, index), item.heard(channel, whole)
+        heard = len(told) if whole.startswith(told) else None
+        if everything is not None and (item.in_pieces(channel) or everything == len(whole)):
+            heard = everything  # the deltas had other numbers, or each its own (asks A4)
+        if heard is not None:
+            return self._say(item, channel, index, whole[heard:]) if len(whole) > heard else []
         if whole and not (channel == SUMMARY and item.has(CONTENT)):
             self._tell("text_disagrees", f"the {channel} of an item ended otherwise than it was streamed")
         return []
 
     def _supply_parts(self, item: OutputItem, raw: JSON) -> list[Part]:
-        """A whole message or reasoning item, or one part of it."""
+        """A whole message or reasoning item. Its parts may have other numbers than their deltas had."""
         parts: list[Part] = []
         tellings = texts_of(raw)
         if any(channel == CONTENT and text for channel, _, text, _ in tellings):
             tellings = [telling for telling in tellings if telling[0] != SUMMARY]
-        for channel, index, text, told in tellings:
-            parts += self._supply(item, channel, index, text)
-            left = item.citations.copy()
-            for annotation in objects_of(told.get("annotations")):
-                name = msgspec.json.encode(annotation, order="deterministic")
-                left[name] -= 1
-                if left[name] < 0:
-                    parts += self._cite(item, annotation)
-        for part in objects_of(raw.get("content")):
-            if text_of(part.get("type")) in CARRIERS:
-                parts += self._give(carried(part))
+        heard = {channel: item.heard(channel, whole) for channel, whole in whole_texts(tellings).items()}
+        for channel, index, text, _ in tellings:
+            known = heard[channel]
+            if known is None:
+                parts += self._supply(item, channel, index, text)
+                continue
+            parts += self._say(item, channel, index, text[known:]) if len(text) > known else []
+            heard[channel] = max(known - len(text), 0)
+        parts += self._cite_missing(item, [told for _, _, _, told in tellings])
+        return parts + self._carry(objects_of(raw.get("content")))
+
+    def _cite_missing(self, item: OutputItem, told: list[JSON]) -> list[Part]:
+        """The citations in some parts, but for those that had an event."""
+        parts: list[Part] = []
+        seen: Counter[bytes] = Counter()
+        for annotation in [each for part in told for each in objects_of(part.get("annotations"))]:
+            name = _name(annotation)
+            seen[name] += 1
+            if seen[name] > item.citations[name]:
+                parts += self._cite(item, annotation)
         return parts
+
+    def _carry(self, content: list[JSON]) -> list[Part]:
+        carriers = [part for part in content if text_of(part.get("type")) in CARRIERS]
+        return [given for part in carriers for given in self._give(carried(part))]
 
     def _annotation(self, _: str, event: Event) -> list[Part]:
         item, _certain = self._items.spoken_of(MESSAGE, *place(event))
@@ -226,7 +255,7 @@ class OpenResponsesStreamAdapter:
         return self._cite(item, annotation) if annotation else []
 
     def _cite(self, item: OutputItem, raw: JSON) -> list[Part]:
-        item.citations[msgspec.json.encode(raw, order="deterministic")] += 1
+        item.citations[_name(raw)] += 1
         annotation = read_annotation(raw)
         self._annotations.append(annotation)
         link = link_to(annotation) if self._links else ""
@@ -239,7 +268,8 @@ class OpenResponsesStreamAdapter:
         type = _item_type(raw)
         kind = _kind(type)
         if kind:
-            item = self._items.announced(kind, text_of(raw.get("id")), number_field(event, "output_index"))
+            id, index = text_of(raw.get("id")), number_field(event, "output_index")
+            item = self._items.announced(kind, id, index, raw)
             item.announced = item.announced or raw
             if kind == CALL:
                 self._calls.announce(item, type, raw)
@@ -251,7 +281,8 @@ class OpenResponsesStreamAdapter:
         kind = _kind(type)
         if not kind:
             return self._give(generated_image(raw)) if type == "image_generation_call" else []
-        item = self._items.ended(kind, text_of(raw.get("id")), number_field(event, "output_index"), raw)
+        id, index = text_of(raw.get("id")), number_field(event, "output_index")
+        item = self._items.ended(kind, id, index, raw, self._calls.is_same)
         return self._end_item(item, type, raw)
 
     def _end_item(self, item: OutputItem, type: str, raw: JSON) -> list[Part]:
@@ -286,8 +317,11 @@ class OpenResponsesStreamAdapter:
         whole = field(event, WHOLE_FIELDS[call_type])
         return [*self._calls.arguments_done(item, call_type, whole, text_field(event, "name"))]
 
-    def _file(self, _: str, event: Event) -> list[Part]:
-        return self._give(carried(event.extra or {}))
+    def _file(self, type: str, event: Event) -> list[Part]:
+        part = carried(event.extra or {})
+        if part is None:
+            self._ignore(type)
+        return self._give(part)
 
     def _give(self, part: DataPart | None) -> list[Part]:
         if part is None or part in self._data:
@@ -321,11 +355,13 @@ class OpenResponsesStreamAdapter:
         self._note_response(event)
         response = object_field(event, "response")
         status = text_of(response.get("status"))
-        self._status = status if status in ENDS.values() else ENDS[type]
+        # What failed has failed, whatever else its response says of itself.
+        told = status in ENDS.values() and ENDS[type] != "failed"
+        self._status = status if told else ENDS[type]
         if self._error is not None:
             return self._close()
         if self._status == "failed":
-            self._error = failure_of(object_of(response.get("error")))
+            self._error = failure_of(object_of(response.get("error")) or event.extra or {})
             return self._close()
         parts = self._settle(objects_of(response.get("output")))
         called = self._calls.any_delivered
@@ -340,7 +376,7 @@ class OpenResponsesStreamAdapter:
         known = [(_kind(_item_type(raw)), raw) for raw in output]
         items = [(kind, raw) for kind, raw in known if kind]
         completed = self._status == "completed"
-        for item, (kind, raw) in zip(self._items.settle(items), items, strict=True):
+        for item, (kind, raw) in zip(self._items.settle(items, self._calls.is_same), items, strict=True):
             if kind != CALL or completed or raw.get("status") == "completed":
                 parts += self._end_item(item, _item_type(raw), raw)
         for kind, raw in known:
@@ -364,9 +400,6 @@ class OpenResponsesStreamAdapter:
         return [TextPart(f"\n\n**Error:** {self._error.message}\n\n")]
 
     # Everything else
-
-    def _nothing(self, _type: str, _event: Event) -> list[Part]:
-        return []
 
     def _ignore(self, type: str) -> None:
         if type not in EVENTS and not PINGS.search(type):
@@ -407,6 +440,9 @@ ARGUMENTS = {
 CARRIERS = frozenset(("output_image", "image", "output_file", "file", "input_image", "input_file"))
 """Content parts that carry bytes."""
 
+SPOKEN = frozenset(("output_text", "refusal", *CARRIERS))
+"""Content parts that only a message has."""
+
 _PARTS_DONE = ("content_part", "reasoning_part", "reasoning_text_part", "reasoning_summary_part")
 
 HANDLERS: dict[str, Callable[[OpenResponsesStreamAdapter, str, Event], list[Part]]] = {
@@ -440,6 +476,11 @@ HANDLERS: dict[str, Callable[[OpenResponsesStreamAdapter, str, Event], list[Part
 
 def _item_type(raw: JSON) -> str:
     return text_of(raw.get("type")).removeprefix("openai:")
+
+
+def _name(annotation: JSON) -> bytes:
+    """What tells a citation from another, however much of it is spelled out."""
+    return msgspec.json.encode(to_builtins(read_annotation(annotation)), order="deterministic")
 
 
 def _kind(type: str) -> str:

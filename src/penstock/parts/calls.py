@@ -15,7 +15,6 @@ from penstock.parts.call_ids import to_editor
 from penstock.parts.fields import JSON
 from penstock.parts.items import OutputItem, OutputItems
 from penstock.parts.parts import ToolCallPart
-from penstock.stream.diagnostics import Diagnostics
 from penstock.tools.jsontext import SPACE, parse
 
 FUNCTION, CUSTOM = "function_call", "custom_tool_call"
@@ -32,13 +31,16 @@ TYPED: dict[str, tuple[str, Callable[[JSON], Any]]] = {
 WHOLE_FIELDS = {FUNCTION: "arguments", CUSTOM: "input"}
 CALL_TYPES = frozenset({*WHOLE_FIELDS, *TYPED})
 
+Tell = Callable[[str, str], None]
+"""Takes the code and the words of a diagnostic."""
+
 
 class Calls:
     """The calls of one response. `offered` are the names of the tools that the request had, if known."""
 
-    def __init__(self, items: OutputItems, told: Diagnostics, offered: Collection[str] | None) -> None:
+    def __init__(self, items: OutputItems, tell: Tell, offered: Collection[str] | None) -> None:
         self._items = items
-        self._told = told
+        self._tell = tell
         self._offered = offered
         self._delivered: set[str] = set()
         self.flawed = ""
@@ -55,19 +57,22 @@ class Calls:
         item.fragments.append(fragment)
 
     def arguments_done(self, item: OutputItem, type: str, whole: Any, name: str) -> list[ToolCallPart]:
-        """The first moment. Empty arguments are no proof of a whole call: the item will tell."""
+        """The first moment. Empty arguments are no proof of a whole call: the item will tell.
+
+        Neither is a custom tool's text, which may have been cut off anywhere: half a patch is a text too.
+        """
         item.type = item.type or type
         item.name = item.name or name
-        item.final = whole if isinstance(whole, str) else ""
-        input = self._input(item, None)
-        is_whole = input is not None and item.name and item.call_id and not _is_blank(item)
-        if input is None or not is_whole or self._runs_elsewhere(item, item.announced):
+        item.final = "" if whole is None else whole
+        if item.delivered or item.type == CUSTOM or not item.name or not item.call_id:
             return []
-        return self._deliver(item, input)
+        input = _input(item, None) if _tellings(item, None) else None
+        return [] if input is None else self._deliver(item, input)
 
     def item_done(self, item: OutputItem, type: str, raw: JSON) -> list[ToolCallPart]:
         """The second moment, and the third for an item that only the terminal response has."""
         self.announce(item, type, raw)
+        item.name = text_of(raw.get("name")) or item.name
         item.done = True
         if item.delivered or raw.get("status") == "incomplete" or self._runs_elsewhere(item, raw):
             return []
@@ -75,20 +80,35 @@ class Calls:
         call_id = text_of(raw.get("call_id")) or item.id or f"call_{item.number}"
         self._items.name_call(item, call_id)
         if type in TYPED:
-            item.name, read = TYPED[type]
-            return self._deliver(item, object_of(read(raw)))
-        return self._deliver_or_tell(item, self._input(item, raw.get(WHOLE_FIELDS[type])))
+            item.name = TYPED[type][0]
+            return self._deliver(item, _input_of(type, raw) or {})
+        return self._deliver_or_tell(item, _input(item, raw.get(WHOLE_FIELDS[type])))
 
     def leave(self) -> list[ToolCallPart]:
-        """The response is completed: a call whose arguments ended is whole, though its item never did."""
+        """The response is completed: a call that has its arguments is whole, though its item never ended."""
         parts: list[ToolCallPart] = []
         for item in self._items.all:
-            if item.type in WHOLE_FIELDS and item.is_open and item.final is not None and item.name:
+            if not item.is_open or item.type not in CALL_TYPES or self._is_accounted_for(item):
+                continue
+            has_arguments = item.final is not None or _tellings(item, None)
+            if item.type in WHOLE_FIELDS and item.name and has_arguments:
                 self._items.name_call(item, item.id or f"call_{item.number}")
-                parts += self._deliver_or_tell(item, self._input(item, None))
-            elif item.type in CALL_TYPES and item.is_open:
+                parts += self._deliver_or_tell(item, _input(item, None))
+            else:
                 self._tell_flawed(item, "ended without its arguments")
         return parts
+
+    def is_same(self, item: OutputItem, raw: JSON) -> bool:
+        """Is a call under other ids the one that this item is: to the same tool, with the same input?"""
+        type = text_of(raw.get("type")).removeprefix("openai:")
+        name = TYPED[type][0] if type in TYPED else text_of(raw.get("name"))
+        if item.type not in ("", type) or item.name not in ("", name):
+            return False
+        return not item.delivered or item.input == _input_of(type, raw)
+
+    def _is_accounted_for(self, item: OutputItem) -> bool:
+        """Was an open call delivered as another item, or is it none for us?"""
+        return item.call_id in self._delivered or self._runs_elsewhere(item, item.announced)
 
     def _deliver_or_tell(self, item: OutputItem, input: JSON | None) -> list[ToolCallPart]:
         if input is None:
@@ -102,16 +122,19 @@ class Calls:
             self._tell_flawed(item, "does not say which tool it is to")
             return []
         if item.call_id in self._delivered:  # announced twice, under two item ids (seed 002)
-            self._told.tell("repeated_call", f"the call {item.call_id!r} came more than once")
+            self._tell("repeated_call", f"the call {item.call_id!r} came more than once")
             return []
         self._delivered.add(item.call_id)
+        item.input = input
         if self._offered is not None and item.name not in self._offered:
-            self._told.tell("undeclared_tool", f"the model called {item.name!r}, which was not offered")
+            self._tell("undeclared_tool", f"the model called {item.name!r}, which was not offered")
         return [ToolCallPart(to_editor(item.call_id), item.name, input)]
 
     def _tell_flawed(self, item: OutputItem, flaw: str) -> None:
-        self.flawed = item.name or "a tool without a name"
-        self._told.tell("malformed_tool_call", f"a call to {self.flawed!r} {flaw}")
+        if not item.flawed:  # which the item tells, and the terminal response once more
+            item.flawed = True
+            self.flawed = item.name or "a tool without a name"
+            self._tell("malformed_tool_call", f"a call to {self.flawed!r} {flaw}")
 
     def _runs_elsewhere(self, item: OutputItem, raw: JSON) -> bool:
         """Is this a call that the vendor runs itself, although it looks like one for us (R6, R14, R16)?"""
@@ -123,27 +146,41 @@ class Calls:
             raw.get("execution") == "server" or not raw.get("call_id")
         )
 
-    def _input(self, item: OutputItem, told: Any) -> JSON | None:
-        """The input, from the telling that is whole: the item's, its `done` event's, its deltas'."""
-        if isinstance(told, dict):
-            return told
-        tellings = [text_of(told), item.final or "", "".join(item.fragments)]
-        if item.type == CUSTOM:
-            return {"input": next(filter(None, tellings), "")}
-        tellings = [telling for telling in tellings if telling.strip(SPACE)]
-        for telling in tellings:
-            input = _object(telling)
-            if input is not None:
-                return input
-        return None if tellings else {}
-
     @property
     def any_delivered(self) -> bool:
         return bool(self._delivered)
 
 
-def _is_blank(item: OutputItem) -> bool:
-    return not (item.final or "").strip(SPACE) and not "".join(item.fragments).strip(SPACE)
+def _tellings(item: OutputItem, told: Any) -> list[Any]:
+    """The arguments of a call: of its item, their `done` event, their deltas; else as it was announced."""
+    announced = item.announced.get(WHOLE_FIELDS.get(item.type, ""))
+    later = _not_blank(item.type, [told, item.final, item.arguments])
+    return later or _not_blank(item.type, [announced])
+
+
+def _not_blank(type: str, tellings: list[Any]) -> list[Any]:
+    space = "" if type == CUSTOM else SPACE
+    told = [each for each in tellings if each is not None]
+    return [each for each in told if not isinstance(each, str) or each.strip(space)]
+
+
+def _input(item: OutputItem, told: Any) -> JSON | None:
+    """The input, from the telling that is whole. None where there are arguments and none are an object."""
+    return _first_whole(item.type, _tellings(item, told))
+
+
+def _input_of(type: str, raw: JSON) -> JSON | None:
+    """The input that the item of a call has."""
+    if type in TYPED:
+        return object_of(TYPED[type][1](raw))
+    return _first_whole(type, _not_blank(type, [raw.get(WHOLE_FIELDS[type])]))
+
+
+def _first_whole(type: str, tellings: list[Any]) -> JSON | None:
+    if type == CUSTOM and not any(isinstance(each, dict) for each in tellings):
+        return {"input": next((each for each in tellings if isinstance(each, str)), "")}
+    objects = (each if isinstance(each, dict) else _object(text_of(each)) for each in tellings)
+    return next((each for each in objects if each is not None), None if tellings else {})
 
 
 def _object(text: str) -> JSON | None:

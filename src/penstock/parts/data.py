@@ -41,32 +41,33 @@ def carried(raw: JSON) -> DataPart | None:
             part = _from_text(text, mime) if text else None
             if part is not None:
                 return part
-        if isinstance(holder.get("text"), str) and mime:
-            return DataPart.text(holder["text"], mime)
+        text = text_of(holder.get("text"))
+        if text and mime:
+            return DataPart.text(text, mime)
     return None
 
 
 def _from_text(text: str, mime: str) -> DataPart | None:
-    """A data URL, an address, or base64."""
+    """A data URL, an address, or base64. Nothing where there are no bytes in it: that is no answer."""
     if text.startswith("data:"):
         head, _, body = text[5:].partition(",")
         kind, _, encoding = head.rpartition(";")
         if encoding != "base64":
             plain = _ESCAPED.sub(lambda found: bytes.fromhex(found[1].decode()), body.encode())
-            return DataPart(plain, head or "text/plain")
+            return DataPart(plain, head or "text/plain") if plain else None
         data = _decoded(body)
-        return None if data is None else DataPart(data, kind or mime or _mime_of(data))
+        return DataPart(data, kind or mime or _mime_of(data)) if data else None
     if text.startswith(("http://", "https://")):
         return DataPart.text(text, LINK)
-    data = _decoded(text) if text else None
-    return None if data is None else DataPart(data, mime or _mime_of(data))
+    data = _decoded(text)
+    return DataPart(data, mime or _mime_of(data)) if data else None
 
 
-def _decoded(text: str) -> bytes | None:
+def _decoded(text: str) -> bytes:
     try:
         return b64decode(text, validate=True)
     except (Error, ValueError):
-        return None
+        return b""
 
 
 def _mime_of(data: bytes) -> str:
@@ -82,5 +83,7 @@ def link_to(annotation: Any) -> str:
     title = text_of(getattr(annotation, "title", "")) or url
     for mark in "\\[]":
         title = title.replace(mark, f"\\{mark}")
-    address = f"<{url}>" if set(url) & set(" ()<>") else url
+    for mark in "<>":
+        url = url.replace(mark, f"%{ord(mark):X}")
+    address = f"<{url}>" if set(url) & set(" ()") else url
     return f" [{title}]({address})"

@@ -27,7 +27,7 @@ def finish_of(status: str, response: JSON, *, called: bool) -> str:
 
 def no_answer(finish: str, *, flawed: str, thought: bool) -> OpenResponsesError:
     """The error of a response without text, call or data. Thinking alone is no answer (decisions 24)."""
-    if flawed:
+    if flawed and finish in ("stop", "tool_calls"):
         message = f"the model called {flawed!r} with arguments that are not whole, and gave no other answer"
         return ProtocolError(message, code="malformed_tool_call")
     if finish in ("stop", "tool_calls"):
@@ -35,7 +35,8 @@ def no_answer(finish: str, *, flawed: str, thought: bool) -> OpenResponsesError:
         return ProtocolError(f"the model {what}", code="empty_response")
     if finish == "content_filter":
         return InvalidRequestError(NO_ANSWER[finish], code=finish)
-    return ProtocolError(NO_ANSWER.get(finish, _BROKEN_OFF), code=f"incomplete_{finish}")
+    code = finish if finish == "incomplete" else f"incomplete_{finish}"
+    return ProtocolError(NO_ANSWER.get(finish, _BROKEN_OFF), code=code)
 
 
 def failure_of(payload: JSON) -> OpenResponsesError:

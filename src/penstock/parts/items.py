@@ -7,9 +7,10 @@ place, and never by one of them alone.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable
 from itertools import islice
+from typing import Any
 
 from penstock.dialects.frames import object_of, text_of
 from penstock.parts.fields import JSON
@@ -31,6 +32,9 @@ MESSAGE, REASONING, CALL = "message", "reasoning", "call"
 _LOOKED_AT = 64
 """How many candidates are compared with an item that has no known id: a hostile server may send many."""
 
+Same = Callable[["OutputItem", JSON], bool]
+"""Is what was told of a call this call? For where its ids do not say."""
+
 
 class OutputItem:
     """One item, as far as it was told."""
@@ -47,32 +51,63 @@ class OutputItem:
         """Of reasoning: its last part, with what must come back, was given out."""
         self.spellings: dict[str, str] = {}
         self.citations: Counter[bytes] = Counter()
-        self._told: dict[tuple[str, int], list[str]] = {}
+        self._told: dict[str, dict[int, list[str]]] = {}
         # Of calls:
         self.type = ""
         self.call_id = ""
         self.name = ""
         self.fragments: list[str] = []
-        self.final: str | None = None
+        self.final: Any = None
         """The arguments as their own `done` event had them."""
         self.delivered = False
+        self.flawed = False
+        self.input: JSON | None = None
+        """What it was delivered with."""
 
     def tell(self, channel: str, index: int, text: str) -> None:
-        self._told.setdefault((channel, index), []).append(text)
+        self._told.setdefault(channel, {}).setdefault(index, []).append(text)
 
     def told(self, channel: str, index: int) -> str:
-        pieces = self._told.get((channel, index), [])
-        if len(pieces) > 1:
-            pieces[:] = ["".join(pieces)]
-        return pieces[0] if pieces else ""
+        return _joined(self._told.get(channel, {}).get(index, []))
 
     def has(self, channel: str) -> bool:
-        return any(name == channel for name, _ in self._told)
+        return channel in self._told
 
-    def agrees_with(self, raw: JSON) -> bool:
-        """Is what was told the beginning of what this item says? Then it is this item, most likely."""
-        whole = {(channel, index): text for channel, index, text, _ in texts_of(raw)}
-        return all(whole.get(place, "").startswith(self.told(*place)) for place in self._told)
+    def in_pieces(self, channel: str) -> bool:
+        """Was text told under several numbers? These are parts, or the pieces of one (asks A4)."""
+        return len(self._told.get(channel, ())) > 1
+
+    def heard(self, channel: str, whole: str) -> int | None:
+        """How much of `whole` was told, if all that was told in a channel is the beginning of it."""
+        length = 0
+        for pieces in self._told.get(channel, {}).values():
+            text = _joined(pieces)
+            if not whole.startswith(text, length):
+                return None
+            length += len(text)
+        return length
+
+    def agreement(self, raw: JSON) -> int:
+        """How well what was told agrees with an item: -1 not, 0 nothing was told, 1 its beginning, 2 all."""
+        wholes = whole_texts(texts_of(raw))
+        agreement = 2 if self._told else 0
+        for channel in self._told:
+            whole = wholes.get(channel, "")
+            heard = self.heard(channel, whole)
+            if heard is None:
+                return -1
+            agreement = agreement if heard == len(whole) else 1
+        return agreement
+
+    def is_another_call(self, raw: JSON) -> bool:
+        """Does what has the id of this call as an item have another id as a call?"""
+        call_id = text_of(raw.get("call_id"))
+        return bool(call_id) and self.call_id not in ("", call_id)
+
+    @property
+    def arguments(self) -> str:
+        """The arguments as their deltas had them."""
+        return _joined(self.fragments)
 
     @property
     def is_open(self) -> bool:
@@ -84,48 +119,66 @@ class OutputItems:
 
     def __init__(self) -> None:
         self.all: list[OutputItem] = []
-        self._by_id: dict[str, OutputItem] = {}
+        self._by_id: dict[tuple[str, str], OutputItem] = {}
+        self._shared: set[tuple[str, str]] = set()
+        """Ids that say nothing: some servers have one for all calls."""
         self._by_call_id: dict[str, OutputItem] = {}
-        self._open: dict[tuple[str, int], list[OutputItem]] = {}
+        self._open: dict[tuple[str, int], deque[OutputItem]] = {}
         self._last: dict[tuple[str, int], OutputItem] = {}
 
-    def announced(self, kind: str, id: str, index: int) -> OutputItem:
+    def announced(self, kind: str, id: str, index: int, raw: JSON) -> OutputItem:
         """The item of an `added`: a new one, unless something came under this id before."""
-        known = self._known(kind, id)
-        if known is None and not id:
-            known = next(iter(self._open_at(kind, index)), None)
-        return known or self._add(kind, id, index)
+        item = self._known(kind, id)
+        if item is not None and item.is_another_call(raw):
+            self._forget(kind, id)
+            item = None
+        elif item is None and not (kind == CALL and id):
+            # Spoken of before it was announced, or announced once more.
+            item = next((each for each in self._open_at(kind, index) if each.announced in ({}, raw)), None)
+        return self._bound(id, item or self._add(kind, id, index))
 
     def spoken_of(self, kind: str, id: str, index: int) -> tuple[OutputItem, bool]:
         """The item of an event inside of it, and whether that is certain: two may be open at one place."""
         known = self._known(kind, id)
+        if known is None and kind == CALL:
+            known = self._by_call_id.get(id)  # some servers name the call here, and not its item (seed 002)
         if known is not None:
             return known, True
-        candidates = self._open_at(kind, index)
-        if not candidates:
+        last, is_only = self._last_open(kind, index)
+        if last is None:
             return self._add(kind, id, index), True
-        if id and len(candidates) == 1:
-            self._by_id[id] = candidates[0]
-        return candidates[-1], len(candidates) == 1
+        return self._bound(id, last) if is_only else last, is_only
 
-    def ended(self, kind: str, id: str, index: int, raw: JSON) -> OutputItem:
+    def ended(self, kind: str, id: str, index: int, raw: JSON, same: Same) -> OutputItem:
         """The item of a `done`."""
         item = self._known(kind, id)
+        # Under a new call id it may still be this call: then it is told alike, or was not told yet (asks A3).
+        if item is not None and item.is_another_call(raw) and not same(item, raw):
+            self._forget(kind, id)
+            item = None
         if item is None:
-            there = self._open_at(kind, index)
-            call_id = text_of(raw.get("call_id"))
-            if kind == CALL and call_id:
-                # Calls are told apart by their own ids, wherever they stand (seed 002). One that has none yet
-                # was spoken of before anything said whose it is (seed 000, gap 1).
-                nameless = (each for each in there if not each.call_id)
-                item = self._by_call_id.get(call_id) or next(nameless, None)
-            elif there:
-                item = there[-1]
-            else:
-                item = self._repeated(kind, index, raw)
-        item = item or self._add(kind, id, index)
-        if id:
-            self._by_id.setdefault(id, item)
+            item = self._ended_call(index, raw, same) if kind == CALL else self._ended_text(kind, index, raw)
+        return self._bound(id, item or self._add(kind, id, index))
+
+    def _ended_call(self, index: int, raw: JSON, same: Same) -> OutputItem | None:
+        there = self._open_at(CALL, index)
+        call_id, name = text_of(raw.get("call_id")), text_of(raw.get("name"))
+        if not call_id:
+            return next((each for each in there if "" in (name, each.name) or each.name == name), None)
+        # Calls are told apart by their own ids, wherever they stand (seed 002). One that has none yet
+        # was spoken of before anything said whose it is (seed 000, gap 1).
+        item = self._by_call_id.get(call_id) or next((each for each in there if not each.call_id), None)
+        last = self._last.get((CALL, index))
+        if item is None and last is not None and last.delivered and not last.done and same(last, raw):
+            return last  # its id is another one now (asks A3)
+        return item
+
+    def _ended_text(self, kind: str, index: int, raw: JSON) -> OutputItem | None:
+        item, _ = self._last_open(kind, index)
+        if item is None:
+            # The item that ended here with the same words, under another id.
+            last = self._last.get((kind, index))
+            item = last if last is not None and texts_of(raw) and last.agreement(raw) >= 0 else None
         return item
 
     def name_call(self, item: OutputItem, call_id: str) -> None:
@@ -134,37 +187,49 @@ class OutputItems:
             item.call_id = call_id
             self._by_call_id.setdefault(call_id, item)
 
-    def settle(self, output: list[tuple[str, JSON]]) -> list[OutputItem]:
+    def kind_of(self, id: str, index: int) -> str:
+        """The kind of item that an event is of which may be of a message or of reasoning."""
+        for kind in (REASONING, MESSAGE):
+            if (kind, id) in self._by_id:
+                return kind
+        thinks, speaks = (self._last_open(kind, index)[0] for kind in (REASONING, MESSAGE))
+        return REASONING if thinks is not None and speaks is None else MESSAGE
+
+    def settle(self, output: list[tuple[str, JSON]], same: Same) -> list[OutputItem]:
         """The items of the terminal response, each found once: by its ids, by what it says, by its order.
 
-        The response may lack items that were streamed, so its places may be others.
+        The response may lack items that were streamed, so its places may be others; and it may be made anew,
+        with other ids for everything, those of calls among them (asks A3).
         """
         found: dict[int, OutputItem] = {}
-        left = {item.number: item for item in self.all}
+        left: dict[str, dict[int, OutputItem]] = {MESSAGE: {}, REASONING: {}, CALL: {}}
+        for item in self.all:
+            left[item.kind][item.number] = item
 
         def take(position: int, item: OutputItem | None) -> None:
-            if item is not None and item.number in left:
-                found[position] = left.pop(item.number)
+            if item is not None:
+                found[position] = item
+                left[item.kind].pop(item.number, None)
 
         def unclaimed(kind: str) -> Iterable[OutputItem]:
-            return islice((each for each in left.values() if each.kind == kind), _LOOKED_AT)
+            return islice(left[kind].values(), _LOOKED_AT)
+
+        def likeness(item: OutputItem, raw: JSON, position: int) -> tuple[int, bool]:
+            agreement = int(same(item, raw)) - 1 if item.kind == CALL else item.agreement(raw)
+            return agreement, item.index == position
 
         for position, (kind, raw) in enumerate(output):
-            item = self._known(kind, text_of(raw.get("id")))
-            if item is None and kind == CALL:
-                item = self._by_call_id.get(text_of(raw.get("call_id")))
-            take(position, item)
-        nameless = [
-            (position, kind, raw)
-            for position, (kind, raw) in enumerate(output)
-            if position not in found and not (kind == CALL and raw.get("call_id"))
-        ]
-        for position, kind, raw in nameless:
-            agreeing = [each for each in unclaimed(kind) if each.agrees_with(raw)]
-            here = (each for each in agreeing if each.index == position)
-            take(position, next(here, agreeing[0] if agreeing else None))
-        for position, kind, _ in nameless:
+            known = self._known(kind, text_of(raw.get("id")))
+            if known is None or known.is_another_call(raw):
+                known = self._by_call_id.get(text_of(raw.get("call_id"))) if kind == CALL else None
+            take(position, known)
+        for position, (kind, raw) in enumerate(output):
             if position not in found:
+                ranked = [(likeness(each, raw, position), each) for each in unclaimed(kind)]
+                best = max(ranked, key=lambda pair: pair[0], default=None)
+                take(position, best[1] if best is not None and best[0][0] >= 0 else None)
+        for position, (kind, _) in enumerate(output):
+            if position not in found and kind != CALL:
                 take(position, next(iter(unclaimed(kind)), None))
         return [
             found.get(position) or self._add(kind, text_of(raw.get("id")), position)
@@ -172,30 +237,53 @@ class OutputItems:
         ]
 
     def _known(self, kind: str, id: str) -> OutputItem | None:
-        item = self._by_id.get(id)
-        return item if item is not None and item.kind == kind else None
+        return self._by_id.get((kind, id))
+
+    def _bound(self, id: str, item: OutputItem) -> OutputItem:
+        """The item, which is known by this id too from now on."""
+        if id and (item.kind, id) not in self._shared:
+            self._by_id.setdefault((item.kind, id), item)
+        return item
+
+    def _forget(self, kind: str, id: str) -> None:
+        self._by_id.pop((kind, id), None)
+        self._shared.add((kind, id))
+
+    def _last_open(self, kind: str, index: int) -> tuple[OutputItem | None, bool]:
+        """The newest open item of a kind at a place, and whether it is the only one."""
+        there = self._open.get((kind, index))
+        while there and not there[-1].is_open:
+            there.pop()
+        while there and not there[0].is_open:
+            there.popleft()
+        return (there[-1], len(there) == 1) if there else (None, True)
 
     def _open_at(self, kind: str, index: int) -> list[OutputItem]:
-        there = self._open.get((kind, index), [])
-        if there and not all(item.is_open for item in there):
-            there[:] = [item for item in there if item.is_open]
-        return there
-
-    def _repeated(self, kind: str, index: int, raw: JSON) -> OutputItem | None:
-        """The item that ended here with the same words, under another id."""
-        last = self._last.get((kind, index))
-        same = last is not None and kind != CALL and bool(texts_of(raw)) and last.agrees_with(raw)
-        return last if same else None
+        self._last_open(kind, index)  # which leaves out those that are not, at both ends
+        return [item for item in islice(self._open.get((kind, index), ()), _LOOKED_AT) if item.is_open]
 
     def _add(self, kind: str, id: str, index: int) -> OutputItem:
         item = OutputItem(kind, index, len(self.all))
         self.all.append(item)
-        self._open.setdefault((kind, index), []).append(item)
+        self._open.setdefault((kind, index), deque()).append(item)
         self._last[kind, index] = item
-        if id:
-            item.id = id
-            self._by_id[id] = item
-        return item
+        item.id = id
+        return self._bound(id, item)
+
+
+def _joined(pieces: list[str]) -> str:
+    """The pieces as one text, put together once."""
+    if len(pieces) > 1:
+        pieces[:] = ["".join(pieces)]
+    return pieces[0] if pieces else ""
+
+
+def whole_texts(tellings: Iterable[tuple[str, int, str, JSON]]) -> dict[str, str]:
+    """All that an item says in each channel."""
+    pieces: dict[str, list[str]] = {}
+    for channel, _, text, _ in tellings:
+        pieces.setdefault(channel, []).append(text)
+    return {channel: "".join(texts) for channel, texts in pieces.items()}
 
 
 def texts_of(raw: JSON) -> list[tuple[str, int, str, JSON]]:

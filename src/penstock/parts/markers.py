@@ -12,9 +12,10 @@ from hashlib import sha256
 from penstock.parts.parts import DataPart
 
 STATEFUL_MARKER = "stateful_marker"
+USAGE = "usage"
 
 PRIVATE_MIMES = frozenset(
-    {STATEFUL_MARKER, "usage", "cache_control", "context_management", "thinking", "phase_data"}
+    {STATEFUL_MARKER, USAGE, "cache_control", "context_management", "thinking", "phase_data"}
 )
 """Types of data that are the editor's own business (notes/vscode 3): never sent to a model."""
 

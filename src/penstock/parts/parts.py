@@ -31,7 +31,7 @@ class Audience(IntEnum):
 
 
 class TextPart(Struct, frozen=True):
-    """Text to be shown, GitHub's markdown. Parts in a row are one text: join them without anything between."""
+    """Text to be shown, in GitHub's markdown. Parts in a row are one text: join them as they are."""
 
     value: str
     audience: tuple[Audience, ...] = ()

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from penstock.dialects.frames import text_of
 from penstock.errors import DecodeError, OpenResponsesError
 from penstock.parts.parts import (
     Audience,
@@ -62,7 +63,7 @@ def part_from_json(raw: Any) -> MessagePart:
     """The part that a JSON object is. Raises `DecodeError` with the field that is wrong."""
     if not isinstance(raw, dict):
         raise DecodeError("a part is an object")
-    read = _READERS.get(raw.get("type"))  # type: ignore[arg-type]  # a type that is no text is unknown too
+    read = _READERS.get(text_of(raw.get("type")))
     if read is None:
         raise DecodeError(f"expected one of {', '.join(_READERS)}", "type")
     return read(raw)
@@ -125,12 +126,11 @@ def _optional_text(raw: JSON, name: str) -> str | None:
 
 
 def _audience(raw: JSON) -> tuple[Audience, ...]:
-    marks = raw.get("audience") or []
-    try:
-        return tuple(Audience[mark.upper()] for mark in marks)
-    except (KeyError, AttributeError, TypeError):
-        known = ", ".join(mark.name.lower() for mark in Audience)
-        raise DecodeError(f"expected a list of {known}", "audience") from None
+    known = {mark.name.lower(): mark for mark in Audience}
+    marks = [] if raw.get("audience") is None else raw["audience"]
+    if not isinstance(marks, list) or any(text_of(mark).lower() not in known for mark in marks):
+        raise DecodeError(f"expected a list of {', '.join(known)}", "audience")
+    return tuple(known[mark.lower()] for mark in marks)
 
 
 def _parts(raw: JSON, name: str) -> list[MessagePart]:

@@ -1,0 +1,146 @@
+"""Bytes in a response, in every shape that servers have for them, and citations as links."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+import pytest
+
+from penstock.parts.data import LINK, carried, generated_image, link_to
+from penstock.parts.parts import DataPart
+from penstock.protocol.content import FileCitation, UnknownAnnotation, UrlCitation
+
+PNG = b"\x89PNG\r\n\x1a\n..."
+ENCODED = b64encode(PNG).decode()
+IMAGE = DataPart(PNG, "image/png")
+
+CARRIED: dict[str, tuple[dict[str, Any], DataPart]] = {
+    "base64, with its type": ({"mime_type": "image/png", "data": ENCODED}, IMAGE),
+    "base64, with another type": (
+        {"mediaType": "image/x-icon", "base64": ENCODED},
+        DataPart(PNG, "image/x-icon"),
+    ),
+    "base64, without a type": ({"b64_json": ENCODED}, IMAGE),
+    "a nested file": ({"file": {"mimeType": "image/png", "file_data": ENCODED}}, IMAGE),
+    "a nested image": ({"image": {"data": ENCODED}, "mime_type": "text/plain"}, IMAGE),
+    "a nested file with nothing in it": ({"file": {"file_id": "f"}, "result": ENCODED}, IMAGE),
+    "a data URL": ({"image_url": f"data:image/png;base64,{ENCODED}"}, IMAGE),
+    "a data URL in an object": ({"image_url": {"url": f"data:image/png;base64,{ENCODED}"}}, IMAGE),
+    "a data URL whose type is right and whose neighbour's is not": (
+        {"mime_type": "text/plain", "url": f"data:image/png;base64,{ENCODED}"},
+        IMAGE,
+    ),
+    "a data URL without a type": ({"mime": "image/png", "url": f"data:;base64,{ENCODED}"}, IMAGE),
+    "a data URL without any type": ({"url": f"data:;base64,{ENCODED}"}, IMAGE),
+    "a data URL that is text": ({"url": "data:text/plain,a%20b%2Fc"}, DataPart(b"a b/c", "text/plain")),
+    "a data URL in a charset": (
+        {"url": "data:text/plain;charset=utf-8,%C3%A9é"},
+        DataPart("éé".encode(), "text/plain;charset=utf-8"),
+    ),
+    "a data URL of nothing but text": ({"url": "data:,Hi"}, DataPart(b"Hi", "text/plain")),
+    "an address": ({"file_url": "https://example.com/a.png"}, DataPart(b"https://example.com/a.png", LINK)),
+    "an address that is not safe": ({"url": "http://example.com"}, DataPart(b"http://example.com", LINK)),
+    "text with a type": ({"text": "a,b", "mime_type": "text/csv"}, DataPart(b"a,b", "text/csv")),
+    "broken base64 beside an address": (
+        {"data": "!", "url": "https://example.com"},
+        DataPart(b"https://example.com", LINK),
+    ),
+    "unknown bytes": ({"data": b64encode(b"??").decode()}, DataPart(b"??", "application/octet-stream")),
+}
+
+
+@pytest.mark.parametrize(("raw", "part"), CARRIED.values(), ids=CARRIED.keys())
+def test_bytes_are_found_in_every_shape(raw: dict[str, Any], part: DataPart) -> None:
+    assert carried(raw) == part
+
+
+NOTHING: dict[str, dict[str, Any]] = {
+    "an empty object": {},
+    "a file that is only named": {"file": {"file_id": "file_1", "filename": "a.png"}},
+    "base64 that is broken": {"data": "not base64!"},
+    "base64 that is cut": {"data": "QUI"},
+    "base64 that is no ASCII": {"data": "é"},
+    "fields that are empty": {"data": "", "url": "", "image_url": {"url": ""}},
+    "fields of other types": {"data": 5, "file": "x", "image": [], "url": None, "image_url": {}},
+    "text without a type": {"text": "a,b"},
+    "text that is empty": {"text": "", "mime_type": "text/csv"},
+    "a data URL that is broken": {"url": "data:image/png;base64,!"},
+    "a data URL that ends early": {"url": "data:image/png;base64"},
+    "a data URL of nothing": {"url": "data:,"},
+}
+
+
+@pytest.mark.parametrize("raw", NOTHING.values(), ids=NOTHING.keys())
+def test_where_there_are_no_bytes_there_is_no_part(raw: dict[str, Any]) -> None:
+    assert carried(raw) is None
+
+
+MAGIC = {
+    "image/png": PNG,
+    "image/jpeg": b"\xff\xd8\xff\xe0",
+    "image/gif": b"GIF89a",
+    "image/webp": b"RIFF....WEBP",
+    "application/pdf": b"%PDF-1.7",
+    "application/octet-stream": b"MZ",
+}
+
+
+@pytest.mark.parametrize(("mime", "data"), MAGIC.items(), ids=MAGIC.keys())
+def test_bytes_without_a_type_are_known_by_how_they_begin(mime: str, data: bytes) -> None:
+    assert carried({"data": b64encode(data).decode()}) == DataPart(data, mime)
+
+
+GENERATED: dict[str, tuple[dict[str, Any], DataPart | None]] = {
+    "its format is told": ({"result": ENCODED, "output_format": "webp"}, DataPart(PNG, "image/webp")),
+    "jpg is jpeg": ({"result": ENCODED, "output_format": "jpg"}, DataPart(PNG, "image/jpeg")),
+    "its format is not told": ({"result": ENCODED}, IMAGE),
+    "its format is unknown": ({"result": ENCODED, "output_format": "acme"}, IMAGE),
+    "it is not there yet": ({"result": None}, None),
+    "it is empty": ({"result": ""}, None),
+    "it is missing": ({}, None),
+    "it is no text": ({"result": [ENCODED]}, None),
+}
+
+
+@pytest.mark.parametrize(("raw", "part"), GENERATED.values(), ids=GENERATED.keys())
+def test_a_generated_image(raw: dict[str, Any], part: DataPart | None) -> None:
+    assert generated_image(raw) == part
+
+
+LINKS: dict[str, tuple[Any, str]] = {
+    "with a title": (UrlCitation(url="https://a.example", title="A"), " [A](https://a.example)"),
+    "without a title": (UrlCitation(url="https://a.example"), " [https://a.example](https://a.example)"),
+    "a title with brackets": (
+        UrlCitation(url="https://a.example", title="A [draft] \\ 2"),
+        " [A \\[draft\\] \\\\ 2](https://a.example)",
+    ),
+    "an address with parentheses": (
+        UrlCitation(url="https://a.example/x_(y)", title="A"),
+        " [A](<https://a.example/x_(y)>)",
+    ),
+    "an address with spaces": (
+        UrlCitation(url="https://a.example/x y", title="A"),
+        " [A](<https://a.example/x y>)",
+    ),
+    "an address with angles": (
+        UrlCitation(url="https://a.example/<x>", title="A"),
+        " [A](https://a.example/%3Cx%3E)",
+    ),
+    "no address": (FileCitation(file_id="file_1", filename="a.txt"), ""),
+    "an empty address": (UrlCitation(url=""), ""),
+    "an unknown kind": (UnknownAnnotation(type="page", extra={"url": "https://a.example"}), ""),
+    "nothing": (None, ""),
+}
+
+
+@pytest.mark.parametrize(("annotation", "link"), LINKS.values(), ids=LINKS.keys())
+def test_a_citation_as_a_link(annotation: Any, link: str) -> None:
+    assert link_to(annotation) == link
+
+
+def test_the_helpers_of_a_data_part() -> None:
+    assert DataPart.image(PNG, "image/png") == IMAGE
+    assert DataPart.json({"a": [1, None]}) == DataPart(b'{"a":[1,null]}', "text/x-json")
+    assert DataPart.json("é", "application/json") == DataPart('"é"'.encode(), "application/json")
+    assert DataPart.text("é") == DataPart("é".encode(), "text/plain")
