@@ -35,6 +35,7 @@ from penstock.parts.items import (
 )
 from penstock.parts.parts import DataPart, Part, TextPart, ThinkingPart
 from penstock.parts.result import StreamResult
+from penstock.parts.thoughts import METADATA
 from penstock.protocol.content import Annotation
 from penstock.protocol.events import ENDS, EVENTS, Event
 from penstock.protocol.usage import Usage
@@ -48,9 +49,6 @@ Log = Callable[[int, str], None]
 """Takes a level and a line: `logging.Logger.log` fits."""
 
 TRACE, WARNING = 5, 30
-
-METADATA = "openresponses"
-"""The key of our metadata on thinking: the reasoning item to send back, and the model that it is of."""
 
 
 class OpenResponsesStreamAdapter:
