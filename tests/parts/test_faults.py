@@ -957,9 +957,9 @@ def test_thinking_is_told_once_and_sealed_once_with_its_encrypted_content(told: 
 
 
 def test_a_response_with_other_ids_repeats_no_thinking() -> None:
-    """The second item agrees with both that were told; where it stands says which of them it is."""
+    """The first item agrees with both that were told; where it stands says which of them it is."""
     first, second = reasoning("a", "0", "00"), reasoning("b", "", "00")
-    told = [thought("rs_1", "0"), done({**first, "id": "rs_1"}), done({**second, "id": "rs_2"}, 1)]
+    told = [done({**second, "id": "rs_2"}, 1), thought("rs_1", "0"), done({**first, "id": "rs_1"})]
     assert read([*told, said("m", "Yes.", 2), completed(first, second)]).thinking == "000"
 
 

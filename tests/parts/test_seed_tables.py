@@ -525,7 +525,7 @@ def test_parallel_calls_come_before_the_text_that_follows_them() -> None:
 @pytest.mark.parametrize("place", [1, 0], ids=["one behind the other", "all at place 0"])
 def test_two_calls_that_are_alike_but_for_their_ids_are_two(place: int) -> None:
     alike = [call("fc_1", "add", '{"a":2}'), call("fc_2", "add", '{"a":2}')]
-    found = read([done(alike[0], 0), done(alike[1], place), completed(*alike)])
+    found = read([done(alike[0], 0), done(alike[1], place), completed()])
     assert [each.call_id for each in found.calls] == ["gw-call_fc_1", "gw-call_fc_2"]
 
 
