@@ -200,7 +200,6 @@ NESTED = {"type": "error", "error": {"type": "server_error", "code": "server_err
 SERVER = (ServerError, "server_error")
 
 BOTH = Outcome(text="working", calls=[ADD], finish="tool_calls")
-HALF = Outcome(text="working", error=TRUNCATED, finish="error")
 CUT = NetworkError("the connection broke", phase="cut")
 
 MATRIX: dict[str, tuple[Change, Outcome]] = {

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from penstock.errors import OpenResponsesError, RateLimitError, ServerError
-from penstock.parts.adapter import METADATA, TRACE, WARNING, OpenResponsesStreamAdapter
+from penstock.parts.adapter import TRACE, WARNING, OpenResponsesStreamAdapter
 from penstock.parts.parts import DataPart, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
+from penstock.parts.thoughts import METADATA
 from penstock.protocol.events import read_event
 from tests.parts.events import (
     JSON,
@@ -237,6 +238,14 @@ def test_a_citation_that_only_the_item_has_comes_once() -> None:
     found = read([said("m", "Water"), done(item), completed(item)], annotations=True)
     assert found.text == "Water [https://example.com/a](https://example.com/a)"
     assert len(found.result.annotations) == 1
+
+
+def test_the_links_of_a_part_follow_its_text() -> None:
+    item = message("m", "One.", " Two.")
+    for part, url in zip(item["content"], ("https://a.example", "https://b.example"), strict=True):
+        part["annotations"] = [{"type": "url_citation", "url": url, "title": "x"}]
+    expected = "One. [x](https://a.example) Two. [x](https://b.example)"
+    assert read([done(item), completed(item)], annotations=True).text == expected
 
 
 def test_a_citation_with_an_event_and_in_the_item_comes_once_and_twice_only_where_it_is_told_twice() -> None:

@@ -174,7 +174,7 @@ class OpenResponsesStreamAdapter:
         parts: list[Part] = []
         for channel, _, text, told in texts_of({"type": kind, SUMMARY if is_summary else "content": [part]}):
             parts += self._supply(item, channel, index, text)
-            parts += self._cite_missing(item, [told])
+            parts += self._cite_missing(item, told, Counter())
         return parts + self._carry([part])
 
     def _say(self, item: OutputItem, channel: str, index: int, text: str) -> list[Part]:
@@ -222,21 +222,21 @@ class OpenResponsesStreamAdapter:
         if any(channel == CONTENT and text for channel, _, text, _ in tellings):
             tellings = [telling for telling in tellings if telling[0] != SUMMARY]
         heard = {channel: item.heard(channel, whole) for channel, whole in whole_texts(tellings).items()}
-        for channel, index, text, _ in tellings:
+        seen: Counter[bytes] = Counter()
+        for channel, index, text, told in tellings:
             known = heard[channel]
             if known is None:
                 parts += self._supply(item, channel, index, text)
-                continue
-            parts += self._say(item, channel, index, text[known:]) if len(text) > known else []
-            heard[channel] = max(known - len(text), 0)
-        parts += self._cite_missing(item, [told for _, _, _, told in tellings])
+            else:
+                parts += self._say(item, channel, index, text[known:]) if len(text) > known else []
+                heard[channel] = max(known - len(text), 0)
+            parts += self._cite_missing(item, told, seen)
         return parts + self._carry(objects_of(raw.get("content")))
 
-    def _cite_missing(self, item: OutputItem, told: list[JSON]) -> list[Part]:
-        """The citations in some parts, but for those that had an event."""
+    def _cite_missing(self, item: OutputItem, told: JSON, seen: Counter[bytes]) -> list[Part]:
+        """The citations in a part, but for those that were told. `seen` are those of the parts before it."""
         parts: list[Part] = []
-        seen: Counter[bytes] = Counter()
-        for annotation in [each for part in told for each in objects_of(part.get("annotations"))]:
+        for annotation in objects_of(told.get("annotations")):
             name = _name(annotation)
             seen[name] += 1
             if seen[name] > item.citations[name]:
