@@ -241,6 +241,42 @@ def test_a_failed_response_is_a_response() -> None:
     run(main())
 
 
+def test_two_lists_of_the_same_models_are_one_that_says_more() -> None:
+    async def main() -> None:
+        both = {
+            "data": [{"id": "a", "owned_by": "me"}, {"id": "b"}],
+            "models": [{"slug": "a", "context_window": 9000}, {"slug": "c"}],
+        }
+        async with asking([answer(200, both)]) as (client, _):
+            assert await client.models() == [
+                {"slug": "a", "context_window": 9000, "id": "a", "owned_by": "me"},
+                {"id": "b"},
+            ]
+
+    run(main())
+
+
+def test_the_server_can_be_asked_what_the_protocol_has_no_word_for() -> None:
+    async def main() -> None:
+        scripts = [
+            [answer(200, {"n_ctx": 4096})],
+            [answer(200, {"ok": True})],
+            [answer(404, {})],
+        ]
+        async with asking(*scripts) as (client, server):
+            assert await client.fetch("/props") == {"n_ctx": 4096}
+            assert await client.fetch("/api/show", {"model": "m"}) == {"ok": True}
+            assert await client.fetch("/nothing") is None
+        assert [(asked.method, asked.target) for asked in server.asked] == [
+            ("GET", "/props"),
+            ("POST", "/api/show"),
+            ("GET", "/nothing"),
+        ]
+        assert server.asked[1].json == {"model": "m"}
+
+    run(main())
+
+
 def test_models_that_are_no_list_of_objects_are_a_protocol_error() -> None:
     async def main() -> None:
         async with asking([answer(200, {"data": ["a"]})]) as (client, _):

@@ -16,7 +16,7 @@ from penstock.client.events import EventStream
 from penstock.client.failures import closed_meanwhile, holds_error, log_failure, refusal, unlawful
 from penstock.client.retries import Patience, RetryPolicy
 from penstock.client.urls import read_address
-from penstock.errors import DecodeError, InvalidRequestError, OpenResponsesError
+from penstock.errors import DecodeError, InvalidRequestError, NotFoundError, OpenResponsesError
 from penstock.protocol.content import JsonObject
 from penstock.protocol.items import Item
 from penstock.protocol.request import CreateResponse
@@ -141,6 +141,17 @@ class OpenResponsesClient:
         """The models that the endpoint lists, each as it describes it."""
         return await self._ask("GET", self._address.url("models"), _models)
 
+    async def fetch(self, path: str, body: JsonObject | None = None) -> Any:
+        """Ask the server something outside of the protocol, by a path from its root: GET, or POST of a body.
+
+        None where the server has nothing there.
+        """
+        method, data = ("GET", None) if body is None else ("POST", encode(body))
+        try:
+            return await self._ask(method, self._address.from_root(path), _anything, body=data)
+        except NotFoundError:
+            return None
+
     async def aclose(self) -> None:
         """End every stream and close every connection. The client cannot be used after this."""
         self._is_closed = True
@@ -249,8 +260,23 @@ def _nothing(value: Any) -> None:
     """Whatever a deleted response is said to be, it is gone."""
 
 
+def _anything(value: Any) -> Any:
+    return value
+
+
 def _models(value: Any) -> list[JsonObject]:
-    listed = (value.get("data") or value.get("models") or []) if isinstance(value, dict) else value
+    """A body may have both OpenAI's list and Codex's, which says more of the same models (notes/asks I1)."""
+    more: Any = None
+    listed = value
+    if isinstance(value, dict):
+        more = value.get("models")
+        listed = value.get("data") or more or []
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
         raise DecodeError("expected an array of objects", "data")
-    return listed
+    known = {_model_name(each): each for each in more or [] if isinstance(each, dict)}
+    return [{**known.get(_model_name(each), {}), **each} for each in listed]
+
+
+def _model_name(entry: JsonObject) -> str:
+    names = (entry.get(field) for field in ("id", "slug", "model", "name"))
+    return next((name for name in names if isinstance(name, str)), "")

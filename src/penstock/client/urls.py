@@ -39,6 +39,10 @@ class Address(Struct, frozen=True):
         query = "&".join(each for each in (self.query, urlencode(parameters)) if each)
         return urlunsplit((self.scheme, self.authority, path, query, ""))
 
+    def from_root(self, path: str) -> str:
+        """The URL of something on the same server that is no part of the endpoint."""
+        return urlunsplit((self.scheme, self.authority, quote(path), "", ""))
+
 
 def read_address(url: str) -> Address:
     """Take a base URL with or without `/v1` or a slash at the end, or the URL of the `/responses` itself."""

@@ -1,0 +1,288 @@
+"""The directory: what is asked, what is kept, what is shared, and what is left when the endpoint fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import pytest
+
+from penstock.errors import AuthenticationError, OpenResponsesError, ServerError
+from penstock.models.directory import RETRY_WAIT, ModelDirectory
+from penstock.models.overrides import parse_override
+from tests.client.asking import asking
+from tests.client.server import answer
+from tests.models import shapes
+from tests.models.test_probes import PROPERTIES, Server
+
+T = TypeVar("T")
+Entries = list[dict[str, Any]]
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Endpoint:
+    """Lists what it has, or fails, when it is let."""
+
+    def __init__(self, *answers: Entries | Exception) -> None:
+        self.answers = [*answers]
+        self.asked = 0
+        self.gate: asyncio.Event | None = None
+
+    async def models(self) -> Entries:
+        self.asked += 1
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if self.gate is not None:
+            await self.gate.wait()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(work)
+
+
+ONE: Entries = [{"id": "b"}, {"id": "a", "context_length": 9000}, {"id": "b", "context_length": 5000}]
+TWO: Entries = [{"id": "c"}]
+FAILED = ServerError("out of order")
+
+
+def test_models_come_in_the_order_of_the_endpoint_each_once() -> None:
+    listed = run(ModelDirectory(Endpoint(ONE)).list())
+    assert [(info.id, info.sources["context_window"]) for info in listed] == [
+        ("b", "default"),
+        ("a", "endpoint"),
+    ]
+
+
+def test_a_list_is_kept_for_its_time_and_not_longer() -> None:
+    async def scenario() -> None:
+        clock, endpoint = Clock(), Endpoint(ONE, TWO)
+        directory = ModelDirectory(endpoint, ttl=60.0, clock=clock)
+        await directory.list()
+        clock.now += 59.9
+        assert [info.id for info in await directory.list()] == ["b", "a"]
+        assert endpoint.asked == 1
+        clock.now += 0.1
+        assert [info.id for info in await directory.list()] == ["c"]
+        assert endpoint.asked == 2
+
+    run(scenario())
+
+
+def test_refresh_asks_however_new_the_list_is() -> None:
+    async def scenario() -> None:
+        endpoint = Endpoint(ONE, TWO)
+        directory = ModelDirectory(endpoint)
+        await directory.list()
+        assert [info.id for info in await directory.list(refresh=True)] == ["c"]
+
+    run(scenario())
+
+
+def test_who_changes_the_list_changes_their_own() -> None:
+    async def scenario() -> None:
+        directory = ModelDirectory(Endpoint(ONE))
+        (await directory.list()).clear()
+        assert len(await directory.list()) == 2
+
+    run(scenario())
+
+
+def test_calls_at_the_same_time_share_one_request() -> None:
+    async def scenario() -> None:
+        endpoint = Endpoint(ONE)
+        endpoint.gate = asyncio.Event()
+        directory = ModelDirectory(endpoint)
+        waiting = [asyncio.create_task(directory.list(refresh=number % 2 == 0)) for number in range(10)]
+        single = asyncio.create_task(directory.get("a"))
+        await asyncio.sleep(0)
+        endpoint.gate.set()
+        results = await asyncio.gather(*waiting)
+        assert (await single).context_window == 9000
+        assert endpoint.asked == 1
+        assert all(result == results[0] for result in results)
+
+    run(scenario())
+
+
+def test_one_that_is_cancelled_leaves_the_others_their_request() -> None:
+    async def scenario() -> None:
+        endpoint = Endpoint(ONE)
+        endpoint.gate = asyncio.Event()
+        directory = ModelDirectory(endpoint)
+        first, second = (asyncio.create_task(directory.list()) for _ in range(2))
+        await asyncio.sleep(0)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        endpoint.gate.set()
+        assert len(await second) == 2
+        assert endpoint.asked == 1
+
+    run(scenario())
+
+
+def test_a_request_that_nobody_waits_for_any_more_is_not_lost() -> None:
+    async def scenario() -> None:
+        endpoint = Endpoint(ONE)
+        endpoint.gate = asyncio.Event()
+        directory = ModelDirectory(endpoint)
+        only = asyncio.create_task(directory.list())
+        await asyncio.sleep(0)
+        only.cancel()
+        await asyncio.gather(only, return_exceptions=True)
+        endpoint.gate.set()
+        assert len(await directory.list()) == 2
+        assert endpoint.asked == 1
+
+    run(scenario())
+
+
+def test_a_failure_is_told_to_all_who_wait_and_not_kept() -> None:
+    async def scenario() -> None:
+        endpoint = Endpoint(AuthenticationError("who are you?"), ONE)
+        directory = ModelDirectory(endpoint)
+        told = await asyncio.gather(directory.list(), directory.list(), return_exceptions=True)
+        assert [type(each) for each in told] == [AuthenticationError, AuthenticationError]
+        assert endpoint.asked == 1
+        assert directory.stale is None  # there is no list that could be old
+        assert len(await directory.list()) == 2
+
+    run(scenario())
+
+
+def test_an_old_list_is_given_when_the_endpoint_fails_and_says_so() -> None:
+    async def scenario() -> None:
+        clock, endpoint = Clock(), Endpoint(ONE, FAILED, TWO)
+        directory = ModelDirectory(endpoint, clock=clock)
+        old = await directory.list()
+        assert directory.stale is None
+        clock.now += 300.0
+        assert await directory.list() == old
+        stale = directory.stale
+        assert stale is not None
+        assert stale.code == "models_stale"
+        assert "out of order" in stale.message
+        # An endpoint that is down is not asked with every call, and is asked again after a while.
+        clock.now += RETRY_WAIT - 1
+        assert await directory.list() == old
+        assert endpoint.asked == 2
+        clock.now += 1
+        assert [info.id for info in await directory.list()] == ["c"]
+        assert directory.stale is None
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("failure", [FAILED, OSError(), RuntimeError("the client is closed")])
+def test_no_failure_takes_an_old_list_away(failure: Exception) -> None:
+    async def scenario() -> None:
+        directory = ModelDirectory(Endpoint(ONE, failure))
+        old = await directory.list()
+        assert await directory.list(refresh=True) == old
+        assert directory.stale is not None
+        assert directory.stale.message.endswith(str(failure) or "OSError")
+
+    run(scenario())
+
+
+def test_an_endpoint_that_has_no_models_any_more_is_believed() -> None:
+    async def scenario() -> None:
+        directory = ModelDirectory(Endpoint(ONE, []))
+        await directory.list()
+        assert await directory.list(refresh=True) == []
+        assert directory.stale is None
+
+    run(scenario())
+
+
+def test_a_model_that_is_not_listed_is_known_from_elsewhere() -> None:
+    async def scenario() -> None:
+        directory = ModelDirectory(Endpoint(ONE), overrides=[parse_override("mine = window:5000")])
+        infos = [await directory.get(id) for id in ("a", "gpt-4o", "mine", "no/body")]
+        sources = [info.sources["context_window"] for info in infos]
+        assert sources == ["endpoint", "catalog", "override", "default"]
+
+    run(scenario())
+
+
+def test_one_model_can_be_had_without_any_list_and_without_asking_each_time() -> None:
+    """Many endpoints have no list at all; the model may work all the same."""
+
+    async def scenario() -> None:
+        clock, endpoint = Clock(), Endpoint(OpenResponsesError("no such address"), ONE)
+        directory = ModelDirectory(endpoint, clock=clock)
+        for _ in range(3):
+            assert (await directory.get("gpt-4o")).context_window == 128_000
+        assert endpoint.asked == 1
+        clock.now += RETRY_WAIT
+        assert (await directory.get("a")).context_window == 9000
+
+    run(scenario())
+
+
+def test_one_who_waits_for_a_model_can_be_cancelled() -> None:
+    async def scenario() -> None:
+        endpoint = Endpoint(ONE)
+        endpoint.gate = asyncio.Event()
+        waiting = asyncio.create_task(ModelDirectory(endpoint).get("a"))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        endpoint.gate.set()
+
+    run(scenario())
+
+
+def test_overrides_are_stronger_than_the_endpoint() -> None:
+    overrides = [parse_override("a = window:100k images"), parse_override("* = output:1000")]
+    _, info = run(ModelDirectory(Endpoint(ONE), overrides=overrides).list())
+    assert (info.context_window, info.max_output, info.image_input) == (100_000, 1000, True)
+    assert info.sources["context_window"] == info.sources["max_output"] == "override"
+
+
+@pytest.mark.parametrize("preset", ["", "llamacpp"])
+def test_a_server_on_the_own_machine_is_asked_what_it_loaded(preset: str) -> None:
+    fetcher = Server({"/props": PROPERTIES})
+    (info,) = run(ModelDirectory(Endpoint([shapes.LLAMACPP]), fetcher=fetcher, preset=preset).list())
+    assert (info.context_window, info.sources["context_window"]) == (8192, "probe")
+    assert info.image_input is True
+
+
+def test_other_servers_are_not_probed() -> None:
+    fetcher = Server({})
+    run(ModelDirectory(Endpoint([shapes.VERCEL]), fetcher=fetcher, preset="vercel").list())
+    assert fetcher.asked == []
+
+
+def test_one_directory_works_on_one_loop_after_another() -> None:
+    """A program may call `asyncio.run` for every question."""
+    endpoint = Endpoint(ONE, TWO)
+    directory = ModelDirectory(endpoint)
+    run(directory.list())
+    assert [info.id for info in run(directory.list(refresh=True))] == ["c"]
+
+
+def test_the_client_is_an_endpoint() -> None:
+    """All the way from a socket, in the shape that Codex wants."""
+
+    async def scenario() -> None:
+        async with asking([answer(200, {"models": [shapes.CODEX]})]) as (client, _):
+            directory = ModelDirectory(client)
+            (info,) = await directory.list()
+            assert (info.id, info.context_window, info.efforts) == (
+                "gpt-9-codex",
+                272000,
+                ("low", "medium", "high"),
+            )
+
+    run(scenario())

@@ -1,0 +1,227 @@
+"""The order of the sources, and limits that always fit."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from penstock.models.catalog import CATALOG, in_catalog
+from penstock.models.enrich import DEFAULT_OUTPUT, DEFAULT_WINDOW, enrich
+from penstock.models.info import SOURCES, ModelInfo, Prices, Told
+from penstock.models.listing import read_listing
+from tests.models import shapes
+
+
+def limits(info: ModelInfo) -> tuple[int, int, int]:
+    return info.context_window, info.max_input, info.max_output
+
+
+def limit_sources(info: ModelInfo) -> tuple[str, ...]:
+    return tuple(info.sources[field] for field in ("context_window", "max_input", "max_output"))
+
+
+def test_each_source_is_asked_in_its_turn() -> None:
+    """Sources fall away one by one, and the next one stands."""
+    override = Told(window=1_000_000, image_input=False, prices=Prices(1, 1))
+    endpoint = Told(id="gpt-4o", window=100_000, image_input=False, prices=Prices(2, 2))
+    probe, bare = Told(window=50_000, image_input=False), Told(id="gpt-4o")
+    steps = [
+        (enrich(endpoint, override, probe), 1_000_000, "override", Prices(1, 1), "override"),
+        (enrich(endpoint, None, probe), 100_000, "endpoint", Prices(2, 2), "endpoint"),
+        (enrich(bare, None, probe), 50_000, "probe", None, "default"),
+        (enrich(bare), 128_000, "catalog", None, "default"),
+        (enrich(Told(id="gpt-unheard-of")), DEFAULT_WINDOW, "default", None, "default"),
+    ]
+    for info, window, source, prices, prices_source in steps:
+        assert (info.context_window, info.sources["context_window"]) == (window, source)
+        assert (info.prices, info.sources["prices"]) == (prices, prices_source)
+    assert [info.sources["image_input"] for info, *_ in steps] == [
+        "override",
+        "endpoint",
+        "probe",
+        "catalog",
+        "default",
+    ]
+
+
+def test_an_unknown_model_gets_the_defaults_and_they_say_so() -> None:
+    info = enrich(Told(id="maker/novelty-3"))
+    assert info == ModelInfo(
+        id="maker/novelty-3",
+        name="novelty-3",
+        vendor="maker",
+        family="novelty-3",
+        version="3",
+        context_window=DEFAULT_WINDOW,
+        max_input=DEFAULT_WINDOW - DEFAULT_OUTPUT,
+        max_output=DEFAULT_OUTPUT,
+        image_input=False,
+        tool_calling=True,
+        reasoning=False,
+        efforts=(),
+        prices=None,
+        description="",
+        sources={
+            **dict.fromkeys(("context_window", "max_input", "max_output"), "default"),
+            **dict.fromkeys(("image_input", "tool_calling", "reasoning", "efforts"), "default"),
+            **dict.fromkeys(("prices", "description"), "default"),
+            **dict.fromkeys(("name", "vendor", "family", "version"), "id"),
+        },
+    )
+
+
+@pytest.mark.parametrize("entry", shapes.ALL, ids=lambda entry: str(entry.get("id") or entry.get("slug")))
+def test_every_field_has_its_source_and_a_model_is_json(entry: dict[str, object]) -> None:
+    (told,) = read_listing([entry])
+    info = enrich(told)
+    assert {*info.sources} == {*ModelInfo.__struct_fields__} - {"id", "sources"}
+    assert {*info.sources.values()} <= {*SOURCES}
+    assert msgspec.json.decode(msgspec.json.encode(info), type=ModelInfo) == info
+
+
+LIMITS = [
+    # told, window, input, output
+    (Told(window=200_000, max_output=64_000), (200_000, 136_000, 64_000)),
+    # Many lists give the whole window as the output.
+    (Told(window=131_072, max_output=131_072), (131_072, 65_536, 65_536)),
+    (Told(window=200_000), (200_000, 200_000 - DEFAULT_OUTPUT, DEFAULT_OUTPUT)),
+    (Told(window=2_048), (2_048, 1_024, 1_024)),
+    (Told(max_input=1_048_576, max_output=65_536), (1_114_112, 1_048_576, 65_536)),
+    (Told(max_input=100_000), (100_000 + DEFAULT_OUTPUT, 100_000, DEFAULT_OUTPUT)),
+    (Told(window=128_000, max_input=64_000, max_output=4_096), (128_000, 64_000, 4_096)),
+    (Told(window=128_000, max_input=128_000, max_output=16_384), (128_000, 111_616, 16_384)),
+    (Told(max_output=8_000), (DEFAULT_WINDOW, DEFAULT_WINDOW - 8_000, 8_000)),
+    (Told(max_output=1_000_000), (DEFAULT_WINDOW, DEFAULT_WINDOW // 2, DEFAULT_WINDOW // 2)),
+    # What was trained for can lower the default, and not raise it.
+    (Told(ceiling=8_192), (8_192, 8_192 - DEFAULT_OUTPUT, DEFAULT_OUTPUT)),
+    (Told(ceiling=1_000_000), (DEFAULT_WINDOW, DEFAULT_WINDOW - DEFAULT_OUTPUT, DEFAULT_OUTPUT)),
+    # What cannot be meant
+    (
+        Told(window=0, max_input=-5, max_output=0),
+        (DEFAULT_WINDOW, DEFAULT_WINDOW - DEFAULT_OUTPUT, DEFAULT_OUTPUT),
+    ),
+    (Told(window=10**12, max_output=-1), (DEFAULT_WINDOW, DEFAULT_WINDOW - DEFAULT_OUTPUT, DEFAULT_OUTPUT)),
+    (Told(max_input=-5, max_output=1_000), (DEFAULT_WINDOW, DEFAULT_WINDOW - 1_000, 1_000)),
+]
+
+
+@pytest.mark.parametrize(("told", "expected"), LIMITS)
+def test_limits_are_made_to_fit(told: Told, expected: tuple[int, int, int]) -> None:
+    assert limits(enrich(told)) == expected
+
+
+def test_an_override_can_raise_a_window_above_what_the_endpoint_says_of_the_input() -> None:
+    info = enrich(Told(window=128_000, max_input=64_000, max_output=4_000), Told(window=1_000_000))
+    assert limits(info) == (1_000_000, 996_000, 4_000)
+    assert limit_sources(info) == ("override", "override", "endpoint")
+
+
+def test_an_override_of_the_input_alone_keeps_the_window() -> None:
+    info = enrich(Told(window=128_000, max_output=4_000), Told(max_input=20_000))
+    assert limits(info) == (128_000, 20_000, 4_000)
+    assert limit_sources(info) == ("endpoint", "override", "endpoint")
+
+
+def test_an_override_of_both_may_leave_less_than_half_for_the_input() -> None:
+    assert limits(enrich(Told(), Told(window=10_000, max_output=9_000))) == (10_000, 1_000, 9_000)
+    assert limits(enrich(Told(window=10_000), Told(max_output=9_000))) == (10_000, 5_000, 5_000)
+
+
+def test_what_was_trained_for_outweighs_the_catalog_of_the_maker() -> None:
+    """A server that says no more than this has loaded what it likes, whatever the maker's own API takes."""
+    info = enrich(Told(id="gpt-4.1", ceiling=1_000_000))
+    assert (info.context_window, info.sources["context_window"]) == (DEFAULT_WINDOW, "default")
+    info = enrich(Told(id="gpt-4.1"), None, Told(ceiling=4_096))
+    assert (info.context_window, info.sources["context_window"]) == (4_096, "probe")
+
+
+def test_a_model_that_does_not_think_has_no_efforts() -> None:
+    assert enrich(Told(id="gpt-5")).efforts == ("minimal", "low", "medium", "high")
+    assert enrich(Told(id="gpt-5", reasoning=False)).efforts == ()
+
+
+def test_the_vendor_is_the_id_s_or_else_the_endpoint_s() -> None:
+    infos = [enrich(Told(id=id, vendor="host")) for id in ("maker/m", "m")]
+    assert [(info.vendor, info.sources["vendor"]) for info in infos] == [
+        ("maker", "id"),
+        ("host", "endpoint"),
+    ]
+
+
+COUNTS = st.none() | st.integers() | st.integers(0, 1_000) | st.integers(0, 2_000_000)
+TELLINGS = st.builds(
+    Told,
+    id=st.sampled_from(["", "m", "gpt-4o", "gpt-oss-20b", "claude-sonnet-4-5", "grok-4"]),
+    window=COUNTS,
+    ceiling=COUNTS,
+    max_input=COUNTS,
+    max_output=COUNTS,
+)
+
+
+@given(TELLINGS, TELLINGS, TELLINGS)
+@example(Told(max_input=1, max_output=300), Told(), Told())
+@example(Told(), Told(window=256, max_output=10**8), Told())
+def test_input_and_output_fit_into_the_window_whatever_is_told(
+    told: Told, override: Told, probe: Told
+) -> None:
+    info = enrich(told, override, probe)
+    assert info.max_input + info.max_output <= info.context_window
+    assert min(info.max_input, info.max_output) >= 1
+
+
+@pytest.mark.parametrize("name", CATALOG)
+def test_input_and_output_fit_into_the_window_of_every_model_in_the_catalog(name: str) -> None:
+    info = enrich(Told(id=name))
+    assert info.max_input + info.max_output <= info.context_window
+    known = CATALOG[name]
+    assert (info.reasoning, info.sources["reasoning"]) == (
+        known.reasoning or False,
+        "catalog" if known.reasoning is not None else "default",
+    )
+    assert info.sources["context_window"] == ("catalog" if known.window else "default")
+
+
+@pytest.mark.parametrize(
+    ("id", "row"),
+    [
+        ("openai/gpt-4o-2024-11-20", "gpt-4o"),
+        ("gpt-4o-2024-05-13", "gpt-4o-2024-05-13"),  # it had a smaller output than its successors
+        ("GPT-4o", "gpt-4o"),
+        ("anthropic/claude-sonnet-4.5", "claude-sonnet-4-5"),
+        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude-sonnet-4-5"),
+        ("claude-3-5-sonnet-latest", "claude-3-5-sonnet"),
+        ("google/gemini-2.5-pro:free", "gemini-2.5-pro"),
+        ("gemini-2-5-pro", "gemini-2.5-pro"),
+        ("x-ai/grok-4-0709", "grok-4"),
+        ("command-a-03-2025", "command-a"),
+    ],
+)
+def test_the_catalog_knows_a_model_under_each_of_its_spellings(id: str, row: str) -> None:
+    assert in_catalog(id) is not None
+    assert in_catalog(id) == CATALOG[row]
+
+
+@pytest.mark.parametrize(
+    "id",
+    [
+        *("gpt-4o-ultra", "gpt-4", "gpt-4.15", "gpt-4.1-micro", "my-gpt-4.1", "gpt-41", "gpt-4.1.1", "gpt"),
+        *("claude-sonnet", "claude-sonnet-4-6", "claude-sonnet-4-5-1m", "gemini-2.5-pro-preview-05-06"),
+        *("gpt-4.1:7b", "gpt-4.1:latest", "ft:gpt-4.1:people::x", "gpt-4.1-mini-distill", "", ":", "gemini"),
+    ],
+)
+def test_names_that_look_alike_raise_no_limit(id: str) -> None:
+    """notes/asks I2: a fuzzy match gave one model the window of another."""
+    info = enrich(Told(id=id))
+    assert info.context_window <= DEFAULT_WINDOW
+    assert in_catalog(id) is None or id == "gpt-4"
+
+
+@given(st.sampled_from(sorted(CATALOG)), st.text("abcdefgh-.", min_size=1, max_size=4), st.booleans())
+def test_no_change_of_a_name_raises_a_limit(name: str, change: str, in_front: bool) -> None:
+    id = f"{change}{name}" if in_front else f"{name}{change}"
+    known = in_catalog(id)
+    assert known is None or known in (CATALOG.get(id), CATALOG.get(name))
+    assert known is None or id in CATALOG

@@ -1,0 +1,240 @@
+"""What lists say, shape by shape; and that nothing in a list can do harm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.models.info import Prices, Told
+from penstock.models.listing import can_chat, read_entry, read_listing
+from tests.models import shapes
+
+READ = [
+    (shapes.OPENAI, Told(id="gpt-5-2025-08-07", vendor="openai")),
+    (
+        shapes.OPENROUTER,
+        Told(
+            id="maker/thinker-2:free",
+            name="Maker: Thinker 2 (free)",
+            description="Thinks twice.",
+            window=131072,  # the first host's, which is less than the model's
+            max_output=32768,
+            image_input=True,
+            tool_calling=True,
+            reasoning=True,
+            efforts=("low", "high"),
+            prices=Prices(1.25, 10.0, 0.125, 1.5625),
+        ),
+    ),
+    (
+        shapes.VERCEL,
+        Told(
+            id="maker/writer-1",
+            name="Writer 1",
+            vendor="maker",
+            description="Writes.",
+            window=200000,
+            max_output=64000,
+            image_input=True,
+            tool_calling=True,
+            reasoning=True,
+            prices=Prices(3.0, 15.0, 0.3, 3.75),
+        ),
+    ),
+    (
+        shapes.CODEX,
+        Told(
+            id="gpt-9-codex",
+            name="GPT-9 Codex",
+            description="Codes.",
+            window=272000,
+            image_input=True,
+            reasoning=True,
+            efforts=("low", "medium", "high"),
+        ),
+    ),
+    (shapes.VLLM, Told(id="Qwen/Qwen3-32B", window=40960)),
+    (shapes.LLAMACPP, Told(id="some.gguf", ceiling=131072)),
+    (
+        shapes.LMSTUDIO,
+        Told(id="maker/local-vl", vendor="maker", window=8192, image_input=True, tool_calling=True),
+    ),
+    (
+        shapes.LMSTUDIO_1,
+        Told(
+            id="maker/local",
+            name="Local",
+            vendor="maker",
+            window=8192,
+            image_input=False,
+            tool_calling=True,
+            reasoning=True,
+        ),
+    ),
+    (
+        shapes.ANTHROPIC,
+        Told(
+            id="claude-next",
+            name="Claude Next",
+            window=200000,
+            max_output=64000,
+            image_input=True,
+            reasoning=True,
+            efforts=("low",),
+        ),
+    ),
+    (
+        shapes.GEMINI,
+        Told(
+            id="gemini-next",
+            name="Gemini Next",
+            description="Sees.",
+            max_input=1048576,
+            max_output=65536,
+            reasoning=True,
+        ),
+    ),
+    (
+        shapes.COPILOT,
+        Told(
+            id="gpt-next",
+            name="GPT Next",
+            vendor="Azure OpenAI",
+            window=128000,
+            max_input=64000,
+            max_output=4096,
+            image_input=False,
+            tool_calling=True,
+            reasoning=True,
+            efforts=("low", "high"),
+        ),
+    ),
+    (
+        shapes.MISTRAL,
+        Told(id="mistral-next", vendor="mistralai", window=131072, image_input=True, tool_calling=False),
+    ),
+    (shapes.TOGETHER, Told(id="maker/open", name="Open", window=32768, prices=Prices(0.3, 0.6, 0.15))),
+    # Pieces of shapes
+    ({"id": "m", "state": "not-loaded", "max_context_length": 131072}, Told(id="m", ceiling=131072)),
+    ({"id": "m", "meta": {"n_ctx": 8192, "n_ctx_train": 131072}}, Told(id="m", window=8192)),
+    ({"id": "m", "architecture": {"modality": "text+image->text"}}, Told(id="m", image_input=True)),
+    ({"id": "m", "architecture": {"modality": "text->text"}}, Told(id="m", image_input=False)),
+    (
+        {"id": "m", "supported_parameters": ["temperature"]},
+        Told(id="m", tool_calling=False, reasoning=False),
+    ),
+    ({"id": "m", "supported_reasoning_levels": []}, Told(id="m", reasoning=False, efforts=())),
+    (
+        {"id": "m", "supported_reasoning_levels": ["low", "low"]},
+        Told(id="m", reasoning=True, efforts=("low",)),
+    ),
+    ({"id": "m", "tags": ["new"], "capabilities": ["completion"]}, Told(id="m")),
+    ({"id": "m", "capabilities": ["completion", "multimodal"]}, Told(id="m", image_input=True)),
+    ({"id": "models/gemini-2.5-flash"}, Told(id="models/gemini-2.5-flash")),  # its id, as requests have it
+]
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"), READ, ids=lambda value: value.get("id", "") if isinstance(value, dict) else ""
+)
+def test_each_shape_is_read(entry: dict[str, Any], told: Told) -> None:
+    assert can_chat(entry)
+    assert read_entry(entry) == told
+
+
+@pytest.mark.parametrize("entry", shapes.NOT_CHAT, ids=lambda entry: entry["id"])
+def test_models_that_cannot_chat_are_left_out(entry: dict[str, Any]) -> None:
+    assert read_listing([entry, shapes.VLLM]) == [Told(id="Qwen/Qwen3-32B", window=40960)]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"id": "text-embedding-chat", "architecture": {"output_modalities": ["text"]}},
+        {"id": "whisper-1", "supportedGenerationMethods": ["generateContent"]},
+        {"id": "my-embedding-talker"},
+    ],
+)
+def test_a_name_never_outweighs_what_the_entry_says(entry: dict[str, Any]) -> None:
+    assert can_chat(entry)
+
+
+def test_of_two_entries_the_first_stands_and_the_order_stays() -> None:
+    entries = [{"id": "b", "context_length": 1000}, {"id": "a"}, {"id": "b", "context_length": 9000}]
+    assert read_listing(entries) == [Told(id="b", window=1000), Told(id="a")]
+
+
+@pytest.mark.parametrize(
+    "entry", [None, 1, "gpt-5", [], {}, {"id": ""}, {"id": 5}, {"id": None, "object": "model"}]
+)
+def test_what_names_no_model_is_passed_over(entry: object) -> None:
+    assert read_listing([entry]) == []
+
+
+@pytest.mark.parametrize(
+    "value", [0, -1, 1, 255, 10**9, 10**400, "200000", True, None, [], {}, 1e300, float("nan")]
+)
+def test_a_number_that_can_be_no_window_says_nothing(value: object) -> None:
+    assert read_entry({"id": "m", "context_window": value}) == Told(id="m")
+    assert read_entry({"id": "m", "context_window": value, "context_length": 8192}) == Told(
+        id="m", window=8192
+    )
+
+
+PRICES = [
+    ("0.000003", 3.0),
+    (0.000003, 3.0),
+    (3, 3.0),
+    ("3", 3.0),
+    ("0", 0.0),
+    ("0.0006", 600.0),
+    ("-1", None),
+    ("free", None),
+    ("nan", None),
+    ("1e999", None),
+    (10**400, None),
+    (99999, None),
+    (True, None),
+    (None, None),
+    ({}, None),
+]
+
+
+@pytest.mark.parametrize(("value", "per_million"), PRICES, ids=lambda value: str(value)[:12])
+def test_prices_are_per_million_tokens_however_they_come(value: object, per_million: float | None) -> None:
+    told = read_entry({"id": "m", "pricing": {"prompt": value, "completion": value}})
+    assert told is not None
+    assert told.prices == (None if per_million is None else Prices(per_million, per_million))
+
+
+def test_half_a_price_is_none() -> None:
+    assert read_entry({"id": "m", "pricing": {"prompt": "0.000001"}}) == Told(id="m")
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> dict[str, Any]:
+    """A real shape with anything at all in some of its places, at two levels."""
+    entry = dict(draw(st.sampled_from(shapes.ALL)))
+    for field in draw(st.lists(st.sampled_from(sorted(entry)), max_size=4)):
+        if isinstance(entry[field], dict) and entry[field]:
+            inner = draw(st.sampled_from(sorted(entry[field])))
+            entry[field] = draw(st.sampled_from([{**entry[field], inner: draw(ANYTHING)}, draw(ANYTHING)]))
+        else:
+            entry[field] = draw(ANYTHING)
+    return entry
+
+
+@given(st.lists(damaged() | ANYTHING, max_size=4))
+def test_nothing_in_a_list_raises(entries: list[Any]) -> None:
+    for told in read_listing(entries):
+        assert told.id

@@ -1,0 +1,47 @@
+"""`docs/models.md` says what is true now."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from penstock.models import listing
+from penstock.models.catalog import ROUTES, as_markdown
+from penstock.models.enrich import DEFAULT_OUTPUT, DEFAULT_WINDOW
+from penstock.models.info import SOURCES, ModelInfo
+from penstock.models.overrides import parse_overrides
+
+PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
+
+
+def test_the_catalog_on_the_page_is_the_one_in_the_code() -> None:
+    assert as_markdown() in PAGE, "the table is what penstock.models.catalog.as_markdown() gives"
+
+
+def test_the_sources_are_in_their_order() -> None:
+    assert tuple(re.findall(r"^\d\. `(\w+)`", PAGE, re.MULTILINE)) == SOURCES
+
+
+def test_every_field_that_is_read_is_on_the_page() -> None:
+    tables = (
+        *(listing.WINDOWS, listing.INPUTS, listing.OUTPUTS, listing.IMAGE_FLAGS, listing.TOOL_FLAGS),
+        *(listing.REASONING_FLAGS, listing.EFFORTS),
+    )
+    missing = [field for table in tables for field in table if f"`{field}`" not in PAGE]
+    assert missing == []
+    assert [name for name in listing.NOT_CHAT_NAMES if f"`{name}`" not in PAGE] == []
+    assert [name for name in ROUTES if f"`:{name}`" not in PAGE] == []
+
+
+def test_the_defaults_are_those_of_the_code() -> None:
+    assert f"{DEFAULT_WINDOW:,} tokens" in PAGE
+    assert f"{DEFAULT_OUTPUT:,} of them" in PAGE
+
+
+def test_every_field_of_a_model_is_on_the_page() -> None:
+    assert [field for field in ModelInfo.__struct_fields__ if f"`{field}`" not in PAGE] == []
+
+
+def test_the_overrides_on_the_page_can_be_read() -> None:
+    (block,) = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
+    assert len(parse_overrides(block.splitlines())) == 3

@@ -1,0 +1,105 @@
+"""One line says what is so."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import DecodeError
+from penstock.models.info import Prices, Told
+from penstock.models.overrides import EXAMPLE, Override, override_for, parse_override, parse_overrides
+
+LINES = [
+    (
+        EXAMPLE,
+        Override(
+            "gpt-x",
+            Told(
+                window=200_000,
+                max_output=16_000,
+                image_input=True,
+                tool_calling=True,
+                reasoning=True,
+                prices=Prices(1.25, 10.0),
+            ),
+        ),
+    ),
+    ("a/b:c=window:1m", Override("a/b:c", Told(window=1_000_000))),
+    ("* = output:8_000 input:1K", Override("*", Told(max_output=8_000, max_input=1_000))),
+    (
+        "m = no-images no-tools no-reasoning",
+        Override("m", Told(image_input=False, tool_calling=False, reasoning=False)),
+    ),
+    ("m = efforts:low/high", Override("m", Told(efforts=("low", "high")))),
+    ("m = efforts:", Override("m", Told(efforts=()))),
+    ("m = price:0/0/0/0", Override("m", Told(prices=Prices(0.0, 0.0, 0.0, 0.0)))),
+]
+
+
+@pytest.mark.parametrize(("line", "override"), LINES, ids=[line for line, _ in LINES])
+def test_a_line_is_read(line: str, override: Override) -> None:
+    assert parse_override(line) == override
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("", "Example: gpt-x"),
+        ("gpt-x window:1000", "Example: gpt-x"),
+        ("= window:1000", "Example: gpt-x"),
+        ("m =", "Example: gpt-x"),
+        ("my model = tools", "write the exact id"),
+        ("openai/* = window:1000", "or * for every model"),
+        ("m = windows:1000", "use window:, input:, output:, price:, efforts:, images, tools, reasoning"),
+        ("m = window", "use window:"),
+        ("m = images:yes", "use window:"),
+        ("m = window:many", "from 256 to"),
+        ("m = window:0", "from 256 to"),
+        ("m = window:255", "from 256 to"),
+        ("m = output:0", "from 1 to"),
+        ("m = output:-1", "from 1 to"),
+        ("m = output:1e5", "from 1 to"),
+        ("m = window:999999m", "from 256 to"),
+        ("m = window:1000 window:2000", "once is enough"),
+        ("m = tools no-tools", "once is enough"),
+        ("m = window:1000 output:1000", "lower one of them"),
+        ("m = window:1000 input:900 output:101", "lower one of them"),
+        ("m = price:1", "dollars per million"),
+        ("m = price:1/x", "dollars per million"),
+        ("m = price:1/-1", "dollars per million"),
+        ("m = price:1/nan", "dollars per million"),
+        ("m = price:1/2/3/4/5", "dollars per million"),
+    ],
+)
+def test_a_wrong_line_says_what_to_write(line: str, said: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        parse_override(line)
+    assert said in str(caught.value)
+
+
+def test_lines_may_be_empty_or_comments_and_errors_name_the_line() -> None:
+    assert parse_overrides(["# mine", "", "  m = tools  "]) == (Override("m", Told(tool_calling=True)),)
+    with pytest.raises(DecodeError, match=r"^line 3: an override is"):
+        parse_overrides(["# mine", "", "m"])
+
+
+def test_an_id_is_stronger_than_the_star_and_a_later_line_than_an_earlier_one() -> None:
+    overrides = parse_overrides(
+        ["m = window:1000 tools", "* = window:5000 output:500 no-tools", "m = window:2000", "M = window:9000"]
+    )
+    assert override_for("m", overrides) == Told(window=2000, max_output=500, tool_calling=True)
+    assert override_for("other", overrides) == Told(window=5000, max_output=500, tool_calling=False)
+    assert override_for("m/x", ()) == Told()
+
+
+@given(
+    st.text()
+    | st.lists(st.sampled_from(["m", "=", " ", "window:", "9", "price:", "/", "k", "-", "*"])).map("".join)
+)
+def test_every_text_is_a_line_or_a_decode_error(line: str) -> None:
+    try:
+        override = parse_override(line)
+    except DecodeError:
+        return
+    assert override.id
