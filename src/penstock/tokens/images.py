@@ -1,0 +1,129 @@
+"""What images cost: their size, read from the file's head, and the rules of the vendors.
+
+The rules are those of the vendors' documentation. An image is taken to be sent in full detail.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from math import ceil, sqrt
+
+from penstock.dialects.families import family_of
+
+Size = tuple[int, int]
+
+UNKNOWN = 1000
+"""An image of a size or for a model that nothing is known of: between 765 and 1,600 for a screenshot."""
+
+
+def image_tokens(model: str, data: bytes) -> int:
+    size = image_size(data)
+    return UNKNOWN if size is None else _rule(model)(*size)
+
+
+def _tiles(base: int, tile: int) -> Callable[[int, int], int]:
+    """OpenAI: fit into 2048 square, shrink the short side to 768, then so much for each tile of 512."""
+
+    def tokens(width: int, height: int) -> int:
+        scale = min(1.0, 2048 / max(width, height))
+        scale *= min(1.0, 768 / (min(width, height) * scale))
+        return base + tile * ceil(width * scale / 512) * ceil(height * scale / 512)
+
+    return tokens
+
+
+def _patches(multiplier: float) -> Callable[[int, int], int]:
+    """OpenAI's small models: patches of 32, at most 1,536 of them, each so many tokens."""
+
+    def tokens(width: int, height: int) -> int:
+        return ceil(min(ceil(width / 32) * ceil(height / 32), 1536) * multiplier)
+
+    return tokens
+
+
+def _claude(width: int, height: int) -> int:
+    """Anthropic: a token for 750 pixels, after fitting into 1568 square and about 1,600 tokens."""
+    scale = min(1.0, 1568 / max(width, height), sqrt(1600 * 750 / (width * height)))
+    return ceil(width * height * scale * scale / 750)
+
+
+def _gemini(width: int, height: int) -> int:
+    """Google: 258 for a small image, else 258 for each tile of 768; an image is cut to a few of them."""
+    if max(width, height) <= 384:
+        return 258
+    return 258 * min(ceil(width / 768) * ceil(height / 768), 16)
+
+
+_OPENAI: tuple[tuple[str, Callable[[int, int], int]], ...] = (
+    ("gpt-4o-mini", _tiles(2833, 5667)),
+    (r"gpt-(4\.1|5(\.\d+)?)-mini", _patches(1.62)),
+    (r"gpt-(4\.1|5(\.\d+)?)-nano", _patches(2.46)),
+    ("o4-mini", _patches(1.72)),
+    ("gpt-5", _tiles(70, 140)),
+    (r"\bo[13]\b", _tiles(75, 150)),
+    ("gpt-4", _tiles(85, 170)),
+)
+_RULES = {"claude": _claude, "gemini": _gemini, "gemma": _gemini, "gpt": _tiles(85, 170)}
+
+
+def _rule(model: str) -> Callable[[int, int], int]:
+    family = family_of(model)
+    if family == "gpt":
+        for names, rule in _OPENAI:
+            if re.search(names, model.lower()):
+                return rule
+    return _RULES.get(family, lambda *_: UNKNOWN)
+
+
+def image_size(data: bytes) -> Size | None:
+    """Width and height of a PNG, GIF, JPEG or WebP; None for anything else, and for a broken one."""
+    size: Size | None = None
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        size = _big(data[16:20]), _big(data[20:24])
+    elif data.startswith((b"GIF87a", b"GIF89a")):
+        size = _little(data[6:8]), _little(data[8:10])
+    elif data.startswith(b"\xff\xd8"):
+        size = _jpeg(data)
+    elif data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        size = _webp(data)
+    return size if size is not None and min(size) > 0 else None
+
+
+def _big(data: bytes) -> int:
+    return int.from_bytes(data, "big")
+
+
+def _little(data: bytes) -> int:
+    return int.from_bytes(data, "little")
+
+
+_NO_FRAME = frozenset({0xC4, 0xC8, 0xCC})
+"""Among the markers that start a frame, the three that do not."""
+
+
+def _jpeg(data: bytes) -> Size | None:
+    """The size stands in the start of the frame, behind segments of any length."""
+    at = 2
+    while at + 9 <= len(data) and data[at] == 0xFF:
+        marker = data[at + 1]
+        if marker == 0xFF:  # padding
+            at += 1
+        elif 0xC0 <= marker <= 0xCF and marker not in _NO_FRAME:
+            return _big(data[at + 7 : at + 9]), _big(data[at + 5 : at + 7])
+        else:
+            at += 2 + max(_big(data[at + 2 : at + 4]), 2)
+    return None
+
+
+def _webp(data: bytes) -> Size | None:
+    """The three kinds of WebP write their size in three ways."""
+    kind = data[12:16]
+    if kind == b"VP8X" and len(data) >= 30:
+        return _little(data[24:27]) + 1, _little(data[27:30]) + 1
+    if kind == b"VP8L" and len(data) >= 25:
+        bits = _little(data[21:25])
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    if kind == b"VP8 " and len(data) >= 30:
+        return _little(data[26:28]) & 0x3FFF, _little(data[28:30]) & 0x3FFF
+    return None

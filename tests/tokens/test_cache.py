@@ -1,0 +1,99 @@
+"""The cache of counts."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from functools import partial
+from threading import Thread
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.tokens.cache import CountCache, key_of
+
+
+class Counted:
+    """A cache that counts characters, and notes what it had to count."""
+
+    def __init__(self, size: int) -> None:
+        self.cache = CountCache(size)
+        self.made: list[str] = []
+
+    def look(self, text: str, kind: str = "e") -> int:
+        return self.cache.get(key_of(kind, text), partial(self._count, text))
+
+    def _count(self, text: str) -> int:
+        self.made.append(text)
+        return len(text)
+
+
+def test_a_count_is_made_once() -> None:
+    counted = Counted(8)
+    assert [counted.look("text") for _ in range(3)] == [4, 4, 4]
+    assert counted.made == ["text"]
+
+
+def test_a_count_of_nothing_is_kept_too() -> None:
+    counted = Counted(8)
+    assert [counted.look("") for _ in range(2)] == [0, 0]
+    assert counted.made == [""]
+
+
+def test_the_same_text_of_another_kind_is_another_count() -> None:
+    counted = Counted(8)
+    counted.look("text", "a")
+    counted.look("text", "b")
+    assert counted.made == ["text", "text"]
+
+
+def test_what_was_used_last_is_kept() -> None:
+    counted = Counted(2)
+    for text in ("first", "second", "first", "third"):
+        counted.look(text)
+    counted.made.clear()
+    for text in ("first", "third", "second"):
+        counted.look(text)
+    assert counted.made == ["second"]
+
+
+@given(st.integers(0, 5), st.lists(st.text(max_size=3), max_size=40))
+def test_it_never_grows_beyond_its_size(size: int, texts: list[str]) -> None:
+    counted = Counted(size)
+    for text in texts:
+        assert counted.look(text) == len(text)
+        assert len(counted.cache) <= size
+
+
+class Text(str):
+    """A string that can be watched."""
+
+    __slots__ = ("__weakref__",)
+
+
+def test_no_text_is_kept_alive() -> None:
+    cache, text = CountCache(8), Text("long " * 1000)
+    watched = weakref.ref(text)
+    cache.get(key_of("e", text), lambda: 1000)
+    del text
+    gc.collect()
+    assert watched() is None
+    assert len(cache) == 1
+
+
+def test_threads_may_share_it() -> None:
+    counted = Counted(16)
+    right: list[bool] = []
+
+    def look(start: int) -> None:
+        right.extend(
+            counted.look("x" * (number % 40)) == number % 40 for number in range(start, start + 2000)
+        )
+
+    threads = [Thread(target=look, args=(start,)) for start in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert right == [True] * 8000
+    assert len(counted.cache) <= 16
