@@ -39,6 +39,9 @@ test: lint types unit ## Everything that must pass before a commit
 recordings: $(READY) ## Cut every recorded stream everywhere (minutes; needs the recordings beside the project)
 	$(BIN)/pytest -n auto -m recordings
 
+terminal: $(READY) ## Drive `penstock chat` in a real terminal (needs tmux)
+	$(BIN)/pytest -m terminal
+
 docs: $(READY) ## Write the generated parts of docs/ anew
 	$(BIN)/python docs/generate.py
 
@@ -46,6 +49,7 @@ bench: $(READY) ## Measure; results go to bench/results
 	$(BIN)/python -m bench.core
 	$(BIN)/python -m bench.dialects
 	$(BIN)/python -m bench.consumer
+	$(BIN)/python -m bench.tokens
 	$(BIN)/python -m bench.startup
 
 format: $(READY) ## Format the code
@@ -55,4 +59,4 @@ format: $(READY) ## Format the code
 clean: ## Remove the environment and what tools left behind
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage dist build
 
-.PHONY: help env serve lint types unit coverage test recordings docs bench format clean
+.PHONY: help env serve lint types unit coverage test recordings terminal docs bench format clean

@@ -9,7 +9,10 @@ import coverage
 
 FLOOR = 95.0
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "penstock"
-ROOMS = ("protocol", "sse.py", "stream", "tools", "dialects", "parts", "client")
+ROOMS = (
+    *("protocol", "sse.py", "stream", "tools", "dialects", "parts"),
+    *("client", "models", "tokens", "provider"),
+)
 
 
 def measure(data: coverage.Coverage, room: Path) -> tuple[int, int]:

@@ -49,7 +49,7 @@ def pages_with_python() -> list[Path]:
 def test_python_examples_run(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each shows something. Where one asks an endpoint, there is one."""
     for example in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
-        with served(streamed()) as endpoint:
+        with served(*[streamed()] * 3) as endpoint:
             code = example.replace("http://127.0.0.1:8080", endpoint.url)
             exec(compile(code, page.name, "exec"), {"__name__": "example"})
         assert capsys.readouterr().out.strip()

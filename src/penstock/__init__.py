@@ -29,6 +29,10 @@ if TYPE_CHECKING:
         RateLimitError,
         ServerError,
     )
+    from penstock.models.directory import ModelDirectory
+    from penstock.models.identity import ModelIdentity, parse_model_id
+    from penstock.models.info import ModelInfo, Prices
+    from penstock.models.overrides import parse_override
     from penstock.parts.adapter import OpenResponsesStreamAdapter
     from penstock.parts.markers import marker_part
     from penstock.parts.messages import TranslatedMessages, translate_messages
@@ -53,6 +57,10 @@ if TYPE_CHECKING:
     from penstock.protocol.response import Response, response_for
     from penstock.protocol.tools import FunctionTool
     from penstock.protocol.wire import decode, encode
+    from penstock.provider.loop import Answer, Listener, Tool, converse
+    from penstock.provider.options import ResponseOptions
+    from penstock.provider.provider import Host, LanguageModelProvider
+    from penstock.provider.tracker import UsageTracker
     from penstock.sse import Decoder, Frame, encode_frame
     from penstock.stream.accents import ACCENTS
     from penstock.stream.callblock import ToolCallBlock
@@ -81,6 +89,7 @@ if TYPE_CHECKING:
     )
     from penstock.stream.machine import ResponseStreamStateMachine
     from penstock.stream.phases import ResponseStreamPhase
+    from penstock.tokens.counter import Estimate, TokenCounter
     from penstock.tools.identity import ToolIdentity, ToolIdentityMap
 
 __version__ = "0.1.0"
@@ -94,6 +103,10 @@ _HOMES = {
         "NetworkError NotFoundError OpenResponsesError OverloadedError PenstockError PermissionDeniedError "
         "ProtocolError RateLimitError ServerError"
     ),
+    "models.directory": "ModelDirectory",
+    "models.identity": "ModelIdentity parse_model_id",
+    "models.info": "ModelInfo Prices",
+    "models.overrides": "parse_override",
     "parts.adapter": "OpenResponsesStreamAdapter",
     "parts.markers": "marker_part",
     "parts.messages": "TranslatedMessages translate_messages",
@@ -109,6 +122,10 @@ _HOMES = {
     "protocol.response": "Response response_for",
     "protocol.tools": "FunctionTool",
     "protocol.wire": "decode encode",
+    "provider.loop": "Answer Listener Tool converse",
+    "provider.options": "ResponseOptions",
+    "provider.provider": "Host LanguageModelProvider",
+    "provider.tracker": "UsageTracker",
     "sse": "Decoder Frame encode_frame",
     "stream.accents": "ACCENTS",
     "stream.checker": "StreamChecker",
@@ -121,6 +138,7 @@ _HOMES = {
     "stream.phases": "ResponseStreamPhase",
     "stream.checker.rules": "RULES Violation",
     "stream.callblock": "ToolCallBlock",
+    "tokens.counter": "Estimate TokenCounter",
     "tools.identity": "ToolIdentity ToolIdentityMap",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
@@ -129,6 +147,7 @@ __all__ = [
     "ACCENTS",
     "RULES",
     "AnnotationDelta",
+    "Answer",
     "Audience",
     "AuthenticationError",
     "BlockEnd",
@@ -147,6 +166,7 @@ __all__ = [
     "Diagnostic",
     "DiagnosticDelta",
     "ErrorDelta",
+    "Estimate",
     "Event",
     "EventDelta",
     "FinishDelta",
@@ -154,9 +174,15 @@ __all__ = [
     "Frame",
     "FrameTooLarge",
     "FunctionTool",
+    "Host",
     "InvalidRequestError",
     "ItemDelta",
+    "LanguageModelProvider",
+    "Listener",
     "MessagePart",
+    "ModelDirectory",
+    "ModelIdentity",
+    "ModelInfo",
     "NetworkError",
     "NotFoundError",
     "OpaqueReasoning",
@@ -167,11 +193,13 @@ __all__ = [
     "Part",
     "PenstockError",
     "PermissionDeniedError",
+    "Prices",
     "ProtocolError",
     "RateLimitError",
     "ReasoningDelta",
     "RefusalDelta",
     "Response",
+    "ResponseOptions",
     "ResponseStreamEvent",
     "ResponseStreamPhase",
     "ResponseStreamStateMachine",
@@ -184,6 +212,8 @@ __all__ = [
     "TextDelta",
     "TextPart",
     "ThinkingPart",
+    "TokenCounter",
+    "Tool",
     "ToolCallBlock",
     "ToolCallDelta",
     "ToolCallPart",
@@ -193,12 +223,16 @@ __all__ = [
     "TranslatedMessages",
     "UpstreamInfo",
     "UsageDelta",
+    "UsageTracker",
     "Violation",
+    "converse",
     "decode",
     "decode_event",
     "encode",
     "encode_frame",
     "marker_part",
+    "parse_model_id",
+    "parse_override",
     "response_for",
     "translate_messages",
     "translate_tool_mode",

@@ -86,11 +86,12 @@ def translate_messages(
                 return TranslatedMessages(items, response_id, continued.told.told)
         told.tell("marker_not_used", "the whole history was sent although a response in it is marked")
     translator = _Translator(messages, exchanges, model, system_role, told)
-    items = translator.whole(_system_prompt(system_prompt, model_options or {}))
+    items = translator.whole(system_prompt_of(system_prompt, model_options or {}))
     return TranslatedMessages(items, None, told.told)
 
 
-def _system_prompt(given: str | None, options: Mapping[str, Any]) -> str:
+def system_prompt_of(given: str | None, options: Mapping[str, Any]) -> str:
+    """The prompt that comes first: as it is given, else as the options have it."""
     if given is not None:
         return given
     prompts = (options.get(name) for name in ("system_prompt", "systemPrompt"))

@@ -1,0 +1,21 @@
+"""A question, a tool, an answer: `python examples/agent.py URL MODEL QUESTION`."""
+
+import asyncio
+import sys
+
+import penstock as p
+
+SCHEMA = {"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]}
+LOOK = p.Tool(p.ChatTool("look", "Look somewhere", SCHEMA), lambda asked: f"a ship at {asked['at']}")
+
+
+async def main(url: str, model: str, question: str) -> None:
+    async with p.OpenResponsesClient(p.ClientConfig(base_url=url)) as client:
+        provider = p.LanguageModelProvider(client, p.ModelDirectory(client))
+        answer = await p.converse(provider, model, [p.ChatMessage(1, [p.TextPart(question)])], [LOOK])
+    used = provider.tracker.total.tokens
+    print(answer.text)
+    print(f"{used.input} tokens in, {used.output} out, {len(answer.results)} turns")
+
+
+asyncio.run(main(*sys.argv[1:4]))

@@ -1,0 +1,84 @@
+"""What an editor may say beside the messages, and what of it becomes part of a request.
+
+Only what is given is passed on, and nothing is made up: no temperature, no limit (decisions 29). Keys with an
+underscore are the editor's own business and never go out; its conversation id names the prompt cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from penstock.parts.parts import ChatTool
+from penstock.protocol.request import CreateResponse, ReasoningConfig
+
+CONVERSATION = "_conversationId"
+"""VS Code's id of a conversation: the one private key that is of use (notes/vscode 3)."""
+
+_NUMBER = (int, float)
+
+FIELDS: dict[str, tuple[str, type | tuple[type, ...]]] = {
+    "temperature": ("temperature", _NUMBER),
+    "top_p": ("top_p", _NUMBER),
+    "topP": ("top_p", _NUMBER),
+    "presence_penalty": ("presence_penalty", _NUMBER),
+    "frequency_penalty": ("frequency_penalty", _NUMBER),
+    "max_output_tokens": ("max_output_tokens", int),
+    "maxOutputTokens": ("max_output_tokens", int),
+    "max_tokens": ("max_output_tokens", int),
+    "parallel_tool_calls": ("parallel_tool_calls", bool),
+    "service_tier": ("service_tier", str),
+    "metadata": ("metadata", dict),
+}
+"""Options by the names that are about, the field of the request, and the type that it must have."""
+
+REASONING: dict[str, str] = {
+    "reasoning_effort": "effort",
+    "reasoningEffort": "effort",
+    "reasoning_summary": "summary",
+    "reasoningSummary": "summary",
+}
+TRANSLATED = ("system_prompt", "systemPrompt")
+"""Options that the translation of the messages reads."""
+
+
+class ResponseOptions(Struct, frozen=True):
+    """What a request for a response comes with. `tool_mode`: 1 or "auto", 2 or "required"."""
+
+    model_options: Mapping[str, Any] = {}
+    tools: Sequence[ChatTool] = ()
+    tool_mode: int | str | None = None
+
+
+def with_options(request: CreateResponse, options: Mapping[str, Any]) -> tuple[CreateResponse, list[str]]:
+    """The request with the options in it, and the names of those that it has no place for."""
+    fields: dict[str, Any] = {}
+    reasoning: dict[str, Any] = {}
+    unknown: list[str] = []
+    nested = options.get("reasoning")
+    for name, value in [*options.items(), *_reasoning_items(nested)]:
+        if name in REASONING and isinstance(value, str):
+            reasoning[REASONING[name]] = value
+        elif name in FIELDS and _is_a(value, FIELDS[name][1]):
+            fields[FIELDS[name][0]] = value
+        elif name == CONVERSATION and isinstance(value, str) and value:
+            fields["prompt_cache_key"] = value[:64]
+        elif not name.startswith("_") and name not in (*TRANSLATED, "reasoning") and value is not None:
+            unknown.append(name)
+    if reasoning:
+        fields["reasoning"] = ReasoningConfig(**reasoning)
+    return replace(request, **fields) if fields else request, unknown
+
+
+def _reasoning_items(nested: Any) -> list[tuple[str, Any]]:
+    """`reasoning: {effort, summary}`, as a request itself has it."""
+    known = {"effort": "reasoning_effort", "summary": "reasoning_summary"}
+    return [(known[name], nested[name]) for name in known if isinstance(nested, Mapping) and name in nested]
+
+
+def _is_a(value: Any, kind: type | tuple[type, ...]) -> bool:
+    """A boolean is a number to Python and to nobody else."""
+    return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))

@@ -1,0 +1,185 @@
+"""What was used: per request, per model and in total. What a status bar shows.
+
+Figures are the endpoint's own wherever it gave any. Where it did not (a request that was cancelled or failed,
+an endpoint that does not count) they are estimates, and are marked so (notes/asks D4).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from penstock.models.info import Prices
+from penstock.protocol.usage import Usage
+
+RECENT = 50
+"""How many requests that are over are kept: for people who want to see what happened."""
+
+
+class Tokens(Struct, frozen=True):
+    """Input includes what came from a cache, output what went into reasoning."""
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    reasoning: int = 0
+    cache_write: int = 0
+
+    def __add__(self, other: Tokens) -> Tokens:
+        return Tokens(*(getattr(self, name) + getattr(other, name) for name in self.__struct_fields__))
+
+    @classmethod
+    def of(cls, usage: Usage) -> Tokens:
+        given, made = usage.input_tokens_details, usage.output_tokens_details
+        return cls(
+            usage.input_tokens,
+            usage.output_tokens,
+            given.cached_tokens,
+            made.reasoning_tokens,
+            given.cache_write_tokens,
+        )
+
+    def cost(self, prices: Prices) -> float:
+        """Dollars. What came from the cache, and what went into it, has its own price where one is told."""
+        cached = min(self.cached, self.input)
+        written = min(self.cache_write, self.input - cached)
+        per_cached = prices.input if prices.cached_input is None else prices.cached_input
+        per_written = prices.input if prices.cache_write is None else prices.cache_write
+        given = (self.input - cached - written) * prices.input + cached * per_cached + written * per_written
+        return (given + self.output * prices.output) / 1e6
+
+
+class Request(Struct, frozen=True):
+    """One request, running or over. `outcome`: running, completed, failed, cancelled."""
+
+    agent_id: str
+    model: str
+    estimated_input: int
+    max_input: int
+    outcome: str = "running"
+    tokens: Tokens = Tokens()
+    is_estimate: bool = True
+    cost: float | None = None
+    error: str = ""
+
+    @property
+    def fill(self) -> float:
+        """How full the context is: the share of what the model takes."""
+        used = self.estimated_input if self.is_estimate else self.tokens.input
+        return used / self.max_input if self.max_input > 0 else 0.0
+
+
+class Totals(Struct, frozen=True):
+    """A sum over requests. `cost` leaves out requests of models without prices; `unpriced` counts them."""
+
+    requests: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    tokens: Tokens = Tokens()
+    cost: float = 0.0
+    unpriced: int = 0
+    estimates: int = 0
+    """How many of the requests have estimates in their figures."""
+    compared: int = 0
+    deviation: float = 0.0
+    """The sum of |estimated - real| / real over the requests that were compared."""
+
+    @property
+    def accuracy(self) -> float | None:
+        """How near the estimates of the input were, from 0 to 1; None before the first."""
+        return max(0.0, 1 - self.deviation / self.compared) if self.compared else None
+
+    def plus(self, request: Request) -> Totals:
+        real = 0 if request.is_estimate else request.tokens.input
+        return Totals(
+            requests=self.requests + 1,
+            failed=self.failed + (request.outcome == "failed"),
+            cancelled=self.cancelled + (request.outcome == "cancelled"),
+            tokens=self.tokens + request.tokens,
+            cost=self.cost + (request.cost or 0.0),
+            unpriced=self.unpriced + (request.cost is None),
+            estimates=self.estimates + request.is_estimate,
+            compared=self.compared + (real > 0),
+            deviation=self.deviation + (abs(request.estimated_input - real) / real if real else 0.0),
+        )
+
+
+Listener = Callable[[], None]
+
+
+class UsageTracker:
+    """Keeps count. `prices` gives the prices of a model, where they are known."""
+
+    def __init__(self, prices: Callable[[str], Prices | None] = lambda model: None) -> None:  # noqa: ARG005
+        self._prices = prices
+        self._running: dict[str, Request] = {}
+        self._by_model: dict[str, Totals] = {}
+        self._listeners: list[Listener] = []
+        self.total = Totals()
+        self.recent: deque[Request] = deque(maxlen=RECENT)
+
+    @property
+    def running(self) -> list[Request]:
+        return [*self._running.values()]
+
+    @property
+    def by_model(self) -> dict[str, Totals]:
+        return dict(self._by_model)
+
+    def on_change(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener` after every change; calling what is returned stops that."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
+
+    def start_request(self, agent_id: str, estimated_input: int, max_input: int, model: str) -> None:
+        self._running[agent_id] = Request(agent_id, model, estimated_input, max_input)
+        self._changed()
+
+    def complete_request(self, agent_id: str, usage: Usage | None, *, estimated_output: int = 0) -> None:
+        self._end(agent_id, "completed", usage, estimated_output)
+
+    def cancel_request(self, agent_id: str, usage: Usage | None = None, *, estimated_output: int = 0) -> None:
+        self._end(agent_id, "cancelled", usage, estimated_output)
+
+    def fail_request(
+        self, agent_id: str, error: Exception, usage: Usage | None = None, *, estimated_output: int = 0
+    ) -> None:
+        """A request that was refused before anything came of it used nothing: then there is no estimate."""
+        self._end(agent_id, "failed", usage, estimated_output, str(error))
+
+    def _end(
+        self, agent_id: str, outcome: str, usage: Usage | None, estimated_output: int, error: str = ""
+    ) -> None:
+        """A request ends once: whatever is said of it later is not counted again (notes/asks D4)."""
+        request = self._running.pop(agent_id, None)
+        if request is None:
+            return
+        tokens = _tokens(request, outcome, usage, estimated_output)
+        prices = self._prices(request.model)
+        ended = replace(
+            request,
+            outcome=outcome,
+            tokens=tokens,
+            is_estimate=usage is None,
+            cost=None if prices is None else tokens.cost(prices),
+            error=error,
+        )
+        self.recent.append(ended)
+        self.total = self.total.plus(ended)
+        self._by_model[ended.model] = self._by_model.get(ended.model, Totals()).plus(ended)
+        self._changed()
+
+    def _changed(self) -> None:
+        for listener in [*self._listeners]:
+            listener()
+
+
+def _tokens(request: Request, outcome: str, usage: Usage | None, estimated_output: int) -> Tokens:
+    if usage is not None:
+        return Tokens.of(usage)
+    if outcome == "failed" and not estimated_output:
+        return Tokens()
+    return Tokens(input=request.estimated_input, output=estimated_output)

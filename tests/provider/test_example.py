@@ -1,0 +1,32 @@
+"""The example runs as its first line says: a process of its own, against an endpoint."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.client.server import answer, served, streamed
+from tests.provider.talking import call_stream, text_stream
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "agent.py"
+
+
+def test_the_agent_of_the_examples_looks_and_answers() -> None:
+    scripts = [
+        [answer(200, {"data": [{"id": "demo"}]})],
+        streamed(call_stream(("1", "look", {"at": "sea"}))),
+        streamed(text_stream("There is a ship at sea.")),
+    ]
+    with served(*scripts) as endpoint:
+        command = [sys.executable, str(EXAMPLE), endpoint.url, "demo", "What is at sea?"]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert run.stderr == ""
+    assert run.stdout == "There is a ship at sea.\n18 tokens in, 24 out, 2 turns\n"
+    _, _, second = endpoint.asked
+    assert second.json["input"][-1]["output"] == "a ship at sea"
+
+
+def test_the_example_is_about_twenty_lines() -> None:
+    lines = [line for line in EXAMPLE.read_text().splitlines() if line.strip()]
+    assert len(lines) <= 20

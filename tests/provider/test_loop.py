@@ -1,0 +1,207 @@
+"""The consumer loop: tools run, together, once; the next turn says what they gave back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from penstock.errors import OpenResponsesError
+from penstock.parts.parts import ChatTool, DataPart, Part, Role, TextPart, ToolCallPart, ToolResultPart
+from penstock.provider.loop import Listener, Tool, converse
+from tests.client.server import HELLO as HELLO_STREAM
+from tests.client.server import head, run, send, sse, stall, streamed
+from tests.provider.talking import HELLO, MODEL, call_stream, refused, talking, text_stream, user
+
+
+def tool(name: str, run: Any) -> Tool:
+    return Tool(ChatTool(name, f"To {name}"), run)
+
+
+class Watching(Listener):
+    def __init__(self, allowed: bool = True) -> None:
+        self.heard: list[Part] = []
+        self.results: list[ToolResultPart] = []
+        self._allowed = allowed
+
+    def part(self, part: Part) -> None:
+        self.heard.append(part)
+
+    async def may_run(self, call: ToolCallPart) -> bool:  # noqa: ARG002
+        return self._allowed
+
+    def ran(self, call: ToolCallPart, result: ToolResultPart) -> None:
+        assert call.call_id == result.call_id
+        self.results.append(result)
+
+
+TWO = call_stream(("1", "look", {"at": "sea"}), ("2", "listen", {"to": "wind"}), text="Let me see.")
+
+
+def test_two_parallel_tools_and_then_an_answer() -> None:
+    async def scenario() -> None:
+        together = asyncio.Barrier(2)  # each waits for the other: one after the other they would never end
+
+        async def look(input: Mapping[str, Any]) -> str:
+            await together.wait()
+            return f"a ship at {input['at']}"
+
+        async def listen(input: Mapping[str, Any]) -> dict[str, Any]:
+            await together.wait()
+            return {"heard": input["to"]}
+
+        watching = Watching()
+        async with talking(streamed(TWO), streamed(text_stream("A ship, and wind."))) as (provider, server):
+            tools = [tool("look", look), tool("listen", listen)]
+            answer = await converse(provider, MODEL, HELLO, tools, listener=watching)
+        assert (answer.text, answer.stopped, len(answer.results)) == ("A ship, and wind.", "answered", 2)
+        assert [message.role for message in answer.messages] == [Role.ASSISTANT, Role.USER, Role.ASSISTANT]
+        sent = server.asked[1].json["input"]
+        assert [each["type"] for each in sent] == [
+            "message",
+            "message",
+            "function_call",
+            "function_call",
+            "function_call_output",
+            "function_call_output",
+        ]
+        assert [each["output"] for each in sent[4:]] == ["a ship at sea", '{"heard":"wind"}']
+        assert sent[1]["content"] == [
+            {"type": "output_text", "text": "Let me see.", "annotations": [], "logprobs": []}
+        ]
+        assert [result.is_error for result in watching.results] == [False, False]
+
+    run(scenario())
+
+
+def test_texts_in_a_row_are_one_part_of_the_message() -> None:
+    async def scenario() -> None:
+        async with talking(streamed()) as (provider, _):
+            answer = await converse(provider, MODEL, HELLO)
+        (message,) = answer.messages
+        assert list(message.content) == [TextPart("Hello, water 水 🌊")]
+
+    run(scenario())
+
+
+def raises(_: Mapping[str, Any]) -> str:
+    raise ValueError("no such place")
+
+
+OUTPUTS: dict[str, tuple[Any, list[Any], bool]] = {
+    "text": (lambda _: "a ship", [TextPart("a ship")], False),
+    "nothing": (lambda _: None, [], False),
+    "an object": (lambda _: {"a": 1}, [DataPart.json({"a": 1})], False),
+    "a list": (lambda _: [1, 2], [DataPart.json([1, 2])], False),
+    "a part": (lambda _: DataPart(b"x", "image/png"), [DataPart(b"x", "image/png")], False),
+    "parts": (lambda _: [TextPart("a"), TextPart("b")], [TextPart("a"), TextPart("b")], False),
+    "an error": (raises, [TextPart("ValueError: no such place")], True),
+}
+
+
+@pytest.mark.parametrize(("work", "content", "is_error"), OUTPUTS.values(), ids=OUTPUTS.keys())
+def test_what_a_tool_gives_back(work: Any, content: list[Any], is_error: bool) -> None:
+    async def scenario() -> None:
+        watching = Watching()
+        events = call_stream(("1", "look", {}))
+        async with talking(streamed(events), streamed()) as (provider, _):
+            await converse(provider, MODEL, HELLO, [tool("look", work)], listener=watching)
+        assert watching.results == [ToolResultPart("gw-call_1", content, is_error)]
+
+    run(scenario())
+
+
+def test_a_tool_that_is_not_there_or_not_allowed_is_told_to_the_model() -> None:
+    async def scenario() -> None:
+        for allowed, called, words in ((True, "swim", "no tool 'swim'"), (False, "look", "did not allow")):
+            watching = Watching(allowed)
+            events = call_stream(("1", called, {}))
+            async with talking(streamed(events), streamed()) as (provider, server):
+                await converse(provider, MODEL, HELLO, [tool("look", raises)], listener=watching)
+            output = server.asked[1].json["input"][-1]["output"]
+            assert words in output
+            assert watching.results[0].is_error
+
+    run(scenario())
+
+
+def test_a_model_that_never_answers_is_stopped() -> None:
+    async def scenario() -> None:
+        scripts = [streamed(call_stream((str(number), "look", {}))) for number in range(3)]
+        async with talking(*scripts) as (provider, server):
+            answer = await converse(provider, MODEL, HELLO, [tool("look", lambda _: "again")], turns=3)
+        assert (answer.stopped, len(server.asked), len(answer.messages)) == ("turns", 3, 6)
+
+    run(scenario())
+
+
+def test_cancel_while_the_model_speaks_keeps_what_was_said() -> None:
+    async def scenario() -> None:
+        cancel = asyncio.Event()
+
+        class Stopping(Listener):
+            def part(self, part: Part) -> None:  # noqa: ARG002
+                cancel.set()
+
+        async with talking([send(head() + sse(HELLO_STREAM[:5])), stall]) as (provider, server):
+            answer = await converse(provider, MODEL, HELLO, listener=Stopping(), cancel=cancel)
+            await server.hung_up()
+        assert (answer.stopped, answer.text) == ("cancelled", "Hello, ")
+        assert [list(message.content) for message in answer.messages] == [[TextPart("Hello, ")]]
+
+    run(scenario())
+
+
+def test_cancel_while_a_tool_runs_ends_the_tool_and_leaves_no_open_call() -> None:
+    async def scenario() -> None:
+        cancel = asyncio.Event()
+        ended = asyncio.Event()
+
+        async def forever(_: Mapping[str, Any]) -> str:
+            cancel.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.set()
+            return ""
+
+        async with talking(streamed(call_stream(("1", "look", {}))), streamed()) as (provider, server):
+            answer = await converse(provider, MODEL, HELLO, [tool("look", forever)], cancel=cancel)
+            assert (answer.stopped, ended.is_set(), len(server.asked)) == ("cancelled", True, 1)
+            # The conversation can go on from there: the call has an answer.
+            again = await converse(provider, MODEL, [*HELLO, *answer.messages, user("Never mind.")])
+        assert again.stopped == "answered"
+        sent = server.asked[1].json["input"]
+        assert [each["type"] for each in sent[1:3]] == ["function_call", "function_call_output"]
+        assert "cancelled" in sent[2]["output"]
+
+    run(scenario())
+
+
+def test_a_call_that_was_heard_with_the_cancel_is_not_run_and_not_kept() -> None:
+    async def scenario() -> None:
+        cancel = asyncio.Event()
+
+        class Stopping(Listener):
+            def part(self, part: Part) -> None:
+                if isinstance(part, ToolCallPart):
+                    cancel.set()
+
+        async with talking(streamed(call_stream(("1", "look", {})))) as (provider, _):
+            answer = await converse(
+                provider, MODEL, HELLO, [tool("look", raises)], listener=Stopping(), cancel=cancel
+            )
+        assert (answer.stopped, answer.messages) == ("cancelled", [])
+
+    run(scenario())
+
+
+def test_a_failure_is_raised() -> None:
+    async def scenario() -> None:
+        async with talking(refused(401, "invalid_api_key", "wrong key")) as (provider, _):
+            with pytest.raises(OpenResponsesError, match="wrong key"):
+                await converse(provider, MODEL, HELLO)
+
+    run(scenario())

@@ -1,0 +1,428 @@
+"""The whole facade against a real endpoint on this machine: what is sent, reported and counted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from penstock.errors import (
+    ContextOverflowError,
+    NetworkError,
+    OpenResponsesError,
+    ProtocolError,
+    RateLimitError,
+    ServerError,
+)
+from penstock.parts.markers import marker_part
+from penstock.parts.parts import (
+    ChatMessage,
+    ChatTool,
+    DataPart,
+    Part,
+    Role,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+)
+from penstock.provider.options import ResponseOptions
+from penstock.provider.provider import Host
+from tests.cli import streams
+from tests.client.server import CHUNKED_HEAD, chunk, cut, head, run, send, sse, stall, streamed
+from tests.client.server import HELLO as HELLO_STREAM
+from tests.provider.talking import HELLO, MODEL, Heard, call_stream, refused, talking, text_stream, user
+
+LOOK = ChatTool("look", "Look somewhere", {"type": "object", "properties": {"at": {"type": "string"}}})
+
+
+def test_parts_are_reported_as_they_come_and_the_result_is_complete() -> None:
+    async def scenario() -> None:
+        heard = Heard()
+        async with talking(streamed()) as (provider, server):
+            result = await provider.provide_response(MODEL, HELLO, progress=heard)
+        assert [part.value for part in heard.parts if isinstance(part, TextPart)] == [
+            "Hello, ",
+            "water ",
+            "水 🌊",
+        ]
+        assert (result.finish, result.status, result.error) == ("stop", "completed", None)
+        sent = server.asked[0].json
+        assert (sent["model"], sent["stream"]) == (MODEL, True)
+        assert sent["input"][0]["content"] == [{"type": "input_text", "text": "Hello"}]
+
+    run(scenario())
+
+
+def test_nothing_is_sent_that_nobody_asked_for() -> None:
+    """Neither a temperature nor a limit, no tools and no choice among them (decisions 29)."""
+
+    async def scenario() -> None:
+        async with talking(streamed()) as (provider, server):
+            await provider.provide_response(MODEL, HELLO)
+        assert sorted(server.asked[0].json) == ["input", "model", "stream"]
+
+    run(scenario())
+
+
+OPTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "numbers": ({"temperature": 0.2, "top_p": 1}, {"temperature": 0.2, "top_p": 1}),
+    "editor's spelling": ({"topP": 0.5, "maxOutputTokens": 9}, {"top_p": 0.5, "max_output_tokens": 9}),
+    "a limit by its old name": ({"max_tokens": 7}, {"max_output_tokens": 7}),
+    "effort": ({"reasoning_effort": "high"}, {"reasoning": {"effort": "high"}}),
+    "effort and summary": (
+        {"reasoningEffort": "low", "reasoning_summary": "auto"},
+        {"reasoning": {"effort": "low", "summary": "auto"}},
+    ),
+    "nested": ({"reasoning": {"effort": "low"}}, {"reasoning": {"effort": "low"}}),
+    "private keys": ({"_telemetryTurn": 3, "_enableThinking": True}, {}),
+    "a conversation": ({"_conversationId": "chat-7"}, {"prompt_cache_key": "chat-7"}),
+    "wrong types": ({"temperature": "hot", "top_p": True, "max_output_tokens": 1.5}, {}),
+    "null": ({"temperature": None}, {}),
+}
+
+
+@pytest.mark.parametrize(("given", "sent"), OPTIONS.values(), ids=OPTIONS.keys())
+def test_options_that_are_given_are_passed_on(given: dict[str, Any], sent: dict[str, Any]) -> None:
+    async def scenario() -> None:
+        async with talking(streamed()) as (provider, server):
+            await provider.provide_response(MODEL, HELLO, ResponseOptions(given))
+        body = server.asked[0].json
+        assert {name: body[name] for name in body if name not in ("input", "model", "stream")} == sent
+
+    run(scenario())
+
+
+def test_an_unknown_option_is_told_and_not_sent() -> None:
+    async def scenario() -> None:
+        async with talking(streamed()) as (provider, server):
+            options = ResponseOptions({"creativity": 11, "system_prompt": "Be brief."})
+            result = await provider.provide_response(MODEL, HELLO, options)
+        assert [told.code for told in result.diagnostics] == ["option_left_out"]
+        assert "creativity" not in server.asked[0].json
+        assert server.asked[0].json["input"][0]["role"] == "system"
+
+    run(scenario())
+
+
+def test_tools_and_their_mode_are_sent() -> None:
+    async def scenario() -> None:
+        async with talking(streamed(call_stream(("1", "look", {"at": "sea"})))) as (provider, server):
+            heard = Heard()
+            result = await provider.provide_response(MODEL, HELLO, ResponseOptions({}, [LOOK], 2), heard)
+        assert heard.parts == [ToolCallPart("gw-call_1", "look", {"at": "sea"})]
+        assert result.finish == "tool_calls"
+        assert server.asked[0].json["tool_choice"] == "required"
+        assert [tool["name"] for tool in server.asked[0].json["tools"]] == ["look"]
+
+    run(scenario())
+
+
+def test_a_slow_reporter_sets_the_pace() -> None:
+    async def scenario() -> None:
+        order: list[str] = []
+
+        async def progress(_: Part) -> None:
+            order.append("begin")
+            await asyncio.sleep(0)
+            order.append("end")
+
+        async with talking(streamed()) as (provider, _):
+            await provider.provide_response(MODEL, HELLO, progress=progress)
+        assert order == ["begin", "end"] * 3
+
+    run(scenario())
+
+
+def test_reasoning_is_asked_for_of_a_model_that_reasons() -> None:
+    async def scenario() -> None:
+        async with talking(streamed(), reasoning=True) as (provider, server):
+            await provider.provide_response(MODEL, HELLO)
+        assert server.asked[0].json["include"] == ["reasoning.encrypted_content"]
+
+    run(scenario())
+
+
+# Cancellation
+
+
+def test_cancel_closes_the_connection_and_resolves_with_what_came() -> None:
+    async def scenario() -> None:
+        cancel = asyncio.Event()
+        heard: list[Part] = []
+
+        def progress(part: Part) -> None:
+            heard.append(part)
+            cancel.set()
+
+        async with talking([send(head() + sse(HELLO_STREAM[:6])), stall]) as (provider, server):
+            result = await provider.provide_response(MODEL, HELLO, progress=progress, cancel=cancel)
+            await server.hung_up()
+        assert heard == [TextPart("Hello, ")]  # two texts were in that read; the second came after the cancel
+        assert (result.finish, result.error) == ("cancelled", None)
+        assert provider.tracker.total.cancelled == 1
+        (request,) = provider.tracker.recent
+        assert request.is_estimate
+        assert request.tokens.input > 0
+        assert request.tokens.output > 0
+
+    run(scenario())
+
+
+def test_cancel_in_the_middle_of_a_call_gives_no_call() -> None:
+    async def scenario() -> None:
+        cancel = asyncio.Event()
+        heard = Heard()
+        events = call_stream(("1", "look", {"at": "sea"}))
+        async with talking([send(head() + sse(events[:4])), stall]) as (provider, server):
+            turn = asyncio.create_task(
+                provider.provide_response(MODEL, HELLO, ResponseOptions({}, [LOOK]), heard, cancel)
+            )
+            while not server.asked:
+                await asyncio.sleep(0)
+            cancel.set()
+            result = await turn
+            await server.hung_up()
+        assert (heard.parts, result.finish) == ([], "cancelled")
+
+    run(scenario())
+
+
+def test_a_task_that_is_cancelled_is_counted_and_closes_the_connection() -> None:
+    async def scenario() -> None:
+        started = asyncio.Event()
+        async with talking([send(head() + sse(HELLO_STREAM[:5])), stall]) as (provider, server):
+            progress = lambda part: started.set()  # noqa: ARG005, E731
+            turn = asyncio.create_task(provider.provide_response(MODEL, HELLO, progress=progress))
+            await started.wait()
+            turn.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await turn
+            await server.hung_up()
+        assert provider.tracker.total.cancelled == 1
+
+    run(scenario())
+
+
+def test_a_cancel_that_comes_too_late_changes_nothing() -> None:
+    async def scenario() -> None:
+        cancel = asyncio.Event()
+        async with talking(streamed()) as (provider, _):
+            result = await provider.provide_response(MODEL, HELLO, cancel=cancel)
+            cancel.set()
+        assert result.finish == "stop"
+
+    run(scenario())
+
+
+# Failures
+
+THOUGHT = streams.response(
+    [
+        {"type": "response.reasoning.delta", "item_id": "rs_1", "delta": "Hm."},
+        {"type": "response.output_item.done", "item": {"type": "reasoning", "id": "rs_1", "summary": []}},
+    ],
+    [],
+)
+FAILED = [
+    *HELLO_STREAM[:5],
+    {
+        "type": "response.failed",
+        "sequence_number": 5,
+        "response": {
+            "id": "resp_1",
+            "status": "failed",
+            "error": {"code": "server_error", "message": "boom"},
+        },
+    },
+]
+OVERFLOW = "maximum context length is 1000 tokens. However, your messages resulted in 1234 tokens"
+FAILURES: dict[str, tuple[Any, type[OpenResponsesError], str, bool]] = {
+    "overflow": (refused(400, "context_length_exceeded", OVERFLOW), ContextOverflowError, "1000", False),
+    "rate limit": (
+        refused(429, "rate_limit_exceeded", "slow", retry_after="99"),
+        RateLimitError,
+        "slow",
+        False,
+    ),
+    "empty": (streamed(streams.response([], [])), ProtocolError, "no answer", False),
+    "thinking only": (streamed(THOUGHT), ProtocolError, "thought", False),
+    "fails on the way": (streamed(FAILED), ServerError, "boom", True),
+    "cut": ([send(CHUNKED_HEAD + chunk(sse(HELLO_STREAM[:5]))), cut], NetworkError, "broke", True),
+}
+
+
+@pytest.mark.parametrize(("script", "kind", "words", "spoke"), FAILURES.values(), ids=FAILURES.keys())
+def test_a_failure_is_raised_and_what_came_before_it_stays(
+    script: Any, kind: type[OpenResponsesError], words: str, spoke: bool
+) -> None:
+    async def scenario() -> None:
+        heard = Heard()
+        async with talking(script, retries=0, resumes=0) as (provider, _):
+            with pytest.raises(kind, match=words) as raised:
+                await provider.provide_response(MODEL, HELLO, progress=heard)
+        assert heard.text == ("Hello, " if spoke else "")
+        (request,) = provider.tracker.recent
+        assert (request.outcome, provider.tracker.total.failed) == ("failed", 1)
+        assert words in request.error
+        if kind is ContextOverflowError:
+            assert (raised.value.limit_tokens, raised.value.used_tokens) == (1000, 1234)
+
+    run(scenario())
+
+
+def test_a_request_that_was_refused_has_used_nothing() -> None:
+    async def scenario() -> None:
+        async with talking(refused(400, "bad", "no")) as (provider, _):
+            with pytest.raises(OpenResponsesError):
+                await provider.provide_response(MODEL, HELLO)
+        assert provider.tracker.total.tokens.input == 0
+
+    run(scenario())
+
+
+def test_an_error_can_be_shown_as_text_too() -> None:
+    async def scenario() -> None:
+        heard = Heard()
+        async with talking(streamed(streams.response([], [])), host=Host(errors_as_text=True)) as (
+            provider,
+            _,
+        ):
+            with pytest.raises(ProtocolError):
+                await provider.provide_response(MODEL, HELLO, progress=heard)
+        assert "gave no answer" in heard.text
+
+    run(scenario())
+
+
+# Usage and state
+
+
+def test_usage_and_cost_are_the_endpoints() -> None:
+    async def scenario() -> None:
+        usage = {
+            "input_tokens": 1000,
+            "output_tokens": 100,
+            "total_tokens": 1100,
+            "input_tokens_details": {"cached_tokens": 600},
+            "output_tokens_details": {"reasoning_tokens": 40},
+        }
+        async with talking(streamed(text_stream("Yes.", usage))) as (provider, _):
+            result = await provider.provide_response(MODEL, HELLO)
+        assert result.usage is not None
+        (request,) = provider.tracker.recent
+        assert (request.is_estimate, request.max_input) == (False, 800)
+        tokens = request.tokens
+        assert (tokens.input, tokens.output, tokens.cached, tokens.reasoning) == (1000, 100, 600, 40)
+        assert request.cost == pytest.approx((400 * 2 + 600 * 0.5 + 100 * 10) / 1e6)
+
+    run(scenario())
+
+
+def test_everything_that_is_sent_is_in_the_estimate() -> None:
+    async def scenario() -> None:
+        prompted = ResponseOptions({"system_prompt": "Answer in one word."}, [LOOK])
+        async with talking(streamed(), streamed()) as (provider, _):
+            await provider.provide_response(MODEL, HELLO)
+            await provider.provide_response(MODEL, HELLO, prompted)
+        bare, full = (request.estimated_input for request in provider.tracker.recent)
+        counted = provider.counter.count_tools(MODEL, [LOOK])
+        assert full - bare >= counted + provider.provide_token_count(MODEL, "Answer in one word.")
+
+    run(scenario())
+
+
+def test_without_usage_the_figures_are_estimates() -> None:
+    async def scenario() -> None:
+        async with talking(streamed(text_stream("Yes, of course.", None))) as (provider, _):
+            result = await provider.provide_response(MODEL, HELLO)
+        assert result.usage is None
+        (request,) = provider.tracker.recent
+        assert request.is_estimate
+        assert request.tokens.output == provider.provide_token_count(MODEL, "Yes, of course.")
+
+    run(scenario())
+
+
+def test_the_editor_gets_usage_and_a_marker_where_it_wants_them() -> None:
+    async def scenario() -> None:
+        heard = Heard()
+        host = Host(usage_parts=True, markers=True, endpoint="http://here/v1")
+        async with talking(streamed(), host=host) as (provider, _):
+            await provider.provide_response(MODEL, HELLO, progress=heard)
+        usage, marker = heard.parts[-2:]
+        assert isinstance(usage, DataPart)
+        assert json.loads(usage.data) == {
+            "prompt_tokens": 9,
+            "completion_tokens": 12,
+            "total_tokens": 21,
+            "prompt_tokens_details": {"cached_tokens": 0},
+        }
+        assert marker == marker_part(MODEL, "http://here/v1", "resp_1")
+
+    run(scenario())
+
+
+def test_a_follow_up_sends_what_is_new_and_a_lost_response_everything_once() -> None:
+    async def scenario() -> None:
+        host = Host(markers=True, endpoint="http://here/v1")
+        said = ChatMessage(
+            Role.ASSISTANT, [marker_part(MODEL, "http://here/v1", "resp_0"), TextPart("Hello yourself.")]
+        )
+        messages = [*HELLO, said, user("And now?")]
+        lost = refused(400, "previous_response_not_found", "no such response")
+        async with talking(lost, streamed(), lost, lost, host=host) as (provider, server):
+            await provider.provide_response(MODEL, messages)
+            short, full = (asked.json for asked in server.asked)
+            assert (short["previous_response_id"], len(short["input"])) == ("resp_0", 1)
+            assert ("previous_response_id" in full, len(full["input"])) == (False, 3)
+            with pytest.raises(OpenResponsesError):
+                await provider.provide_response(MODEL, messages)
+            assert len(server.asked) == 4  # once, and not for ever
+
+    run(scenario())
+
+
+def test_thinking_comes_back_to_the_model_in_a_tool_loop() -> None:
+    async def scenario() -> None:
+        item = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
+        call, made = streams.call("1", 1, "look", ["{}"])
+        events = streams.response([{"type": "response.output_item.done", "item": item}, *call], [item, made])
+        heard = Heard()
+        async with talking(streamed(events), streamed()) as (provider, server):
+            options = ResponseOptions({}, [LOOK])
+            await provider.provide_response(MODEL, HELLO, options, heard)
+            result = ToolResultPart("gw-call_1", [TextPart("a ship")])
+            messages = [
+                *HELLO,
+                ChatMessage(Role.ASSISTANT, heard.parts),
+                ChatMessage(Role.USER, [result]),
+            ]
+            await provider.provide_response(MODEL, messages, options)
+        assert any(isinstance(part, ThinkingPart) for part in heard.parts)
+        sent = server.asked[1].json["input"]
+        assert [each["type"] for each in sent] == [
+            "message",
+            "reasoning",
+            "function_call",
+            "function_call_output",
+        ]
+        assert sent[1]["encrypted_content"] == "gAAA"
+        assert sent[2]["call_id"] == sent[3]["call_id"] == "call_1"
+
+    run(scenario())
+
+
+def test_models_and_token_counts() -> None:
+    async def scenario() -> None:
+        async with talking() as (provider, _):
+            (model,) = await provider.provide_models()
+            assert (model.id, model.max_input, model.max_output) == (MODEL, 800, 200)
+            assert provider.provide_token_count(MODEL, "Hello") > 0
+            assert provider.provide_token_count(MODEL, HELLO[0]) > provider.provide_token_count(
+                MODEL, "Hello"
+            )
+
+    run(scenario())
