@@ -6,18 +6,14 @@ renames. What ends a stream is never silence: there was text, a call or data, or
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection
-from typing import Any, Literal
-
-import msgspec
+from typing import Any
 
 from penstock.dialects.frames import object_of, objects_of, text_of
-from penstock.dialects.responses.items import read_annotation
 from penstock.dialects.responses.reader import PINGS
 from penstock.errors import DecodeError, OpenResponsesError, ProtocolError
 from penstock.parts.calls import CALL_TYPES, CUSTOM, FUNCTION, WHOLE_FIELDS, Calls
-from penstock.parts.data import carried, generated_image, link_to
+from penstock.parts.data import carried, generated_image
 from penstock.parts.ends import failure_of, finish_of, no_answer
 from penstock.parts.fields import JSON, field, number_field, object_field, place, text_field
 from penstock.parts.items import (
@@ -30,20 +26,14 @@ from penstock.parts.items import (
     TEXT,
     OutputItem,
     OutputItems,
-    texts_of,
-    whole_texts,
 )
-from penstock.parts.parts import DataPart, Part, TextPart, ThinkingPart
+from penstock.parts.parts import Part, TextPart
 from penstock.parts.result import StreamResult
-from penstock.parts.thoughts import METADATA
-from penstock.protocol.content import Annotation
+from penstock.parts.speech import CARRIERS, Speech, Thinking
 from penstock.protocol.events import ENDS, EVENTS, Event
 from penstock.protocol.usage import Usage
 from penstock.protocol.wire import read, to_builtins
 from penstock.stream.diagnostics import Diagnostics
-
-Thinking = Literal["part", "text", "none"]
-"""What becomes of reasoning: parts of its own, text among the text, or nothing (decisions 24)."""
 
 Log = Callable[[int, str], None]
 """Takes a level and a line: `logging.Logger.log` fits."""
@@ -69,29 +59,22 @@ class OpenResponsesStreamAdapter:
         tools: Collection[str] | None = None,
         log: Log | None = None,
     ) -> None:
-        self._thinking = thinking
-        self._links = annotations
         self._errors_as_text = errors_as_text
         self._asked_model = model
         self._log = log
         self._told = Diagnostics()
         self._items = OutputItems()
         self._calls = Calls(self._items, self._tell, tools)
+        self._speech = Speech(thinking, self._tell, links=annotations)
         self._last: Event | None = None
         self._is_numbered = True
         self._over = False
-        self._answered = False
-        self._thought = False
-        self._voice = ""
-        self._data: set[DataPart] = set()
         # What the result will say.
         self._id = ""
         self._model = ""
         self._usage: Usage | None = None
         self._status = ""
         self._finish = "error"
-        self._refused = False
-        self._annotations: list[Annotation] = []
         self._error: OpenResponsesError | None = None
 
     def feed(self, event: Event) -> list[Part]:
@@ -131,8 +114,8 @@ class OpenResponsesStreamAdapter:
             usage=self._usage,
             finish=self._finish,
             status=self._status,
-            refused=self._refused,
-            annotations=list(self._annotations),
+            refused=self._speech.refused,
+            annotations=list(self._speech.annotations),
             diagnostics=self._told.told,
             error=self._error,
         )
@@ -154,12 +137,14 @@ class OpenResponsesStreamAdapter:
         # Of two spellings of one event, the first that came for the item counts (decisions 20).
         if not text or item.spellings.setdefault(channel, type) != type:
             return []
-        return self._say(item, channel, number_field(event, index_field), text)
+        return self._speech.say(item, channel, number_field(event, index_field), text)
 
     def _whole(self, type: str, event: Event) -> list[Part]:
         kind, channel, index_field, whole_field = CHANNELS[type]
         item, _ = self._items.spoken_of(kind, *place(event))
-        return self._supply(item, channel, number_field(event, index_field), text_field(event, whole_field))
+        return self._speech.supply(
+            item, channel, number_field(event, index_field), text_field(event, whole_field)
+        )
 
     def _part_done(self, type: str, event: Event) -> list[Part]:
         part = object_field(event, "part")
@@ -171,93 +156,12 @@ class OpenResponsesStreamAdapter:
             kind = MESSAGE if named in SPOKEN else self._items.kind_of(*place(event))
         item, _ = self._items.spoken_of(kind, *place(event))
         index = number_field(event, "summary_index" if is_summary else "content_index")
-        parts: list[Part] = []
-        for channel, _, text, told in texts_of({"type": kind, SUMMARY if is_summary else "content": [part]}):
-            parts += self._supply(item, channel, index, text)
-            parts += self._cite_missing(item, told, Counter())
-        return parts + self._carry([part])
-
-    def _say(self, item: OutputItem, channel: str, index: int, text: str) -> list[Part]:
-        """New text of an item, on its way out."""
-        if channel == SUMMARY and item.has(CONTENT):
-            return []  # content is shown, and the summary only where there is none (decisions 20)
-        item.tell(channel, index, text)
-        if channel in (CONTENT, SUMMARY):
-            return self._think(item, text, index if channel == SUMMARY else 0)
-        self._refused = self._refused or channel == REFUSAL
-        self._answered = self._answered or not text.isspace()
-        return [TextPart(self._spoken(text, TEXT))]
-
-    def _think(self, item: OutputItem, text: str, index: int) -> list[Part]:
-        self._thought = True
-        block = item.id or f"reasoning_{item.number}"
-        block = f"{block}:{index}" if index else block  # the parts of a summary are paragraphs
-        if self._thinking == "part":
-            return [ThinkingPart(text, block)]
-        return [TextPart(self._spoken(text, block))] if self._thinking == "text" else []
-
-    def _spoken(self, text: str, voice: str) -> str:
-        """Where thinking is text, a blank line keeps it apart from the rest."""
-        if self._thinking != "text":
-            return text
-        before, self._voice = self._voice, voice
-        return f"\n\n{text}" if before not in ("", voice) else text
-
-    def _supply(self, item: OutputItem, channel: str, index: int, whole: str) -> list[Part]:
-        """Something that has the whole text of a part: add what the deltas did not."""
-        told, everything = item.told(channel, index), item.heard(channel, whole)
-        heard = len(told) if whole.startswith(told) else None
-        if everything is not None and (item.in_pieces(channel) or everything == len(whole)):
-            heard = everything  # the deltas had other numbers, or each its own (asks A4)
-        if heard is not None:
-            return self._say(item, channel, index, whole[heard:]) if len(whole) > heard else []
-        if whole and not (channel == SUMMARY and item.has(CONTENT)):
-            self._tell("text_disagrees", f"the {channel} of an item ended otherwise than it was streamed")
-        return []
-
-    def _supply_parts(self, item: OutputItem, raw: JSON) -> list[Part]:
-        """A whole message or reasoning item. Its parts may have other numbers than their deltas had."""
-        parts: list[Part] = []
-        tellings = texts_of(raw)
-        if any(channel == CONTENT and text for channel, _, text, _ in tellings):
-            tellings = [telling for telling in tellings if telling[0] != SUMMARY]
-        heard = {channel: item.heard(channel, whole) for channel, whole in whole_texts(tellings).items()}
-        seen: Counter[bytes] = Counter()
-        for channel, index, text, told in tellings:
-            known = heard[channel]
-            if known is None:
-                parts += self._supply(item, channel, index, text)
-            else:
-                parts += self._say(item, channel, index, text[known:]) if len(text) > known else []
-                heard[channel] = max(known - len(text), 0)
-            parts += self._cite_missing(item, told, seen)
-        return parts + self._carry(objects_of(raw.get("content")))
-
-    def _cite_missing(self, item: OutputItem, told: JSON, seen: Counter[bytes]) -> list[Part]:
-        """The citations in a part, but for those that were told. `seen` are those of the parts before it."""
-        parts: list[Part] = []
-        for annotation in objects_of(told.get("annotations")):
-            name = _name(annotation)
-            seen[name] += 1
-            if seen[name] > item.citations[name]:
-                parts += self._cite(item, annotation)
-        return parts
-
-    def _carry(self, content: list[JSON]) -> list[Part]:
-        carriers = [part for part in content if text_of(part.get("type")) in CARRIERS]
-        return [given for part in carriers for given in self._give(carried(part))]
+        return self._speech.supply_part(item, SUMMARY if is_summary else "content", index, part)
 
     def _annotation(self, _: str, event: Event) -> list[Part]:
         item, _certain = self._items.spoken_of(MESSAGE, *place(event))
         annotation = object_field(event, "annotation")
-        return self._cite(item, annotation) if annotation else []
-
-    def _cite(self, item: OutputItem, raw: JSON) -> list[Part]:
-        item.citations[_name(raw)] += 1
-        annotation = read_annotation(raw)
-        self._annotations.append(annotation)
-        link = link_to(annotation) if self._links else ""
-        return [TextPart(link)] if link else []
+        return self._speech.cite(item, annotation) if annotation else []
 
     # Items
 
@@ -278,7 +182,7 @@ class OpenResponsesStreamAdapter:
         type = _item_type(raw)
         kind = _kind(type)
         if not kind:
-            return self._give(generated_image(raw)) if type == "image_generation_call" else []
+            return self._speech.give(generated_image(raw)) if type == "image_generation_call" else []
         id, index = text_of(raw.get("id")), number_field(event, "output_index")
         item = self._items.ended(kind, id, index, raw, self._calls.is_same)
         return self._end_item(item, type, raw)
@@ -287,20 +191,11 @@ class OpenResponsesStreamAdapter:
         if item.kind == CALL:
             return [*self._calls.item_done(item, type, raw)]
         item.done = True
-        parts = self._supply_parts(item, raw)
+        parts = self._speech.supply_item(item, raw)
         if item.kind == REASONING and not item.sealed:
             item.sealed = True
-            parts += self._seal(item, raw)
+            parts += self._speech.seal(item, raw, self._asked_model or self._model)
         return parts
-
-    def _seal(self, item: OutputItem, raw: JSON) -> list[Part]:
-        """The last part of a block of thinking: what the model needs back to go on from it (asks N3)."""
-        if self._thinking != "part":
-            return []
-        kept = {name: value for name, value in raw.items() if name != "status"}
-        model = self._asked_model or self._model
-        metadata = {METADATA: {REASONING: kept, "model": model}}
-        return [ThinkingPart("", item.id or f"reasoning_{item.number}", metadata)]
 
     def _arguments_delta(self, type: str, event: Event) -> list[Part]:
         item, _ = self._items.spoken_of(CALL, *place(event))
@@ -319,14 +214,7 @@ class OpenResponsesStreamAdapter:
         part = carried(event.extra or {})
         if part is None:
             self._ignore(type)
-        return self._give(part)
-
-    def _give(self, part: DataPart | None) -> list[Part]:
-        if part is None or part in self._data:
-            return []
-        self._data.add(part)
-        self._answered = True
-        return [part]
+        return self._speech.give(part)
 
     # The response
 
@@ -364,8 +252,8 @@ class OpenResponsesStreamAdapter:
         parts = self._settle(objects_of(response.get("output")))
         called = self._calls.any_delivered
         self._finish = finish_of(self._status, response, called=called)
-        if not self._answered and not called:
-            self._error = no_answer(self._finish, flawed=self._calls.flawed, thought=self._thought)
+        if not self._speech.answered and not called:
+            self._error = no_answer(self._finish, flawed=self._calls.flawed, thought=self._speech.thought)
         return parts + self._close()
 
     def _settle(self, output: list[JSON]) -> list[Part]:
@@ -379,7 +267,7 @@ class OpenResponsesStreamAdapter:
                 parts += self._end_item(item, _item_type(raw), raw)
         for kind, raw in known:
             if not kind and _item_type(raw) == "image_generation_call":
-                parts += self._give(generated_image(raw))
+                parts += self._speech.give(generated_image(raw))
         for item in self._items.all:
             if not item.done and item.kind != CALL and item.announced:
                 parts += self._end_item(item, item.kind, item.announced)
@@ -435,9 +323,6 @@ ARGUMENTS = {
 }
 """Events that tell the arguments of a call, and the type of the call."""
 
-CARRIERS = frozenset(("output_image", "image", "output_file", "file", "input_image", "input_file"))
-"""Content parts that carry bytes."""
-
 SPOKEN = frozenset(("output_text", "refusal", *CARRIERS))
 """Content parts that only a message has."""
 
@@ -474,11 +359,6 @@ HANDLERS: dict[str, Callable[[OpenResponsesStreamAdapter, str, Event], list[Part
 
 def _item_type(raw: JSON) -> str:
     return text_of(raw.get("type")).removeprefix("openai:")
-
-
-def _name(annotation: JSON) -> bytes:
-    """What tells a citation from another, however much of it is spelled out."""
-    return msgspec.json.encode(to_builtins(read_annotation(annotation)), order="deterministic")
 
 
 def _kind(type: str) -> str:

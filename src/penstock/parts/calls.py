@@ -15,6 +15,7 @@ from penstock.parts.call_ids import to_editor
 from penstock.parts.fields import JSON
 from penstock.parts.items import OutputItem, OutputItems
 from penstock.parts.parts import ToolCallPart
+from penstock.stream.diagnostics import Tell
 from penstock.tools.jsontext import SPACE, parse
 
 FUNCTION, CUSTOM = "function_call", "custom_tool_call"
@@ -30,9 +31,6 @@ TYPED: dict[str, tuple[str, Callable[[JSON], Any]]] = {
 
 WHOLE_FIELDS = {FUNCTION: "arguments", CUSTOM: "input"}
 CALL_TYPES = frozenset({*WHOLE_FIELDS, *TYPED})
-
-Tell = Callable[[str, str], None]
-"""Takes the code and the words of a diagnostic."""
 
 
 class Calls:

@@ -15,11 +15,12 @@ from msgspec.structs import replace
 
 from penstock.errors import OpenResponsesError
 from penstock.models.info import ModelInfo, Prices
-from penstock.parts.adapter import Log, OpenResponsesStreamAdapter, Thinking
+from penstock.parts.adapter import Log, OpenResponsesStreamAdapter
 from penstock.parts.markers import USAGE, marker_part
 from penstock.parts.messages import TranslatedMessages, system_prompt_of, translate_messages
 from penstock.parts.parts import ChatMessage, DataPart, Part, TextPart, ThinkingPart, ToolCallPart
 from penstock.parts.result import StreamResult
+from penstock.parts.speech import Thinking
 from penstock.parts.toolset import translate_tool_mode, translate_tools
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.request import CreateResponse

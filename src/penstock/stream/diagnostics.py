@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from penstock.protocol.errors import Diagnostic
+
+Tell = Callable[[str, str], None]
+"""Takes the code and the words of a diagnostic."""
 
 MESSAGES: dict[str, str] = {
     # tool calls
