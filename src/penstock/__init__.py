@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from penstock.version import VERSION
+
 if TYPE_CHECKING:
     from penstock.client.client import OpenResponsesClient
     from penstock.client.config import ClientConfig
@@ -92,7 +94,7 @@ if TYPE_CHECKING:
     from penstock.tokens.counter import Estimate, TokenCounter
     from penstock.tools.identity import ToolIdentity, ToolIdentityMap
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _HOMES = {
     "client.client": "OpenResponsesClient",

@@ -9,8 +9,19 @@ from typing import Any
 import pytest
 
 from penstock.errors import OpenResponsesError
-from penstock.parts.parts import ChatTool, DataPart, Part, Role, TextPart, ToolCallPart, ToolResultPart
+from penstock.parts.parts import (
+    ChatMessage,
+    ChatTool,
+    DataPart,
+    Part,
+    Role,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolResultPart,
+)
 from penstock.provider.loop import Listener, Tool, converse
+from tests.cli import streams
 from tests.client.server import HELLO as HELLO_STREAM
 from tests.client.server import head, run, send, sse, stall, streamed
 from tests.provider.talking import HELLO, MODEL, call_stream, refused, talking, text_stream, user
@@ -97,6 +108,12 @@ OUTPUTS: dict[str, tuple[Any, list[Any], bool]] = {
     "a list": (lambda _: [1, 2], [DataPart.json([1, 2])], False),
     "a part": (lambda _: DataPart(b"x", "image/png"), [DataPart(b"x", "image/png")], False),
     "parts": (lambda _: [TextPart("a"), TextPart("b")], [TextPart("a"), TextPart("b")], False),
+    "an empty list": (lambda _: [], [DataPart.json([])], False),
+    "what JSON cannot say": (
+        lambda _: object(),
+        [TextPart("TypeError: Encoding objects of type object is unsupported")],
+        True,
+    ),
     "an error": (raises, [TextPart("ValueError: no such place")], True),
 }
 
@@ -194,6 +211,55 @@ def test_a_call_that_was_heard_with_the_cancel_is_not_run_and_not_kept() -> None
                 provider, MODEL, HELLO, [tool("look", raises)], listener=Stopping(), cancel=cancel
             )
         assert (answer.stopped, answer.messages) == ("cancelled", [])
+
+    run(scenario())
+
+
+def test_thinking_is_joined_by_blocks_and_keeps_its_end() -> None:
+    async def scenario() -> None:
+        thought = [
+            {"type": "response.reasoning.delta", "item_id": id, "output_index": index, "delta": piece}
+            for id, index, piece in (("rs_1", 0, "a"), ("rs_1", 0, "b"), ("rs_2", 1, "c"))
+        ]
+        item = {"type": "reasoning", "id": "rs_2", "summary": []}
+        ended = {"type": "response.output_item.done", "output_index": 1, "item": item}
+        said, message = streams.message("msg_1", 2, ["Yes."])
+        events = streams.response([*thought, ended, *said], [message])
+        async with talking(streamed(events)) as (provider, _):
+            answer = await converse(provider, MODEL, HELLO)
+        one, two, sealed, text = answer.messages[0].content
+        assert (one, two, text) == (ThinkingPart("ab", "rs_1"), ThinkingPart("c", "rs_2"), TextPart("Yes."))
+        assert isinstance(sealed, ThinkingPart)
+        assert sealed.metadata is not None
+
+    run(scenario())
+
+
+def test_after_a_failure_the_record_has_what_was_done_before_it() -> None:
+    async def scenario() -> None:
+        record: list[ChatMessage] = []
+        scripts = [streamed(call_stream(("1", "look", {}))), refused(400, "bad", "no more")]
+        async with talking(*scripts) as (provider, _):
+            with pytest.raises(OpenResponsesError, match="no more"):
+                await converse(provider, MODEL, HELLO, [tool("look", lambda _: "a ship")], record=record)
+        assert [message.role for message in record] == [Role.ASSISTANT, Role.USER]
+
+    run(scenario())
+
+
+def test_nobody_is_asked_about_a_tool_that_is_not_there() -> None:
+    async def scenario() -> None:
+        asked: list[str] = []
+
+        class Asking(Listener):
+            async def may_run(self, call: ToolCallPart) -> bool:
+                asked.append(call.name)
+                return True
+
+        events = call_stream(("1", "swim", {}), ("2", "look", {}))
+        async with talking(streamed(events), streamed()) as (provider, _):
+            await converse(provider, MODEL, HELLO, [tool("look", lambda _: "x")], listener=Asking())
+        assert asked == ["look"]
 
     run(scenario())
 

@@ -16,6 +16,7 @@ from penstock.errors import (
     RateLimitError,
     ServerError,
 )
+from penstock.models.directory import ModelDirectory
 from penstock.parts.markers import marker_part
 from penstock.parts.parts import (
     ChatMessage,
@@ -28,9 +29,11 @@ from penstock.parts.parts import (
     ToolCallPart,
     ToolResultPart,
 )
+from penstock.protocol.content import JsonObject
 from penstock.provider.options import ResponseOptions
-from penstock.provider.provider import Host
+from penstock.provider.provider import Host, LanguageModelProvider
 from tests.cli import streams
+from tests.client.asking import asking
 from tests.client.server import CHUNKED_HEAD, chunk, cut, head, run, send, sse, stall, streamed
 from tests.client.server import HELLO as HELLO_STREAM
 from tests.provider.talking import HELLO, MODEL, Heard, call_stream, refused, talking, text_stream, user
@@ -202,6 +205,33 @@ def test_a_task_that_is_cancelled_is_counted_and_closes_the_connection() -> None
                 await turn
             await server.hung_up()
         assert provider.tracker.total.cancelled == 1
+
+    run(scenario())
+
+
+def test_a_cancel_while_the_model_is_looked_up_sends_nothing() -> None:
+    async def scenario() -> None:
+        cancel = asyncio.Event()
+
+        class Silent:
+            async def models(self) -> list[JsonObject]:
+                cancel.set()
+                await asyncio.Event().wait()
+                return []
+
+        async with asking() as (client, server):
+            provider = LanguageModelProvider(client, ModelDirectory(Silent()))
+            result = await provider.provide_response(MODEL, HELLO, cancel=cancel)
+            assert (result.finish, result.error, server.asked) == ("cancelled", None, [])
+            await asyncio.gather(
+                *asyncio.all_tasks() - {asyncio.current_task()}, _let_go(), return_exceptions=True
+            )
+
+    async def _let_go() -> None:
+        """The list of models belongs to whoever asks next, and goes on."""
+        for task in asyncio.all_tasks():
+            if task.get_name() == "penstock models":
+                task.cancel()
 
     run(scenario())
 

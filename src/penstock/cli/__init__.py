@@ -15,6 +15,8 @@ COMMANDS = {
     "translate": "turn a provider's stream into an OpenResponses stream",
     "render": "show the request that an upstream would be sent",
     "parts": "show the parts that an editor gets of a stream",
+    "chat": "talk to a model, or ask it one thing in a pipe",
+    "models": "list an endpoint's models, with limits, abilities and prices",
     "serve": "start the gateway (not yet: tells what works today)",
 }
 """The commands, each with its line in `penstock --help`. `penstock.cli.<name>` has `configure` and `run`."""

@@ -14,7 +14,6 @@ from weakref import WeakSet
 
 import aiohttp
 
-import penstock
 from penstock.client import breaks
 from penstock.client.answer import Answer
 from penstock.client.config import ClientConfig, KeySource
@@ -23,6 +22,7 @@ from penstock.client.masking import Secrets, secrets_in
 from penstock.client.tls import tls_context
 from penstock.client.urls import Proxy, proxy_for, read_address
 from penstock.errors import AuthenticationError, OpenResponsesError
+from penstock.version import VERSION
 
 if TYPE_CHECKING:
     from aiohttp.client_reqrep import ClientRequest
@@ -73,7 +73,7 @@ class Transport:
             "accept": accept,
             # What stands in between may hold back a stream to compress it.
             "accept-encoding": "identity",
-            "user-agent": f"penstock/{penstock.__version__}",
+            "user-agent": f"penstock/{VERSION}",
         }
         if has_body:
             headers["content-type"] = JSON

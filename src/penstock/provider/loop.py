@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from msgspec import Struct
@@ -125,18 +126,23 @@ class _Heard:
         return "".join(part.value for part in self._parts if isinstance(part, TextPart))
 
     def message(self) -> ChatMessage:
-        joined: list[MessagePart] = []
-        pieces: list[str] = []
-        for part in [*self._parts, None]:
-            if isinstance(part, TextPart):
-                pieces.append(part.value)
-                continue
-            if pieces:
-                joined.append(TextPart("".join(pieces)))
-                pieces = []
-            if part is not None:
-                joined.append(part)
+        runs = groupby(self._parts, key=_run_of)
+        joined = [part for kind, run in runs for part in (_joined([*run]) if kind else run)]
         return ChatMessage(Role.ASSISTANT, joined)
+
+
+def _run_of(part: MessagePart) -> tuple[type, str | None] | None:
+    """What a piece belongs to: one text, one block of thinking; None for what is no piece."""
+    if isinstance(part, TextPart):
+        return TextPart, None
+    is_piece = isinstance(part, ThinkingPart) and part.metadata is None
+    return (ThinkingPart, part.id) if isinstance(part, ThinkingPart) and is_piece else None
+
+
+def _joined(pieces: Sequence[MessagePart]) -> list[MessagePart]:
+    first = pieces[0]
+    text = "".join("".join(part.value) for part in pieces if isinstance(part, TextPart | ThinkingPart))
+    return [ThinkingPart(text, first.id) if isinstance(first, ThinkingPart) else TextPart(text)]
 
 
 def _spoken(parts: Sequence[MessagePart]) -> list[ChatMessage]:
@@ -203,7 +209,11 @@ def _content(output: Any) -> Sequence[TextPart | DataPart]:
         return [output]
     if isinstance(output, str):
         return [TextPart(output)]
-    if isinstance(output, Sequence) and all(isinstance(part, TextPart | DataPart) for part in output):
+    if (
+        isinstance(output, list | tuple)
+        and output
+        and all(isinstance(each, TextPart | DataPart) for each in output)
+    ):
         return output
     return [DataPart.json(output)]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 Progress = Callable[[Part], Awaitable[None] | None]
 """Takes the parts, one at a time and in order. A slow one sets the pace: nothing is read meanwhile."""
+
+T = TypeVar("T")
 
 LOST = "previous_response_not_found"
 """The code of an endpoint that has not the response a follow-up names (decisions 9)."""
@@ -100,13 +102,16 @@ class LanguageModelProvider:
         After `cancel` is set nothing is reported, the connection is closed and the result says `cancelled`:
         that is no failure (seed 003, 5.2).
         """
-        info = await self._directory.get(model)
+        cancel = cancel or asyncio.Event()
+        info = await _unless(cancel, self._directory.get(model))
+        if info is None:
+            return StreamResult(finish="cancelled")
         self._prices[model] = info.prices
         prompt = system_prompt_of(None, options.model_options)
         estimate = self.counter.count_conversation(model, messages, options.tools, prompt)
         agent = f"request-{next(self._agents)}"
         self.tracker.start_request(agent, estimate.tokens, info.max_input, model)
-        turn = _Turn(self._host, model, options, progress, cancel or asyncio.Event(), self._log)
+        turn = _Turn(self._host, model, options, progress, cancel, self._log)
         usage: Usage | None = None
         try:
             result = await self._respond(turn, info, messages, options)
@@ -251,6 +256,18 @@ async def _ended_by(cancel: asyncio.Event, events: EventStream) -> AsyncIterator
     finally:
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
+
+
+async def _unless(cancel: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+    """What the work gives; None when `cancel` was set first."""
+    working, stopping = asyncio.create_task(work), asyncio.create_task(cancel.wait())
+    try:
+        await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        return working.result() if working.done() and not cancel.is_set() else None
+    finally:
+        working.cancel()
+        stopping.cancel()
+        await asyncio.gather(working, stopping, return_exceptions=True)
 
 
 def usage_part(usage: Usage) -> DataPart:

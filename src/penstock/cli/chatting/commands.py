@@ -1,0 +1,131 @@
+"""What a person can say to the program instead of the model: lines that begin with a slash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from penstock.cli import UsageError
+from penstock.cli.chatting.images import read_image
+from penstock.cli.chatting.prompt import paths
+from penstock.cli.chatting.safety import one_line, shortened
+from penstock.cli.chatting.usage import totals
+from penstock.models.info import ModelInfo
+
+if TYPE_CHECKING:
+    from penstock.cli.chatting.session import Session
+
+_MOST_MODELS = 30
+
+KEYS = (
+    ("Ctrl-C", "stop the answer; at the prompt twice: end"),
+    ("Ctrl-D", "end"),
+    ("\\ at the end of a line", "go on in the next line; a paste may have many lines"),
+    ("@picture.png", "send the image with the message"),
+    ("Tab, ↑", "complete commands, models and paths; earlier messages"),
+)
+
+
+def run_command(session: Session, line: str) -> None:
+    """Raises `UsageError` for what is no command, or cannot be done."""
+    name, _, argument = line.strip().partition(" ")
+    command = COMMANDS.get(name)
+    if command is None:
+        raise UsageError(
+            f"there is no command {one_line(name, 40)}: /help lists them (a space before it sends it as text)"
+        )
+    command[1](session, argument.strip())
+
+
+def complete(session: Session, line: str, word: str) -> list[str]:
+    """The words that may stand behind `line`."""
+    before = line.split()
+    if not before and word.startswith("/"):
+        return [name for name in COMMANDS if name.startswith(word)]
+    if before == ["/model"]:
+        return [info.id for info in session.known_models() if info.id.startswith(word)]
+    if before in (["/image"], ["/save"]):
+        return paths(word)
+    return [f"@{path}" for path in paths(word[1:])] if word.startswith("@") else []
+
+
+def _help(session: Session, _: str) -> None:
+    rows = [*((name, summary) for name, (summary, _) in COMMANDS.items()), *KEYS]
+    names = {"/model": "/model [NAME]", "/save": "/save FILE", "/image": "/image PATH"}
+    for name, summary in rows:
+        session.screen.line(f"  {names.get(name, name):24} {summary}")
+
+
+def _model(session: Session, wanted: str) -> None:
+    listed = session.list_models()
+    exact = [info for info in listed if info.id == wanted]
+    found = exact or [info for info in listed if wanted.lower() in info.id.lower()]
+    if wanted and (len(found) == 1 or not found):
+        session.switch(found[0].id if found else wanted)
+        note = "" if found else " (which the endpoint does not list)"
+        session.screen.line(f"the model is now {one_line(session.chat.model)}{note}", "dim")
+        return
+    for info in found[:_MOST_MODELS]:
+        session.screen.line(_model_line(info, info.id == session.chat.model, session.screen.width))
+    if len(found) > _MOST_MODELS:
+        session.screen.line(f"  and {len(found) - _MOST_MODELS} more: /model TEXT shows those with it", "dim")
+
+
+def _model_line(info: ModelInfo, is_current: bool, width: int) -> str:
+    can = [name for name, has in (("images", info.image_input), ("reasoning", info.reasoning)) if has]
+    told = f"{'*' if is_current else ' '} {one_line(info.id):32} {info.context_window:>11,}  {' '.join(can)}"
+    return shortened(told.rstrip(), width - 1)
+
+
+def _undo(session: Session, _: str) -> None:
+    question = session.chat.conversation.undo()
+    if question is None:
+        raise UsageError("there is nothing to take back")
+    session.screen.line(f"took back: {one_line(question, session.screen.width - 16) or '(an image)'}", "dim")
+
+
+def _save(session: Session, name: str) -> None:
+    if not name:
+        raise UsageError("say where: /save FILE")
+    count = session.chat.conversation.save(name)
+    session.screen.line(f"saved {count} messages; --load {one_line(name)} goes on from there", "dim")
+
+
+def _image(session: Session, name: str) -> None:
+    if not name:
+        raise UsageError("say which: /image PATH")
+    session.images.append(read_image(name))
+    session.screen.line(f"{one_line(name)} goes with your next message", "dim")
+
+
+def _thinking(session: Session, _: str) -> None:
+    session.thinking = "folded" if session.thinking == "full" else "full"
+    session.screen.line(f"thinking is shown {'in full' if session.thinking == 'full' else 'folded'}", "dim")
+
+
+def _usage(session: Session, _: str) -> None:
+    for line in totals(session.chat.provider.tracker):
+        session.screen.line(one_line(line), "dim")
+
+
+def _clear(session: Session, _: str) -> None:
+    session.chat.conversation.clear()
+    session.images.clear()
+    session.screen.line("a new conversation", "dim")
+
+
+def _quit(session: Session, _: str) -> None:
+    session.is_over = True
+
+
+COMMANDS: dict[str, tuple[str, Callable[[Session, str], None]]] = {
+    "/help": ("this list", _help),
+    "/model": ("list the models, or switch to one", _model),
+    "/image": ("send an image with the next message", _image),
+    "/thinking": ("show thinking in full, or folded again", _thinking),
+    "/undo": ("take back the last exchange", _undo),
+    "/clear": ("begin a new conversation", _clear),
+    "/save": ("write the conversation to a file, for --load", _save),
+    "/usage": ("what was used so far", _usage),
+    "/quit": ("end", _quit),
+}

@@ -1,0 +1,85 @@
+"""What was said: exchanges that can be taken back, saved and loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from penstock.cli import UsageError
+from penstock.errors import DecodeError
+from penstock.parts.parts import ChatMessage, Role, TextPart, ToolResultPart
+from penstock.parts.wire import decode_message, encode_line, message_to_json
+
+Exchange = list[ChatMessage]
+"""A question, and everything that came of it: answers, calls of tools, their results."""
+
+
+class Conversation:
+    def __init__(self, system: str = "") -> None:
+        self.system = system
+        self.exchanges: list[Exchange] = []
+        self._own_file: Path | None = None
+
+    @property
+    def messages(self) -> list[ChatMessage]:
+        spoken = [message for exchange in self.exchanges for message in exchange]
+        return [ChatMessage(Role.SYSTEM, [TextPart(self.system)]), *spoken] if self.system else spoken
+
+    def add(self, exchange: Sequence[ChatMessage]) -> None:
+        self.exchanges.append([*exchange])
+
+    def undo(self) -> str | None:
+        """Take back the last exchange; its question is returned, None when there is none."""
+        return said(self.exchanges.pop()[0]) if self.exchanges else None
+
+    def clear(self) -> None:
+        self.exchanges = []
+
+    def save(self, name: str) -> int:
+        """Write one message a line; how many they are. A file of something else is left alone."""
+        file = Path(name).expanduser()
+        if file.exists() and file != self._own_file:
+            raise UsageError(f"{name} is there already: choose another name")
+        lines = [encode_line(message_to_json(message)) for message in self.messages]
+        try:
+            file.write_bytes(b"".join(lines))
+        except OSError as error:
+            raise UsageError(f"cannot write {name}: {error.strerror or error}") from None
+        self._own_file = file
+        return len(lines)
+
+    def load(self, name: str) -> None:
+        """Go on with a conversation that was saved. A system text that was given is stronger than its own."""
+        file = Path(name).expanduser()
+        try:
+            lines = file.read_bytes().splitlines()
+        except (OSError, ValueError) as error:
+            raise UsageError(
+                f"--load: cannot read {name}: {getattr(error, 'strerror', None) or error}"
+            ) from None
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                self._take(decode_message(line))
+            except DecodeError as error:
+                raise UsageError(f"--load: {name}:{number}: {error}") from None
+        self._own_file = file
+
+    def _take(self, message: ChatMessage) -> None:
+        if message.role == Role.SYSTEM:
+            self.system = self.system or said(message)
+        elif self.exchanges and not _is_question(message):
+            self.exchanges[-1].append(message)
+        else:
+            self.exchanges.append([message])
+
+
+def said(message: ChatMessage) -> str:
+    return "".join(part.value for part in message.content if isinstance(part, TextPart))
+
+
+def _is_question(message: ChatMessage) -> bool:
+    """A user's message that is not merely what tools gave back."""
+    is_result = any(isinstance(part, ToolResultPart) for part in message.content)
+    return message.role == Role.USER and not is_result

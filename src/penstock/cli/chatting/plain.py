@@ -1,0 +1,79 @@
+"""The chat in a pipe: one question, and of the answer the text and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+from penstock.cli import FOUND, OK
+from penstock.cli.chatting.failures import explain
+from penstock.cli.chatting.safety import safe
+from penstock.cli.chatting.session import incomplete
+from penstock.cli.chatting.showing import call_line, result_lines
+from penstock.cli.chatting.turns import Chat
+from penstock.cli.logs import Retries, logged_to
+from penstock.cli.terminal import Terminal
+from penstock.parts.parts import MessagePart, Part, TextPart, ToolCallPart, ToolResultPart
+from penstock.provider.loop import Listener
+
+_WIDTH = 200
+
+
+def answer_plainly(
+    runner: asyncio.Runner, chat: Chat, question: Sequence[MessagePart], *, output: TextIO, allow_all: bool
+) -> int:
+    """`output` gets the answer as it comes, notices go to standard error."""
+    writing = _Writing(output, allow_all)
+    with logged_to(Retries(writing.terminal.note)):
+        turn = runner.run(chat.ask(question, writing))
+    writing.end_line()
+    if turn.error is not None:
+        writing.terminal.note(explain(turn.error, chat.endpoint, chat.model))
+        return FOUND
+    if told := incomplete(turn):
+        writing.terminal.note(told)
+    return FOUND if turn.answer is not None and turn.answer.stopped == "turns" else OK
+
+
+class _Writing(Listener):
+    def __init__(self, output: TextIO, allow_all: bool) -> None:
+        self.terminal = Terminal()
+        self._output = output
+        self._allow_all = allow_all
+        self._is_terminal = output.isatty()
+        self._at_start = True
+
+    def part(self, part: Part) -> None:
+        if isinstance(part, TextPart) and part.value:
+            self._output.write(safe(part.value) if self._is_terminal else part.value)
+            self._output.flush()
+            self._at_start = part.value.endswith("\n")
+        elif isinstance(part, ToolCallPart):
+            self.end_line()
+
+    async def may_run(self, call: ToolCallPart) -> bool:
+        if not self._allow_all:
+            self.terminal.note(f"{call_line(call, _WIDTH)} was not run: --yes allows it")
+        return self._allow_all
+
+    def ran(self, call: ToolCallPart, result: ToolResultPart) -> None:
+        if self._allow_all or not result.is_error:
+            told = " / ".join(result_lines(result, _WIDTH))
+            self.terminal.note(f"{call_line(call, _WIDTH)} -> {told}")
+
+    def end_line(self) -> None:
+        if not self._at_start:
+            self._output.write("\n")
+            self._output.flush()
+            self._at_start = True
+
+
+def read_all() -> str:
+    """All of standard input. A person at a terminal ends it with Ctrl-D."""
+    from penstock.cli.source import contents
+
+    if sys.stdin is None:
+        return ""
+    return contents("-", Terminal()).decode("utf-8", "replace")

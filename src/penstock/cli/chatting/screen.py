@@ -1,0 +1,89 @@
+"""A terminal to write to: text that flows, lines beside it, and one line that changes in place.
+
+Nothing here remembers a width: it is asked for when a line must fit, and the rest is left to the terminal.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import sys
+
+from penstock.cli.chatting.safety import safe, shortened
+from penstock.cli.terminal import Terminal
+
+_STYLES = {"bold": "1", "dim": "2", "cyan": "36", "red": "31", "yellow": "33"}
+
+
+class Screen:
+    def __init__(self) -> None:
+        self.stream = sys.stdout
+        self.unicode = Terminal().unicode
+        self.coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        self._can_move = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        self._is_status = False
+        self._at_start = True
+
+    @property
+    def width(self) -> int:
+        return shutil.get_terminal_size((100, 24)).columns
+
+    def paint(self, text: str, style: str) -> str:
+        return f"\033[{_STYLES[style]}m{text}\033[0m" if self.coloured and text else text
+
+    def write(self, text: str) -> None:
+        """Text that flows. It must be safe already."""
+        if not text:
+            return
+        self._clear()
+        self._put(text)
+        self._at_start = text.removesuffix("\033[0m").endswith("\n")
+
+    def line(self, text: str = "", style: str = "") -> None:
+        """A line of its own."""
+        self.fresh_line()
+        self._put((self.paint(text, style) if style else text) + "\n")
+
+    def status(self, text: str) -> None:
+        """The line that changes in place, short enough not to wrap. It goes when anything else is written."""
+        if not self._can_move:
+            return
+        if not self._is_status:
+            self.fresh_line()
+        self._is_status = True
+        self._put("\r\033[K" + self.paint(shortened(text, self.width - 1), "dim"))
+
+    def fresh_line(self) -> None:
+        self._clear()
+        if not self._at_start:
+            self._put("\n")
+            self._at_start = True
+
+    def typed(self) -> None:
+        """A person has ended a line."""
+        self._at_start = True
+        self._is_status = False
+
+    def _clear(self) -> None:
+        if self._is_status:
+            self._put("\r\033[K")
+            self._is_status = False
+
+    def _put(self, text: str) -> None:
+        self.stream.write(text)
+        self.stream.flush()
+
+
+class Printed(io.TextIOBase):
+    """Standard output while tools run: what they print stands beside the rest and is dim."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self._screen.write(self._screen.paint(safe(text), "dim"))
+        return len(text)
