@@ -61,7 +61,7 @@ class Endpoint(NamedTuple):
         return ModelDirectory(
             client,
             overrides=self.overrides,
-            fetcher=ServerFetcher(self.config) if is_here else None,
+            fetcher=client if is_here else None,
             preset=self.preset,
         )
 
@@ -166,35 +166,3 @@ def _overrides(lines: list[str]) -> list[Any]:
         return [parse_override(line) for line in lines]
     except DecodeError as error:
         raise UsageError(f"--override: {error}") from None
-
-
-class ServerFetcher:
-    """Asks the server that the endpoint is on for what its list of models does not say."""
-
-    def __init__(self, config: ClientConfig) -> None:
-        self._config = config
-
-    async def fetch(self, path: str, body: dict[str, Any] | None = None) -> Any:
-        """The JSON at a path from the root of the server, None where it has none."""
-        from penstock.client.transport import Transport
-        from penstock.client.urls import read_address
-        from penstock.errors import DecodeError, NotFoundError
-        from penstock.protocol.wire import encode, parse
-
-        address = read_address(self._config.base_url)
-        # A connection of its own, closed behind it: this is asked once, when the models are listed.
-        transport = Transport(self._config)
-        try:
-            answer = await transport.send(
-                "POST" if body is not None else "GET",
-                f"{address.scheme}://{address.authority}{path}",
-                body=None if body is None else encode(body),
-            )
-            try:
-                return parse(await answer.body())
-            finally:
-                answer.close()
-        except (NotFoundError, DecodeError):
-            return None
-        finally:
-            await transport.aclose()

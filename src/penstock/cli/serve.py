@@ -19,6 +19,8 @@ What works today:
   penstock check FILE|-|URL   is this stream lawful? which rule does it break?
   penstock translate          a provider's stream as an OpenResponses stream
   penstock render             a request as an upstream would be sent it
+  penstock chat               talk to an OpenResponses endpoint, with tools
+  penstock models             the models of an endpoint, with their limits
   penstock parts              a stream as the parts that an editor gets of it
   import penstock             the library: client, parts, stream, checker
 
