@@ -14,6 +14,7 @@ import pytest
 from msgspec import Struct
 
 from penstock.dialects.plan import Plan, Quirks, ReadDialect, Target
+from penstock.dialects.table import dialect
 from penstock.dialects.translation import Translation
 from penstock.protocol.events import TERMINAL, Event
 from penstock.protocol.request import CreateResponse
@@ -98,24 +99,33 @@ def plan_for(file: str, dialect: str, quirks: Quirks | None = None) -> Plan:
     return Plan(request=request, target=target, tools=ToolIdentityMap(tools))
 
 
-def translation(dialect: ReadDialect, plan: Plan) -> Translation:
+def translation(speaker: ReadDialect, plan: Plan) -> Translation:
     machine = ResponseStreamStateMachine(
         response_for(plan.request, id="resp_1", created_at=NOW), clock=lambda: NOW, tools=plan.tools
     )
-    return Translation(dialect.reader(plan), machine)
+    return Translation(speaker.reader(plan), machine)
 
 
-def translate(dialect: ReadDialect, plan: Plan, given: list[Frame]) -> tuple[Translation, list[Event]]:
+def translate(speaker: ReadDialect, plan: Plan, given: list[Frame]) -> tuple[Translation, list[Event]]:
     """A whole stream, judged: lawful in every accent, with exactly one terminal event."""
-    stream = translation(dialect, plan)
-    events = stream.start()
-    for frame in given:
-        events += stream.feed(frame)
-    events += stream.end()
+    stream, events = _translated(speaker, plan, given)
     assert [event.type for event in events if event.type in TERMINAL] == [events[-1].type]
     for accent in ("openresponses", "openai", "copilot"):
         assert violations(events, accent) == []
     return stream, events
+
+
+def _translated(speaker: ReadDialect, plan: Plan, given: list[Frame]) -> tuple[Translation, list[Event]]:
+    stream = translation(speaker, plan)
+    events = stream.start()
+    for frame in given:
+        events += stream.feed(frame)
+    return stream, events + stream.end()
+
+
+def events_of(file: str, name: str) -> list[Event]:
+    """A recording as a stream of ours, for tests of what reads it. That it is lawful is tested elsewhere."""
+    return _translated(dialect(name), plan_for(file, name), frames(file))[1]
 
 
 class Reading(Struct):

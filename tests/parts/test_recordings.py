@@ -9,20 +9,18 @@ from typing import Any
 
 import pytest
 
-from penstock.dialects.table import dialect
 from penstock.errors import DecodeError, OpenResponsesError
 from penstock.protocol.events import TERMINAL, Event, decode_event
 from penstock.protocol.wire import to_builtins
 from tests.dialects.recordings import (
     FOLDERS,
     Reading,
+    events_of,
     every,
     files,
     frames,
     needs_recordings,
-    plan_for,
     reading,
-    translate,
 )
 from tests.parts.reading import Read, read
 
@@ -33,9 +31,7 @@ TYPED = {"shell", "local_shell", "apply_patch", "tool_search"}
 """Tools that have a type instead of a name: the oracles' words have no calls of theirs."""
 
 
-@cache
-def translated(file: str, name: str) -> list[Event]:
-    return translate(dialect(name), plan_for(file, name), frames(file))[1]
+translated = cache(events_of)
 
 
 def as_recorded(file: str) -> list[Event]:

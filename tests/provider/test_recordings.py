@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.dialects.table import dialect
 from penstock.provider.tracker import Tokens, UsageTracker
-from tests.dialects.recordings import every, frames, needs_recordings, plan_for, translate
+from tests.dialects.recordings import events_of, every, needs_recordings
 from tests.parts.reading import read
 
 
 @needs_recordings
 @pytest.mark.parametrize(("file", "name"), every())
 def test_the_tracker_has_the_providers_figures(file: str, name: str) -> None:
-    events = translate(dialect(name), plan_for(file, name), frames(file))[1]
+    events = events_of(file, name)
     result = read(events).result
     if result.status != "completed":
         pytest.skip("it did not complete")
