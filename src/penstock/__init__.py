@@ -61,8 +61,9 @@ if TYPE_CHECKING:
     from penstock.protocol.wire import decode, encode
     from penstock.provider.loop import Answer, Listener, Tool, converse
     from penstock.provider.options import ResponseOptions
-    from penstock.provider.provider import Host, LanguageModelProvider
+    from penstock.provider.provider import LanguageModelProvider
     from penstock.provider.tracker import UsageTracker
+    from penstock.provider.turn import Host
     from penstock.sse import Decoder, Frame, encode_frame
     from penstock.stream.accents import ACCENTS
     from penstock.stream.callblock import ToolCallBlock
@@ -126,8 +127,9 @@ _HOMES = {
     "protocol.wire": "decode encode",
     "provider.loop": "Answer Listener Tool converse",
     "provider.options": "ResponseOptions",
-    "provider.provider": "Host LanguageModelProvider",
+    "provider.provider": "LanguageModelProvider",
     "provider.tracker": "UsageTracker",
+    "provider.turn": "Host",
     "sse": "Decoder Frame encode_frame",
     "stream.accents": "ACCENTS",
     "stream.checker": "StreamChecker",

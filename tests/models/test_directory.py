@@ -229,6 +229,35 @@ def test_one_model_can_be_had_without_any_list_and_without_asking_each_time() ->
     run(scenario())
 
 
+def test_nobody_waits_long_for_a_slow_list() -> None:
+    async def scenario() -> None:
+        endpoint = Endpoint(ONE)
+        endpoint.gate = asyncio.Event()
+        directory = ModelDirectory(endpoint, patience=0.01)
+        assert (await directory.get("a")).sources["context_window"] == "default"
+        endpoint.gate.set()
+        await directory.list()
+        assert (await directory.get("a")).context_window == 9000
+        assert endpoint.asked == 1
+
+    run(scenario())
+
+
+def test_an_old_list_is_given_at_once_and_made_new_behind_it() -> None:
+    async def scenario() -> None:
+        clock, endpoint = Clock(), Endpoint(ONE, [{"id": "a", "context_length": 7000}])
+        directory = ModelDirectory(endpoint, clock=clock)
+        await directory.list()
+        clock.now += 1000
+        endpoint.gate = asyncio.Event()
+        assert (await directory.get("a")).context_window == 9000
+        endpoint.gate.set()
+        await directory.list()
+        assert (await directory.get("a")).context_window == 7000
+
+    run(scenario())
+
+
 def test_one_who_waits_for_a_model_can_be_cancelled() -> None:
     async def scenario() -> None:
         endpoint = Endpoint(ONE)

@@ -13,7 +13,7 @@ from penstock.dialects.history import NO_OUTPUT, history_of
 from penstock.parts.call_ids import from_editor
 from penstock.parts.content import NOTHING, TOOL_FAILED
 from penstock.parts.markers import PRIVATE_MIMES, marked_response, marker_part
-from penstock.parts.messages import ORPHAN_OUTPUT, TranslatedMessages, translate_messages
+from penstock.parts.messages import ORPHAN_OUTPUT, TranslatedMessages, instructions_of, translate_messages
 from penstock.parts.parts import (
     Audience,
     ChatMessage,
@@ -61,8 +61,12 @@ def result(call_id: str, *content: TextPart | DataPart | str, is_error: bool = F
     )
 
 
-def marker(response_id: str, model: str = MODEL, endpoint: str = ENDPOINT) -> DataPart:
-    return marker_part(model, endpoint, response_id)
+def marker(
+    response_id: str, model: str = MODEL, endpoint: str = ENDPOINT, prompt: str = "", *system: str
+) -> DataPart:
+    """`prompt` and `system` are what the system said when the response was made."""
+    said_then = [ChatMessage(Role.SYSTEM, [TextPart(text)]) for text in system]
+    return marker_part(model, endpoint, response_id, instructions_of(said_then, prompt))
 
 
 def thought(id: str, text: str = "Hm.", model: str = MODEL, **fields: Any) -> ThinkingPart:
@@ -317,7 +321,7 @@ def test_copilots_tool_loop() -> None:
         user("<environment/>", name=""),
         user("Fix it.", name=""),
         assistant(
-            marker("resp_1"),
+            marker("resp_1", MODEL, ENDPOINT, "", "You are an agent."),
             ThinkingPart(["I should ", "read."], "rs_1"),
             thought("rs_1", encrypted_content="gAAA"),
             "",
@@ -673,9 +677,9 @@ def test_only_what_came_after_the_newest_marker_is_sent() -> None:
     conversation = [
         system("S."),
         user("One."),
-        assistant("1.", marker("resp_1")),
+        assistant("1.", marker("resp_1", MODEL, ENDPOINT, "P.", "S.")),
         user("Two."),
-        assistant("2.", marker("resp_2")),
+        assistant("2.", marker("resp_2", MODEL, ENDPOINT, "P.", "S.")),
         user("Three."),
         system("Late."),
     ]
@@ -686,6 +690,15 @@ def test_only_what_came_after_the_newest_marker_is_sent() -> None:
         "resp_2",
         [*rest, said("assistant", "Foreign."), said("user", "Four.")],
     )
+
+
+@pytest.mark.parametrize(("prompt", "system_text"), [("P.", "Other."), ("Other.", "S."), ("", "S.")])
+def test_a_marker_of_other_instructions_is_not_followed(prompt: str, system_text: str) -> None:
+    """The endpoint's copy of the conversation begins with what the system said then."""
+    marked = assistant("1.", marker("resp_1", MODEL, ENDPOINT, "P.", "S."))
+    conversation = [system(system_text), user("One."), marked, user("Two.")]
+    assert followed(*conversation, system_prompt=prompt)[0] is None
+    assert followed(system("S."), *conversation[1:], system_prompt="P.")[0] == "resp_1"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,7 +21,7 @@ from penstock.parts.parts import (
     ToolCallPart,
     ToolResultPart,
 )
-from penstock.provider.loop import Listener, Tool, converse
+from penstock.provider.loop import CANCELLED, Listener, Tool, converse
 from tests.cli import streams
 from tests.client.server import HELLO as HELLO_STREAM
 from tests.client.server import head, run, send, sse, stall, streamed
@@ -193,6 +194,103 @@ def test_cancel_while_a_tool_runs_ends_the_tool_and_leaves_no_open_call() -> Non
         sent = server.asked[1].json["input"]
         assert [each["type"] for each in sent[1:3]] == ["function_call", "function_call_output"]
         assert "cancelled" in sent[2]["output"]
+
+    run(scenario())
+
+
+def test_a_cancel_at_the_question_starts_nothing() -> None:
+    async def scenario() -> None:
+        cancel = asyncio.Event()
+        watching = Watching()
+
+        class Asking(Listener):
+            async def may_run(self, call: ToolCallPart) -> bool:  # noqa: ARG002
+                cancel.set()
+                return True
+
+            def ran(self, call: ToolCallPart, result: ToolResultPart) -> None:
+                watching.ran(call, result)
+
+        ran: list[int] = []
+        async with talking(streamed(call_stream(("1", "look", {})))) as (provider, _):
+            answer = await converse(
+                provider, MODEL, HELLO, [tool("look", ran.append)], listener=Asking(), cancel=cancel
+            )
+        assert (answer.stopped, ran) == ("cancelled", [])
+        assert watching.results[0].is_error
+
+    run(scenario())
+
+
+def test_plain_functions_run_together_however_many_there_are() -> None:
+    async def scenario() -> None:
+        number = 40
+        together = threading.Barrier(number)
+
+        def look(_: Mapping[str, Any]) -> str:
+            together.wait(timeout=10)
+            return "a ship"
+
+        calls = call_stream(*((str(each), "look", {}) for each in range(number)))
+        watching = Watching()
+        async with talking(streamed(calls), streamed()) as (provider, _):
+            await converse(provider, MODEL, HELLO, [tool("look", look)], listener=watching)
+        assert [result.is_error for result in watching.results] == [False] * number
+
+    run(scenario())
+
+
+def test_a_plain_function_that_hangs_is_not_waited_for() -> None:
+    async def scenario() -> None:
+        cancel = asyncio.Event()
+        released = threading.Event()
+        loop = asyncio.get_running_loop()
+
+        def hang(_: Mapping[str, Any]) -> str:
+            loop.call_soon_threadsafe(cancel.set)
+            released.wait(timeout=10)
+            return "too late"
+
+        async with talking(streamed(call_stream(("1", "look", {})))) as (provider, _):
+            answer = await converse(provider, MODEL, HELLO, [tool("look", hang)], cancel=cancel)
+        released.set()
+        result = answer.messages[-1].content[0]
+        assert isinstance(result, ToolResultPart)
+        assert result.content == [TextPart(CANCELLED)]
+
+    run(scenario())
+
+
+def test_of_two_tools_with_one_name_the_first_is_offered_and_run() -> None:
+    async def scenario() -> None:
+        tools = [tool("look", lambda _: "first"), tool("look", lambda _: "second")]
+        async with talking(streamed(call_stream(("1", "look", {}))), streamed()) as (provider, server):
+            await converse(provider, MODEL, HELLO, tools)
+        assert len(server.asked[0].json["tools"]) == 1
+        assert server.asked[1].json["input"][-1]["output"] == "first"
+
+    run(scenario())
+
+
+def test_after_a_cancel_no_thinking_is_left_without_what_it_led_to() -> None:
+    async def scenario() -> None:
+        cancel = asyncio.Event()
+
+        class Stopping(Listener):
+            def part(self, part: Part) -> None:
+                if isinstance(part, ToolCallPart):
+                    cancel.set()
+
+        said, item = streams.message("msg_1", 0, ["Let me see."])
+        thought = {"type": "reasoning", "id": "rs_1", "summary": []}
+        ended = {"type": "response.output_item.done", "output_index": 1, "item": thought}
+        call, made = streams.call("1", 2, "look", ["{}"])
+        events = streams.response([*said, ended, *call], [item, thought, made])
+        async with talking(streamed(events)) as (provider, _):
+            answer = await converse(
+                provider, MODEL, HELLO, [tool("look", raises)], listener=Stopping(), cancel=cancel
+            )
+        assert [list(message.content) for message in answer.messages] == [[TextPart("Let me see.")]]
 
     run(scenario())
 

@@ -31,12 +31,24 @@ from penstock.parts.parts import (
 )
 from penstock.protocol.content import JsonObject
 from penstock.provider.options import ResponseOptions
-from penstock.provider.provider import Host, LanguageModelProvider
+from penstock.provider.provider import LanguageModelProvider
+from penstock.provider.tracker import UsageTracker
+from penstock.provider.turn import Host
 from tests.cli import streams
 from tests.client.asking import asking
 from tests.client.server import CHUNKED_HEAD, chunk, cut, head, run, send, sse, stall, streamed
 from tests.client.server import HELLO as HELLO_STREAM
-from tests.provider.talking import HELLO, MODEL, Heard, call_stream, refused, talking, text_stream, user
+from tests.provider.talking import (
+    HELLO,
+    MODEL,
+    Heard,
+    Listed,
+    call_stream,
+    refused,
+    talking,
+    text_stream,
+    user,
+)
 
 LOOK = ChatTool("look", "Look somewhere", {"type": "object", "properties": {"at": {"type": "string"}}})
 
@@ -103,9 +115,21 @@ def test_an_unknown_option_is_told_and_not_sent() -> None:
         async with talking(streamed()) as (provider, server):
             options = ResponseOptions({"creativity": 11, "system_prompt": "Be brief."})
             result = await provider.provide_response(MODEL, HELLO, options)
-        assert [told.code for told in result.diagnostics] == ["option_left_out"]
+        (told,) = result.diagnostics
+        assert (told.code, "creativity" in told.message) == ("option_left_out", True)
         assert "creativity" not in server.asked[0].json
         assert server.asked[0].json["input"][0]["role"] == "system"
+
+    run(scenario())
+
+
+def test_an_option_of_a_wrong_type_is_told() -> None:
+    async def scenario() -> None:
+        async with talking(streamed()) as (provider, _):
+            result = await provider.provide_response(MODEL, HELLO, ResponseOptions({"temperature": "hot"}))
+        assert [told.message for told in result.diagnostics] == [
+            "the option 'temperature' has a wrong type; it was not sent"
+        ]
 
     run(scenario())
 
@@ -230,6 +254,18 @@ def test_a_cancel_while_the_model_is_looked_up_sends_nothing() -> None:
     run(scenario())
 
 
+def test_a_failure_behind_a_cancel_is_none() -> None:
+    async def scenario() -> None:
+        cancel = asyncio.Event()
+        async with talking(streamed(FAILED)) as (provider, _):
+            progress = lambda part: cancel.set()  # noqa: ARG005, E731
+            result = await provider.provide_response(MODEL, HELLO, progress=progress, cancel=cancel)
+        assert (result.finish, result.error) == ("cancelled", None)
+        assert provider.tracker.total.cancelled == 1
+
+    run(scenario())
+
+
 def test_a_cancel_that_comes_too_late_changes_nothing() -> None:
     async def scenario() -> None:
         cancel = asyncio.Event()
@@ -307,16 +343,45 @@ def test_a_request_that_was_refused_has_used_nothing() -> None:
     run(scenario())
 
 
-def test_an_error_can_be_shown_as_text_too() -> None:
+@pytest.mark.parametrize("failure", FAILURES)
+def test_an_error_can_be_shown_as_text_too(failure: str) -> None:
+    script, kind, words, _ = FAILURES[failure]
+
     async def scenario() -> None:
         heard = Heard()
-        async with talking(streamed(streams.response([], [])), host=Host(errors_as_text=True)) as (
-            provider,
-            _,
-        ):
-            with pytest.raises(ProtocolError):
+        host = Host(errors_as_text=True)
+        async with talking(script, host=host, retries=0, resumes=0) as (provider, _):
+            with pytest.raises(kind):
                 await provider.provide_response(MODEL, HELLO, progress=heard)
-        assert "gave no answer" in heard.text
+        assert heard.text.count("**Error:**") == 1
+        assert words in heard.text
+
+    run(scenario())
+
+
+def test_what_goes_wrong_on_our_side_is_a_failure_too() -> None:
+    async def scenario() -> None:
+        def progress(_: Part) -> None:
+            raise LookupError("no such window")
+
+        async with talking([send(head() + sse(HELLO_STREAM[:5])), stall]) as (provider, server):
+            with pytest.raises(LookupError):
+                await provider.provide_response(MODEL, HELLO, progress=progress)
+            await server.hung_up()
+        assert provider.tracker.total.failed == 1
+
+    run(scenario())
+
+
+def test_half_a_character_in_a_message_is_no_reason_to_fail() -> None:
+    async def scenario() -> None:
+        call = ToolCallPart("gw-1", "look", {"at": "\ud83d"})
+        messages = [user("cut \ud83d"), ChatMessage(Role.ASSISTANT, [call]), user("on")]
+        async with talking(streamed()) as (provider, server):
+            await provider.provide_response(MODEL, messages)
+        sent = server.asked[0].json["input"]
+        assert sent[0]["content"][0]["text"] == "cut \ufffd"
+        assert sent[1]["arguments"] == '{"at":"\ufffd"}'
 
     run(scenario())
 
@@ -341,6 +406,32 @@ def test_usage_and_cost_are_the_endpoints() -> None:
         tokens = request.tokens
         assert (tokens.input, tokens.output, tokens.cached, tokens.reasoning) == (1000, 100, 600, 40)
         assert request.cost == pytest.approx((400 * 2 + 600 * 0.5 + 100 * 10) / 1e6)
+
+    run(scenario())
+
+
+def test_the_counter_learns_from_what_was_really_used() -> None:
+    async def scenario() -> None:
+        usage = {"input_tokens": 400, "output_tokens": 1, "total_tokens": 401}
+        scripts = [streamed(text_stream("Yes.", usage)) for _ in range(3)]
+        async with talking(*scripts) as (provider, _):
+            for _ in scripts:
+                await provider.provide_response(MODEL, [user("word " * 100)])
+        first, _, third = (request.estimated_input for request in provider.tracker.recent)
+        assert abs(third - 400) < abs(first - 400) / 4
+
+    run(scenario())
+
+
+def test_providers_may_share_a_tracker() -> None:
+    async def scenario() -> None:
+        tracker = UsageTracker()
+        async with asking(streamed(), streamed()) as (client, _):
+            providers = [
+                LanguageModelProvider(client, ModelDirectory(Listed()), tracker=tracker) for _ in range(2)
+            ]
+            await asyncio.gather(*(each.provide_response(MODEL, HELLO) for each in providers))
+        assert (tracker.total.requests, tracker.total.tokens.input) == (2, 18)
 
     run(scenario())
 
@@ -389,6 +480,112 @@ def test_the_editor_gets_usage_and_a_marker_where_it_wants_them() -> None:
     run(scenario())
 
 
+def _ends(**changes: Any) -> list[streams.Event]:
+    """A lawful stream whose terminal response says something else."""
+    *events, last = HELLO_STREAM
+    return [*events, {**last, "response": {**last["response"], **changes}}]
+
+
+def _malformed() -> list[streams.Event]:
+    said, message = streams.message("msg_1", 0, ["Let me see."])
+    broken, call = streams.call("1", 1, "look", ["{"])
+    return streams.response([*said, *broken], [message, call])
+
+
+NOT_MARKED = {
+    "not stored": _ends(store=False),
+    "incomplete": [
+        *HELLO_STREAM[:-1],
+        {
+            **_ends(status="incomplete", incomplete_details={"reason": "max_output_tokens"})[-1],
+            "type": "response.incomplete",
+        },
+    ],
+    "with a call that the editor never got": _malformed(),
+}
+
+
+@pytest.mark.parametrize("events", NOT_MARKED.values(), ids=NOT_MARKED.keys())
+def test_a_response_that_cannot_be_followed_has_no_marker(events: list[streams.Event]) -> None:
+    async def scenario() -> None:
+        heard = Heard()
+        host = Host(markers=True, endpoint="http://here/v1")
+        async with talking(streamed(events), host=host) as (provider, _):
+            await provider.provide_response(MODEL, HELLO, progress=heard)
+        assert heard.text
+        assert not [part for part in heard.parts if isinstance(part, DataPart)]
+
+    run(scenario())
+
+
+def test_a_follow_up_under_other_instructions_says_everything_again() -> None:
+    async def scenario() -> None:
+        host = Host(markers=True, endpoint="http://here/v1")
+        heard = Heard()
+        system = ChatMessage(Role.SYSTEM, [TextPart("Be brief.")])
+        async with talking(streamed(), streamed(), streamed(), host=host) as (provider, server):
+            options = ResponseOptions({"system_prompt": "Be kind."})
+            await provider.provide_response(MODEL, [system, *HELLO], options, heard)
+            said = ChatMessage(Role.ASSISTANT, heard.parts)
+            await provider.provide_response(MODEL, [system, *HELLO, said, user("On.")], options)
+            await provider.provide_response(MODEL, [system, *HELLO, said, user("On.")])
+        follow_up, changed = (asked.json for asked in server.asked[1:])
+        assert follow_up["previous_response_id"] == "resp_1"
+        assert "previous_response_id" not in changed
+
+    run(scenario())
+
+
+HOSTS: dict[str, tuple[Host, str]] = {
+    "thinking as parts": (Host(), "Yes."),
+    "thinking as text": (Host(thinking="text"), "Hm.\n\nYes."),
+    "no thinking": (Host(thinking="none"), "Yes."),
+    "links": (Host(annotations=True), "Yes. [Met](https://met.example/)"),
+}
+
+
+@pytest.mark.parametrize(("host", "text"), HOSTS.values(), ids=HOSTS.keys())
+def test_the_host_says_what_it_can_show(host: Host, text: str) -> None:
+    said, item = streams.message("msg_1", 1, ["Yes."])
+    cited = {
+        "type": "response.output_text.annotation.added",
+        "item_id": "msg_1",
+        "output_index": 1,
+        "annotation": {"type": "url_citation", "url": "https://met.example/", "title": "Met"},
+    }
+    thought = {"type": "response.reasoning.delta", "item_id": "rs_1", "delta": "Hm."}
+    events = streams.response([thought, *said[:3], cited, *said[3:]], [item])
+
+    async def scenario() -> None:
+        heard = Heard()
+        async with talking(streamed(events), host=host) as (provider, _):
+            await provider.provide_response(MODEL, HELLO, progress=heard)
+        assert heard.text == text
+        has_thinking = any(isinstance(part, ThinkingPart) for part in heard.parts)
+        assert has_thinking == (host.thinking == "part")
+
+    run(scenario())
+
+
+def test_the_host_says_who_the_system_is_and_what_is_logged() -> None:
+    async def scenario() -> None:
+        lines: list[str] = []
+        async with asking(streamed(call_stream(("1", "swim", {})))) as (client, server):
+            provider = LanguageModelProvider(
+                client,
+                ModelDirectory(Listed()),
+                host=Host(system_role="developer"),
+                log=lambda _, line: lines.append(line),
+            )
+            options = ResponseOptions({"system_prompt": "Be brief."}, [LOOK])
+            result = await provider.provide_response(MODEL, HELLO, options)
+        assert server.asked[0].json["input"][0]["role"] == "developer"
+        assert [told.code for told in result.diagnostics] == ["undeclared_tool"]
+        assert any(line.endswith("ToolCallPart") for line in lines)
+
+    run(scenario())
+
+
 def test_a_follow_up_sends_what_is_new_and_a_lost_response_everything_once() -> None:
     async def scenario() -> None:
         host = Host(markers=True, endpoint="http://here/v1")
@@ -405,6 +602,38 @@ def test_a_follow_up_sends_what_is_new_and_a_lost_response_everything_once() -> 
             with pytest.raises(OpenResponsesError):
                 await provider.provide_response(MODEL, messages)
             assert len(server.asked) == 4  # once, and not for ever
+
+    run(scenario())
+
+
+LOST_IN_STREAM = [
+    HELLO_STREAM[0],
+    {
+        "type": "response.failed",
+        "sequence_number": 1,
+        "response": {
+            "id": "resp_1",
+            "status": "failed",
+            "error": {"code": "previous_response_not_found", "message": "gone"},
+        },
+    },
+]
+REFUSED_FOLLOW_UPS = {
+    "it misses an output": refused(400, "invalid_request", "No tool output found for function call x"),
+    "it does not know it": refused(404, "not_found", "no such response"),
+    "it says so in the stream": streamed(LOST_IN_STREAM),
+}
+
+
+@pytest.mark.parametrize("script", REFUSED_FOLLOW_UPS.values(), ids=REFUSED_FOLLOW_UPS.keys())
+def test_whatever_an_endpoint_has_against_a_follow_up_everything_is_sent(script: Any) -> None:
+    async def scenario() -> None:
+        host = Host(markers=True, endpoint="http://here/v1")
+        said = ChatMessage(Role.ASSISTANT, [marker_part(MODEL, "http://here/v1", "resp_0"), TextPart("Hi.")])
+        async with talking(script, streamed(), host=host) as (provider, server):
+            result = await provider.provide_response(MODEL, [*HELLO, said, user("And now?")])
+        assert result.finish == "stop"
+        assert [("previous_response_id" in asked.json) for asked in server.asked] == [True, False]
 
     run(scenario())
 

@@ -89,9 +89,9 @@ def test_what_it_costs(tokens: Tokens, prices: Prices, millionths: float) -> Non
 
 
 def test_the_cost_leaves_out_models_without_prices_and_says_so() -> None:
-    tracker = UsageTracker({"m": PRICES}.get)
-    for agent, model in (("a", "m"), ("b", "unpriced")):
-        tracker.start_request(agent, 10, 100, model)
+    tracker = UsageTracker()
+    for agent, prices in (("a", PRICES), ("b", None)):
+        tracker.start_request(agent, 10, 100, "m", prices=prices)
         tracker.complete_request(agent, usage(1_000_000, 0))
     assert tracker.total.cost == pytest.approx(2.0)
     assert tracker.total.unpriced == 1
@@ -120,6 +120,15 @@ def test_every_change_is_told_until_nobody_wants_to_know() -> None:
     assert told == [0, 1]
 
 
+def test_a_listener_that_fails_hurts_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    tracker = UsageTracker()
+    tracker.on_change(lambda: print(1 / 0))
+    tracker.start_request("a", 1, 10, "m")
+    tracker.complete_request("a", usage(1, 1))
+    assert tracker.total.requests == 1
+    assert "a listener of the usage failed" in caplog.text
+
+
 def test_a_long_session_keeps_only_the_newest_requests() -> None:
     tracker = UsageTracker()
     for number in range(RECENT + 10):
@@ -141,9 +150,9 @@ COUNTS = st.integers(0, 10**7)
 
 @given(st.lists(st.tuples(COUNTS, COUNTS, COUNTS, COUNTS, COUNTS), max_size=20))
 def test_totals_are_the_sum_of_what_was_told(figures: list[tuple[int, int, int, int, int]]) -> None:
-    tracker = UsageTracker(lambda _: PRICES)
+    tracker = UsageTracker()
     for number, each in enumerate(figures):
-        tracker.start_request(str(number), 1, 10, "m")
+        tracker.start_request(str(number), 1, 10, "m", prices=PRICES)
         tracker.complete_request(str(number), usage(*each))
     total = tracker.total.tokens
     summed = [sum(column) for column in zip(*figures, strict=True)] or [0] * 5

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import Protocol
 
 from penstock.models.enrich import enrich
@@ -43,14 +42,19 @@ class ModelDirectory:
         fetcher: Fetcher | None = None,
         preset: str = "",
         ttl: float = 300.0,
+        patience: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`fetcher` is for probing servers on the own machine, and `preset` tells which server it is."""
+        """`fetcher` is for probing servers on the own machine, and `preset` tells which server it is.
+
+        `patience` is how long `get` waits for the first list, in seconds.
+        """
         self._endpoint = endpoint
         self._overrides = tuple(overrides)
         self._fetcher = fetcher
         self._preset = preset
         self._ttl = ttl
+        self._patience = patience
         self._clock = clock
         self._known: dict[str, ModelInfo] | None = None
         self._good_until = 0.0
@@ -79,18 +83,23 @@ class ModelDirectory:
     async def get(self, id: str) -> ModelInfo:
         """One model. One that is not listed, or whose endpoint lists nothing, may work all the same: what is
         known of it is from elsewhere, and `sources` says from where."""
-        if self._known is not None or self._clock() >= self._good_until:
-            # The first request to the model will tell what is wrong with the endpoint, if anything is.
-            with suppress(Exception):
-                await self.list()
+        if self._clock() >= self._good_until:
+            loading = self._started()
+            if self._known is None:
+                # Nobody should wait for an answer because the list of models is slow. What is wrong with the
+                # endpoint, if anything is, the first request to the model will tell.
+                await asyncio.wait({loading}, timeout=self._patience)
         found = (self._known or {}).get(id)
         return found or enrich(Told(id=id), override_for(id, self._overrides))
 
-    async def _load(self) -> dict[str, ModelInfo]:
+    def _started(self) -> asyncio.Task[None]:
         if self._loading is None or self._loading.done():
             self._loading = asyncio.create_task(self._ask(), name="penstock models")
+        return self._loading
+
+    async def _load(self) -> dict[str, ModelInfo]:
         # The request belongs to all who wait for it: it goes on when one of them is cancelled.
-        await asyncio.shield(self._loading)
+        await asyncio.shield(self._started())
         if self._known is None:
             assert self._failure is not None
             raise self._failure

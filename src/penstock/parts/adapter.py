@@ -74,6 +74,7 @@ class OpenResponsesStreamAdapter:
         self._model = ""
         self._usage: Usage | None = None
         self._status = ""
+        self._stored = True
         self._finish = "error"
         self._error: OpenResponsesError | None = None
 
@@ -114,6 +115,7 @@ class OpenResponsesStreamAdapter:
             usage=self._usage,
             finish=self._finish,
             status=self._status,
+            stored=self._stored,
             refused=self._speech.refused,
             annotations=list(self._speech.annotations),
             diagnostics=self._told.told,
@@ -225,10 +227,11 @@ class OpenResponsesStreamAdapter:
     def _note_response(self, event: Event) -> None:
         """Keep what a snapshot says of the response; of an earlier one what a later one leaves out."""
         response = field(event, "response")
-        known = {name: _member(response, name) for name in ("id", "model", "usage")}
+        known = {name: _member(response, name) for name in ("id", "model", "usage", "store")}
         self._id = text_of(known["id"]) or self._id
         self._model = text_of(known["model"]) or self._model
         self._usage = _read_usage(known["usage"]) or self._usage
+        self._stored = known["store"] is not False
 
     def _failure(self, _: str, event: Event) -> list[Part]:
         """An error event. `response.failed` may follow with the rest of what there is to say (R12)."""

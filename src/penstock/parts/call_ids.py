@@ -15,11 +15,6 @@ def to_editor(call_id: str) -> str:
     return PREFIX + call_id
 
 
-def is_ours(call_id: str) -> bool:
-    """Does an id from the editor belong to a call that an adapter of ours delivered?"""
-    return call_id.startswith(PREFIX)
-
-
 def from_editor(call_id: str) -> str:
     """The endpoint's own id; a foreign one is as it was."""
     return call_id.removeprefix(PREFIX)

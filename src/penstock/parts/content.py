@@ -19,6 +19,7 @@ from penstock.parts.parts import Audience, DataPart, TextPart
 from penstock.protocol.content import ContentPart, InputFile, InputImage, InputText, InputVideo, OutputText
 from penstock.protocol.items import Message
 from penstock.stream.diagnostics import Diagnostics
+from penstock.tools.jsontext import sound
 
 TOOL_FAILED = "[the tool reported an error]"
 """Stands before the output of a tool that failed: the specification has no field for it."""
@@ -44,11 +45,11 @@ class Place(Struct, frozen=True):
 
 
 def _input_text(text: str) -> ContentPart:
-    return InputText(text=text)
+    return InputText(text=sound(text))
 
 
 def _output_text(text: str) -> ContentPart:
-    return OutputText(text=text)
+    return OutputText(text=sound(text))
 
 
 USER = Place(_input_text, frozenset({Kind.IMAGE, Kind.FILE}))

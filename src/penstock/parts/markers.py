@@ -20,21 +20,27 @@ PRIVATE_MIMES = frozenset(
 """Types of data that are the editor's own business (notes/vscode 3): never sent to a model."""
 
 
-def marker_part(model: str, endpoint: str, response_id: str) -> DataPart:
-    """The marker to report behind a response that the endpoint has stored."""
-    return DataPart.text(f"{model}\\{response_id}@{_fingerprint(endpoint)}", STATEFUL_MARKER)
+def marker_part(model: str, endpoint: str, response_id: str, instructions: str = "") -> DataPart:
+    """The marker to report behind a response that the endpoint has stored.
+
+    `instructions` are what the system said (`instructions_of`): a follow-up that says something else must say
+    everything again.
+    """
+    mark = f"{response_id}@{_fingerprint(endpoint, instructions)}"
+    return DataPart.text(f"{model}\\{mark}", STATEFUL_MARKER)
 
 
-def marked_response(part: DataPart, model: str, endpoint: str) -> str | None:
-    """The response that a marker names, if it is of this model at this endpoint."""
+def marked_response(part: DataPart, model: str, endpoint: str, instructions: str = "") -> str | None:
+    """The response that a marker names, if it is of this model at this endpoint, so instructed."""
     if part.mime != STATEFUL_MARKER:
         return None
     marked_model, _, mark = part.data.decode(errors="replace").rpartition("\\")
     response_id, _, fingerprint = mark.rpartition("@")
-    if not response_id or (marked_model, fingerprint) != (model, _fingerprint(endpoint)):
+    if not response_id or (marked_model, fingerprint) != (model, _fingerprint(endpoint, instructions)):
         return None
     return response_id
 
 
-def _fingerprint(endpoint: str) -> str:
-    return sha256(endpoint.rstrip("/").encode()).hexdigest()[:16]
+def _fingerprint(endpoint: str, instructions: str) -> str:
+    marked = f"{endpoint.rstrip('/')}\0{instructions}"
+    return sha256(marked.encode(errors="surrogatepass")).hexdigest()[:16]

@@ -10,6 +10,7 @@ prompt caches of the endpoints live from that (notes/asks D5).
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -47,6 +48,7 @@ from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, ReasoningItem
 from penstock.protocol.wire import parse
 from penstock.stream.diagnostics import Diagnostics
+from penstock.tools.jsontext import sound
 
 ORPHAN_OUTPUT = "[output of an earlier tool call]"
 """Stands before the output of a call that is not in the conversation. The gateway uses the same words."""
@@ -77,7 +79,9 @@ def translate_messages(
     """
     exchanges = Exchanges(messages)
     told = Diagnostics()
-    marked = _newest_marker(messages, model, endpoint) if follow_marker and model and endpoint else None
+    prompt = system_prompt_of(system_prompt, model_options or {})
+    follows = follow_marker and model and endpoint
+    marked = _newest_marker(messages, model, endpoint, prompt) if follows else None
     if marked is not None:
         number, response_id = marked
         if _can_continue(exchanges, number):
@@ -86,7 +90,7 @@ def translate_messages(
                 return TranslatedMessages(items, response_id, continued.told.told)
         told.tell("marker_not_used", "the whole history was sent although a response in it is marked")
     translator = _Translator(messages, exchanges, model, system_role, told)
-    items = translator.whole(system_prompt_of(system_prompt, model_options or {}))
+    items = translator.whole(prompt)
     return TranslatedMessages(items, None, told.told)
 
 
@@ -98,13 +102,29 @@ def system_prompt_of(given: str | None, options: Mapping[str, Any]) -> str:
     return next((prompt for prompt in prompts if prompt and isinstance(prompt, str)), "")
 
 
-def _newest_marker(messages: Sequence[ChatMessage], model: str, endpoint: str) -> tuple[int, str] | None:
+def instructions_of(messages: Sequence[ChatMessage], system_prompt: str) -> str:
+    """All that the system says in a conversation, for telling whether a response was made under it."""
+    said = [
+        part.value
+        for message in messages
+        if message.role == Role.SYSTEM
+        for part in message.content
+        if isinstance(part, TextPart)
+    ]
+    return "\0".join([system_prompt, *said])
+
+
+def _newest_marker(
+    messages: Sequence[ChatMessage], model: str, endpoint: str, prompt: str
+) -> tuple[int, str] | None:
     """The newest message that this model at this endpoint marked, and its response (decisions 28)."""
     for number in range(len(messages) - 1, -1, -1):
         if messages[number].role != Role.ASSISTANT:
             continue
-        for part in reversed(messages[number].content):
-            if isinstance(part, DataPart) and (found := marked_response(part, model, endpoint)):
+        markers = [part for part in messages[number].content if isinstance(part, DataPart)]
+        instructions = instructions_of(messages[:number], prompt) if markers else ""
+        for part in reversed(markers):
+            if found := marked_response(part, model, endpoint, instructions):
                 return number, found
     return None
 
@@ -151,7 +171,7 @@ class _Translator:
 
     def whole(self, system_prompt: str) -> list[Item]:
         if system_prompt:
-            self._add(Message(role=self._system_role, content=[InputText(text=system_prompt)]))
+            self._add(Message(role=self._system_role, content=[InputText(text=sound(system_prompt))]))
         return self._walk()
 
     def after(self, number: int) -> list[Item]:
@@ -239,7 +259,10 @@ class _Translator:
         value, is_object = _as_object(part.input)
         if not is_object:
             self.told.tell("odd_arguments", f"the input of a call of {part.name!r} was made an object")
-        return msgspec.json.encode(value).decode()
+        try:
+            return msgspec.json.encode(value).decode()
+        except UnicodeEncodeError:  # half a character, which JSON text cannot hold
+            return sound(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
     def _take_result(self, part: ToolResultPart) -> None:
         exchange = self._exchanges[self._spot]

@@ -22,6 +22,8 @@ class StreamResult(Struct, frozen=True):
     usage: Usage | None = None
     finish: str = "error"
     status: str = ""
+    stored: bool = True
+    """Does the endpoint keep the response, so that a follow-up can name it?"""
     refused: bool = False
     annotations: list[Annotation] = []
     diagnostics: list[Diagnostic] = []

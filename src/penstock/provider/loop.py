@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from contextvars import copy_context
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -30,7 +33,11 @@ from penstock.parts.result import StreamResult
 from penstock.provider.options import ResponseOptions
 from penstock.provider.provider import LanguageModelProvider
 
+T = TypeVar("T")
+U = TypeVar("U")
+
 TURNS = 25
+CANCELLED = "the user cancelled this call; what it had begun may still go on"
 
 Output = str | TextPart | DataPart | Sequence[TextPart | DataPart] | Mapping[str, Any] | None
 """What a tool may give back; an object is sent as JSON."""
@@ -85,7 +92,7 @@ async def converse(
     is there with its result or not at all.
     """
     listener, cancel = listener or Listener(), cancel or asyncio.Event()
-    known = {tool.spec.name: tool for tool in tools}
+    known = {tool.spec.name: tool for tool in reversed(tools)}  # of two with one name the first is declared
     asked = ResponseOptions(options or {}, [tool.spec for tool in tools])
     new: list[ChatMessage] = [] if record is None else record
     results: list[StreamResult] = []
@@ -95,8 +102,7 @@ async def converse(
         results.append(result)
         said = heard.message()
         if cancel.is_set():
-            # What was heard is valid; a call that was not run is not part of it: nobody will answer it.
-            new += _spoken([part for part in said.content if not isinstance(part, ToolCallPart)])
+            new += _spoken(said.content)
             return Answer(heard.text, [*new], results, "cancelled")
         if not heard.calls:
             new.append(said)
@@ -146,8 +152,12 @@ def _joined(pieces: Sequence[MessagePart]) -> list[MessagePart]:
 
 
 def _spoken(parts: Sequence[MessagePart]) -> list[ChatMessage]:
-    says = any(not isinstance(part, ThinkingPart) for part in parts)
-    return [ChatMessage(Role.ASSISTANT, parts)] if says else []
+    """What was heard before a cancel is valid. A call that was not run is no part of it, because nobody will
+    answer it; nor is what was thought towards it, because endpoints refuse thinking that leads nowhere."""
+    kept = [part for part in parts if not isinstance(part, ToolCallPart)]
+    while kept and isinstance(kept[-1], ThinkingPart):
+        kept.pop()
+    return [ChatMessage(Role.ASSISTANT, kept)] if kept else []
 
 
 async def _run_all(
@@ -155,6 +165,11 @@ async def _run_all(
 ) -> list[MessagePart]:
     """The results of all calls, in their order. Those that may run, run together."""
     allowed = [not cancel.is_set() and call.name in tools and await listener.may_run(call) for call in calls]
+    if cancel.is_set():  # perhaps at the last question: nothing may start now
+        stopped = [_refused(call, CANCELLED) for call in calls]
+        for call, result in zip(calls, stopped, strict=True):
+            listener.ran(call, result)
+        return [*stopped]
     running = [
         asyncio.create_task(_run(call, tools, may), name=f"penstock tool {call.name}")
         for call, may in zip(calls, allowed, strict=True)
@@ -177,7 +192,7 @@ async def _run_all(
 
 def _result(call: ToolCallPart, task: asyncio.Task[ToolResultPart]) -> ToolResultPart:
     if task.cancelled():
-        return _refused(call, "the user cancelled this call")
+        return _refused(call, CANCELLED)
     return task.result()
 
 
@@ -198,8 +213,32 @@ async def _call(tool: Tool, input: Mapping[str, Any]) -> Output:
     if inspect.iscoroutinefunction(tool.run):
         output: Output = await tool.run(input)
         return output
-    given = await asyncio.to_thread(tool.run, input)
+    given = await _in_thread(tool.run, input)
     return await given if inspect.isawaitable(given) else given
+
+
+def _in_thread(work: Callable[[T], U], given: T) -> asyncio.Future[U]:
+    """Run a plain function beside the event loop.
+
+    In a thread of its own: a pool has room for a few, and a tool that hangs would keep the program alive.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[U] = loop.create_future()
+
+    def settle(give: Callable[[Any], None], value: Any) -> None:
+        with suppress(RuntimeError):  # nobody waits any more, and the loop is closed
+            loop.call_soon_threadsafe(lambda: None if done.done() else give(value))
+
+    def run() -> None:
+        try:
+            result = work(given)
+        except BaseException as error:
+            settle(done.set_exception, error)
+        else:
+            settle(done.set_result, result)
+
+    threading.Thread(target=copy_context().run, args=(run,), name="penstock tool", daemon=True).start()
+    return done
 
 
 def _content(output: Any) -> Sequence[TextPart | DataPart]:

@@ -54,10 +54,10 @@ class ResponseOptions(Struct, frozen=True):
 
 
 def with_options(request: CreateResponse, options: Mapping[str, Any]) -> tuple[CreateResponse, list[str]]:
-    """The request with the options in it, and the names of those that it has no place for."""
+    """The request with the options in it, and why others were left out."""
     fields: dict[str, Any] = {}
     reasoning: dict[str, Any] = {}
-    unknown: list[str] = []
+    left_out: list[str] = []
     nested = options.get("reasoning")
     for name, value in [*options.items(), *_reasoning_items(nested)]:
         if name in REASONING and isinstance(value, str):
@@ -67,10 +67,11 @@ def with_options(request: CreateResponse, options: Mapping[str, Any]) -> tuple[C
         elif name == CONVERSATION and isinstance(value, str) and value:
             fields["prompt_cache_key"] = value[:64]
         elif not name.startswith("_") and name not in (*TRANSLATED, "reasoning") and value is not None:
-            unknown.append(name)
+            flaw = "has a wrong type" if name in FIELDS or name in REASONING else "is not known"
+            left_out.append(f"the option {name!r} {flaw}; it was not sent")
     if reasoning:
         fields["reasoning"] = ReasoningConfig(**reasoning)
-    return replace(request, **fields) if fields else request, unknown
+    return replace(request, **fields) if fields else request, left_out
 
 
 def _reasoning_items(nested: Any) -> list[tuple[str, Any]]:

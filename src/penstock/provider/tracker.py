@@ -6,6 +6,7 @@ an endpoint that does not count) they are estimates, and are marked so (notes/as
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 
@@ -59,6 +60,7 @@ class Request(Struct, frozen=True):
     model: str
     estimated_input: int
     max_input: int
+    prices: Prices | None = None
     outcome: str = "running"
     tokens: Tokens = Tokens()
     is_estimate: bool = True
@@ -107,17 +109,13 @@ class Totals(Struct, frozen=True):
         )
 
 
-Listener = Callable[[], None]
-
-
 class UsageTracker:
-    """Keeps count. `prices` gives the prices of a model, where they are known."""
+    """Keeps count, for one provider or for several."""
 
-    def __init__(self, prices: Callable[[str], Prices | None] = lambda model: None) -> None:  # noqa: ARG005
-        self._prices = prices
+    def __init__(self) -> None:
         self._running: dict[str, Request] = {}
         self._by_model: dict[str, Totals] = {}
-        self._listeners: list[Listener] = []
+        self._listeners: list[Callable[[], None]] = []
         self.total = Totals()
         self.recent: deque[Request] = deque(maxlen=RECENT)
 
@@ -129,13 +127,21 @@ class UsageTracker:
     def by_model(self) -> dict[str, Totals]:
         return dict(self._by_model)
 
-    def on_change(self, listener: Listener) -> Callable[[], None]:
+    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener` after every change; calling what is returned stops that."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener) if listener in self._listeners else None
 
-    def start_request(self, agent_id: str, estimated_input: int, max_input: int, model: str) -> None:
-        self._running[agent_id] = Request(agent_id, model, estimated_input, max_input)
+    def start_request(
+        self,
+        agent_id: str,
+        estimated_input: int,
+        max_input: int,
+        model: str,
+        *,
+        prices: Prices | None = None,
+    ) -> None:
+        self._running[agent_id] = Request(agent_id, model, estimated_input, max_input, prices)
         self._changed()
 
     def complete_request(self, agent_id: str, usage: Usage | None, *, estimated_output: int = 0) -> None:
@@ -158,13 +164,12 @@ class UsageTracker:
         if request is None:
             return
         tokens = _tokens(request, outcome, usage, estimated_output)
-        prices = self._prices(request.model)
         ended = replace(
             request,
             outcome=outcome,
             tokens=tokens,
             is_estimate=usage is None,
-            cost=None if prices is None else tokens.cost(prices),
+            cost=None if request.prices is None else tokens.cost(request.prices),
             error=error,
         )
         self.recent.append(ended)
@@ -174,7 +179,10 @@ class UsageTracker:
 
     def _changed(self) -> None:
         for listener in [*self._listeners]:
-            listener()
+            try:
+                listener()
+            except Exception:  # whoever shows the figures must not be able to end a response
+                logging.getLogger("penstock.provider").exception("a listener of the usage failed")
 
 
 def _tokens(request: Request, outcome: str, usage: Usage | None, estimated_output: int) -> Tokens:
