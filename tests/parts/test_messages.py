@@ -685,8 +685,8 @@ def test_only_what_came_after_the_newest_marker_is_sent() -> None:
     ]
     rest = [said("user", "Three."), said("system", "Late.")]
     assert followed(*conversation, system_prompt="P.") == ("resp_2", rest)
-    assert followed(*conversation[:4]) == ("resp_1", [said("user", "Two.")])
-    assert followed(*conversation, assistant("Foreign."), user("Four.")) == (
+    assert followed(*conversation[:4], system_prompt="P.") == ("resp_1", [said("user", "Two.")])
+    assert followed(*conversation, assistant("Foreign."), user("Four."), system_prompt="P.") == (
         "resp_2",
         [*rest, said("assistant", "Foreign."), said("user", "Four.")],
     )
@@ -861,7 +861,8 @@ def test_every_call_has_one_output_behind_it_and_every_output_a_call(messages: l
 def test_behind_a_marker_the_calls_of_its_message_are_answered_and_no_others(
     before: list[ChatMessage], after: list[ChatMessage]
 ) -> None:
-    marked = assistant(call("gw-new_1"), call("gw-new_2"), marker("resp_3"))
+    mark = marker_part(MODEL, ENDPOINT, "resp_3", instructions_of(before, ""))
+    marked = assistant(call("gw-new_1"), call("gw-new_2"), mark)
     messages = [*before, marked, user(result("gw-new_2")), *after]
     translated = translate_messages(messages, **AT_HOME)
     if translated.previous_response_id is None:
@@ -872,7 +873,9 @@ def test_behind_a_marker_the_calls_of_its_message_are_answered_and_no_others(
         for number, message in enumerate(messages)
         if message.role == Role.ASSISTANT
         and any(
-            isinstance(part, DataPart) and marked_response(part, MODEL, ENDPOINT) for part in message.content
+            isinstance(part, DataPart)
+            and marked_response(part, MODEL, ENDPOINT, instructions_of(messages[:number], ""))
+            for part in message.content
         )
     )
     asked = {from_editor(part.call_id) for part in messages[newest].content if isinstance(part, ToolCallPart)}
