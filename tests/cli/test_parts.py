@@ -119,6 +119,14 @@ def test_what_is_no_answer_has_an_error_before_the_result(events: list[Line], co
     assert error["message"]
 
 
+def test_an_event_may_have_its_type_in_the_frame_alone() -> None:
+    said = b'event: response.output_text.delta\ndata: {"delta":"hi"}\n\n'
+    failed = b'data: {"error":{"code":"server_error","message":"boom"}}\n\n'
+    text, error, _ = lines_of(penstock("parts", "-", stdin=said + failed))
+    assert text == {"type": "text", "value": "hi"}
+    assert (error["code"], error["message"]) == ("server_error", "boom")
+
+
 def test_what_is_no_event_is_skipped_and_told() -> None:
     result = penstock("parts", "-", stdin=b"data: oops\n\ndata: []\n\n" + streams.as_sse(streams.hello()))
     assert result.returncode == 0

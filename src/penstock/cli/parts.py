@@ -106,7 +106,7 @@ class _Reading:
         if frame.data.strip() in ("", "[DONE]"):
             return b""
         try:
-            event = decode_event(frame.data)
+            event = decode_event(frame.data, frame.event)
         except DecodeError:
             self.skipped += 1
             return b""

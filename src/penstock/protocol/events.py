@@ -336,9 +336,20 @@ MACHINE_EVENTS = frozenset(
 """The events whose order the protocol rules. The rest is a vendor's progress report, or unknown."""
 
 
-def decode_event(data: bytes | str) -> Event:
-    """Read one event. Raises `DecodeError` only for what is no JSON object with a `type`."""
-    return read_event(parse(data))
+def decode_event(data: bytes | str, name: str | None = None) -> Event:
+    """Read one event. Raises `DecodeError` only for what is no JSON object with a `type`.
+
+    `name` is what the frame calls it: some servers have the type only there.
+    """
+    return read_event(with_type(parse(data), name))
+
+
+def with_type(raw: Any, name: str | None) -> Any:
+    """An event whose type is only in the frame, or that is nothing but an error, as some vendors have it."""
+    if not isinstance(raw, dict) or isinstance(raw.get("type"), str):
+        return raw
+    type = name or ("error" if raw.get("error") else None)
+    return {**raw, "type": type} if type else raw
 
 
 def read_event(raw: Any) -> Event:
