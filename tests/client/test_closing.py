@@ -193,6 +193,36 @@ def test_closing_the_client_ends_its_requests() -> None:
     run(main())
 
 
+@pytest.mark.parametrize("way", ["cancel", "aclose", "leave", "client"])
+def test_nobody_waits_behind_the_last_event_who_wants_to_close(
+    way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.client.answer._LAST_CHUNK", 60)
+
+    async def main() -> None:
+        kept = head(transfer_encoding="chunked", connection="keep-alive")
+        async with asking([send(kept + chunk(sse(HELLO))), stall]) as (client, server):
+            stream = client.stream(REQUEST)
+            for _ in HELLO:
+                await anext(stream)
+            task = asyncio.create_task(drain(stream))
+            if way != "leave":
+                await asyncio.sleep(0.01)  # it reads on to the end of the body
+                assert not task.done()
+            if way == "client":
+                await client.aclose()
+            elif way == "cancel":
+                task.cancel()
+            else:
+                await stream.aclose()
+            (ended,) = await asyncio.gather(task, return_exceptions=True)
+            assert isinstance(ended, asyncio.CancelledError) if way == "cancel" else ended == 0
+            assert stream.is_over
+            await server.hung_up()
+
+    run(main())
+
+
 def test_a_loop_that_is_left_closes_the_connection() -> None:
     async def main() -> None:
         async with asking([BEGUN, stall]) as (client, server):

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.client.failures import log_failure, redirected, refusal
+from penstock.client.failures import redirected, refusal
+from penstock.client.logs import log_failure
 from penstock.client.masking import Secrets, secrets_in
 from penstock.errors import (
     AuthenticationError,
@@ -157,6 +158,12 @@ def test_what_a_header_says_by_its_name_is_secret_too() -> None:
     headers = {"Authorization": "Bearer abc", "api-key": "def", "x-trace": "ghi", "Cookie": "a=b"}
     assert set(secrets_in(headers)) == {"Bearer abc", "abc", "def", "a=b", ""}
     assert Secrets(secrets_in(headers)).mask("abc def ghi") == "[key] [key] ghi"
+
+
+def test_a_header_whose_name_may_tell_of_a_secret_has_one_where_it_is_long() -> None:
+    long = {"x-auth": "0123456789", "X-Session-Id": "abcdefghij", "x-credentials": "klmnopqrst"}
+    assert set(secrets_in(long)) == {*long.values(), ""}
+    assert set(secrets_in({"x-auth-mode": "api", "x-author": "me", "session": "1"})) == set()
 
 
 def test_a_redirect_tells_where_without_its_query() -> None:

@@ -104,6 +104,24 @@ def test_all_input_items_are_read_page_by_page_and_not_for_ever() -> None:
     run(main())
 
 
+@pytest.mark.parametrize("last", [{}, {"last_id": None}, {"last_id": ""}])
+def test_a_page_that_does_not_name_its_last_item_is_not_the_last(last: dict[str, Any]) -> None:
+    async def main() -> None:
+        def page(*names: str | None, has_more: bool) -> Any:
+            items = [{"role": "user", "content": "x", **({"id": name} if name else {})} for name in names]
+            return {"data": items, "has_more": has_more, **last}
+
+        scripts = [
+            [answer(200, page("a", "b", has_more=True))],
+            [answer(200, page("c", None, has_more=True))],
+        ]
+        async with asking(*scripts) as (client, server):
+            assert len([item async for item in client.all_input_items("resp_1")]) == 4
+        assert [asked.target.partition("?")[2] for asked in server.asked] == ["", "after=b"]
+
+    run(main())
+
+
 @pytest.mark.parametrize(
     ("body", "names"),
     [

@@ -124,6 +124,58 @@ def test_the_connection_of_a_stream_that_was_read_to_its_end_is_used_again() -> 
     run(main())
 
 
+KEPT = head(transfer_encoding="chunked", connection="keep-alive")
+TAILS = [
+    [send(KEPT + chunk(sse(HELLO))), gate, send(chunk(b"data: [DONE]\n\n") + LAST_CHUNK), keep],
+    [send(KEPT + chunk(sse(HELLO, done=True))), gate, send(LAST_CHUNK), keep],
+]
+
+
+@pytest.mark.parametrize("script", TAILS, ids=["done and last chunk", "last chunk"])
+def test_a_connection_whose_end_comes_after_the_last_event_is_used_again(script: Script) -> None:
+    async def main() -> None:
+        async with asking(script, script) as (client, server):
+            for _ in range(2):
+                async with client.stream(REQUEST) as events:
+                    for _ in range(11):
+                        await anext(events)  # the last one, too, before the server has ended the body
+                    server.opened.set()
+                    assert [event async for event in events] == []
+                    assert events.is_over
+            assert server.connections == 1
+
+    run(main())
+
+
+def test_an_end_that_does_not_come_is_not_waited_for_and_its_connection_closed() -> None:
+    async def main() -> None:
+        async with asking([send(KEPT + chunk(sse(HELLO))), stall], streamed()) as (client, server):
+            async with asyncio.timeout(5):
+                assert len(await read(client.stream(REQUEST))) == 11
+                await server.hung_up()
+            assert len(await read(client.stream(REQUEST))) == 11
+            assert server.connections == 2
+
+    run(main())
+
+
+@pytest.mark.parametrize("last", [cut, send(b"no chunk\r\n")])
+def test_an_end_that_breaks_behind_the_last_event_is_no_failure(
+    last: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with asking([send(KEPT + chunk(sse(HELLO))), gate, last], streamed()) as (client, server):
+            stream = client.stream(REQUEST)
+            assert len([await anext(stream) for _ in range(11)]) == 11
+            server.opened.set()
+            assert await read(stream) == []
+            assert len(await read(client.stream(REQUEST))) == 11
+            assert server.connections == 2
+
+    run(main())
+    assert caplog.records == []
+
+
 def test_the_last_event_ends_the_stream_without_waiting_for_the_server() -> None:
     async def main() -> None:
         async with asking([send(head() + sse([*HELLO, HELLO[0]])), stall]) as (client, server):
@@ -221,6 +273,27 @@ def test_what_is_no_stream_is_told_and_not_asked_for_again(
         async with asking([step], retries=0 if kind is ServerError else 2) as (client, server):
             with pytest.raises(kind, match=said):
                 await read(client.stream(REQUEST))
+            assert len(server.asked) == 1
+
+    run(main())
+
+
+def test_blank_lines_before_the_first_event_are_a_sign_of_life() -> None:
+    async def main() -> None:
+        body = b"\n" * 1000 + b"\xef\xbb\xbf" + b" \r\n" * 10_000 + sse(HELLO)
+        async with asking([send(head() + body)]) as (client, _):
+            assert len(await read(client.stream(REQUEST))) == 11
+
+    run(main())
+
+
+def test_a_body_of_blank_lines_is_no_stream_and_is_not_read_for_ever() -> None:
+    async def main() -> None:
+        async with asking([send(head()), *[send(b"\n" * 1000)] * 70, stall]) as (client, server):
+            with pytest.raises(ProtocolError, match=r"no event stream \(text/event-stream\)") as caught:
+                await read(client.stream(REQUEST))
+            assert caught.value.code == "no_event_stream"
+            await server.hung_up()
             assert len(server.asked) == 1
 
     run(main())

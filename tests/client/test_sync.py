@@ -123,6 +123,8 @@ def test_every_other_request_has_its_twin() -> None:
         page("a", True),
         page("b", False),
         {"data": []},
+        {"n_ctx": 4096},
+        {"ok": True},
     ]
     with asking(*[[answer(200, body)] for body in bodies], streamed()) as (client, server):
         assert client.create(REQUEST).id == "resp_1"
@@ -133,10 +135,13 @@ def test_every_other_request_has_its_twin() -> None:
         items = list(client.all_input_items("resp_1"))
         assert [item.content for item in items if isinstance(item, Message)] == ["a", "b"]
         assert client.models() == []
+        assert client.fetch("/props") == {"n_ctx": 4096}
+        assert client.fetch("/api/show", {"model": "m"}) == {"ok": True}
         resumed = client.resume("resp_1", starting_after=8)
         assert resumed.last_sequence == 8
         assert [event.sequence_number for event in resumed] == [9, 10]
-        assert [asked.method for asked in server.asked] == ["POST", "GET", "POST", "DELETE"] + ["GET"] * 5
+        methods = ["POST", "GET", "POST", "DELETE", "GET", "GET", "GET", "GET", "GET", "POST", "GET"]
+        assert [asked.method for asked in server.asked] == methods
 
 
 def test_failures_are_the_same() -> None:

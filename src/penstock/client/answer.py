@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 
 import aiohttp
 
@@ -16,6 +17,9 @@ from penstock.errors import OpenResponsesError
 from penstock.sse import DEFAULT_LIMIT
 
 _ERROR_BODY = 64 * 1024
+_LAST_CHUNK = 0.05
+"""Seconds for the end of a body behind the last event, which is often in a packet of its own. A handshake
+takes as long; who waits longer has gained nothing."""
 
 
 class Answer:
@@ -75,6 +79,20 @@ class Answer:
         except (TimeoutError, OpenResponsesError):
             pass
         return bytes(whole[:_ERROR_BODY])
+
+    @property
+    def is_worth_finishing(self) -> bool:
+        """Could the connection be used again, and is not yet free for it? See `Transport` for the retries."""
+        is_kept = self._config.retries > 0 and self.headers.get("connection", "").lower() != "close"
+        return is_kept and self._response.connection is not None
+
+    async def finish(self) -> None:
+        """Read what is left of a body that is about to end, so that its connection goes back to the pool."""
+        with suppress(TimeoutError, OpenResponsesError):
+            async with asyncio.timeout(_LAST_CHUNK):
+                while await self.read():
+                    pass
+        self.close()
 
     def close(self) -> None:
         """Close the connection at once; one whose body was read to the end went back to the pool before."""

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from penstock.client.config import ClientConfig
 from penstock.client.events import EventStream
-from penstock.client.failures import closed_meanwhile, holds_error, log_failure, refusal, unlawful
+from penstock.client.failures import closed_meanwhile, read_body, unlawful
+from penstock.client.logs import log_failure
 from penstock.client.retries import Patience, RetryPolicy
 from penstock.client.urls import read_address
 from penstock.errors import DecodeError, InvalidRequestError, NotFoundError, OpenResponsesError
@@ -21,7 +22,7 @@ from penstock.protocol.content import JsonObject
 from penstock.protocol.items import Item
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.response import Response
-from penstock.protocol.wire import Wire, encode, parse, read
+from penstock.protocol.wire import Wire, encode, read
 
 if TYPE_CHECKING:
     from penstock.client.answer import Answer
@@ -42,7 +43,8 @@ class ItemPage(Wire):
 
     def next_after(self, after: str | None) -> str | None:
         """What to ask for the next page with, if there is one. A server that ignores it is asked no more."""
-        return self.last_id if self.has_more and self.last_id != after else None
+        last = self.last_id or (self.data[-1].id if self.data else None)  # some servers do not say it twice
+        return last if last and self.has_more and last != after else None
 
 
 class OpenResponsesClient:
@@ -224,12 +226,7 @@ class OpenResponsesClient:
             data = await answer.body()
         finally:
             answer.close()
-        try:
-            value = parse(data)
-        except DecodeError:
-            value = None
-        if holds_error(value):
-            raise refusal(answer.status, answer.headers, data, answer.secrets)
+        value = read_body(answer, data)
         if value is None and reading is not _nothing:
             told = (
                 "streamed although it should not" if answer.content_type == _SSE else "sent no JSON document"

@@ -9,9 +9,10 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from penstock.client.failures import log_failure
+from penstock.client.logs import log_failure
 from penstock.client.reading import Arrival, EventReader
 from penstock.client.retries import Patience, is_break
+from penstock.client.surrogates import Halves
 from penstock.errors import OpenResponsesError
 from penstock.protocol.events import ENDS, Event, LifecycleEvent, UnknownEvent
 
@@ -23,6 +24,20 @@ First = Callable[[], Awaitable["Answer"]]
 
 Again = Callable[[str, int], Awaitable["Answer"]]
 """Asks for what came after: the id of the response, and the number of the last event that is known."""
+
+
+class Ready(deque[Event]):
+    """Events that have been read and not given out, with the number of the last that was."""
+
+    def __init__(self, last_given: int | None) -> None:
+        super().__init__()
+        self.last_given = last_given
+
+    def give(self) -> Event:
+        event = self.popleft()
+        if self.last_given is None or event.sequence_number > self.last_given:
+            self.last_given = event.sequence_number
+        return event
 
 
 class EventStream:
@@ -48,7 +63,9 @@ class EventStream:
         self._again = again
         self._patience = patience
         self._resumes = resumes
-        self._ready: deque[Event] = deque()
+        self._ready = Ready(starting_after)
+        self._halves = Halves()
+        self._is_complete = False  # the last event has come
         self._is_over = False
         self._is_closed = False
         self._skipped = 0
@@ -57,7 +74,6 @@ class EventStream:
         self._is_numbered = True
         self._is_replay = starting_after is not None
         self._last_read = starting_after
-        self._last_given = starting_after
         self._response_id = response_id
         self._request_id: str | None = None
         self._broken: OpenResponsesError | None = None  # since when nothing new has come
@@ -73,7 +89,7 @@ class EventStream:
     @property
     def last_sequence(self) -> int | None:
         """The number of the last event that was given out: what to take up this stream after."""
-        return self._last_given
+        return self._ready.last_given
 
     @property
     def skipped(self) -> int:
@@ -98,10 +114,7 @@ class EventStream:
             self._ready.extend(await self.batch())
             if not self._ready:
                 raise StopAsyncIteration
-        event = self._ready.popleft()
-        if self._last_given is None or event.sequence_number > self._last_given:
-            self._last_given = event.sequence_number
-        return event
+        return self._ready.give()
 
     async def batch(self) -> list[Event]:
         """All events of the next read that brings any; an empty list after the last."""
@@ -151,6 +164,9 @@ class EventStream:
         self._drop()  # a loop that was left without closing the stream
 
     async def _next_events(self) -> list[Event]:
+        if self._is_complete and self._reader is not None:
+            await self._reader.answer.finish()  # not before somebody asks: the last event has been given out
+            self._end()
         while not self._is_over:
             try:
                 reader = self._reader or await self._connect()
@@ -175,7 +191,7 @@ class EventStream:
             assert self._last_read is not None
             answer = await self._again(self._response_id, self._last_read)
         self._request_id = answer.request_id
-        self._reader = EventReader(answer)
+        self._reader = EventReader(answer, self._halves)
         return self._reader
 
     def _unseen(self, arrivals: list[Arrival]) -> list[Event]:
@@ -188,7 +204,9 @@ class EventStream:
             self._note(event, number)
             events.append(event)
             if event.type in ENDS:
-                self._end()
+                self._is_complete = True
+                if self._reader is None or not self._reader.answer.is_worth_finishing:
+                    self._end()
                 break
         return events
 

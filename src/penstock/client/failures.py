@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
+from penstock.client.logs import one_line
 from penstock.client.masking import Secrets
 from penstock.client.retries import TRUNCATED
 from penstock.dialects.failures import classify
 from penstock.errors import KINDS, DecodeError, NetworkError, NotFoundError, OpenResponsesError, ProtocolError
 from penstock.protocol.wire import parse
 
-log = logging.getLogger("penstock.client")
+if TYPE_CHECKING:
+    from penstock.client.answer import Answer
 
 _LONGEST_CODE = 128
-
-
-def log_failure(error: OpenResponsesError) -> None:
-    """Tell of a failure that goes to the caller. One line, whatever the server wrote."""
-    status = f" {error.status}" if error.status else ""
-    log.error("%s%s %s: %s", type(error).__name__, status, error.code, one_line(str(error)))
-
-
-def one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def request_id_of(headers: Mapping[str, str], secrets: Secrets) -> str | None:
@@ -68,10 +59,7 @@ def refusal(
 
 def _code_in(body: bytes) -> str:
     """The server's own word for the failure; a number is none."""
-    try:
-        value = parse(body)
-    except DecodeError:
-        return ""
+    value = _json(body)
     error = value.get("error") if isinstance(value, dict) else None
     if isinstance(value, dict) and value.get("type") == "error" and not isinstance(error, dict):
         error = value
@@ -121,8 +109,21 @@ def closed_meanwhile() -> NetworkError:
     return NetworkError("the client was closed meanwhile", code="client_closed", phase="cut")
 
 
-def holds_error(body: Any) -> bool:
-    """Is this JSON an error, at whatever status it came? A response that failed has an `error` too."""
-    if not isinstance(body, dict) or not body.get("error"):
-        return False
-    return body.get("object") != "response" and "output" not in body
+def read_body(answer: Answer, body: bytes) -> Any:
+    """The JSON of a body, None where it is none. An error is raised, at whatever status it came."""
+    value = _json(body)
+    if isinstance(value, dict) and value.get("error") and not _is_response(value):
+        raise refusal(answer.status, answer.headers, body, answer.secrets)
+    return value
+
+
+def _is_response(value: dict[str, Any]) -> bool:
+    """One that failed has an `error` too."""
+    return value.get("object") == "response" or "output" in value
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return parse(body)
+    except DecodeError:
+        return None

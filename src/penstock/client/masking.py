@@ -6,11 +6,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote_plus
 
 import msgspec
 
 _TELLING = ("authorization", "cookie", "key", "token", "secret", "password")
+_MAY_TELL = ("auth", "session", "credential")
+"""Words in the names of headers. The second have a secret only where it is long: `x-auth-mode: api`."""
 _PLACEHOLDER = 8
 """A shorter key is a placeholder, for servers that want none, and may be a word of the protocol: `error`."""
 
@@ -30,26 +32,54 @@ class Secrets:
         """The same body without the secrets. JSON is searched value by value: its text has many ways to write
         one character, and the names of its fields are needed to read it."""
         try:
-            return msgspec.json.encode(self._mask_value(msgspec.json.decode(body)))
+            return msgspec.json.encode(self._mask_value(msgspec.json.decode(body), self._spellings))
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return self.mask(body.decode("utf-8", "replace")).encode()
 
-    def _mask_value(self, value: Any) -> Any:
+    def mask_event(self, event: dict[str, Any], kept: str = "type") -> dict[str, Any]:
+        """The same event without the secrets. A placeholder stays: what kind of failure this is will be read
+        from the words that may hold it. What the model wrote stays too: it was given out before, as it came.
+        """
+        masked: dict[str, Any] = {}
+        for name, value in event.items():
+            if name == kept:
+                masked[name] = value
+            elif name == "response" and isinstance(value, dict):
+                masked[name] = self.mask_event(value, kept="output")
+            else:
+                masked[_masked(name, self._sure)] = self._mask_value(value, self._sure)
+        return masked
+
+    def _mask_value(self, value: Any, spellings: list[str]) -> Any:
         if isinstance(value, str):
-            return self.mask(value)
+            return _masked(value, spellings)
         if isinstance(value, list):
-            return [self._mask_value(each) for each in value]
+            return [self._mask_value(each, spellings) for each in value]
         if isinstance(value, dict):
-            return {_masked(name, self._sure): self._mask_value(each) for name, each in value.items()}
+            return {
+                _masked(name, self._sure): self._mask_value(each, spellings) for name, each in value.items()
+            }
         return value
 
 
 def secrets_in(headers: Mapping[str, str]) -> Iterable[str]:
     """The values of headers that carry a secret by their name, also without the scheme before it."""
     for name, value in headers.items():
-        if any(word in name.lower() for word in _TELLING):
+        words = _TELLING if len(value) < _PLACEHOLDER else _TELLING + _MAY_TELL
+        if any(word in name.lower() for word in words):
             yield value
             yield value.partition(" ")[2]
+
+
+def secrets_in_query(query: str) -> Iterable[str]:
+    """The values of a query that may be a key, as they are written and as they are meant. A version is none,
+    and a message about it should show it."""
+    for pair in query.split("&"):
+        name, _, value = pair.partition("=")
+        value = value or name  # a key may stand there without a name
+        if len(value) >= _PLACEHOLDER and not name.lower().endswith("version"):
+            yield value
+            yield unquote_plus(value)
 
 
 def _masked(text: str, spellings: list[str]) -> str:

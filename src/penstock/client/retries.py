@@ -3,11 +3,11 @@ after that nothing is ever sent again."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
+from penstock.client.logs import log, one_line
 from penstock.errors import (
     NetworkError,
     OpenResponsesError,
@@ -16,8 +16,6 @@ from penstock.errors import (
     RateLimitError,
     ServerError,
 )
-
-log = logging.getLogger("penstock.client")
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 8.0
@@ -69,7 +67,7 @@ class Patience:
         return True
 
     async def rest(self, seconds: float, what: str, error: OpenResponsesError) -> None:
-        log.warning("%s, again in %.1f s: %s", what, seconds, " ".join(str(error).split()))
+        log.warning("%s, again in %.1f s: %s", what, seconds, one_line(str(error)))
         if seconds:
             await self._sleep(seconds)
 

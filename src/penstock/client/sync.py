@@ -9,7 +9,6 @@ import asyncio
 import concurrent.futures
 import random as _random
 import threading
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import suppress
 from types import TracebackType
@@ -17,7 +16,7 @@ from typing import Any, Self, TypeVar
 
 from penstock.client.client import ItemPage, OpenResponsesClient
 from penstock.client.config import ClientConfig
-from penstock.client.events import EventStream
+from penstock.client.events import EventStream, Ready
 from penstock.client.failures import closed_meanwhile
 from penstock.protocol.content import JsonObject
 from penstock.protocol.events import Event
@@ -92,6 +91,13 @@ class SyncOpenResponsesClient:
         """The models that the endpoint lists, each as it describes it."""
         return self._loop.run(self._client.models())
 
+    def fetch(self, path: str, body: JsonObject | None = None) -> Any:
+        """Ask the server something outside of the protocol, by a path from its root: GET, or POST of a body.
+
+        None where the server has nothing there.
+        """
+        return self._loop.run(self._client.fetch(path, body))
+
     def close(self) -> None:
         """End every stream and every request that still runs, close the connections, and end the thread."""
         self._loop.close(self._client.aclose)
@@ -115,8 +121,7 @@ class SyncEventStream:
     def __init__(self, stream: EventStream, loop: _BackgroundLoop) -> None:
         self._stream = stream
         self._loop = loop
-        self._ready: deque[Event] = deque()
-        self._last_given = stream.last_sequence
+        self._ready = Ready(stream.last_sequence)
         self._is_closed = False
 
     @property
@@ -127,7 +132,7 @@ class SyncEventStream:
     @property
     def last_sequence(self) -> int | None:
         """The number of the last event that was given out: what to take up this stream after."""
-        return self._last_given
+        return self._ready.last_given
 
     @property
     def skipped(self) -> int:
@@ -153,10 +158,7 @@ class SyncEventStream:
             raise
         if self._is_closed or not self._ready:
             raise StopIteration
-        event = self._ready.popleft()
-        if self._last_given is None or event.sequence_number > self._last_given:
-            self._last_given = event.sequence_number
-        return event
+        return self._ready.give()
 
     def close(self) -> None:
         """Close the connection, and end the iteration wherever it is."""

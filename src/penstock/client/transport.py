@@ -18,7 +18,7 @@ from penstock.client import breaks
 from penstock.client.answer import Answer
 from penstock.client.config import ClientConfig, KeySource
 from penstock.client.failures import redirected, refusal
-from penstock.client.masking import Secrets, secrets_in
+from penstock.client.masking import Secrets, secrets_in, secrets_in_query
 from penstock.client.tls import tls_context
 from penstock.client.urls import Proxy, proxy_for, read_address
 from penstock.errors import AuthenticationError, OpenResponsesError
@@ -81,7 +81,7 @@ class Transport:
             headers["authorization"] = f"Bearer {key}"
         headers.update((name.lower(), value) for name, value in self._config.headers.items())
         headers.update(self._proxy_headers(proxy, "http"))
-        return headers, Secrets(secrets_in(headers))
+        return headers, Secrets([*secrets_in(headers), *secrets_in_query(self._address.query)])
 
     def _call(
         self, method: str, url: str, headers: dict[str, str], body: bytes | None, proxy: Proxy | None

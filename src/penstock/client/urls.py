@@ -33,6 +33,9 @@ class Address(Struct, frozen=True):
     advice: str
     """What to try when nothing is found there; empty when the URL leaves no doubt."""
 
+    def __repr__(self) -> str:
+        return f"Address({urlunsplit((self.scheme, self.authority, self.path, '', ''))!r})"
+
     def url(self, *segments: str, **parameters: str) -> str:
         """The URL of something under the endpoint. Every segment is one step, whatever is in it."""
         path = "/".join([self.path, *(quote(each, safe="") for each in segments)])

@@ -60,12 +60,12 @@ class Request(Struct, frozen=True):
     model: str
     estimated_input: int
     max_input: int
-    prices: Prices | None = None
     outcome: str = "running"
     tokens: Tokens = Tokens()
     is_estimate: bool = True
     cost: float | None = None
     error: str = ""
+    prices: Prices | None = None
 
     @property
     def fill(self) -> float:
@@ -141,7 +141,7 @@ class UsageTracker:
         *,
         prices: Prices | None = None,
     ) -> None:
-        self._running[agent_id] = Request(agent_id, model, estimated_input, max_input, prices)
+        self._running[agent_id] = Request(agent_id, model, estimated_input, max_input, prices=prices)
         self._changed()
 
     def complete_request(self, agent_id: str, usage: Usage | None, *, estimated_output: int = 0) -> None:

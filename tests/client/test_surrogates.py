@@ -1,0 +1,142 @@
+"""Characters that a server has cut in two: JSON written by those who count text in units of UTF-16."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.client.surrogates import Halves, holds_halves, read_halves
+from penstock.errors import DecodeError
+from penstock.protocol.events import OutputTextDeltaEvent, OutputTextDoneEvent
+from tests.client.asking import REQUEST, asking
+from tests.client.server import HELLO, head, run, send, sse, streamed
+
+HIGH, LOW = "\ud83d", "\ude00"
+
+
+def delta(text: str, **fields: Any) -> dict[str, Any]:
+    return {"type": "response.output_text.delta", "item_id": "msg_1", "delta": text, **fields}
+
+
+def joined(*raws: dict[str, Any]) -> list[str]:
+    halves = Halves()
+    return [halves.join(raw)["delta"] for raw in raws]
+
+
+@pytest.mark.parametrize(
+    ("cut", "whole"),
+    [
+        (["a" + HIGH, LOW + "b"], ["a", "😀b"]),
+        ([HIGH, LOW], ["", "😀"]),
+        ([HIGH, "", LOW], ["", "", "😀"]),
+        ([HIGH, LOW + HIGH, LOW], ["", "😀", "😀"]),
+        ([HIGH, "b"], ["", "\ufffdb"]),
+        ([HIGH, HIGH, LOW], ["", "\ufffd", "😀"]),
+        ([LOW + "a"], ["\ufffda"]),
+        (["a" + HIGH + "b"], ["a\ufffdb"]),
+        ([HIGH + LOW], ["😀"]),
+    ],
+)
+def test_halves_meet_across_deltas(cut: list[str], whole: list[str]) -> None:
+    assert joined(*map(delta, cut)) == whole
+
+
+def test_halves_of_different_parts_do_not_meet() -> None:
+    raws = [
+        delta(HIGH, item_id="msg_1", content_index=0),
+        delta(HIGH, item_id="msg_1", content_index=1),
+        delta(HIGH, item_id="msg_2"),
+        {**delta("{}"), "type": "response.function_call_arguments.delta"},
+        delta(LOW, item_id="msg_1", content_index=1),
+        delta("x", item_id="msg_2"),
+        delta(LOW, item_id="msg_1", content_index=0),
+    ]
+    assert joined(*raws) == ["", "", "", "{}", "😀", "\ufffdx", "😀"]
+
+
+def test_what_is_no_delta_is_made_whole_where_it_stands() -> None:
+    raw = {"type": "x.done", HIGH: 1, "text": HIGH + LOW + HIGH, "parts": [{"text": LOW}, 1, None]}
+    assert Halves().join(raw) == {
+        "type": "x.done",
+        "\ufffd": 1,
+        "text": "😀\ufffd",
+        "parts": [{"text": "\ufffd"}, 1, None],
+    }
+    assert Halves().join({"type": "x.delta", "delta": {"text": HIGH}}) == {
+        "type": "x.delta",
+        "delta": {"text": "\ufffd"},
+    }
+    assert Halves().join([HIGH]) == ["\ufffd"]
+
+
+def test_parts_that_nobody_finishes_are_not_remembered_for_ever() -> None:
+    halves = Halves()
+    for number in range(1000):
+        halves.join(delta(HIGH, item_id=f"msg_{number}", output_index=["no", "index"]))
+    assert len(halves) == 64
+    assert halves.join(delta(LOW, item_id="msg_999", output_index=["no", "index"]))["delta"] == "😀"
+
+
+@given(st.text(), st.lists(st.integers(0, 40)))
+def test_a_text_cut_anywhere_is_the_same_text(text: str, places: list[int]) -> None:
+    units = text.encode("utf-16-le")
+    edges = sorted({0, len(units), *(2 * place for place in places if 2 * place < len(units))})
+    pieces = [units[start:end].decode("utf-16-le", "surrogatepass") for start, end in pairwise(edges)]
+    assert "".join(joined(*map(delta, pieces))) == text
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        '{"a": "\\ud83d"',
+        '{"a": "\\ud83d", "b": NaN}',
+        '["\\ud83d"' + "[" * 100_000,
+        '{"a": "\\ud83d", "b": ' + "9" * 5000 + "}",
+    ],
+)
+def test_what_is_no_json_stays_none(data: str) -> None:
+    with pytest.raises(DecodeError):
+        read_halves(data)
+    assert holds_halves(data)
+
+
+CUT = [
+    *HELLO[:4],
+    {**HELLO[4], "delta": "up " + HIGH},
+    {**HELLO[5], "delta": LOW + "!"},
+    HELLO[6],
+    {**HELLO[7], "text": f"up {HIGH}{LOW}!{HIGH}"},
+    *HELLO[8:],
+]
+
+
+def test_a_stream_whose_characters_are_cut_loses_none_of_them() -> None:
+    async def main() -> None:
+        async with asking(streamed(CUT)) as (client, _):
+            stream = client.stream(REQUEST)
+            received = [event async for event in stream]
+            assert (len(received), stream.skipped) == (11, 0)
+            deltas = [event.delta for event in received if isinstance(event, OutputTextDeltaEvent)]
+            assert deltas[:2] == ["up ", "😀!"]
+            (done,) = [event for event in received if isinstance(event, OutputTextDoneEvent)]
+            assert done.text == "up 😀!\ufffd"
+
+    assert [HELLO[4]["type"], HELLO[5]["type"]] == ["response.output_text.delta"] * 2
+    assert "\\ud83d" in json.dumps(CUT)
+    run(main())
+
+
+def test_halves_meet_across_connections() -> None:
+    async def main() -> None:
+        async with asking([send(head() + sse(CUT[:5]))], streamed(CUT[5:])) as (client, _):
+            stream = client.stream(REQUEST)
+            received = [event async for event in stream]
+            deltas = [event.delta for event in received if isinstance(event, OutputTextDeltaEvent)]
+            assert deltas[:2] == ["up ", "😀!"]
+
+    run(main())
