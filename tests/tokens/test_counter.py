@@ -113,6 +113,16 @@ def test_a_message_beside_calls_has_its_own_overhead(counter: TokenCounter) -> N
     assert with_text == apart
 
 
+def test_a_call_that_was_doubled_is_counted_once_as_it_is_sent_once(counter: TokenCounter) -> None:
+    call, result = ToolCallPart("1", "look", {"at": "sea"}), ToolResultPart("1", [TextPart("a ship " * 50)])
+    orphan = user(ToolResultPart("2", [TextPart("a whale")]))
+    once = [assistant(call), user(result), orphan]
+    twice = [assistant(call, call), user(result), user(result), orphan]
+    assert counter.count_conversation(EXACT, twice) == counter.count_conversation(EXACT, once)
+    apart = [*once, assistant(call), user(result)]  # after its result, it is another call
+    assert counter.count_conversation(EXACT, apart).tokens > counter.count_conversation(EXACT, once).tokens
+
+
 def test_a_result_says_what_is_sent(counter: TokenCounter) -> None:
     def tokens(*content: TextPart | DataPart, is_error: bool = False) -> int:
         return counter.count_part(EXACT, ToolResultPart("c", content, is_error)) - CHAT.result

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, count
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.parts.call_ids import from_editor
-from penstock.parts.parts import ChatMessage, ToolCallPart, ToolResultPart
+from penstock.parts.parts import ChatMessage, MessagePart, ToolCallPart, ToolResultPart
 from penstock.tools.call_ids import fitting
 
 Spot = tuple[int, int]
@@ -84,6 +85,27 @@ class Exchanges:
         exchange.wire_id = next(each for each in chain([wanted], others) if each not in self._taken)
         exchange.is_kept = exchange.wire_id == own
         self._taken.add(exchange.wire_id)
+
+
+def without_repeats(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """The messages as they are sent: of a call that another provider doubled one, with one output."""
+    exchanges = Exchanges(messages)
+
+    def is_sent(spot: Spot, part: MessagePart) -> bool:
+        if isinstance(part, ToolCallPart):
+            return exchanges[spot].call == spot
+        if isinstance(part, ToolResultPart):
+            return exchanges[spot].call == NOWHERE or exchanges[spot].output == spot
+        return True
+
+    kept = [
+        [part for index, part in enumerate(message.content) if is_sent((number, index), part)]
+        for number, message in enumerate(messages)
+    ]
+    return [
+        message if len(parts) == len(message.content) else replace(message, content=parts)
+        for message, parts in zip(messages, kept, strict=True)
+    ]
 
 
 def _tool_parts(messages: Sequence[ChatMessage]) -> Iterator[tuple[Spot, ToolCallPart | ToolResultPart]]:

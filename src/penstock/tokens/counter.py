@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from penstock.parts.content import NOTHING, SYSTEM, TOOL_FAILED, content_of, is_for_model
+from penstock.parts.exchanges import without_repeats
 from penstock.parts.parts import (
     ChatMessage,
     ChatTool,
@@ -85,7 +86,8 @@ class TokenCounter:
     ) -> Estimate:
         """The whole input of a request. With history that the endpoint has, give that too: it is charged."""
         encoding = encoding_for(model)
-        raw = sum(self._message(model, message) for message in messages) + encoding.template.reply
+        sent = without_repeats(messages)
+        raw = sum(self._message(model, message) for message in sent) + encoding.template.reply
         if system_prompt:
             raw += self._text(encoding, system_prompt) + encoding.template.message
         raw += self._tools(model, tools)
