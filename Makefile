@@ -30,8 +30,8 @@ types: $(READY) ## Check types
 unit: $(READY) ## Run the fast tests
 	$(BIN)/pytest -n auto
 
-coverage: $(READY) ## Run the fast tests once more and see that the core is covered
-	$(BIN)/pytest -n auto --cov --cov-report=term
+coverage: $(READY) ## Run the fast tests once more, with more examples, and see that the core is covered
+	PENSTOCK_PROFILE=thorough $(BIN)/pytest -n auto --cov --cov-report=term
 	$(BIN)/python tests/coverage_floor.py
 
 test: lint types unit ## Everything that must pass before a commit

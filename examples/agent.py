@@ -1,6 +1,7 @@
 """A question, a tool, an answer: `python examples/agent.py URL MODEL QUESTION`."""
 
 import asyncio
+import os
 import sys
 
 import penstock as p
@@ -10,7 +11,8 @@ LOOK = p.Tool(p.ChatTool("look", "Look somewhere", SCHEMA), lambda asked: f"a sh
 
 
 async def main(url: str, model: str, question: str) -> None:
-    async with p.OpenResponsesClient(p.ClientConfig(base_url=url)) as client:
+    config = p.ClientConfig(base_url=url, key=lambda: os.environ.get("PENSTOCK_API_KEY"))
+    async with p.OpenResponsesClient(config) as client:
         provider = p.LanguageModelProvider(client, p.ModelDirectory(client))
         answer = await p.converse(provider, model, [p.ChatMessage(1, [p.TextPart(question)])], [LOOK])
     used = provider.tracker.total.tokens

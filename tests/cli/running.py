@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.cli import forks
+
 COMMAND = str(Path(sys.executable).with_name("penstock"))
 
 Result = subprocess.CompletedProcess[str]
@@ -19,12 +21,24 @@ def environment(**changes: str) -> dict[str, str]:
     return {**kept, "PYTHONUTF8": "1", "COLUMNS": "100", **changes}
 
 
-def penstock(*arguments: str, stdin: bytes = b"", encoding: str = "utf-8", **changes: str) -> Result:
-    """Run to the end. No command may ever show a traceback, so every run checks that."""
-    run = subprocess.run(
-        [COMMAND, *arguments], input=stdin, capture_output=True, env=environment(**changes), timeout=60
-    )
-    result = Result(run.args, run.returncode, run.stdout.decode(encoding), run.stderr.decode(encoding))
+def penstock(*arguments: str, stdin: bytes = b"", **changes: str) -> Result:
+    """Run to the end, as a fork of a process that has imported everything. `fresh` is the slow truth."""
+    if not hasattr(os, "fork"):
+        return fresh(*arguments, stdin=stdin, **changes)
+    command = [COMMAND, *arguments]
+    return _result(command, *forks.run(command, stdin, environment(**changes)))
+
+
+def fresh(*arguments: str, stdin: bytes = b"", encoding: str = "utf-8", **changes: str) -> Result:
+    """Run the installed command to the end: for what Python reads when it starts, say its encoding."""
+    command = [COMMAND, *arguments]
+    run = subprocess.run(command, input=stdin, capture_output=True, env=environment(**changes), timeout=60)
+    return _result(command, run.returncode, run.stdout, run.stderr, encoding)
+
+
+def _result(command: list[str], code: int, out: bytes, err: bytes, encoding: str = "utf-8") -> Result:
+    """No command may ever show a traceback, so every run checks that."""
+    result = Result(command, code, out.decode(encoding), err.decode(encoding))
     assert "Traceback" not in result.stderr
     return result
 

@@ -12,6 +12,7 @@ from penstock.cli.chatting.inline import MOST
 from penstock.cli.chatting.markdown import MarkdownRenderer
 from penstock.cli.chatting.safety import columns, one_line, safe, shortened
 from penstock.cli.chatting.tables import MOST_ROWS
+from tests.effort import examples
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -67,7 +68,7 @@ def shown(*pieces: str) -> str:
     return STYLE.sub("", rendered(*pieces))
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 @given(texts, st.data())
 def test_what_is_shown_does_not_depend_on_how_the_text_was_cut(text: str, data: st.DataObject) -> None:
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=8)))
@@ -75,7 +76,7 @@ def test_what_is_shown_does_not_depend_on_how_the_text_was_cut(text: str, data: 
     assert shown(*pieces) == shown(text)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(texts)
 def test_one_character_at_a_time_shows_the_same(text: str) -> None:
     assert shown(*text) == shown(text)

@@ -13,7 +13,7 @@ from typing import IO
 import pytest
 
 from tests.cli import streams
-from tests.cli.running import COMMAND, environment, penstock, start
+from tests.cli.running import COMMAND, environment, fresh, penstock, start
 
 LAWFUL = streams.as_sse(streams.hello())
 UNLAWFUL = streams.as_sse(streams.announced_twice())
@@ -273,7 +273,7 @@ def test_a_stream_cannot_steer_the_terminal() -> None:
 
 def test_characters_that_the_output_cannot_show_are_escaped() -> None:
     event = {"type": "response.水", "sequence_number": 0}
-    result = penstock(
+    result = fresh(
         "check",
         "-",
         stdin=streams.as_lines([event]),

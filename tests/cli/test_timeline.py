@@ -10,7 +10,7 @@ import pytest
 
 from penstock.cli.timeline import Timeline
 from tests.cli import streams
-from tests.cli.running import penstock
+from tests.cli.running import fresh, penstock
 
 
 def drawn(events: list[Any], width: int = 100, unicode: bool = True, violations: tuple[int, ...] = ()) -> str:
@@ -183,7 +183,7 @@ def test_the_command_draws_between_the_violations_and_the_verdict() -> None:
 
 def test_the_command_draws_in_ascii_where_it_must() -> None:
     stream = streams.as_sse(streams.hello())
-    result = penstock(
+    result = fresh(
         "check", "--timeline", "-", stdin=stream, encoding="ascii", PYTHONIOENCODING="ascii", PYTHONUTF8="0"
     )
     assert result.returncode == 0

@@ -139,9 +139,9 @@ def assert_survives_cuts(dialect: Any, file: str, most: int = BORDERS) -> None:
             kept = frames(file, cut)
         else:
             kept = [Frame(None, line) for line in cut.decode(errors="replace").split("\n") if line.strip()]
-        _assert_begins(_said(dialect, file, kept), whole)
-        sure = _said(dialect, file, kept[:-1])
-        _assert_begins(sure, _said(dialect, file, kept))
+        said = _said(dialect, file, kept)
+        _assert_begins(said, whole)
+        _assert_begins(_said(dialect, file, kept[:-1]), said)
 
 
 def _said(dialect: Any, file: str, given: list[Frame]) -> list[JSON]:

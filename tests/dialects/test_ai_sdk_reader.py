@@ -19,6 +19,7 @@ from penstock.stream.deltas import AnnotationDelta, DiagnosticDelta, ErrorDelta,
 from tests.dialects import keyed_proofs as proofs
 from tests.dialects.exceptions_ai_sdk import EXCEPTIONS
 from tests.dialects.recordings import ROOT, files, needs_recordings
+from tests.effort import examples
 
 FILES = files("ai-sdk-parts")
 SMALL = proofs.smallest("ai-sdk-parts", 60)
@@ -596,7 +597,7 @@ parts = proofs.objects(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(st.lists(parts, max_size=12))
 def test_any_parts_end_in_a_lawful_stream(given_parts: list[Any]) -> None:
     proofs.assert_lawful_end(DIALECT, proofs.as_frames(given_parts), TOOLS)

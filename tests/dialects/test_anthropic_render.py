@@ -40,6 +40,7 @@ from tests.dialects.rendering import (
     targets,
     user,
 )
+from tests.effort import examples
 from tests.stream.running import run
 
 MODEL = "claude-sonnet-4-6"
@@ -857,7 +858,7 @@ _own = st.builds(
 
 
 @given(request=requests, own=st.lists(_own, max_size=3), target=targets, model=st.sampled_from(MODELS))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_any_request_is_rendered_or_refused(
     request: dict[str, Any], own: list[Any], target: dict[str, Any], model: str
 ) -> None:

@@ -14,6 +14,7 @@ from penstock.protocol.tools import FunctionTool, NamespaceTool
 from penstock.stream.deltas import Delta, ReasoningDelta, TextDelta, ToolCallDelta
 from tests.dialects.block_proofs import as_frame
 from tests.dialects.chat_streams import DONE, answer, chunk, of, plan, read, split_at
+from tests.effort import examples
 
 # Think tags
 
@@ -139,7 +140,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(PIECES, max_size=12), st.booleans(), st.booleans())
 def test_splitting_loses_no_text(texts: list[str], think_tags: bool, tool_markup: bool) -> None:
     """However the text is cut into deltas, the same comes out."""

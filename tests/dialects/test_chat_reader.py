@@ -45,6 +45,7 @@ from tests.dialects.chat_streams import DONE, STOP, answer, calls, chunk, of, pa
 from tests.dialects.exceptions_chat import EXCEPTIONS
 from tests.dialects.reading_proof import assert_agrees
 from tests.dialects.recordings import files, needs_recordings, translate
+from tests.effort import examples
 
 FOLDER = "chat-completions"
 FILES = files(FOLDER)
@@ -901,7 +902,7 @@ CHUNK = objects(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     st.lists((CHUNK | json_values).map(as_frame) | st.just(DONE), max_size=6), st.booleans(), st.booleans()
 )
@@ -909,7 +910,7 @@ def test_anything_ends_lawfully(frames: list[Frame], think_tags: bool, tool_mark
     translate(DIALECT, plan(think_tags=think_tags, tool_markup=tool_markup), frames)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(json_values | CHUNK)
 def test_any_body_is_read(body: Any) -> None:
     assert of(DIALECT.read_body(plan(), json.dumps(body).encode()), FinishDelta, ErrorDelta)

@@ -35,6 +35,7 @@ from tests.dialects.rendering import (
     targets,
     user,
 )
+from tests.effort import examples
 
 
 def rendered(request: dict[str, Any], *, quirks: Quirks | None = None, **target: Any) -> UpstreamRequest:
@@ -847,7 +848,7 @@ def test_the_bytes_of_a_turn_are_the_beginning_of_the_next(
     assert later.startswith(earlier.removesuffix(b"]}"))
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow])
 @given(requests, targets)
 def test_any_request_is_rendered_or_refused_by_name(request: dict[str, Any], target: dict[str, Any]) -> None:
     try:

@@ -36,6 +36,7 @@ from tests.dialects.reading_proof import (
     response,
 )
 from tests.dialects.recordings import files, needs_recordings, translate
+from tests.effort import examples
 
 FILES = files("gemini")
 
@@ -780,7 +781,7 @@ STEPS = st.lists(st.sampled_from([".a", ".b", "[0]", "[1]", "[2]", "['c d']"]), 
 
 
 @given(st.lists(st.tuples(st.sampled_from(["$.a", "$.b", "$.c"]), STEPS, LEAVES), max_size=8))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_arguments_in_any_order_are_one_object(pieces: list[tuple[str, list[str], dict[str, Any]]]) -> None:
     """Whatever the order, the text is JSON, and says what the values put together say."""
     writer = PartialArguments()

@@ -39,6 +39,7 @@ from tests.dialects.rendering import (
     targets,
     user,
 )
+from tests.effort import examples
 from tests.stream.running import run
 
 MODEL = "gemini-3-flash-preview"
@@ -617,7 +618,7 @@ _json = st.recursive(
         st.sampled_from(["type", "properties", "items", "anyOf", "allOf", "$ref", "enum"]), _json
     )
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_any_schema_becomes_one_that_gemini_takes(schema: dict[str, Any]) -> None:
     def check(cleaned: dict[str, Any]) -> None:
         assert cleaned.keys() <= {
@@ -879,7 +880,7 @@ _own = st.builds(
 @given(
     request=requests, own=st.lists(_own, max_size=3), target=targets, model=st.sampled_from([MODEL, OLD, "x"])
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_any_request_is_rendered_or_refused(
     request: dict[str, Any], own: list[Any], target: dict[str, Any], model: str
 ) -> None:

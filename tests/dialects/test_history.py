@@ -35,6 +35,7 @@ from tests.dialects.rendering import (
     requests,
     user,
 )
+from tests.effort import examples
 
 
 def history(items: Any, **request: Any) -> History:
@@ -303,7 +304,7 @@ def test_every_item_is_a_turn_or_told() -> None:
     assert sum(isinstance(turn, OutputsTurn) for turn in found.turns) == 5
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow])
 @given(requests)
 def test_every_call_is_answered_in_the_turn_behind_it(request: dict[str, Any]) -> None:
     turns = history_of(plan_for(request)).turns

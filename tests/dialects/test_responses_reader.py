@@ -31,6 +31,7 @@ from penstock.stream.deltas import (
 from tests.dialects import keyed_proofs as proofs
 from tests.dialects.exceptions_responses import EXCEPTIONS
 from tests.dialects.recordings import files, needs_recordings, translate
+from tests.effort import examples
 from tests.stream import strategies
 from tests.stream.running import finish, machine
 
@@ -774,7 +775,7 @@ def is_late(item: str) -> bool:
     return "encrypted_content" in raw or raw.get("name") in ("ge", "pa", "get_wea", "gege")
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(st.lists(strategies.deltas, max_size=20), st.sampled_from(list(ACCENTS)))
 def test_our_own_output_gives_the_same_items(deltas: list[Delta], accent: str) -> None:
     if accent == "copilot":
@@ -866,7 +867,7 @@ events = proofs.objects(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(st.lists(events, max_size=14))
 def test_any_events_end_in_a_lawful_stream(given_events: list[Any]) -> None:
     proofs.assert_lawful_end(DIALECT, proofs.as_frames(given_events), TOOLS)

@@ -31,6 +31,7 @@ from tests.dialects.rendering import (
     targets,
     user,
 )
+from tests.effort import examples
 
 OPENAI: dict[str, Any] = {
     "vendor": "openai",
@@ -565,7 +566,7 @@ def test_every_item_and_tool_is_accepted_by_openais_own_types(target: dict[str, 
     assert codes(request) >= {"item_left_out", "content_left_out"}
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow])
 @given(requests, targets)
 def test_any_request_is_rendered_or_refused_by_name(request: dict[str, Any], target: dict[str, Any]) -> None:
     try:

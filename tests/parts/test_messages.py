@@ -28,6 +28,7 @@ from penstock.parts.parts import (
 from penstock.protocol.wire import encode, to_builtins
 from penstock.tools.call_ids import fitting
 from tests.dialects.rendering import plan_for
+from tests.effort import examples
 from tests.protocol.schema import RELEASES, complaints
 
 MODEL, ENDPOINT = "acme/large", "https://gateway.example/v1"
@@ -832,7 +833,7 @@ any_part: st.SearchStrategy[Any] = st.one_of(
 )
 any_message = st.builds(ChatMessage, st.sampled_from([1, 1, 2, 2, 3, 7]), st.lists(any_part, max_size=4))
 conversations = st.lists(any_message, max_size=6)
-wide = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+wide = settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def assert_calls_and_outputs_match(items: Sequence[dict[str, Any]], known: set[str]) -> None:
@@ -886,9 +887,10 @@ def test_behind_a_marker_the_calls_of_its_message_are_answered_and_no_others(
         assert {"new_1", "new_2"} <= answers
 
 
+@pytest.mark.hypothesis  # known by its outside, and the property is within
 @pytest.mark.parametrize("release", RELEASES)
 def test_every_request_is_what_the_specification_allows(release: str) -> None:
-    @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(conversations, st.sampled_from(["system", "developer"]))
     def allowed(messages: list[ChatMessage], system_role: str) -> None:
         body = {"model": MODEL, "input": translate(*messages, model=MODEL, system_role=system_role)}

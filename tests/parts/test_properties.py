@@ -21,6 +21,7 @@ from penstock.protocol.items import CLIENT_CALLS, Message, ReasoningItem
 from penstock.protocol.response import Response
 from penstock.protocol.wire import to_builtins
 from penstock.stream.accents import ACCENTS
+from tests.effort import examples
 from tests.parts.reading import Read, read
 from tests.stream import strategies
 from tests.stream.running import machine, plain
@@ -30,7 +31,7 @@ JSON = dict[str, Any]
 Calls = dict[str, tuple[str, Any]]
 """Tool and input by the id of the call."""
 
-some = settings(max_examples=120, deadline=None)
+some = settings(max_examples=examples(120), deadline=None)
 
 
 class Made(Struct):
@@ -312,7 +313,7 @@ junk = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(junk, st.sampled_from(["part", "text", "none"]), st.booleans())
 def test_junk_never_raises_never_doubles_a_call_and_never_is_silent(
     events: list[JSON], thinking: str, annotations: bool

@@ -65,6 +65,7 @@ from penstock.protocol.tools import (
     UnknownTool,
 )
 from penstock.protocol.wire import Wire, decode, encode, read, to_builtins
+from tests.effort import examples
 from tests.protocol.samples import samples
 
 RECORDINGS = Path(__file__).resolve().parents[3] / "shared" / "recordings" / "openai-responses"
@@ -616,7 +617,7 @@ def test_any_json_is_a_value_or_a_decode_error(kind: type[Wire], data: st.DataOb
 
 
 @given(data=st.data())
-@settings(quiet, max_examples=150)
+@settings(quiet, max_examples=examples(150))
 def test_any_object_with_a_type_is_an_event_that_loses_nothing(data: st.DataObject) -> None:
     type = data.draw(st.sampled_from([*EVENTS, "acme:trace"]))
     names = EVENTS.get(type, UnknownEvent).__struct_fields__

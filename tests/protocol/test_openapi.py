@@ -83,6 +83,7 @@ from penstock.protocol.response import (
 from penstock.protocol.tools import AllowedTools, FunctionTool, Tool, ToolChoice, ToolReference
 from penstock.protocol.usage import InputTokensDetails, OutputTokensDetails, Usage
 from penstock.protocol.wire import Wire, decode, encode, to_builtins
+from tests.effort import examples
 from tests.protocol.samples import extension_samples, spec_samples
 from tests.protocol.schema import (
     RELEASES,
@@ -274,7 +275,7 @@ ADDED_IN_2026_04_24 = frozenset(
 )
 
 thorough = settings(
-    max_examples=15,
+    max_examples=examples(15),
     deadline=None,
     derandomize=True,
     database=None,
@@ -411,7 +412,7 @@ def _without_json_schema(response: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("release", RELEASES)
 @given(data=st.data())
-@settings(thorough, max_examples=75)
+@settings(thorough, max_examples=examples(75))
 def test_the_snapshot_for_any_valid_request_is_a_valid_response(release: str, data: st.DataObject) -> None:
     body = data.draw(values(release, "CreateResponseBody"))
     request = decode(msgspec.json.encode(body), CreateResponse)

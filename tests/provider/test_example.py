@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -20,9 +21,11 @@ def test_the_agent_of_the_examples_looks_and_answers() -> None:
     ]
     with served(*scripts) as endpoint:
         command = [sys.executable, str(EXAMPLE), endpoint.url, "demo", "What is at sea?"]
-        run = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        environment = {**os.environ, "PENSTOCK_API_KEY": "sk-test"}
+        run = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
     assert run.stderr == ""
     assert run.stdout == "There is a ship at sea.\n18 tokens in, 24 out, 2 turns\n"
+    assert {asked.headers["authorization"] for asked in endpoint.asked} == {"Bearer sk-test"}
     _, _, second = endpoint.asked
     assert second.json["input"][-1]["output"] == "a ship at sea"
 

@@ -17,6 +17,7 @@ from penstock.stream.checker import StreamChecker
 from penstock.stream.checker.rules import RULES, Violation, as_markdown
 from penstock.stream.checker.shapes import ITEM, PART, RESOURCE, Shape, faults
 from penstock.stream.checker.state import Text, same
+from tests.effort import examples
 from tests.stream import lawful
 from tests.stream.lawful import STREAMS, Event, Stream, renumber
 
@@ -1130,13 +1131,13 @@ OPTIONS = st.fixed_dictionaries(
 
 
 @given(st.lists(EVENTS | OBJECTS, max_size=6), OPTIONS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_no_sequence_of_objects_makes_it_raise(events: list[Event], options: dict[str, Any]) -> None:
     judge(events, **options)
 
 
 @given(st.sampled_from(sorted(STREAMS)), st.data(), OPTIONS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_no_change_to_a_lawful_stream_makes_it_raise(
     name: str, data: st.DataObject, options: dict[str, Any]
 ) -> None:
@@ -1156,7 +1157,7 @@ def test_no_change_to_a_lawful_stream_makes_it_raise(
 
 
 @given(st.none() | st.text(max_size=10), st.text(max_size=40) | JSON.map(json.dumps), OPTIONS)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_no_frame_makes_it_raise(name: str | None, data: str, options: dict[str, Any]) -> None:
     judge_frames([(name, data), (name, f"{data}\n{data}")], **options)
 

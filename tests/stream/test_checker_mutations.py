@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.stream.checker import StreamChecker
+from tests.effort import examples
 from tests.stream.lawful import STREAMS, Event, Item, Stream, renumber, snapshot
 
 TERMINAL = ("response.completed", "response.failed", "response.incomplete")
@@ -677,13 +678,13 @@ def interleaved(draw: st.DrawFn) -> Stream:
 
 
 @given(interleaved())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_items_may_interleave_in_any_way(stream: Stream) -> None:
     assert found_in(stream.events, stream.accent) == []
 
 
 @given(interleaved(), st.sampled_from(KINDS), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_a_fault_anywhere_in_any_stream_is_found(
     stream: Stream, kind: Callable[..., Any], data: st.DataObject
 ) -> None:

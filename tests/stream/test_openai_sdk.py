@@ -37,6 +37,7 @@ from penstock.stream.deltas import (
     ToolCallDelta,
     UsageDelta,
 )
+from tests.effort import examples
 from tests.protocol.test_openai_models import models
 from tests.stream import strategies
 from tests.stream.running import finish, machine
@@ -129,7 +130,7 @@ NOT_OURS = (ItemDelta, EventDelta, AnnotationDelta)
 """What a vendor says in its own words passes as it came: its shape is the vendor's to answer for."""
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.lists(strategies.deltas, max_size=20))
 def test_openais_models_accept_every_event_that_they_know(deltas: list[Delta]) -> None:
     stream = machine(strategies.TOOLS)

@@ -21,11 +21,12 @@ from penstock.stream.deltas import (
     ToolCallDelta,
 )
 from penstock.stream.machine import ResponseStreamStateMachine
+from tests.effort import examples
 from tests.stream import strategies
 from tests.stream.fold import Fold
 from tests.stream.running import assert_lawful, finish, machine, of_type, plain, run
 
-many = settings(max_examples=300, deadline=None)
+many = settings(max_examples=examples(300), deadline=None)
 
 ENDINGS = st.sampled_from(["finish", "cut off", "fail", "cancel"])
 CHOICES = st.sampled_from(["auto", "auto", "none"])

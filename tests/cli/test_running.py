@@ -1,0 +1,29 @@
+"""The other tests run the command as a fork: here is that it says the same as the installed command."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli import streams, upstreams
+from tests.cli.running import fresh, penstock
+
+RUNS: dict[str, tuple[list[str], bytes]] = {
+    "version": (["--version"], b""),
+    "check": (["check", "-"], streams.as_sse(streams.announced_twice())),
+    "translate": (["translate", "--dialect", "chat", "-"], b"data: <html>\n\n"),
+    "render": (["render", "--dialect", "chat", "-"], b'{"model": "m", "input": "h\xc3\xa9"}'),
+    "parts": (["parts", "-"], streams.as_sse(streams.hello(["水"]))),
+    "chat": (["chat", "--base-url", "ftp://x"], b"hi"),
+    "models": (["models", "--base-url", "ftp://x"], b""),
+    "serve": (["serve"], b""),
+    "wrong usage": (["chek"], upstreams.STREAMS["chat"]),
+}
+
+
+@pytest.mark.parametrize(("arguments", "stdin"), RUNS.values(), ids=RUNS.keys())
+def test_a_fork_says_what_the_installed_command_says(arguments: list[str], stdin: bytes) -> None:
+    forked, installed = penstock(*arguments, stdin=stdin), fresh(*arguments, stdin=stdin)
+    assert (forked.returncode, forked.stderr) == (installed.returncode, installed.stderr)
+    if arguments[0] != "translate":  # ids and times are new in every run
+        assert forked.stdout == installed.stdout
+    assert len(forked.stdout) == len(installed.stdout)
