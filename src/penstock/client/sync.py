@@ -12,7 +12,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from penstock.client.client import ItemPage, OpenResponsesClient
 from penstock.client.config import ClientConfig
@@ -192,19 +192,18 @@ class _BackgroundLoop:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run to the end and return what it returns. An interrupt of the waiting thread ends it there too."""
+        errand = _Errand(coroutine)
         try:
             # What the loop is given before `close` is ended by it, and nothing may come after.
             with self._lock:
-                future = asyncio.run_coroutine_threadsafe(coroutine, self._started())
-        except RuntimeError:
-            coroutine.close()
-            raise
-        try:
+                loop = self._started()
+                future = asyncio.run_coroutine_threadsafe(errand.run(), loop)
             return future.result()
         except concurrent.futures.CancelledError:
             raise closed_meanwhile() from None
         except BaseException:
-            future.cancel()
+            # An interrupt may come at any line, also before there is a future to cancel.
+            errand.call_off(self._loop)
             raise
 
     def run_if_open(self, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -246,6 +245,38 @@ class _BackgroundLoop:
             )
             self._thread.start()
         return self._loop
+
+
+class _Errand(Generic[T]):
+    """Something for the other thread to do, which can be called off at any time."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self._coroutine = coroutine
+        self._task: asyncio.Task[Any] | None = None
+        self._is_off = False
+
+    async def run(self) -> T:
+        if self._is_off:
+            self._coroutine.close()
+            raise asyncio.CancelledError
+        self._task = asyncio.current_task()
+        return await self._coroutine
+
+    def call_off(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        """Also what is over already, or was never begun."""
+        try:
+            if loop is None:
+                raise RuntimeError
+            loop.call_soon_threadsafe(self._stop)
+        except RuntimeError:  # there is no loop, or not any more
+            self._coroutine.close()
+
+    def _stop(self) -> None:
+        self._is_off = True
+        if self._task is None:
+            self._coroutine.close()
+        else:
+            self._task.cancel()
 
 
 async def _wind_up(finish: Callable[[], Coroutine[Any, Any, None]]) -> None:
