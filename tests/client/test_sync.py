@@ -294,6 +294,28 @@ def test_an_interrupt_ends_a_request_that_waits() -> None:
         server.hung_up()
 
 
+def test_an_interrupt_before_there_is_anything_to_wait_for_ends_the_request_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    schedule = asyncio.run_coroutine_threadsafe
+    reached = threading.Event()
+
+    async def arrive(_: Connection) -> None:
+        reached.set()
+
+    def interrupted(coroutine: Any, loop: asyncio.AbstractEventLoop) -> Any:
+        schedule(coroutine, loop)
+        assert reached.wait(10)
+        raise KeyboardInterrupt
+
+    with asking([arrive, stall]) as (client, server):
+        with monkeypatch.context() as patch:
+            patch.setattr(asyncio, "run_coroutine_threadsafe", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                client.create(REQUEST)
+        server.hung_up()
+
+
 def test_a_key_source_cannot_use_the_client_that_asks_it() -> None:
     clients: list[SyncOpenResponsesClient] = []
 
