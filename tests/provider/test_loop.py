@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -113,6 +114,11 @@ OUTPUTS: dict[str, tuple[Any, list[Any], bool]] = {
     "what JSON cannot say": (
         lambda _: object(),
         [TextPart("TypeError: Encoding objects of type object is unsupported")],
+        True,
+    ),
+    "an end of the program": (
+        lambda _: sys.exit(3),
+        [TextPart("RuntimeError: the tool ended with SystemExit: 3")],
         True,
     ),
     "an error": (raises, [TextPart("ValueError: no such place")], True),

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
-from contextvars import copy_context
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec import Struct
 
@@ -32,9 +29,7 @@ from penstock.parts.parts import (
 from penstock.parts.result import StreamResult
 from penstock.provider.options import ResponseOptions
 from penstock.provider.provider import LanguageModelProvider
-
-T = TypeVar("T")
-U = TypeVar("U")
+from penstock.provider.threads import in_thread
 
 TURNS = 25
 CANCELLED = "the user cancelled this call; what it had begun may still go on"
@@ -213,32 +208,8 @@ async def _call(tool: Tool, input: Mapping[str, Any]) -> Output:
     if inspect.iscoroutinefunction(tool.run):
         output: Output = await tool.run(input)
         return output
-    given = await _in_thread(tool.run, input)
+    given = await in_thread(lambda: tool.run(input))
     return await given if inspect.isawaitable(given) else given
-
-
-def _in_thread(work: Callable[[T], U], given: T) -> asyncio.Future[U]:
-    """Run a plain function beside the event loop.
-
-    In a thread of its own: a pool has room for a few, and a tool that hangs would keep the program alive.
-    """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[U] = loop.create_future()
-
-    def settle(give: Callable[[Any], None], value: Any) -> None:
-        with suppress(RuntimeError):  # nobody waits any more, and the loop is closed
-            loop.call_soon_threadsafe(lambda: None if done.done() else give(value))
-
-    def run() -> None:
-        try:
-            result = work(given)
-        except BaseException as error:
-            settle(done.set_exception, error)
-        else:
-            settle(done.set_result, result)
-
-    threading.Thread(target=copy_context().run, args=(run,), name="penstock tool", daemon=True).start()
-    return done
 
 
 def _content(output: Any) -> Sequence[TextPart | DataPart]:

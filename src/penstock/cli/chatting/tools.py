@@ -5,15 +5,12 @@ The file is imported here; `schemas.py` makes of a function's annotations what t
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import inspect
 import re
 import sys
-import threading
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -24,6 +21,7 @@ from penstock.cli import UsageError
 from penstock.cli.chatting.schemas import Arguments, arguments_of
 from penstock.parts.parts import ChatTool, DataPart, TextPart
 from penstock.provider.loop import Output, Tool
+from penstock.provider.threads import in_thread
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -106,36 +104,9 @@ def _runner(function: _Function, arguments: Arguments) -> Callable[[Mapping[str,
         given = arguments.read(input)
         if inspect.iscoroutinefunction(function):
             return as_output(await function(**given))
-        return as_output(await _in_thread(lambda: function(**given)))
+        return as_output(await in_thread(lambda: function(**given)))
 
     return run
-
-
-async def _in_thread(work: Callable[[], Any]) -> Any:
-    """Run in a thread that nobody waits for: a tool that hangs must not keep the program from ending."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Any] = loop.create_future()
-
-    def tell(result: Any, error: BaseException | None) -> None:
-        if done.done():  # cancelled meanwhile
-            return
-        if error is None:
-            done.set_result(result)
-        else:
-            done.set_exception(error)
-
-    def target() -> None:
-        try:
-            result, error = work(), None
-        except Exception as raised:
-            result, error = None, raised
-        except BaseException as raised:  # `sys.exit` in a tool ends the tool
-            result, error = None, RuntimeError(f"the tool ended with {type(raised).__name__}: {raised}")
-        with suppress(RuntimeError):  # the loop is closed: the program has ended
-            loop.call_soon_threadsafe(tell, result, error)
-
-    threading.Thread(target=target, daemon=True, name="penstock tool").start()
-    return await done
 
 
 def as_output(value: Any) -> Output:
