@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from penstock.models.overrides import parse_override
     from penstock.parts.adapter import OpenResponsesStreamAdapter
     from penstock.parts.markers import marker_part
-    from penstock.parts.messages import TranslatedMessages, translate_messages
+    from penstock.parts.messages import TranslatedMessages, instructions_of, translate_messages
     from penstock.parts.parts import (
         Audience,
         ChatMessage,
@@ -112,7 +112,7 @@ _HOMES = {
     "models.overrides": "parse_override",
     "parts.adapter": "OpenResponsesStreamAdapter",
     "parts.markers": "marker_part",
-    "parts.messages": "TranslatedMessages translate_messages",
+    "parts.messages": "TranslatedMessages instructions_of translate_messages",
     "parts.parts": (
         "Audience ChatMessage ChatTool DataPart MessagePart Part Role TextPart ThinkingPart ToolCallPart "
         "ToolResultPart"
@@ -234,6 +234,7 @@ __all__ = [
     "decode_event",
     "encode",
     "encode_frame",
+    "instructions_of",
     "marker_part",
     "parse_model_id",
     "parse_override",
