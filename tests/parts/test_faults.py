@@ -985,6 +985,21 @@ def test_thinking_alone_is_no_answer(thinking: str) -> None:
 
 
 ENDS: dict[str, tuple[Events, Outcome]] = {
+    "an error that says nothing, and then why": (
+        [{"type": "error"}, failed("rate_limit_exceeded", "slow down")],
+        Outcome(error=(RateLimitError, "rate_limit_exceeded"), finish="error"),
+    ),
+    "an error that says why, and then another": (
+        [
+            {"type": "error", "message": "slow down", "code": "rate_limit_exceeded"},
+            failed("server_error", "x"),
+        ],
+        Outcome(error=(RateLimitError, "rate_limit_exceeded"), finish="error"),
+    ),
+    "an error that says nothing, and nothing else": (
+        [{"type": "error"}, event("failed")],
+        Outcome(error=SERVER, finish="error"),
+    ),
     "completed, and nothing": ([completed()], Outcome(error=EMPTY, finish="error")),
     "completed, without a response": ([event("completed")], Outcome(error=EMPTY, finish="error")),
     "completed, with a response that is none": (

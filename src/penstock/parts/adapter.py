@@ -14,7 +14,7 @@ from penstock.dialects.responses.reader import PINGS
 from penstock.errors import DecodeError, OpenResponsesError, ProtocolError
 from penstock.parts.calls import CALL_TYPES, CUSTOM, FUNCTION, WHOLE_FIELDS, Calls
 from penstock.parts.data import carried, generated_image
-from penstock.parts.ends import failure_of, finish_of, no_answer
+from penstock.parts.ends import failure_of, finish_of, no_answer, says_why
 from penstock.parts.fields import JSON, field, number_field, object_field, place, text_field
 from penstock.parts.items import (
     CALL,
@@ -77,6 +77,8 @@ class OpenResponsesStreamAdapter:
         self._stored = True
         self._finish = "error"
         self._error: OpenResponsesError | None = None
+        self._is_vague = False
+        """An error came that does not say why: one that does may still come."""
 
     def feed(self, event: Event) -> list[Part]:
         """The parts that this event makes, in order. Nothing after the end of the response."""
@@ -237,7 +239,9 @@ class OpenResponsesStreamAdapter:
         """An error event. `response.failed` may follow with the rest of what there is to say (R12)."""
         payload: JSON = to_builtins(event)
         told = {name: payload[name] for name in payload if name not in ("type", "sequence_number")}
-        self._error = self._error or failure_of(told)
+        if self._error is None or self._is_vague:
+            self._error = failure_of(told)
+            self._is_vague = not says_why(told)
         return []
 
     def _terminal(self, type: str, event: Event) -> list[Part]:
@@ -247,10 +251,10 @@ class OpenResponsesStreamAdapter:
         # What failed has failed, whatever else its response says of itself.
         told = status in ENDS.values() and ENDS[type] != "failed"
         self._status = status if told else ENDS[type]
+        failure = object_of(response.get("error")) or event.extra or {}
+        if self._status == "failed" and (self._error is None or (self._is_vague and says_why(failure))):
+            self._error = failure_of(failure)
         if self._error is not None:
-            return self._close()
-        if self._status == "failed":
-            self._error = failure_of(object_of(response.get("error")) or event.extra or {})
             return self._close()
         parts = self._settle(objects_of(response.get("output")))
         called = self._calls.any_delivered

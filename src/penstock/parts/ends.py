@@ -39,6 +39,12 @@ def no_answer(finish: str, *, flawed: str, thought: bool) -> OpenResponsesError:
     return ProtocolError(NO_ANSWER.get(finish, _BROKEN_OFF), code=code)
 
 
+def says_why(payload: JSON) -> bool:
+    """Does an error say more than that there is one?"""
+    nested = object_of(payload.get("error")) or payload
+    return bool(text_of(nested.get("message")).strip() or text_of(payload.get("message")).strip())
+
+
 def failure_of(payload: JSON) -> OpenResponsesError:
     """An error in a stream as the exception that it is over HTTP, with the endpoint's own code."""
     error = explain(payload)
