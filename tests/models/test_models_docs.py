@@ -9,7 +9,7 @@ from penstock.models import listing
 from penstock.models.catalog import ROUTES, as_markdown
 from penstock.models.enrich import DEFAULT_OUTPUT, DEFAULT_WINDOW
 from penstock.models.info import SOURCES, ModelInfo
-from penstock.models.overrides import parse_overrides
+from penstock.models.overrides import parse_override
 
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
 
@@ -44,4 +44,4 @@ def test_every_field_of_a_model_is_on_the_page() -> None:
 
 def test_the_overrides_on_the_page_can_be_read() -> None:
     (block,) = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
-    assert len(parse_overrides(block.splitlines())) == 3
+    assert len([parse_override(line) for line in block.splitlines()]) == 3

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import DecodeError
 from penstock.models.info import Prices, Told
-from penstock.models.overrides import EXAMPLE, Override, override_for, parse_override, parse_overrides
+from penstock.models.overrides import EXAMPLE, Override, override_for, parse_override
 
 LINES = [
     (
@@ -78,16 +78,14 @@ def test_a_wrong_line_says_what_to_write(line: str, said: str) -> None:
     assert said in str(caught.value)
 
 
-def test_lines_may_be_empty_or_comments_and_errors_name_the_line() -> None:
-    assert parse_overrides(["# mine", "", "  m = tools  "]) == (Override("m", Told(tool_calling=True)),)
-    with pytest.raises(DecodeError, match=r"^line 3: an override is"):
-        parse_overrides(["# mine", "", "m"])
-
-
 def test_an_id_is_stronger_than_the_star_and_a_later_line_than_an_earlier_one() -> None:
-    overrides = parse_overrides(
-        ["m = window:1000 tools", "* = window:5000 output:500 no-tools", "m = window:2000", "M = window:9000"]
-    )
+    lines = [
+        "m = window:1000 tools",
+        "* = window:5000 output:500 no-tools",
+        "m = window:2000",
+        "M = window:9000",
+    ]
+    overrides = [parse_override(line) for line in lines]
     assert override_for("m", overrides) == Told(window=2000, max_output=500, tool_calling=True)
     assert override_for("other", overrides) == Told(window=5000, max_output=500, tool_calling=False)
     assert override_for("m/x", ()) == Told()

@@ -94,6 +94,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "nested": ({"reasoning": {"effort": "low"}}, {"reasoning": {"effort": "low"}}),
     "private keys": ({"_telemetryTurn": 3, "_enableThinking": True}, {}),
     "a conversation": ({"_conversationId": "chat-7"}, {"prompt_cache_key": "chat-7"}),
+    "a conversation with a long name": ({"_conversationId": "c" * 99}, {"prompt_cache_key": "c" * 64}),
     "wrong types": ({"temperature": "hot", "top_p": True, "max_output_tokens": 1.5}, {}),
     "null": ({"temperature": None}, {}),
 }
@@ -582,6 +583,19 @@ def test_the_host_says_who_the_system_is_and_what_is_logged() -> None:
         assert server.asked[0].json["input"][0]["role"] == "developer"
         assert [told.code for told in result.diagnostics] == ["undeclared_tool"]
         assert any(line.endswith("ToolCallPart") for line in lines)
+
+    run(scenario())
+
+
+def test_a_host_without_markers_gets_none_and_follows_none() -> None:
+    async def scenario() -> None:
+        heard = Heard()
+        host = Host(endpoint="http://here/v1")
+        said = ChatMessage(Role.ASSISTANT, [marker_part(MODEL, "http://here/v1", "resp_0"), TextPart("Hi.")])
+        async with talking(streamed(), host=host) as (provider, server):
+            await provider.provide_response(MODEL, [*HELLO, said, user("And now?")], progress=heard)
+        assert "previous_response_id" not in server.asked[0].json
+        assert not [part for part in heard.parts if isinstance(part, DataPart)]
 
     run(scenario())
 

@@ -106,5 +106,5 @@ class Answer:
     def _held_back(self) -> bytes:
         """What came before the break. aiohttp raises the break first, and would keep this for itself."""
         content = self._response.content
-        content.set_exception(None)  # type: ignore[arg-type]
+        content.set_exception(None)  # type: ignore[arg-type]  # not declared, and what it starts with
         return content.read_nowait()

@@ -57,19 +57,6 @@ def parse_override(line: str) -> Override:
     return Override(id, told)
 
 
-def parse_overrides(lines: Iterable[str]) -> tuple[Override, ...]:
-    """Read many lines. Empty ones and those that begin with # are passed over; errors name the line."""
-    found = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        try:
-            found.append(parse_override(line))
-        except DecodeError as error:
-            raise error.within(f"line {number}") from None
-    return tuple(found)
-
-
 def override_for(id: str, overrides: Iterable[Override]) -> Told:
     """All that the lines say of a model."""
     told = Told()

@@ -27,7 +27,6 @@ class Fetcher(Protocol):
     async def fetch(self, path: str, body: JsonObject | None = None) -> Any:
         """The JSON at a path from the root of the server (`/props`, not `/v1/props`), or None where there is
         none. With a body it is a POST."""
-        ...  # pragma: no cover
 
 
 async def probe(server: str, ids: Sequence[str], fetcher: Fetcher) -> dict[str, Told]:

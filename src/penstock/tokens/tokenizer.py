@@ -18,7 +18,7 @@ class Tokenizer(Protocol):
 def tokenizer(encoding: str) -> Tokenizer | None:
     """The tokenizer of an encoding, or None where rs-bpe is not installed. Loading it takes 0.1 s, once."""
     try:
-        from rs_bpe.bpe import openai  # type: ignore[import-not-found]
+        from rs_bpe.bpe import openai  # type: ignore[import-not-found]  # a module without types
     except ImportError:
         return None
     made: Tokenizer = getattr(openai, encoding)()
