@@ -170,6 +170,10 @@ class Server:
         for _ in range(times):
             await self.hangups.acquire()
 
+    def script_for(self, asked: Asked) -> Script:  # noqa: ARG002 - who plays by what was asked needs it
+        """What is played for this request."""
+        return self._scripts.pop(0) if self._scripts else [answer(418, b"no script left")]
+
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         task = asyncio.ensure_future(self._serve(Connection(self, reader, writer)))
@@ -183,7 +187,7 @@ class Server:
                 while connection.is_kept and (asked := await connection.request()):
                     connection.is_kept = False
                     self.asked.append(asked)
-                    for step in self._scripts.pop(0) if self._scripts else [answer(418, b"no script left")]:
+                    for step in self.script_for(asked):
                         await step(connection)
         finally:
             connection.writer.close()
@@ -226,14 +230,17 @@ class Served:
 
 @contextmanager
 def served(*scripts: Script) -> Iterator[Served]:
+    with in_a_thread(Server(*scripts)) as running:
+        yield running
+
+
+@contextmanager
+def in_a_thread(server: Server) -> Iterator[Served]:
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
 
-    async def start() -> Server:
-        return await Server(*scripts).__aenter__()
-
-    server = asyncio.run_coroutine_threadsafe(start(), loop).result(10)
+    asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result(10)
     try:
         yield Served(server, loop)
     finally:

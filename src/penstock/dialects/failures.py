@@ -266,7 +266,7 @@ def explain(payload: Mapping[str, Any]) -> UpstreamError:
 def error_delta(payload: Mapping[str, Any]) -> ErrorDelta:
     """The same as a delta."""
     error = explain(payload)
-    return ErrorDelta(error.code, error.message, type=error.type, param=error.param)
+    return ErrorDelta(error.code, error.message, error.type, error.param, error.retry_after)
 
 
 def _explained(

@@ -99,6 +99,10 @@ class UpstreamError(Struct, frozen=True):
 class Reader(Protocol):
     """Reads one answer. It keeps what it needs and has no other methods."""
 
+    @property
+    def is_over(self) -> bool:
+        """Has the upstream said that it is done? Servers keep their connection open behind that (A10)."""
+
     def feed(self, frame: Frame) -> list[Delta]:
         """What one frame of the upstream says. One that cannot be read is an `ErrorDelta`, never a raise."""
 

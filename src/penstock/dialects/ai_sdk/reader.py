@@ -72,6 +72,10 @@ class AiSdkReader:
         self._marked = False
         self._over = False
 
+    @property
+    def is_over(self) -> bool:
+        return self._over
+
     def feed(self, frame: Frame) -> list[Delta]:
         if self._over or not frame.data.strip():
             return []

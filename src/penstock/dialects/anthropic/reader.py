@@ -66,6 +66,10 @@ class AnthropicReader(TextRuns):
         self._whole = True
         """Unless the stop reason says that there was more to come."""
 
+    @property
+    def is_over(self) -> bool:
+        return self._over
+
     def feed(self, frame: Frame) -> list[Delta]:
         if frame.data.strip() == DONE:
             self._over = True

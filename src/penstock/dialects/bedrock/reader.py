@@ -74,6 +74,10 @@ class BedrockReader(TextRuns):
         self._finish: FinishReason | ErrorDelta | None = None
         self._over = False
 
+    @property
+    def is_over(self) -> bool:
+        return False  # the usage comes behind the end
+
     def feed(self, frame: Frame) -> list[Delta]:
         if frame.data.strip() == DONE:
             self._over = True

@@ -100,6 +100,10 @@ class ChatReader:
         self._finished = False
         self._done = False
 
+    @property
+    def is_over(self) -> bool:
+        return self._done
+
     def feed(self, frame: Frame) -> list[Delta]:
         if frame.data.strip() == DONE:
             self._done = True

@@ -61,6 +61,10 @@ class CohereReader:
         """Where the text goes, and so a citation that does not say where it belongs."""
         self._fed = self._ended = self._saw_done = False
 
+    @property
+    def is_over(self) -> bool:
+        return self._saw_done
+
     def feed(self, frame: Frame) -> list[Delta]:
         self._fed = True
         if frame.data.strip().strip('"') == DONE:

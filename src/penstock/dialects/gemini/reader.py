@@ -88,6 +88,10 @@ class GeminiReader:
         self._fed = self._failed = self._saw_done = False
         self._finish: FinishReason | None = None
 
+    @property
+    def is_over(self) -> bool:
+        return self._saw_done or self._failed
+
     def feed(self, frame: Frame) -> list[Delta]:
         self._fed = True
         if frame.data.strip() == DONE:

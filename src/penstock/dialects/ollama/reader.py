@@ -43,6 +43,10 @@ class OllamaReader:
         self._model = ""
         self._fed = self._ended = False
 
+    @property
+    def is_over(self) -> bool:
+        return self._ended
+
     def feed(self, frame: Frame) -> list[Delta]:
         self._fed = True
         if frame.data.strip() == DONE:

@@ -81,6 +81,10 @@ class ResponsesReader:
         self._marked = False
         self._over = False
 
+    @property
+    def is_over(self) -> bool:
+        return self._over or self._marked
+
     def feed(self, frame: Frame) -> list[Delta]:
         if self._over or not frame.data.strip():
             return []

@@ -1,0 +1,84 @@
+"""Signs of life for a client that waits, and an eye on one that does not read (decisions 10, A8)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from penstock.gateway.outlet import StreamOutlet
+from penstock.gateway.settings import Limits
+from penstock.gateway.verdict import Verdict
+from penstock.protocol.events import Event
+
+_SHORTEST = 0.01
+"""Seconds: however the limits are set, the heart does not keep the machine busy."""
+
+
+class Living(Protocol):
+    """What the heart knows of a turn."""
+
+    def begin_late(self) -> list[Event]:
+        """The beginning of the stream, if it has not begun."""
+
+    def heartbeat(self) -> list[Event]:
+        """A repeated `response.in_progress`; nothing when the turn is over."""
+
+    def give_up_client(self) -> None:
+        """The client takes nothing any more."""
+
+
+class Heart:
+    """Beats beside a turn that streams. It is a task of its own, cancelled with the turn."""
+
+    def __init__(
+        self,
+        turn: Living,
+        outlet: StreamOutlet,
+        limits: Limits,
+        verdict: Verdict,
+        *,
+        clock: Callable[[], float],
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._turn, self._outlet, self._limits, self._verdict = turn, outlet, limits, verdict
+        self._clock, self._sleep = clock, sleep
+
+    async def run(self) -> None:
+        await self._sleep(self._limits.patience)
+        await self._unless_writing(self._begin)
+        while True:
+            await self._sleep(max(self._until_next(), _SHORTEST))
+            await self._unless_writing(self._beat)
+
+    async def _unless_writing(self, act: Callable[[], Awaitable[None]]) -> None:
+        """While the turn itself is writing, it needs no sign of life; it may need an end."""
+        if self._outlet.lock.locked():
+            self._watch_stalled_write()
+        else:
+            async with self._outlet.lock:
+                await act()
+
+    async def _begin(self) -> None:
+        await self._outlet.write_locked(self._turn.begin_late())
+
+    def _until_next(self) -> float:
+        outlet, limits = self._outlet, self._limits
+        if outlet.writing_since is not None:
+            return min(limits.comment_every, limits.client_timeout or limits.comment_every)
+        due = min(outlet.last_write + limits.comment_every, outlet.last_event + limits.event_every)
+        return due - self._clock()
+
+    async def _beat(self) -> None:
+        now, outlet, limits = self._clock(), self._outlet, self._limits
+        if now - outlet.last_event >= limits.event_every:
+            self._verdict.heartbeats += 1
+            await outlet.write_locked(self._turn.heartbeat())
+        elif now - outlet.last_write >= limits.comment_every:
+            self._verdict.heartbeats += 1
+            await outlet.comment()
+
+    def _watch_stalled_write(self) -> None:
+        since, longest = self._outlet.writing_since, self._limits.client_timeout
+        if since is not None and longest is not None and self._clock() - since >= longest:
+            self._turn.give_up_client()

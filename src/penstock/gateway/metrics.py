@@ -1,0 +1,205 @@
+"""What the gateway counts, in Prometheus' text format 0.0.4.
+
+`DECLARED` is all of it. Nothing else can be counted, and what is counted cannot grow without end: names of
+models are what clients write, so each label has a bounded number of values and the rest is `other`.
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+
+from msgspec import Struct
+
+from penstock.version import VERSION
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+OTHER = "other"
+MOST_VALUES = 100
+"""Of one label. More models than this are not told apart."""
+LONGEST_VALUE = 128
+MOST_SERIES = 2_000
+"""Of one metric: labels multiply."""
+
+_TURNS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
+_WAITS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+_OVERHEADS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5)
+
+
+class Declared(Struct, frozen=True):
+    """A metric: its kind, what it is about, its labels, and the upper bounds of a histogram."""
+
+    kind: str
+    help: str
+    labels: tuple[str, ...] = ()
+    bounds: tuple[float, ...] = ()
+
+
+DECLARED: Mapping[str, Declared] = {
+    "penstock_turns_total": Declared(
+        "counter", "Turns that ended.", ("model", "target", "outcome", "closer")
+    ),
+    "penstock_turns_running": Declared("gauge", "Turns that run now."),
+    "penstock_tasks": Declared("gauge", "Tasks of the event loop: they must not grow when turns do not."),
+    "penstock_turn_seconds": Declared("histogram", "From the request to its end.", bounds=_TURNS),
+    "penstock_first_output_seconds": Declared(
+        "histogram", "From the request to the first output of the model.", bounds=_WAITS
+    ),
+    "penstock_upstream_attempts_total": Declared(
+        "counter", "Requests to upstreams, by what came of them.", ("target", "result")
+    ),
+    "penstock_tokens_total": Declared(
+        "counter",
+        "Tokens used: input (of these, cached) and output (of these, reasoning).",
+        ("model", "kind"),
+    ),
+    "penstock_bytes_total": Declared(
+        "counter", "Bytes from upstreams (in) and to clients (out).", ("direction",)
+    ),
+    "penstock_requests_total": Declared("counter", "Answered requests.", ("route", "status")),
+    "penstock_overhead_seconds": Declared(
+        "histogram", "Time of a turn that the gateway itself took.", bounds=_OVERHEADS
+    ),
+    "penstock_heartbeats_total": Declared("counter", "Signs of life sent while a model was silent."),
+    "penstock_keys_resting": Declared("gauge", "Keys that wait after a refusal.", ("target",)),
+    "penstock_build_info": Declared("gauge", "Always 1.", ("version", "python")),
+    "process_start_time_seconds": Declared("gauge", "When the process began, in seconds since 1970."),
+}
+
+Gauge = Callable[[], float | Mapping[str, float]]
+"""Gives a gauge's value when it is asked for: a number, or one for each value of its one label."""
+
+_Values = tuple[str, ...]
+
+
+class Metrics:
+    """One registry. It belongs to the event loop: nothing here is locked."""
+
+    def __init__(self, *, started: float | None = None) -> None:
+        """`started` is when the process began; None: now."""
+        began = time.time() if started is None else started
+        self._counters: dict[str, dict[_Values, float]] = {
+            name: {} if declared.labels else {(): 0.0}
+            for name, declared in DECLARED.items()
+            if declared.kind == "counter"
+        }
+        self._histograms: dict[str, dict[_Values, _Histogram]] = {
+            name: {} if declared.labels else {(): _Histogram(declared.bounds)}
+            for name, declared in DECLARED.items()
+            if declared.kind == "histogram"
+        }
+        self._gauges: dict[str, Gauge] = {"process_start_time_seconds": lambda: began}
+        self._known: dict[tuple[str, str], set[str]] = {}
+
+    def count(self, name: str, value: float = 1, **labels: str) -> None:
+        """Add to a counter. What is not a number above zero adds nothing: a counter never falls."""
+        series = self._counters[name]
+        key = self._key(name, labels, series)
+        if 0 < value < math.inf:
+            series[key] = series.get(key, 0.0) + value
+
+    def observe(self, name: str, seconds: float, **labels: str) -> None:
+        """Add a time to a histogram."""
+        series = self._histograms[name]
+        key = self._key(name, labels, series)
+        if 0 <= seconds < math.inf:
+            histogram = series.get(key)
+            if histogram is None:
+                histogram = series[key] = _Histogram(DECLARED[name].bounds)
+            histogram.take(seconds)
+
+    def gauge(self, name: str, callback: Gauge) -> None:
+        """Say where a gauge's value is from; another callback takes the place of an earlier one."""
+        if DECLARED[name].kind != "gauge":
+            raise ValueError(f"{name} is no gauge")
+        self._gauges[name] = callback
+
+    def render(self) -> bytes:
+        """The text for `GET /metrics`."""
+        lines: list[str] = []
+        for name, declared in DECLARED.items():
+            lines.append(f"# HELP {name} {_escaped_help(declared.help)}")
+            lines.append(f"# TYPE {name} {declared.kind}")
+            lines += self._samples(name, declared)
+        return ("\n".join(lines) + "\n").encode()
+
+    def _samples(self, name: str, declared: Declared) -> Iterator[str]:
+        if declared.kind == "counter":
+            for key, value in self._counters[name].items():
+                yield _sample(name, declared.labels, key, value)
+        elif declared.kind == "histogram":
+            for key, histogram in self._histograms[name].items():
+                yield from histogram.samples(name, declared.labels, key)
+        elif name == "penstock_build_info":
+            yield _sample(name, declared.labels, (VERSION, platform.python_version()), 1)
+        elif name in self._gauges:
+            yield from self._gauge_samples(name, declared.labels)
+
+    def _gauge_samples(self, name: str, labels: _Values) -> Iterator[str]:
+        value = self._gauges[name]()
+        if not isinstance(value, Mapping):
+            yield _sample(name, (), (), value)
+            return
+        for key, each in value.items():
+            yield _sample(name, labels, (key,), each)
+
+    def _key(self, name: str, labels: Mapping[str, str], series: Mapping[_Values, object]) -> _Values:
+        wanted = DECLARED[name].labels
+        if labels.keys() != set(wanted):
+            raise ValueError(f"{name} has the labels {', '.join(wanted) or 'of none'}")
+        key = tuple(self._bounded(name, label, labels[label]) for label in wanted)
+        if key in series or len(series) < MOST_SERIES:
+            return key
+        return (OTHER,) * len(wanted)
+
+    def _bounded(self, name: str, label: str, value: str) -> str:
+        value = value[:LONGEST_VALUE].encode("utf-8", "replace").decode()
+        known = self._known.setdefault((name, label), set())
+        if value not in known:
+            if len(known) >= MOST_VALUES:
+                return OTHER
+            known.add(value)
+        return value
+
+
+class _Histogram:
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+
+    def take(self, value: float) -> None:
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._sum += value
+
+    def samples(self, name: str, labels: _Values, key: _Values) -> Iterator[str]:
+        """Buckets add up: each holds what the smaller ones hold."""
+        total = 0
+        for bound, count in zip([*self._bounds, math.inf], self._counts, strict=True):
+            total += count
+            yield _sample(f"{name}_bucket", (*labels, "le"), (*key, _number(bound)), total)
+        yield _sample(f"{name}_sum", labels, key, self._sum)
+        yield _sample(f"{name}_count", labels, key, total)
+
+
+def _sample(name: str, labels: _Values, values: _Values, value: float) -> str:
+    pairs = ",".join(f'{label}="{_escaped(each)}"' for label, each in zip(labels, values, strict=True))
+    return f"{name}{{{pairs}}} {_number(value)}" if pairs else f"{name} {_number(value)}"
+
+
+def _number(value: float) -> str:
+    if value == math.inf:
+        return "+Inf"
+    return str(int(value)) if float(value).is_integer() and abs(value) < 2**53 else repr(float(value))
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def _escaped_help(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n")

@@ -1,0 +1,132 @@
+"""Where the events of a turn go: down a stream, or together into one answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from penstock.gateway.errors import RequestRefused
+from penstock.gateway.exchange import Exchange
+from penstock.gateway.failures import refusal
+from penstock.gateway.verdict import Verdict
+from penstock.protocol.errors import ErrorBody, ErrorPayload
+from penstock.protocol.events import TERMINAL, Event, LifecycleEvent
+from penstock.protocol.wire import encode, to_builtins
+from penstock.sse import DONE, comment, encode_frame
+from penstock.stream.accents import Accent
+
+Head = Callable[[], list[tuple[str, str]]]
+"""The headers of an answer that is about to begin: what is known by then."""
+
+_COMMENT = comment("waiting for the model")
+
+
+class Outlet(Protocol):
+    """One turn's way to its client."""
+
+    async def write(self, events: Sequence[Event]) -> None:
+        """Send events. Those that hold a terminal event are the last, and close the answer."""
+
+    async def refuse(self, refused: RequestRefused) -> None:
+        """Answer with an HTTP error instead; only before anything was written."""
+
+
+class StreamOutlet:
+    """Server-sent events. What one call is given leaves in one write, in frames that are whole.
+
+    The turn and its heartbeat both write, so whoever numbers events of the heartbeat must hold `lock`; the
+    turn numbers its own before it asks for it, which keeps the order: the lock is fair.
+    """
+
+    def __init__(self, exchange: Exchange, accent: Accent, verdict: Verdict, head: Head) -> None:
+        self._exchange = exchange
+        self._accent = accent
+        self._verdict = verdict
+        self._head = head
+        self._clock = asyncio.get_running_loop().time
+        self._unsent = b""
+        """Given to the server in vain: a write that was interrupted while the client did not read."""
+        self.lock = asyncio.Lock()
+        self.is_open = False
+        self.last_event = self.last_write = self._clock()
+        self.writing_since: float | None = None
+
+    async def write(self, events: Sequence[Event]) -> None:
+        async with self.lock:
+            await self.write_locked(events)
+
+    async def write_locked(self, events: Sequence[Event]) -> None:
+        if not events:
+            return
+        data = b"".join([encode_frame(event.type, encode(event)) for event in map(self._accent, events)])
+        last = events[-1]
+        self._verdict.last_event, self._verdict.last_sequence = last.type, last.sequence_number
+        is_last = last.type in TERMINAL
+        await self._send(data + DONE if is_last else data, is_last)
+        self.last_event = self.last_write
+        self._verdict.terminal_sent = is_last
+
+    async def comment(self) -> None:
+        """A sign of life that proxies count; with the lock held."""
+        await self._send(_COMMENT, False)
+
+    async def refuse(self, refused: RequestRefused) -> None:
+        async with self.lock:
+            self._verdict.status = refused.status
+            await self._exchange.refuse(refused)
+
+    async def _send(self, data: bytes, is_last: bool) -> None:
+        self._unsent += data
+        self.writing_since = self._clock()
+        if not self.is_open:
+            self.is_open = True
+            self._verdict.status = 200
+            await self._exchange.begin(200, [*_STREAM, *self._head()])
+        body = {"type": "http.response.body", "body": self._unsent, "more_body": not is_last}
+        await self._exchange.send(body)
+        self._verdict.bytes_out += len(self._unsent)
+        self._unsent = b""
+        self.writing_since = None
+        self.last_write = self._clock()
+
+
+_STREAM = [
+    ("content-type", "text/event-stream"),
+    # What stands in between must neither keep, nor gather, nor compress it (notes/asks A14).
+    ("cache-control", "no-cache, no-transform"),
+    ("x-accel-buffering", "no"),
+]
+
+
+class WholeOutlet:
+    """One JSON answer at the end."""
+
+    def __init__(self, exchange: Exchange, accent: Accent, verdict: Verdict, head: Head) -> None:
+        self._exchange = exchange
+        self._accent = accent
+        self._verdict = verdict
+        self._head = head
+
+    async def write(self, events: Sequence[Event]) -> None:
+        for event in map(self._accent, events):
+            if event.type in TERMINAL and isinstance(event, LifecycleEvent):
+                await self._answer(event)
+
+    async def refuse(self, refused: RequestRefused) -> None:
+        self._verdict.status = refused.status
+        await self._exchange.refuse(refused)
+
+    async def _answer(self, event: LifecycleEvent) -> None:
+        """A failure is told by the status, and what had come until then is not lost: it goes along."""
+        response, headers, status = event.response, self._head(), 200
+        body = encode(response)
+        if response.error is not None:
+            failed = refusal(response.error.code, response.error.message)
+            status, headers = failed.status, [*headers, *failed.headers]
+            error = ErrorPayload(type=failed.type, code=failed.code, message=failed.message)
+            body = encode(ErrorBody(error=error, extra={"response": to_builtins(response)}))
+        self._verdict.status, self._verdict.bytes_out = status, len(body)
+        self._verdict.last_event, self._verdict.last_sequence = event.type, event.sequence_number
+        await self._exchange.answer(status, body, headers=headers)
+        self._verdict.terminal_sent = True

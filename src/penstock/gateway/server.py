@@ -1,0 +1,159 @@
+"""The gateway as a process: a socket, the signals, and an end that cuts nobody off without a word.
+
+uvicorn has the connections. The signals are ours, because a second SIGTERM must end what the first one waits
+for, and because a client whose turn is ended then is to be told so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from penstock.errors import PenstockError
+from penstock.gateway.app import Gateway
+from penstock.gateway.exchange import ABORT
+from penstock.gateway.logs import log
+from penstock.gateway.settings import Settings
+
+_BACKLOG = 2048
+_LAST_WORDS = 1.0
+"""Seconds in which turns that are ended can still tell their clients."""
+_KEEP_ALIVE = 75
+"""Seconds for which an idle connection is kept. Clients keep theirs less long, and so close them first."""
+
+
+class CannotListen(PenstockError):  # noqa: N818 - says what happened
+    """The address is taken, or not ours."""
+
+
+class _Protocol(HttpToolsProtocol):
+    """Lets the application close a connection whose client does not read: its buffer would stay for ever."""
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["extensions"] = {ABORT: {"now": self.transport.abort}}
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Not here: see `_Signals`."""
+        yield
+
+
+class _Signals:
+    """SIGTERM and SIGINT let running turns end; a second one, or too long a wait, ends them."""
+
+    def __init__(self, server: _Server, gateway: Gateway, reload: Callable[[], Settings]) -> None:
+        self._server, self._gateway, self._reload = server, gateway, reload
+        self._loop = asyncio.get_running_loop()
+
+    def install(self) -> None:
+        for each in (signal.SIGTERM, signal.SIGINT):
+            self._handle(each, self._stop)
+        if hasattr(signal, "SIGHUP"):
+            self._handle(signal.SIGHUP, self._read_again)
+
+    def _handle(self, number: signal.Signals, handler: Callable[[], None]) -> None:
+        try:
+            self._loop.add_signal_handler(number, handler)
+        except NotImplementedError:  # Windows
+            signal.signal(number, lambda *_: self._loop.call_soon_threadsafe(handler))
+
+    def _stop(self) -> None:
+        if self._gateway.is_draining:
+            log.warning("asked to stop for the second time: ending what runs")
+            self._end()
+            return
+        self._gateway.is_draining = True
+        self._server.should_exit = True
+        running = self._gateway.running()
+        if running:
+            log.info("stopping: %d turns may still end; stop again to end them now", running)
+        self._loop.call_later(self._gateway.services.settings.limits.drain, self._end)
+
+    def _end(self) -> None:
+        self._gateway.stop_turns()
+        self._loop.call_later(_LAST_WORDS, self._leave)
+
+    def _leave(self) -> None:
+        self._server.force_exit = True
+
+    def _read_again(self) -> None:
+        """A file that is wrong changes nothing: the gateway goes on as it was."""
+        try:
+            self._gateway.reload(self._reload())
+        except PenstockError as error:
+            log.error("%s", f"the settings were not changed: {error}")
+        else:
+            log.info("the settings were read again")
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """The socket, bound: whatever is wrong with the address shows here. Port 0 picks a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except (OSError, OverflowError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise CannotListen(f"cannot listen on {host} port {port}: {why}") from None
+
+
+def url_of(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def run(
+    settings: Settings,
+    listening: socket.socket,
+    *,
+    ready: Callable[[str], None],
+    reload: Callable[[], Settings],
+) -> None:
+    """Serve until a signal says otherwise. `ready` is told the URL; `reload` reads the settings again."""
+
+    async def serve() -> None:
+        gateway = Gateway(settings)
+        config = uvicorn.Config(
+            gateway,
+            http=_Protocol,
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=_KEEP_ALIVE,
+        )
+        server = _Server(config, lambda: ready(url_of(listening)))
+        _Signals(server, gateway, reload).install()
+        await server.serve(sockets=[listening])
+
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(serve())
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if sys.platform == "win32":
+        return None
+    try:
+        import uvloop
+    except ImportError:  # it is made for CPython
+        return None
+    return uvloop.new_event_loop

@@ -1,0 +1,170 @@
+"""Everything that the routes work with, for one state of the settings."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from penstock.client.client import OpenResponsesClient
+from penstock.client.config import ClientConfig
+from penstock.dialects.presets import KEY_HEADERS
+from penstock.gateway.counting import count_input, estimate_usage
+from penstock.gateway.demo.upstream import DemoUpstream
+from penstock.gateway.errors import RequestRefused
+from penstock.gateway.listing import Listing
+from penstock.gateway.metrics import Metrics
+from penstock.gateway.settings import DEMO, Settings
+from penstock.gateway.verdict import Verdict
+from penstock.protocol.content import JsonObject
+from penstock.protocol.items import Item
+from penstock.protocol.request import CreateResponse
+from penstock.stream.deltas import UsageDelta
+from penstock.tokens.counter import TokenCounter
+from penstock.upstream.attempts import Choice
+from penstock.upstream.http import HttpUpstream
+from penstock.upstream.target import UpstreamTarget
+from penstock.upstream.upstream import Upstream
+
+if TYPE_CHECKING:
+    from penstock.gateway.turn import Turn
+
+_ALL = "*"
+
+
+class Fleet:
+    """The upstreams of a gateway. Those whose target did not change outlive a change of the settings."""
+
+    def __init__(self) -> None:
+        self._demo: Upstream = DemoUpstream()
+        self._known: dict[str, tuple[UpstreamTarget, Upstream]] = {}
+
+    def renew(self, targets: Iterable[UpstreamTarget]) -> tuple[dict[str, Upstream], list[Upstream]]:
+        """The upstreams for these targets by name, and those that are not needed any more."""
+        old, self._known = self._known, {}
+        for target in targets:
+            kept = old.get(target.name)
+            if kept is None or kept[0] != target:
+                kept = (target, HttpUpstream(target))
+            else:
+                del old[target.name]
+            self._known[target.name] = kept
+        upstreams = {DEMO: self._demo, **{name: upstream for name, (_, upstream) in self._known.items()}}
+        return upstreams, [upstream for _, upstream in old.values()]
+
+    def resting(self) -> dict[str, float]:
+        """How many keys of each upstream rest now."""
+        return {name: upstream.keys.resting() for name, (_, upstream) in self._known.items()}
+
+    def all(self) -> list[Upstream]:
+        return [self._demo, *(upstream for _, upstream in self._known.values())]
+
+
+class Services:
+    """Belongs to one event loop. `turns` are those that run under these settings."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        upstreams: Mapping[str, Upstream],
+        metrics: Metrics,
+        counter: TokenCounter,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.settings = settings
+        self.metrics = metrics
+        self.clock = clock
+        self.listing = Listing(settings, self._list_models)
+        self.turns: set[Turn] = set()
+        self.idle = asyncio.Event()
+        """Set while no turn runs."""
+        self.idle.set()
+        self._upstreams = upstreams
+        self._counter = counter
+        self._targets = {target.name: target for target in settings.targets}
+
+    def begin(self, turn: Turn) -> None:
+        self.turns.add(turn)
+        self.idle.clear()
+
+    def end(self, turn: Turn, verdict: Verdict) -> None:
+        self.turns.discard(turn)
+        if not self.turns:
+            self.idle.set()
+        self._count(verdict)
+
+    def _count(self, verdict: Verdict) -> None:
+        metrics, model = self.metrics, verdict.model
+        metrics.count(
+            "penstock_turns_total",
+            model=model,
+            target=verdict.target,
+            outcome=verdict.outcome,
+            closer=verdict.closer,
+        )
+        metrics.observe("penstock_turn_seconds", verdict.duration_ms / 1000)
+        metrics.observe("penstock_overhead_seconds", verdict.overhead_ms / 1000)
+        if verdict.first_output_ms >= 0:
+            metrics.observe("penstock_first_output_seconds", verdict.first_output_ms / 1000)
+        for kind in ("input", "cached", "output", "reasoning"):
+            metrics.count("penstock_tokens_total", getattr(verdict, f"{kind}_tokens"), model=model, kind=kind)
+        metrics.count("penstock_bytes_total", verdict.bytes_in, direction="in")
+        metrics.count("penstock_bytes_total", verdict.bytes_out, direction="out")
+        metrics.count("penstock_heartbeats_total", verdict.heartbeats)
+
+    def choices(self, model: str) -> list[Choice]:
+        """Where to ask for a model, in order; refuses a name that leads nowhere."""
+        settings = self.settings
+        for _ in range(len(settings.aliases) + 1):
+            if model == DEMO:
+                return [Choice(self._upstreams[DEMO], DEMO)]
+            if model in settings.models:
+                steps = settings.models[model].steps
+                return [Choice(self._upstreams[step.target], step.model or model) for step in steps]
+            if model not in settings.aliases:
+                break
+            model = settings.aliases[model]
+        if settings.passthrough:
+            return [Choice(self._upstreams[settings.passthrough], model)]
+        if _ALL in settings.aliases:
+            return self.choices(settings.aliases[_ALL])
+        known = ", ".join([*settings.models, *settings.aliases, DEMO])
+        message = f"there is no model called {model[:128]!r} here: there are {known}"
+        raise RequestRefused(404, "model_not_found", message, type="not_found", param="model")
+
+    def count_input(self, request: CreateResponse, model: str) -> int:
+        return count_input(request, self._upstream_name(model), self._counter)
+
+    def estimate(self, request: CreateResponse, model: str, output: Sequence[Item]) -> UsageDelta:
+        return estimate_usage(request, self._upstream_name(model), output, self._counter)
+
+    def _upstream_name(self, model: str) -> str:
+        """Tokens are counted as the model that is behind a name counts them."""
+        return self.choices(model)[0].model
+
+    async def _list_models(self, target_name: str) -> list[JsonObject]:
+        target = self._targets[target_name]
+        async with OpenResponsesClient(_client_config(target)) as client:
+            return await client.models()
+
+
+def _client_config(target: UpstreamTarget) -> ClientConfig:
+    headers = dict(target.headers)
+    if target.keys:
+        name, value = KEY_HEADERS[target.key_header]
+        headers.setdefault(name, value.format(key=target.keys[0]))
+    if target.dialect == "anthropic":
+        from penstock.dialects.anthropic.render import VERSION
+
+        headers.setdefault("anthropic-version", VERSION)
+    return ClientConfig(
+        target.base_url,
+        headers=headers,
+        connect_timeout=target.connect_timeout,
+        ca_file=target.ca_file,
+        client_cert=target.client_cert,
+        client_key=target.client_key,
+        proxy=target.proxy,
+        retries=0,
+    )

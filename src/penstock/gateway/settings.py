@@ -1,0 +1,86 @@
+"""What a gateway can be told, in one frozen value. `config` reads it from `penstock.toml`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from penstock.models.overrides import Override
+from penstock.upstream.target import UpstreamTarget
+
+DEMO = "demo"
+"""The model that is always there."""
+
+KIB, MIB = 1024, 1024 * 1024
+
+
+class Step(Struct, frozen=True):
+    """One step of a fall-back chain: a target, and the model's name there (empty: the name asked for)."""
+
+    target: str
+    model: str = ""
+
+
+class ModelRoute(Struct, frozen=True, kw_only=True):
+    """A model's name, and where it is asked, in this order."""
+
+    name: str
+    steps: tuple[Step, ...]
+
+
+class ClientKey(Struct, frozen=True, kw_only=True):
+    """A key of somebody who may use the gateway, as a hash: the key itself is written down nowhere."""
+
+    name: str
+    digest: bytes
+    """The SHA-256 of the key. A key is 256 random bits, so nothing slower is needed."""
+    accent: str = ""
+    """What this client reads; empty: told from its request."""
+
+    def __repr__(self) -> str:
+        return f"ClientKey({self.name!r})"
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """Bounds and waits; times are in seconds."""
+
+    body_bytes: int = 64 * MIB
+    """Of a request, after decompression. The specification allows a file of 32 MiB in it."""
+    patience: float = 5.0
+    """How long a failure can still become an HTTP status; then the stream begins (decisions 9)."""
+    comment_every: float = 15.0
+    """Silence after which a comment line is sent; proxies count it as life."""
+    event_every: float = 60.0
+    """Silence after which `response.in_progress` is repeated; Codex counts only events (decisions 10)."""
+    retries: int = 2
+    """How often one target is asked again before the next one of the chain."""
+    retry_wait: float = 30.0
+    """How long all waits of one turn may take together; a longer `retry-after` is the client's business."""
+    client_timeout: float | None = 300.0
+    """A client that takes nothing for so long has gone."""
+    drain: float = 30.0
+    """How long running turns may go on when the gateway is asked to stop."""
+    max_turns: int = 0
+    """Turns at one time; 0: as many as come. Beyond it 503 says so at once (notes/asks J5)."""
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    host: str = "127.0.0.1"
+    port: int = 8080
+    log_level: str = "info"
+    targets: tuple[UpstreamTarget, ...] = ()
+    models: Mapping[str, ModelRoute] = {}
+    aliases: Mapping[str, str] = {}
+    """Another name for a model; `*` stands for every name that nothing else has."""
+    passthrough: str = ""
+    """The target that takes every other model's name as it is; empty: there is none."""
+    default_model: str = ""
+    """For requests that name none."""
+    overrides: tuple[Override, ...] = ()
+    keys: tuple[ClientKey, ...] = ()
+    accents: Mapping[str, str] = {}
+    """By the beginning of a User-Agent, in small letters; before those that are known anyway."""
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+    limits: Limits = Limits()

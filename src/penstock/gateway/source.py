@@ -1,0 +1,64 @@
+"""An upstream's answer as deltas, one list for each read."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from penstock.dialects.plan import Dialect, Plan
+from penstock.errors import FrameTooLarge
+from penstock.sse import DEFAULT_LIMIT, Decoder
+from penstock.stream.deltas import Delta, ErrorDelta
+
+FRAME_LIMIT = DEFAULT_LIMIT
+"""Bytes of one event, or of an answer that is no stream."""
+
+Read = Callable[[], Awaitable[bytes]]
+"""The next bytes of an answer; none at its end."""
+
+
+async def deltas_of(
+    read: Read, content_type: str, dialect: Dialect, plan: Plan
+) -> AsyncIterator[list[Delta]]:
+    """Read an answer to its end. A read without a whole frame gives nothing; the last list has the end.
+
+    What cannot be read is an `ErrorDelta`; a connection that breaks is raised.
+    """
+    data = await read()
+    if _is_whole(content_type, data):
+        yield await _read_whole(read, dialect, plan, data)
+        return
+    reader = dialect.reader(plan)
+    decoder = Decoder(FRAME_LIMIT)
+    try:
+        while data:
+            if frames := decoder.feed(data):
+                deltas: list[Delta] = []
+                for frame in frames:
+                    deltas += reader.feed(frame)
+                if reader.is_over:  # some servers keep the connection open behind their end (notes/asks A10)
+                    yield deltas + reader.end()
+                    return
+                yield deltas
+            data = await read()
+        yield [delta for frame in decoder.end() for delta in reader.feed(frame)] + reader.end()
+    except FrameTooLarge as error:
+        yield [ErrorDelta("upstream_invalid", f"the upstream sent too much at once: {error}")]
+
+
+def _is_whole(content_type: str, data: bytes) -> bool:
+    """Is this one JSON value and no stream? Some servers never stream, and some do not say what they send."""
+    if content_type == "text/event-stream":
+        return False
+    return data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
+
+
+async def _read_whole(read: Read, dialect: Dialect, plan: Plan, data: bytes) -> list[Delta]:
+    body = bytearray()
+    while data:
+        body += data
+        if len(body) > FRAME_LIMIT:
+            return [
+                ErrorDelta("upstream_invalid", f"the upstream's answer is larger than {FRAME_LIMIT} bytes")
+            ]
+        data = await read()
+    return dialect.read_body(plan, bytes(body))

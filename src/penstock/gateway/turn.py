@@ -1,0 +1,354 @@
+"""The life of one response, from a request that was understood to the verdict.
+
+A turn asks its upstreams, one after the other if need be, and gives the client what they say. Until the first
+output nothing is lost by asking again; after it, whatever happens is told in the stream (decisions 9). There
+is one way out: the verdict.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from penstock.dialects.plan import Plan
+from penstock.errors import BridgeError, DecodeError, InvalidRequestError, OpenResponsesError
+from penstock.gateway.failures import closer_of, code_of, refusal, type_of, with_request_id
+from penstock.gateway.logs import log_fault
+from penstock.gateway.outlet import Outlet
+from penstock.gateway.services import Services
+from penstock.gateway.source import deltas_of
+from penstock.gateway.stopwatch import Stopwatch
+from penstock.gateway.verdict import Verdict
+from penstock.protocol.errors import Diagnostic
+from penstock.protocol.events import Event
+from penstock.protocol.request import CreateResponse
+from penstock.stream.deltas import (
+    BlockEnd,
+    BlockStart,
+    Delta,
+    DiagnosticDelta,
+    ErrorDelta,
+    FinishDelta,
+    UpstreamInfo,
+    UsageDelta,
+)
+from penstock.stream.machine import ResponseStreamStateMachine
+from penstock.stream.phases import ResponseStreamPhase
+from penstock.tools.identity import ToolIdentityMap
+from penstock.upstream.attempts import Attempt, Attempts
+from penstock.upstream.failures import failure_of
+from penstock.upstream.upstream import UpstreamAnswer
+
+_SILENT = (BlockStart, BlockEnd, UsageDelta, UpstreamInfo, DiagnosticDelta, FinishDelta)
+"""Deltas that cause no output event: until another comes, the turn can still be given to another target."""
+
+_CUT_SHORT = ("upstream_empty", "upstream_truncated")
+"""Answers that were accepted and ended too early: a stream tells it, and no status (decisions 5)."""
+
+_ATTEMPTS = "penstock_upstream_attempts_total"
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """What the client wants, understood."""
+
+    request: CreateResponse
+    model: str
+    tools: ToolIdentityMap
+    used_call_ids: frozenset[str]
+    accent: str
+    headers: dict[str, str]
+    """To be passed on, such as `traceparent`."""
+    diagnostics: list[Diagnostic] = []
+    """What the gateway itself could not do."""
+
+
+class Stopped(Struct, frozen=True):
+    """Why a turn was ended from outside."""
+
+    closer: str
+    code: str
+    message: str
+
+
+CLIENT_GONE = Stopped("client", "client_gone", "the client closed the connection")
+CLIENT_STALLED = Stopped("client", "client_stalled", "the client took nothing for too long")
+SHUTTING_DOWN = Stopped("gateway", "shutting_down", "the gateway was stopped before the answer was whole")
+
+
+class Turn:
+    """`run` is awaited once, in the task that answers the request."""
+
+    def __init__(
+        self,
+        services: Services,
+        asked: Asked,
+        attempts: Attempts,
+        machine: ResponseStreamStateMachine,
+        verdict: Verdict,
+        watch: Stopwatch,
+    ) -> None:
+        self._services = services
+        self._asked = asked
+        self._attempts = attempts
+        self._machine = machine
+        self._verdict = verdict
+        self._watch = watch
+        self._outlet: Outlet
+        self._task: asyncio.Task[None] | None = None
+        self._stopped: Stopped | None = None
+        self._is_accepted = self._is_committed = self._is_refused = False
+        self._held: list[Delta] = []
+        """What was said before the first output, and may still be taken back."""
+        self.known: list[Diagnostic] = asked.diagnostics
+        """The diagnostics that are known before the first byte is sent (decisions 12)."""
+
+    async def run(self, outlet: Outlet) -> None:
+        """Whatever happens, the client gets one end and the verdict is filled in."""
+        self._outlet = outlet
+        self._task = asyncio.current_task()
+        try:
+            await self._answer()
+        except asyncio.CancelledError:
+            self._stopped = self._stopped or SHUTTING_DOWN
+            if self._task is not None:
+                self._task.uncancel()
+            await self._end_early(self._stopped)
+        except Exception as error:  # a fault of ours: the client is told that, and the log where it was
+            log_fault(error, self._verdict.request_id)
+            await self._fail("internal_error", "the gateway failed: its log says where", closer="gateway")
+        self._conclude()
+
+    def stop(self, why: Stopped) -> None:
+        """End the turn from outside; the first reason counts, and none behind the end."""
+        if self._stopped is None and self._task is not None and not self._verdict.terminal_sent:
+            self._stopped = why
+            self._task.cancel()
+
+    # What the heart needs
+
+    def begin_late(self) -> list[Event]:
+        return [] if self._is_refused or not self._is_idle else self._machine.start()
+
+    def heartbeat(self) -> list[Event]:
+        return [] if self._is_refused or self._is_over else self._machine.heartbeat()
+
+    def give_up_client(self) -> None:
+        self.stop(CLIENT_STALLED)
+
+    # Asking
+
+    async def _answer(self) -> None:
+        try:
+            await self._pursue()
+        except OpenResponsesError as error:
+            await self._fail(
+                code_of(error),
+                error.message,
+                param=error.param,
+                wait=error.retry_after,
+                closer=closer_of(error),
+            )
+
+    async def _pursue(self) -> None:
+        """Ask one target after the other, until one has answered or none is left."""
+        attempt: Attempt | None = self._attempts.first()
+        while attempt is not None:
+            with self._watch.waiting():
+                await asyncio.sleep(attempt.wait)
+            try:
+                await self._ask(attempt)
+            except OpenResponsesError as error:
+                code, target = code_of(error), attempt.upstream.name
+                self._services.metrics.count(_ATTEMPTS, target=target, result=code)
+                self._verdict.upstream_status = error.status or self._verdict.upstream_status
+                attempt = None if self._is_committed else self._attempts.after(error)
+                if attempt is None:
+                    raise
+                self._verdict.tried.append(f"{target}: {code}")
+            else:
+                self._services.metrics.count(_ATTEMPTS, target=attempt.upstream.name, result="answered")
+                return
+
+    async def _ask(self, attempt: Attempt) -> None:
+        upstream, asked, verdict = attempt.upstream, self._asked, self._verdict
+        verdict.attempts, verdict.target, verdict.upstream_model = (
+            attempt.number,
+            upstream.name,
+            attempt.model,
+        )
+        plan = Plan(
+            request=asked.request,
+            target=upstream.target(attempt.model, attempt.key),
+            tools=asked.tools,
+            used_call_ids=asked.used_call_ids,
+            accent=asked.accent,
+        )
+        try:
+            rendered = upstream.dialect.render(plan)
+        except DecodeError as error:
+            raise InvalidRequestError(str(error), param=error.param or None) from None
+        self.known = [*asked.diagnostics, *self._fallen_back(upstream.name), *rendered.diagnostics]
+        self._held = [DiagnosticDelta(told.code, told.message) for told in self.known]
+        with self._watch.waiting():
+            answer = await upstream.send(rendered, key=attempt.key, headers=asked.headers)
+        self._is_accepted = True
+        verdict.upstream_status, verdict.upstream_id = answer.status, answer.request_id or ""
+        try:
+            await self._relay(answer, attempt, plan)
+            await answer.finish()
+        finally:
+            answer.close()
+
+    def _fallen_back(self, target: str) -> list[Diagnostic]:
+        """A client whose request was answered elsewhere than it was first sent is told so (W10)."""
+        failed = [each for each in self._verdict.tried if not each.startswith(f"{target}:")]
+        if not failed:
+            return []
+        return [Diagnostic(code="fell_back", message=f"{target} answers, because of {', '.join(failed)}")]
+
+    # Relaying
+
+    async def _relay(self, answer: UpstreamAnswer, attempt: Attempt, plan: Plan) -> None:
+        read = partial(self._read, answer)
+        async for deltas in deltas_of(read, answer.content_type, attempt.upstream.dialect, plan):
+            await self._take(deltas, answer)
+            if self._is_over:
+                return
+        await self._end(answer)
+
+    async def _read(self, answer: UpstreamAnswer) -> bytes:
+        with self._watch.waiting():
+            data = await answer.read()
+        self._verdict.bytes_in += len(data)
+        return data
+
+    async def _take(self, deltas: list[Delta], answer: UpstreamAnswer) -> None:
+        """What one read brought leaves in one write."""
+        if not self._is_committed:
+            self._held += deltas
+            first = next((each for each in self._held if not isinstance(each, _SILENT)), None)
+            if isinstance(first, ErrorDelta):
+                raise failure_of(_masked(first, answer))
+            if first is None:
+                await self._outlet.write(self.begin_late())
+                return
+            deltas = self._commit()
+        await self._outlet.write(self._applied(deltas, answer))
+
+    def _commit(self) -> list[Delta]:
+        """There is output: from here on nobody else is asked."""
+        held, self._held, self._is_committed = self._held, [], True
+        self._verdict.first_output_ms = round(self._watch.seconds * 1000)
+        return held
+
+    async def _end(self, answer: UpstreamAnswer) -> None:
+        """The upstream has said its last, and it was no failure."""
+        held, self._held, self._is_committed = self._held, [], True
+        events = self._applied(held, answer)
+        if not self._is_over:
+            self._estimate_usage()
+            try:
+                events += self._machine.finish()
+            except BridgeError as error:
+                events += self._failed(error.code, error.message)
+        await self._outlet.write(events)
+
+    def _applied(self, deltas: list[Delta], answer: UpstreamAnswer) -> list[Event]:
+        events = self.begin_late()
+        for delta in deltas:
+            if self._is_over:
+                break
+            if isinstance(delta, ErrorDelta):
+                error = failure_of(_masked(delta, answer))
+                events += self._failed(code_of(error), error.message, delta.param, error.retry_after)
+                continue
+            if isinstance(delta, UpstreamInfo) and delta.id:
+                self._verdict.upstream_id = delta.id
+            try:
+                events += self._machine.apply(delta)
+            except (BridgeError, ValueError) as error:
+                events += self._failed(
+                    "upstream_invalid", f"what the upstream sent cannot be passed on: {error}"
+                )
+        return events
+
+    # Ends that nobody wanted
+
+    async def _fail(
+        self, code: str, message: str, *, param: str | None = None, wait: float | None = None, closer: str
+    ) -> None:
+        """Tell the client, in the way that is still open: by a status, or in the stream."""
+        if self._is_over or self._is_refused:
+            return
+        self._verdict.closer = closer
+        is_answer = self._verdict.stream and self._is_accepted and code in _CUT_SHORT
+        if self._is_idle and not is_answer:
+            self._is_refused = True
+            self._verdict.outcome, self._verdict.code = "refused", code
+            message = with_request_id(message, self._verdict.request_id)
+            await self._outlet.refuse(refusal(code, message, param=param, wait=wait))
+            return
+        events = self.begin_late()
+        await self._outlet.write(events + self._failed(code, message, param, wait))
+
+    def _failed(
+        self, code: str, message: str, param: str | None = None, wait: float | None = None
+    ) -> list[Event]:
+        self._estimate_usage()
+        self._verdict.code = code
+        if code == "rate_limit_exceeded" and wait is not None and "try again in" not in message.lower():
+            message = f"{message} Please try again in {wait:g}s."  # the words that Codex looks for (E5)
+        message = with_request_id(message, self._verdict.request_id)
+        return self._machine.fail(code, message, type=type_of(code), param=param)
+
+    async def _end_early(self, why: Stopped) -> None:
+        """A client that is still there gets its terminal event."""
+        if why.closer != "client":
+            await self._fail(why.code, why.message, closer=why.closer)
+            return
+        self._verdict.closer, self._verdict.code = why.closer, why.code
+        self._verdict.outcome = "cancelled"
+        if not self._is_over:
+            self.begin_late()
+            self._estimate_usage()
+            self._machine.cancel()
+
+    # Inside
+
+    @property
+    def _is_idle(self) -> bool:
+        return self._machine.phase is ResponseStreamPhase.IDLE
+
+    @property
+    def _is_over(self) -> bool:
+        return self._machine.phase not in (ResponseStreamPhase.IDLE, ResponseStreamPhase.IN_PROGRESS)
+
+    def _estimate_usage(self) -> None:
+        """Where the upstream told no usage it is counted here, and marked as an estimate (decisions 11)."""
+        snapshot = self._machine.snapshot
+        if snapshot.usage is None:
+            usage = self._services.estimate(self._asked.request, self._asked.model, snapshot.output)
+            self._machine.usage(usage)
+            self._verdict.usage_estimated = True
+
+    def _conclude(self) -> None:
+        """The one exit."""
+        verdict, watch, snapshot = self._verdict, self._watch, self._machine.snapshot
+        verdict.outcome = verdict.outcome or snapshot.status
+        verdict.closer = verdict.closer or "upstream"
+        if snapshot.usage is not None:
+            verdict.input_tokens = snapshot.usage.input_tokens
+            verdict.cached_tokens = snapshot.usage.input_tokens_details.cached_tokens
+            verdict.output_tokens = snapshot.usage.output_tokens
+            verdict.reasoning_tokens = snapshot.usage.output_tokens_details.reasoning_tokens
+        verdict.diagnostics = [told.code for told in snapshot.diagnostics or []]
+        verdict.duration_ms, verdict.idle_ms = round(watch.seconds * 1000), round(watch.idle * 1000)
+        verdict.overhead_ms = round(watch.overhead * 1000, 2)
+
+
+def _masked(delta: ErrorDelta, answer: UpstreamAnswer) -> ErrorDelta:
+    """Upstreams repeat the key that they were sent (notes/asks K3)."""
+    return replace(delta, message=answer.mask(delta.message))

@@ -1,0 +1,223 @@
+"""A real gateway process, and a client that believes nothing: every answer is judged before it is used."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from penstock.protocol.events import TERMINAL
+from penstock.sse import Decoder
+from penstock.stream.checker import StreamChecker
+from tests.protocol.schema import SPEC, complaints, event_components
+
+SECRET_KEY = "sk-planted-7fQ2x9LmZt4w"
+SECRET_PROMPT = "planted-prompt-quetzal"
+SECRET_ANSWER = "planted-answer-ocelot"
+PLANTED = (SECRET_KEY, SECRET_PROMPT, SECRET_ANSWER)
+"""Words that tests put into keys, prompts and answers. None of them may ever stand in a log."""
+
+RELEASES = ("2026-04-24", "2026-01-15") if SPEC.is_dir() else ()
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Reply:
+    """An answer of the gateway."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+    events: list[Json] = field(default_factory=list)
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def error(self) -> Json:
+        error: Json = self.json["error"]
+        return error
+
+    @property
+    def last(self) -> Json:
+        """The response in the terminal event, or in the answer."""
+        response: Json = self.events[-1]["response"] if self.events else self.json
+        return response
+
+    @property
+    def types(self) -> list[str]:
+        return [event["type"] for event in self.events]
+
+    @property
+    def text(self) -> str:
+        return "".join(
+            part.get("text", "")
+            for item in self.last["output"]
+            if item["type"] == "message"
+            for part in item["content"]
+        )
+
+
+def judge(status: int, headers: dict[str, str], body: bytes, accent: str = "openresponses") -> Reply:
+    """The answer, if it is a lawful one; else an `AssertionError` says which rule it breaks."""
+    reply = Reply(status, headers, body)
+    assert headers.get("x-request-id"), "every answer has a request id"
+    if headers.get("content-type") == "text/event-stream":
+        reply.events = judge_stream(body, accent)
+    elif status >= 400:
+        error = reply.error
+        assert {"message", "type", "param", "code"} <= error.keys()
+        assert error["message"]
+        assert error["code"]
+    elif headers["content-type"] != "application/json":
+        pass
+    elif accent == "openresponses" and reply.json.get("object") == "response":
+        for release in RELEASES:
+            assert complaints(release, "ResponseResource", reply.json) == []
+    return reply
+
+
+def judge_stream(body: bytes, accent: str = "openresponses") -> list[Json]:
+    """The events of a whole stream: lawful in strict mode, valid by both schemas, ended by [DONE]."""
+    assert body.endswith(b"data: [DONE]\n\n")
+    decoder = Decoder()
+    frames = decoder.feed(body) + decoder.end()
+    checker = StreamChecker(accent=accent)
+    found = [violation for frame in frames for violation in checker.feed_frame(frame.event, frame.data)]
+    assert [str(each) for each in (*found, *checker.end())] == []
+    assert frames[-1].data == "[DONE]"
+    assert frames[-1].event is None
+    events: list[Json] = [json.loads(frame.data) for frame in frames[:-1]]
+    assert [frame.event for frame in frames[:-1]] == [event["type"] for event in events]
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    assert [event["type"] for event in events if event["type"] in TERMINAL] == [events[-1]["type"]]
+    if accent == "openresponses":
+        for event in events:
+            component = event_components().get(event["type"]) if RELEASES else None
+            for release in RELEASES if component else ():
+                assert complaints(release, str(component), event) == [], event["type"]
+    return events
+
+
+class Running:
+    """A gateway process. `log` is what it wrote to standard error."""
+
+    def __init__(self, process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+        self.process, self.url, self._log = process, url, log
+        self.address = urlsplit(url)
+
+    @property
+    def log(self) -> list[Json]:
+        return [json.loads(line) for line in self._log.read_text().splitlines()]
+
+    def verdict(self, request_id: str) -> Json:
+        """The one verdict of a request. It is written when the turn is over, which may be a moment later."""
+        for _ in range(200):
+            found = [
+                line for line in self.log if line.get("event") == "turn" and line["request_id"] == request_id
+            ]
+            if found:
+                assert len(found) == 1
+                return found[0]
+            time.sleep(0.02)
+        raise AssertionError("there is no verdict")
+
+    def connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection(self.address.hostname or "", self.address.port, timeout=30)
+
+    def ask(
+        self,
+        body: Json | bytes | None = None,
+        path: str = "/v1/responses",
+        *,
+        method: str = "POST",
+        accent: str = "openresponses",
+        headers: dict[str, str] | None = None,
+    ) -> Reply:
+        """One request, and its answer, judged."""
+        connection = self.connect()
+        try:
+            data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+            sent = {"content-type": "application/json", **(headers or {})}
+            connection.request(method, path, data, sent)
+            answer = connection.getresponse()
+            named = {name.lower(): value for name, value in answer.getheaders()}
+            return judge(answer.status, named, answer.read(), accent)
+        finally:
+            connection.close()
+
+    def stream(self, model: str, prompt: str = SECRET_PROMPT, **fields: Any) -> Reply:
+        """A streamed turn."""
+        accent = fields.pop("accent", "openresponses")
+        headers = {"x-penstock-accent": accent, **fields.pop("headers", {})}
+        body = {"model": model, "input": prompt, "stream": True, **fields}
+        return self.ask(body, headers=headers, accent=accent)
+
+    def whole(self, model: str, prompt: str = SECRET_PROMPT, **fields: Any) -> Reply:
+        """A turn that is not streamed."""
+        headers = fields.pop("headers", {})
+        return self.ask({"model": model, "input": prompt, **fields}, headers=headers)
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def stop(self) -> int:
+        if self.process.poll() is None:
+            self.process.terminate()
+        return self.process.wait(30)
+
+
+@contextmanager
+def gateway(
+    folder: Path, *options: str, config: str = "", environment: dict[str, str] | None = None
+) -> Iterator[Running]:
+    """Start one. When it has ended, its log is searched for what must never be there."""
+    ready, log = folder / "ready", folder / "log"
+    ready.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "penstock", "serve", "--port", "0", "--ready-file", str(ready)]
+    if config:
+        (folder / "penstock.toml").write_text(config)
+        command += ["--config", str(folder / "penstock.toml")]
+    with log.open("wb") as errors:
+        process = subprocess.Popen(
+            [*command, "--log-level", "debug", *options],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            cwd=folder,
+            env={**os.environ, "PYTHONWARNINGS": "default", **(environment or {})},
+        )
+    try:
+        yield Running(process, _when_ready(process, ready, log), log)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        told = log.read_text()
+        assert [secret for secret in PLANTED if secret in told] == []
+        assert '"event": "fault"' not in told, told
+
+
+def _when_ready(process: subprocess.Popen[bytes], ready: Path, log: Path) -> str:
+    for _ in range(1500):
+        if ready.exists() and (url := ready.read_text().strip()):
+            return url
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.02)
+    raise AssertionError(f"the gateway is not ready: {log.read_text()}")

@@ -1,0 +1,258 @@
+"""Somebody leaves, or does not listen: nobody else pays for it (notes/asks F1, J3)."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.client.server import answer, chunk, send
+from tests.dialects.chat_streams import chunk as chat_chunk
+from tests.gateway.running import SECRET_ANSWER, SECRET_KEY, SECRET_PROMPT, Running, gateway, judge_stream
+from tests.gateway.upstream import (
+    LAST_CHUNK,
+    SSE_HEAD,
+    Flood,
+    ScriptedUpstream,
+    begun,
+    frames,
+    said,
+    streamed,
+    until_gone,
+)
+
+CONFIG = """
+passthrough = "chat"
+[limits]
+patience = 0.2
+comment_every = 0.2
+retries = 2
+retry_wait = 60
+client_timeout = {client_timeout}
+[targets.chat]
+base_url = "{url}/v1"
+keys = ["UPSTREAM_KEY"]
+"""
+
+
+@pytest.fixture(scope="module")
+def patient(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A gateway that asks again, and waits for it."""
+    config = CONFIG.format(url=upstream.url, client_timeout=300)
+    folder: Path = tmp_path_factory.mktemp("patient")
+    with gateway(folder, config=config, environment={"UPSTREAM_KEY": SECRET_KEY}) as running:
+        yield running
+
+
+class RawClient:
+    """A client that does with its socket what a library would not."""
+
+    def __init__(self, running: Running, model: str, *, stream: bool = True, buffer: int = 0) -> None:
+        self.request_id = f"raw-{model}"
+        body = json.dumps({"model": model, "input": SECRET_PROMPT, "stream": stream}).encode()
+        self.socket = socket.socket()
+        if buffer:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        self.socket.settimeout(30)
+        self.socket.connect((running.address.hostname, running.address.port))
+        head = (
+            f"POST /v1/responses HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: {len(body)}\r\n"
+            f"x-request-id: {self.request_id}\r\nconnection: close\r\n\r\n"
+        )
+        self.socket.sendall(head.encode() + body)
+
+    def read_until(self, word: bytes) -> bytes:
+        data = b""
+        while word not in data:
+            more = self.socket.recv(65536)
+            assert more, data
+            data += more
+        return data
+
+    def read_all(self) -> bytes:
+        data = bytearray()
+        while more := self.socket.recv(1 << 20):
+            data += more
+        self.leave()
+        return bytes(data)
+
+    def leave(self) -> None:
+        self.socket.close()
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    for _ in range(1000):
+        if condition():
+            return
+        time.sleep(0.02)
+    raise AssertionError("it never happened")
+
+
+def test_a_client_that_leaves_in_the_middle_ends_the_upstream(
+    patient: Running, upstream: ScriptedUpstream
+) -> None:
+    """D22: after some events."""
+    gone = threading.Event()
+    upstream.play("leave-1", [*begun(chat_chunk({"content": SECRET_ANSWER})), until_gone(gone)])
+    client = RawClient(patient, "leave-1")
+    client.read_until(b"response.output_text.delta")
+    client.leave()
+    assert gone.wait(10)
+    verdict = patient.verdict(client.request_id)
+    assert (verdict["closer"], verdict["outcome"], verdict["code"]) == ("client", "cancelled", "client_gone")
+    assert verdict["usage_estimated"] is True
+    assert verdict["output_tokens"] > 0
+    assert "terminal_sent" not in verdict
+    assert len(upstream.asked_for("leave-1")) == 1
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_leaves_before_the_first_byte_ends_the_upstream(
+    patient: Running, upstream: ScriptedUpstream, stream: bool
+) -> None:
+    """D22: the upstream has not answered yet."""
+    gone = threading.Event()
+    model = upstream.play(f"leave-2-{stream}", [until_gone(gone)])
+    client = RawClient(patient, model, stream=stream)
+    wait_for(lambda: upstream.asked_for(model))
+    client.leave()
+    assert gone.wait(10)
+    assert patient.verdict(client.request_id)["closer"] == "client"
+    assert len(upstream.asked_for(model)) == 1
+
+
+def test_a_client_that_leaves_an_answer_that_is_not_streamed_ends_the_upstream(
+    patient: Running, upstream: ScriptedUpstream
+) -> None:
+    gone = threading.Event()
+    upstream.play("leave-3", [*begun(chat_chunk({"content": SECRET_ANSWER})), until_gone(gone)])
+    client = RawClient(patient, "leave-3", stream=False)
+    wait_for(lambda: upstream.asked_for("leave-3"))
+    client.leave()
+    assert gone.wait(10)
+    assert patient.verdict(client.request_id)["closer"] == "client"
+
+
+def test_nobody_is_asked_again_for_a_client_that_left_during_the_wait(
+    patient: Running, upstream: ScriptedUpstream
+) -> None:
+    """D22: while a retry sleeps."""
+    busy = [answer(503, {"error": {"message": SECRET_PROMPT}}, retry_after="50")]
+    upstream.play("leave-4", busy)
+    client = RawClient(patient, "leave-4")
+    client.read_until(b"response.in_progress")  # patience is over, and the wait goes on
+    client.leave()
+    verdict = patient.verdict(client.request_id)
+    assert verdict["closer"] == "client"
+    assert verdict["tried"] == ["chat: server_is_overloaded"]
+    assert len(upstream.asked_for("leave-4")) == 1
+
+
+def memory_of(running: Running) -> int:
+    """Resident bytes."""
+    status = Path(f"/proc/{running.process.pid}/status").read_text()
+    return 1024 * int(status.partition("VmRSS:")[2].split()[0])
+
+
+def test_a_client_that_does_not_read_stops_the_reading_of_the_upstream(
+    patient: Running, upstream: ScriptedUpstream
+) -> None:
+    """J3: memory stays bounded, others are served, and nothing is lost when it reads at last."""
+    piece, times = "x" * 4000, 60
+    data = chunk(frames(*[chat_chunk({"content": piece})] * 100, done=False))
+    flood = Flood(data, times)
+    end = send(chunk(frames(*said("!"))) + LAST_CHUNK)
+    upstream.play("slow", [send(SSE_HEAD), flood, end])
+    patient.whole("demo", "say exactly: warm")
+    before = memory_of(patient)
+    client = RawClient(patient, "slow", buffer=8192)
+    whole = times * 100 * len(piece)
+    wait_for(lambda: flood.sent > 0)
+    last = -1
+    while flood.sent != last:  # until nothing moves any more
+        last = flood.sent
+        time.sleep(0.5)
+    assert flood.sent < whole * 2 / 3  # the system holds some megabytes in its sockets
+    assert memory_of(patient) - before < 30_000_000
+    assert patient.whole("demo", "say exactly: others are served").text == "others are served"
+    body = client.read_all().partition(b"\r\n\r\n")[2]
+    events = judge_stream(_unchunked(body))
+    assert len(events[-1]["response"]["output"][0]["content"][0]["text"]) == whole + 1
+
+
+def _unchunked(body: bytes) -> bytes:
+    data, position = bytearray(), 0
+    while True:
+        end = body.index(b"\r\n", position)
+        size = int(body[position:end], 16)
+        if not size:
+            return bytes(data)
+        data += body[end + 2 : end + 2 + size]
+        position = end + 4 + size
+
+
+def test_a_client_that_never_reads_is_given_up(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    gone = threading.Event()
+    flood = Flood(chunk(frames(*[chat_chunk({"content": "x" * 200})] * 100, done=False)), 600)
+    upstream.play("stalled", [send(SSE_HEAD), flood, until_gone(gone)])
+    config = CONFIG.format(url=upstream.url, client_timeout=1)
+    with gateway(tmp_path, config=config, environment={"UPSTREAM_KEY": SECRET_KEY}) as running:
+        client = RawClient(running, "stalled", buffer=8192)
+        verdict = running.verdict(client.request_id)
+        assert (verdict["closer"], verdict["code"]) == ("client", "client_stalled")
+        client.leave()
+
+
+def test_what_came_and_went_leaves_nothing_behind(patient: Running, upstream: ScriptedUpstream) -> None:
+    """200 normal, 200 failed and 200 cancelled streams: tasks, sockets and memory are back where they were."""
+    upstream.play("normal", streamed(*said(SECRET_ANSWER)))
+    upstream.play(
+        "failed", [*begun(chat_chunk({"content": "a"})), send(chunk(frames("garbage", done=False)))]
+    )
+    gone = threading.Event()
+    upstream.play("cancelled", [*begun(chat_chunk({"content": "a"})), until_gone(gone)])
+
+    def round_trip() -> None:
+        assert patient.stream("normal").last["status"] == "completed"
+        assert patient.stream("failed").last["status"] == "failed"
+        client = RawClient(patient, "cancelled")
+        client.read_until(b"output_text.delta")
+        client.leave()
+
+    for _ in range(20):
+        round_trip()
+    settled(patient)
+    before = counts(patient)
+    memory = memory_of(patient)
+    for _ in range(200):
+        round_trip()
+    settled(patient)
+    after = counts(patient)
+    assert after["tasks"] <= before["tasks"]
+    assert after["files"] <= before["files"] + 2  # a kept connection more or less
+    assert memory_of(patient) < memory + 8_000_000
+
+
+def settled(running: Running) -> None:
+    wait_for(lambda: gauge(running, "penstock_turns_running") == 0)
+
+
+def counts(running: Running) -> dict[str, int]:
+    """When nothing changes any more: connections are closed a moment after their answer."""
+    seen: list[dict[str, int]] = []
+    while len(seen) < 3 or any(each != seen[-1] for each in seen[-3:]):
+        files = len(list(Path(f"/proc/{running.process.pid}/fd").iterdir()))
+        seen.append({"tasks": int(gauge(running, "penstock_tasks")), "files": files})
+        assert len(seen) < 200
+        time.sleep(0.1)
+    return seen[-1]
+
+
+def gauge(running: Running, name: str) -> float:
+    text = running.ask(path="/metrics", method="GET").body.decode()
+    return next(float(line.split()[1]) for line in text.splitlines() if line.startswith(f"{name} "))
