@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from penstock.protocol.events import TERMINAL
 from penstock.sse import Decoder
 from penstock.stream.checker import StreamChecker
+from tests.gateway.walker import holes
 from tests.protocol.schema import SPEC, complaints, event_components
 
 SECRET_KEY = "sk-planted-7fQ2x9LmZt4w"
@@ -81,10 +82,11 @@ def judge(status: int, headers: dict[str, str], body: bytes, accent: str = "open
         assert {"message", "type", "param", "code"} <= error.keys()
         assert error["message"]
         assert error["code"]
-    elif headers["content-type"] != "application/json":
+    elif headers["content-type"] != "application/json" or not body:
         pass
-    elif accent == "openresponses" and reply.json.get("object") == "response":
-        for release in RELEASES:
+    elif reply.json.get("object") == "response":
+        assert holes(reply.json) == []
+        for release in RELEASES if accent == "openresponses" else ():
             assert complaints(release, "ResponseResource", reply.json) == []
     return reply
 
@@ -103,12 +105,36 @@ def judge_stream(body: bytes, accent: str = "openresponses") -> list[Json]:
     assert [frame.event for frame in frames[:-1]] == [event["type"] for event in events]
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
     assert [event["type"] for event in events if event["type"] in TERMINAL] == [events[-1]["type"]]
+    assert holes(events) == []
     if accent == "openresponses":
         for event in events:
             component = event_components().get(event["type"]) if RELEASES else None
             for release in RELEASES if component else ():
                 assert complaints(release, str(component), event) == [], event["type"]
     return events
+
+
+class Live:
+    """An answer that is still on its way."""
+
+    def __init__(self, answer: http.client.HTTPResponse, accent: str) -> None:
+        self._answer, self._accent = answer, accent
+        self.status = answer.status
+        self.headers = {name.lower(): value for name, value in answer.getheaders()}
+        self.body = b""
+
+    def until(self, words: bytes, times: int = 1) -> None:
+        """Read until these words have come so often."""
+        while self.body.count(words) < times:
+            data = self._answer.read1(65536)
+            assert data, f"the answer ended without {words!r}"
+            self.body += data
+
+    def rest(self) -> Reply:
+        """Read to the end, and judge all of it."""
+        while data := self._answer.read1(65536):
+            self.body += data
+        return judge(self.status, self.headers, self.body, self._accent)
 
 
 class Running:
@@ -164,6 +190,20 @@ class Running:
         headers = {"x-penstock-accent": accent, **fields.pop("headers", {})}
         body = {"model": model, "input": prompt, "stream": True, **fields}
         return self.ask(body, headers=headers, accent=accent)
+
+    @contextmanager
+    def live(self, model: str, prompt: str = SECRET_PROMPT, **fields: Any) -> Iterator[Live]:
+        """A streamed turn, read step by step. Leaving it early is leaving the gateway."""
+        connection = self.connect()
+        try:
+            accent = fields.pop("accent", "openresponses")
+            headers = {"content-type": "application/json", "x-penstock-accent": accent}
+            headers |= fields.pop("headers", {})
+            body = {"model": model, "input": prompt, "stream": True, **fields}
+            connection.request("POST", "/v1/responses", json.dumps(body).encode(), headers)
+            yield Live(connection.getresponse(), accent)
+        finally:
+            connection.close()
 
     def whole(self, model: str, prompt: str = SECRET_PROMPT, **fields: Any) -> Reply:
         """A turn that is not streamed."""

@@ -209,7 +209,7 @@ def test_a_client_that_never_reads_is_given_up(upstream: ScriptedUpstream, tmp_p
 
 
 def test_what_came_and_went_leaves_nothing_behind(patient: Running, upstream: ScriptedUpstream) -> None:
-    """200 normal, 200 failed and 200 cancelled streams: tasks, sockets and memory are back where they were."""
+    """200 normal, 200 failed and 200 cancelled streams: tasks, sockets and memory are where they were."""
     upstream.play("normal", streamed(*said(SECRET_ANSWER)))
     upstream.play(
         "failed", [*begun(chat_chunk({"content": "a"})), send(chunk(frames("garbage", done=False)))]

@@ -58,7 +58,8 @@ def frames(*chunks: Any, done: bool = True) -> bytes:
 
 def streamed(*chunks: Any, done: bool = True) -> Script:
     """A whole streamed answer."""
-    return [send(SSE_HEAD + chunk(frames(*chunks, done=done)) + LAST_CHUNK)]
+    data = frames(*chunks, done=done)
+    return [send(SSE_HEAD + (chunk(data) if data else b"") + LAST_CHUNK)]
 
 
 def begun(*chunks: Any) -> Script:

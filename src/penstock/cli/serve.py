@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -253,7 +254,9 @@ def _tell(url: str, settings: Settings, path: Path | None, ready_file: Path | No
         f"  curl -s {url}/v1/models{key}",
         "",
     ]
-    print("\n".join(lines), file=sys.stdout, flush=True)
+    with suppress(OSError):  # whoever started it may not listen; those who ask it are served all the same
+        sys.stdout.write("\n".join(lines) + "\n")
+        sys.stdout.flush()
     if ready_file is not None:
         # Whoever waits for the file must not read half of it.
         beside = ready_file.with_name(ready_file.name + ".new")

@@ -12,7 +12,6 @@ from penstock.client import breaks
 from penstock.client.config import ClientConfig
 from penstock.client.failures import request_id_of, unlawful
 from penstock.client.masking import Secrets
-from penstock.client.urls import read_address
 from penstock.errors import OpenResponsesError
 from penstock.sse import DEFAULT_LIMIT
 
@@ -25,10 +24,12 @@ takes as long; who waits longer has gained nothing."""
 class Answer:
     """An answer whose body is still to be read. Whoever has it must close it."""
 
-    def __init__(self, response: aiohttp.ClientResponse, config: ClientConfig, secrets: Secrets) -> None:
+    def __init__(
+        self, response: aiohttp.ClientResponse, config: ClientConfig, secrets: Secrets, place: str
+    ) -> None:
         self._response = response
         self._config = config
-        self._place = read_address(config.base_url).authority
+        self._place = place
         self._loop = asyncio.get_running_loop()
         self._phase = "first_byte"
         self._failure: OpenResponsesError | None = None
@@ -79,6 +80,10 @@ class Answer:
         except (TimeoutError, OpenResponsesError):
             pass
         return bytes(whole[:_ERROR_BODY])
+
+    def mask(self, text: str) -> str:
+        """The same text without the secrets that were sent."""
+        return self.secrets.mask(text)
 
     @property
     def is_worth_finishing(self) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit, urlunsplit
 
 from penstock.client.urls import read_address, read_proxy
-from penstock.errors import InvalidRequestError
+from penstock.errors import AuthenticationError, InvalidRequestError
 
 KeySource = Callable[[], str | Awaitable[str | None] | None]
 """Gives the key for one request, or None where there is none. It is asked for every request: keys expire."""
@@ -64,9 +64,7 @@ class ClientConfig:
                 raise _wrong(name, "must not be negative")
         if self.client_key and not self.client_cert:
             raise _wrong("client_key", "needs client_cert beside it")
-        for name, value in self.headers.items():
-            if not _HEADER_NAME.fullmatch(name) or _NOT_IN_A_HEADER.search(value):
-                raise _wrong("headers", f"{name!r} cannot be sent: a header is one line")
+        check_headers(self.headers)
 
     def __repr__(self) -> str:
         """Without what may be a secret: the query, the values of headers, the proxy, and whatever a key
@@ -74,6 +72,20 @@ class ClientConfig:
         url = urlunsplit(urlsplit(self.base_url)._replace(query="", fragment=""))
         key = "set" if self.key is not None else "none"
         return f"ClientConfig(base_url={url!r}, key={key}, headers={sorted(self.headers)!r})"
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    """Refuse what cannot be sent. A value is not shown: it may be a secret."""
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name) or _NOT_IN_A_HEADER.search(value):
+            raise _wrong("headers", f"{name!r} cannot be sent: a header is one line")
+
+
+def check_key(key: str) -> None:
+    """Refuse what cannot be sent as a key. The key is not shown."""
+    if not key.isascii() or not key.isprintable():
+        told = "what was given cannot be a key (a line break, or not ASCII)"
+        raise AuthenticationError(told, code="invalid_key")
 
 
 def _wrong(name: str, message: str) -> InvalidRequestError:

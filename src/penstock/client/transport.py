@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import os
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from io import BytesIO
 from typing import TYPE_CHECKING
@@ -16,12 +16,12 @@ import aiohttp
 
 from penstock.client import breaks
 from penstock.client.answer import Answer
-from penstock.client.config import ClientConfig, KeySource
+from penstock.client.config import ClientConfig, KeySource, check_key
 from penstock.client.failures import redirected, refusal
 from penstock.client.masking import Secrets, secrets_in, secrets_in_query
 from penstock.client.tls import tls_context
-from penstock.client.urls import Proxy, proxy_for, read_address
-from penstock.errors import AuthenticationError, OpenResponsesError
+from penstock.client.urls import Address, Proxy, proxy_for, read_address
+from penstock.errors import OpenResponsesError
 from penstock.version import VERSION
 
 if TYPE_CHECKING:
@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 
 JSON = "application/json"
 
+Refusal = Callable[[int, Mapping[str, str], bytes, Secrets, str], OpenResponsesError]
+"""What an answer that is no success means, from its status, headers and body; with advice for a 404."""
+
 _Call = Callable[[], Awaitable[aiohttp.ClientResponse]]
+_NO_HEADERS: Mapping[str, str] = {}
 
 _LARGE = 1024 * 1024
 _HEADER_LINE = 64 * 1024
@@ -41,19 +45,38 @@ _HEADER_LINE = 64 * 1024
 class Transport:
     """Sends requests to one endpoint. The session is opened with the first request, on its event loop."""
 
-    def __init__(self, config: ClientConfig) -> None:
+    def __init__(
+        self, config: ClientConfig, address: Address | None = None, explain: Refusal = refusal
+    ) -> None:
         self._config = config
-        self._address = read_address(config.base_url)
+        self._address = address or read_address(config.base_url)
+        self._explain = explain
         self._session: aiohttp.ClientSession | None = None
         self._tls: ssl.SSLContext | bool | None = None
 
-    async def send(self, method: str, url: str, *, accept: str = JSON, body: bytes | None = None) -> Answer:
-        """The answer, when it is a success; whatever else happens is raised."""
+    def check(self) -> None:
+        """Raise now what would be raised with the first request: files and proxies that cannot be used."""
+        self._trust()
+        proxy_for(self._address, self._config.proxy, os.environ)
+
+    async def send(
+        self,
+        method: str,
+        url: str,
+        *,
+        accept: str = JSON,
+        body: bytes | None = None,
+        headers: Mapping[str, str] = _NO_HEADERS,
+    ) -> Answer:
+        """The answer, when it is a success; whatever else happens is raised.
+
+        `headers` are this request's own; those of the configuration replace them.
+        """
         proxy = proxy_for(self._address, self._config.proxy, os.environ)
-        headers, secrets = await self._headers(accept, body is not None, proxy)
-        call = self._call(method, url, headers, body, proxy)
+        all_headers, secrets = await self._headers(accept, body is not None, proxy, headers)
+        call = self._call(method, url, all_headers, body, proxy)
         response = await self._respond(call, proxy)
-        answer = Answer(response, self._config, secrets)
+        answer = Answer(response, self._config, secrets, self._address.authority)
         if 200 <= answer.status < 300:
             return answer
         try:
@@ -67,7 +90,7 @@ class Transport:
             await session.close()
 
     async def _headers(
-        self, accept: str, has_body: bool, proxy: Proxy | None
+        self, accept: str, has_body: bool, proxy: Proxy | None, more: Mapping[str, str]
     ) -> tuple[dict[str, str], Secrets]:
         headers = {
             "accept": accept,
@@ -79,7 +102,8 @@ class Transport:
             headers["content-type"] = JSON
         if self._config.key is not None and (key := await _ask_for_key(self._config.key)):
             headers["authorization"] = f"Bearer {key}"
-        headers.update((name.lower(), value) for name, value in self._config.headers.items())
+        for named in (more, self._config.headers):
+            headers.update((name.lower(), value) for name, value in named.items())
         headers.update(self._proxy_headers(proxy, "http"))
         return headers, Secrets([*secrets_in(headers), *secrets_in_query(self._address.query)])
 
@@ -117,7 +141,8 @@ class Transport:
             finally:
                 _OPENING.reset(token)
             opening.abort()
-            if not opening.was_kept or failure.phase != "cut":
+            is_closed = self._session is None
+            if is_closed or not opening.was_kept or failure.phase != "cut":
                 raise failure  # not from within the handler: see `breaks`
 
     def _proxy_headers(self, proxy: Proxy | None, scheme: str) -> dict[str, str]:
@@ -139,7 +164,7 @@ class Transport:
         if answer.status < 400:
             return redirected(answer.status, answer.headers, answer.secrets)
         body = await answer.error_body()
-        return refusal(answer.status, answer.headers, body, answer.secrets, self._address.advice)
+        return self._explain(answer.status, answer.headers, body, answer.secrets, self._address.advice)
 
     def _trust(self) -> ssl.SSLContext | bool:
         if self._tls is None:
@@ -205,8 +230,5 @@ async def _ask_for_key(source: KeySource) -> str:
     given = source()
     key = (await given if inspect.isawaitable(given) else given) or ""
     key = key.strip()
-    if not key.isascii() or not key.isprintable():
-        raise AuthenticationError(
-            "what the key source gave cannot be a key (a line break, or not ASCII)", code="invalid_key"
-        )
+    check_key(key)
     return key

@@ -42,13 +42,35 @@ class Address(Struct, frozen=True):
         query = "&".join(each for each in (self.query, urlencode(parameters)) if each)
         return urlunsplit((self.scheme, self.authority, path, query, ""))
 
+    def under(self, path: str) -> str:
+        """The URL of a path that is written already. A query of its own replaces what the base URL says."""
+        path, _, query = path.partition("?")
+        own = [pair for pair in query.split("&") if pair]
+        names = {pair.partition("=")[0] for pair in own}
+        kept = [pair for pair in self.query.split("&") if pair and pair.partition("=")[0] not in names]
+        return urlunsplit((self.scheme, self.authority, f"{self.path}/{path}", "&".join([*kept, *own]), ""))
+
     def from_root(self, path: str) -> str:
         """The URL of something on the same server that is no part of the endpoint."""
         return urlunsplit((self.scheme, self.authority, quote(path), "", ""))
 
 
-def read_address(url: str) -> Address:
-    """Take a base URL with or without `/v1` or a slash at the end, or the URL of the `/responses` itself."""
+class Form(Struct, frozen=True):
+    """How people write the base URL of an API."""
+
+    endpoint: re.Pattern[str]
+    """The end of a path that is the URL of the endpoint itself."""
+    version: str = "/v1"
+    """What a URL that names only a host is meant with."""
+    is_versioned_everywhere: bool = False
+    """Is every path without a version meant with one, as the vendor's own libraries add it?"""
+
+
+RESPONSES = Form(re.compile(r"/responses$"))
+
+
+def read_address(url: str, form: Form = RESPONSES) -> Address:
+    """Take a base URL with or without `/v1` or a slash at the end, or the URL of the endpoint itself."""
     url = url.strip()
     if _UNWRITABLE.search(url):
         raise _wrong("the URL holds a character that must be percent-encoded, such as a space")
@@ -63,20 +85,19 @@ def read_address(url: str) -> Address:
         raise _wrong(f"this URL names no host. Example: {_EXAMPLE}")
     if parts.username is not None or parts.password is not None:
         raise _wrong("a URL must not carry a user name or a password")
-    path, advice = _path_and_advice(parts.path.rstrip("/"), f"{parts.scheme}://{parts.netloc}")
+    path, advice = _path_and_advice(parts.path.rstrip("/"), f"{parts.scheme}://{parts.netloc}", form)
     port = _PORTS[parts.scheme] if port is None else port
     return Address(parts.scheme, host, port, parts.netloc, path, parts.query, advice)
 
 
-def _path_and_advice(path: str, origin: str) -> tuple[str, str]:
-    if path.endswith("/responses"):
-        path = path.removesuffix("/responses")
-    elif not path:
-        told = f"requests went to {origin}/v1; if its API is elsewhere, write the base URL in full"
-        return "/v1", told
-    if _VERSION.search(path):
-        return path, ""
-    return path, f"the base URL has no /v1; perhaps it should be {origin}{path}/v1"
+def _path_and_advice(path: str, origin: str, form: Form) -> tuple[str, str]:
+    base = form.endpoint.sub("", path)
+    if _VERSION.search(base):
+        return base, ""
+    if base == path and (not path or form.is_versioned_everywhere):
+        path += form.version
+        return path, f"requests went to {origin}{path}; if its API is elsewhere, write the base URL in full"
+    return base, f"the base URL has no {form.version}; perhaps it should be {origin}{base}{form.version}"
 
 
 def _wrong(message: str) -> InvalidRequestError:

@@ -173,6 +173,8 @@ class ErrorDelta(Struct, frozen=True):
     message: str
     type: str = "server_error"
     param: str | None = None
+    retry_after: float | None = None
+    """Seconds to wait, where the upstream said so."""
 
 
 Delta = (

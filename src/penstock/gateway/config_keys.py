@@ -1,0 +1,127 @@
+"""`[[keys]]`: those who may use the gateway, each with the hash of a key. Read here, and written.
+
+A file belongs to the person who wrote it. So an entry is added or taken out as text, everything else stays as
+it is, and a change that would do anything else is not made.
+"""
+
+from __future__ import annotations
+
+import re
+
+from penstock.errors import ConfigError
+from penstock.gateway.config_values import ABOVE, Table, Wrong, one_of, quoted, word
+from penstock.gateway.settings import ClientKey
+from penstock.gateway.toml_lines import TomlLines, parse
+from penstock.stream.accents import ACCENTS
+
+KEY = ("name", "hash", "accent")
+"""What can be said of a key."""
+
+_HASH = re.compile(r"sha256:([0-9a-f]{64})", re.IGNORECASE)
+_LINE = re.compile(rb"[^\n]*\n|[^\n]+")
+
+
+def read_keys(tables: list[Table]) -> tuple[ClientKey, ...]:
+    found: list[ClientKey] = []
+    for table in tables:
+        table.only(KEY, ABOVE)
+        for name in ("name", "hash"):
+            if name not in table:
+                table.wrong(f"needs a {name}; `penstock keys create NAME` writes a whole entry")
+        entry = ClientKey(
+            name=table.read("name", key_name, ""),
+            digest=table.read("hash", _digest, b""),
+            accent=table.read("accent", one_of("accent", ACCENTS), ""),
+        )
+        if entry.name and any(entry.name == other.name for other in found):
+            table.wrong("another key has this name: give each its own", "name")
+        if entry.digest and any(entry.digest == other.digest for other in found):
+            table.wrong("another entry has this hash: a key is listed once", "hash")
+        found.append(entry)
+    return tuple(found)
+
+
+def key_name(value: object) -> str:
+    """The name of a key, which is shown in lists and in logs."""
+    name = word(value)
+    if not name.isprintable() or len(name) > 64:
+        raise Wrong("must be a name of at most 64 characters, on one line")
+    return name
+
+
+def _digest(value: object) -> bytes:
+    found = _HASH.fullmatch(word(value))
+    if found is None:
+        raise Wrong(
+            'must be "sha256:" and 64 hexadecimal digits. `penstock keys create NAME` makes a key and writes '
+            "this; if it is the key itself, make a new one: a key does not belong into a file"
+        )
+    return bytes.fromhex(found[1])
+
+
+def names_of(data: bytes, file: str) -> list[str]:
+    """The names of the keys in a file, whatever else is in it."""
+    return _names(_entries(parse(_text(data, file), file), file))
+
+
+def with_key(data: bytes, name: str, entry: str, file: str) -> bytes:
+    """The file with one more entry at its end. `ConfigError` where that is not all that would happen."""
+    text = _text(data, file)
+    document = parse(text, file)
+    entries = _entries(document, file)
+    if name in (names := _names(entries)):
+        line = TomlLines(text).line(("keys", names.index(name)))
+        raise ConfigError(file, line, f"there is a key called {quoted(name)} already: choose another name")
+    end = b"" if not data or data.endswith(b"\n") else b"\n"
+    added = end + (b"\n" if data else b"") + entry.encode()
+    changed = data + (added.replace(b"\n", b"\r\n") if b"\r\n" in data else added)
+    if not _says(changed, {**document, "keys": [*entries, *_entries(parse(entry, file), file)]}):
+        line = TomlLines(text).line(("keys",))
+        raise ConfigError(file, line, "nothing can be added to this list: write each of its keys as [[keys]]")
+    return changed
+
+
+def without_key(data: bytes, name: str, file: str) -> bytes:
+    """The file without an entry that it has. `ConfigError` where it is not safe: it says what to delete."""
+    text = _text(data, file)
+    document = parse(text, file)
+    entries = _entries(document, file)
+    index = _names(entries).index(name)
+    first, last = TomlLines(text).spans["keys", index]
+    lines = _LINE.findall(data)
+    start = first - 1
+    if start and not lines[start - 1].strip():
+        start -= 1  # the empty line between it and what is above
+    changed = b"".join(lines[:start] + lines[last:])
+    if not _says(changed, {**document, "keys": entries[:index] + entries[index + 1 :]}):
+        place = f"line {first}" if first == last else f"lines {first} to {last}"
+        raise ConfigError(
+            file, first, f"{quoted(name)} cannot be removed safely: delete it yourself, on {place}"
+        )
+    return changed
+
+
+def _names(entries: list[dict[str, object]]) -> list[str]:
+    return [str(entry.get("name", "")) for entry in entries]
+
+
+def _text(data: bytes, file: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ConfigError(file, 0, "is no text in UTF-8: save it as UTF-8") from None
+
+
+def _entries(document: dict[str, object], file: str) -> list[dict[str, object]]:
+    entries = document.get("keys", [])
+    if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
+        raise ConfigError(file, 0, "keys: each key must be written as [[keys]]")
+    return entries
+
+
+def _says(data: bytes, wanted: dict[str, object]) -> bool:
+    try:
+        document = parse(_text(data, ""), "")
+    except ConfigError:
+        return False
+    return {"keys": [], **document} == wanted

@@ -1,0 +1,150 @@
+"""`[models.NAME]`, `[aliases]` and what else names a model: which names there are, and where they lead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+
+from penstock.errors import DecodeError
+from penstock.gateway.config_values import ABOVE, Table, Wrong, unknown, word
+from penstock.gateway.settings import DEMO, ModelRoute, Step
+from penstock.models.overrides import Override, parse_override
+
+MODEL = ("target", "targets", "model", "limits")
+"""What can be said of a model."""
+EVERY = "*"
+
+_ELSEWHERE = {
+    **ABOVE,
+    "base_url": "it belongs under [targets.NAME]",
+    "preset": "it belongs under [targets.NAME]",
+    "dialect": "it belongs under [targets.NAME]",
+    "fallback": "targets is a list; the next is asked when one fails",
+    "fallbacks": "targets is a list; the next is asked when one fails",
+    "alias": "it belongs under [aliases]",
+}
+_UNNAMEABLE = re.compile(r"\s|\*")
+
+
+class Names:
+    """All names of models in a file. The targets that a chain can name are given, also those with errors."""
+
+    def __init__(self, top: Table, targets: Collection[str]) -> None:
+        self._top = top
+        self._targets = targets
+        self.routes: dict[str, ModelRoute] = {}
+        self.overrides: list[Override] = []
+        self.passthrough = top.read("passthrough", self._passthrough, "")
+        models = top.table("models")
+        self._named = {DEMO, *models.values}
+        for name, table in models.tables():
+            self._read_model(name, table)
+        self.aliases = self._aliases(top.table("aliases"))
+        self.default = top.read("default_model", self._default, "")
+
+    def _passthrough(self, value: object) -> str:
+        name = word(value)
+        if name == DEMO:
+            raise Wrong(f'{DEMO} is a model and no target: for every name, write "*" = "{DEMO}" in [aliases]')
+        if name not in self._targets:
+            raise Wrong(unknown("target", name, self._targets))
+        return name
+
+    def _read_model(self, name: str, table: Table) -> None:
+        if name == DEMO:
+            table.wrong(f"{DEMO} is the model that is built in: give this one another name")
+        elif name == EVERY:
+            table.wrong('for every other name, write "*" = "MODEL" in [aliases], or passthrough = "TARGET"')
+        elif not name or _UNNAMEABLE.search(name):
+            table.wrong("a model's name has no spaces and no asterisk")
+        table.only(MODEL, _ELSEWHERE)
+        own = table.read("model", word, "")
+        steps = self._steps(table, own)
+        self.routes[name] = ModelRoute(name=name, steps=tuple(steps))
+        told = table.read("limits", _limits, None)
+        if told is not None:
+            self.overrides.append(Override(name, told.told))
+
+    def _steps(self, table: Table, own: str) -> list[Step]:
+        if "target" in table and "targets" in table:
+            table.wrong("target and targets say the same thing: keep one of them", "target")
+            return []
+        if "target" in table:
+            found = table.read("target", self._step, None)
+            return [Step(found.target, found.model or own)] if found else []
+        if "targets" not in table:
+            if not self.passthrough:
+                table.wrong('needs a target, such as target = "NAME" for [targets.NAME]')
+            return [Step(self.passthrough, own)] if self.passthrough else []
+        return self._chain(table, own)
+
+    def _chain(self, table: Table, own: str) -> list[Step]:
+        steps: list[Step] = []
+        texts = table.texts("targets")
+        if table.values["targets"] == []:
+            table.wrong("must name at least one target", "targets")
+        for index, written in texts.items():
+            try:
+                step = self._step(written)
+            except Wrong as wrong:
+                table.wrong(str(wrong), "targets", index)
+                continue
+            step = Step(step.target, step.model or own)
+            if step in steps:
+                table.wrong("is in this chain for the second time", "targets", index)
+            steps.append(step)
+        return steps
+
+    def _step(self, value: object) -> Step:
+        target, slash, model = word(value).partition("/")
+        if target == DEMO:
+            raise Wrong(f"{DEMO} is a model and no target: it cannot be part of a chain")
+        if target not in self._targets:
+            raise Wrong(unknown("target", target, self._targets))
+        if slash and not model:
+            raise Wrong(f"write the model's name behind the slash, or {target} alone")
+        return Step(target, model)
+
+    def _aliases(self, table: Table) -> dict[str, str]:
+        """Every alias with the name that it leads to in the end."""
+        written: dict[str, str] = {}
+        for name in table.values:
+            written[name] = table.read(name, word, DEMO)
+            if name in ABOVE:
+                table.wrong(f"is not the name of a model; if it is the setting, {ABOVE[name]}", name)
+            elif name == DEMO:
+                table.wrong(f"{DEMO} is the model that is built in: it cannot be another's name", name)
+            elif name in self._named:
+                table.wrong("is the name of a model as well: rename one of them", name)
+            elif not name or (name != EVERY and _UNNAMEABLE.search(name)):
+                table.wrong("a model's name has no spaces and no asterisk", name)
+        if EVERY in written and self.passthrough:
+            table.wrong("passthrough takes every other name already: keep one of them", EVERY)
+        return {name: self._end_of(name, written, table) for name in written}
+
+    def _end_of(self, name: str, written: Mapping[str, str], table: Table) -> str:
+        seen = [name]
+        while (target := written[seen[-1]]) in written:
+            if target in seen:
+                if target == name:  # told once by each that is part of the circle
+                    table.wrong(f"leads back to itself: {' -> '.join([*seen, target])}", name)
+                return DEMO
+            seen.append(target)
+        if target not in self._named and not self.passthrough and len(seen) == 1:
+            table.wrong(unknown("model", target, (self._named | written.keys()) - {EVERY}), name)
+        return target
+
+    def _default(self, value: object) -> str:
+        name = word(value)
+        is_any = self.passthrough or EVERY in self.aliases
+        if not is_any and name not in self._named and name not in self.aliases:
+            raise Wrong(unknown("model", name, self._named | self.aliases.keys()))
+        return name
+
+
+def _limits(value: object) -> Override:
+    """The line of an override without the name, which is there already."""
+    try:
+        return parse_override(f"model = {word(value)}")
+    except DecodeError as error:
+        raise Wrong(error.message) from None

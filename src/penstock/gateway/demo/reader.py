@@ -1,0 +1,187 @@
+"""Reads the demo model's frames.
+
+A frame is an object with one word that says what it is: `model`, `think`, `summarise`, `seal`, `say`,
+`refuse`, `cite`, `call`, `note`, `usage`, `error` or `stop`, which comes last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.dialects import failures
+from penstock.dialects.envelope import seal
+from penstock.dialects.frames import count_of, object_of, objects_of, read_object, text_of
+from penstock.dialects.plan import Plan, Target
+from penstock.protocol.content import LogProb, UrlCitation
+from penstock.sse import Decoder, Frame
+from penstock.stream.deltas import (
+    AnnotationDelta,
+    Delta,
+    DiagnosticDelta,
+    ErrorDelta,
+    FinishDelta,
+    FinishReason,
+    OpaqueReasoning,
+    ReasoningDelta,
+    RefusalDelta,
+    SummaryDelta,
+    TextDelta,
+    ToolCallDelta,
+    UpstreamInfo,
+    UsageDelta,
+)
+
+Body = dict[str, Any]
+
+
+class DemoReader:
+    def __init__(self, plan: Plan) -> None:
+        self._target = plan.target
+        self._is_over = False
+        self._fed = False
+
+    @property
+    def is_over(self) -> bool:
+        return self._is_over
+
+    def feed(self, frame: Frame) -> list[Delta]:
+        if self._is_over:
+            return []
+        self._fed = True
+        body = read_object(frame)
+        if isinstance(body, ErrorDelta):
+            self._is_over = True
+            return [body]
+        deltas = [_READ[word](body, self._target) for word in body if word in _READ]
+        self._is_over = any(isinstance(delta, FinishDelta | ErrorDelta) for delta in deltas)
+        if deltas or not body:
+            return deltas
+        return [DiagnosticDelta("unknown_frame", f"a frame of the demo model says {next(iter(body))!r}")]
+
+    def end(self) -> list[Delta]:
+        if self._is_over:
+            return []
+        if not self._fed:
+            return [ErrorDelta("upstream_empty", "the demo model answered with nothing")]
+        return [ErrorDelta("upstream_truncated", "the demo model stopped in the middle")]
+
+
+def read_body(plan: Plan, body: bytes) -> list[Delta]:
+    """The frames of an answer that was read to its end."""
+    reader, decoder = DemoReader(plan), Decoder()
+    frames = [*decoder.feed(body), *decoder.end()]
+    return [delta for frame in frames for delta in reader.feed(frame)] + reader.end()
+
+
+def _model(body: Body, _: Target) -> Delta:
+    return UpstreamInfo(model=text_of(body["model"]) or None)
+
+
+def _think(body: Body, _: Target) -> Delta:
+    return ReasoningDelta(text_of(body["think"]))
+
+
+def _summarise(body: Body, _: Target) -> Delta:
+    return SummaryDelta(text_of(body["summarise"]), part=count_of(body.get("part")) or 0)
+
+
+def _seal(body: Body, target: Target) -> Delta:
+    return OpaqueReasoning(seal(target, body["seal"]))
+
+
+def _say(body: Body, _: Target) -> Delta:
+    logprobs = [_logprob(each) for each in objects_of(body.get("logprobs"))]
+    return TextDelta(text_of(body["say"]), logprobs=logprobs or None)
+
+
+def _logprob(told: Body) -> LogProb:
+    alternatives = objects_of(told.get("top_logprobs"))
+    return {**_probable(told), "top_logprobs": [_probable(each) for each in alternatives]}  # type: ignore[typeddict-item]
+
+
+def _probable(told: Body) -> Body:
+    numbers = told.get("bytes")
+    logprob = told.get("logprob")
+    return {
+        "token": text_of(told.get("token")),
+        "logprob": logprob if isinstance(logprob, int | float) else 0.0,
+        "bytes": [each for each in numbers if isinstance(each, int)] if isinstance(numbers, list) else [],
+    }
+
+
+def _refuse(body: Body, _: Target) -> Delta:
+    return RefusalDelta(text_of(body["refuse"]))
+
+
+def _cite(body: Body, _: Target) -> Delta:
+    source = object_of(body["cite"])
+    return AnnotationDelta(
+        UrlCitation(
+            url=text_of(source.get("url")),
+            title=text_of(source.get("title")),
+            start_index=count_of(source.get("start")) or 0,
+            end_index=count_of(source.get("end")) or 0,
+        )
+    )
+
+
+def _call(body: Body, _: Target) -> Delta:
+    call = object_of(body["call"])
+    return ToolCallDelta(
+        key=count_of(call.get("key")),
+        id=text_of(call.get("id")) or None,
+        name=text_of(call.get("name")) or None,
+        type="custom" if call.get("custom") is True else None,
+        arguments=text_of(call.get("input")) or None,
+        whole=call.get("end") is True,
+    )
+
+
+def _note(body: Body, _: Target) -> Delta:
+    note = object_of(body["note"])
+    return DiagnosticDelta(text_of(note.get("code")) or "note", text_of(note.get("message")))
+
+
+def _usage(body: Body, _: Target) -> Delta:
+    usage = object_of(body["usage"])
+    return UsageDelta(
+        input_tokens=count_of(usage.get("input")),
+        cached_tokens=count_of(usage.get("cached")),
+        output_tokens=count_of(usage.get("output")),
+        reasoning_tokens=count_of(usage.get("reasoning")),
+    )
+
+
+def _error(body: Body, _: Target) -> Delta:
+    return failures.error_delta(body)
+
+
+_STOPS: dict[str, FinishReason] = {
+    "stop": FinishReason.STOP,
+    "tool_calls": FinishReason.TOOL_CALLS,
+    "length": FinishReason.LENGTH,
+}
+
+
+def _stop(body: Body, _: Target) -> Delta:
+    reason = _STOPS.get(text_of(body["stop"]))
+    if reason is None:
+        return ErrorDelta("upstream_invalid", "the demo model stopped for a reason that is none")
+    return FinishDelta(reason)
+
+
+_READ: dict[str, Callable[[Body, Target], Delta]] = {
+    "model": _model,
+    "think": _think,
+    "summarise": _summarise,
+    "seal": _seal,
+    "say": _say,
+    "refuse": _refuse,
+    "cite": _cite,
+    "call": _call,
+    "note": _note,
+    "usage": _usage,
+    "error": _error,
+    "stop": _stop,
+}

@@ -1,0 +1,107 @@
+"""What a prompt has to say about the fields of a schema: the city after "in", the number before "days"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+LONGEST = 4000
+"""Characters of a prompt that are looked at."""
+
+NOTHING_SAID = "demo"
+"""A text for a field that neither the prompt nor the schema says anything of."""
+
+HARMLESS = "echo hello"
+"""A command, where the prompt has none between backticks: some clients run what they are given."""
+
+_QUOTED = re.compile(r'"([^"]{1,400})"|“([^”]{1,400})”|`([^`]{1,400})`|(?<!\w)\'([^\']{1,400})\'(?!\w)')
+_BACKTICKED = re.compile(r"`([^`]{1,400})`")
+_NUMBER = re.compile(r"(?<![\w.-])-?\d{1,12}(?:\.\d{1,6})?(?!\w|\.\d)")
+_NAME = r"[A-ZÀ-ÞŁŚŻ][\w'’-]*"
+_PLACE = re.compile(rf"\b(?:in|at|for|near|to|from|and|or) ({_NAME}(?: {_NAME}){{0,3}}(?:, [A-Z]{{2}}\b)?)")
+_URL = re.compile(r"https?://[^\s\"'<>`]{1,400}")
+_EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,4}")
+_DATE = re.compile(r"\b\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])\b")
+_PATH = re.compile(
+    r"(?<![\w/:.@])(?:~|\.{0,2})/?(?:[\w.-]{1,80}/){0,12}[\w-]{1,80}\.[a-z]\w{0,7}\b|(?<![\w/:.@])/[\w./-]{1,200}"
+)
+_EXAMPLE = re.compile(r"(?:e\.g\.|for example|such as)[,:]? [`'\"“]?([^`'\"”.;()\n]{2,40})")
+_WORDS = re.compile(r"[^\W_]+")
+_HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+_KINDS: dict[str, str] = {
+    "places": "city cities location locations place places town country region address area destination",
+    "urls": "url urls uri link href website",
+    "emails": "email emails mail recipient",
+    "dates": "date dates day since until",
+    "paths": "path paths file files filename filepath directory folder",
+    "commands": "command commands cmd script shell",
+    "sayings": (
+        "query queries question text texts message messages content prompt input topic title term keyword "
+        "keywords subject body search note description reason q"
+    ),
+}
+"""Words in the names of fields, and what in a prompt is likely to be meant for them."""
+
+_KIND_OF = {word: kind for kind, words in _KINDS.items() for word in words.split()}
+
+
+def words_of(name: str) -> list[str]:
+    """The words of a name, however they are joined: `getWeather`, `get_weather`, `get-weather`."""
+    return [word.lower() for word in _WORDS.findall(_HUMPS.sub(" ", name))]
+
+
+class Hints:
+    def __init__(self, prompt: str) -> None:
+        self.prompt = " ".join(prompt[:LONGEST].split())
+        self.words = frozenset(words_of(self.prompt))
+        self.quoted = ["".join(found).strip() for found in _QUOTED.findall(self.prompt)]
+        self.numbers = [
+            float(found) if "." in found else int(found) for found in _NUMBER.findall(self.prompt)
+        ]
+        self._found: dict[str, list[str]] = {
+            "places": _PLACE.findall(self.prompt),
+            "urls": [url.rstrip(".,;:!?)") for url in _URL.findall(self.prompt)],
+            "emails": _EMAIL.findall(self.prompt),
+            "dates": _DATE.findall(self.prompt),
+            "paths": _PATH.findall(self.prompt),
+            "commands": _BACKTICKED.findall(self.prompt) or [HARMLESS],
+            "sayings": self.quoted or [self.prompt or NOTHING_SAID],
+        }
+
+    def mentions(self, name: str) -> bool:
+        """Does the prompt use the words of this name?"""
+        words = words_of(name)
+        return bool(words) and self.words.issuperset(words)
+
+    def of_kind(self, kind: str) -> list[str]:
+        return self._found.get(kind, [])
+
+    def texts(self, name: str, description: str = "") -> Iterator[str]:
+        """Texts for a field of this name, the likeliest first."""
+        if told := self._told(name):
+            yield told.strip("\"'`“”.,;") or told
+        for word in reversed(words_of(name)):
+            yield from self.of_kind(_KIND_OF.get(word, ""))
+        yield from self.quoted
+        if example := _EXAMPLE.search(description[:LONGEST]):
+            yield example[1].strip()
+        yield NOTHING_SAID
+
+    def numbers_for(self, name: str) -> Iterator[int | float]:
+        """Numbers for a field of this name: the one beside its name, then any."""
+        for word in reversed(words_of(name)):
+            beside = re.search(rf"\b{re.escape(word)}\W{{1,3}}(-?\d{{1,12}})\b", self.prompt, re.IGNORECASE)
+            before = re.search(rf"(?<![\w.])(-?\d{{1,12}}) {re.escape(word)}\b", self.prompt, re.IGNORECASE)
+            yield from (int(found[1]) for found in (before, beside) if found)
+        yield from self.numbers
+
+    def _told(self, name: str) -> str:
+        """What stands behind the name itself: `city: Ulm`, `city = "Ulm"`."""
+        words = r"[\s_-]?".join(re.escape(word) for word in words_of(name)[:6])
+        if not words:
+            return ""
+        found = re.search(
+            rf"\b{words}\s?[:=]\s?(\"[^\"]+\"|“[^”]+”|`[^`]+`|[^\s,;]+)", self.prompt, re.IGNORECASE
+        )
+        return found[1] if found else ""

@@ -1,0 +1,252 @@
+"""What can be asked of the demo model in words, so that a client meets every fate of a stream.
+
+A wish may stand anywhere in the last user message, beside others. The table is the documentation, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from penstock.dialects.failures import ERROR_TYPES, STATUSES
+
+LONGEST_WAIT = 600.0
+MOST_WORDS = 20_000
+SLOW = 0.2
+"""Seconds from word to word."""
+_LONGEST_PROMPT = 20_000
+"""Characters of a prompt in which wishes are looked for."""
+
+
+class Failure(Struct, frozen=True):
+    code: str = "server_error"
+    status: int = 500
+    retry_after: float | None = None
+
+
+class Wishes(Struct, frozen=True):
+    wait: float = 0.0
+    pause: float = 0.0
+    pace: float | None = None
+    """Seconds from word to word; None: as the model likes."""
+    refused: Failure | None = None
+    """The request is answered with this, and nothing else."""
+    fails: Failure | None = None
+    """An error in the middle of the answer."""
+    breaks_off: bool = False
+    garbage: bool = False
+    silent: bool = False
+    empty: bool = False
+    declines: bool = False
+    cites: bool = False
+    repeats_call: bool = False
+    no_tools: bool = False
+    thinks: bool = False
+    tells_instructions: bool = False
+    words: int = 0
+    counts: tuple[int, int] | None = None
+    exactly: str | None = None
+
+
+Found = re.Match[str]
+
+
+class Wish(Struct, frozen=True):
+    """A row of the table: words to say, what they do, and how they are found."""
+
+    words: str
+    does: str
+    pattern: re.Pattern[str]
+    changes: Callable[[Found, Wishes], dict[str, Any]]
+
+
+def _wish(words: str, does: str, pattern: str, changes: Callable[[Found, Wishes], dict[str, Any]]) -> Wish:
+    return Wish(words, does, re.compile(pattern, re.IGNORECASE), changes)
+
+
+_UNITS: Mapping[str, float] = {"ms": 0.001, "mi": 60.0, "m": 60.0, "s": 1.0}
+_DURATION = (
+    r"(?:for )?(?P<time>\d{1,6}(?:\.\d{1,3})?) ?(?P<unit>ms|milliseconds?|minutes?|min|m|seconds?|secs?|s)\b"
+)
+
+
+def _seconds(found: Found) -> float:
+    unit = found["unit"].lower()
+    scale = 0.001 if unit.startswith(("ms", "milli")) else _UNITS.get(unit[:2], _UNITS[unit[0]])
+    return min(float(found["time"]) * scale, LONGEST_WAIT)
+
+
+def _failure(word: str) -> Failure:
+    """A failure by its status or its code. What is neither is a failure of the server."""
+    if word.isdecimal():
+        status = int(word)
+        return Failure(STATUSES.get(status, "invalid_request" if status < 500 else "server_error"), status)
+    code = word.lower()
+    if code not in ERROR_TYPES:
+        return Failure()
+    return Failure(code, _STATUS_OF.get(code, 400 if ERROR_TYPES[code] == "invalid_request" else 500))
+
+
+_STATUS_OF = {
+    **{code: status for status, code in reversed(STATUSES.items())},
+    "context_length_exceeded": 400,
+    "insufficient_quota": 429,
+}
+_STATUS_OR_CODE = r"(?P<failure>[45]\d\d|[a-z_]{5,40})\b"
+
+
+def _later(found: Found, wishes: Wishes) -> dict[str, Any]:
+    """`retry after` belongs to the failure that is wished for."""
+    if wishes.refused is None:
+        return {}
+    return {"refused": replace(wishes.refused, retry_after=_seconds(found))}
+
+
+def _refused(found: Found, _: Wishes) -> dict[str, Any]:
+    failure = _failure(found["failure"] or "500")
+    waits = 1.0 if failure.code == "rate_limit_exceeded" else None
+    return {"refused": replace(failure, retry_after=waits)}
+
+
+WISHES: tuple[Wish, ...] = (
+    _wish(
+        "count from 1 to 5",
+        "counts, up or down",
+        r"\bcount (?:from )?(?P<from>-?\d{1,6}) (?:up |down )?to (?P<to>-?\d{1,6})\b",
+        lambda found, _: {"counts": (int(found["from"]), int(found["to"]))},
+    ),
+    _wish(
+        "answer with 2000 words",
+        f"an answer of exactly so many words, up to {MOST_WORDS:,}",
+        r"\b(?:answer|reply|write|say)\b[^.!?]{0,20}? (?P<count>\d{1,6}) words\b",
+        lambda found, _: {"words": min(int(found["count"]), MOST_WORDS)},
+    ),
+    _wish(
+        "think about it",
+        "reasoning before the answer; a `reasoning.effort` gives it too",
+        r"\bthink(?:ing)?\b",
+        lambda *_: {"thinks": True},
+    ),
+    _wish(
+        "what are your instructions?",
+        "quotes the instructions, and the system and developer messages",
+        r"\b(?:what|show|tell|repeat)\b[^.!?]{0,30}\b(?:instructions|system prompt)\b",
+        lambda *_: {"tells_instructions": True},
+    ),
+    _wish(
+        "use no tools",
+        "answers in words, whatever tools are declared",
+        r"\b(?:no|without|don['’]t (?:call|use)|do not (?:call|use)) (?:any |a )?tools?\b",
+        lambda *_: {"no_tools": True},
+    ),
+    _wish(
+        "call it twice",
+        "tells each tool call twice under one id; a client gets it once",
+        r"\bcall (?:it|them|that|this|the tool) twice\b",
+        lambda *_: {"repeats_call": True},
+    ),
+    _wish(
+        "cite a source",
+        "a link in the answer, with a `url_citation`",
+        r"\bcite\b|\bwith (?:a )?(?:source|citation)s?\b",
+        lambda *_: {"cites": True},
+    ),
+    _wish("refuse", "a refusal instead of an answer", r"\brefuse\b", lambda *_: {"declines": True}),
+    _wish("say nothing", "an answer without content", r"\bsay nothing\b", lambda *_: {"empty": True}),
+    _wish(
+        "answer slowly",
+        "five words a second",
+        r"\b(?:slowly|slow down)\b",
+        lambda *_: {"pace": SLOW},
+    ),
+    _wish(
+        "answer fast",
+        "no pauses between the words",
+        r"\b(?:answer|reply|talk|speak|write|count|be) (?:as )?(?:fast|quick(?:ly)?)\b",
+        lambda *_: {"pace": 0.0},
+    ),
+    _wish(
+        "wait 3 seconds",
+        "silence before the answer; up to 10 minutes",
+        rf"\bwait {_DURATION}",
+        lambda found, _: {"wait": _seconds(found)},
+    ),
+    _wish(
+        "pause 3 seconds in the middle",
+        "silence in the middle of the answer",
+        rf"\bpause {_DURATION}",
+        lambda found, _: {"pause": _seconds(found)},
+    ),
+    _wish(
+        "be silent",
+        "says nothing and does not end, until the request is given up",
+        r"\b(?:be|stay|remain) silent\b",
+        lambda *_: {"silent": True},
+    ),
+    _wish(
+        "fail at once",
+        "the request is refused with status 500, on every attempt",
+        r"\bfail (?:at once|immediately|right away|now)\b(?: with (?P<failure>[45]\d\d|[a-z_]{5,40})\b)?",
+        _refused,
+    ),
+    _wish(
+        "fail with 429",
+        "the same with this status, or with a code such as `context_length_exceeded`",
+        rf"\bfail with (?:an? |the )?(?:error |status |code )?{_STATUS_OR_CODE}",
+        _refused,
+    ),
+    _wish(
+        "retry after 7 seconds",
+        "beside a failure: how long it says to wait",
+        rf"\bretry[ -]after {_DURATION}",
+        _later,
+    ),
+    _wish(
+        "fail in the middle",
+        "an error after half of the answer; `with` a status or a code, if you like",
+        r"\bfail in the middle\b(?: with (?P<failure>[45]\d\d|[a-z_]{5,40})\b)?",
+        lambda found, _: {"fails": _failure(found["failure"] or "500")},
+    ),
+    _wish(
+        "break off",
+        "the stream just ends after half of the answer",
+        r"\bbreak off\b",
+        lambda *_: {"breaks_off": True},
+    ),
+    _wish(
+        "send garbage",
+        "something that is no JSON after half of the answer",
+        r"\bgarbage\b(?! collect)",
+        lambda *_: {"garbage": True},
+    ),
+)
+"""In the order in which they are granted."""
+
+EXACTLY = Wish(
+    "say exactly: X",
+    "says X, to the end of the message; wishes in X are only said",
+    re.compile(r"\bsay exactly:[ \t]?(?P<text>.*)", re.IGNORECASE | re.DOTALL),
+    lambda found, _: {"exactly": found["text"].strip()},
+)
+
+
+def wishes_in(prompt: str) -> Wishes:
+    prompt = prompt[:_LONGEST_PROMPT]
+    wishes = Wishes()
+    if exactly := EXACTLY.pattern.search(prompt):
+        wishes = replace(wishes, **EXACTLY.changes(exactly, wishes))
+        prompt = prompt[: exactly.start()]
+    for wish in WISHES:
+        if found := wish.pattern.search(prompt):
+            wishes = replace(wishes, **wish.changes(found, wishes))
+    return wishes
+
+
+def as_markdown() -> str:
+    """The table in `docs/demo.md`."""
+    rows = [f"| “{wish.words}” | {wish.does} |" for wish in (EXACTLY, *WISHES)]
+    return "\n".join(["| say | and the demo model |", "|---|---|", *rows])

@@ -1,0 +1,150 @@
+"""OpenAI's own Python library against the gateway: stream, create and parse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import openai
+import pytest
+from openai import OpenAI
+from openai.types.responses import Response
+from pydantic import BaseModel
+
+from tests.client.server import answer, cut
+from tests.dialects.chat_streams import chunk as chat_chunk
+from tests.gateway.running import Running
+from tests.gateway.upstream import ScriptedUpstream, begun, said, streamed
+
+WEATHER: Any = {
+    "type": "function",
+    "name": "get_weather",
+    "description": "The weather in a city.",
+    "parameters": {
+        "type": "object",
+        "properties": {"city": {"type": "string"}},
+        "required": ["city"],
+        "additionalProperties": False,
+    },
+    "strict": True,
+}
+
+
+class Step(BaseModel):
+    explanation: str
+    output: str
+
+
+class Solution(BaseModel):
+    steps: list[Step]
+    final_answer: str
+    confidence: Literal["low", "high"]
+    score: float
+
+
+@pytest.fixture(scope="module")
+def client(penstock: Running) -> Iterator[OpenAI]:
+    with OpenAI(base_url=f"{penstock.url}/v1", api_key="sk-any", max_retries=0, timeout=30) as made:
+        yield made
+
+
+def test_create_gives_a_response(client: OpenAI) -> None:
+    response = client.responses.create(model="demo", input="say exactly: hello there")
+    assert response.output_text == "hello there"
+    assert response.status == "completed"
+    assert response.usage is not None
+    assert response.usage.total_tokens == response.usage.input_tokens + response.usage.output_tokens
+
+
+def test_create_streams_events(client: OpenAI) -> None:
+    events = list(client.responses.create(model="demo", input="Count from 1 to 5.", stream=True))
+    assert [event.type for event in events[:2]] == ["response.created", "response.in_progress"]
+    assert events[-1].type == "response.completed"
+    text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+    assert text == events[-1].response.output_text
+
+
+def test_the_stream_helper_gathers_the_same_response(client: OpenAI) -> None:
+    with client.responses.stream(model="demo", input="think about it", reasoning={"effort": "low"}) as stream:
+        seen = [event.type for event in stream]
+        final = stream.get_final_response()
+    assert "response.reasoning_text.delta" in seen
+    assert final.output_text
+    assert [item.type for item in final.output] == ["reasoning", "message"]
+
+
+def test_a_tool_loop_ends_in_an_answer(client: OpenAI) -> None:
+    history: list[Any] = [{"role": "user", "content": "What is the weather in Lisbon?"}]
+    with client.responses.stream(model="demo", input=history, tools=[WEATHER]) as stream:
+        for _ in stream:
+            pass
+        first: Response = stream.get_final_response()
+    [call] = [item for item in first.output if item.type == "function_call"]
+    assert set(json.loads(call.arguments)) == {"city"}
+    history += [item.model_dump(exclude_none=True) for item in first.output]
+    history.append({"type": "function_call_output", "call_id": call.call_id, "output": "17 degrees, sunny"})
+    second = client.responses.create(model="demo", input=history, tools=[WEATHER])
+    assert "17 degrees" in second.output_text
+    assert not [item for item in second.output if item.type == "function_call"]
+
+
+def test_parse_gives_the_declared_type(client: OpenAI) -> None:
+    response = client.responses.parse(model="demo", input="Solve 8x + 31 = 2.", text_format=Solution)
+    assert isinstance(response.output_parsed, Solution)
+
+
+def test_a_stream_is_parsed_too(client: OpenAI) -> None:
+    with client.responses.stream(model="demo", input="Solve it.", text_format=Solution) as stream:
+        final = stream.get_final_response() if list(stream) else None
+    assert final is not None
+    assert isinstance(final.output_parsed, Solution)
+
+
+def test_models_are_listed(client: OpenAI) -> None:
+    assert "demo" in [model.id for model in client.models.list()]
+    assert client.models.retrieve("demo").id == "demo"
+
+
+def test_input_tokens_are_counted(client: OpenAI) -> None:
+    assert client.responses.input_tokens.count(model="demo", input="hello").input_tokens > 0
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, openai.BadRequestError),
+        (401, openai.AuthenticationError),
+        (403, openai.PermissionDeniedError),
+        (404, openai.NotFoundError),
+        (429, openai.RateLimitError),
+        (500, openai.InternalServerError),
+    ],
+)
+def test_a_refusal_is_the_librarys_own_exception(
+    client: OpenAI, upstream: ScriptedUpstream, status: int, kind: type[openai.APIStatusError]
+) -> None:
+    model = upstream.play(f"refused-{status}", [answer(status, {"error": {"message": "in its own words"}})])
+    with pytest.raises(kind) as caught:
+        client.responses.create(model=model, input="x")
+    assert "in its own words" in caught.value.message
+    assert caught.value.request_id
+    assert caught.value.request_id in caught.value.message
+
+
+def test_a_failure_in_the_middle_is_an_exception(client: OpenAI, upstream: ScriptedUpstream) -> None:
+    model = upstream.play("cut-sdk", [*begun(chat_chunk({"content": "a"})), cut])
+    with (
+        pytest.raises(openai.APIError, match="broke"),
+        client.responses.stream(model=model, input="x") as stream,
+    ):
+        for _ in stream:
+            pass
+
+
+def test_an_upstream_answers_through_it(client: OpenAI, upstream: ScriptedUpstream) -> None:
+    model = upstream.play("through-sdk", streamed(*said("from afar")))
+    response = client.responses.create(model=model, input="x")
+    assert response.output_text == "from afar"
+    assert response.usage is not None
+    assert response.usage.input_tokens_details.cached_tokens == 5

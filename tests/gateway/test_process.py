@@ -1,0 +1,244 @@
+"""The gateway as a process: how it starts, how it changes its mind, how it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.client.server import Step, chunk, in_a_thread, send
+from tests.dialects.chat_streams import chunk as chat_chunk
+from tests.gateway.running import Reply, Running, gateway
+from tests.gateway.test_leaving import wait_for
+from tests.gateway.upstream import (
+    LAST_CHUNK,
+    ScriptedUpstream,
+    begun,
+    frames,
+    said,
+    streamed,
+    until,
+    until_gone,
+)
+
+CONFIG = """
+passthrough = "chat"
+[limits]
+retries = 0
+[targets.chat]
+base_url = "{url}/v1"
+"""
+
+
+def serve(*options: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A start that is to fail."""
+    command = [sys.executable, "-m", "penstock", "serve", *options]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=30, env=environment)
+
+
+class Asking(threading.Thread):
+    """A turn in the background."""
+
+    def __init__(self, running: Running, model: str) -> None:
+        super().__init__()
+        self._running_gateway, self._model = running, model
+        self.reply: Reply | None = None
+        self.start()
+
+    def run(self) -> None:
+        self.reply = self._running_gateway.stream(self._model)
+
+    def answer(self) -> Reply:
+        self.join(30)
+        assert self.reply is not None
+        return self.reply
+
+
+def test_it_says_where_it_is_and_what_to_try(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "penstock", "serve", "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=tmp_path,
+        text=True,
+    )
+    assert process.stdout is not None
+    told = [process.stdout.readline() for _ in range(6)]
+    process.terminate()
+    process.stdout.close()
+    assert process.wait(20) == 0
+    assert told[0].startswith("Penstock is ready at http://127.0.0.1:")
+    assert [line.split()[0] for line in told[3:6]] == ["curl", "penstock", "curl"]
+
+
+def test_running_turns_may_end_after_sigterm_and_new_ones_are_refused(tmp_path: Path) -> None:
+    opened = threading.Event()
+    scripted = ScriptedUpstream()
+    with in_a_thread(scripted), gateway(tmp_path, config=CONFIG.format(url=scripted.url)) as running:
+        scripted.play("last", [*begun(chat_chunk({"content": "a"})), until(opened), rest("b")])
+        turn = Asking(running, "last")
+        wait_for(lambda: scripted.asked_for("last"))
+        kept = running.connect()
+        kept.connect()
+        running.signal(signal.SIGTERM)
+        wait_for(lambda: refuses(running))
+        kept.close()
+        assert running.process.poll() is None
+        opened.set()
+        assert turn.answer().text == "ab"
+        assert running.process.wait(20) == 0
+
+
+def rest(text: str) -> Step:
+    """The rest of a stream that has begun."""
+    return send(chunk(frames(*said(text))) + LAST_CHUNK)
+
+
+def refuses(running: Running) -> bool:
+    connection = running.connect()
+    try:
+        connection.connect()
+    except ConnectionRefusedError:
+        return True
+    finally:
+        connection.close()
+    return False
+
+
+def test_a_second_signal_ends_what_runs_and_its_client_is_told(tmp_path: Path) -> None:
+    gone = threading.Event()
+    scripted = ScriptedUpstream()
+    with in_a_thread(scripted), gateway(tmp_path, config=CONFIG.format(url=scripted.url)) as running:
+        scripted.play("endless", [*begun(chat_chunk({"content": "a"})), until_gone(gone)])
+        turn = Asking(running, "endless")
+        wait_for(lambda: scripted.asked_for("endless"))
+        running.signal(signal.SIGTERM)
+        wait_for(lambda: refuses(running))
+        running.signal(signal.SIGTERM)
+        reply = turn.answer()
+        assert running.process.wait(20) == 0
+    assert reply.last["status"] == "failed"
+    assert reply.last["error"]["code"] == "shutting_down"
+    assert gone.wait(10)
+    verdict = running.verdict(reply.headers["x-request-id"])
+    assert (verdict["closer"], verdict["terminal_sent"]) == ("gateway", True)
+
+
+def test_the_wait_for_running_turns_has_an_end(tmp_path: Path) -> None:
+    scripted = ScriptedUpstream()
+    with in_a_thread(scripted):
+        config = CONFIG.format(url=scripted.url).replace("retries = 0", "drain = 0.3")
+        with gateway(tmp_path, config=config) as running:
+            scripted.play("endless", [*begun(chat_chunk({"content": "a"})), until_gone(threading.Event())])
+            turn = Asking(running, "endless")
+            wait_for(lambda: scripted.asked_for("endless"))
+            running.signal(signal.SIGTERM)
+            assert turn.answer().last["error"]["code"] == "shutting_down"
+            assert running.process.wait(20) == 0
+
+
+def test_sighup_reads_the_settings_again_and_drops_no_stream(tmp_path: Path) -> None:
+    opened = threading.Event()
+    old, new = ScriptedUpstream(), ScriptedUpstream()
+    with in_a_thread(old), in_a_thread(new), gateway(tmp_path, config=CONFIG.format(url=old.url)) as running:
+        old.play("m", [*begun(chat_chunk({"content": "o"})), until(opened), rest("ld")])
+        new.play("m", streamed(*said("new")))
+        turn = Asking(running, "m")
+        wait_for(lambda: old.asked_for("m"))
+        (tmp_path / "penstock.toml").write_text(CONFIG.format(url=new.url))
+        running.signal(signal.SIGHUP)
+        wait_for(lambda: told(running, "the settings were read again"))
+        assert running.stream("m").text == "new"
+        opened.set()
+        assert turn.answer().text == "old"
+        wait_for(lambda: told(running, "the last turn under the old settings has ended"))
+
+
+def test_a_wrong_file_changes_nothing_and_the_log_says_what_is_wrong(tmp_path: Path) -> None:
+    with gateway(tmp_path, config='[aliases]\nfast = "demo"\n') as running:
+        assert running.stream("fast").last["status"] == "completed"
+        (tmp_path / "penstock.toml").write_text('[aliases]\nfast = "nobody"\n')
+        running.signal(signal.SIGHUP)
+        wait_for(lambda: told(running, "penstock.toml:2"))
+        assert running.stream("fast").last["status"] == "completed"
+
+
+def told(running: Running, words: str) -> bool:
+    return any(words in line["message"] for line in running.log)
+
+
+def test_an_address_in_use_is_told_with_advice(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = serve("--port", str(port), folder=tmp_path)
+    assert result.returncode == 2
+    assert f"cannot listen on 127.0.0.1 port {port}" in result.stderr
+    assert "--port 0" in result.stderr
+
+
+def test_another_host_needs_keys(tmp_path: Path) -> None:
+    result = serve("--host", "0.0.0.0", "--port", "0", folder=tmp_path)
+    assert result.returncode == 2
+    assert "penstock keys create" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--model", "m"], "--upstream URL or --preset NAME"),
+        (["--dialect", "chat"], "add --upstream URL"),
+        (["--preset", "nobody"], "no preset called 'nobody'"),
+        (["--preset", "azure"], "--upstream https://{resource}.openai.azure.com"),
+        (["--upstream", "ftp://x"], "http:// or https://"),
+        (["--upstream", "http://x", "--api-key-env", "NOT_SET"], "NOT_SET is not set"),
+        (["--config", "nothing.toml"], "cannot be read"),
+        (["--upstream", "http://x", "--model", "demo"], "built in"),
+    ],
+)
+def test_options_that_cannot_work_say_what_to_do(tmp_path: Path, options: list[str], words: str) -> None:
+    result = serve(*options, folder=tmp_path)
+    assert result.returncode == 2
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_wrong_file_is_told_line_by_line(tmp_path: Path) -> None:
+    (tmp_path / "penstock.toml").write_text('[targets.a]\nbase_url = "x"\ndialekt = "chat"\n')
+    result = serve(folder=tmp_path)
+    assert result.returncode == 2
+    assert "penstock.toml:2" in result.stderr
+    assert "penstock.toml:3" in result.stderr
+
+
+def test_the_options_alone_put_it_before_an_upstream(tmp_path: Path) -> None:
+    """Every model's name is passed on as it is; the key comes from the variable that was named."""
+    scripted = ScriptedUpstream()
+    with in_a_thread(scripted):
+        options = ["--upstream", scripted.url, "--api-key-env", "MY_KEY"]
+        with gateway(tmp_path, *options, environment={"MY_KEY": "sk-from-the-environment"}) as running:
+            scripted.play("any/model:name", streamed(*said("hello")))
+            assert running.stream("any/model:name").text == "hello"
+            assert running.stream("demo").last["model"] == "demo"
+        [asked] = scripted.asked_for("any/model:name")
+        assert asked.target == "/v1/chat/completions"
+        assert asked.headers["authorization"] == "Bearer sk-from-the-environment"
+
+
+def test_without_a_key_of_its_own_the_clients_key_is_passed_on(tmp_path: Path) -> None:
+    scripted = ScriptedUpstream()
+    with in_a_thread(scripted):
+        with gateway(tmp_path, "--upstream", f"{scripted.url}/v1/", "--model", "m") as running:
+            scripted.play("m", streamed(*said("hello")))
+            assert running.stream("m", headers={"authorization": "Bearer sk-the-clients-own"}).text == "hello"
+            body = json.dumps({"input": "no model: the one that was named"}).encode()
+            assert running.ask(body).text == "hello"
+            assert running.stream("other").error["code"] == "model_not_found"
+        first, second = scripted.asked_for("m")
+        assert first.headers["authorization"] == "Bearer sk-the-clients-own"
+        assert "authorization" not in second.headers

@@ -1,0 +1,72 @@
+"""An upstream against a scripted server, and requests as the dialects render them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from penstock.dialects.plan import Plan, UpstreamRequest
+from penstock.errors import OpenResponsesError
+from penstock.protocol.request import CreateResponse
+from penstock.upstream.http import HttpUpstream
+from penstock.upstream.target import UpstreamTarget
+from penstock.upstream.upstream import UpstreamAnswer
+from tests.client.server import Script, Server
+
+KEY = "sk-test-0123456789"
+OTHER = "sk-other-987654321"
+
+
+class Clock:
+    """A time that passes when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def target(base_url: str, **settings: Any) -> UpstreamTarget:
+    return UpstreamTarget(**{"name": "test", "base_url": base_url, **settings})
+
+
+def rendered(upstream: HttpUpstream, model: str = "gemini-2.5-flash", key: str = "") -> UpstreamRequest:
+    request = CreateResponse(model=model, input="Hello")
+    return upstream.dialect.render(Plan(request=request, target=upstream.target(model, key)))
+
+
+@asynccontextmanager
+async def sending(
+    *scripts: Script, path: str = "", **settings: Any
+) -> AsyncIterator[tuple[HttpUpstream, Server]]:
+    async with Server(*scripts) as server:
+        upstream = HttpUpstream(target(server.url + path, **settings))
+        try:
+            yield upstream, server
+        finally:
+            await upstream.aclose()
+
+
+async def ask(
+    upstream: HttpUpstream, *, key: str = "", headers: Mapping[str, str] | None = None
+) -> UpstreamAnswer:
+    return await upstream.send(rendered(upstream, key=key), key=key, headers=headers or {})
+
+
+async def ask_in_vain(upstream: HttpUpstream, *, key: str = "") -> OpenResponsesError:
+    with pytest.raises(OpenResponsesError) as caught:
+        await ask(upstream, key=key)
+    return caught.value
+
+
+async def whole(answer: UpstreamAnswer) -> bytes:
+    """The body to its end."""
+    body = b""
+    while data := await answer.read():
+        body += data
+    answer.close()
+    return body

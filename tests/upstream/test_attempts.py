@@ -1,0 +1,381 @@
+"""What is tried next, row by row. Nothing here sends or waits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.dialects.presets import fingerprint
+from penstock.errors import (
+    AuthenticationError,
+    ContextOverflowError,
+    InvalidRequestError,
+    NetworkError,
+    NotFoundError,
+    OpenResponsesError,
+    OverloadedError,
+    PermissionDeniedError,
+    ProtocolError,
+    RateLimitError,
+    ServerError,
+)
+from penstock.upstream.attempts import (
+    ELSEWHERE,
+    FINAL,
+    LIMITED,
+    PASSING,
+    REFUSED,
+    SPENT,
+    Attempt,
+    Attempts,
+    Choice,
+    Rule,
+    rule_for,
+)
+from penstock.upstream.http import HttpUpstream
+from tests.upstream.sending import Clock, target
+
+LIMIT = RateLimitError("slow down", status=429, retry_after=5.0)
+BROKEN = ServerError("broken", status=500)
+WRONG_KEY = AuthenticationError("wrong key", status=401)
+QUOTA = RateLimitError("no money", status=429, code="insufficient_quota", retry_after=1.0)
+
+
+class Turn:
+    """A turn over a chain of upstreams, each given by its keys: `a=["k1", "k2"]`."""
+
+    def __init__(self, chain: dict[str, list[str]], *, pass_key: bool = False, **settings: Any) -> None:
+        self.clock = Clock()
+        self.upstreams = {
+            name: HttpUpstream(
+                target("http://127.0.0.1:1", name=name, keys=tuple(keys), pass_key=pass_key),
+                clock=self.clock,
+            )
+            for name, keys in chain.items()
+        }
+        self.choices = [Choice(upstream, "m") for upstream in self.upstreams.values()]
+        self.attempts = self.another(**settings)
+
+    def another(self, **settings: Any) -> Attempts:
+        terms: dict[str, Any] = {"retries": 2, "wait_budget": 30.0, "random": lambda: 1.0, **settings}
+        return Attempts(self.choices, clock=self.clock, **terms)
+
+    def first(self) -> tuple[str, str, float]:
+        return told(self.attempts.first())
+
+    def after(self, error: OpenResponsesError) -> tuple[str, str, float] | None:
+        attempt = self.attempts.after(error)
+        return told(attempt) if attempt else None
+
+
+def told(attempt: Attempt) -> tuple[str, str, float]:
+    return attempt.upstream.name, attempt.key, attempt.wait
+
+
+RULES: list[tuple[OpenResponsesError, Rule]] = [
+    (LIMIT, LIMITED),
+    (RateLimitError("", status=429, code="tokens"), LIMITED),
+    (RateLimitError(""), LIMITED),
+    (QUOTA, SPENT),
+    (RateLimitError("", status=402, code="insufficient_quota"), SPENT),
+    (WRONG_KEY, REFUSED),
+    (PermissionDeniedError("", status=403), REFUSED),
+    (NotFoundError("", status=404, code="model_not_found"), ELSEWHERE),
+    (NotFoundError("", status=404), ELSEWHERE),
+    (OverloadedError("", status=503), PASSING),
+    (OverloadedError("", status=529), PASSING),
+    (BROKEN, PASSING),
+    (ServerError("", code="upstream_truncated"), PASSING),
+    (ServerError("", code="upstream_invalid"), PASSING),
+    (ServerError("", status=501), ELSEWHERE),
+    (ServerError("", status=400), ELSEWHERE),
+    (NetworkError("", phase="connect"), PASSING),
+    (NetworkError("", phase="first_byte"), PASSING),
+    (NetworkError("", phase="idle"), PASSING),
+    (NetworkError("", phase="cut"), PASSING),
+    (NetworkError("", phase="connect", code="certificate_error"), ELSEWHERE),
+    (NetworkError("", phase="cut", code="tls_error"), ELSEWHERE),
+    (NetworkError("", phase="connect", code="proxy_error", status=407), ELSEWHERE),
+    (NetworkError("", phase="connect", code="proxy_error", status=502), ELSEWHERE),
+    (NetworkError("", phase="cut", code="client_closed"), ELSEWHERE),
+    (InvalidRequestError("", code="unsupported_proxy", param="proxy"), ELSEWHERE),
+    (ProtocolError("", code="redirected", status=302), ELSEWHERE),
+    (ProtocolError("", code="invalid_http"), ELSEWHERE),
+    (ProtocolError("", code="stream_truncated"), PASSING),
+    (ContextOverflowError("", status=500), FINAL),
+    (ContextOverflowError("", status=408), FINAL),
+    (InvalidRequestError("", status=400), FINAL),
+    (InvalidRequestError("", status=400, code="unknown_parameter"), FINAL),
+    (InvalidRequestError("", status=400, code="content_filter"), FINAL),
+    (InvalidRequestError("", status=400, code="invalid_prompt"), FINAL),
+    (InvalidRequestError("", status=408), PASSING),
+]
+
+
+@pytest.mark.parametrize(("error", "rule"), RULES, ids=lambda each: repr(each)[:40])
+def test_every_failure_has_its_rule(error: OpenResponsesError, rule: Rule) -> None:
+    assert rule_for(error) is rule
+
+
+# -- limits
+
+
+def test_a_limited_key_rests_and_another_is_used_at_once() -> None:
+    turn = Turn({"a": ["k1", "k2"], "b": ["k3"]})
+    assert turn.first() == ("a", "k1", 0)
+    assert turn.after(LIMIT) == ("a", "k2", 0)
+    assert turn.upstreams["a"].keys.take() == "k2"
+    turn.clock.now += 5
+    assert turn.upstreams["a"].keys.take() == "k1"
+
+
+def test_without_another_key_the_next_target_is_asked_at_once() -> None:
+    turn = Turn({"a": ["k1", "k2"], "b": ["k3"]})
+    turn.first()
+    turn.after(LIMIT)
+    assert turn.after(LIMIT) == ("b", "k3", 0)
+
+
+def test_at_the_end_of_the_chain_a_limit_is_waited_for() -> None:
+    turn = Turn({"a": ["k1"]})
+    turn.first()
+    assert turn.after(LIMIT) == ("a", "k1", 5.0)
+
+
+def test_a_wait_ends_when_the_first_key_is_ready_again() -> None:
+    turn = Turn({"a": ["k1", "k2"]})
+    turn.first()
+    assert turn.after(RateLimitError("", retry_after=8.0)) == ("a", "k2", 0)
+    turn.clock.now += 1
+    assert turn.after(RateLimitError("", retry_after=90.0)) == ("a", "k1", 7.0)
+
+
+def test_a_limit_that_lasts_longer_than_the_budget_is_the_clients_business() -> None:
+    turn = Turn({"a": ["k1"]})
+    turn.first()
+    assert turn.after(RateLimitError("", retry_after=30.5)) is None
+
+
+def test_the_budget_is_for_all_waits_together() -> None:
+    turn = Turn({"a": [], "b": []}, retries=9)
+    turn.first()
+    slow = OverloadedError("", status=503, retry_after=12.0)
+    assert turn.after(slow) == ("a", "", 12.0)
+    assert turn.after(slow) == ("a", "", 12.0)
+    assert turn.after(slow) == ("b", "", 0)
+    assert turn.after(slow) is None
+
+
+def test_a_limit_that_does_not_say_how_long_is_tried_again_soon() -> None:
+    turn = Turn({"a": ["k1"]})
+    turn.first()
+    unknown = RateLimitError("", status=429)
+    assert turn.after(unknown) == ("a", "k1", 0.25)
+    assert turn.upstreams["a"].keys.ready_in() == 30.0
+    assert turn.after(unknown) == ("a", "k1", 0.5)
+    assert turn.after(unknown) is None
+
+
+def test_without_keys_a_limit_is_waited_for_all_the_same() -> None:
+    turn = Turn({"a": []})
+    turn.first()
+    assert turn.after(LIMIT) == ("a", "", 5.0)
+
+
+def test_keys_with_short_rests_are_not_asked_in_turn_for_ever() -> None:
+    turn = Turn({"a": ["k1", "k2"]}, retries=1)
+    short = RateLimitError("", retry_after=0.01)
+    seen = [turn.first()]
+    while (after := turn.after(short)) is not None:
+        seen.append(after)
+        turn.clock.now += 1
+    assert seen == [("a", "k1", 0), ("a", "k2", 0), ("a", "k1", 0), ("a", "k2", 0)]
+
+
+def test_no_header_takes_a_key_away_for_days() -> None:
+    turn = Turn({"a": ["k1"]})
+    turn.first()
+    turn.after(RateLimitError("", retry_after=1e8))
+    assert turn.upstreams["a"].keys.ready_in() == 3600.0
+
+
+# -- keys that are spent or refused
+
+
+def test_a_spent_quota_is_never_waited_for() -> None:
+    turn = Turn({"a": ["k1", "k2"], "b": ["k3"]})
+    turn.first()
+    assert turn.after(QUOTA) == ("a", "k2", 0)
+    assert turn.after(QUOTA) == ("b", "k3", 0)
+    assert turn.after(QUOTA) is None
+    assert turn.upstreams["a"].keys.ready_in() == 3600.0
+
+
+def test_a_wrong_key_rests_for_ten_minutes() -> None:
+    turn = Turn({"a": ["k1", "k2"], "b": ["k3"]})
+    turn.first()
+    assert turn.after(WRONG_KEY) == ("a", "k2", 0)
+    assert turn.after(PermissionDeniedError("", status=403)) == ("b", "k3", 0)
+    assert turn.after(WRONG_KEY) is None
+    assert turn.upstreams["b"].keys.ready_in() == 600.0
+
+
+# -- the client's own key
+
+
+def test_the_clients_own_key_is_sent_where_it_is_wanted() -> None:
+    turn = Turn({"a": ["k1"]}, pass_key=True, client_key="own")
+    assert turn.first() == ("a", "own", 0)
+    assert Turn({"a": ["k1"]}, pass_key=True).first() == ("a", "k1", 0)
+    assert Turn({"a": ["k1"]}, client_key="own").first() == ("a", "k1", 0)
+
+
+def test_a_client_is_told_that_its_own_key_is_wrong() -> None:
+    for error in (WRONG_KEY, PermissionDeniedError("", status=403)):
+        turn = Turn({"a": ["k1"], "b": ["k2"]}, pass_key=True, client_key="own")
+        turn.first()
+        assert turn.after(error) is None
+
+
+def test_no_key_of_ours_takes_the_place_of_the_clients() -> None:
+    turn = Turn({"a": ["own", "k1"], "b": ["k2"]}, pass_key=True, client_key="own")
+    turn.first()
+    assert turn.after(LIMIT) == ("b", "own", 0)
+    assert turn.after(LIMIT) == ("b", "own", 5.0)
+    assert turn.upstreams["a"].keys.take() == "own"  # it does not rest here, even when it is one of ours
+
+
+# -- what may pass
+
+
+def test_what_may_pass_is_tried_again_and_then_elsewhere() -> None:
+    turn = Turn({"a": ["k1", "k2"], "b": ["k3"]})
+    turn.first()
+    assert turn.after(BROKEN) == ("a", "k1", 0.25)
+    assert turn.after(NetworkError("", phase="cut")) == ("a", "k1", 0.5)
+    assert turn.after(OverloadedError("", status=529)) == ("b", "k3", 0)
+    assert turn.after(BROKEN) == ("b", "k3", 0.25)
+    assert turn.after(BROKEN) == ("b", "k3", 0.5)
+    assert turn.after(BROKEN) is None
+
+
+@pytest.mark.parametrize(("random", "share"), [(1.0, 1.0), (0.0, 0.5)])
+def test_waits_double_up_to_a_bound_and_half_of_them_is_random(random: float, share: float) -> None:
+    turn = Turn({"a": []}, retries=7, wait_budget=99.0, random=lambda: random)
+    turn.first()
+    waits = [after[2] for _ in range(7) if (after := turn.after(BROKEN))]
+    assert waits == [share * each for each in (0.25, 0.5, 1, 2, 4, 8, 8)]
+    assert turn.after(BROKEN) is None
+
+
+def test_a_wait_that_a_server_asks_for_is_kept_within_the_budget() -> None:
+    turn = Turn({"a": [], "b": []})
+    turn.first()
+    assert turn.after(OverloadedError("", status=503, retry_after=3.0)) == ("a", "", 3.0)
+    assert turn.after(OverloadedError("", status=503, retry_after=60.0)) == ("b", "", 0)
+
+
+def test_without_retries_and_without_a_budget_nothing_is_asked_twice() -> None:
+    for settings in ({"retries": 0}, {"wait_budget": 0.0}):
+        for error in (BROKEN, LIMIT):
+            turn = Turn({"a": ["k1"], "b": ["k2"]}, **settings)
+            turn.first()
+            assert turn.after(error) == ("b", "k2", 0)
+            assert turn.after(error) is None
+
+
+def test_a_key_that_was_waited_for_and_then_meets_a_failure_is_not_asked_again_at_once() -> None:
+    turn = Turn({"a": ["k1"]})
+    turn.first()
+    assert turn.after(LIMIT) == ("a", "k1", 5.0)
+    turn.clock.now += 5
+    assert turn.after(BROKEN) == ("a", "k1", 0.5)
+
+
+# -- what will not
+
+
+@pytest.mark.parametrize("error", [error for error, rule in RULES if rule is FINAL], ids=repr)
+def test_what_is_wrong_with_the_request_goes_to_the_client(error: OpenResponsesError) -> None:
+    turn = Turn({"a": ["k1", "k2"], "b": ["k3"]})
+    turn.first()
+    assert turn.after(error) is None
+    assert turn.upstreams["a"].keys.take() == "k1"
+
+
+@pytest.mark.parametrize("error", [error for error, rule in RULES if rule is ELSEWHERE], ids=repr)
+def test_what_is_wrong_with_a_target_is_tried_elsewhere_at_once(error: OpenResponsesError) -> None:
+    turn = Turn({"a": ["k1", "k2"], "b": ["k3"]})
+    turn.first()
+    assert turn.after(error) == ("b", "k3", 0)
+    assert turn.after(error) is None
+    assert turn.upstreams["a"].keys.take() == "k1"
+
+
+# -- which target, which key
+
+
+def test_a_target_whose_keys_all_rest_comes_last() -> None:
+    turn = Turn({"a": ["k1"], "b": ["k2"], "c": []})
+    turn.upstreams["a"].keys.rest("k1", 60)
+    assert turn.first() == ("b", "k2", 0)
+    assert turn.after(QUOTA) == ("c", "", 0)
+    assert turn.after(QUOTA) == ("a", "k1", 0)
+    assert turn.after(QUOTA) is None
+
+
+def test_where_everything_rests_the_order_is_that_of_the_chain() -> None:
+    turn = Turn({"a": ["k1"], "b": ["k2"]})
+    turn.upstreams["a"].keys.rest("k1", 60)
+    turn.upstreams["b"].keys.rest("k2", 30)
+    assert turn.first() == ("a", "k1", 0)
+
+
+def test_a_rest_is_known_to_the_next_turn() -> None:
+    turn = Turn({"a": ["k1", "k2"]})
+    turn.first()
+    turn.after(LIMIT)
+    assert turn.another().first().key == "k2"
+
+
+def test_the_key_that_reasoning_is_bound_to_is_used() -> None:
+    turn = Turn({"a": ["k1", "k2", "k3"]}, prefer={fingerprint("k3"), fingerprint("k2")})
+    assert turn.first() == ("a", "k2", 0)
+    assert turn.after(LIMIT) == ("a", "k3", 0)
+    assert turn.after(LIMIT) == ("a", "k1", 0)
+
+
+# -- what is told
+
+
+def test_the_history_says_what_failed_and_how_long_it_took() -> None:
+    turn = Turn({"a": ["k1"], "b": ["k2"]})
+    turn.first()
+    turn.clock.now += 2
+    turn.after(OverloadedError("", status=503, retry_after=3.0))
+    turn.clock.now += 4  # of which 3 were the wait
+    turn.after(NetworkError("", phase="connect", code="tls_error"))
+    told = [(each.target, each.model, each.code, each.status, each.seconds) for each in turn.attempts.history]
+    assert told == [("a", "m", "server_is_overloaded", 503, 2.0), ("a", "m", "tls_error", None, 1.0)]
+
+
+def test_attempts_are_numbered_and_show_no_key() -> None:
+    turn = Turn({"a": ["sk-secret-key"]})
+    first = turn.attempts.first()
+    second = turn.attempts.after(BROKEN)
+    assert second is not None
+    assert (first.number, second.number) == (1, 2)
+    assert repr(second) == "Attempt('a', 'm', wait=0.25, number=2)"
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    turn = Turn({"a": []})
+    with pytest.raises(RuntimeError):
+        turn.after(BROKEN)
+    turn.first()
+    turn.after(ContextOverflowError(""))
+    with pytest.raises(RuntimeError):
+        turn.after(BROKEN)
+    with pytest.raises(ValueError, match="nothing to try"):
+        Attempts([], retries=1, wait_budget=1, clock=turn.clock, random=lambda: 0.5)

@@ -1,0 +1,201 @@
+"""What an upstream across the network fails with: times that run out, cuts, refusals; never with a secret."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from penstock.errors import (
+    AuthenticationError,
+    ContextOverflowError,
+    InvalidRequestError,
+    NetworkError,
+    OpenResponsesError,
+    OverloadedError,
+    PermissionDeniedError,
+    RateLimitError,
+    ServerError,
+)
+from penstock.upstream.http import HttpUpstream
+from tests.client.server import CHUNKED_HEAD, Script, answer, chunk, cut, head, run, send, stall
+from tests.client.test_keys import seen
+from tests.upstream.sending import KEY, ask, ask_in_vain, sending, target, whole
+
+QUICK = 0.3
+BEGUN = send(CHUNKED_HEAD + chunk(b"data: 1\n\n"))
+
+
+def test_no_connection_in_time() -> None:
+    async def main() -> None:
+        gone = asyncio.Event()
+
+        async def deaf(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while await reader.read(65536):
+                pass  # a handshake that is never answered
+            writer.close()
+            gone.set()
+
+        server = await asyncio.start_server(deaf, "127.0.0.1", 0)
+        async with server:
+            url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            upstream = HttpUpstream(target(url, connect_timeout=QUICK))
+            error = await ask_in_vain(upstream)
+            assert isinstance(error, NetworkError)
+            assert error.phase == "connect"
+            assert "within 0.3 seconds" in error.message
+            await upstream.aclose()
+            await gone.wait()
+
+    run(main())
+
+
+def test_nobody_there() -> None:
+    async def main() -> None:
+        upstream = HttpUpstream(target("http://127.0.0.1:1"))
+        error = await ask_in_vain(upstream)
+        assert (error.phase, error.code) == ("connect", "network_error")
+        await upstream.aclose()
+
+    run(main())
+
+
+@pytest.mark.parametrize("script", [[stall], [send(CHUNKED_HEAD), stall]], ids=["no headers", "headers only"])
+def test_no_first_byte_in_time(script: Script) -> None:
+    async def main() -> None:
+        async with sending(script, first_byte_timeout=QUICK, idle_timeout=None) as (upstream, server):
+            with pytest.raises(NetworkError, match="sent nothing") as caught:
+                await (await ask(upstream)).read()
+            assert caught.value.phase == "first_byte"
+            await server.hung_up()
+
+    run(main())
+
+
+def test_silence_in_the_middle() -> None:
+    async def main() -> None:
+        async with sending([BEGUN, stall], first_byte_timeout=None, idle_timeout=QUICK) as (upstream, server):
+            answered = await ask(upstream)
+            assert await answered.read() == b"data: 1\n\n"
+            with pytest.raises(NetworkError, match="was silent") as caught:
+                await answered.read()
+            assert caught.value.phase == "idle"
+            await server.hung_up()
+
+    run(main())
+
+
+def test_an_answer_that_is_cut_gives_what_came_and_then_says_so() -> None:
+    async def main() -> None:
+        async with sending([BEGUN, cut], [send(CHUNKED_HEAD + b"9\r\ndata")]) as (upstream, _):
+            for received in (b"data: 1\n\n", b"data"):
+                answered = await ask(upstream)
+                assert await answered.read() == received
+                for _ in range(2):  # and goes on saying so
+                    with pytest.raises(NetworkError) as caught:
+                        await answered.read()
+                    assert caught.value.phase == "cut"
+
+    run(main())
+
+
+def test_a_connection_that_ends_without_an_answer() -> None:
+    async def main() -> None:
+        async with sending([cut], []) as (upstream, server):
+            for _ in range(2):
+                assert (await ask_in_vain(upstream)).phase == "cut"
+            assert len(server.asked) == 2  # nothing is sent again here
+
+    run(main())
+
+
+REFUSALS: list[tuple[int, Any, type[OpenResponsesError], str]] = [
+    (
+        401,
+        {"error": {"message": "no", "code": "invalid_api_key"}},
+        AuthenticationError,
+        "authentication_error",
+    ),
+    (403, {"error": {"message": "no"}}, PermissionDeniedError, "permission_denied"),
+    (429, {"error": {"message": "no", "code": "tokens"}}, RateLimitError, "rate_limit_exceeded"),
+    (429, {"error": {"message": "no", "type": "billing_error"}}, RateLimitError, "insufficient_quota"),
+    (402, {"error": {"message": "no"}}, RateLimitError, "insufficient_quota"),
+    (529, {"error": {"type": "overloaded_error", "message": "no"}}, OverloadedError, "server_is_overloaded"),
+    (500, {"error": {"message": "prompt is too long"}}, ContextOverflowError, "context_length_exceeded"),
+    (400, {"error": {"message": "no", "code": "unknown_parameter"}}, InvalidRequestError, "invalid_request"),
+    (
+        400,
+        {"error": {"message": "no", "code": "DataInspectionFailed"}},
+        InvalidRequestError,
+        "content_filter",
+    ),
+    (502, b"<html>bad gateway", ServerError, "server_error"),
+]
+
+
+@pytest.mark.parametrize(("status", "body", "kind", "code"), REFUSALS)
+def test_a_refusal_has_our_code_and_the_vendors_words(
+    status: int, body: Any, kind: type[OpenResponsesError], code: str
+) -> None:
+    async def main() -> None:
+        script = [answer(status, body, retry_after="7", x_request_id="req_9")]
+        async with sending(script) as (upstream, _):
+            error = await ask_in_vain(upstream, key=KEY)
+            assert type(error) is kind
+            assert (error.code, error.status) == (code, status)
+            assert (error.retry_after, error.request_id) == (7.0, "req_9")
+            words = body["error"]["message"] if isinstance(body, dict) else "<html>bad gateway"
+            assert error.message == words
+
+    run(main())
+
+
+@pytest.mark.parametrize("header", ["bearer", "x-api-key", "x-goog-api-key", "api-key"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        [answer(401, {"error": {"message": f"{KEY} is no key", "code": KEY, "param": KEY}})],
+        [answer(500, f"<p>{KEY}".encode(), "text/html")],
+        [answer(429, {"error": {"message": KEY}}, **{"x-request-id": KEY})],
+        [answer(302, location=f"https://other/{KEY}?{KEY}")],
+        [send(f"{KEY} 200 {KEY}\r\n\r\n".encode())],
+    ],
+)
+def test_a_key_that_comes_back_is_in_no_error(
+    header: str, script: Script, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with sending(script, key_header=header) as (upstream, _):
+            error = await ask_in_vain(upstream, key=KEY)
+            assert all(KEY not in text for text in seen(error))
+
+    caplog.set_level(logging.DEBUG)
+    run(main())
+    assert KEY not in caplog.text
+
+
+def test_secrets_of_the_target_are_masked_too() -> None:
+    async def main() -> None:
+        secrets = ["sk-in-the-query-1", "sk-in-a-header-1"]
+        body = {"error": {"message": f"not with {json.dumps(secrets)}"}}
+        settings: dict[str, Any] = {"path": f"/v1?key={secrets[0]}", "headers": {"x-auth-token": secrets[1]}}
+        async with sending([answer(400, body)], **settings) as (upstream, _):
+            error = await ask_in_vain(upstream)
+            assert all(secret not in text for text in seen(error) for secret in secrets)
+            assert "not with" in error.message
+
+    run(main())
+
+
+def test_an_answer_masks_the_secrets_that_it_was_asked_with() -> None:
+    async def main() -> None:
+        body = f"data: {KEY}\n\n".encode()
+        async with sending([send(head() + body)]) as (upstream, _):
+            answered = await ask(upstream, key=KEY)
+            assert answered.mask(f"{KEY} is wrong") == "[key] is wrong"
+            assert await whole(answered) == body  # what the model writes is passed on as it is
+
+    run(main())

@@ -1,0 +1,102 @@
+"""The keys of an upstream: which one is taken, and how one rests."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.dialects.presets import fingerprint
+from penstock.upstream.keys import KeyRing
+from tests.upstream.sending import Clock
+
+
+def ring(*keys: str) -> tuple[KeyRing, Clock]:
+    clock = Clock()
+    return KeyRing(keys, clock=clock), clock
+
+
+def test_without_keys_there_is_none_and_nothing_to_wait_for() -> None:
+    keys, _ = ring()
+    keys.rest("", 5)
+    assert (keys.take(), keys.another(()), keys.ready_in()) == ("", None, 0)
+
+
+def test_the_first_key_is_taken_every_time() -> None:
+    keys, _ = ring("a", "b", "c")
+    assert [keys.take() for _ in range(4)] == ["a"] * 4
+
+
+def test_the_key_that_reasoning_is_bound_to_is_preferred() -> None:
+    keys, _ = ring("a", "b", "c")
+    assert keys.take({fingerprint("c")}) == "c"
+    assert keys.take({"unknown"}) == "a"
+
+
+def test_a_resting_key_is_not_taken_even_when_it_is_preferred() -> None:
+    keys, clock = ring("a", "b")
+    keys.rest("a", 10)
+    assert keys.take({fingerprint("a")}) == "b"
+    clock.now += 10
+    assert keys.take() == "a"
+
+
+def test_when_all_rest_the_one_whose_rest_ends_first_is_taken() -> None:
+    keys, clock = ring("a", "b", "c")
+    for key, seconds in (("a", 9), ("b", 4), ("c", 7)):
+        keys.rest(key, seconds)
+    assert (keys.take(), keys.ready_in(), keys.another(())) == ("b", 4, None)
+    clock.now += 3
+    assert keys.ready_in() == 1
+
+
+def test_a_short_rest_does_not_end_a_long_one() -> None:
+    keys, _ = ring("a")
+    keys.rest("a", 3600)
+    keys.rest("a", 1)
+    assert keys.ready_in() == 3600
+
+
+def test_a_key_of_another_ring_cannot_rest_here() -> None:
+    keys, _ = ring("a")
+    keys.rest("gone", 60)
+    assert keys.take() == "a"
+
+
+def test_a_key_that_was_written_twice_is_one_key() -> None:
+    keys, _ = ring("a", "", "a", "b")
+    keys.rest("a", 5)
+    assert keys.take() == "b"
+    assert keys.another({"b"}) is None
+
+
+def test_no_key_is_in_a_repr() -> None:
+    keys, _ = ring("sk-secret-1", "sk-secret-2")
+    assert repr(keys) == "KeyRing(2 keys)"
+
+
+@given(
+    st.lists(st.sampled_from("abcd"), max_size=4),
+    st.lists(st.tuples(st.sampled_from("abcde"), st.floats(0, 100), st.floats(0, 50))),
+    st.sets(st.sampled_from("abcde")),
+)
+def test_a_ready_key_is_taken_whenever_there_is_one(
+    names: list[str], rests: list[tuple[str, float, float]], preferred: set[str]
+) -> None:
+    keys, clock = ring(*names)
+    ends = dict.fromkeys(names, 0.0)
+    for name, seconds, passed in rests:
+        keys.rest(name, seconds)
+        if name in ends:
+            ends[name] = max(ends[name], clock.now + seconds)
+        clock.now += passed
+    taken = keys.take({fingerprint(name) for name in preferred})
+    ready = [name for name in ends if ends[name] <= clock.now]
+    if ready:
+        wanted = [name for name in ready if name in preferred]
+        assert taken == (wanted or ready)[0]
+        assert keys.ready_in() == 0
+    elif names:
+        assert ends[taken] == min(ends.values())
+        assert keys.ready_in() == min(ends.values()) - clock.now
+    else:
+        assert taken == ""
