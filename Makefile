@@ -16,8 +16,8 @@ $(READY): pyproject.toml
 
 env: $(READY) ## Create the environment in .venv
 
-serve: $(READY) ## Start the gateway (not there yet: says what works today)
-	@$(BIN)/penstock serve
+serve: $(READY) ## Start the gateway with the built-in demo model (ARGS="--port 9000" for options)
+	@exec $(BIN)/penstock serve $(ARGS)
 
 lint: $(READY) ## Check style, format and the import rules of the rooms
 	$(BIN)/ruff check .

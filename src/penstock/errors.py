@@ -4,6 +4,8 @@ PenstockError
 ├── DecodeError                a value on the wire is not what the protocol says it is
 ├── FrameTooLarge              one server-sent event is larger than the decoder may hold
 ├── BridgeError                the stream state machine was asked for something unlawful
+├── ConfigError                a configuration file cannot be used; `errors` has all that is wrong in it
+├── RequestRefused, ClientGone how the gateway ends a request (`penstock.gateway.errors`)
 └── OpenResponsesError         an endpoint gave no answer, or one that fails
     ├── AuthenticationError    the key is missing or wrong
     ├── PermissionDeniedError  the key is right and does not allow this
@@ -19,6 +21,7 @@ PenstockError
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 
@@ -67,6 +70,23 @@ class BridgeError(PenstockError):
         super().__init__(f"{code}: {message}")
         self.code = code
         self.message = message
+
+
+class ConfigError(PenstockError):
+    """A configuration file cannot be used: `message` says what is wrong at `line`, and what to write instead.
+
+    A file is read to its end, so that a person sees all at once: `errors` has one error for each thing that
+    is wrong, in the order of the file. This one tells them all, and has the place of the first. `line` is 0
+    where there is none.
+    """
+
+    def __init__(self, file: str, line: int, message: str, errors: Sequence[ConfigError] = ()) -> None:
+        place = f"{file}:{line}" if line else file
+        super().__init__("\n".join(map(str, errors)) or f"{place}: {message}")
+        self.file = file
+        self.line = line
+        self.message = message
+        self.errors: list[ConfigError] = list(errors) or [self]
 
 
 class OpenResponsesError(PenstockError):

@@ -68,6 +68,7 @@ class Gateway:
         for task in list(self._retiring):
             task.cancel()
         await asyncio.gather(*self._retiring, return_exceptions=True)
+        await self.services.aclose()
         for upstream in self._fleet.all():
             await upstream.aclose()
 
@@ -119,6 +120,7 @@ class Gateway:
 async def _retire(services: Services, dropped: list[Upstream]) -> None:
     """When the last turn under old settings has ended, what only they needed is closed."""
     await services.idle.wait()
+    await services.aclose()
     for upstream in dropped:
         with suppress(OSError):
             await upstream.aclose()

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
-from penstock.client.config import check_headers
+from penstock.client.config import ClientConfig, check_headers
+from penstock.client.tls import tls_context
 from penstock.client.urls import is_loopback, read_address, read_proxy
 from penstock.dialects.chat.effort import EFFORTS as CHAT_EFFORTS
 from penstock.dialects.gemini.thinking import EFFORTS as GEMINI_EFFORTS
@@ -52,6 +53,7 @@ _ELSEWHERE = {
 }
 _DIALECTS_OWN = {"anthropic": "x-api-key", "gemini": "x-goog-api-key"}
 _EFFORTS = {"", *CHAT_EFFORTS, *GEMINI_EFFORTS}
+_ANYWHERE = "http://127.0.0.1"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 _Environment = Mapping[str, str]
@@ -80,9 +82,7 @@ def _read_target(name: str, table: Table, file: str, environment: _Environment) 
     base_url = _base_url(table, preset)
     is_passing = table.read("pass_key", flag, False)
     keys = _keys(table, preset, base_url, is_passing, environment)
-    certificate = table.read("client_cert", _file_beside(file), None)
-    if "client_key" in table and "client_cert" not in table:
-        table.wrong("needs client_cert beside it", "client_key")
+    certificates = _certificates(table, file)
     if not base_url:
         return None
     return UpstreamTarget(
@@ -101,9 +101,7 @@ def _read_target(name: str, table: Table, file: str, environment: _Environment) 
             name: table.read(name, seconds_or_off, getattr(_DEFAULT, name))
             for name in ("connect_timeout", "first_byte_timeout", "idle_timeout")
         },
-        ca_file=table.read("ca_file", _file_beside(file), None),
-        client_cert=certificate,
-        client_key=table.read("client_key", _file_beside(file), None),
+        **certificates,
         proxy=table.read("proxy", _proxy(environment), None),
     )
 
@@ -235,6 +233,20 @@ def _proxy(environment: _Environment) -> Callable[[object], str]:
         return url
 
     return read
+
+
+def _certificates(table: Table, file: str) -> dict[str, str | None]:
+    """The files for TLS. They are opened, so that a wrong one is told here and not with the first request."""
+    names = ("ca_file", "client_cert", "client_key")
+    found = {name: table.read(name, _file_beside(file), None) for name in names}
+    if "client_key" in table and "client_cert" not in table:
+        table.wrong("needs client_cert beside it", "client_key")
+    elif all(found[name] for name in names if name in table):
+        try:
+            tls_context(ClientConfig(_ANYWHERE, **found))
+        except InvalidRequestError as error:
+            table.wrong(error.message.partition(" ")[2], error.param or "ca_file")
+    return found
 
 
 def _file_beside(file: str) -> Callable[[object], str]:

@@ -122,7 +122,8 @@ class WholeOutlet:
         response, headers, status = event.response, self._head(), 200
         body = encode(response)
         if response.error is not None:
-            failed = refusal(response.error.code, response.error.message)
+            wait = self._verdict.retry_after or None
+            failed = refusal(response.error.code, response.error.message, wait=wait)
             status, headers = failed.status, [*headers, *failed.headers]
             error = ErrorPayload(type=failed.type, code=failed.code, message=failed.message)
             body = encode(ErrorBody(error=error, extra={"response": to_builtins(response)}))

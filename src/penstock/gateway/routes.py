@@ -11,7 +11,7 @@ from msgspec import Struct
 from penstock.gateway.bodies import read_body
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.exchange import Exchange
-from penstock.gateway.listing import models_body
+from penstock.gateway.listing import model_body, models_body
 from penstock.gateway.requests import read_request
 from penstock.gateway.responses import create_response
 from penstock.gateway.settings import ClientKey
@@ -107,8 +107,7 @@ async def _model(gateway: Gateway, exchange: Exchange, _: ClientKey | None) -> N
     if found is None:
         message = f"there is no model called {name[:128]!r} here: GET /v1/models lists them"
         raise RequestRefused(404, "model_not_found", message, type="not_found", param="model")
-    listed = msgspec.json.decode(models_body([found], created=gateway.started_at))
-    await exchange.answer(200, msgspec.json.encode(listed["data"][0]))
+    await exchange.answer(200, model_body(found, created=gateway.started_at))
 
 
 async def _health(_: Gateway, exchange: Exchange, __: ClientKey | None) -> None:

@@ -6,22 +6,26 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
+from urllib.parse import urlunsplit
 
 from penstock.client.client import OpenResponsesClient
 from penstock.client.config import ClientConfig
+from penstock.client.urls import is_loopback, read_address
 from penstock.dialects.presets import KEY_HEADERS
 from penstock.gateway.counting import count_input, estimate_usage
 from penstock.gateway.demo.upstream import DemoUpstream
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.listing import Listing
-from penstock.gateway.metrics import Metrics
+from penstock.gateway.metrics import OTHER, Metrics
 from penstock.gateway.settings import DEMO, Settings
 from penstock.gateway.verdict import Verdict
+from penstock.models.probes import Fetcher
 from penstock.protocol.content import JsonObject
 from penstock.protocol.items import Item
 from penstock.protocol.request import CreateResponse
 from penstock.stream.deltas import UsageDelta
 from penstock.tokens.counter import TokenCounter
+from penstock.upstream.addresses import address_of
 from penstock.upstream.attempts import Choice
 from penstock.upstream.http import HttpUpstream
 from penstock.upstream.target import UpstreamTarget
@@ -75,7 +79,6 @@ class Services:
         self.settings = settings
         self.metrics = metrics
         self.clock = clock
-        self.listing = Listing(settings, self._list_models)
         self.turns: set[Turn] = set()
         self.idle = asyncio.Event()
         """Set while no turn runs."""
@@ -83,6 +86,9 @@ class Services:
         self._upstreams = upstreams
         self._counter = counter
         self._targets = {target.name: target for target in settings.targets}
+        self._clients: dict[str, OpenResponsesClient] = {}
+        """Those that ask the targets for their models."""
+        self.listing = Listing(settings, self._list_models, fetchers=self._fetcher, clock=clock)
 
     def begin(self, turn: Turn) -> None:
         self.turns.add(turn)
@@ -96,6 +102,8 @@ class Services:
 
     def _count(self, verdict: Verdict) -> None:
         metrics, model = self.metrics, verdict.model
+        if verdict.outcome == "refused" and not self._is_known(model) and model not in self.settings.aliases:
+            model = OTHER  # a name that a client made up, and that nobody answered to
         metrics.count(
             "penstock_turns_total",
             model=model,
@@ -116,22 +124,22 @@ class Services:
     def choices(self, model: str) -> list[Choice]:
         """Where to ask for a model, in order; refuses a name that leads nowhere."""
         settings = self.settings
-        for _ in range(len(settings.aliases) + 1):
-            if model == DEMO:
-                return [Choice(self._upstreams[DEMO], DEMO)]
-            if model in settings.models:
-                steps = settings.models[model].steps
-                return [Choice(self._upstreams[step.target], step.model or model) for step in steps]
-            if model not in settings.aliases:
-                break
-            model = settings.aliases[model]
+        name = settings.aliases.get(model, model)
+        if not self._is_known(name) and not settings.passthrough:
+            name = settings.aliases.get(_ALL, name)
+        if name == DEMO:
+            return [Choice(self._upstreams[DEMO], DEMO)]
+        if name in settings.models:
+            steps = settings.models[name].steps
+            return [Choice(self._upstreams[step.target], step.model or name) for step in steps]
         if settings.passthrough:
-            return [Choice(self._upstreams[settings.passthrough], model)]
-        if _ALL in settings.aliases:
-            return self.choices(settings.aliases[_ALL])
+            return [Choice(self._upstreams[settings.passthrough], name)]
         known = ", ".join([*settings.models, *settings.aliases, DEMO])
         message = f"there is no model called {model[:128]!r} here: there are {known}"
         raise RequestRefused(404, "model_not_found", message, type="not_found", param="model")
+
+    def _is_known(self, name: str) -> bool:
+        return name == DEMO or name in self.settings.models
 
     def count_input(self, request: CreateResponse, model: str) -> int:
         return count_input(request, self._upstream_name(model), self._counter)
@@ -143,10 +151,22 @@ class Services:
         """Tokens are counted as the model that is behind a name counts them."""
         return self.choices(model)[0].model
 
-    async def _list_models(self, target_name: str) -> list[JsonObject]:
-        target = self._targets[target_name]
-        async with OpenResponsesClient(_client_config(target)) as client:
-            return await client.models()
+    async def aclose(self) -> None:
+        for client in self._clients.values():
+            await client.aclose()
+
+    async def _list_models(self, target: str) -> list[JsonObject]:
+        return await self._client(target).models()
+
+    def _fetcher(self, target: str) -> Fetcher | None:
+        """A server on this machine can be asked what it has loaded."""
+        client = self._client(target)
+        return client if is_loopback(read_address(self._targets[target].base_url).host) else None
+
+    def _client(self, target: str) -> OpenResponsesClient:
+        if target not in self._clients:
+            self._clients[target] = OpenResponsesClient(_client_config(self._targets[target]))
+        return self._clients[target]
 
 
 def _client_config(target: UpstreamTarget) -> ClientConfig:
@@ -158,8 +178,9 @@ def _client_config(target: UpstreamTarget) -> ClientConfig:
         from penstock.dialects.anthropic.render import VERSION
 
         headers.setdefault("anthropic-version", VERSION)
+    address = address_of(target.base_url, target.dialect)
     return ClientConfig(
-        target.base_url,
+        urlunsplit((address.scheme, address.authority, address.path, address.query, "")),
         headers=headers,
         connect_timeout=target.connect_timeout,
         ca_file=target.ca_file,

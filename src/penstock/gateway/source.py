@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 
-from penstock.dialects.plan import Dialect, Plan
+from penstock.dialects.frames import DONE, read_object
+from penstock.dialects.plan import Dialect, Plan, Reader
 from penstock.errors import FrameTooLarge
-from penstock.sse import DEFAULT_LIMIT, Decoder
+from penstock.sse import DEFAULT_LIMIT, Decoder, Frame
 from penstock.stream.deltas import Delta, ErrorDelta
 
 FRAME_LIMIT = DEFAULT_LIMIT
@@ -32,17 +33,31 @@ async def deltas_of(
     try:
         while data:
             if frames := decoder.feed(data):
-                deltas: list[Delta] = []
-                for frame in frames:
-                    deltas += reader.feed(frame)
+                deltas = _told(reader, frames)
                 if reader.is_over:  # some servers keep the connection open behind their end (notes/asks A10)
                     yield deltas + reader.end()
                     return
                 yield deltas
             data = await read()
-        yield [delta for frame in decoder.end() for delta in reader.feed(frame)] + reader.end()
+        yield _told(reader, [frame for frame in decoder.end() if not _is_half(frame)]) + reader.end()
     except FrameTooLarge as error:
         yield [ErrorDelta("upstream_invalid", f"the upstream sent too much at once: {error}")]
+
+
+def _told(reader: Reader, frames: list[Frame]) -> list[Delta]:
+    """What these frames say. Behind the end of an answer nothing is read, in whichever read it came."""
+    deltas: list[Delta] = []
+    for frame in frames:
+        deltas += reader.feed(frame)
+        if reader.is_over:
+            break
+    return deltas
+
+
+def _is_half(frame: Frame) -> bool:
+    """Was this last frame cut off by the end? Then it is not wrong: the reader says that there is more."""
+    data = frame.data.strip()
+    return bool(data) and data != DONE and isinstance(read_object(frame), ErrorDelta)
 
 
 def _is_whole(content_type: str, data: bytes) -> bool:

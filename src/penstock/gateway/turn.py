@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.dialects.plan import Plan
-from penstock.errors import BridgeError, DecodeError, InvalidRequestError, OpenResponsesError
+from penstock.errors import BridgeError, DecodeError, InvalidRequestError, NetworkError, OpenResponsesError
 from penstock.gateway.failures import closer_of, code_of, refusal, type_of, with_request_id
 from penstock.gateway.logs import log_fault
 from penstock.gateway.outlet import Outlet
@@ -25,6 +25,7 @@ from penstock.gateway.verdict import Verdict
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.events import Event
 from penstock.protocol.request import CreateResponse
+from penstock.protocol.usage import Usage
 from penstock.stream.deltas import (
     BlockEnd,
     BlockStart,
@@ -213,10 +214,14 @@ class Turn:
 
     async def _relay(self, answer: UpstreamAnswer, attempt: Attempt, plan: Plan) -> None:
         read = partial(self._read, answer)
-        async for deltas in deltas_of(read, answer.content_type, attempt.upstream.dialect, plan):
-            await self._take(deltas, answer)
-            if self._is_over:
-                return
+        try:
+            async for deltas in deltas_of(read, answer.content_type, attempt.upstream.dialect, plan):
+                await self._take(deltas, answer)
+                if self._is_over:
+                    return
+        except NetworkError:
+            if not self._has_finished:
+                raise
         await self._end(answer)
 
     async def _read(self, answer: UpstreamAnswer) -> bytes:
@@ -298,7 +303,7 @@ class Turn:
         self, code: str, message: str, param: str | None = None, wait: float | None = None
     ) -> list[Event]:
         self._estimate_usage()
-        self._verdict.code = code
+        self._verdict.code, self._verdict.retry_after = code, wait or 0.0
         if code == "rate_limit_exceeded" and wait is not None and "try again in" not in message.lower():
             message = f"{message} Please try again in {wait:g}s."  # the words that Codex looks for (E5)
         message = with_request_id(message, self._verdict.request_id)
@@ -326,12 +331,24 @@ class Turn:
     def _is_over(self) -> bool:
         return self._machine.phase not in (ResponseStreamPhase.IDLE, ResponseStreamPhase.IN_PROGRESS)
 
+    @property
+    def _has_finished(self) -> bool:
+        """Has the model said why it stopped? A break behind that takes nothing away (notes/asks A1 b)."""
+        held = any(isinstance(each, FinishDelta) for each in self._held)
+        return held or self._machine.deferred_reason is not None
+
     def _estimate_usage(self) -> None:
-        """Where the upstream told no usage it is counted here, and marked as an estimate (decisions 11)."""
+        """Where the upstream told no usage, or not all of it, it is counted here, and marked as an estimate
+        (decisions 11; notes/asks D1, D4)."""
         snapshot = self._machine.snapshot
-        if snapshot.usage is None:
-            usage = self._services.estimate(self._asked.request, self._asked.model, snapshot.output)
-            self._machine.usage(usage)
+        told = snapshot.usage
+        if told is not None and told.input_tokens and told.output_tokens and self._has_finished:
+            return
+        counted = self._services.estimate(self._asked.request, self._asked.model, snapshot.output)
+        if told is not None:
+            counted = _missing(told, counted)
+        if counted.input_tokens is not None or counted.output_tokens is not None:
+            self._machine.usage(counted)
             self._verdict.usage_estimated = True
 
     def _conclude(self) -> None:
@@ -347,6 +364,18 @@ class Turn:
         verdict.diagnostics = [told.code for told in snapshot.diagnostics or []]
         verdict.duration_ms, verdict.idle_ms = round(watch.seconds * 1000), round(watch.idle * 1000)
         verdict.overhead_ms = round(watch.overhead * 1000, 2)
+
+
+def _missing(told: Usage, counted: UsageDelta) -> UsageDelta:
+    """What was counted, for what was told as zero or only at the beginning, as Anthropic does: no two
+    tokenizers are so far apart that one has twice the tokens of the other."""
+    is_short = (counted.output_tokens or 0) > 2 * told.output_tokens
+    return UsageDelta(
+        input_tokens=None if told.input_tokens else counted.input_tokens,
+        output_tokens=counted.output_tokens if is_short else None,
+        reasoning_tokens=counted.reasoning_tokens if is_short else None,
+        estimated=True,
+    )
 
 
 def _masked(delta: ErrorDelta, answer: UpstreamAnswer) -> ErrorDelta:

@@ -32,6 +32,8 @@ class Verdict(Struct, kw_only=True, omit_defaults=True):
     """Who ended it: `upstream`, `client`, `gateway` or `timeout`."""
     code: str = ""
     """Of what failed."""
+    retry_after: float = 0.0
+    """Seconds after which it may be tried again, where the upstream told."""
     status: int = 0
     """Of the HTTP answer; 0: there was nobody left to get one."""
     attempts: int = 0

@@ -114,6 +114,11 @@ _ECHOED = (
 )
 
 
+_EFFORTS = {**{word: word for word in ("none", "low", "medium", "high", "xhigh")}, "minimal": "low"}
+_SUMMARIES = ("concise", "detailed", "auto")
+"""The words that an answer can echo. Clients send others, which the schema does not have (contradiction 7)."""
+
+
 def response_for(request: CreateResponse, *, id: str, created_at: int, model: str = "") -> Response:
     """The first snapshot of the answer to `request`: everything the client asked for, normalised."""
     fields = {name: value for name in _ECHOED if (value := getattr(request, name)) is not UNSET}
@@ -126,10 +131,9 @@ def response_for(request: CreateResponse, *, id: str, created_at: int, model: st
             format=_format_echo(request.text.format or TextFormat()), verbosity=request.text.verbosity
         )
     if request.reasoning:
-        effort = request.reasoning.effort or None
-        # `minimal` is sent by clients and is not in the specification's enum (spec, contradiction 7).
         fields["reasoning"] = ReasoningField(
-            effort="low" if effort == "minimal" else effort, summary=request.reasoning.summary or None
+            effort=_EFFORTS.get(request.reasoning.effort or ""),
+            summary=request.reasoning.summary if request.reasoning.summary in _SUMMARIES else None,
         )
     if request.conversation:
         conversation = request.conversation

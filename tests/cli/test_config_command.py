@@ -1,0 +1,130 @@
+"""`penstock config check`: all errors of a file, or what it says, and never a secret."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import Result, penstock
+
+SECRET = "sk-planted-0123456789"
+GOOD = """\
+default_model = "fast"
+[server]
+port = 9000
+[targets.groq]
+preset = "groq"
+[targets.mine]
+base_url = "http://127.0.0.1:8000/v1?token=planted"
+dialect = "anthropic"
+keys = ["ONE", "TWO"]
+[targets.mine.headers]
+x-secret = "$ONE"
+[targets.theirs]
+preset = "openai"
+pass_key = true
+keys = []
+[models.fast]
+targets = ["groq/llama", "mine"]
+[aliases]
+"gpt-5" = "fast"
+"*" = "demo"
+[accents]
+"my-agent/" = "openai"
+[[keys]]
+name = "laptop"
+hash = "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+accent = "copilot"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def check(*arguments: str, folder: Path, **changes: str) -> Result:
+    variables = {
+        "HOME": str(folder),
+        "XDG_CONFIG_HOME": "",
+        "GROQ_API_KEY": "",
+        "ONE": SECRET,
+        "TWO": SECRET + "2",
+    }
+    result = penstock("config", "check", *arguments, stdin=b"", **{**variables, **changes})
+    assert "planted" not in result.stdout + result.stderr
+    assert "9f86d081" not in result.stdout + result.stderr
+    return result
+
+
+def test_a_good_file_is_summed_up(folder: Path) -> None:
+    (folder / "penstock.toml").write_text(GOOD)
+    result = check(folder=folder)
+    assert result.returncode == 0
+    assert result.stderr == "penstock: penstock.toml is good\n"
+    assert (
+        result.stdout
+        == """\
+server   http://127.0.0.1:9000
+targets  groq    chat, https://api.groq.com/openai/v1, no key (its variable is GROQ_API_KEY)
+         mine    anthropic, http://127.0.0.1:8000/v1, 2 keys are set
+         theirs  responses, https://api.openai.com/v1, the client's key
+models   demo  built in
+         fast  groq as llama, then mine
+aliases  gpt-5  -> fast
+         *      -> demo
+default  fast
+accents  my-agent/  openai
+keys     laptop  copilot
+"""
+    )
+
+
+def test_keys_are_told_to_be_set(folder: Path) -> None:
+    (folder / "penstock.toml").write_text('passthrough = "groq"\n[targets.groq]\npreset = "groq"\n')
+    result = check(folder=folder, GROQ_API_KEY=SECRET)
+    assert "https://api.groq.com/openai/v1, 1 key is set\n" in result.stdout
+    assert "any other  groq\n" in result.stdout
+
+
+def test_everything_that_is_wrong_is_told_with_its_line(folder: Path) -> None:
+    (folder / "other.toml").write_text(f'[server]\nprot = 1\n[targets.x]\nkeys = ["{SECRET}"]\n')
+    result = check("other.toml", folder=folder)
+    assert (result.returncode, result.stderr) == (1, "")
+    first, second, third = result.stdout.splitlines()
+    assert first == "other.toml:2: server.prot: there is no such setting; did you mean port?"
+    assert second.startswith("other.toml:3: targets.x: needs a base_url")
+    assert third.startswith("other.toml:4: targets.x.keys[0]: must be the name of an environment variable")
+
+
+def test_a_gateway_for_others_needs_keys(folder: Path) -> None:
+    (folder / "penstock.toml").write_text('[server]\nhost = "0.0.0.0"\n')
+    result = check(folder=folder)
+    assert result.returncode == 1
+    assert "0.0.0.0 is more than this machine, and there are no keys" in result.stdout
+
+
+def test_the_file_of_the_user_is_found(folder: Path) -> None:
+    (folder / "penstock").mkdir()
+    (folder / "penstock" / "penstock.toml").write_text("")
+    result = check(folder=folder, XDG_CONFIG_HOME=str(folder))
+    assert (result.returncode, result.stdout) == (
+        0,
+        "server   http://127.0.0.1:8080\nmodels   demo  built in\n",
+    )
+
+
+def test_names_are_safe_to_show(folder: Path) -> None:
+    (folder / "penstock.toml").write_text('[aliases]\n"evil\\u001b[31m" = "demo"\n"\\u001b" = "x"\n')
+    assert "\x1b" not in check(folder=folder).stdout
+
+
+def test_without_a_file_nothing_is_checked(folder: Path) -> None:
+    result = check(folder=folder)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "there is no penstock.toml here" in result.stderr
+    result = check("nowhere.toml", folder=folder)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "nowhere.toml: cannot be read: No such file" in result.stderr

@@ -1,0 +1,247 @@
+"""`penstock keys`: entries come and go, and nothing else in the file moves."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tomllib
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from penstock.errors import ConfigError
+from penstock.gateway.access import KEY, authenticate, create_key
+from penstock.gateway.config import load_settings
+from penstock.gateway.config_keys import names_of, with_key, without_key
+from tests.cli.running import Result, penstock
+from tests.effort import examples
+
+KEPT = b"""\
+# my gateway
+[server]
+port = 9000   # not the usual one
+
+[targets.local]
+base_url = 'http://127.0.0.1:8000/v1'
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to be in, and no settings anywhere else."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def keys(*arguments: str, folder: Path) -> Result:
+    return penstock("keys", *arguments, HOME=str(folder / "home"), XDG_CONFIG_HOME="")
+
+
+def test_a_new_key_is_shown_once_and_lets_its_owner_in(folder: Path) -> None:
+    result = keys("create", "laptop", folder=folder)
+    assert result.returncode == 0
+    key = result.stdout.removesuffix("\n")
+    assert KEY.fullmatch(key)
+    assert "penstock.toml lets laptop in" in result.stderr
+    assert key not in result.stderr
+    file = folder / "penstock.toml"
+    assert key not in file.read_text()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    found = authenticate(load_settings(file, {}), {"x-api-key": key})
+    assert found is not None
+    assert found.name == "laptop"
+
+
+def test_the_rest_of_the_file_and_its_mode_stay(folder: Path) -> None:
+    file = folder / "penstock.toml"
+    file.write_bytes(KEPT)
+    file.chmod(0o640)
+    for name in ("one", "two", "three"):
+        assert keys("create", name, folder=folder).returncode == 0
+    assert file.read_bytes().startswith(KEPT)
+    assert keys("list", folder=folder).stdout == "one\ntwo\nthree\n"
+    assert keys("remove", "two", folder=folder).returncode == 0
+    assert keys("list", folder=folder).stdout == "one\nthree\n"
+    assert keys("remove", "one", folder=folder).returncode == 0
+    assert keys("remove", "three", folder=folder).returncode == 0
+    assert file.read_bytes() == KEPT
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
+    assert os.listdir(folder) == ["penstock.toml"]
+
+
+def test_a_link_stays_a_link(folder: Path) -> None:
+    (folder / "real.toml").write_bytes(KEPT)
+    (folder / "penstock.toml").symlink_to("real.toml")
+    keys("create", "one", folder=folder)
+    assert keys("remove", "one", folder=folder).returncode == 0
+    assert (folder / "penstock.toml").is_symlink()
+    assert (folder / "real.toml").read_bytes() == KEPT
+
+
+def test_a_name_is_given_once(folder: Path) -> None:
+    keys("create", "laptop", folder=folder)
+    before = (folder / "penstock.toml").read_bytes()
+    result = keys("create", "laptop", folder=folder)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert (
+        result.stderr
+        == 'penstock: penstock.toml:1: there is a key called "laptop" already: choose another name\n'
+    )
+    assert (folder / "penstock.toml").read_bytes() == before
+
+
+def test_print_writes_no_file(folder: Path) -> None:
+    result = keys("create", "ci", "--print", folder=folder)
+    assert result.returncode == 0
+    assert KEY.fullmatch(result.stdout.strip())
+    assert '[[keys]]\nname = "ci"\nhash = "sha256:' in result.stderr
+    assert os.listdir(folder) == []
+
+
+def test_the_file_is_the_one_that_serve_reads(folder: Path) -> None:
+    users = folder / "home" / ".config" / "penstock" / "penstock.toml"
+    users.parent.mkdir(parents=True)
+    users.write_bytes(KEPT)
+    keys("create", "one", folder=folder)
+    assert names_of(users.read_bytes(), "") == ["one"]
+    assert not (folder / "penstock.toml").exists()
+    keys("create", "two", "--config", "other.toml", folder=folder)
+    assert keys("list", "--config", "other.toml", folder=folder).stdout == "two\n"
+    assert keys("list", folder=folder).stdout == "one\n"
+
+
+def test_a_key_that_is_not_there_cannot_be_removed(folder: Path) -> None:
+    keys("create", "laptop", folder=folder)
+    result = keys("remove", "desktop", folder=folder)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "no key called desktop" in result.stderr
+
+
+def test_a_file_without_keys_is_told(folder: Path) -> None:
+    (folder / "penstock.toml").write_bytes(KEPT)
+    result = keys("list", folder=folder)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "has no keys" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["list"], "there is no penstock.toml here"),
+        (["remove", "x"], "there is no penstock.toml here"),
+        (["list", "--config", "nowhere.toml"], "nowhere.toml cannot be read: No such file"),
+        (["create"], "needs a NAME"),
+        (["list", "x"], "takes no NAME"),
+        (["remove", "x", "--print"], "--print is for penstock keys create"),
+        (["create", " "], "NAME must not be empty"),
+        (["create", "two\nlines"], "NAME must be a name of at most 64 characters"),
+        (["create", "x" * 65], "NAME must be a name of at most 64 characters"),
+        (["create", "x", "--config", "no/such/folder.toml"], "cannot be written: No such file"),
+        (["create", "x", "--config", "."], "cannot be read: Is a directory"),
+    ],
+)
+def test_what_cannot_be_done_is_told(folder: Path, arguments: list[str], told: str) -> None:
+    result = keys(*arguments, folder=folder)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert told in result.stderr
+    assert os.listdir(folder) == []
+
+
+def test_a_file_that_is_no_toml_is_not_touched(folder: Path) -> None:
+    (folder / "penstock.toml").write_bytes(b"[server\n")
+    for arguments in (["create", "x"], ["list"], ["remove", "x"]):
+        result = keys(*arguments, folder=folder)
+        assert (result.returncode, result.stdout) == (2, "")
+        assert "penstock.toml:1: this is no TOML" in result.stderr
+    assert (folder / "penstock.toml").read_bytes() == b"[server\n"
+
+
+INLINE = b"""\
+keys = [{ name = "a", hash = "1" }, { name = "b", hash = "2" }]
+[server]
+port = 1
+"""
+
+
+def test_keys_that_are_laid_out_otherwise_are_left_to_their_owner(folder: Path) -> None:
+    (folder / "penstock.toml").write_bytes(INLINE)
+    result = keys("remove", "b", folder=folder)
+    assert result.returncode == 2
+    assert 'penstock.toml:1: "b" cannot be removed safely: delete it yourself, on line 1' in result.stderr
+    result = keys("create", "c", folder=folder)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert (
+        "penstock.toml:1: nothing can be added to this list: write each of its keys as [[keys]]"
+        in result.stderr
+    )
+    assert (folder / "penstock.toml").read_bytes() == INLINE
+
+
+ENTRY_BELOW = b'[[keys]]\nname = "a"\n[keys.more]\nx = 1\n[[keys]]\nname = "b"\n'
+
+
+def test_an_entry_with_a_table_below_it_is_left_to_its_owner() -> None:
+    with pytest.raises(ConfigError, match="lines 1 to 2"):
+        without_key(ENTRY_BELOW, "a", "penstock.toml")
+    assert without_key(ENTRY_BELOW, "b", "") == b'[[keys]]\nname = "a"\n[keys.more]\nx = 1\n'
+
+
+def test_only_the_entry_goes_and_what_is_written_around_it_stays() -> None:
+    entry = b'[[keys]]  # Ann\nname = "a"\n# inside\nhash = """\n[[keys]]\n"""\n'
+    above, below = b"# above\n", b"# below\n\n[server]\nport = 1"
+    assert without_key(above + entry + below, "a", "") == above + below
+
+
+def test_the_line_ends_of_the_file_are_kept() -> None:
+    _, entry = create_key("a")
+    changed = with_key(b"[server]\r\nport = 1", "a", entry, "")
+    assert changed.count(b"\r\n") == changed.count(b"\n") == 6
+    assert without_key(changed, "a", "") == b"[server]\r\nport = 1\r\n"
+    marked = with_key(b"\xef\xbb\xbf", "a", entry, "")
+    assert names_of(marked, "") == ["a"]
+
+
+LINES = st.sampled_from(
+    [
+        *(
+            "",
+            "  ",
+            "# [[keys]]",
+            "[server]",
+            'x = """\n[[keys]]\nname = "k0"\n"""',
+            "y = [\n1, # ]\n]",
+            "z = 1",
+        ),
+        *('[[keys]]\nname = "own"', "[[others]]", "[[others.keys]]", 'a."b.c" = {d = 1}', "t = '''\n\n'''"),
+    ]
+)
+
+
+@given(
+    st.lists(LINES, max_size=8, unique=True),
+    st.booleans(),
+    st.lists(st.text(min_size=1, max_size=8).filter(str.isprintable), min_size=1, max_size=3, unique=True),
+    st.randoms(use_true_random=False),
+)
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.filter_too_much])
+def test_what_was_added_can_be_removed_in_any_order_and_nothing_is_left(
+    lines: list[str], ends: bool, names: list[str], random: Random
+) -> None:
+    data = "\n".join(lines).encode() + (b"\n" if ends else b"")
+    try:
+        tomllib.loads(data.decode())
+    except tomllib.TOMLDecodeError:
+        return
+    names = [f"n{name}" for name in names]
+    changed = data
+    for name in names:
+        changed = with_key(changed, name, create_key(name)[1], "")
+    assert changed.startswith(data)
+    assert names_of(changed, "")[-len(names) :] == names
+    random.shuffle(names)
+    for name in names:
+        changed = without_key(changed, name, "")
+    assert changed == (data if not data or data.endswith(b"\n") else data + b"\n")

@@ -1,0 +1,143 @@
+"""Asks the demo model as the gateway does, and judges what comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from penstock.dialects.plan import Plan
+from penstock.dialects.toolset import declared_tools
+from penstock.dialects.translation import Translation
+from penstock.gateway.demo.upstream import DemoUpstream
+from penstock.protocol.events import TERMINAL, Event
+from penstock.protocol.request import CreateResponse
+from penstock.protocol.response import response_for
+from penstock.protocol.wire import read, to_builtins
+from penstock.sse import Decoder
+from penstock.stream.machine import ResponseStreamStateMachine
+from penstock.tools.identity import ToolIdentityMap
+from tests.stream.running import NOW, assert_lawful
+
+WEATHER: dict[str, Any] = {
+    "type": "function",
+    "name": "get_weather",
+    "description": "The weather at a place.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "city": {"type": "string"},
+            "days": {"type": "integer", "minimum": 1, "maximum": 14},
+            "unit": {"enum": ["fahrenheit", "celsius"]},
+        },
+        "required": ["city"],
+        "additionalProperties": False,
+    },
+}
+CLOCK: dict[str, Any] = {
+    "type": "function",
+    "name": "get_time",
+    "description": "Reads the clock of a city.",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+}
+PATCH: dict[str, Any] = {"type": "custom", "name": "apply_patch", "description": "Changes files."}
+DOCS: dict[str, Any] = {"type": "namespace", "name": "mcp__docs", "tools": [{**CLOCK, "name": "search"}]}
+
+
+def plan_for(request: dict[str, Any] | str, **more: Any) -> Plan:
+    """The plan of a request, or of a prompt."""
+    given = {"input": request, **more} if isinstance(request, str) else {**request, **more}
+    decoded = read({"model": "demo", **given}, CreateResponse)
+    return Plan(
+        request=decoded,
+        target=DemoUpstream().target("demo", ""),
+        tools=ToolIdentityMap(declared_tools(decoded), decoded.tool_choice),
+    )
+
+
+class Slept:
+    """A sleep that takes no time and remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.times.append(seconds)
+        await asyncio.sleep(0)
+
+
+class Told:
+    """What one turn came to. `sleeps` are the waits, `reads` the bytes as they came."""
+
+    def __init__(self, plan: Plan, reads: list[bytes], sleeps: list[float], events: list[Event]) -> None:
+        self.plan = plan
+        self.reads = reads
+        self.sleeps = sleeps
+        self.events = [to_builtins(event) for event in events]
+        self.response: dict[str, Any] = self.events[-1]["response"]
+        self.output: list[dict[str, Any]] = self.response["output"]
+
+    def items(self, type: str) -> list[dict[str, Any]]:
+        return [item for item in self.output if item["type"] == type]
+
+    @property
+    def text(self) -> str:
+        parts = [part for item in self.items("message") for part in item["content"]]
+        return "".join(part.get("text", "") for part in parts)
+
+    @property
+    def arguments(self) -> list[dict[str, Any]]:
+        return [json.loads(item["arguments"]) for item in self.items("function_call")]
+
+    @property
+    def frames(self) -> list[dict[str, Any]]:
+        return [json.loads(each.removeprefix(b"data: ")) for each in self.reads]
+
+
+async def reads_of(plan: Plan, sleep: Slept) -> list[bytes]:
+    upstream = DemoUpstream(sleep)
+    answer = await upstream.send(upstream.dialect.render(plan), key="", headers={})
+    reads: list[bytes] = []
+    while data := await answer.read():
+        reads.append(data)
+    await answer.finish()
+    return reads
+
+
+def events_of(plan: Plan, data: bytes) -> list[Event]:
+    """The stream that a client would get, judged: lawful in every accent, with exactly one terminal event."""
+    machine = ResponseStreamStateMachine(
+        response_for(plan.request, id="resp_1", created_at=NOW), clock=lambda: NOW, tools=plan.tools
+    )
+    translation = Translation(DemoUpstream().dialect.reader(plan), machine)
+    decoder = Decoder()
+    frames = [*decoder.feed(data), *decoder.end()] if data else []
+    events = translation.start()
+    for frame in frames:
+        events += translation.feed(frame)
+    events += translation.end()
+    assert [event.type for event in events if event.type in TERMINAL] == [events[-1].type]
+    assert_lawful(events)
+    return events
+
+
+def ask(request: dict[str, Any] | str, **more: Any) -> Told:
+    plan, sleep = plan_for(request, **more), Slept()
+    reads = asyncio.run(reads_of(plan, sleep))
+    return Told(plan, reads, sleep.times, events_of(plan, b"".join(reads)))
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def after_call(told: Told, *outputs: Any) -> list[dict[str, Any]]:
+    """The input of the turn after one that called tools: everything so far, and what the tools gave."""
+    calls = [item for item in told.output if item["type"].endswith("_call")]
+    given = told.plan.request.input
+    before = [user(given)] if isinstance(given, str) else to_builtins(given)
+    results = [
+        {"type": f"{call['type']}_output", "call_id": call["call_id"], "output": output}
+        for call, output in zip(calls, outputs, strict=True)
+    ]
+    return [*before, *told.output, *results]

@@ -1,0 +1,394 @@
+"""Items that are announced once, closed once and never null: D02 to D07 of notes/asks, over HTTP."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from copy import deepcopy
+from itertools import count, product
+from threading import Event
+from typing import Any
+
+import pytest
+from openai import OpenAI
+
+from tests.cli import streams
+from tests.client.server import chunk, send
+from tests.dialects.chat_streams import chunk as chat_chunk
+from tests.gateway.day_one import call_ids, calls_in, said
+from tests.gateway.running import Reply, Running
+from tests.gateway.scripts import (
+    ANTHROPIC,
+    READ_ARGUMENTS,
+    RESPONSES,
+    RICH,
+    STOP,
+    THOUGHT,
+    TOOLS,
+    WORDS,
+    WRITE_ARGUMENTS,
+    body,
+    call,
+    calls,
+    message_end,
+    message_start,
+    rich_responses,
+    text,
+    text_block,
+    tool_block,
+    typed,
+)
+from tests.gateway.upstream import LAST_CHUNK, SSE_HEAD, USAGE, ScriptedUpstream, frames, streamed, until
+from tests.gateway.walker import holes
+from tests.protocol.test_openai_models import models
+
+Json = dict[str, Any]
+
+ACCENTS = ("openresponses", "openai", "copilot")
+
+
+# D02
+
+KINDS = ("text", "reasoning", "refusal", "read", "write", "empty")
+
+
+def said_by(kind: str, place: int) -> list[Json]:
+    """A model that says one thing of this kind, in two pieces where it can."""
+    if kind in ("read", "write"):
+        return [calls(call(place, f"call_{place}", kind, '{"x"')), calls(call(place, arguments=":1}"))]
+    if kind == "empty":
+        return [chat_chunk({"content": ""})]
+    field = {"text": "content", "reasoning": "reasoning_content", "refusal": "refusal"}[kind]
+    return [chat_chunk({field: f"{kind}"}), chat_chunk({field: f" {place}."})]
+
+
+def assert_opened_and_closed(events: list[Json]) -> None:
+    """Written apart from the checker: whatever names an item stands between its `added` and its `done`."""
+    opened: list[str] = []
+    closed: list[str] = []
+    for event in events:
+        match event["type"]:
+            case "response.output_item.added":
+                assert event["item"]["id"] not in opened
+                assert event["output_index"] == len(opened)
+                opened.append(event["item"]["id"])
+            case "response.output_item.done":
+                assert opened[event["output_index"]] == event["item"]["id"]
+                closed.append(event["item"]["id"])
+            case _ if "item_id" in event:
+                assert opened[event["output_index"]] == event["item_id"]
+                assert event["item_id"] not in closed
+    assert Counter(opened) == Counter(closed)
+    assert [item["id"] for item in events[-1]["response"]["output"]] == opened
+
+
+@pytest.mark.parametrize("first", KINDS)
+def test_d02_every_order_of_kinds_opens_and_closes_each_item_once(
+    penstock: Running, upstream: ScriptedUpstream, first: str
+) -> None:
+    orders = [(first,), *product([first], KINDS), *product([first], KINDS, KINDS)]
+    for order in orders:
+        told = [each for place, kind in enumerate(order) for each in said_by(kind, place)]
+        upstream.play("d02", streamed(*told, STOP, USAGE))
+        reply = penstock.stream("d02", tools=TOOLS)
+        assert reply.types[-1] == "response.completed", order
+        assert_opened_and_closed(reply.events)
+        wanted = "".join(f"{kind} {place}." for place, kind in enumerate(order) if kind in KINDS[:3])
+        texts = [text for kind, text in said(reply.last) if kind != "function_call"]
+        assert "".join(texts) == wanted, order
+        assert "" not in texts, order
+        assert [name for name, _ in calls_in(reply.last)] == [k for k in order if k in ("read", "write")]
+
+
+@pytest.mark.parametrize("before", [[], text_block(0), text_block(0, "")])
+def test_d02_a_call_without_text_makes_no_message(
+    penstock: Running, upstream: ScriptedUpstream, before: list[Json]
+) -> None:
+    told = [message_start(), *before, *tool_block(1, "call_r", "read", '{"x":1}'), *message_end("tool_use")]
+    upstream.play(ANTHROPIC, body(typed(told)))
+    reply = penstock.stream(ANTHROPIC, tools=TOOLS)
+    assert [item["type"] for item in reply.last["output"]] == ["function_call"]
+    assert_opened_and_closed(reply.events)
+
+
+# D03
+
+
+def rotated() -> list[Json]:
+    """The same answer from a server that invents a new id whenever it names an item, or the response."""
+    number = count()
+    events = deepcopy(rich_responses())
+    for event in events:
+        for holder, name in (
+            (event, "item_id"),
+            (event.get("item", {}), "id"),
+            (event.get("response", {}), "id"),
+        ):
+            if name in holder:
+                holder[name] = f"rotating_{next(number)}"
+        for item in event.get("response", {}).get("output", []):
+            item["id"] = f"rotating_{next(number)}"
+    return events
+
+
+def test_d03_ids_that_rotate_upstream_are_one_id_here(penstock: Running, upstream: ScriptedUpstream) -> None:
+    upstream.play(RESPONSES, body(typed(rotated())))
+    reply = penstock.stream(RESPONSES, tools=TOOLS)
+    assert reply.types[-1] == "response.completed"
+    assert_opened_and_closed(reply.events)
+    assert [kind for kind, _ in said(reply.last)] == ["message", "function_call", "function_call"]
+    assert calls_in(reply.last) == [("read", READ_ARGUMENTS), ("write", WRITE_ARGUMENTS)]
+    assert "rotating" not in reply.body.decode()
+    prefixes = [item["id"].partition("_")[0] for item in reply.last["output"]]
+    assert prefixes == ["msg", "fc", "fc"]
+
+
+@pytest.mark.parametrize("model", RICH)
+def test_d03_one_response_has_one_id_and_one_call_has_one_call_id(
+    penstock: Running, upstream: ScriptedUpstream, model: str
+) -> None:
+    upstream.play(model, body(RICH[model]()))
+    reply = penstock.stream(model, tools=TOOLS)
+    ids = {event["response"]["id"] for event in reply.events if "response" in event}
+    assert len(ids) == 1
+    assert ids.pop().startswith("resp_")
+    assert all(len(item["id"]) <= 64 for item in reply.last["output"])
+    for item in reply.last["output"]:
+        told = [event["item"] for event in reply.events if event.get("item", {}).get("id") == item["id"]]
+        assert len(told) == 2
+        assert {each.get("call_id") for each in told} == {item.get("call_id")}
+        assert {each["type"] for each in told} == {item["type"]}
+
+
+# D04
+
+
+@pytest.mark.parametrize("model", RICH)
+def test_d04_every_part_is_opened_before_its_deltas_and_closed_with_their_sum(
+    penstock: Running, upstream: ScriptedUpstream, model: str
+) -> None:
+    upstream.play(model, body(RICH[model]()))
+    reply = penstock.stream(model, tools=TOOLS)
+    sums: dict[tuple[str, int], str] = {}
+    closed = []
+    for event in reply.events:
+        place = (event.get("item_id", ""), event.get("content_index", -1))
+        match event["type"]:
+            case "response.content_part.added":
+                assert place not in sums
+                assert event["part"].get("text", "") == ""
+                sums[place] = ""
+            case "response.output_text.delta" | "response.reasoning.delta":
+                sums[place] += event["delta"]
+            case "response.output_text.done" | "response.reasoning.done":
+                assert event["text"] == sums[place]
+            case "response.content_part.done":
+                assert event["part"]["text"] == sums[place]
+                closed.append(place)
+    assert sorted(closed) == sorted(sums)
+    assert list(sums.values()) == ([THOUGHT, WORDS] if model != RESPONSES else [WORDS])
+
+
+@pytest.fixture(scope="module")
+def openai_client(penstock: Running) -> Any:
+    with OpenAI(base_url=f"{penstock.url}/v1", api_key="none", max_retries=0) as client:
+        yield client
+
+
+@pytest.mark.parametrize("model", RICH)
+def test_d04_openai_pythons_helper_reads_every_dialect(
+    openai_client: OpenAI, upstream: ScriptedUpstream, model: str
+) -> None:
+    """It raises at a part that was not opened, and wants `created` first."""
+    upstream.play(model, body(RICH[model]()))
+    tools: Any = TOOLS
+    with openai_client.responses.stream(model=model, input="go", tools=tools) as stream:
+        deltas = "".join(event.delta for event in stream if event.type == "response.output_text.delta")
+        final = stream.get_final_response()
+    assert final.output_text == deltas == WORDS
+    assert [item.type for item in final.output][-2:] == ["function_call", "function_call"]
+    assert openai_client.responses.create(model=model, input="go", tools=tools).output_text == WORDS
+
+
+# D05
+
+
+@pytest.mark.parametrize("output", [[], None, "absent"])
+def test_d05_an_upstream_that_ends_with_no_output_has_said_what_it_streamed(
+    penstock: Running, upstream: ScriptedUpstream, output: Any
+) -> None:
+    events = deepcopy(rich_responses())
+    if output == "absent":
+        del events[-1]["response"]["output"]
+    else:
+        events[-1]["response"]["output"] = output
+    upstream.play(RESPONSES, body(typed(events)))
+    for reply in (penstock.stream(RESPONSES, tools=TOOLS), penstock.whole(RESPONSES, tools=TOOLS)):
+        assert reply.last["status"] == "completed"
+        assert reply.text == WORDS
+        assert calls_in(reply.last) == [("read", READ_ARGUMENTS), ("write", WRITE_ARGUMENTS)]
+
+
+def test_d05_items_that_come_only_at_the_end_are_streamed_once(
+    penstock: Running, upstream: ScriptedUpstream
+) -> None:
+    whole = rich_responses()
+    upstream.play(RESPONSES, body(typed([*whole[:2], whole[-1]])))
+    reply = penstock.stream(RESPONSES, tools=TOOLS)
+    deltas = [event["delta"] for event in reply.events if event["type"] == "response.output_text.delta"]
+    assert "".join(deltas) == reply.text == WORDS
+    assert calls_in(reply.last) == [("read", READ_ARGUMENTS), ("write", WRITE_ARGUMENTS)]
+    assert_opened_and_closed(reply.events)
+    assert penstock.whole(RESPONSES, tools=TOOLS).text == WORDS
+
+
+def test_d05_an_upstream_that_answers_with_a_document_is_streamed(
+    penstock: Running, upstream: ScriptedUpstream
+) -> None:
+    """Asked for a stream, some servers send the whole response."""
+    document = streams.as_lines([rich_responses()[-1]["response"]])
+    upstream.play(RESPONSES, body(document, "application/json"))
+    reply = penstock.stream(RESPONSES, tools=TOOLS)
+    assert reply.text == WORDS
+    assert calls_in(reply.last) == [("read", READ_ARGUMENTS), ("write", WRITE_ARGUMENTS)]
+
+
+@pytest.mark.parametrize("model", RICH)
+def test_d05_the_end_has_what_was_streamed(penstock: Running, upstream: ScriptedUpstream, model: str) -> None:
+    upstream.play(model, body(RICH[model]()))
+    reply = penstock.stream(model, tools=TOOLS)
+    done = {e["output_index"]: e["item"] for e in reply.events if e["type"] == "response.output_item.done"}
+    assert reply.last["output"] == [done[index] for index in sorted(done)]
+    whole = penstock.whole(model, tools=TOOLS)
+    assert said(whole.last) == said(reply.last)
+    assert call_ids(whole.last) == call_ids(reply.last) == call_ids(reply.last)
+
+
+# D06 and D08
+
+
+def test_d06_d08_signs_of_life_are_numbered_and_do_not_disturb_the_answer(
+    penstock: Running, upstream: ScriptedUpstream
+) -> None:
+    """An upstream that is silent before its first token and in the middle of its text (W06)."""
+    first, second = Event(), Event()
+    told = [send(chunk(frames(*text(*part), done=False))) for part in (["One", " two"], [" three"])]
+    end = send(chunk(frames(STOP, USAGE)) + LAST_CHUNK)
+    upstream.play("d08", [send(SSE_HEAD), until(first), told[0], until(second), told[1], end])
+    with penstock.live("d08") as live:
+        live.until(b": waiting", 1)
+        live.until(b"event: response.in_progress", 2)
+        first.set()
+        live.until(b"event: response.output_text.delta")
+        comments, beats = live.body.count(b": waiting"), live.body.count(b"event: response.in_progress")
+        live.until(b": waiting", comments + 1)
+        live.until(b"event: response.in_progress", beats + 1)
+        second.set()
+        reply = live.rest()
+    assert live.body.startswith(b"event: response.created\n")
+    assert reply.types[:2] == ["response.created", "response.in_progress"]
+    assert reply.types[-1] == "response.completed"
+    assert reply.text == "One two three"
+    beats_with_text = [
+        event["response"]["output"]
+        for event in reply.events
+        if event["type"] == "response.in_progress" and event["response"]["output"]
+    ]
+    assert beats_with_text[0][0]["content"][0]["text"] == "One two"  # it carries the snapshot
+    assert penstock.verdict(reply.headers["x-request-id"])["heartbeats"] >= 4
+
+
+def test_d06_failure_frames_behind_a_heartbeat_go_on_counting(
+    penstock: Running, upstream: ScriptedUpstream
+) -> None:
+    released = Event()
+    broken = send(chunk(frames({"error": {"message": "on fire"}}, done=False)) + LAST_CHUNK)
+    upstream.play("d06", [send(SSE_HEAD + chunk(frames(*text("One"), done=False))), until(released), broken])
+    with penstock.live("d06") as live:
+        live.until(b"event: response.in_progress", 2)
+        released.set()
+        reply = live.rest()
+    assert reply.types[-2:] == ["error", "response.failed"]
+    assert [event["sequence_number"] for event in reply.events] == list(range(len(reply.events)))
+
+
+def test_d08_a_stream_asks_what_stands_in_between_to_pass_it_on(
+    penstock: Running, upstream: ScriptedUpstream
+) -> None:
+    upstream.play("d08-head", streamed(*text("One"), STOP, USAGE))
+    headers = penstock.stream("d08-head").headers
+    assert headers["content-type"] == "text/event-stream"
+    assert headers["cache-control"].startswith("no-cache")
+    assert headers["x-accel-buffering"] == "no"
+    assert "content-encoding" not in headers
+
+
+# D07
+
+
+@pytest.mark.parametrize("accent", ACCENTS)
+@pytest.mark.parametrize("model", RICH)
+def test_d07_nothing_that_clients_read_is_null(
+    penstock: Running, upstream: ScriptedUpstream, model: str, accent: str
+) -> None:
+    upstream.play(model, body(RICH[model]()))
+    reply = penstock.stream(model, tools=TOOLS, accent=accent)
+    assert holes(reply.events) == []
+    assert reply.last["usage"]["input_tokens_details"].keys() >= {"cached_tokens"}
+
+
+HOLES = [
+    ("response.content_part.added", "annotations"),
+    ("response.content_part.done", "logprobs"),
+    ("response.output_text.delta", "logprobs"),
+    ("response.output_text.delta", "content_index"),
+    ("response.output_text.done", "output_index"),
+    ("response.output_item.added", "summary"),
+    ("response.output_item.done", "output_index"),
+    ("response.function_call_arguments.delta", "item_id"),
+    ("response.created", "tools"),
+    ("response.created", "metadata"),
+    ("response.completed", "output"),
+    ("response.completed", "input_tokens_details"),
+    ("response.completed", "reasoning_tokens"),
+    ("response.completed", "sequence_number"),
+]
+
+
+@pytest.mark.parametrize(("type", "name"), HOLES)
+def test_d07_the_walker_sees_a_hole(
+    penstock: Running, upstream: ScriptedUpstream, type: str, name: str
+) -> None:
+    upstream.play("d07", body(RICH["chat"]()))
+    events = penstock.stream("d07", tools=TOOLS).events
+    named = (deepcopy(event) for event in events if event["type"] == type)
+    nulled, holder = next((event, holder) for event in named for holder in _holders(event, name))
+    holder[name] = None
+    assert holes(nulled)
+    if name != "sequence_number":  # whether it is there, the judge asks of every event
+        del holder[name]
+        assert holes(nulled)
+
+
+def _holders(value: Any, name: str) -> Iterator[Json]:
+    """Every object that has a field of this name."""
+    if isinstance(value, dict) and name in value:
+        yield value
+    for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _holders(each, name)
+
+
+@pytest.mark.parametrize("model", RICH)
+def test_d07_the_models_of_openai_python_accept_every_event_without_coercion(
+    penstock: Running, upstream: ScriptedUpstream, model: str
+) -> None:
+    upstream.play(model, body(RICH[model]()))
+    reply = penstock.stream(model, tools=TOOLS, accent="openai")
+    assert [type for type in reply.types if type not in models()] == []
+    for event, data in zip(reply.events, _data_of(reply), strict=True):
+        models()[event["type"]].model_validate_json(data, strict=True)
+
+
+def _data_of(reply: Reply) -> list[str]:
+    lines = reply.body.decode().splitlines()
+    return [line.removeprefix("data: ") for line in lines if line.startswith("data: {")]
