@@ -41,6 +41,14 @@ keys = ["UPSTREAM_KEY"]
 first_byte_timeout = 0.5
 idle_timeout = 0.5
 
+# Without keys: one that was refused rests, and its target is then asked last.
+[targets.first]
+base_url = "{url}/v1"
+
+[targets.second]
+base_url = "{url}/v1"
+dialect = "anthropic"
+
 # Every other name goes to the target `chat`.
 [models.over-anthropic]
 target = "anthropic"
@@ -50,6 +58,9 @@ target = "responses"
 
 [models.over-hasty]
 target = "hasty"
+
+[models.over-chain]
+targets = ["first/chain-first", "second/chain-second"]
 """
 
 

@@ -98,7 +98,8 @@ def judge_stream(body: bytes, accent: str = "openresponses") -> list[Json]:
     frames = decoder.feed(body) + decoder.end()
     checker = StreamChecker(accent=accent)
     found = [violation for frame in frames for violation in checker.feed_frame(frame.event, frame.data)]
-    assert [str(each) for each in (*found, *checker.end())] == []
+    violations = [str(each) for each in (*found, *checker.end())]
+    assert violations == [], violations
     assert frames[-1].data == "[DONE]"
     assert frames[-1].event is None
     events: list[Json] = [json.loads(frame.data) for frame in frames[:-1]]

@@ -75,6 +75,8 @@ def test_every_decoder_is_tried_here() -> None:
 def test_a_body_comes_out_as_it_went_in(encoding: str, encode: Callable[[bytes], bytes]) -> None:
     for data in (b"", b"x", TEXT, bytes(range(256)) * 1000, b"\0" * (3 * CHUNK)):
         assert decode_body(encode(data), encoding, MIB) == data
+    for length in range(CHUNK - 2, CHUNK + 8):  # where the end of a step and the end of the body meet
+        assert decode_body(encode(b"\0" * length), encoding, MIB) == b"\0" * length
 
 
 @given(st.data(), st.binary(max_size=400), st.integers(1, 2000))

@@ -35,7 +35,7 @@ OVERFLOWS: dict[str, tuple[int, Any, str]] = {
     "Azure": (
         400,
         error(
-            "Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300017 tokens.",
+            "Input tokens exceed the configured limit of 272000 tokens. Your messages are 300017 tokens.",
             code="context_length_exceeded",
         ),
         "300017",
@@ -65,7 +65,7 @@ OVERFLOWS: dict[str, tuple[int, Any, str]] = {
         400,
         {
             "object": "error",
-            "message": "This model's maximum context length is 4096 tokens. However, you requested 5013 tokens",
+            "message": "This model's maximum context length is 4096 tokens. You requested 5013 tokens",
             "type": "BadRequestError",
             "param": None,
             "code": 400,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import ConfigError
@@ -115,6 +115,7 @@ def test_what_is_no_toml_is_told_with_its_line(text: str, line: int, told: str) 
 
 
 @given(st.text("[]{}=,.\"'#\\ \n\tab1", max_size=60))
+@example('"\\1" = [{a.b = \'x')
 @settings(max_examples=examples(300))
 def test_what_is_no_toml_is_no_trouble(text: str) -> None:
     for first, last in TomlLines(text).spans.values():

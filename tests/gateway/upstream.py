@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 import threading
 from contextlib import suppress
 from typing import Any
@@ -22,8 +23,8 @@ SSE_HEAD = head(transfer_encoding="chunked")
 class ScriptedUpstream(Server):
     """`asked` has every request; `asked_for(model)` those of one test."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        super().__init__(tls=tls)
         self._plays: dict[str, list[Script]] = {}
 
     def play(self, model: str, *scripts: Script) -> str:

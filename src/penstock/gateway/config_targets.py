@@ -82,7 +82,7 @@ def _read_target(name: str, table: Table, file: str, environment: _Environment) 
     base_url = _base_url(table, preset)
     is_passing = table.read("pass_key", flag, False)
     keys = _keys(table, preset, base_url, is_passing, environment)
-    certificates = _certificates(table, file)
+    authorities, certificate, private_key = _tls_files(table, file)
     if not base_url:
         return None
     return UpstreamTarget(
@@ -97,11 +97,12 @@ def _read_target(name: str, table: Table, file: str, environment: _Environment) 
         keys=keys,
         pass_key=is_passing,
         headers=_headers(table, environment),
-        **{
-            name: table.read(name, seconds_or_off, getattr(_DEFAULT, name))
-            for name in ("connect_timeout", "first_byte_timeout", "idle_timeout")
-        },
-        **certificates,
+        connect_timeout=table.read("connect_timeout", seconds_or_off, _DEFAULT.connect_timeout),
+        first_byte_timeout=table.read("first_byte_timeout", seconds_or_off, _DEFAULT.first_byte_timeout),
+        idle_timeout=table.read("idle_timeout", seconds_or_off, _DEFAULT.idle_timeout),
+        ca_file=authorities,
+        client_cert=certificate,
+        client_key=private_key,
         proxy=table.read("proxy", _proxy(environment), None),
     )
 
@@ -235,18 +236,19 @@ def _proxy(environment: _Environment) -> Callable[[object], str]:
     return read
 
 
-def _certificates(table: Table, file: str) -> dict[str, str | None]:
-    """The files for TLS. They are opened, so that a wrong one is told here and not with the first request."""
+def _tls_files(table: Table, file: str) -> tuple[str | None, str | None, str | None]:
+    """They are opened, so that a wrong one is told here and not with the first request."""
     names = ("ca_file", "client_cert", "client_key")
-    found = {name: table.read(name, _file_beside(file), None) for name in names}
+    authorities, certificate, key = (table.read(name, _file_beside(file), None) for name in names)
+    are_there = [bool(each) for each in (authorities, certificate, key)] == [name in table for name in names]
     if "client_key" in table and "client_cert" not in table:
         table.wrong("needs client_cert beside it", "client_key")
-    elif all(found[name] for name in names if name in table):
+    elif are_there:
         try:
-            tls_context(ClientConfig(_ANYWHERE, **found))
+            tls_context(ClientConfig(_ANYWHERE, ca_file=authorities, client_cert=certificate, client_key=key))
         except InvalidRequestError as error:
             table.wrong(error.message.partition(" ")[2], error.param or "ca_file")
-    return found
+    return authorities, certificate, key
 
 
 def _file_beside(file: str) -> Callable[[object], str]:

@@ -111,9 +111,13 @@ def fingerprints(request: CreateResponse) -> frozenset[str]:
 
 def own_diagnostics(request: CreateResponse) -> list[Diagnostic]:
     """What the gateway itself does not do of what was asked for."""
-    if request.store is not True:
-        return []
-    return [Diagnostic(code="not_stored", message="this gateway keeps no responses", param="store")]
+    told = []
+    if request.store is True:
+        told.append(Diagnostic(code="not_stored", message="this gateway keeps no responses", param="store"))
+    if request.stream_options and request.stream_options.include_obfuscation is True:
+        message, param = "this gateway does not pad its events", "stream_options.include_obfuscation"
+        told.append(Diagnostic(code="field_dropped", message=message, param=param))
+    return told
 
 
 def passed_on(headers: Mapping[str, str]) -> dict[str, str]:

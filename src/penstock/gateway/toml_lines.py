@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import tomllib
 from bisect import bisect_left
+from contextlib import suppress
 
 from penstock.errors import ConfigError
 
@@ -139,9 +140,10 @@ class _Scan:
         self._take(_SPACE)
         key = self._take(_KEY)
         self._take(_SPACE)
-        if key[:1] in ('"', "'"):
-            value: str = tomllib.loads(f"key = {key}")["key"]
-            return value
+        if key[:1] not in ('"', "'"):
+            return key
+        with suppress(tomllib.TOMLDecodeError):  # never in a document that was read
+            key = tomllib.loads(f"key = {key}")["key"]
         return key
 
     def _value(self, path: Path) -> None:

@@ -297,6 +297,9 @@ class Turn:
             await self._outlet.refuse(refusal(code, message, param=param, wait=wait))
             return
         events = self.begin_late()
+        for delta in self._held:  # without output they were not told yet, and are true all the same
+            if isinstance(delta, DiagnosticDelta | UsageDelta):
+                events += self._machine.apply(delta)
         await self._outlet.write(events + self._failed(code, message, param, wait))
 
     def _failed(

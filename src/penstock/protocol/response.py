@@ -16,6 +16,7 @@ from penstock.protocol.request import (
     ConversationReference,
     CreateResponse,
     Format,
+    JsonObjectFormat,
     JsonSchemaFormat,
     TextFormat,
 )
@@ -116,7 +117,7 @@ _ECHOED = (
 
 _EFFORTS = {**{word: word for word in ("none", "low", "medium", "high", "xhigh")}, "minimal": "low"}
 _SUMMARIES = ("concise", "detailed", "auto")
-"""The words that an answer can echo. Clients send others, which the schema does not have (contradiction 7)."""
+"""The words that an answer can echo. Clients send others, which the schema lacks (contradiction 7)."""
 
 
 def response_for(request: CreateResponse, *, id: str, created_at: int, model: str = "") -> Response:
@@ -144,9 +145,9 @@ def response_for(request: CreateResponse, *, id: str, created_at: int, model: st
 
 
 def _format_echo(format: Format) -> Format:
-    """A JSON-schema format with all the fields that an answer must have, and text where none was named."""
+    """A JSON-schema format with all the fields that an answer must have, and text where it has no word."""
     if not isinstance(format, JsonSchemaFormat):
-        return format if format.type else TextFormat()
+        return format if isinstance(format, TextFormat | JsonObjectFormat) else TextFormat()
     return replace(
         format,
         description=None if format.description is UNSET else format.description,

@@ -15,13 +15,12 @@ from msgspec import Struct
 from penstock.gateway.demo.schema import patterns
 from penstock.gateway.demo.schema.references import Schema, target_of
 
-STEPS = 20_000
-_PATTERN_STEPS = 100
+STEPS = 100_000
 _DEEPEST = 60
 
 
 def fits(value: Any, schema: Any, root: Schema) -> bool:
-    return _Fitting(root).fits(value, schema, 0)
+    return Fitting(root).holds(value, schema)
 
 
 def same(one: Any, other: Any) -> bool:
@@ -58,12 +57,17 @@ class _Asked(Struct, frozen=True):
     depth: int
 
 
-class _Fitting:
+class Fitting:
+    """Answers for any number of values, with as many steps for all of them together."""
+
     def __init__(self, root: Schema) -> None:
         self._root = root
         self._steps = STEPS
 
-    def fits(self, value: Any, schema: Any, depth: int) -> bool:
+    def holds(self, value: Any, schema: Any) -> bool:
+        return self._fits(value, schema, 0)
+
+    def _fits(self, value: Any, schema: Any, depth: int) -> bool:
         self._steps -= 1
         if isinstance(schema, bool):
             return schema
@@ -76,10 +80,10 @@ class _Fitting:
         )
 
     def _each(self, values: list[Any], schema: Any, depth: int) -> bool:
-        return all(self.fits(each, schema, depth) for each in values)
+        return all(self._fits(each, schema, depth) for each in values)
 
     def _count(self, asked: _Asked) -> int:
-        return sum(self.fits(asked.value, each, asked.depth) for each in list_of(asked.argument))
+        return sum(self._fits(asked.value, each, asked.depth) for each in list_of(asked.argument))
 
     # -- any value
 
@@ -97,24 +101,24 @@ class _Fitting:
     def _reference(self, asked: _Asked) -> bool:
         if not isinstance(asked.argument, str):
             return True
-        return self.fits(asked.value, target_of(self._root, asked.argument), asked.depth)
+        return self._fits(asked.value, target_of(self._root, asked.argument), asked.depth)
 
     def _all(self, asked: _Asked) -> bool:
         return self._count(asked) == len(list_of(asked.argument))
 
     def _any(self, asked: _Asked) -> bool:
         branches = list_of(asked.argument)
-        return not branches or any(self.fits(asked.value, each, asked.depth) for each in branches)
+        return not branches or any(self._fits(asked.value, each, asked.depth) for each in branches)
 
     def _one(self, asked: _Asked) -> bool:
         return not list_of(asked.argument) or self._count(asked) == 1
 
     def _not(self, asked: _Asked) -> bool:
-        return not self.fits(asked.value, asked.argument, asked.depth) or self._steps < 0
+        return not self._fits(asked.value, asked.argument, asked.depth) or self._steps < 0
 
     def _if(self, asked: _Asked) -> bool:
-        branch = "then" if self.fits(asked.value, asked.argument, asked.depth) else "else"
-        return self.fits(asked.value, asked.schema.get(branch, True), asked.depth)
+        branch = "then" if self._fits(asked.value, asked.argument, asked.depth) else "else"
+        return self._fits(asked.value, asked.schema.get(branch, True), asked.depth)
 
     # -- texts and numbers
 
@@ -123,8 +127,12 @@ class _Fitting:
 
     def _matches(self, pattern: Any, text: str) -> bool:
         node = patterns.parse(pattern) if isinstance(pattern, str) else None
-        self._steps -= _PATTERN_STEPS
-        return node is not None and patterns.matches(node, text)
+        if node is None:
+            return False
+        steps = patterns.Steps()
+        matches = patterns.matches(node, text, steps)
+        self._steps -= (patterns.STEPS - steps.left) // 10
+        return matches
 
     def _multiple(self, asked: _Asked) -> bool:
         value, unit = asked.value, asked.argument
@@ -153,7 +161,7 @@ class _Fitting:
 
     def _in_order(self, values: list[Any], schemas: list[Any], depth: int) -> bool:
         pairs = zip(values, schemas, strict=False)
-        return all(self.fits(each, schema, depth) for each, schema in pairs)
+        return all(self._fits(each, schema, depth) for each, schema in pairs)
 
     def _unique(self, asked: _Asked) -> bool:
         values = list_of(asked.value)
@@ -165,7 +173,7 @@ class _Fitting:
     def _contains(self, asked: _Asked) -> bool:
         if not isinstance(asked.value, list):
             return True
-        found = sum(self.fits(each, asked.argument, asked.depth) for each in asked.value)
+        found = sum(self._fits(each, asked.argument, asked.depth) for each in asked.value)
         least, most = asked.schema.get("minContains"), asked.schema.get("maxContains")
         return found >= (least if is_number(least) else 1) and not (is_number(most) and found > most)
 
@@ -173,11 +181,11 @@ class _Fitting:
 
     def _properties(self, asked: _Asked) -> bool:
         named, value = object_of(asked.argument), object_of(asked.value)
-        return all(self.fits(value[name], named[name], asked.depth) for name in named if name in value)
+        return all(self._fits(value[name], named[name], asked.depth) for name in named if name in value)
 
     def _pattern_properties(self, asked: _Asked) -> bool:
         return all(
-            self.fits(each, inner, asked.depth)
+            self._fits(each, inner, asked.depth)
             for pattern, inner in object_of(asked.argument).items()
             for name, each in object_of(asked.value).items()
             if self._matches(pattern, name)
@@ -204,7 +212,7 @@ class _Fitting:
         value = object_of(asked.value)
         wanted = [each for name, each in object_of(asked.argument).items() if name in value]
         return all(
-            _has(value, each) if isinstance(each, list) else self.fits(value, each, asked.depth)
+            _has(value, each) if isinstance(each, list) else self._fits(value, each, asked.depth)
             for each in wanted
         )
 
@@ -223,13 +231,13 @@ _TYPES: dict[str, Callable[[Any], bool]] = {
     "object": lambda value: isinstance(value, dict),
 }
 
-_Check = Callable[[_Fitting, _Asked], bool]
+_Check = Callable[[Fitting, _Asked], bool]
 
 
 def _bound(kind: type | tuple[type, ...], measure: Callable[[Any], Any], *, least: bool) -> _Check:
     """A keyword that bounds a number, a length or a count."""
 
-    def check(_: _Fitting, asked: _Asked) -> bool:
+    def check(_: Fitting, asked: _Asked) -> bool:
         value, bound = asked.value, asked.argument
         if not isinstance(value, kind) or isinstance(value, bool) or not is_number(bound):
             return True
@@ -241,7 +249,7 @@ def _bound(kind: type | tuple[type, ...], measure: Callable[[Any], Any], *, leas
 def _exclusive(beside: str, sign: int) -> _Check:
     """A number, or the flag that it was in draft 4, where the number stands beside it."""
 
-    def check(_: _Fitting, asked: _Asked) -> bool:
+    def check(_: Fitting, asked: _Asked) -> bool:
         value = asked.value
         bound = asked.schema.get(beside) if asked.argument is True else asked.argument
         return not is_number(value) or not is_number(bound) or (value - bound) * sign > 0
@@ -255,37 +263,37 @@ def _itself(value: Any) -> Any:
 
 _NUMBER = (int, float)
 _CHECKS: dict[str, _Check] = {
-    "$ref": _Fitting._reference,
-    "type": _Fitting._type,
-    "enum": _Fitting._enum,
-    "const": _Fitting._const,
-    "allOf": _Fitting._all,
-    "anyOf": _Fitting._any,
-    "oneOf": _Fitting._one,
-    "not": _Fitting._not,
-    "if": _Fitting._if,
-    "pattern": _Fitting._pattern,
+    "$ref": Fitting._reference,
+    "type": Fitting._type,
+    "enum": Fitting._enum,
+    "const": Fitting._const,
+    "allOf": Fitting._all,
+    "anyOf": Fitting._any,
+    "oneOf": Fitting._one,
+    "not": Fitting._not,
+    "if": Fitting._if,
+    "pattern": Fitting._pattern,
     "minLength": _bound(str, len, least=True),
     "maxLength": _bound(str, len, least=False),
     "minimum": _bound(_NUMBER, _itself, least=True),
     "maximum": _bound(_NUMBER, _itself, least=False),
     "exclusiveMinimum": _exclusive("minimum", 1),
     "exclusiveMaximum": _exclusive("maximum", -1),
-    "multipleOf": _Fitting._multiple,
-    "items": _Fitting._items,
-    "prefixItems": _Fitting._prefix,
+    "multipleOf": Fitting._multiple,
+    "items": Fitting._items,
+    "prefixItems": Fitting._prefix,
     "minItems": _bound(list, len, least=True),
     "maxItems": _bound(list, len, least=False),
-    "uniqueItems": _Fitting._unique,
-    "contains": _Fitting._contains,
-    "properties": _Fitting._properties,
-    "patternProperties": _Fitting._pattern_properties,
-    "additionalProperties": _Fitting._additional,
-    "required": _Fitting._required,
-    "propertyNames": _Fitting._names,
+    "uniqueItems": Fitting._unique,
+    "contains": Fitting._contains,
+    "properties": Fitting._properties,
+    "patternProperties": Fitting._pattern_properties,
+    "additionalProperties": Fitting._additional,
+    "required": Fitting._required,
+    "propertyNames": Fitting._names,
     "minProperties": _bound(dict, len, least=True),
     "maxProperties": _bound(dict, len, least=False),
-    "dependentRequired": _Fitting._dependent,
-    "dependentSchemas": _Fitting._dependent,
-    "dependencies": _Fitting._dependent,
+    "dependentRequired": Fitting._dependent,
+    "dependentSchemas": Fitting._dependent,
+    "dependencies": Fitting._dependent,
 }

@@ -13,15 +13,15 @@ from typing import Any
 
 from msgspec import Struct
 
-from penstock.gateway.demo.schema.fits import fits, is_number, list_of, object_of
+from penstock.gateway.demo.schema.fits import Fitting, fits, is_number, list_of, object_of
 from penstock.gateway.demo.schema.hints import Hints, words_of
 from penstock.gateway.demo.schema.references import Schema, flat, merged
 from penstock.gateway.demo.schema.texts import numbers, texts
 
-BUDGET = 4000
-"""Values that are made for one schema, with those that did not fit. Then it hurries, and after as many again
-it takes whatever comes first."""
-_PATTERN_COST = 40
+BUDGET = 2000
+"""Schemas that are looked at while one value is made. Then it hurries, after as many again it takes whatever
+comes first, and after as many again it stops."""
+_PATTERN_COST = 80
 _TRIES = 24
 _DEEPEST = 24
 _DEEP = 6
@@ -67,12 +67,12 @@ class _Maker:
         self._root = root
         self._hints = hints
         self._budget = BUDGET
+        self._fitting = Fitting(root)
 
     def make(self, schema: Any, place: _Place) -> Any:
-        self._budget -= 1
         first: list[Any] = []
         for candidate in islice(self._candidates(schema, place), _TRIES):
-            if self._budget < -BUDGET or fits(candidate, schema, self._root):
+            if self._budget < -BUDGET or self._fitting.holds(candidate, schema):
                 return candidate
             first = first or [candidate]
         return first[0] if first else None
@@ -81,7 +81,8 @@ class _Maker:
         return place.is_deep or self._budget < 0
 
     def _candidates(self, schema: Any, place: _Place, nested: int = 0) -> Iterator[Any]:
-        if schema is False or nested > _DEEPEST:
+        self._budget -= 1
+        if schema is False or nested > _DEEPEST or self._budget < -2 * BUDGET:
             return
         known = flat(self._root, schema) if isinstance(schema, dict) else flat(self._root, {})
         place = place.behind(known.references)
@@ -95,7 +96,7 @@ class _Maker:
             for branch in branches:
                 tried = islice(self._candidates(branch, place, nested + 1), _TRIES)
                 # What fits only another branch is better made for that one.
-                yield from (each for each in tried if fits(each, branch, self._root))
+                yield from (each for each in tried if self._fitting.holds(each, branch))
         else:
             yield from self._of_types(known.schema, place)
 
@@ -134,6 +135,8 @@ class _Maker:
     def _texts(self, schema: Schema, place: _Place) -> Iterator[Any]:
         if "pattern" in schema:
             self._budget -= _PATTERN_COST
+            if self._budget < -BUDGET:
+                schema = {keyword: value for keyword, value in schema.items() if keyword != "pattern"}
         if not self._hints.mentions(place.name):
             yield from self._suggested(schema, place)
         yield from texts(schema, place.name, place.variant, self._hints)
@@ -224,7 +227,7 @@ class _Maker:
         if name in named:
             return self.make(named[name], place.inside(name))
         for pattern, inner in object_of(schema.get("patternProperties")).items():
-            if fits(name, {"pattern": pattern}, self._root):
+            if self._fitting.holds(name, {"pattern": pattern}):
                 return self.make(inner, place.inside(name))
         return self.make(schema.get("additionalProperties", True), place.inside(name))
 

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 LONGEST = 1000
 """Characters of a pattern that is read, and repetitions that are written."""
-STEPS = 10_000
-"""So much is written or walked for one text: about a hundredth of a second."""
+STEPS = 30_000
+"""So much is written, or walked, for one pattern: some hundredths of a second."""
 _DEEPEST = 30
 _ENDLESS = -1
 
@@ -234,6 +234,18 @@ def _one(character: str) -> Chars:
     return Chars(((character, character),))
 
 
+class Steps:
+    """How much work is still allowed."""
+
+    def __init__(self, left: int = STEPS) -> None:
+        self.left = left
+
+    def take(self, count: int = 1) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise UnsupportedPatternError("too much work")
+
+
 # -- writing
 
 
@@ -243,28 +255,27 @@ def examples(node: Node) -> Iterator[str]:
     Each comes with something behind it as well: another text, and a longer one, where no edge forbids it.
     """
     written: set[str] = set()
+    steps = Steps()
     for extra in (0, 1, 2, 4, 8, 16, 64, 256):
         for variant in range(6):
             try:
-                text = _Writer(extra, variant).write(node)
+                text = _Writer(extra, variant, steps).write(node)
             except UnsupportedPatternError:
                 return
             for candidate in (text, text + _TASTY[variant] * max(extra, 1)):
-                if candidate not in written and matches(node, candidate):
+                if candidate not in written and matches(node, candidate, steps):
                     yield candidate
                 written.add(candidate)
 
 
 class _Writer:
-    def __init__(self, extra: int, variant: int) -> None:
+    def __init__(self, extra: int, variant: int, steps: Steps) -> None:
         self._extra = extra
         self._variant = variant
-        self._steps = STEPS
+        self._steps = steps
 
     def write(self, node: Node) -> str:
-        self._steps -= 1
-        if self._steps < 0:
-            raise UnsupportedPatternError("too long to be written")
+        self._steps.take()
         if isinstance(node, Chars):
             return node.pick(self._variant)
         if isinstance(node, Sequence):
@@ -281,10 +292,10 @@ class _Writer:
 # -- walking
 
 
-def matches(node: Node, text: str) -> bool:
+def matches(node: Node, text: str, steps: Steps | None = None) -> bool:
     """Does the pattern occur in the text? Where it would take too long to say: no."""
     try:
-        return bool(_Walker(text).ends(node, set(range(len(text) + 1))))
+        return bool(_Walker(text, steps or Steps()).ends(node, set(range(len(text) + 1))))
     except UnsupportedPatternError:
         return False
 
@@ -292,14 +303,12 @@ def matches(node: Node, text: str) -> bool:
 class _Walker:
     """Knows, for a node, where in the text it can end, from where it can begin."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, steps: Steps) -> None:
         self._text = text
-        self._steps = STEPS
+        self._steps = steps
 
     def ends(self, node: Node, starts: set[int]) -> set[int]:
-        self._steps -= 1 + len(starts)
-        if self._steps < 0:
-            raise UnsupportedPatternError("too long to be walked")
+        self._steps.take(1 + len(starts))
         if isinstance(node, Chars):
             return {at + 1 for at in starts if at < len(self._text) and node.holds(self._text[at])}
         if isinstance(node, Edge):

@@ -1,0 +1,374 @@
+"""Each wish that the demo model grants, and how a client fares with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.errors import (
+    AuthenticationError,
+    ContextOverflowError,
+    InvalidRequestError,
+    OpenResponsesError,
+    OverloadedError,
+    RateLimitError,
+    ServerError,
+)
+from penstock.gateway.demo.script import PACE
+from penstock.gateway.demo.upstream import DemoUpstream
+from penstock.gateway.demo.wishes import EXACTLY, LONGEST_WAIT, MOST_WORDS, SLOW, WISHES, Wishes, wishes_in
+from penstock.upstream.upstream import UpstreamAnswer
+from tests.effort import examples
+from tests.gateway.demos import CLOCK, PATCH, WEATHER, Slept, ask, plan_for, reads_of
+
+WORDS = [wish.words for wish in (EXACTLY, *WISHES)]
+MANNERS = ["{}", "Please {}!", "Hello. Could you {}, and thank you?", "First line.\n{}\nLast line."]
+
+
+@pytest.mark.parametrize("words", WORDS)
+@pytest.mark.parametrize("manner", MANNERS)
+def test_a_wish_is_found_wherever_it_stands(words: str, manner: str) -> None:
+    said = manner.format(words)
+    said = f"fail at once, {said}" if words.startswith("retry") else said
+    expected = Wishes() if not words.startswith("retry") else wishes_in("fail at once")
+    assert wishes_in(said) != expected
+    assert wishes_in(said.upper()) != expected
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "",
+        "Hello, who are you?",
+        "What is the weather in Ulm?",
+        "Explain garbage collection in Python.",
+        "I waited for 3 seconds and it failed with 500.",
+        "Write a haiku about silent nights.",
+        "Count the words in this sentence.",
+        "How do I break a string off?",
+        "She refused to answer.",
+    ],
+)
+def test_ordinary_words_are_no_wishes(prompt: str) -> None:
+    assert wishes_in(prompt) == Wishes()
+
+
+def test_wishes_can_be_combined() -> None:
+    wishes = wishes_in("Wait 2 seconds, think, answer slowly with 50 words, and break off.")
+    assert wishes == Wishes(wait=2.0, thinks=True, pace=SLOW, words=50, breaks_off=True)
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        ("wait 3 seconds", 3.0),
+        ("wait 1 second", 1.0),
+        ("wait 2.5s", 2.5),
+        ("wait for 250 ms", 0.25),
+        ("wait 20 milliseconds", 0.02),
+        ("wait 2 minutes", 120.0),
+        ("wait 1 min", 60.0),
+        ("wait 999 minutes", LONGEST_WAIT),
+    ],
+)
+def test_times_are_told_in_any_unit_up_to_ten_minutes(said: str, seconds: float) -> None:
+    assert wishes_in(said).wait == pytest.approx(seconds)
+
+
+def test_waiting_comes_before_the_first_byte() -> None:
+    told = ask("Wait 3 seconds, then say exactly: done")
+    assert told.sleeps[0] == 3.0
+    assert told.text == "done"
+    assert told.sleeps.count(3.0) == 1
+
+
+def test_pausing_comes_in_the_middle() -> None:
+    told = ask("Pause 4 seconds in the middle. Say exactly: one two three four")
+    assert told.sleeps == [0, PACE, PACE, 4.0, PACE, PACE, 0, 0]
+    assert told.text == "one two three four"
+
+
+@pytest.mark.parametrize(("said", "pace"), [("", PACE), ("answer slowly. ", SLOW), ("answer fast. ", 0)])
+def test_the_pace_can_be_chosen(said: str, pace: float) -> None:
+    told = ask(f"{said}Say exactly: one two")
+    assert told.sleeps == [0, pace, pace, 0, 0]
+
+
+def test_exactly_that_is_said_and_nothing_in_it_is_granted() -> None:
+    text = "wait 3 seconds, fail at once,\n  be silent — 水門"
+    told = ask(f"Say exactly: {text}")
+    assert told.text == text
+    assert 3.0 not in told.sleeps
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ("Count from 1 to 5.", "1, 2, 3, 4, 5."),
+        ("count 3 to 1", "3, 2, 1."),
+        ("please count from -1 up to 1", "-1, 0, 1."),
+    ],
+)
+def test_it_counts(said: str, text: str) -> None:
+    assert ask(said).text == text
+
+
+def test_counting_has_an_end() -> None:
+    assert len(ask("count from 1 to 999999").text.split()) == MOST_WORDS
+
+
+@pytest.mark.parametrize("count", [1, 12, 61, 2000])
+def test_an_answer_has_as_many_words_as_asked_for(count: int) -> None:
+    told = ask(f"Answer with {count} words.")
+    assert len(told.text.split()) == count
+    assert told.response["usage"]["output_tokens"] == count
+
+
+def test_a_refusal_is_a_refusal() -> None:
+    told = ask("Please refuse.", tools=[WEATHER], tool_choice="required")
+    (message,) = told.output
+    assert [part["type"] for part in message["content"]] == ["refusal"]
+    assert told.response["status"] == "completed"
+
+
+def test_saying_nothing_is_an_answer_that_ends_properly() -> None:
+    told = ask("Say nothing.")
+    assert (told.response["status"], told.output) == ("completed", [])
+    assert told.response["usage"]["output_tokens"] == 0
+
+
+def test_a_citation_points_at_its_text() -> None:
+    told = ask("Cite a source for this: Schütz 水門")
+    (part,) = told.output[0]["content"]
+    (citation,) = part["annotations"]
+    assert citation["type"] == "url_citation"
+    cited = part["text"][citation["start_index"] : citation["end_index"]]
+    assert cited == f"[{citation['title']}]({citation['url']})"
+
+
+@pytest.mark.parametrize(("tool", "type"), [(WEATHER, "function_call"), (PATCH, "custom_tool_call")])
+def test_a_call_that_is_told_twice_is_delivered_once(tool: dict[str, Any], type: str) -> None:
+    told = ask(f"Use {tool['name']} in Ulm, and call it twice.", tools=[tool])
+    named = [frame["call"]["id"] for frame in told.frames if frame.get("call", {}).get("id")]
+    assert len(named) == 2
+    assert len(set(named)) == 1
+    assert [item["call_id"] for item in told.output] == named[:1]
+    assert [item["type"] for item in told.output] == [type]
+
+
+def test_two_calls_that_are_told_twice_are_two() -> None:
+    told = ask("get_weather and get_time in Ulm; call them twice", tools=[WEATHER, CLOCK])
+    assert [item["name"] for item in told.output] == ["get_weather", "get_time"]
+
+
+def test_no_tools_are_used_when_none_are_wanted() -> None:
+    told = ask("What is the weather in Ulm? Use no tools.", tools=[WEATHER])
+    assert not told.items("function_call")
+    assert told.text
+
+
+# -- what goes wrong
+
+
+def refusal(prompt: str) -> OpenResponsesError:
+    with pytest.raises(OpenResponsesError) as caught:
+        ask(prompt)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "status", "code"),
+    [
+        ("fail at once", ServerError, 500, "server_error"),
+        ("fail at once with 503", OverloadedError, 503, "server_is_overloaded"),
+        ("fail with 429", RateLimitError, 429, "rate_limit_exceeded"),
+        ("fail with 401", AuthenticationError, 401, "authentication_error"),
+        ("fail with status 418", InvalidRequestError, 418, "invalid_request"),
+        ("fail with 502", ServerError, 502, "server_error"),
+        ("fail with context_length_exceeded", ContextOverflowError, 400, "context_length_exceeded"),
+        ("fail with insufficient_quota", RateLimitError, 429, "insufficient_quota"),
+        ("fail with content_filter", InvalidRequestError, 400, "content_filter"),
+        ("fail with something", ServerError, 500, "server_error"),
+    ],
+)
+def test_a_failure_at_once_is_a_refusal(
+    said: str, kind: type[OpenResponsesError], status: int, code: str
+) -> None:
+    error = refusal(said)
+    assert type(error) is kind
+    assert (error.status, error.code) == (status, code)
+    assert error.request_id
+
+
+def test_a_rate_limit_says_how_long_to_wait() -> None:
+    assert refusal("fail with 429").retry_after == 1.0
+    assert refusal("fail with 429 and retry after 7 seconds").retry_after == 7.0
+    assert refusal("fail with 503, retry-after 2 minutes").retry_after == 120.0
+    assert refusal("fail with 500").retry_after is None
+
+
+def test_an_overflow_says_by_how_much() -> None:
+    error = refusal("fail with context_length_exceeded")
+    assert error.used_tokens is not None
+    assert error.limit_tokens is not None
+    assert error.used_tokens > error.limit_tokens >= 0
+
+
+def test_a_failure_can_be_waited_for_and_repeats_on_every_attempt() -> None:
+    """The gateway may ask again; it must not get past a wish."""
+    sleep = Slept()
+    for _ in range(3):
+        with pytest.raises(RateLimitError):
+            asyncio.run(reads_of(plan_for("Wait 2 seconds and fail with 429."), sleep))
+    assert sleep.times == [2.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("fail in the middle", "server_error"),
+        ("fail in the middle with rate_limit_exceeded", "rate_limit_exceeded"),
+        ("fail in the middle with 503", "server_is_overloaded"),
+        ("break off", "upstream_truncated"),
+        ("send garbage", "upstream_invalid"),
+    ],
+)
+def test_a_failure_in_the_middle_keeps_what_was_said(said: str, code: str) -> None:
+    told = ask(f"{said}. Say exactly: one two three four")
+    assert told.response["status"] == "failed"
+    assert told.response["error"]["code"] == code
+    assert told.text == "one two"
+
+
+@pytest.mark.parametrize("said", ["fail in the middle", "break off", "send garbage"])
+def test_even_one_word_is_said_before_a_failure_in_the_middle(said: str) -> None:
+    assert ask(f"{said}; say exactly: one").text == "one"
+
+
+@pytest.mark.parametrize("said", ["fail in the middle", "break off", "send garbage"])
+def test_a_failure_in_the_middle_of_a_call_leaves_it_incomplete(said: str) -> None:
+    told = ask(f"Call get_weather in San Francisco and {said}.", tools=[WEATHER])
+    assert told.response["status"] == "failed"
+    assert [item["status"] for item in told.output] == ["incomplete"]
+
+
+# -- silence, closing, cancelling
+
+
+async def _for_ever(_: float) -> None:
+    await asyncio.Event().wait()
+
+
+async def _at_once(_: float) -> None:
+    await asyncio.sleep(0)
+
+
+async def answer_to(prompt: str, sleep: Callable[[float], Awaitable[None]]) -> UpstreamAnswer:
+    upstream = DemoUpstream(sleep)
+    return await upstream.send(upstream.dialect.render(plan_for(prompt)), key="", headers={})
+
+
+async def settled(rounds: int = 5) -> None:
+    """Let everything that can go on go on."""
+    for _ in range(rounds):
+        await asyncio.sleep(0)
+
+
+WAITS = [
+    pytest.param("Be silent.", _at_once, id="silence"),
+    pytest.param("Wait 3 seconds.", _for_ever, id="a wait"),
+    pytest.param("Hello.", _for_ever, id="a pause between words"),
+]
+
+
+@pytest.mark.parametrize(("prompt", "sleep"), WAITS)
+def test_closing_ends_a_read_that_waits(prompt: str, sleep: Callable[[float], Awaitable[None]]) -> None:
+    async def run() -> None:
+        answer = await answer_to(prompt, sleep)
+        if prompt == "Hello.":
+            answer = await answer_to("answer slowly", _first_at_once())
+            assert await answer.read()
+        reading = asyncio.ensure_future(answer.read())
+        await settled()
+        assert not reading.done()
+        answer.close()
+        answer.close()
+        assert await reading == b""
+        assert await answer.read() == b""
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(run())
+
+
+def _first_at_once() -> Callable[[float], Awaitable[None]]:
+    async def sleep(seconds: float) -> None:
+        if seconds:
+            await asyncio.Event().wait()
+
+    return sleep
+
+
+@pytest.mark.parametrize("prompt", ["Be silent.", "Wait 3 seconds.", "Wait 3 seconds and fail with 429."])
+def test_cancelling_leaves_nothing_behind(prompt: str) -> None:
+    async def run() -> None:
+        async def read() -> bytes:
+            answer = await answer_to(prompt, _for_ever)
+            return await answer.read()
+
+        reading = asyncio.ensure_future(read())
+        await settled()
+        assert not reading.done()
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(run())
+
+
+def test_an_answer_that_was_read_in_part_can_be_finished() -> None:
+    async def run() -> None:
+        answer = await answer_to("Hello.", _at_once)
+        assert await answer.read()
+        await answer.finish()
+        assert await answer.read() == b""
+
+    asyncio.run(run())
+
+
+def test_a_fast_answer_lets_others_go_on() -> None:
+    async def run() -> None:
+        answer = await answer_to("Answer fast, with 100 words.", asyncio.sleep)
+        counted = 0
+
+        async def beside() -> None:
+            nonlocal counted
+            while True:
+                counted += 1
+                await asyncio.sleep(0)
+
+        other = asyncio.ensure_future(beside())
+        while await answer.read():
+            pass
+        other.cancel()
+        assert counted >= 100
+
+    asyncio.run(run())
+
+
+SILENT = "be silent"
+
+
+@settings(max_examples=examples(80), deadline=None)
+@given(st.lists(st.sampled_from([words for words in WORDS if words != SILENT]), min_size=1, max_size=6))
+def test_any_wishes_together_end_in_one_terminal(words: list[str]) -> None:
+    """`ask` judges the stream; what is refused at once has none."""
+    try:
+        ask(", ".join(words), tools=[WEATHER, PATCH], reasoning={"summary": "auto"})
+    except OpenResponsesError:
+        assert any(each.startswith("fail") for each in words)
