@@ -197,7 +197,7 @@ def test_nothing_listens_there() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--preset", "anthropic"], "Anthropic does not speak Responses and needs the gateway in front"),
+        (["--preset", "anthropic"], "penstock serve --preset anthropic"),
         (["--preset", "opnai"], "openai"),
         (["--preset", "openai"], "the variable OPENAI_API_KEY is not set"),
         (["--preset", "azure"], "add your address: --base-url https://{resource}.openai.azure.com"),

@@ -70,15 +70,6 @@ def test_help_imports_nothing_that_costs_time(arguments: list[str]) -> None:
     assert result.returncode == 0
 
 
-def test_serve_says_that_there_is_no_gateway_and_what_works() -> None:
-    result = penstock("serve")
-    assert result.returncode == 1
-    assert result.stdout == ""
-    assert "no gateway yet" in result.stderr
-    assert "penstock check" in result.stderr
-
-
 def test_main_can_be_called_from_python(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["serve"]) == 1
     assert main(["check", "a\0b"]) == 2
     assert "cannot read" in capsys.readouterr().err

@@ -15,7 +15,7 @@ RUNS: dict[str, tuple[list[str], bytes]] = {
     "parts": (["parts", "-"], streams.as_sse(streams.hello(["水"]))),
     "chat": (["chat", "--base-url", "ftp://x"], b"hi"),
     "models": (["models", "--base-url", "ftp://x"], b""),
-    "serve": (["serve"], b""),
+    "serve": (["serve", "--host", "0.0.0.0"], b""),
     "wrong usage": (["chek"], upstreams.STREAMS["chat"]),
 }
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from penstock.gateway import access
 from penstock.gateway.access import authenticate, check_origin, client_key_of, create_key, is_exposed
-from penstock.gateway.config import read_settings
+from penstock.gateway.config.file import read_settings
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.settings import ClientKey, Settings
 from tests.effort import examples

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from penstock.dialects.plan import Quirks
 from penstock.dialects.presets import PRESETS
 from penstock.errors import ConfigError
-from penstock.gateway.config import LIMITS, SERVER, TOP, find_config, load_settings, read_settings
-from penstock.gateway.config_keys import KEY
-from penstock.gateway.config_models import MODEL
-from penstock.gateway.config_targets import TARGET
+from penstock.gateway.config.file import LIMITS, SERVER, TOP, find_config, load_settings, read_settings
+from penstock.gateway.config.keys import KEY
+from penstock.gateway.config.models import MODEL
+from penstock.gateway.config.targets import TARGET
 from penstock.gateway.settings import ClientKey, Limits, ModelRoute, Settings, Step
 from tests.effort import examples
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from threading import Event
+from typing import Any
 
 import pytest
 
@@ -102,6 +103,14 @@ def test_d10_a_failure_in_the_middle_is_told_in_the_vendors_words(
     assert verdict["closer"] == ("timeout" if kind == "a stall" else "upstream")
 
 
+STATUS_OF = {
+    "server_is_overloaded": 503,
+    "server_error": 500,
+    "upstream_timeout": 504,
+    "rate_limit_exceeded": 429,
+}
+
+
 @pytest.mark.parametrize("kind", FAILURES)
 def test_d10_a_client_that_does_not_stream_gets_a_status_and_what_had_come(
     penstock: Running, upstream: ScriptedUpstream, kind: str
@@ -109,13 +118,7 @@ def test_d10_a_client_that_does_not_stream_gets_a_status_and_what_had_come(
     model, script, code, words = FAILURES[kind]
     upstream.play(model, script)
     reply = penstock.whole(model)
-    statuses = {
-        "server_is_overloaded": 503,
-        "server_error": 500,
-        "upstream_timeout": 504,
-        "rate_limit_exceeded": 429,
-    }
-    assert (reply.status, reply.error["code"]) == (statuses.get(code, 502), code)
+    assert (reply.status, reply.error["code"]) == (STATUS_OF.get(code, 502), code)
     assert words.lower() in reply.error["message"].lower()
     partial = reply.json["response"]
     assert (partial["status"], partial["error"]["code"]) == ("failed", code)
@@ -127,6 +130,17 @@ def test_d10_a_client_that_does_not_stream_is_told_how_long_to_wait(
 ) -> None:
     upstream.play("d10-wait", streamed(*text(*TEN), RATE_LIMITED))
     assert penstock.whole("d10-wait").headers["retry-after"] == "20"
+
+
+@pytest.mark.parametrize("before", [[], text(*TEN)])
+def test_d10_a_key_that_the_vendor_repeats_is_masked(
+    penstock: Running, upstream: ScriptedUpstream, before: list[dict[str, Any]]
+) -> None:
+    """K3: in the first frame, where it becomes an HTTP error, and in the middle of a stream."""
+    upstream.play("d10-key", streamed(*before, {"error": {"message": f"key {SECRET_KEY} was revoked"}}))
+    for reply in (penstock.stream("d10-key"), penstock.whole("d10-key")):
+        assert SECRET_KEY not in reply.body.decode()
+        assert "was revoked" in reply.body.decode()
 
 
 HANGING: dict[str, tuple[str, bytes, str]] = {

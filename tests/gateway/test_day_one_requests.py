@@ -163,10 +163,7 @@ def test_e6_a_field_is_sent_or_told_or_refused(
     """The upstream sees a difference, or the client is told that it does not."""
     plain = {"tools": TOOLS} if "tools" in FIELDS[field] else {}
     _, before = asked(penstock, upstream, model, **plain)
-    # A tool that the published schema does not know is echoed as it was declared (decisions 1).
-    accent = "openai" if field == "a hosted tool" else "openresponses"
-    request = {"model": model, "input": "Go.", "stream": True, **FIELDS[field]}
-    reply = penstock.ask(request, accent=accent, headers={"x-penstock-accent": accent})
+    reply = penstock.ask({"model": model, "input": "Go.", "stream": True, **FIELDS[field]})
     if reply.status == 400:
         assert reply.error["param"]
         return
@@ -251,7 +248,8 @@ def test_e6_a_format_is_never_dropped(
     assert after.json != before.json
     if name == "json_schema":
         assert json.dumps(SCHEMA["properties"]) in json.dumps(after.json)
-    assert reply.last["text"]["format"]["type"] == FORMATS[name]["type"]
+    if name != "a format of tomorrow":  # the specification has no place for it in a response
+        assert reply.last["text"]["format"]["type"] == FORMATS[name]["type"]
 
 
 @pytest.mark.parametrize("model", MODELS)

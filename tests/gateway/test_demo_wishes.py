@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.dialects.plan import Plan
 from penstock.errors import (
     AuthenticationError,
     ContextOverflowError,
@@ -19,9 +20,11 @@ from penstock.errors import (
     RateLimitError,
     ServerError,
 )
+from penstock.gateway.demo.dialect import DIALECT
 from penstock.gateway.demo.script import PACE
 from penstock.gateway.demo.upstream import DemoUpstream
 from penstock.gateway.demo.wishes import EXACTLY, LONGEST_WAIT, MOST_WORDS, SLOW, WISHES, Wishes, wishes_in
+from penstock.stream.deltas import Delta, ErrorDelta
 from penstock.upstream.upstream import UpstreamAnswer
 from tests.effort import examples
 from tests.gateway.demos import CLOCK, PATCH, WEATHER, Slept, ask, plan_for, reads_of
@@ -52,6 +55,8 @@ def test_a_wish_is_found_wherever_it_stands(words: str, manner: str) -> None:
         "Count the words in this sentence.",
         "How do I break a string off?",
         "She refused to answer.",
+        "Why does my test fail with an assertion?",
+        "The river runs slowly. Is it fast elsewhere?",
     ],
 )
 def test_ordinary_words_are_no_wishes(prompt: str) -> None:
@@ -93,7 +98,16 @@ def test_pausing_comes_in_the_middle() -> None:
     assert told.text == "one two three four"
 
 
-@pytest.mark.parametrize(("said", "pace"), [("", PACE), ("answer slowly. ", SLOW), ("answer fast. ", 0)])
+@pytest.mark.parametrize(
+    ("said", "pace"),
+    [
+        ("", PACE),
+        ("answer slowly. ", SLOW),
+        ("Answer me slowly! ", SLOW),
+        ("answer fast. ", 0),
+        ("be quick! ", 0),
+    ],
+)
 def test_the_pace_can_be_chosen(said: str, pace: float) -> None:
     told = ask(f"{said}Say exactly: one two")
     assert told.sleeps == [0, pace, pace, 0, 0]
@@ -193,7 +207,6 @@ def refusal(prompt: str) -> OpenResponsesError:
         ("fail with context_length_exceeded", ContextOverflowError, 400, "context_length_exceeded"),
         ("fail with insufficient_quota", RateLimitError, 429, "insufficient_quota"),
         ("fail with content_filter", InvalidRequestError, 400, "content_filter"),
-        ("fail with something", ServerError, 500, "server_error"),
     ],
 )
 def test_a_failure_at_once_is_a_refusal(
@@ -210,6 +223,21 @@ def test_a_rate_limit_says_how_long_to_wait() -> None:
     assert refusal("fail with 429 and retry after 7 seconds").retry_after == 7.0
     assert refusal("fail with 503, retry-after 2 minutes").retry_after == 120.0
     assert refusal("fail with 500").retry_after is None
+
+
+def test_a_failure_in_the_middle_can_say_how_long_to_wait() -> None:
+    plan = plan_for("Fail in the middle with rate_limit_exceeded, retry after 7 seconds.")
+    deltas = plan_deltas(plan)
+    assert deltas[-1] == ErrorDelta(
+        "rate_limit_exceeded",
+        "the demo model was asked to fail in the middle; retry in 7s",
+        "too_many_requests",
+        retry_after=7.0,
+    )
+
+
+def plan_deltas(plan: Plan) -> list[Delta]:
+    return DIALECT.read_body(plan, b"".join(asyncio.run(reads_of(plan, Slept()))))
 
 
 def test_an_overflow_says_by_how_much() -> None:
@@ -260,8 +288,10 @@ def test_a_failure_in_the_middle_of_a_call_leaves_it_incomplete(said: str) -> No
 # -- silence, closing, cancelling
 
 
-async def _for_ever(_: float) -> None:
-    await asyncio.Event().wait()
+async def _for_ever(seconds: float) -> None:
+    """No time passes, so whoever waits goes on waiting."""
+    if seconds:
+        await asyncio.Event().wait()
 
 
 async def _at_once(_: float) -> None:
@@ -279,22 +309,15 @@ async def settled(rounds: int = 5) -> None:
         await asyncio.sleep(0)
 
 
-WAITS = [
-    pytest.param("Be silent.", _at_once, id="silence"),
-    pytest.param("Wait 3 seconds.", _for_ever, id="a wait"),
-    pytest.param("Hello.", _for_ever, id="a pause between words"),
-]
-
-
-@pytest.mark.parametrize(("prompt", "sleep"), WAITS)
-def test_closing_ends_a_read_that_waits(prompt: str, sleep: Callable[[float], Awaitable[None]]) -> None:
+@pytest.mark.parametrize("prompt", ["Be silent.", "Wait 3 seconds.", "Hello.", "Think about it."])
+def test_closing_ends_a_read_that_waits(prompt: str) -> None:
     async def run() -> None:
-        answer = await answer_to(prompt, sleep)
-        if prompt == "Hello.":
-            answer = await answer_to("answer slowly", _first_at_once())
-            assert await answer.read()
+        answer = await answer_to(prompt, _for_ever)
         reading = asyncio.ensure_future(answer.read())
         await settled()
+        if reading.done():  # which model answers is told at once
+            reading = asyncio.ensure_future(answer.read())
+            await settled()
         assert not reading.done()
         answer.close()
         answer.close()
@@ -303,14 +326,6 @@ def test_closing_ends_a_read_that_waits(prompt: str, sleep: Callable[[float], Aw
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(run())
-
-
-def _first_at_once() -> Callable[[float], Awaitable[None]]:
-    async def sleep(seconds: float) -> None:
-        if seconds:
-            await asyncio.Event().wait()
-
-    return sleep
 
 
 @pytest.mark.parametrize("prompt", ["Be silent.", "Wait 3 seconds.", "Wait 3 seconds and fail with 429."])

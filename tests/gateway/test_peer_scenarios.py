@@ -19,7 +19,6 @@ from tests.gateway.upstream import ScriptedUpstream, streamed
 Json = dict[str, Any]
 
 DECLARED: list[Json] = [to_builtins(tool) for tool in TOOLS]
-FUNCTIONS = [tool for tool in DECLARED if tool["type"] == "function"]
 ACCENTS = ("openresponses", "openai")
 
 
@@ -28,11 +27,6 @@ def play(upstream: ScriptedUpstream, name: str) -> Scenario:
     end = [USAGE_CHUNK] if scenario.ends else []
     upstream.play("peers", streamed(*scenario.chunks, *end, done=scenario.ends))
     return scenario
-
-
-def tools_for(name: str) -> list[Json]:
-    """The published schemas know functions alone, so the custom tool is declared where it is called."""
-    return DECLARED if name == "custom tool" else FUNCTIONS
 
 
 def assert_right(response: Json, scenario: Scenario) -> None:
@@ -66,8 +60,7 @@ def test_a_stream_on_which_peers_fail(
     penstock: Running, upstream: ScriptedUpstream, name: str, accent: str
 ) -> None:
     scenario = play(upstream, name)
-    extended = name == "custom tool"
-    reply = penstock.stream("peers", accent=accent, tools=tools_for(name), extended=extended)
+    reply = penstock.stream("peers", accent=accent, tools=DECLARED)
     assert reply.status == 200
     assert reply.types[:2] == ["response.created", "response.in_progress"]
     assert reply.types[-1] == f"response.{scenario.status}"
@@ -81,7 +74,7 @@ def test_the_same_for_a_client_that_does_not_stream(
     penstock: Running, upstream: ScriptedUpstream, name: str
 ) -> None:
     scenario = play(upstream, name)
-    reply = penstock.whole("peers", tools=tools_for(name), extended=name == "custom tool")
+    reply = penstock.whole("peers", tools=DECLARED)
     if scenario.status != "failed":
         assert reply.status == 200
         assert_right(reply.json, scenario)
@@ -99,7 +92,7 @@ def test_the_error_is_told_in_the_vendors_words(penstock: Running, upstream: Scr
 def test_a_late_name_announces_no_placeholder(penstock: Running, upstream: ScriptedUpstream) -> None:
     """Two of the peers announce the call under a name that they make up."""
     play(upstream, "name after arguments")
-    reply = penstock.stream("peers", tools=FUNCTIONS)
+    reply = penstock.stream("peers", tools=DECLARED)
     names = [event["item"]["name"] for event in reply.events if "name" in event.get("item", {})]
     assert names == ["read", "read"]
 

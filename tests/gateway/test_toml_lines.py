@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import ConfigError
-from penstock.gateway.toml_lines import Path, TomlLines, parse
+from penstock.gateway.config.toml_lines import Path, TomlLines, parse
 from tests.effort import examples
 
 DOCUMENT = '''\

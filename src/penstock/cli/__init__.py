@@ -17,9 +17,9 @@ COMMANDS = {
     "parts": "show the parts that an editor gets of a stream",
     "chat": "talk to a model, or ask it one thing in a pipe",
     "models": "list an endpoint's models, with limits, abilities and prices",
+    "serve": "start the gateway: an OpenResponses endpoint in front of any model",
     "keys": "make, list and remove the keys of a gateway's clients",
     "config": "check a configuration file, and show what it says",
-    "serve": "start the gateway: an OpenResponses endpoint in front of any model",
 }
 """The commands, each with its line in `penstock --help`. `penstock.cli.<name>` has `configure` and `run`."""
 

@@ -63,8 +63,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _create(options: argparse.Namespace) -> int:
     from penstock.gateway.access import create_key
-    from penstock.gateway.config_keys import key_name
-    from penstock.gateway.config_values import Wrong
+    from penstock.gateway.config.keys import key_name
+    from penstock.gateway.config.values import Wrong
 
     try:
         name = key_name(options.name)
@@ -84,7 +84,7 @@ def _create(options: argparse.Namespace) -> int:
 
 
 def _append(path: Path, name: str, entry: str) -> None:
-    from penstock.gateway.config_keys import with_key
+    from penstock.gateway.config.keys import with_key
 
     data = _read(path) if path.exists() else b""
     changed = with_key(data, name, entry, str(path))
@@ -98,7 +98,7 @@ def _append(path: Path, name: str, entry: str) -> None:
 
 
 def _list(path: Path) -> int:
-    from penstock.gateway.config_keys import names_of
+    from penstock.gateway.config.keys import names_of
 
     terminal = Terminal()
     names = names_of(_read(path), str(path))
@@ -110,7 +110,7 @@ def _list(path: Path) -> int:
 
 
 def _remove(path: Path, name: str) -> int:
-    from penstock.gateway.config_keys import names_of, without_key
+    from penstock.gateway.config.keys import names_of, without_key
 
     terminal = Terminal()
     data = _read(path)
@@ -143,7 +143,7 @@ def _replace(path: Path, data: bytes) -> None:
 
 def _path(options: argparse.Namespace) -> Path:
     """The file that is meant. Where there is none, `create` makes it here."""
-    from penstock.gateway.config import NAME, find_config
+    from penstock.gateway.config.file import NAME, find_config
 
     found = Path(options.config) if options.config else find_config(Path(), os.environ)
     if found is None and options.action != "create":

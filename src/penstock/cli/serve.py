@@ -25,17 +25,17 @@ options it has the built-in model `demo`, which needs no key and no network."""
 
 _EPILOG = """\
 examples:
-  penstock serve                    try it with the model `demo`
+  penstock serve        try it with the model `demo`
   penstock serve --preset anthropic
-                                    Claude, with the key in ANTHROPIC_API_KEY
+                        Claude, with the key in ANTHROPIC_API_KEY
   penstock serve --upstream http://127.0.0.1:11434/v1
-                                    Ollama, or any server that speaks Chat Completions
-  penstock serve --upstream https://llm.example/v1 --api-key-env LLM_KEY --model big
+                        Ollama, or any server that speaks Chat Completions
+  penstock serve --upstream https://llm.example/v1 --api-key-env LLM_KEY
   penstock serve --config penstock.toml
-                                    many upstreams, fall-back, keys: docs/configuration.md
+                        many upstreams, fall-back, keys: docs/configuration.md
 
-A penstock.toml in this folder, or in ~/.config/penstock, is read without asking;
-the options here add to it. SIGHUP reads it again, SIGTERM lets running turns end.
+A penstock.toml in this folder, or in ~/.config/penstock, is read without
+asking; options add to it. SIGHUP reads it again, SIGTERM lets turns end.
 
 exit codes:
   0  it was stopped
@@ -92,7 +92,7 @@ def _port(text: str) -> int:
 
 def run(options: argparse.Namespace) -> int:
     from penstock.errors import ConfigError, PenstockError  # here, so that --help does not pay for it
-    from penstock.gateway.config import find_config
+    from penstock.gateway.config.file import find_config
     from penstock.gateway.logs import set_up
     from penstock.gateway.server import listen
     from penstock.gateway.server import run as serve
@@ -125,7 +125,7 @@ def _settings(options: argparse.Namespace, path: Path | None) -> Settings:
     """What the file says, and the options over it."""
     from msgspec.structs import replace
 
-    from penstock.gateway.config import load_settings
+    from penstock.gateway.config.file import load_settings
     from penstock.gateway.settings import Settings
 
     settings = load_settings(path, os.environ) if path else Settings()
@@ -159,7 +159,7 @@ def _with_target(settings: Settings, target: UpstreamTarget, models: list[str]) 
 def _target(options: argparse.Namespace) -> UpstreamTarget | None:
     from penstock.dialects.plan import Quirks
     from penstock.errors import InvalidRequestError
-    from penstock.gateway.config_targets import default_key_header
+    from penstock.gateway.config.targets import default_key_header
     from penstock.upstream.http import HttpUpstream
     from penstock.upstream.target import UpstreamTarget
 
@@ -231,11 +231,11 @@ def _keys(named: str | None, preset: Preset | None, base_url: str) -> tuple[str,
 
 
 def _check_host(settings: Settings) -> None:
-    from penstock.client.urls import is_loopback
+    from penstock.gateway.access import is_exposed
 
-    if not is_loopback(settings.host) and not settings.keys:
+    if is_exposed(settings):
         raise UsageError(
-            f"--host {settings.host}: everybody who reaches this machine could use the gateway, and its keys. "
+            f"--host {settings.host}: everybody who reaches this machine could use the gateway and its keys. "
             "Make a key first: penstock keys create NAME"
         )
 

@@ -15,7 +15,7 @@ from hmac import compare_digest
 from msgspec import Struct
 
 from penstock.client.urls import is_loopback
-from penstock.gateway.config_values import quoted
+from penstock.gateway.config.values import quoted
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.settings import ClientKey, Settings
 

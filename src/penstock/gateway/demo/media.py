@@ -39,7 +39,7 @@ def _described(kind: str, url: str, *, stored: str = "") -> str:
     if url.startswith("data:"):
         return _data(kind, url)
     if url:
-        return f"{_a(kind)} at {_host(url)}, which I did not fetch"
+        return f"{_a(kind)} at {_host(url)} (not fetched)"
     return f"{_a(kind)} stored as “{stored}”" if stored else f"{_a(kind)} without content"
 
 

@@ -182,6 +182,8 @@ def _disturbed(steps: list[Step], wishes: Wishes) -> list[Step]:
 
 def _error(failure: Failure) -> dict[str, Any]:
     message = "the demo model was asked to fail in the middle"
+    if failure.retry_after is not None:
+        message += f"; retry in {failure.retry_after:g}s"
     return {"code": failure.code, "message": message, "type": ERROR_TYPES[failure.code]}
 
 

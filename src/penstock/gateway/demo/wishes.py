@@ -81,13 +81,11 @@ def _seconds(found: Found) -> float:
 
 
 def _failure(word: str) -> Failure:
-    """A failure by its status or its code. What is neither is a failure of the server."""
+    """A failure by its status or its code."""
     if word.isdecimal():
         status = int(word)
         return Failure(STATUSES.get(status, "invalid_request" if status < 500 else "server_error"), status)
     code = word.lower()
-    if code not in ERROR_TYPES:
-        return Failure()
     return Failure(code, _STATUS_OF.get(code, 400 if ERROR_TYPES[code] == "invalid_request" else 500))
 
 
@@ -96,14 +94,18 @@ _STATUS_OF = {
     "context_length_exceeded": 400,
     "insufficient_quota": 429,
 }
-_STATUS_OR_CODE = r"(?P<failure>[45]\d\d|[a-z_]{5,40})\b"
+_STATUS_OR_CODE = rf"(?P<failure>[45]\d\d|{'|'.join(ERROR_TYPES)})\b"
+
+
+_SPEAK = r"\b(?:answer|reply|talk|speak|write|count|be)\b[^.!?]{0,20}?"
 
 
 def _later(found: Found, wishes: Wishes) -> dict[str, Any]:
     """`retry after` belongs to the failure that is wished for."""
-    if wishes.refused is None:
-        return {}
-    return {"refused": replace(wishes.refused, retry_after=_seconds(found))}
+    wished = {"refused": wishes.refused, "fails": wishes.fails}
+    return {
+        name: replace(failure, retry_after=_seconds(found)) for name, failure in wished.items() if failure
+    }
 
 
 def _refused(found: Found, _: Wishes) -> dict[str, Any]:
@@ -160,13 +162,13 @@ WISHES: tuple[Wish, ...] = (
     _wish(
         "answer slowly",
         "five words a second",
-        r"\b(?:slowly|slow down)\b",
+        rf"{_SPEAK} slow(?:ly)?\b|\bslow down\b",
         lambda *_: {"pace": SLOW},
     ),
     _wish(
         "answer fast",
         "no pauses between the words",
-        r"\b(?:answer|reply|talk|speak|write|count|be) (?:as )?(?:fast|quick(?:ly)?)\b",
+        rf"{_SPEAK} (?:fast|quick(?:ly)?)\b",
         lambda *_: {"pace": 0.0},
     ),
     _wish(
@@ -190,7 +192,7 @@ WISHES: tuple[Wish, ...] = (
     _wish(
         "fail at once",
         "the request is refused with status 500, on every attempt",
-        r"\bfail (?:at once|immediately|right away|now)\b(?: with (?P<failure>[45]\d\d|[a-z_]{5,40})\b)?",
+        rf"\bfail (?:at once|immediately|right away|now)\b(?: with {_STATUS_OR_CODE})?",
         _refused,
     ),
     _wish(
@@ -200,16 +202,16 @@ WISHES: tuple[Wish, ...] = (
         _refused,
     ),
     _wish(
+        "fail in the middle",
+        "an error after half of the answer; `with` a status or a code, if you like",
+        rf"\bfail in the middle\b(?: with {_STATUS_OR_CODE})?",
+        lambda found, _: {"fails": _failure(found["failure"] or "500")},
+    ),
+    _wish(
         "retry after 7 seconds",
         "beside a failure: how long it says to wait",
         rf"\bretry[ -]after {_DURATION}",
         _later,
-    ),
-    _wish(
-        "fail in the middle",
-        "an error after half of the answer; `with` a status or a code, if you like",
-        r"\bfail in the middle\b(?: with (?P<failure>[45]\d\d|[a-z_]{5,40})\b)?",
-        lambda found, _: {"fails": _failure(found["failure"] or "500")},
     ),
     _wish(
         "break off",

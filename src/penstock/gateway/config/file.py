@@ -1,6 +1,5 @@
 """`penstock.toml`: read into `Settings`, or refused with everything that is wrong in it, line by line.
 
-The parts of a file are read in files of their own: `config_targets`, `config_models`, `config_keys`.
 docs/configuration.md has all settings.
 """
 
@@ -12,10 +11,11 @@ from typing import Any
 
 from penstock.errors import ConfigError
 from penstock.gateway.access import plain_host, read_origin
-from penstock.gateway.config_keys import read_keys
-from penstock.gateway.config_models import Names
-from penstock.gateway.config_targets import read_targets
-from penstock.gateway.config_values import (
+from penstock.gateway.config.keys import read_keys
+from penstock.gateway.config.models import Names
+from penstock.gateway.config.targets import read_targets
+from penstock.gateway.config.toml_lines import TomlLines, parse
+from penstock.gateway.config.values import (
     ABOVE,
     Problems,
     Table,
@@ -30,7 +30,6 @@ from penstock.gateway.config_values import (
     word,
 )
 from penstock.gateway.settings import Limits, Settings
-from penstock.gateway.toml_lines import TomlLines, parse
 from penstock.stream.accents import ACCENTS
 
 NAME = "penstock.toml"

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 from penstock.errors import ConfigError
-from penstock.gateway.toml_lines import Path, TomlLines
+from penstock.gateway.config.toml_lines import Path, TomlLines
 
 T = TypeVar("T")
 D = TypeVar("D")

@@ -17,8 +17,8 @@ from penstock.dialects.plan import Quirks
 from penstock.dialects.presets import KEY_HEADERS, PRESETS, Preset
 from penstock.dialects.table import DIALECTS, RENDERED
 from penstock.errors import InvalidRequestError
-from penstock.gateway.config_secrets import SECRET_HEADERS, expanded, looks_secret, names_a_variable, variable
-from penstock.gateway.config_values import (
+from penstock.gateway.config.secrets import SECRET_HEADERS, expanded, looks_secret, names_a_variable, variable
+from penstock.gateway.config.values import (
     ABOVE,
     Table,
     Wrong,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 
 from penstock.errors import DecodeError
-from penstock.gateway.config_values import ABOVE, Table, Wrong, unknown, word
+from penstock.gateway.config.values import ABOVE, Table, Wrong, unknown, word
 from penstock.gateway.settings import DEMO, ModelRoute, Step
 from penstock.models.overrides import Override, parse_override
 

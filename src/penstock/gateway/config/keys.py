@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 
 from penstock.errors import ConfigError
-from penstock.gateway.config_values import ABOVE, Table, Wrong, one_of, quoted, word
+from penstock.gateway.config.toml_lines import TomlLines, parse
+from penstock.gateway.config.values import ABOVE, Table, Wrong, one_of, quoted, word
 from penstock.gateway.settings import ClientKey
-from penstock.gateway.toml_lines import TomlLines, parse
 from penstock.stream.accents import ACCENTS
 
 KEY = ("name", "hash", "accent")
