@@ -143,8 +143,10 @@ class Live:
         self.body = b""
 
     def until(self, words: bytes, times: int = 1) -> None:
-        """Read until these words have come so often."""
+        """Read until these words have come so often; comments may come for ever, so there is a deadline."""
+        deadline = time.monotonic() + 10
         while self.body.count(words) < times:
+            assert time.monotonic() < deadline, f"there is no {words!r} in {self.body!r}"
             data = self._answer.read1(65536)
             assert data, f"the answer ended without {words!r}"
             self.body += data

@@ -578,6 +578,11 @@ def test_nothing_at_all_is_an_error() -> None:
     ]
 
 
+def test_an_answer_that_does_not_stop_is_an_error() -> None:
+    deltas = DIALECT.read_body(plan_for("Hello."), b'data: {"say": "a"}\n\n')
+    assert deltas[-1] == ErrorDelta("upstream_truncated", "the demo model stopped in the middle")
+
+
 def test_a_frame_that_says_nothing_known_is_told() -> None:
     plan = plan_for("Hello.")
     events = events_of(plan, b'data: {"sing": "la"}\n\ndata: {"stop": "stop"}\n\n')
@@ -636,4 +641,5 @@ def test_every_kind_of_item_and_tool_is_taken() -> None:
 def test_half_a_surrogate_pair_in_a_prompt_does_no_harm() -> None:
     told = ask("say exactly: a\ud83d b")
     assert told.text == "a\ufffd b"
+    assert "\ufffd" in ask("\ud83d").text
     assert ask("\ud83d", tools=[WEATHER], tool_choice="required").response["status"] == "completed"

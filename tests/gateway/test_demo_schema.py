@@ -71,6 +71,9 @@ SCHEMAS: dict[str, Any] = {
         "required": ["a", "b"],
     },
     "anyOf": {"anyOf": [{"type": "string", "maxLength": 0}, {"type": "integer", "minimum": 7}]},
+    "anyOf of one type": {
+        "anyOf": [{"type": "string", "pattern": "^\\d{9}$"}, {"type": "string", "format": "date-time"}]
+    },
     "oneOf with branches that overlap": {
         "oneOf": [{"type": "integer", "multipleOf": 3}, {"type": "integer", "multipleOf": 5, "minimum": 1}]
     },
@@ -369,6 +372,19 @@ def test_a_hostile_schema_is_given_up_in_time(dead_end: Any) -> None:
     assert isinstance(make(schema, HINTS).value, dict)
 
 
+def test_a_recursion_is_cut_off_early() -> None:
+    """A tree of three levels shows what a tree is; one of seven is a page of braces."""
+    node = {"anyOf": [{"$ref": "#"}, {"type": "null"}]}
+    schema = {
+        "type": "object",
+        "properties": {"left": node, "right": node},
+        "required": ["left", "right"],
+    }
+    leaf = {"left": None, "right": None}
+    inner = {"left": leaf, "right": leaf}
+    assert make(schema, HINTS).value == {"left": inner, "right": inner}
+
+
 def test_definitions_that_double_each_other_stay_bounded() -> None:
     definitions: dict[str, Any] = {"d0": {"type": "string"}}
     for number in range(1, 40):
@@ -560,6 +576,18 @@ def test_walking_a_pattern_finds_what_pythons_engine_finds(pattern: str, text: s
         return  # two repetitions in a row
     if node is not None:
         assert patterns.matches(node, text) == bool(compiled.search(text))
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["(" * 25 + "a" + ")*" * 25 + "b", "(((a{900}){900}){900})", "(" * 25 + "a|a" + "|a)*" * 25 + "b$"],
+    ids=["stars of stars", "a billion", "choices of choices"],
+)
+def test_a_pattern_that_takes_too_long_is_given_up(pattern: str) -> None:
+    node = patterns.parse(pattern)
+    assert node is not None
+    assert patterns.matches(node, "a" * 60) is False
+    assert all("b" in text for text in patterns.examples(node))
 
 
 @pytest.mark.parametrize(

@@ -271,6 +271,7 @@ def test_a_failure_in_the_middle_keeps_what_was_said(said: str, code: str) -> No
     assert told.response["status"] == "failed"
     assert told.response["error"]["code"] == code
     assert told.text == "one two"
+    assert len(told.reads) == 4 - (said == "break off"), "nothing comes behind it"
 
 
 @pytest.mark.parametrize("said", ["fail in the middle", "break off", "send garbage"])
@@ -331,9 +332,14 @@ def test_closing_ends_a_read_that_waits(prompt: str) -> None:
 @pytest.mark.parametrize("prompt", ["Be silent.", "Wait 3 seconds.", "Wait 3 seconds and fail with 429."])
 def test_cancelling_leaves_nothing_behind(prompt: str) -> None:
     async def run() -> None:
+        left: set[asyncio.Task[Any]] = set()
+
         async def read() -> bytes:
-            answer = await answer_to(prompt, _for_ever)
-            return await answer.read()
+            try:
+                answer = await answer_to(prompt, _for_ever)
+                return await answer.read()
+            finally:
+                left.update(asyncio.all_tasks())
 
         reading = asyncio.ensure_future(read())
         await settled()
@@ -341,7 +347,7 @@ def test_cancelling_leaves_nothing_behind(prompt: str) -> None:
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):
             await reading
-        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert left == {asyncio.current_task(), reading}
 
     asyncio.run(run())
 
