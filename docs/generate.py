@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penstock.dialects import fields, presets
+from penstock.gateway.demo import wishes
+from penstock.gateway.demo.render import HANDLED
 from penstock.stream import phases, toolcalls
 from penstock.stream.checker.rules import as_markdown
 from penstock.stream.diagnostics import MESSAGES
@@ -37,12 +39,20 @@ def diagnostics() -> str:
     return "\n".join(["| code | what happened |", "|---|---|", *rows])
 
 
+def demo_fields() -> str:
+    shown = {"extra": "any other field"}
+    rows = [f"| {shown.get(field, f'`{field}`')} | {handling} |" for field, handling in HANDLED.items()]
+    return "\n".join(["| field | demo |", "|---|---|", *rows])
+
+
 PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "diagram": ("machine.md", diagram),
     "policy": ("tool-calls.md", policy),
     "diagnostics": ("diagnostics.md", diagnostics),
     "presets": ("presets.md", presets.as_markdown),
     "fields": ("fields.md", fields.as_markdown),
+    "wishes": ("demo.md", wishes.as_markdown),
+    "demo fields": ("demo.md", demo_fields),
 }
 
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from penstock.dialects.history import NO_OUTPUT, history_of
+from penstock.dialects.history import NO_OUTPUT, ORPHAN_OUTPUT, history_of
 from penstock.parts.call_ids import from_editor
 from penstock.parts.content import NOTHING, TOOL_FAILED
 from penstock.parts.markers import PRIVATE_MIMES, marked_response, marker_part
-from penstock.parts.messages import ORPHAN_OUTPUT, TranslatedMessages, instructions_of, translate_messages
+from penstock.parts.messages import TranslatedMessages, instructions_of, translate_messages
 from penstock.parts.parts import (
     Audience,
     ChatMessage,

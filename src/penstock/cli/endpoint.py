@@ -75,8 +75,8 @@ def read_endpoint(options: argparse.Namespace, *, responses: bool = True) -> End
     preset = _preset(options.preset)
     if preset is not None and responses and not speaks_responses(preset):
         raise UsageError(
-            f"--preset {preset.name}: {preset.title} does not speak Responses: put the gateway in front, with "
-            f"`penstock serve --preset {preset.name}`, and leave it out here"
+            f"--preset {preset.name}: {preset.title} does not speak Responses: put the gateway in front "
+            f"with `penstock serve --preset {preset.name}`, and leave it out here"
         )
     url = _url(options.base_url, preset)
     variable, key = _key(options.api_key_env, preset)

@@ -45,6 +45,8 @@ from penstock.stream.diagnostics import Diagnostics
 from penstock.tools.call_ids import fitting, original
 
 NO_OUTPUT = "[no output was recorded for this call]"
+ORPHAN_OUTPUT = "[output of an earlier tool call]"
+"""Stands before the output of a call that is not in the conversation."""
 """Stands for the output of a call that has none. It does not say that anybody stopped it (notes/asks B8)."""
 
 
@@ -247,7 +249,7 @@ class _Historian:
         if call_id in calls:
             return
         self._told.tell("orphan_output", f"the output of an unknown call {call_id!r} was sent as a message")
-        parts: list[ContentPart] = [InputText(text="[output of an earlier tool call]")]
+        parts: list[ContentPart] = [InputText(text=ORPHAN_OUTPUT)]
         parts += [InputText(text=content)] if isinstance(content, str) else content
         self._turns.append(UserTurn(parts))
 

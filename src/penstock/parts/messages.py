@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from penstock.dialects.history import NO_OUTPUT
+from penstock.dialects.history import NO_OUTPUT, ORPHAN_OUTPUT
 from penstock.errors import DecodeError
 from penstock.parts.content import (
     ASSISTANT,
@@ -49,9 +49,6 @@ from penstock.protocol.items import FunctionCall, FunctionCallOutput, Item, Mess
 from penstock.protocol.wire import parse
 from penstock.stream.diagnostics import Diagnostics
 from penstock.tools.jsontext import sound
-
-ORPHAN_OUTPUT = "[output of an earlier tool call]"
-"""Stands before the output of a call that is not in the conversation. The gateway uses the same words."""
 
 
 class TranslatedMessages(Struct, frozen=True):

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from penstock.dialects.envelope import unseal
-from penstock.dialects.history import NO_OUTPUT, call_of, framed, output_of
+from penstock.dialects.history import NO_OUTPUT, ORPHAN_OUTPUT, call_of, framed, output_of
 from penstock.dialects.plan import Plan
 from penstock.dialects.responses.parts import OPENAI, Parts
 from penstock.protocol.content import ContentPart, InputText
@@ -192,7 +192,7 @@ class Outgoing:
             return
         call_id, content = output_of(item)
         self._tell("orphan_output", f"the output of an unknown call {call_id!r} was sent as a message")
-        parts: list[ContentPart] = [InputText(text="[output of an earlier tool call]")]
+        parts: list[ContentPart] = [InputText(text=ORPHAN_OUTPUT)]
         parts += [InputText(text=content)] if isinstance(content, str) else content
         self._written.append(_user(self._parts.said_by("user", parts)))
 

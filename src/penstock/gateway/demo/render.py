@@ -14,6 +14,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from penstock.dialects.history import (
+    ORPHAN_OUTPUT,
     AssistantTurn,
     Call,
     Output,
@@ -84,7 +85,6 @@ _SAYS_NOTHING: dict[str, tuple[Any, ...]] = {
 
 _LOGPROBS = "message.output_text.logprobs"
 _ENCRYPTED = "reasoning.encrypted_content"
-_ORPHAN = "[output of an earlier tool call]"
 """How such a message begins (`penstock.dialects.history`)."""
 _VERBOSITIES = ("low", "medium", "high")
 
@@ -262,11 +262,11 @@ class _Renderer:
 def _turns(turns: list[DemoTurn], has_result: bool) -> list[DemoTurn]:
     """An output whose call is not known comes in a message of the user. It is an output all the same."""
     for index, turn in reversed(list(enumerate(turns))):
-        is_orphan = turn.role == "user" and turn.text.startswith(_ORPHAN)
+        is_orphan = turn.role == "user" and turn.text.startswith(ORPHAN_OUTPUT)
         if not has_result or not (is_orphan or turn.role == "system"):
             break
         if is_orphan:
-            turns[index] = replace(turn, role="tool", text=turn.text.removeprefix(_ORPHAN).lstrip("\n"))
+            turns[index] = replace(turn, role="tool", text=turn.text.removeprefix(ORPHAN_OUTPUT).lstrip("\n"))
     return turns
 
 
