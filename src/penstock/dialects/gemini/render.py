@@ -172,6 +172,8 @@ class _Renderer:
             return
         if text.verbosity and text.verbosity != "medium":
             self._drop("text.verbosity")
+        for name in text.extra or ():
+            self._drop(f"text.{name}")
         wanted = text.format
         if isinstance(wanted, JsonSchemaFormat | JsonObjectFormat):
             schema = (wanted.schema or {"type": "object"}) if isinstance(wanted, JsonSchemaFormat) else None
