@@ -28,6 +28,9 @@ SECRET_ANSWER = "planted-answer-ocelot"
 PLANTED = (SECRET_KEY, SECRET_PROMPT, SECRET_ANSWER)
 """Words that tests put into keys, prompts and answers. None of them may ever stand in a log."""
 
+REFUSED_RELOAD = "the settings were not changed"
+"""The one thing that a gateway may call an error here: everything else is a fault of ours."""
+
 RELEASES = ("2026-04-24", "2026-01-15") if SPEC.is_dir() else ()
 
 Json = dict[str, Any]
@@ -82,7 +85,7 @@ def judge(status: int, headers: dict[str, str], body: bytes, accent: str = "open
         assert {"message", "type", "param", "code"} <= error.keys()
         assert error["message"]
         assert error["code"]
-    elif headers["content-type"] != "application/json" or not body:
+    elif headers.get("content-type") != "application/json" or not body:
         pass
     elif reply.json.get("object") == "response":
         assert holes(reply.json) == []
@@ -133,6 +136,16 @@ def without_extensions(response: Json) -> Json:
     }
 
 
+def read_all(answer: http.client.HTTPResponse) -> bytes:
+    """The rest of a body. Signs of life may come for ever, so there is a deadline."""
+    deadline = time.monotonic() + 15
+    body = b""
+    while data := answer.read1(65536):
+        body += data
+        assert time.monotonic() < deadline, "the answer does not end"
+    return body
+
+
 class Live:
     """An answer that is still on its way."""
 
@@ -153,8 +166,7 @@ class Live:
 
     def rest(self) -> Reply:
         """Read to the end, and judge all of it."""
-        while data := self._answer.read1(65536):
-            self.body += data
+        self.body += read_all(self._answer)
         return judge(self.status, self.headers, self.body, self._accent)
 
 
@@ -201,7 +213,7 @@ class Running:
             connection.request(method, path, data, sent)
             answer = connection.getresponse()
             named = {name.lower(): value for name, value in answer.getheaders()}
-            return judge(answer.status, named, answer.read(), accent)
+            return judge(answer.status, named, read_all(answer), accent)
         finally:
             connection.close()
 
@@ -251,12 +263,12 @@ def gateway(
     if config:
         (folder / "penstock.toml").write_text(config)
         command += ["--config", str(folder / "penstock.toml")]
-    with log.open("wb") as errors:
+    with log.open("wb") as written:
         process = subprocess.Popen(
             [*command, "--log-level", "debug", *options],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=errors,
+            stderr=written,
             cwd=folder,
             env={**os.environ, "PYTHONWARNINGS": "default", **(environment or {})},
         )
@@ -272,7 +284,10 @@ def gateway(
                 process.wait()
         told = log.read_text()
         assert [secret for secret in PLANTED if secret in told] == []
-        assert '"event": "fault"' not in told, told
+        errors = [
+            line for line in told.splitlines() if '"level": "error"' in line and REFUSED_RELOAD not in line
+        ]
+        assert errors == []
 
 
 def _when_ready(process: subprocess.Popen[bytes], ready: Path, log: Path) -> str:

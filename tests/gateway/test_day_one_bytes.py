@@ -16,7 +16,6 @@ from penstock.gateway import source
 from penstock.stream.deltas import Delta, ErrorDelta, TextDelta
 from tests.client.server import Script, chunk, head, send, trickle
 from tests.dialects.chat_streams import plan
-from tests.effort import THOROUGH
 from tests.gateway.day_one import calls_in, failed
 from tests.gateway.running import Reply, Running
 from tests.gateway.scripts import (
@@ -240,8 +239,8 @@ def test_d09_so_is_a_document_that_does_not_end(monkeypatch: pytest.MonkeyPatch)
     assert [each.code for each in told if isinstance(each, ErrorDelta)] == ["upstream_invalid"]
 
 
-@pytest.mark.skipif(not THOROUGH, reason="65 MiB: in a thorough run")
 def test_d09_a_line_over_the_real_limit(penstock: Running, upstream: ScriptedUpstream) -> None:
+    """65 MiB without a line end."""
     many: Script = [send(chunk(b"x" * (1 << 20)))] * 65
     upstream.play(
         "d09-long",

@@ -496,7 +496,6 @@ def test_what_happens_anyway_is_not_told(values: dict[str, Any]) -> None:
         ({"include": ["file_search_call.results"]}, {"include: file_search_call.results"}),
         ({"stop": ["END"], "seed": 7}, {"stop", "seed"}),
     ],
-    ids=str,
 )
 def test_parts_of_fields_that_mean_nothing_are_told(values: dict[str, Any], told: set[str]) -> None:
     assert dropped(DIALECT.render(plan_for("Hello.", **values))) == told

@@ -23,6 +23,7 @@ from penstock.errors import (
 from penstock.upstream.attempts import (
     ELSEWHERE,
     FINAL,
+    FORBIDDEN,
     LIMITED,
     PASSING,
     REFUSED,
@@ -80,7 +81,7 @@ RULES: list[tuple[OpenResponsesError, Rule]] = [
     (QUOTA, SPENT),
     (RateLimitError("", status=402, code="insufficient_quota"), SPENT),
     (WRONG_KEY, REFUSED),
-    (PermissionDeniedError("", status=403), REFUSED),
+    (PermissionDeniedError("", status=403), FORBIDDEN),
     (NotFoundError("", status=404, code="model_not_found"), ELSEWHERE),
     (NotFoundError("", status=404), ELSEWHERE),
     (OverloadedError("", status=503), PASSING),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -105,15 +106,38 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(str(error)) from None
     except PenstockError as error:
         raise UsageError(_advised(error)) from None
+    ready_file = _ready_file(options.ready_file)
     set_up(settings.log_level)
-    ready_file = Path(options.ready_file) if options.ready_file else None
     serve(
         settings,
         listening,
         ready=lambda url: _tell(url, settings, path, ready_file),
-        reload=lambda: _settings(options, path),
+        reload=lambda: _settings_again(options, path),
     )
     return OK
+
+
+def _ready_file(name: str | None) -> Path | None:
+    """An old one is removed, so that nobody takes its URL for the new one."""
+    if name is None:
+        return None
+    path = Path(name)
+    try:
+        path.unlink(missing_ok=True)
+        path.with_name(path.name + ".new").touch()
+    except OSError as error:
+        raise UsageError(f"--ready-file: cannot write {name}: {error.strerror}") from None
+    return path
+
+
+def _settings_again(options: argparse.Namespace, path: Path | None) -> Settings:
+    """The same for a gateway that runs: whatever is wrong is a matter of its settings."""
+    from penstock.errors import ConfigError
+
+    try:
+        return _settings(options, path)
+    except UsageError as error:
+        raise ConfigError(str(path or "the options"), 0, str(error)) from None
 
 
 def _advised(error: Exception) -> str:
@@ -184,7 +208,7 @@ def _target(options: argparse.Namespace) -> UpstreamTarget | None:
         quirks=preset.quirks if preset else Quirks(),
     )
     try:
-        HttpUpstream(target)  # what is wrong with it shows here
+        HttpUpstream(target)  # what is wrong with it shows here, and not with the first request
     except InvalidRequestError as error:
         raise UsageError(f"--upstream: {error.message}") from None
     return target
@@ -243,14 +267,15 @@ def _check_host(settings: Settings) -> None:
 def _tell(url: str, settings: Settings, path: Path | None, ready_file: Path | None) -> None:
     """One line with the URL, and three things to try."""
     model = settings.default_model or "demo"
-    key = " -H 'authorization: Bearer KEY'" if settings.keys else ""
+    key = ' -H "authorization: Bearer $PENSTOCK_KEY"' if settings.keys else ""
+    chat = f"{_command()} chat --base-url {url}/v1 --model {model}"
     body = f'{{"model": "{model}", "input": "Hello!", "stream": true}}'
     lines = [
         f"Penstock is ready at {url}/v1" + (f" (settings: {path})" if path else ""),
         "",
         "Try:",
         f"  curl -sN {url}/v1/responses{key} -H 'content-type: application/json' -d '{body}'",
-        f"  penstock chat --base-url {url}/v1 --model {model}",
+        f"  {chat}" + (" --api-key-env PENSTOCK_KEY" if settings.keys else ""),
         f"  curl -s {url}/v1/models{key}",
         "",
     ]
@@ -262,3 +287,11 @@ def _tell(url: str, settings: Settings, path: Path | None, ready_file: Path | No
         beside = ready_file.with_name(ready_file.name + ".new")
         beside.write_text(url + "\n")
         beside.replace(ready_file)
+
+
+def _command() -> str:
+    """How this command was called, so that what is printed can be typed: it may not be on the path."""
+    called = Path(sys.argv[0])
+    if called.name != "penstock" or shutil.which("penstock") == str(called.absolute()):
+        return "penstock"
+    return os.path.relpath(called) if called.is_absolute() else str(called)

@@ -5,25 +5,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 
 from penstock.gateway.access import authenticate, check_origin
 from penstock.gateway.errors import ClientGone, RequestRefused
 from penstock.gateway.exchange import Exchange, Message, Receive, Send
 from penstock.gateway.logs import log, log_fault, log_refused
-from penstock.gateway.metrics import Metrics
-from penstock.gateway.routes import OTHER, ROUTES, Route, find_route
+from penstock.gateway.metrics import OTHER, Metrics
+from penstock.gateway.routes import ROUTES, Route, find_route
 from penstock.gateway.services import Fleet, Services
 from penstock.gateway.settings import Settings
 from penstock.gateway.turn import SHUTTING_DOWN
 from penstock.tokens.counter import TokenCounter
 from penstock.upstream.upstream import Upstream
 
-_PREFLIGHT = [
-    ("access-control-allow-methods", "GET, POST"),
-    ("access-control-allow-headers", "authorization, content-type, x-api-key, x-request-id"),
-    ("access-control-max-age", "600"),
-]
+_EXPOSED = "x-request-id, x-penstock-overhead-ms, x-penstock-diagnostics, retry-after"
+"""Headers of an answer that a web page may read, where its origin is allowed."""
 
 
 class Gateway:
@@ -54,7 +50,7 @@ class Gateway:
         """New turns follow the new settings; running ones end under the old."""
         upstreams, dropped = self._fleet.renew(settings.targets)
         old, self.services = self.services, Services(settings, upstreams, self.metrics, self._counter)
-        task = asyncio.create_task(_retire(old, dropped))
+        task = asyncio.create_task(_retire(old, list(self._retiring.values()), dropped))
         self._retiring[task] = old
         task.add_done_callback(self._retiring.pop)
 
@@ -64,11 +60,16 @@ class Gateway:
             for turn in list(services.turns):
                 turn.stop(SHUTTING_DOWN)
 
+    def abort_turns(self) -> None:
+        """Leave those whose clients do not even take that."""
+        for services in (self.services, *self._retiring.values()):
+            for exchange in services.turns.values():
+                exchange.abort()
+
     async def aclose(self) -> None:
         for task in list(self._retiring):
             task.cancel()
         await asyncio.gather(*self._retiring, return_exceptions=True)
-        await self.services.aclose()
         for upstream in self._fleet.all():
             await upstream.aclose()
 
@@ -90,7 +91,7 @@ class Gateway:
         try:
             self._admit(exchange)
             if exchange.method == "OPTIONS":
-                await exchange.answer(204, b"", headers=_PREFLIGHT)
+                await exchange.answer(204, b"", headers=_preflight(exchange))
                 return
             name, route = find_route(self._routes, exchange)
             key = None if route.is_open else authenticate(self.services.settings, exchange.headers)
@@ -114,14 +115,27 @@ class Gateway:
         origin = headers.get("origin")
         check_origin(settings, headers.get("host", ""), origin, exchange.server_port)
         if origin is not None:
-            exchange.cors = [(b"access-control-allow-origin", origin.encode("latin-1")), (b"vary", b"origin")]
+            exchange.cors = [
+                ("access-control-allow-origin", origin),
+                ("access-control-expose-headers", _EXPOSED),
+                ("vary", "origin"),
+            ]
 
 
-async def _retire(services: Services, dropped: list[Upstream]) -> None:
-    """When the last turn under old settings has ended, what only they needed is closed."""
-    await services.idle.wait()
-    await services.aclose()
+def _preflight(exchange: Exchange) -> list[tuple[str, str]]:
+    """A page of an allowed origin may send what it likes: libraries have headers of their own."""
+    asked = exchange.headers.get("access-control-request-headers", "authorization, content-type")
+    return [
+        ("access-control-allow-methods", "GET, POST"),
+        ("access-control-allow-headers", asked),
+        ("access-control-max-age", "600"),
+    ]
+
+
+async def _retire(old: Services, older: list[Services], dropped: list[Upstream]) -> None:
+    """When no turn runs under old settings any more, what only they needed is closed."""
+    for services in (old, *older):
+        await services.idle.wait()
     for upstream in dropped:
-        with suppress(OSError):
-            await upstream.aclose()
+        await upstream.aclose()
     log.debug("the last turn under the old settings has ended")

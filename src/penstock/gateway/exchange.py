@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl
 from uuid import uuid4
@@ -13,12 +13,12 @@ from penstock.gateway.errors import RequestRefused
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-Headers = list[tuple[bytes, bytes]]
 
 JSON = "application/json"
-ABORT = "penstock.abort"
-"""What a server that can close a connection at once calls it in its extensions."""
+EXTENSION = "penstock"
+"""Under this name a server offers what ASGI has no word for: `abort`, `close` and `drained`."""
 
+_NO_CONTENT = 204
 _SOUND_ID = re.compile(r"[\x21-\x7e]{1,128}")
 
 
@@ -34,33 +34,52 @@ class Exchange:
         self.receive = receive
         self.send = send
         self.request_id = _request_id(self.headers.get("x-request-id", ""))
-        self.abort: Callable[[], None] = _abort(scope.get("extensions") or {})
-        """Closes the connection at once, with what was written and not yet taken."""
-        self.cors: Headers = []
+        self._connection = (scope.get("extensions") or {}).get(EXTENSION, {})
+        self.cors: list[tuple[str, str]] = []
         """What a web page of an allowed origin needs to read the answer."""
         self.status = 0
         """Of the answer, once it has begun."""
 
     async def begin(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
         self.status = status
-        sent = [(name.encode("ascii"), _writable(value)) for name, value in headers]
-        sent += [(b"x-request-id", self.request_id.encode("ascii")), *self.cors]
+        told = [*headers, ("x-request-id", self.request_id), *self.cors]
+        sent = [(name.encode("ascii"), _writable(value)) for name, value in told]
         await self.send({"type": "http.response.start", "status": status, "headers": sent})
 
     async def answer(
         self, status: int, body: bytes, *, content_type: str = JSON, headers: Iterable[tuple[str, str]] = ()
     ) -> None:
         """A whole answer."""
-        length = str(len(body))
-        await self.begin(status, [("content-type", content_type), ("content-length", length), *headers])
+        about = [("content-type", content_type), ("content-length", str(len(body)))]
+        await self.begin(status, [*(about if status != _NO_CONTENT else ()), *headers])
         await self.send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else body})
+
+    def abort(self) -> None:
+        """Close the connection at once, with what was written and not yet taken."""
+        self._connection.get("abort", _nothing)()
+
+    async def cut(self) -> None:
+        """The same, and wait until it is done: the server complains of those who leave before."""
+        self.abort()
+        if self._connection:
+            while (await self.receive())["type"] != "http.disconnect":
+                pass
+
+    def close(self) -> None:
+        """Close the connection when what was written has been taken."""
+        self._connection.get("close", _nothing)()
+
+    async def drained(self) -> None:
+        """Wait until the client has taken nearly all that was written."""
+        if wait := self._connection.get("drained"):
+            await wait()
 
     async def refuse(self, refused: RequestRefused) -> None:
         await self.answer(refused.status, refused.body(), headers=refused.headers)
 
 
-def _abort(extensions: Mapping[str, Mapping[str, Callable[[], None]]]) -> Callable[[], None]:
-    return extensions.get(ABORT, {}).get("now", lambda: None)
+def _nothing() -> None:
+    """What a server does that cannot close a connection."""
 
 
 def _joined(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:

@@ -52,12 +52,18 @@ class Heart:
             await self._unless_writing(self._beat)
 
     async def _unless_writing(self, act: Callable[[], Awaitable[None]]) -> None:
-        """While the turn itself is writing, it needs no sign of life; it may need an end."""
+        """While the turn itself is writing, it needs no sign of life; it may need an end.
+
+        A client that does not read stops whoever writes next, which may be the heart itself.
+        """
         if self._outlet.lock.locked():
             self._watch_stalled_write()
-        else:
-            async with self._outlet.lock:
+            return
+        try:
+            async with asyncio.timeout(self._limits.client_timeout), self._outlet.lock:
                 await act()
+        except TimeoutError:
+            self._turn.give_up_client()
 
     async def _begin(self) -> None:
         await self._outlet.write_locked(self._turn.begin_late())

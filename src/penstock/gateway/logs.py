@@ -18,8 +18,6 @@ from penstock.gateway.verdict import Verdict
 
 log = logging.getLogger("penstock.gateway")
 
-LEVELS = ("debug", "info", "warning", "error")
-
 _BAD = ("failed", "refused")
 _OURS = "penstock.gateway"
 _COLOURS = {logging.WARNING: "\x1b[33m", logging.ERROR: "\x1b[31m", logging.DEBUG: "\x1b[2m"}

@@ -9,9 +9,10 @@ from typing import Protocol
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.exchange import Exchange
 from penstock.gateway.failures import refusal
+from penstock.gateway.stopwatch import Stopwatch
 from penstock.gateway.verdict import Verdict
 from penstock.protocol.errors import ErrorBody, ErrorPayload
-from penstock.protocol.events import TERMINAL, Event, LifecycleEvent
+from penstock.protocol.events import TERMINAL, ErrorEvent, Event, LifecycleEvent
 from penstock.protocol.wire import encode, to_builtins
 from penstock.sse import DONE, comment, encode_frame
 from penstock.stream.accents import Accent
@@ -39,10 +40,13 @@ class StreamOutlet:
     turn numbers its own before it asks for it, which keeps the order: the lock is fair.
     """
 
-    def __init__(self, exchange: Exchange, accent: Accent, verdict: Verdict, head: Head) -> None:
+    def __init__(
+        self, exchange: Exchange, accent: Accent, verdict: Verdict, watch: Stopwatch, head: Head
+    ) -> None:
         self._exchange = exchange
         self._accent = accent
         self._verdict = verdict
+        self._watch = watch
         self._head = head
         self._clock = asyncio.get_running_loop().time
         self._unsent = b""
@@ -66,6 +70,8 @@ class StreamOutlet:
         await self._send(data + DONE if is_last else data, is_last)
         self.last_event = self.last_write
         self._verdict.terminal_sent = is_last
+        if last.type == "response.failed":
+            self._exchange.close()  # clients tell of a failure when the connection ends (decisions 9, A10)
 
     async def comment(self) -> None:
         """A sign of life that proxies count; with the lock held."""
@@ -79,12 +85,13 @@ class StreamOutlet:
     async def _send(self, data: bytes, is_last: bool) -> None:
         self._unsent += data
         self.writing_since = self._clock()
-        if not self.is_open:
-            self.is_open = True
-            self._verdict.status = 200
-            await self._exchange.begin(200, [*_STREAM, *self._head()])
-        body = {"type": "http.response.body", "body": self._unsent, "more_body": not is_last}
-        await self._exchange.send(body)
+        with self._watch.waiting():  # for the client to read
+            if not self.is_open:
+                await self._exchange.begin(200, [*_STREAM, *self._head()])
+                self.is_open = True
+                self._verdict.status = 200
+            body = {"type": "http.response.body", "body": self._unsent, "more_body": not is_last}
+            await self._exchange.send(body)
         self._verdict.bytes_out += len(self._unsent)
         self._unsent = b""
         self.writing_since = None
@@ -107,9 +114,13 @@ class WholeOutlet:
         self._accent = accent
         self._verdict = verdict
         self._head = head
+        self._param: str | None = None
+        """What the error event named, which a failed response has no room for."""
 
     async def write(self, events: Sequence[Event]) -> None:
         for event in map(self._accent, events):
+            if isinstance(event, ErrorEvent):
+                self._param = event.error.param
             if event.type in TERMINAL and isinstance(event, LifecycleEvent):
                 await self._answer(event)
 

@@ -16,7 +16,7 @@ from penstock.gateway.failures import wrong_request
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import Item, ItemReference, ReasoningItem
 from penstock.protocol.request import CreateResponse
-from penstock.protocol.wire import decode
+from penstock.protocol.wire import parse, read
 from penstock.tools.identity import ToolIdentityMap
 
 PASSED_ON = ("traceparent", "tracestate")
@@ -42,10 +42,12 @@ _LATER = {
 """What this gateway cannot do, and what to do instead. Nothing of it may be dropped in silence."""
 
 
-def read_request(body: bytes, default_model: str) -> CreateResponse:
+def read_request(body: bytes, default_model: str, most_items: int) -> CreateResponse:
     """The request, with its model; `RequestRefused` names what is wrong."""
     try:
-        request: CreateResponse = decode(body, CreateResponse)
+        raw = parse(body)
+        _count_items(raw, most_items)
+        request: CreateResponse = read(raw, CreateResponse)
     except DecodeError as error:
         raise wrong_request(error) from None
     model = request.model or default_model
@@ -56,6 +58,15 @@ def read_request(body: bytes, default_model: str) -> CreateResponse:
         raise _wrong("missing_required_parameter", "there is nothing to answer: give an `input`", "input")
     _check(request)
     return replace(request, model=model)
+
+
+def _count_items(raw: object, most: int) -> None:
+    """Before they are read, which is what takes the time."""
+    items = raw.get("input") if isinstance(raw, dict) else None
+    if isinstance(items, list) and len(items) > most:
+        raise _wrong(
+            "invalid_request", f"there are {len(items)} items, and {most} are taken at most", "input"
+        )
 
 
 def _check(request: CreateResponse) -> None:

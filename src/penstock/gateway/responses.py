@@ -16,7 +16,7 @@ from penstock.gateway.access import client_key_of
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.exchange import Exchange, Receive
 from penstock.gateway.heart import Heart
-from penstock.gateway.logs import log_verdict
+from penstock.gateway.logs import log_fault, log_verdict
 from penstock.gateway.outlet import Outlet, StreamOutlet, WholeOutlet
 from penstock.gateway.requests import (
     fingerprints,
@@ -30,7 +30,7 @@ from penstock.gateway.services import Services
 from penstock.gateway.settings import ClientKey, Limits
 from penstock.gateway.stopwatch import Stopwatch
 from penstock.gateway.turn import CLIENT_GONE, Asked, Turn
-from penstock.gateway.verdict import Verdict
+from penstock.gateway.verdict import Verdict, shown
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.response import response_for
 from penstock.stream.accents import ACCENTS
@@ -49,54 +49,83 @@ async def create_response(
     services: Services, exchange: Exchange, key: ClientKey | None, body: bytes, watch: Stopwatch
 ) -> None:
     """Answer with one response, whatever the upstream does."""
-    settings = services.settings
-    request = read_request(body, settings.default_model)
-    model = str(request.model)
-    accent = accent_for(settings, key, exchange.query, exchange.headers)
-    asked = Asked(
-        request=request,
-        model=model,
-        tools=identities(request),
-        used_call_ids=used_call_ids(request),
-        accent=accent,
-        headers=passed_on(exchange.headers),
-        diagnostics=own_diagnostics(request),
-    )
-    attempts = Attempts(
-        services.choices(model),
-        retries=settings.limits.retries,
-        wait_budget=settings.limits.retry_wait,
-        clock=services.clock,
-        random=random.random,
-        client_key=client_key_of(settings, exchange.headers),
-        prefer=fingerprints(request),
-    )
-    limits = _limits_for(settings.limits, exchange)
-    response = response_for(request, id=f"resp_{uuid4().hex}", created_at=int(time.time()))
+    limits = _limits_for(services.settings.limits, exchange)
+    asked = _understand(services, exchange, key, body)
+    response = response_for(asked.request, id=f"resp_{uuid4().hex}", created_at=int(time.time()))
     response = replace(response, store=False)  # echoed as it is honoured (decisions 15)
     verdict = Verdict(
         request_id=exchange.request_id,
         response_id=response.id,
         client=key.name if key else "",
-        model=model,
-        accent=accent,
-        stream=request.stream is True,
+        model=shown(asked.model),
+        accent=asked.accent,
+        stream=asked.request.stream is True,
     )
     machine = ResponseStreamStateMachine(
         response, clock=time.time, tools=asked.tools, used_call_ids=asked.used_call_ids
     )
-    turn = Turn(services, asked, attempts, machine, verdict, watch)
-    outlet_type = StreamOutlet if verdict.stream else WholeOutlet
-    outlet = outlet_type(exchange, ACCENTS[accent](), verdict, lambda: _head(watch, turn.known))
-    services.begin(turn)
+    turn = Turn(services, asked, _attempts(services, exchange, asked), machine, verdict, watch)
+    outlet = _outlet(exchange, turn, asked.accent, verdict, watch)
+    services.begin(turn, exchange)
     try:
         async with _beside(turn, outlet, exchange.receive, limits, verdict):
             await turn.run(outlet)
     finally:
-        if verdict.closer == "client":
-            exchange.abort()  # one that takes nothing would never see an end in good order
         services.end(turn, verdict)
         log_verdict(verdict)
+    await _deliver(exchange, verdict, limits)
+
+
+def _understand(services: Services, exchange: Exchange, key: ClientKey | None, body: bytes) -> Asked:
+    """What is wrong with a request is told here, before anybody is asked."""
+    settings = services.settings
+    request = read_request(body, settings.default_model, settings.limits.input_items)
+    model = str(request.model)
+    return Asked(
+        request=request,
+        model=model,
+        tools=identities(request),
+        used_call_ids=used_call_ids(request),
+        accent=accent_for(settings, key, exchange.query, exchange.headers),
+        headers=passed_on(exchange.headers),
+        first=services.choices(model)[0],
+        diagnostics=own_diagnostics(request),
+    )
+
+
+def _attempts(services: Services, exchange: Exchange, asked: Asked) -> Attempts:
+    settings = services.settings
+    return Attempts(
+        services.choices(asked.model),
+        retries=settings.limits.retries,
+        wait_budget=settings.limits.retry_wait,
+        clock=services.clock,
+        random=random.random,
+        client_key=client_key_of(settings, exchange.headers),
+        prefer=fingerprints(asked.request),
+    )
+
+
+def _outlet(exchange: Exchange, turn: Turn, accent: str, verdict: Verdict, watch: Stopwatch) -> Outlet:
+    def head() -> list[tuple[str, str]]:
+        return _head(watch, turn.known)
+
+    speak = ACCENTS[accent]()
+    if verdict.stream:
+        return StreamOutlet(exchange, speak, verdict, watch, head)
+    return WholeOutlet(exchange, speak, verdict, head)
+
+
+async def _deliver(exchange: Exchange, verdict: Verdict, limits: Limits) -> None:
+    """See the answer out of the door: what a client does not take must not stay in memory for ever."""
+    if verdict.closer == "client":
+        await exchange.cut()
+        return
+    try:
+        async with asyncio.timeout(limits.client_timeout):
+            await exchange.drained()
+    except TimeoutError:
+        exchange.abort()
 
 
 @asynccontextmanager
@@ -113,7 +142,9 @@ async def _beside(
     finally:
         for helper in helpers:
             helper.cancel()
-        await asyncio.gather(*helpers, return_exceptions=True)
+        for fault in await asyncio.gather(*helpers, return_exceptions=True):
+            if isinstance(fault, Exception):
+                log_fault(fault, verdict.request_id)
 
 
 async def _watch_client(turn: Turn, receive: Receive) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from penstock.gateway.bodies import read_body
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.exchange import Exchange
 from penstock.gateway.listing import model_body, models_body
+from penstock.gateway.metrics import CONTENT_TYPE
 from penstock.gateway.requests import read_request
 from penstock.gateway.responses import create_response
 from penstock.gateway.settings import ClientKey
@@ -22,9 +24,6 @@ if TYPE_CHECKING:
     from penstock.gateway.app import Gateway
 
 Handler = Callable[["Gateway", Exchange, ClientKey | None], Awaitable[None]]
-
-OTHER = "other"
-"""The name, for metrics and the log, of every path that is no route: what a client invents goes nowhere."""
 
 SPOKEN = "this gateway speaks OpenResponses: POST /v1/responses, GET /v1/models"
 
@@ -76,34 +75,52 @@ def _nothing_there(path: str) -> RequestRefused:
 
 
 async def _responses(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
+    _refuse_if_full(gateway)
+    body = await _read(gateway, exchange)
+    # The settings may be others by now, and the gateway fuller: nothing is waited for from here to the turn.
+    _refuse_if_full(gateway)
     services = gateway.services
-    limit = services.settings.limits.max_turns
-    if gateway.is_draining or (limit and gateway.running() >= limit):
-        why = "the gateway is stopping" if gateway.is_draining else f"{limit} turns are running already"
-        message = f"{why}: try again in a moment"
-        wait = [("retry-after", "2")]
-        raise RequestRefused(503, "server_is_overloaded", message, type="server_error", headers=wait)
-    body = await read_body(exchange.receive, exchange.headers, services.settings.limits.body_bytes)
     await create_response(services, exchange, key, body, Stopwatch(services.clock))
 
 
+def _refuse_if_full(gateway: Gateway) -> None:
+    limit = gateway.services.settings.limits.max_turns
+    if not gateway.is_draining and (not limit or gateway.running() < limit):
+        return
+    why = "the gateway is stopping" if gateway.is_draining else f"{limit} turns are running already"
+    headers = [("retry-after", "2")]
+    raise RequestRefused(
+        503, "server_is_overloaded", f"{why}: try again in a moment", type="server_error", headers=headers
+    )
+
+
+async def _read(gateway: Gateway, exchange: Exchange) -> bytes:
+    """The body. A client that sends it too slowly is as gone as one that reads too slowly."""
+    limits = gateway.services.settings.limits
+    try:
+        async with asyncio.timeout(limits.client_timeout):
+            return await read_body(exchange.receive, exchange.headers, limits.body_bytes)
+    except TimeoutError:
+        raise RequestRefused(408, "request_timeout", "the request did not come to its end in time") from None
+
+
 async def _input_tokens(gateway: Gateway, exchange: Exchange, _: ClientKey | None) -> None:
+    body = await _read(gateway, exchange)
     services = gateway.services
-    body = await read_body(exchange.receive, exchange.headers, services.settings.limits.body_bytes)
-    request = read_request(body, services.settings.default_model)
+    request = read_request(body, services.settings.default_model, services.settings.limits.input_items)
     tokens = services.count_input(request, str(request.model))
     answer = {"object": "response.input_tokens", "input_tokens": tokens}
     await exchange.answer(200, msgspec.json.encode(answer))
 
 
 async def _models(gateway: Gateway, exchange: Exchange, _: ClientKey | None) -> None:
-    models = await gateway.services.listing.models()
+    models = await gateway.services.listing_for(exchange.headers).models()
     await exchange.answer(200, models_body(models, created=gateway.started_at))
 
 
 async def _model(gateway: Gateway, exchange: Exchange, _: ClientKey | None) -> None:
     name = exchange.path.partition("models/")[2]
-    found = await gateway.services.listing.find(name)
+    found = await gateway.services.listing_for(exchange.headers).find(name)
     if found is None:
         message = f"there is no model called {name[:128]!r} here: GET /v1/models lists them"
         raise RequestRefused(404, "model_not_found", message, type="not_found", param="model")
@@ -122,8 +139,7 @@ async def _ready(gateway: Gateway, exchange: Exchange, _: ClientKey | None) -> N
 
 
 async def _metrics(gateway: Gateway, exchange: Exchange, _: ClientKey | None) -> None:
-    text = "text/plain; version=0.0.4; charset=utf-8"
-    await exchange.answer(200, gateway.metrics.render(), content_type=text)
+    await exchange.answer(200, gateway.metrics.render(), content_type=CONTENT_TYPE)
 
 
 async def _root(_: Gateway, exchange: Exchange, __: ClientKey | None) -> None:

@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from penstock.errors import PenstockError
 from penstock.gateway.app import Gateway
-from penstock.gateway.exchange import ABORT
+from penstock.gateway.connection import ClientConnection
 from penstock.gateway.logs import log
 from penstock.gateway.settings import Settings
 
@@ -31,14 +30,6 @@ _KEEP_ALIVE = 75
 
 class CannotListen(PenstockError):  # noqa: N818 - says what happened
     """The address is taken, or not ours."""
-
-
-class _Protocol(HttpToolsProtocol):
-    """Lets the application close a connection whose client does not read: its buffer would stay for ever."""
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self.scope["extensions"] = {ABORT: {"now": self.transport.abort}}
 
 
 class _Server(uvicorn.Server):
@@ -84,7 +75,8 @@ class _Signals:
         self._server.should_exit = True
         running = self._gateway.running()
         if running:
-            log.info("stopping: %d turns may still end; stop again to end them now", running)
+            told = "1 turn" if running == 1 else f"{running} turns"
+            log.info("%s", f"stopping: {told} may still end; stop again to end them now")
         self._loop.call_later(self._gateway.services.settings.limits.drain, self._end)
 
     def _end(self) -> None:
@@ -92,15 +84,21 @@ class _Signals:
         self._loop.call_later(_LAST_WORDS, self._leave)
 
     def _leave(self) -> None:
+        self._gateway.abort_turns()
+        self._loop.call_later(_LAST_WORDS, self._force)
+
+    def _force(self) -> None:
         self._server.force_exit = True
 
     def _read_again(self) -> None:
         """A file that is wrong changes nothing: the gateway goes on as it was."""
         try:
-            self._gateway.reload(self._reload())
+            settings = self._reload()
+            self._gateway.reload(settings)
         except PenstockError as error:
             log.error("%s", f"the settings were not changed: {error}")
         else:
+            log.setLevel(settings.log_level.upper())
             log.info("the settings were read again")
 
 
@@ -132,7 +130,7 @@ def run(
         gateway = Gateway(settings)
         config = uvicorn.Config(
             gateway,
-            http=_Protocol,
+            http=ClientConnection,
             ws="none",
             lifespan="on",
             log_config=None,
@@ -144,6 +142,7 @@ def run(
         server = _Server(config, lambda: ready(url_of(listening)))
         _Signals(server, gateway, reload).install()
         await server.serve(sockets=[listening])
+        await gateway.aclose()  # uvicorn does not say that it is over when it was forced
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(serve())

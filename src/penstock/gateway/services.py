@@ -6,26 +6,21 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import urlunsplit
 
-from penstock.client.client import OpenResponsesClient
-from penstock.client.config import ClientConfig
-from penstock.client.urls import is_loopback, read_address
-from penstock.dialects.presets import KEY_HEADERS
+from penstock.gateway.access import client_key_of
 from penstock.gateway.counting import count_input, estimate_usage
 from penstock.gateway.demo.upstream import DemoUpstream
 from penstock.gateway.errors import RequestRefused
+from penstock.gateway.exchange import Exchange
 from penstock.gateway.listing import Listing
 from penstock.gateway.metrics import OTHER, Metrics
+from penstock.gateway.model_lists import ModelLists
 from penstock.gateway.settings import DEMO, Settings
 from penstock.gateway.verdict import Verdict
-from penstock.models.probes import Fetcher
-from penstock.protocol.content import JsonObject
 from penstock.protocol.items import Item
 from penstock.protocol.request import CreateResponse
 from penstock.stream.deltas import UsageDelta
 from penstock.tokens.counter import TokenCounter
-from penstock.upstream.addresses import address_of
 from penstock.upstream.attempts import Choice
 from penstock.upstream.http import HttpUpstream
 from penstock.upstream.target import UpstreamTarget
@@ -46,14 +41,15 @@ class Fleet:
 
     def renew(self, targets: Iterable[UpstreamTarget]) -> tuple[dict[str, Upstream], list[Upstream]]:
         """The upstreams for these targets by name, and those that are not needed any more."""
-        old, self._known = self._known, {}
+        old, new = dict(self._known), {}
         for target in targets:
             kept = old.get(target.name)
             if kept is None or kept[0] != target:
                 kept = (target, HttpUpstream(target))
             else:
                 del old[target.name]
-            self._known[target.name] = kept
+            new[target.name] = kept
+        self._known = new  # not before: a target that cannot work changes nothing
         upstreams = {DEMO: self._demo, **{name: upstream for name, (_, upstream) in self._known.items()}}
         return upstreams, [upstream for _, upstream in old.values()]
 
@@ -79,23 +75,20 @@ class Services:
         self.settings = settings
         self.metrics = metrics
         self.clock = clock
-        self.turns: set[Turn] = set()
+        self.turns: dict[Turn, Exchange] = {}
         self.idle = asyncio.Event()
         """Set while no turn runs."""
         self.idle.set()
         self._upstreams = upstreams
         self._counter = counter
-        self._targets = {target.name: target for target in settings.targets}
-        self._clients: dict[str, OpenResponsesClient] = {}
-        """Those that ask the targets for their models."""
-        self.listing = Listing(settings, self._list_models, fetchers=self._fetcher, clock=clock)
+        self._lists = ModelLists(settings, clock)
 
-    def begin(self, turn: Turn) -> None:
-        self.turns.add(turn)
+    def begin(self, turn: Turn, exchange: Exchange) -> None:
+        self.turns[turn] = exchange
         self.idle.clear()
 
     def end(self, turn: Turn, verdict: Verdict) -> None:
-        self.turns.discard(turn)
+        del self.turns[turn]
         if not self.turns:
             self.idle.set()
         self._count(verdict)
@@ -138,6 +131,10 @@ class Services:
         message = f"there is no model called {model[:128]!r} here: there are {known}"
         raise RequestRefused(404, "model_not_found", message, type="not_found", param="model")
 
+    def listing_for(self, headers: Mapping[str, str]) -> Listing:
+        """The models, as this client may see them."""
+        return self._lists.for_key(client_key_of(self.settings, headers))
+
     def _is_known(self, name: str) -> bool:
         return name == DEMO or name in self.settings.models
 
@@ -150,42 +147,3 @@ class Services:
     def _upstream_name(self, model: str) -> str:
         """Tokens are counted as the model that is behind a name counts them."""
         return self.choices(model)[0].model
-
-    async def aclose(self) -> None:
-        for client in self._clients.values():
-            await client.aclose()
-
-    async def _list_models(self, target: str) -> list[JsonObject]:
-        return await self._client(target).models()
-
-    def _fetcher(self, target: str) -> Fetcher | None:
-        """A server on this machine can be asked what it has loaded."""
-        client = self._client(target)
-        return client if is_loopback(read_address(self._targets[target].base_url).host) else None
-
-    def _client(self, target: str) -> OpenResponsesClient:
-        if target not in self._clients:
-            self._clients[target] = OpenResponsesClient(_client_config(self._targets[target]))
-        return self._clients[target]
-
-
-def _client_config(target: UpstreamTarget) -> ClientConfig:
-    headers = dict(target.headers)
-    if target.keys:
-        name, value = KEY_HEADERS[target.key_header]
-        headers.setdefault(name, value.format(key=target.keys[0]))
-    if target.dialect == "anthropic":
-        from penstock.dialects.anthropic.render import VERSION
-
-        headers.setdefault("anthropic-version", VERSION)
-    address = address_of(target.base_url, target.dialect)
-    return ClientConfig(
-        urlunsplit((address.scheme, address.authority, address.path, address.query, "")),
-        headers=headers,
-        connect_timeout=target.connect_timeout,
-        ca_file=target.ca_file,
-        client_cert=target.client_cert,
-        client_key=target.client_key,
-        proxy=target.proxy,
-        retries=0,
-    )

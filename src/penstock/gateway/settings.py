@@ -12,7 +12,8 @@ from penstock.upstream.target import UpstreamTarget
 DEMO = "demo"
 """The model that is always there."""
 
-KIB, MIB = 1024, 1024 * 1024
+MIB = 1024 * 1024
+LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 class Step(Struct, frozen=True):
@@ -47,6 +48,10 @@ class Limits(Struct, frozen=True, kw_only=True):
 
     body_bytes: int = 64 * MIB
     """Of a request, after decompression. The specification allows a file of 32 MiB in it."""
+    answer_bytes: int = 64 * MIB
+    """Of an upstream's answer: a model that does not stop must not fill the memory."""
+    input_items: int = 20_000
+    """Of a request. Many small ones take longer to read than their bytes would tell."""
     patience: float = 5.0
     """How long a failure can still become an HTTP status; then the stream begins (decisions 9)."""
     comment_every: float = 15.0

@@ -13,18 +13,26 @@ class Stopwatch:
         self._clock = clock
         self._began = self._heard = clock()
         self._waited = 0.0
-        self._waiting_since: float | None = None
+        self._waiting = 0
+        """How many wait now: the turn for its upstream, and the heart for the client."""
+        self._waiting_since = 0.0
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """For as long as there is nothing to do but wait for somebody else."""
-        self._waiting_since = started = self._clock()
+        if not self._waiting:
+            self._waiting_since = self._clock()
+        self._waiting += 1
         try:
             yield
         finally:
-            self._waiting_since = None
-            self._heard = self._clock()
-            self._waited += self._heard - started
+            self._waiting -= 1
+            if not self._waiting:
+                self._waited += self._clock() - self._waiting_since
+
+    def hear(self) -> None:
+        """The upstream has said something."""
+        self._heard = self._clock()
 
     @property
     def seconds(self) -> float:
@@ -32,12 +40,12 @@ class Stopwatch:
 
     @property
     def idle(self) -> float:
-        """Seconds since somebody was last heard."""
+        """Seconds since the upstream was last heard."""
         return self._clock() - self._heard
 
     @property
     def overhead(self) -> float:
         """Seconds so far that were nobody's but ours."""
         now = self._clock()
-        waiting = now - self._waiting_since if self._waiting_since is not None else 0.0
+        waiting = now - self._waiting_since if self._waiting else 0.0
         return max(now - self._began - self._waited - waiting, 0.0)

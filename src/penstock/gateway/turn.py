@@ -14,14 +14,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.dialects.plan import Plan
-from penstock.errors import BridgeError, DecodeError, InvalidRequestError, NetworkError, OpenResponsesError
+from penstock.errors import BridgeError, DecodeError, NetworkError, OpenResponsesError, ProtocolError
 from penstock.gateway.failures import closer_of, code_of, refusal, type_of, with_request_id
 from penstock.gateway.logs import log_fault
 from penstock.gateway.outlet import Outlet
 from penstock.gateway.services import Services
 from penstock.gateway.source import deltas_of
 from penstock.gateway.stopwatch import Stopwatch
-from penstock.gateway.verdict import Verdict
+from penstock.gateway.verdict import Verdict, shown
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.events import Event
 from penstock.protocol.request import CreateResponse
@@ -39,7 +39,7 @@ from penstock.stream.deltas import (
 from penstock.stream.machine import ResponseStreamStateMachine
 from penstock.stream.phases import ResponseStreamPhase
 from penstock.tools.identity import ToolIdentityMap
-from penstock.upstream.attempts import Attempt, Attempts
+from penstock.upstream.attempts import Attempt, Attempts, Choice
 from penstock.upstream.failures import failure_of
 from penstock.upstream.upstream import UpstreamAnswer
 
@@ -62,6 +62,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     accent: str
     headers: dict[str, str]
     """To be passed on, such as `traceparent`."""
+    first: Choice
+    """Where it should be answered."""
     diagnostics: list[Diagnostic] = []
     """What the gateway itself could not do."""
 
@@ -97,6 +99,7 @@ class Turn:
         self._machine = machine
         self._verdict = verdict
         self._watch = watch
+        self._most_bytes = services.settings.limits.answer_bytes
         self._outlet: Outlet
         self._task: asyncio.Task[None] | None = None
         self._stopped: Stopped | None = None
@@ -111,6 +114,12 @@ class Turn:
         self._outlet = outlet
         self._task = asyncio.current_task()
         try:
+            await self._answer_or_tell()
+        finally:
+            self._conclude()
+
+    async def _answer_or_tell(self) -> None:
+        try:
             await self._answer()
         except asyncio.CancelledError:
             self._stopped = self._stopped or SHUTTING_DOWN
@@ -120,7 +129,6 @@ class Turn:
         except Exception as error:  # a fault of ours: the client is told that, and the log where it was
             log_fault(error, self._verdict.request_id)
             await self._fail("internal_error", "the gateway failed: its log says where", closer="gateway")
-        self._conclude()
 
     def stop(self, why: Stopped) -> None:
         """End the turn from outside; the first reason counts, and none behind the end."""
@@ -152,6 +160,10 @@ class Turn:
                 wait=error.retry_after,
                 closer=closer_of(error),
             )
+        except (
+            DecodeError
+        ) as error:  # nobody was asked: the request cannot be said in this upstream's language
+            await self._fail("invalid_request", str(error), param=error.param or None, closer="gateway")
 
     async def _pursue(self) -> None:
         """Ask one target after the other, until one has answered or none is left."""
@@ -175,11 +187,7 @@ class Turn:
 
     async def _ask(self, attempt: Attempt) -> None:
         upstream, asked, verdict = attempt.upstream, self._asked, self._verdict
-        verdict.attempts, verdict.target, verdict.upstream_model = (
-            attempt.number,
-            upstream.name,
-            attempt.model,
-        )
+        verdict.target, verdict.upstream_model = upstream.name, shown(attempt.model)
         plan = Plan(
             request=asked.request,
             target=upstream.target(attempt.model, attempt.key),
@@ -187,28 +195,29 @@ class Turn:
             used_call_ids=asked.used_call_ids,
             accent=asked.accent,
         )
-        try:
-            rendered = upstream.dialect.render(plan)
-        except DecodeError as error:
-            raise InvalidRequestError(str(error), param=error.param or None) from None
-        self.known = [*asked.diagnostics, *self._fallen_back(upstream.name), *rendered.diagnostics]
+        rendered = upstream.dialect.render(plan)
+        verdict.attempts = attempt.number
+        self.known = [*asked.diagnostics, *self._fallen_back(attempt), *rendered.diagnostics]
         self._held = [DiagnosticDelta(told.code, told.message) for told in self.known]
         with self._watch.waiting():
             answer = await upstream.send(rendered, key=attempt.key, headers=asked.headers)
         self._is_accepted = True
-        verdict.upstream_status, verdict.upstream_id = answer.status, answer.request_id or ""
+        verdict.upstream_status, verdict.upstream_id = answer.status, shown(answer.request_id or "")
         try:
             await self._relay(answer, attempt, plan)
-            await answer.finish()
+            with self._watch.waiting():
+                await answer.finish()
         finally:
             answer.close()
 
-    def _fallen_back(self, target: str) -> list[Diagnostic]:
-        """A client whose request was answered elsewhere than it was first sent is told so (W10)."""
-        failed = [each for each in self._verdict.tried if not each.startswith(f"{target}:")]
-        if not failed:
+    def _fallen_back(self, attempt: Attempt) -> list[Diagnostic]:
+        """A client whose request is answered elsewhere than it should be is told so (W10)."""
+        first = self._asked.first
+        if (attempt.upstream.name, attempt.model) == (first.upstream.name, first.model):
             return []
-        return [Diagnostic(code="fell_back", message=f"{target} answers, because of {', '.join(failed)}")]
+        why = ", ".join(self._verdict.tried) or f"the keys of {first.upstream.name} rest after a refusal"
+        message = f"{attempt.model} at {attempt.upstream.name} answers instead: {why}"
+        return [Diagnostic(code="fell_back", message=message)]
 
     # Relaying
 
@@ -227,7 +236,11 @@ class Turn:
     async def _read(self, answer: UpstreamAnswer) -> bytes:
         with self._watch.waiting():
             data = await answer.read()
+        self._watch.hear()
         self._verdict.bytes_in += len(data)
+        if self._verdict.bytes_in > self._most_bytes:
+            told = f"the upstream sent more than {self._most_bytes} bytes (answer_bytes in penstock.toml)"
+            raise ProtocolError(told, code="upstream_invalid")
         return data
 
     async def _take(self, deltas: list[Delta], answer: UpstreamAnswer) -> None:
@@ -271,7 +284,7 @@ class Turn:
                 events += self._failed(code_of(error), error.message, delta.param, error.retry_after)
                 continue
             if isinstance(delta, UpstreamInfo) and delta.id:
-                self._verdict.upstream_id = delta.id
+                self._verdict.upstream_id = shown(delta.id)
             try:
                 events += self._machine.apply(delta)
             except (BridgeError, ValueError) as error:
@@ -357,6 +370,8 @@ class Turn:
     def _conclude(self) -> None:
         """The one exit."""
         verdict, watch, snapshot = self._verdict, self._watch, self._machine.snapshot
+        if not verdict.outcome and not self._is_over:  # it was cut off while it told the client of its end
+            verdict.outcome, verdict.closer = "failed", verdict.closer or "gateway"
         verdict.outcome = verdict.outcome or snapshot.status
         verdict.closer = verdict.closer or "upstream"
         if snapshot.usage is not None:

@@ -10,6 +10,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+_LONGEST = 128
+
+
+def shown(name: str) -> str:
+    """A name that somebody else chose, as it can stand in a line of the log: printable, and not endless."""
+    cut = name[:_LONGEST]
+    return cut if cut.isprintable() else "".join(each if each.isprintable() else "?" for each in cut)
+
 
 class Verdict(Struct, kw_only=True, omit_defaults=True):
     """Filled in while the turn goes on. Times are in milliseconds, sizes in bytes."""

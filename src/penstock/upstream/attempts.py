@@ -51,6 +51,8 @@ class Rule(Struct, frozen=True):
 LIMITED = Rule((Step.OTHER_KEY, Step.NEXT, Step.AGAIN), rest=30.0, is_rest_told=True)
 SPENT = Rule((Step.OTHER_KEY, Step.NEXT), rest=3600.0)
 REFUSED = Rule((Step.OTHER_KEY, Step.NEXT), rest=600.0, is_final_for_own_key=True)
+FORBIDDEN = Rule((Step.OTHER_KEY, Step.NEXT), is_final_for_own_key=True)
+"""Without a rest: what is not allowed is mostly this model, and the key is good for others."""
 PASSING = Rule((Step.AGAIN, Step.NEXT))
 ELSEWHERE = Rule((Step.NEXT,))
 FINAL = Rule()
@@ -71,7 +73,7 @@ BY_CODE: dict[str, Rule] = {
 BY_KIND: tuple[tuple[type[OpenResponsesError], Rule], ...] = (
     (RateLimitError, LIMITED),
     (AuthenticationError, REFUSED),
-    (PermissionDeniedError, REFUSED),
+    (PermissionDeniedError, FORBIDDEN),
     (NotFoundError, ELSEWHERE),
     (ContextOverflowError, FINAL),
     (InvalidRequestError, FINAL),
@@ -204,6 +206,8 @@ class Attempts:
         taken at once: two of them would be asked in turn for ever."""
         if self._is_own(failed.upstream):
             return None
+        if failed.key:
+            self._refused.add(failed.key)
         key = failed.upstream.keys.another(self._refused, self._prefer)
         return None if key is None else self._attempt(failed.upstream, failed.model, key)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping
+from urllib.parse import urlunsplit
 from weakref import WeakSet
 
 from penstock.client.config import ClientConfig, check_headers, check_key
 from penstock.client.failures import closed_meanwhile
 from penstock.client.transport import Transport
+from penstock.dialects.anthropic.render import VERSION
 from penstock.dialects.families import family_of
 from penstock.dialects.plan import Dialect, Target, UpstreamRequest
 from penstock.dialects.presets import KEY_HEADERS, fingerprint
@@ -102,6 +105,22 @@ def _config(target: UpstreamTarget) -> ClientConfig:
         client_cert=target.client_cert,
         client_key=target.client_key,
         proxy=target.proxy,
+    )
+
+
+def listing_config(target: UpstreamTarget, key: str = "") -> ClientConfig:
+    """How to ask a target for its models: with this key, else with its own."""
+    address = address_of(target.base_url, target.dialect)
+    key = key if key and target.pass_key else next(iter(target.keys), "")
+    name, form = _key_header(target.key_header)
+    headers = {name: form.format(key=key)} if key else {}
+    if target.dialect == "anthropic":
+        headers["anthropic-version"] = VERSION
+    return dataclasses.replace(
+        _config(target),
+        base_url=urlunsplit((address.scheme, address.authority, address.path, address.query, "")),
+        headers=headers | _lowered(target.headers),
+        retries=0,
     )
 
 

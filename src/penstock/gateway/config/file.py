@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, InvalidRequestError
 from penstock.gateway.access import plain_host, read_origin
 from penstock.gateway.config.keys import read_keys
 from penstock.gateway.config.models import Names
@@ -29,15 +29,17 @@ from penstock.gateway.config.values import (
     whole_or_off,
     word,
 )
-from penstock.gateway.settings import Limits, Settings
+from penstock.gateway.settings import LOG_LEVELS, Limits, Settings
 from penstock.stream.accents import ACCENTS
+from penstock.upstream.http import HttpUpstream
 
 NAME = "penstock.toml"
 
-LOG_LEVELS = ("debug", "info", "warning", "error")
 SERVER = ("host", "port", "log_level", "allowed_hosts", "allowed_origins")
 LIMITS: dict[str, Callable[[object], float | None]] = {
     "body_bytes": size,
+    "answer_bytes": size,
+    "input_items": whole(1, 10_000_000),
     "patience": seconds,
     "comment_every": some_seconds,
     "event_every": some_seconds,
@@ -94,6 +96,12 @@ def read_settings(text: str, *, file: str, environment: Mapping[str, str]) -> Se
     document = parse(text, file)
     problems = Problems(file, TomlLines(text))
     settings = _read(Table(document, (), problems), file, environment)
+    problems.tell()
+    for target in settings.targets:
+        try:
+            HttpUpstream(target)  # what the environment makes of it, a proxy for instance, shows only here
+        except InvalidRequestError as error:
+            problems.add(("targets", target.name), error.message)
     problems.tell()
     return settings
 
