@@ -50,6 +50,10 @@ BEFORE_OUTPUT: dict[str, tuple[Script, str]] = {
     "no JSON": (streamed("nonsense"), "upstream_invalid"),
     "an end behind the role": (streamed(ROLE, done=False), "upstream_truncated"),
     "a reset behind the role": ([*begun(ROLE), cut], "upstream_truncated"),
+    "a reset behind a message that was not told yet": (
+        [*begun({"choices": [{"index": 0, "message": {"content": "No."}}]}), cut],
+        "upstream_truncated",
+    ),
     "a reset behind the usage": ([*begun(ROLE, USAGE), cut], "upstream_truncated"),
 }
 

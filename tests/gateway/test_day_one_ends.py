@@ -161,6 +161,26 @@ def test_d01_e_no_more_than_the_broken_frame_is_lost(penstock: Running, upstream
     assert reply.text == "One two"
 
 
+LEFT_OVER: dict[str, bytes] = {
+    # The client has "One" already, and there is more that no blank line or finish reason has released.
+    "a frame without its blank line": frames(*text("One", " two"), done=False)[:-1],
+    "a frame without its line end": frames(*text("One", " two"), done=False)[:-2],
+}
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+@pytest.mark.parametrize("what", LEFT_OVER)
+def test_d01_e_what_came_before_the_cut_is_told(
+    penstock: Running, upstream: ScriptedUpstream, what: str, is_reset: bool
+) -> None:
+    upstream.play(
+        "d01-left", [send(SSE_HEAD + chunk(LEFT_OVER[what])), cut if is_reset else send(LAST_CHUNK)]
+    )
+    reply = penstock.stream("d01-left")
+    failed(reply, "upstream_truncated")
+    assert reply.text == "One two"
+
+
 RECORDED = [
     ("chat", "chat-completions/azure.fantasy.azure-o4-mini-tool-streaming.0.sse"),
     (ANTHROPIC, "anthropic-messages/anthropic.llm-anthropic.test-anthropic-test-tools.0.sse"),

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from penstock.dialects.frames import DONE, read_object
 from penstock.dialects.plan import Dialect, Plan, Reader
-from penstock.errors import FrameTooLarge
+from penstock.errors import FrameTooLarge, NetworkError
 from penstock.sse import DEFAULT_LIMIT, Decoder, Frame
 from penstock.stream.deltas import Delta, ErrorDelta
 
@@ -18,11 +18,16 @@ Read = Callable[[], Awaitable[bytes]]
 
 
 async def deltas_of(
-    read: Read, content_type: str, dialect: Dialect, plan: Plan
+    read: Read,
+    content_type: str,
+    dialect: Dialect,
+    plan: Plan,
+    is_committed: Callable[[], bool] = lambda: True,
 ) -> AsyncIterator[list[Delta]]:
     """Read an answer to its end. A read without a whole frame gives nothing; the last list has the end.
 
-    What cannot be read is an `ErrorDelta`; a connection that breaks is raised.
+    What cannot be read is an `ErrorDelta`; a connection that breaks is raised, behind what had come and was
+    not told yet. Where nothing is committed nothing of that is told: another target may say all of it.
     """
     data = await read()
     if _is_whole(content_type, data):
@@ -39,7 +44,11 @@ async def deltas_of(
                     return
                 yield deltas
             data = await read()
-        yield _told(reader, [frame for frame in decoder.end() if not _is_half(frame)]) + reader.end()
+        yield _rest(reader, decoder)
+    except NetworkError:
+        if is_committed():
+            yield [delta for delta in _rest(reader, decoder) if not isinstance(delta, ErrorDelta)]
+        raise
     except FrameTooLarge as error:
         yield [ErrorDelta("upstream_invalid", f"the upstream sent too much at once: {error}")]
 
@@ -52,6 +61,11 @@ def _told(reader: Reader, frames: list[Frame]) -> list[Delta]:
         if reader.is_over:
             break
     return deltas
+
+
+def _rest(reader: Reader, decoder: Decoder) -> list[Delta]:
+    """What there is to say when nothing more comes."""
+    return _told(reader, [frame for frame in decoder.end() if not _is_half(frame)]) + reader.end()
 
 
 def _is_half(frame: Frame) -> bool:

@@ -222,9 +222,11 @@ class Turn:
     # Relaying
 
     async def _relay(self, answer: UpstreamAnswer, attempt: Attempt, plan: Plan) -> None:
-        read = partial(self._read, answer)
+        read, dialect = partial(self._read, answer), attempt.upstream.dialect
         try:
-            async for deltas in deltas_of(read, answer.content_type, attempt.upstream.dialect, plan):
+            async for deltas in deltas_of(
+                read, answer.content_type, dialect, plan, lambda: self._is_committed
+            ):
                 await self._take(deltas, answer)
                 if self._is_over:
                     return

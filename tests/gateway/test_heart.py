@@ -1,0 +1,134 @@
+"""The heart, by a clock of its own: when it beats, and when it gives up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from penstock.gateway.exchange import Exchange, Message
+from penstock.gateway.heart import Heart
+from penstock.gateway.outlet import StreamOutlet
+from penstock.gateway.settings import Limits
+from penstock.gateway.stopwatch import Stopwatch
+from penstock.gateway.verdict import Verdict
+from penstock.protocol.events import Event
+from penstock.protocol.response import Response
+from penstock.stream.accents import ACCENTS
+from penstock.stream.machine import ResponseStreamStateMachine
+from tests.client.server import run
+
+LIMITS = Limits(patience=5, comment_every=15, event_every=60, client_timeout=None)
+
+
+class Clock:
+    """Time that passes only when somebody sleeps; `until` ends the test."""
+
+    def __init__(self, until: float) -> None:
+        self.now, self._until = 0.0, until
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        if self.now > self._until:
+            raise asyncio.CancelledError
+        await asyncio.sleep(0)
+
+
+class Patient:
+    """A turn that says nothing by itself."""
+
+    def __init__(self) -> None:
+        self.machine = ResponseStreamStateMachine(Response(id="resp_1", model="m"), clock=lambda: 0)
+        self.has_begun = self.is_given_up = False
+
+    def begin_late(self) -> list[Event]:
+        if self.has_begun:
+            return []
+        self.has_begun = True
+        return self.machine.start()
+
+    def heartbeat(self) -> list[Event]:
+        return self.machine.heartbeat()
+
+    def give_up_client(self) -> None:
+        self.is_given_up = True
+
+
+def beats(
+    until: float, limits: Limits = LIMITS, act: Callable[[Clock, Patient], None] | None = None
+) -> list[Any]:
+    """What is written by then: the time, and what it was."""
+    clock, turn, written = Clock(until), Patient(), []
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            first = message["body"].split(b"\n")[0].decode()
+            written.append((clock.now, first))
+
+    async def nothing() -> Message:
+        raise AssertionError("nobody asks")
+
+    async def beat() -> None:
+        scope = {"method": "POST", "path": "/", "query_string": b"", "headers": []}
+        exchange = Exchange(scope, nothing, send)
+        outlet = StreamOutlet(
+            exchange, ACCENTS["openresponses"](), Verdict(request_id="r"), Stopwatch(clock), list
+        )
+        outlet._clock = clock
+        outlet.last_event = outlet.last_write = 0.0
+        if act is not None:
+            act(clock, turn)
+        heart = Heart(turn, outlet, limits, Verdict(request_id="r"), clock=clock, sleep=clock.sleep)
+        with suppress(asyncio.CancelledError):
+            await heart.run()
+
+    run(beat())
+    return written
+
+
+def test_the_stream_begins_when_patience_is_over() -> None:
+    assert beats(6) == [(5, "event: response.created")]
+
+
+def test_comments_come_in_between_and_an_event_after_a_minute() -> None:
+    comment, event = ": waiting for the model", "event: response.in_progress"
+    assert beats(81) == [
+        (5, "event: response.created"),
+        (20, comment),
+        (35, comment),
+        (50, comment),
+        (65, event),
+        (80, comment),
+    ]
+
+
+def test_a_stream_that_has_begun_is_not_begun_again() -> None:
+    def begun(_: Clock, turn: Patient) -> None:
+        turn.begin_late()
+
+    assert beats(16, act=begun) == [(15, ": waiting for the model")]
+
+
+def test_whatever_the_limits_the_heart_does_not_race() -> None:
+    hasty = Limits(patience=0, comment_every=0, event_every=0)
+    assert len(beats(1, hasty)) <= 101
+
+
+def test_a_stopwatch_tells_whose_time_it_was() -> None:
+    now = [0.0]
+    watch = Stopwatch(lambda: now[0])
+    now[0] = 1.0
+    with watch.waiting():
+        now[0] = 5.0
+        assert watch.overhead == 1.0
+        with watch.waiting():  # the heart waits for the client at the same time
+            now[0] = 6.0
+        now[0] = 7.0
+    assert (watch.overhead, watch.seconds, watch.idle) == (1.0, 7.0, 7.0)
+    watch.hear()
+    now[0] = 9.0
+    assert (watch.overhead, watch.idle) == (3.0, 2.0)
