@@ -30,8 +30,11 @@ types: $(READY) ## Check types
 unit: $(READY) ## Run the fast tests
 	$(BIN)/pytest -n auto
 
-coverage: $(READY) ## Run the fast tests once more, with more examples, and see that the core is covered
-	PENSTOCK_PROFILE=thorough $(BIN)/pytest -n auto --cov --cov-report=term
+e2e: $(READY) ## Start, stall, signal and leave the gateway; run every command of the README
+	$(BIN)/pytest -n auto -m e2e
+
+coverage: $(READY) ## Both once more, with more examples, and see that every room is covered
+	PENSTOCK_PROFILE=thorough $(BIN)/pytest -n auto -m 'not recordings and not terminal' --cov --cov-report=term
 	$(BIN)/python tests/coverage_floor.py
 
 test: lint types unit ## Everything that must pass before a commit
@@ -59,4 +62,4 @@ format: $(READY) ## Format the code
 clean: ## Remove the environment and what tools left behind
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage dist build
 
-.PHONY: help env serve lint types unit coverage test recordings terminal docs bench format clean
+.PHONY: help env serve lint types unit e2e coverage test recordings terminal docs bench format clean

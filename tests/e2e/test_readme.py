@@ -22,7 +22,10 @@ ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 HERE, OLLAMA = "http://127.0.0.1:8080", "http://127.0.0.1:11434"
 
-pytestmark = pytest.mark.skipif(not shutil.which("curl"), reason="the README asks with curl")
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(not shutil.which("curl"), reason="the README asks with curl"),
+]
 
 
 def commands() -> list[str]:

@@ -16,6 +16,8 @@ from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.running import SECRET_ANSWER, SECRET_PROMPT, Running, judge
 from tests.gateway.upstream import LAST_CHUNK, SSE_HEAD, ScriptedUpstream, begun, frames, said, until
 
+pytestmark = pytest.mark.e2e
+
 
 class Listening:
     """A streamed turn, read line by line."""

@@ -27,6 +27,8 @@ from tests.gateway.upstream import (
     until_gone,
 )
 
+pytestmark = pytest.mark.e2e
+
 CONFIG = """
 passthrough = "chat"
 [limits]

@@ -28,6 +28,8 @@ from tests.gateway.upstream import (
     until_gone,
 )
 
+pytestmark = pytest.mark.e2e
+
 
 def raw(running: Running, *pieces: bytes) -> socket.socket:
     connection = socket.create_connection((running.address.hostname, running.address.port), timeout=20)
