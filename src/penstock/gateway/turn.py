@@ -21,11 +21,11 @@ from penstock.gateway.outlet import Outlet
 from penstock.gateway.services import Services
 from penstock.gateway.source import deltas_of
 from penstock.gateway.stopwatch import Stopwatch
+from penstock.gateway.usage import missing
 from penstock.gateway.verdict import Verdict, shown
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.events import Event
 from penstock.protocol.request import CreateResponse
-from penstock.protocol.usage import Usage
 from penstock.stream.deltas import (
     BlockEnd,
     BlockStart,
@@ -160,9 +160,8 @@ class Turn:
                 wait=error.retry_after,
                 closer=closer_of(error),
             )
-        except (
-            DecodeError
-        ) as error:  # nobody was asked: the request cannot be said in this upstream's language
+        except DecodeError as error:
+            # Nobody was asked: the request cannot be said in this upstream's language.
             await self._fail("invalid_request", str(error), param=error.param or None, closer="gateway")
 
     async def _pursue(self) -> None:
@@ -364,7 +363,7 @@ class Turn:
             return
         counted = self._services.estimate(self._asked.request, self._asked.model, snapshot.output)
         if told is not None:
-            counted = _missing(told, counted)
+            counted = missing(told, counted)
         if counted.input_tokens is not None or counted.output_tokens is not None:
             self._machine.usage(counted)
             self._verdict.usage_estimated = True
@@ -384,18 +383,6 @@ class Turn:
         verdict.diagnostics = [told.code for told in snapshot.diagnostics or []]
         verdict.duration_ms, verdict.idle_ms = round(watch.seconds * 1000), round(watch.idle * 1000)
         verdict.overhead_ms = round(watch.overhead * 1000, 2)
-
-
-def _missing(told: Usage, counted: UsageDelta) -> UsageDelta:
-    """What was counted, for what was told as zero or only at the beginning, as Anthropic does: no two
-    tokenizers are so far apart that one has twice the tokens of the other."""
-    is_short = (counted.output_tokens or 0) > 2 * told.output_tokens
-    return UsageDelta(
-        input_tokens=None if told.input_tokens else counted.input_tokens,
-        output_tokens=counted.output_tokens if is_short else None,
-        reasoning_tokens=counted.reasoning_tokens if is_short else None,
-        estimated=True,
-    )
 
 
 def _masked(delta: ErrorDelta, answer: UpstreamAnswer) -> ErrorDelta:
