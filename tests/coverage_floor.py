@@ -11,7 +11,7 @@ FLOOR = 95.0
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "penstock"
 ROOMS = (
     *("protocol", "sse.py", "stream", "tools", "dialects", "parts"),
-    *("client", "models", "tokens", "provider", "upstream", "gateway"),
+    *("client", "models", "tokens", "provider", "store", "upstream", "gateway"),
 )
 
 

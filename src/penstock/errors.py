@@ -5,6 +5,7 @@ PenstockError
 ├── FrameTooLarge              one server-sent event is larger than the decoder may hold
 ├── BridgeError                the stream state machine was asked for something unlawful
 ├── ConfigError                a configuration file cannot be used; `errors` has all that is wrong in it
+├── StoreError                 the store cannot be opened, or cannot write; `code` says why
 ├── RequestRefused, ClientGone how the gateway ends a request (`penstock.gateway.errors`)
 └── OpenResponsesError         an endpoint gave no answer, or one that fails
     ├── AuthenticationError    the key is missing or wrong
@@ -87,6 +88,34 @@ class ConfigError(PenstockError):
         self.line = line
         self.message = message
         self.errors: list[ConfigError] = list(errors) or [self]
+
+
+class StoreError(PenstockError):
+    """The store cannot be opened or cannot do what was asked. `code` is one of those below.
+
+    The message names the file and what to do, and nothing of what is stored.
+    """
+
+    NOT_A_STORE = "not_a_store"
+    """The file is something else, or is damaged."""
+    NEWER_VERSION = "newer_version"
+    """A later release of Penstock wrote the file."""
+    LOCKED = "locked"
+    """Another process has it."""
+    UNWRITABLE = "unwritable"
+    FULL = "full"
+    """The disk, or the quota, is full."""
+    IO = "io"
+    """The disk fails."""
+    DUPLICATE = "duplicate"
+    """An id that was to be new is there already."""
+    CLOSED = "closed"
+    """It was asked after it was closed."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
 
 
 class OpenResponsesError(PenstockError):

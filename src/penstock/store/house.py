@@ -1,0 +1,63 @@
+"""Keeping house: how much may wait in memory, and how much may stay in the file."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+
+from msgspec import Struct
+
+from penstock.store import reading, writing
+from penstock.store.writer import GATHER, LULL, Writer
+
+_AT_ONCE = 200
+"""So many go in one transaction: those who end a turn meanwhile do not wait for the whole of it."""
+_PAGES_AT_ONCE = 500
+
+
+class Bounds(Struct, frozen=True, kw_only=True):
+    """What a store may hold in memory while the disk is behind, and how long writes are gathered."""
+
+    queued: int = 64 * 1024 * 1024
+    """Bytes of all turns together."""
+    queued_turn: int = 1024 * 1024
+    """Bytes that a turn may have even when `queued` is used up, so that one cannot starve the others."""
+    gather: float = GATHER
+    lull: float = LULL
+
+
+async def prune(writer: Writer, *, older_than: float, most_bytes: int | None) -> int:
+    """Old ones first, then as many of the oldest as it takes; the file shrinks by what they had."""
+    count = 0
+    while deleted := await writer.do(lambda file: writing.delete_ended(file, older_than, _AT_ONCE)):
+        count += deleted
+    while await writer.do(lambda file: writing.delete_unused_conversations(file, older_than, _AT_ONCE)):
+        pass
+    if most_bytes is not None:
+        while deleted := await writer.do(lambda file: _shrink(file, most_bytes)):
+            count += deleted
+        while await writer.do(lambda file: _shrink_conversations(file, most_bytes)):
+            pass
+    while await writer.do(lambda file: writing.give_back_pages(file, _PAGES_AT_ONCE)):
+        pass
+    return count
+
+
+def _shrink(connection: sqlite3.Connection, most_bytes: int) -> int:
+    return writing.delete_ended(connection, math.inf, _how_many(connection, most_bytes))
+
+
+def _shrink_conversations(connection: sqlite3.Connection, most_bytes: int) -> int:
+    return writing.delete_unused_conversations(connection, math.inf, _how_many(connection, most_bytes))
+
+
+def _how_many(connection: sqlite3.Connection, most_bytes: int) -> int:
+    """A part of what should go, so that no more goes than must: they are not all of a size."""
+    used = reading.used_bytes(connection)
+    if used <= most_bytes:
+        return 0
+    count = connection.execute(
+        "SELECT (SELECT count(*) FROM responses) + (SELECT count(*) FROM conversations)"
+    )
+    excess = (used - most_bytes) / used
+    return max(1, min(_AT_ONCE, int(count.fetchone()[0] * excess / 2)))

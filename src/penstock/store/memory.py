@@ -1,0 +1,352 @@
+"""The store in memory: `--store none`. Bounded, and gone with the process.
+
+When it is full, the turn that nobody asked for the longest goes first; one that runs never goes.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from msgspec.structs import replace
+
+from penstock.errors import StoreError
+from penstock.store.paging import page_of
+from penstock.store.running import Running, size_of_events, size_of_items
+from penstock.store.store import (
+    Closed,
+    Conversation,
+    LoggedEvent,
+    Opened,
+    Page,
+    Stats,
+    StoredItem,
+    StoredResponse,
+    Trace,
+    Turn,
+)
+
+MOST_BYTES = 256 * 1024 * 1024
+MOST_RESPONSES = 10_000
+
+Key = tuple[str, str]
+"""A tenant, and the id of something that belongs to it."""
+
+
+class _Talk:
+    """A conversation and its items, in their order."""
+
+    def __init__(self, conversation: Conversation, now: float) -> None:
+        self.conversation = conversation
+        self.changed_at = now
+        self.items: list[StoredItem] = []
+        self.size = len(conversation.metadata)
+
+
+class _Index:
+    """Items by tenant and id, with those who have them: the last that came is the one that is found."""
+
+    def __init__(self) -> None:
+        self._owners: dict[Key, dict[int, StoredItem]] = {}
+
+    def add(self, tenant: str, owner: object, items: Sequence[StoredItem]) -> None:
+        for item in items:
+            owners = self._owners.setdefault((tenant, item.id), {})
+            owners.pop(id(owner), None)
+            owners[id(owner)] = item
+
+    def remove(self, tenant: str, owner: object, items: Sequence[StoredItem]) -> None:
+        for item in items:
+            owners = self._owners.get((tenant, item.id), {})
+            owners.pop(id(owner), None)
+            if not owners:
+                self._owners.pop((tenant, item.id), None)
+
+    def find(self, tenant: str, id: str) -> StoredItem | None:
+        owners = self._owners.get((tenant, id))
+        return next(reversed(owners.values())) if owners else None
+
+
+class MemoryStore:
+    """See `penstock.store.store.Store` for what each method promises."""
+
+    def __init__(
+        self,
+        *,
+        most_bytes: int = MOST_BYTES,
+        most_responses: int = MOST_RESPONSES,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._most_bytes = most_bytes
+        self._most_responses = most_responses
+        self._clock = clock
+        self._running: dict[str, Running] = {}
+        self._ended: OrderedDict[Key, Running] = OrderedDict()
+        """The least recently used first, as are the conversations."""
+        self._talks: OrderedDict[Key, _Talk] = OrderedDict()
+        self._items = _Index()
+        self._talk_items = _Index()
+        self._memories: dict[Key, tuple[Running, bytes]] = {}
+        self._bytes = 0
+
+    def _find(self, tenant: str, id: str) -> Running | None:
+        running = self._running.get(id)
+        if running is not None and running.opened.tenant == tenant:
+            return running
+        ended = self._ended.get((tenant, id))
+        if ended is not None:
+            self._ended.move_to_end((tenant, id))
+        return ended
+
+    # A turn while it runs
+
+    async def open(self, turn: Opened) -> None:
+        if turn.id in self._running or (turn.tenant, turn.id) in self._ended:
+            raise StoreError(StoreError.DUPLICATE, "a turn of this id is there already")
+        running = self._running[turn.id] = Running(turn)
+        self._items.add(turn.tenant, running, turn.input)
+        self._grow(running.size)
+
+    def log(self, id: str, events: Sequence[LoggedEvent]) -> None:
+        running = self._running.get(id)
+        if running is None or not events:
+            return
+        size = size_of_events(events)
+        if self._has_room(size):
+            running.log(events, size)
+        else:
+            running.dropped += len(events)
+
+    def trace(self, id: str, traces: Sequence[Trace]) -> None:
+        running = self._running.get(id)
+        if running is not None:
+            size = size_of_events(traces)
+            if self._has_room(size):
+                running.trace(traces, size)
+
+    async def close(self, id: str, end: Closed, *, patience: float = 0.25) -> bool:  # noqa: ARG002
+        running = self._running.pop(id, None)
+        if running is None:
+            return False
+        turn, before = running.opened, running.size
+        self._ended[turn.tenant, id] = running
+        running.close(end, self._clock())
+        self._items.add(turn.tenant, running, end.output)
+        self._grow(running.size - before)
+        if turn.conversation_id is not None:
+            await self.add_items(turn.tenant, turn.conversation_id, (*turn.input, *end.output))
+        return True
+
+    # Responses
+
+    async def get(self, tenant: str, id: str) -> StoredResponse | None:
+        found = self._find(tenant, id)
+        return found.response() if found is not None else None
+
+    async def delete(self, tenant: str, id: str) -> bool:
+        if (tenant, id) not in self._ended:
+            return False
+        self._drop((tenant, id))
+        return True
+
+    async def events(self, tenant: str, id: str, after: int = -1) -> AsyncIterator[LoggedEvent]:
+        found = self._find(tenant, id)
+        while found is not None:
+            some = found.behind(after)
+            if not some:
+                if found.over.is_set():
+                    return
+                await found.grown.change()
+            for event in some:
+                after = event.sequence
+                yield event
+
+    async def traces(self, tenant: str, id: str) -> list[Trace]:
+        found = self._find(tenant, id)
+        return found.traces[:] if found is not None else []
+
+    async def input_items(
+        self, tenant: str, id: str, *, after: str | None = None, limit: int = 20, newest_first: bool = True
+    ) -> Page | None:
+        turns = self._turns_to(tenant, id)
+        if not turns:
+            return None
+        items = [item for turn in turns[:-1] for item in (*turn.turn().input, *turn.turn().output)]
+        items.extend(turns[-1].opened.input)
+        return _page(items, after, limit, newest_first)
+
+    # Chains and items
+
+    def _turns_to(self, tenant: str, id: str | None) -> list[Running]:
+        """As much of a chain as there is, the oldest first."""
+        turns: dict[str, Running] = {}
+        while id is not None and id not in turns and (found := self._find(tenant, id)) is not None:
+            turns[id] = found
+            id = found.opened.previous_id
+        return list(reversed(turns.values()))
+
+    async def chain(self, tenant: str, id: str) -> list[Turn] | None:
+        turns = self._turns_to(tenant, id)
+        if not turns or turns[0].opened.previous_id is not None:
+            return None
+        for running in turns:
+            await running.over.wait()
+            if running.end is None:  # The store was closed under it.
+                return None
+        return [running.turn() for running in turns]
+
+    async def item(self, tenant: str, id: str) -> StoredItem | None:
+        return self._items.find(tenant, id) or self._talk_items.find(tenant, id)
+
+    # Conversations
+
+    async def create_conversation(self, tenant: str, conversation: Conversation) -> None:
+        key = (tenant, conversation.id)
+        if key in self._talks:
+            raise StoreError(StoreError.DUPLICATE, "a conversation of this id is there already")
+        talk = self._talks[key] = _Talk(conversation, self._clock())
+        self._grow(talk.size)
+
+    def _talk(self, tenant: str, id: str) -> _Talk | None:
+        talk = self._talks.get((tenant, id))
+        if talk is not None:
+            self._talks.move_to_end((tenant, id))
+        return talk
+
+    async def get_conversation(self, tenant: str, id: str) -> Conversation | None:
+        talk = self._talk(tenant, id)
+        return talk.conversation if talk is not None else None
+
+    async def update_conversation(self, tenant: str, id: str, metadata: bytes) -> Conversation | None:
+        talk = self._talk(tenant, id)
+        if talk is None:
+            return None
+        self._resize(talk, len(metadata) - len(talk.conversation.metadata))
+        talk.conversation = replace(talk.conversation, metadata=metadata)
+        return talk.conversation
+
+    async def delete_conversation(self, tenant: str, id: str) -> bool:
+        if (tenant, id) not in self._talks:
+            return False
+        self._drop_talk((tenant, id))
+        return True
+
+    async def add_items(self, tenant: str, id: str, items: Sequence[StoredItem]) -> bool:
+        talk = self._talk(tenant, id)
+        if talk is None:
+            return False
+        talk.items.extend(items)
+        self._talk_items.add(tenant, talk, items)
+        self._resize(talk, size_of_items(items))
+        return True
+
+    async def conversation_items(
+        self, tenant: str, id: str, *, after: str | None = None, limit: int = 20, newest_first: bool = True
+    ) -> Page | None:
+        talk = self._talk(tenant, id)
+        return _page(talk.items, after, limit, newest_first) if talk is not None else None
+
+    async def delete_item(self, tenant: str, id: str, item_id: str) -> bool:
+        talk = self._talk(tenant, id)
+        gone = [item for item in talk.items if item.id == item_id] if talk is not None else []
+        if talk is None or not gone:
+            return False
+        talk.items = [item for item in talk.items if item.id != item_id]
+        self._talk_items.remove(tenant, talk, gone)
+        self._resize(talk, -size_of_items(gone))
+        return True
+
+    # The reasoning memory
+
+    async def remember(self, tenant: str, id: str, key: str, data: bytes) -> None:
+        found = self._find(tenant, id)
+        if found is not None:
+            before = found.size
+            found.remember(key, data)
+            self._memories[tenant, key] = (found, data)
+            self._grow(found.size - before)
+
+    async def recall(self, tenant: str, key: str) -> bytes | None:
+        found = self._memories.get((tenant, key))
+        return found[1] if found is not None else None
+
+    # Keeping house
+
+    async def prune(self, *, older_than: int, most_bytes: int | None = None) -> int:
+        old = [key for key, turn in self._ended.items() if turn.ended_at < older_than]
+        for key in old:
+            self._drop(key)
+        for key in [key for key, talk in self._talks.items() if talk.changed_at < older_than]:
+            self._drop_talk(key)
+        most = math.inf if most_bytes is None else most_bytes
+        return len(old) + self._shrink(most, math.inf)
+
+    async def stats(self) -> Stats:
+        turns = [*self._running.values(), *self._ended.values()]
+        ends = [turn.end.output for turn in turns if turn.end is not None]
+        return Stats(
+            responses=len(turns),
+            items=sum(len(turn.opened.input) for turn in turns)
+            + sum(map(len, ends))
+            + sum(len(talk.items) for talk in self._talks.values()),
+            events=sum(len(turn.events) for turn in turns),
+            conversations=len(self._talks),
+            bytes=self._bytes,
+        )
+
+    async def aclose(self) -> None:
+        for running in self._running.values():
+            running.abandon()
+
+    def _grow(self, size: int) -> None:
+        self._bytes += size
+        self._shrink(self._most_bytes, self._most_responses)
+
+    def _has_room(self, size: int) -> bool:
+        """Make room for what a running turn brings; False when all that is left runs."""
+        self._shrink(self._most_bytes - size, math.inf)
+        if self._bytes + size > self._most_bytes:
+            return False
+        self._bytes += size
+        return True
+
+    def _resize(self, talk: _Talk, size: int) -> None:
+        talk.changed_at = self._clock()
+        talk.size += size
+        self._grow(size)
+
+    def _shrink(self, most_bytes: float, most_responses: float) -> int:
+        count = 0
+        while self._ended and (
+            self._bytes > most_bytes or len(self._ended) + len(self._running) > most_responses
+        ):
+            self._drop(next(iter(self._ended)))
+            count += 1
+        while self._talks and self._bytes > most_bytes:
+            self._drop_talk(next(iter(self._talks)))
+        return count
+
+    def _drop(self, key: Key) -> None:
+        ended = self._ended.pop(key)
+        turn = ended.turn()
+        self._items.remove(key[0], ended, (*turn.input, *turn.output))
+        for name in ended.memories:
+            if self._memories.get((key[0], name), (None,))[0] is ended:
+                del self._memories[key[0], name]
+        self._bytes -= ended.size
+
+    def _drop_talk(self, key: Key) -> None:
+        talk = self._talks.pop(key)
+        self._talk_items.remove(key[0], talk, talk.items)
+        self._bytes -= talk.size
+
+
+def _page(items: Sequence[StoredItem], after: str | None, limit: int, newest_first: bool) -> Page:
+    page, has_more = page_of(items, _id_of, after=after, limit=limit, newest_first=newest_first)
+    return Page(tuple(page), has_more)
+
+
+def _id_of(item: StoredItem) -> str:
+    return item.id

@@ -1,0 +1,210 @@
+"""What is read, as statements. All of it runs in a reader's thread, and never waits for the writer."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+
+from penstock.store.interrupted import interrupted
+from penstock.store.packing import unpack_events, unpack_traces
+from penstock.store.paging import page_of
+from penstock.store.store import (
+    RUNNING,
+    Conversation,
+    LoggedEvent,
+    Page,
+    Stats,
+    StoredItem,
+    StoredResponse,
+    Trace,
+    Turn,
+)
+
+_ROWS = 4
+"""So many rows of a log are read at a time: a reader that stops holds no more than these."""
+
+_RESPONSE = """
+SELECT number, id, tenant, created_at, status, previous_id, conversation_id, is_background, dropped,
+    request, response, verdict
+FROM responses WHERE tenant = ? AND id = ?
+"""
+
+# What continues something is newer than it, and has the greater number: whatever the ids say, this ends.
+_CHAIN = """
+WITH RECURSIVE chain (number, id, status, previous_id, depth) AS (
+    SELECT number, id, status, previous_id, 0 FROM responses WHERE tenant = :tenant AND id = :id
+    UNION ALL
+    SELECT before.number, before.id, before.status, before.previous_id, depth + 1
+    FROM chain JOIN responses AS before
+    ON before.tenant = :tenant AND before.id = chain.previous_id AND before.number < chain.number
+)
+"""
+_LINKS = _CHAIN + "SELECT number, id, status, previous_id FROM chain ORDER BY depth DESC"
+_LINKED_ITEMS = (
+    _CHAIN
+    + """
+SELECT chain.number, is_output, items.id, data FROM chain CROSS JOIN items ON items.response = chain.number
+ORDER BY depth DESC, is_output, items.number
+"""
+)
+_HISTORY = (
+    _CHAIN
+    + """
+SELECT items.number, items.id FROM chain CROSS JOIN items ON items.response = chain.number
+WHERE depth > 0 OR is_output = 0 OR :is_before ORDER BY depth DESC, is_output, items.number
+"""
+)
+
+_EVENTS = """
+SELECT events.data FROM responses JOIN events ON events.response = responses.number
+WHERE tenant = ? AND id = ? AND last > ? ORDER BY last LIMIT ?
+"""
+_TRACES = """
+SELECT traces.data FROM responses JOIN traces ON traces.response = responses.number
+WHERE tenant = ? AND id = ? ORDER BY traces.number
+"""
+_ITEM = "SELECT id, data FROM items WHERE tenant = ? AND id = ? ORDER BY number DESC LIMIT 1"
+_CONVERSATION_ITEM = _ITEM.replace("FROM items", "FROM conversation_items")
+_CONVERSATION = "SELECT number, id, created_at, metadata FROM conversations WHERE tenant = ? AND id = ?"
+
+
+def response(connection: sqlite3.Connection, tenant: str, id: str) -> StoredResponse | None:
+    """A response that no turn of this process runs any more."""
+    row = connection.execute(_RESPONSE, (tenant, id)).fetchone()
+    if row is None:
+        return None
+    number, _, _, created_at, status, previous_id, conversation_id, is_background, dropped, *blobs = row
+    request, body, verdict = blobs
+    if status in RUNNING:  # Its end could not be written, and was given up.
+        end = interrupted(id, body, all_events(connection, number))
+        status, body = end.status, end.response
+    return StoredResponse(
+        id=id,
+        tenant=tenant,
+        created_at=created_at,
+        status=status,
+        previous_id=previous_id,
+        conversation_id=conversation_id,
+        is_background=bool(is_background),
+        request=request,
+        response=body,
+        verdict=verdict,
+        dropped=dropped,
+    )
+
+
+def all_events(connection: sqlite3.Connection, number: int) -> Iterator[LoggedEvent]:
+    query = "SELECT data FROM events WHERE response = ? ORDER BY last"
+    for (blob,) in connection.execute(query, (number,)):
+        yield from unpack_events(blob)
+
+
+def events(connection: sqlite3.Connection, tenant: str, id: str, after: int) -> list[LoggedEvent]:
+    """Some of the events behind a number; empty when there are none."""
+    rows = connection.execute(_EVENTS, (tenant, id, after, _ROWS)).fetchall()
+    return [event for (blob,) in rows for event in unpack_events(blob) if event.sequence > after]
+
+
+def traces(connection: sqlite3.Connection, tenant: str, id: str) -> list[Trace]:
+    rows = connection.execute(_TRACES, (tenant, id))
+    return [trace for (blob,) in rows for trace in unpack_traces(blob)]
+
+
+def chain(connection: sqlite3.Connection, tenant: str, id: str) -> list[Turn] | None:
+    """The turns that lead to a response; None where it or one before it is not there."""
+    asked = {"tenant": tenant, "id": id}
+    connection.execute("BEGIN")  # Both questions are answered by the same state of the file.
+    try:
+        links = connection.execute(_LINKS, asked).fetchall()
+        if not links or links[0][3] is not None:
+            return None
+        items: dict[int, tuple[list[StoredItem], list[StoredItem]]] = {link[0]: ([], []) for link in links}
+        for number, is_output, item_id, data in connection.execute(_LINKED_ITEMS, asked):
+            items[number][is_output].append(StoredItem(item_id, data))
+    finally:
+        connection.execute("COMMIT")
+    return [
+        Turn(link_id, status, tuple(items[number][0]), tuple(items[number][1]))
+        for number, link_id, status, _ in links
+    ]
+
+
+def is_there(connection: sqlite3.Connection, tenant: str, id: str) -> bool:
+    query = "SELECT 1 FROM responses WHERE tenant = ? AND id = ?"
+    return connection.execute(query, (tenant, id)).fetchone() is not None
+
+
+def history(connection: sqlite3.Connection, tenant: str, id: str, is_before: bool) -> list[tuple[int, str]]:
+    """Numbers and ids of all the items that a response was made from; with `is_before` its own output too,
+    as part of the history of another."""
+    asked = {"tenant": tenant, "id": id, "is_before": is_before}
+    return connection.execute(_HISTORY, asked).fetchall()
+
+
+def items(connection: sqlite3.Connection, numbers: list[int]) -> dict[int, StoredItem]:
+    found: dict[int, StoredItem] = {}
+    for number in numbers:
+        row = connection.execute("SELECT id, data FROM items WHERE number = ?", (number,)).fetchone()
+        if row is not None:
+            found[number] = StoredItem(*row)
+    return found
+
+
+def item(connection: sqlite3.Connection, tenant: str, id: str) -> StoredItem | None:
+    for query in (_ITEM, _CONVERSATION_ITEM):
+        row = connection.execute(query, (tenant, id)).fetchone()
+        if row is not None:
+            return StoredItem(*row)
+    return None
+
+
+def memory(connection: sqlite3.Connection, tenant: str, key: str) -> bytes | None:
+    row = connection.execute(
+        "SELECT data FROM memories WHERE tenant = ? AND key = ?", (tenant, key)
+    ).fetchone()
+    return row[0] if row else None
+
+
+def conversation(connection: sqlite3.Connection, tenant: str, id: str) -> Conversation | None:
+    row = connection.execute(_CONVERSATION, (tenant, id)).fetchone()
+    return Conversation(*row[1:]) if row else None
+
+
+def conversation_items(
+    connection: sqlite3.Connection, tenant: str, id: str, after: str | None, limit: int, newest_first: bool
+) -> Page | None:
+    row = connection.execute(_CONVERSATION, (tenant, id)).fetchone()
+    if row is None:
+        return None
+    query = "SELECT number, id FROM conversation_items WHERE conversation = ? ORDER BY number"
+    entries = connection.execute(query, (row[0],)).fetchall()
+    page, has_more = page_of(entries, _second, after=after, limit=limit, newest_first=newest_first)
+    data = "SELECT id, data FROM conversation_items WHERE number = ?"
+    rows = (connection.execute(data, (number,)).fetchone() for number, _ in page)
+    return Page(tuple(StoredItem(*row) for row in rows if row), has_more)
+
+
+def _second(row: tuple[int, str]) -> str:
+    return row[1]
+
+
+def used_bytes(connection: sqlite3.Connection) -> int:
+    """What is in use of the file; free pages are used again before it grows."""
+    pages, free, size = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - free) * size)
+
+
+def stats(connection: sqlite3.Connection) -> Stats:
+    def count(what: str) -> int:
+        return int(connection.execute(f"SELECT {what}").fetchone()[0])
+
+    return Stats(
+        responses=count("count(*) FROM responses"),
+        items=count("count(*) FROM items") + count("count(*) FROM conversation_items"),
+        events=count("coalesce(sum(count), 0) FROM events"),
+        conversations=count("count(*) FROM conversations"),
+        bytes=used_bytes(connection),
+    )

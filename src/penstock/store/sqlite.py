@@ -1,0 +1,372 @@
+"""The store in a file. Needs no set-up, and one process has it at a time.
+
+A turn lives in memory from `open` until all of it is in the file, and is answered from there: what is asked
+never waits for the writer. Everything else is read from the file by a few threads.
+
+What `close` reports as durable was committed and synced: it survives `kill -9` and, on a disk that keeps
+its word, a power cut. Of a turn that still runs the last tenth of a second may be lost with the process, and
+by a power cut what was committed since the last sync. The file opens clean after either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from penstock.errors import StoreError
+from penstock.store import reading, writing
+from penstock.store.file import BUSY_MS, FileLock, connect, make_room, prepare_for_writing, telling_failures
+from penstock.store.house import Bounds, prune
+from penstock.store.paging import page_of
+from penstock.store.readers import Readers
+from penstock.store.running import Running, size_of_events
+from penstock.store.schema import check, migrate
+from penstock.store.store import (
+    RUNNING,
+    Closed,
+    Conversation,
+    LoggedEvent,
+    Opened,
+    Page,
+    Stats,
+    StoredItem,
+    StoredResponse,
+    Trace,
+    Turn,
+)
+from penstock.store.writer import Writer
+
+log = logging.getLogger("penstock.store")
+
+T = TypeVar("T")
+Reference = tuple[int | StoredItem, str]
+"""An item by its number in the file, or itself, and its id."""
+
+
+async def open_store(
+    path: str | Path,
+    *,
+    clock: Callable[[], float] = time.time,
+    bounds: Bounds | None = None,
+    busy_ms: int = BUSY_MS,
+) -> SqliteStore:
+    """Open a file, or make it. `StoreError` says why that is not possible.
+
+    Turns that a process left behind when it died are ended here, as failed (G8).
+    """
+    file = Path(path).expanduser().resolve()
+    lock, connection = await asyncio.to_thread(_open_file, file, busy_ms, clock)
+    return SqliteStore(file, lock, connection, clock=clock, bounds=bounds or Bounds(), busy_ms=busy_ms)
+
+
+def _open_file(path: Path, busy_ms: int, clock: Callable[[], float]) -> tuple[FileLock, sqlite3.Connection]:
+    with telling_failures(path):
+        make_room(path)
+        lock = FileLock(path)
+        try:
+            return lock, _open_database(path, busy_ms, clock)
+        except BaseException:
+            lock.release()
+            raise
+
+
+def _open_database(path: Path, busy_ms: int, clock: Callable[[], float]) -> sqlite3.Connection:
+    connection = connect(path, busy_ms)
+    try:
+        check(connection)
+        prepare_for_writing(connection)
+        migrate(connection)
+        connection.execute("BEGIN IMMEDIATE")
+        count = writing.end_unfinished(connection, clock())
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.close()
+        raise
+    if count:
+        log.warning(
+            "turns of a process that died were ended as failed",
+            extra={"fields": {"event": "store", "code": "gateway_restarted", "count": count}},
+        )
+    return connection
+
+
+class SqliteStore:
+    """See `penstock.store.store.Store` for what each method promises, and `open_store` for how to get one."""
+
+    def __init__(
+        self,
+        path: Path,
+        lock: FileLock,
+        connection: sqlite3.Connection,
+        *,
+        clock: Callable[[], float],
+        bounds: Bounds,
+        busy_ms: int,
+    ) -> None:
+        self._lock = lock
+        self._clock = clock
+        self._bounds = bounds
+        self._turns: dict[str, Running] = {}
+        """Those that are not wholly in the file, in the order of their opening."""
+        self._writer = Writer(connection, self._retire, gather=bounds.gather, lull=bounds.lull)
+        self._readers = Readers(path, busy_ms)
+        self._is_closed = False
+
+    def _turn(self, tenant: str, id: str) -> Running | None:
+        running = self._turns.get(id)
+        return running if running is not None and running.opened.tenant == tenant else None
+
+    def _retire(self, running: Running) -> None:
+        self._turns.pop(running.opened.id, None)
+
+    # A turn while it runs
+
+    async def open(self, turn: Opened) -> None:
+        if self._is_closed:
+            raise StoreError(StoreError.CLOSED, "the store was closed")
+        if turn.id in self._turns:
+            raise StoreError(StoreError.DUPLICATE, "a turn of this id is running")
+        running = self._turns[turn.id] = Running(turn)
+        self._writer.queued += running.size
+        self._writer.wants(running, soon=True)
+
+    def log(self, id: str, events: Sequence[LoggedEvent]) -> None:
+        running = self._turns.get(id)
+        if running is None or running.over.is_set() or not events:
+            return
+        size = size_of_events(events)
+        if not self._has_room(running, size):
+            running.dropped += len(events)
+            return
+        running.log(events, size)
+        self._writer.queued += size
+        self._writer.wants(running, soon=False)
+
+    def trace(self, id: str, traces: Sequence[Trace]) -> None:
+        running = self._turns.get(id)
+        if running is None or running.over.is_set() or not traces:
+            return
+        size = size_of_events(traces)
+        if self._has_room(running, size):
+            running.trace(traces, size)
+            self._writer.queued += size
+            self._writer.wants(running, soon=False)
+
+    def _has_room(self, running: Running, size: int) -> bool:
+        """Whether there is room for what the disk did not take yet: in the store's, or in the turn's own."""
+        if running.is_lost:
+            return False
+        bounds = self._bounds
+        return self._writer.queued + size <= bounds.queued or running.size + size <= bounds.queued_turn
+
+    async def close(self, id: str, end: Closed, *, patience: float = 0.25) -> bool:
+        running = self._turns.get(id)
+        if running is None or running.over.is_set():
+            return False
+        before = running.size
+        running.close(end, self._clock())
+        if running.is_lost:
+            self._retire(running)
+            return False
+        self._writer.queued += running.size - before
+        self._writer.wants(running, soon=True)
+        self._shed()
+        if self._writer.is_failing:
+            return False
+        await asyncio.wait({running.written}, timeout=patience)
+        return running.written.done() and running.written.result()
+
+    def _shed(self) -> None:
+        """What has ended and cannot be written is kept as long as there is room, the newest the longest."""
+        for running in list(self._turns.values()):
+            if self._writer.queued <= self._bounds.queued:
+                return
+            if running.end is not None and (running.written.done() or self._writer.is_failing):
+                log.error(
+                    "a turn that could not be written to the store is given up",
+                    extra={"fields": {"event": "store", "code": "given_up"}},
+                )
+                self._writer.lose(running)
+
+    # Responses
+
+    async def get(self, tenant: str, id: str) -> StoredResponse | None:
+        running = self._turn(tenant, id)
+        if running is not None:
+            return running.response()
+        return await self._readers.read(reading.response, tenant, id)
+
+    async def delete(self, tenant: str, id: str) -> bool:
+        running = self._turn(tenant, id)
+        if running is not None and running.end is None:
+            return False
+        return await self._writer.do(partial(writing.delete_response, tenant=tenant, id=id))
+
+    async def events(self, tenant: str, id: str, after: int = -1) -> AsyncIterator[LoggedEvent]:
+        running = self._turn(tenant, id)
+        while True:
+            # An event is in the file or in memory: a reader that is behind finds it in the file.
+            if running is None or after < running.stored_sequence:
+                some = await self._readers.read(reading.events, tenant, id, after)
+                if not some and running is None:
+                    return
+                if not some and running is not None:  # It was deleted meanwhile.
+                    after = running.stored_sequence
+            elif not (some := running.behind(after)):
+                if running.over.is_set():
+                    return
+                await running.grown.change()
+            for event in some:
+                after = event.sequence
+                yield event
+
+    async def traces(self, tenant: str, id: str) -> list[Trace]:
+        running = self._turn(tenant, id)
+        if running is None:
+            return await self._readers.read(reading.traces, tenant, id)
+        # A commit may end while the file is read: only what was there before it is taken from there.
+        count, waiting = running.stored_traces, running.traces[:]
+        stored = await self._readers.read(reading.traces, tenant, id) if count else []
+        return stored[:count] + waiting
+
+    async def input_items(
+        self, tenant: str, id: str, *, after: str | None = None, limit: int = 20, newest_first: bool = True
+    ) -> Page | None:
+        turns = self._unwritten_chain(tenant, id)
+        entries: list[Reference] = []
+        first = turns[0].opened.previous_id if turns else id
+        if first is not None:
+            if not turns and not await self._readers.read(reading.is_there, tenant, id):
+                return None
+            entries.extend(await self._readers.read(reading.history, tenant, first, bool(turns)))
+        for running in turns:
+            entries.extend((item, item.id) for item in running.opened.input)
+            if running.end is not None and running is not turns[-1]:
+                entries.extend((item, item.id) for item in running.end.output)
+        page, has_more = page_of(entries, _id_of, after=after, limit=limit, newest_first=newest_first)
+        numbers = [item for item, _ in page if isinstance(item, int)]
+        stored = await self._readers.read(reading.items, numbers) if numbers else {}
+        found = (stored.get(item) if isinstance(item, int) else item for item, _ in page)
+        return Page(tuple(item for item in found if item is not None), has_more)
+
+    # Chains and items
+
+    def _unwritten_chain(self, tenant: str, id: str | None) -> list[Running]:
+        """The end of a chain as far as it is in memory, the oldest first."""
+        turns: dict[str, Running] = {}
+        while id is not None and id not in turns and (running := self._turn(tenant, id)) is not None:
+            turns[id] = running
+            id = running.opened.previous_id
+        return list(reversed(turns.values()))
+
+    async def chain(self, tenant: str, id: str) -> list[Turn] | None:
+        turns = self._unwritten_chain(tenant, id)
+        first = turns[0].opened.previous_id if turns else id
+        # What the file says of these may be old by the time it has been read.
+        known = {one.opened.id: one for one in self._turns.values() if one.opened.tenant == tenant}
+        links = await self._readers.read(reading.chain, tenant, first) if first is not None else []
+        if links is None:
+            return None
+        whole = [*(known.get(link.id) or link for link in links), *turns]
+        for running in whole:
+            if isinstance(running, Running):
+                await running.over.wait()
+                if running.end is None:  # The store was closed under it.
+                    return None
+        return [_turn_of(link) for link in whole]
+
+    async def item(self, tenant: str, id: str) -> StoredItem | None:
+        for running in reversed(self._turns.values()):
+            if running.opened.tenant == tenant and (item := running.item(id)) is not None:
+                return item
+        return await self._readers.read(reading.item, tenant, id)
+
+    # Conversations
+
+    async def create_conversation(self, tenant: str, conversation: Conversation) -> None:
+        await self._writer.do(
+            partial(writing.create_conversation, tenant=tenant, conversation=conversation, now=self._clock())
+        )
+
+    async def get_conversation(self, tenant: str, id: str) -> Conversation | None:
+        return await self._readers.read(reading.conversation, tenant, id)
+
+    async def update_conversation(self, tenant: str, id: str, metadata: bytes) -> Conversation | None:
+        change = partial(
+            writing.update_conversation, tenant=tenant, id=id, metadata=metadata, now=self._clock()
+        )
+        return await self.get_conversation(tenant, id) if await self._writer.do(change) else None
+
+    async def delete_conversation(self, tenant: str, id: str) -> bool:
+        return await self._writer.do(partial(writing.delete_conversation, tenant=tenant, id=id))
+
+    async def add_items(self, tenant: str, id: str, items: Sequence[StoredItem]) -> bool:
+        return await self._writer.do(
+            partial(writing.add_items, tenant=tenant, id=id, items=tuple(items), now=self._clock())
+        )
+
+    async def conversation_items(
+        self, tenant: str, id: str, *, after: str | None = None, limit: int = 20, newest_first: bool = True
+    ) -> Page | None:
+        if any(running.opened.conversation_id == id for running in self._turns.values() if running.end):
+            await self._writer.flush()  # A turn that has ended is in its conversation, if it can be written.
+        return await self._readers.read(reading.conversation_items, tenant, id, after, limit, newest_first)
+
+    async def delete_item(self, tenant: str, id: str, item_id: str) -> bool:
+        return await self._writer.do(partial(writing.delete_item, tenant=tenant, id=id, item_id=item_id))
+
+    # The reasoning memory
+
+    async def remember(self, tenant: str, id: str, key: str, data: bytes) -> None:
+        running = self._turn(tenant, id)
+        if running is None or running.end is not None:
+            await self._writer.do(partial(writing.remember, tenant=tenant, id=id, key=key, data=data))
+        elif not running.is_lost:
+            before = running.size
+            running.remember(key, data)
+            self._writer.queued += running.size - before
+            self._writer.wants(running, soon=False)
+
+    async def recall(self, tenant: str, key: str) -> bytes | None:
+        for running in reversed(self._turns.values()):
+            if running.opened.tenant == tenant and (data := running.memories.get(key)) is not None:
+                return data
+        return await self._readers.read(reading.memory, tenant, key)
+
+    # Keeping house
+
+    async def prune(self, *, older_than: int, most_bytes: int | None = None) -> int:
+        return await prune(self._writer, older_than=older_than, most_bytes=most_bytes)
+
+    async def stats(self) -> Stats:
+        await self._writer.flush()
+        return await self._readers.read(reading.stats)
+
+    async def aclose(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for running in self._turns.values():
+            running.abandon()
+        await self._readers.aclose()
+        await self._writer.aclose()  # The last to close empties the journal, and a reader could not.
+        self._lock.release()
+
+
+def _id_of(reference: Reference) -> str:
+    return reference[1]
+
+
+def _turn_of(link: Running | Turn) -> Turn:
+    if isinstance(link, Running):
+        return link.turn()
+    # Nobody runs it, so its end could not be written, and was given up.
+    return replace(link, status="failed") if link.status in RUNNING else link

@@ -1,0 +1,230 @@
+"""What a store keeps, and what can be asked of it. Every question names a tenant: another's is not there.
+
+Values go in and come out as the JSON of the wire, so that a store needs no knowledge of the protocol beyond a
+few names. All waiting is for a store that is across a network; an embedded one hardly waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+LOCAL = "local"
+"""The tenant where no keys are configured."""
+
+RUNNING = ("queued", "in_progress")
+
+
+class StoredItem(Struct, frozen=True):
+    """An item under its id. `data` is its JSON; `id` is inside of it as well."""
+
+    id: str
+    data: bytes
+
+
+class Opened(Struct, frozen=True, kw_only=True):
+    """A turn that begins: from now on its response can be found, continued and listened to."""
+
+    id: str
+    tenant: str = LOCAL
+    created_at: int
+    """Seconds since 1970."""
+    status: str = "in_progress"
+    previous_id: str | None = None
+    """The response that this one continues."""
+    conversation_id: str | None = None
+    request: bytes = b""
+    """The request as it came, without secrets."""
+    response: bytes = b""
+    """The first snapshot."""
+    input: tuple[StoredItem, ...] = ()
+    """The items that this turn brought: those of the chain before it are not repeated."""
+    is_background: bool = False
+
+
+class Closed(Struct, frozen=True, kw_only=True):
+    """How a turn ended."""
+
+    status: str
+    response: bytes
+    """The last snapshot."""
+    output: tuple[StoredItem, ...] = ()
+    verdict: bytes = b""
+
+
+class StoredResponse(Struct, frozen=True, kw_only=True):
+    """All that is known of a turn, without its items and its log."""
+
+    id: str
+    tenant: str
+    created_at: int
+    status: str
+    previous_id: str | None
+    conversation_id: str | None
+    is_background: bool
+    request: bytes
+    response: bytes
+    """The last snapshot; while it runs, the first."""
+    verdict: bytes = b""
+    dropped: int = 0
+    """How many events of its log could not be kept: the disk was too slow, or full, for too long."""
+
+
+class LoggedEvent(Struct, frozen=True, gc=False):
+    """One event as it was sent: its number, when, and its JSON in the machine's own words."""
+
+    sequence: int
+    time: float
+    data: bytes
+
+
+class Trace(Struct, frozen=True, gc=False):
+    """One thing that happened towards the upstream, and when: `request` (the rendered body, without secrets),
+    `read` (only its size), `failure` (its code)."""
+
+    kind: str
+    time: float
+    data: bytes = b""
+    size: int = 0
+
+
+class Turn(Struct, frozen=True):
+    """One link of a chain, with its items in their order."""
+
+    id: str
+    status: str
+    input: tuple[StoredItem, ...]
+    output: tuple[StoredItem, ...]
+
+
+class Page(Struct, frozen=True):
+    """Some items, and whether there are more behind them."""
+
+    items: tuple[StoredItem, ...]
+    has_more: bool
+
+
+class Conversation(Struct, frozen=True):
+    id: str
+    created_at: int
+    metadata: bytes
+    """A JSON object."""
+
+
+class Stats(Struct, frozen=True):
+    """What there is, for those who run it."""
+
+    responses: int
+    items: int
+    events: int
+    conversations: int
+    bytes: int
+
+
+class Store(Protocol):
+    """Nothing here raises for an id that is not there: it is None, False or empty.
+
+    Used from one event loop. What changes something other than a running turn raises `StoreError` when it
+    could not be written.
+    """
+
+    # A turn while it runs
+
+    async def open(self, turn: Opened) -> None:
+        """Begin a turn. What follows may ask for it as soon as this returns.
+
+        Its id is new in the store: `StoreError` when a turn of that id is running.
+        """
+
+    def log(self, id: str, events: Sequence[LoggedEvent]) -> None:
+        """Append to the log. Returns at once: deltas never wait for the disk (decisions 17).
+
+        Sequence numbers rise. What comes for a turn that is not running is not kept.
+        """
+
+    def trace(self, id: str, traces: Sequence[Trace]) -> None:
+        """Append what happened towards the upstream, as `log` does."""
+
+    async def close(self, id: str, end: Closed, *, patience: float = 0.25) -> bool:
+        """End a turn, with all of its log. True when it is as durable as the store is; False when that took
+        longer than `patience`, or failed: the client is then told by a diagnostic (decisions 17). In either
+        case it has ended, and can be found with its end. One that is not running cannot be closed: False."""
+
+    # Responses
+
+    async def get(self, tenant: str, id: str) -> StoredResponse | None: ...
+
+    async def delete(self, tenant: str, id: str) -> bool:
+        """With its items, its log, its traces and its reasoning memory. One that runs is not deleted: False.
+
+        What `close` added to a conversation stays there, as the conversation has its own life.
+        """
+
+    async def input_items(
+        self, tenant: str, id: str, *, after: str | None = None, limit: int = 20, newest_first: bool = True
+    ) -> Page | None:
+        """The items that a response was made from, those of its chain before its own; None: not there.
+
+        Waits for nothing: of a chain that is broken or still runs, what there is. `after` is an item's id;
+        the page begins behind it in the order that was asked for, and is empty where it is not there.
+        """
+
+    def events(self, tenant: str, id: str, after: int = -1) -> AsyncIterator[LoggedEvent]:
+        """The log behind a sequence number to its end; of a turn that runs, as it grows. Empty: not there.
+
+        A step of more than one between two numbers is where events were dropped (`StoredResponse.dropped`).
+        """
+
+    async def traces(self, tenant: str, id: str) -> list[Trace]: ...
+
+    # Chains and items
+
+    async def chain(self, tenant: str, id: str) -> list[Turn] | None:
+        """The turns that lead to a response, the oldest first and it the last; None where one is missing.
+
+        A turn that still runs is waited for, to its end (decisions 17).
+        """
+
+    async def item(self, tenant: str, id: str) -> StoredItem | None:
+        """An item of any response of this tenant, else of a conversation; the newest that has the id."""
+
+    # Conversations
+
+    async def create_conversation(self, tenant: str, conversation: Conversation) -> None:
+        """Its id is new in the store: `StoreError` when it is not."""
+
+    async def get_conversation(self, tenant: str, id: str) -> Conversation | None: ...
+
+    async def update_conversation(self, tenant: str, id: str, metadata: bytes) -> Conversation | None: ...
+
+    async def delete_conversation(self, tenant: str, id: str) -> bool: ...
+
+    async def add_items(self, tenant: str, id: str, items: Sequence[StoredItem]) -> bool: ...
+
+    async def conversation_items(
+        self, tenant: str, id: str, *, after: str | None = None, limit: int = 20, newest_first: bool = True
+    ) -> Page | None:
+        """`close` adds the input and the output of a turn in a conversation to it."""
+
+    async def delete_item(self, tenant: str, id: str, item_id: str) -> bool: ...
+
+    # Small secrets of the reasoning memory (W01): opaque data under an item's or a call's id
+
+    async def remember(self, tenant: str, id: str, key: str, data: bytes) -> None:
+        """Keep data under a key as long as the response `id` is kept."""
+
+    async def recall(self, tenant: str, key: str) -> bytes | None: ...
+
+    # Keeping house
+
+    async def prune(self, *, older_than: int, most_bytes: int | None = None) -> int:
+        """Delete what ended before a time, then the oldest until it fits; how many responses went. What runs
+        is never touched. Conversations go by the same rules, by when they were last changed, after the
+        responses."""
+
+    async def stats(self) -> Stats: ...
+
+    async def aclose(self) -> None:
+        """Write what is left to write, and close."""

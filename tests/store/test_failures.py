@@ -1,0 +1,315 @@
+"""A disk that is slow, full or locked while turns run: they end, reading goes on, memory stays bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import threading
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import StoreError
+from penstock.store.house import Bounds
+from penstock.store.sqlite import SqliteStore, open_store
+from penstock.store.store import LOCAL, Closed, Conversation, LoggedEvent, Opened
+from tests.store.making import Clock, closed, event, events, items, opened, read, stuck, trace, whole
+
+
+def using(folder: Path, body: Callable[[SqliteStore], Awaitable[None]], bounds: Bounds | None = None) -> None:
+    async def run() -> None:
+        store = await open_store(folder / "store.db", clock=Clock(), bounds=bounds, busy_ms=0)
+        try:
+            await body(store)
+        finally:
+            await store.aclose()
+
+    asyncio.run(run())
+
+
+async def fill_disk(store: SqliteStore, pages: int = 1) -> None:
+    """From now on the file cannot grow (beyond so many pages, if it is smaller)."""
+    writer = store._writer
+    limit = f"PRAGMA max_page_count = {pages}"
+    loop = asyncio.get_running_loop()
+    await loop.run_in_executor(writer._thread, lambda: writer._connection.execute(limit).fetchall())
+
+
+async def free_disk(store: SqliteStore) -> None:
+    await fill_disk(store, 1_000_000)
+
+
+LARGE = b"x" * 100_000
+
+
+# Slow
+
+
+def test_an_end_does_not_wait_longer_than_its_patience(tmp_path: Path) -> None:
+    async def body(store: SqliteStore) -> None:
+        await store.open(opened("resp_1", "in_1"))
+        async with stuck(store):
+            store.log("resp_1", events(0, 3))
+            assert not await store.close("resp_1", closed("resp_1", "out_1"), patience=0)
+            found = await store.get(LOCAL, "resp_1")
+            assert found is not None
+            assert found.status == "completed"
+            assert await read(store, "resp_1") == events(0, 3)
+            chain = await store.chain(LOCAL, "resp_1")
+            assert chain is not None
+            assert chain[0].output == items("out_1")
+        await store.stats()
+        assert await read(store, "resp_1") == events(0, 3)
+
+    using(tmp_path, body)
+
+
+def test_what_is_not_waited_for_is_written_all_the_same(tmp_path: Path) -> None:
+    async def body(store: SqliteStore) -> None:
+        async with stuck(store):
+            for number in range(20):
+                await store.open(opened(f"resp_{number}"))
+                assert not await store.close(f"resp_{number}", closed(f"resp_{number}"), patience=0)
+        ends = [store._turns[id].written for id in list(store._turns)]
+        assert all(await asyncio.gather(*ends))
+        assert not store._turns, "nothing is held in memory that is in the file"
+        assert store._writer.queued == 0
+
+    using(tmp_path, body)
+
+
+def test_a_log_that_the_disk_does_not_take_is_cut_and_that_is_told(tmp_path: Path) -> None:
+    async def body(store: SqliteStore) -> None:
+        await store.open(opened("resp_1"))
+        await store.open(opened("resp_2"))
+        async with stuck(store):
+            for number in range(1_000):
+                store.log("resp_1", [event(number)])
+            store.log("resp_2", events(0, 5))  # it has room of its own
+            store.trace("resp_2", [trace(1)])
+            assert store._writer.queued < 35_000
+            found = await store.get(LOCAL, "resp_1")
+            assert found is not None
+            assert 0 < found.dropped < 1_000
+        assert await store.close("resp_1", closed("resp_1"), patience=30)
+        assert await store.close("resp_2", closed("resp_2"), patience=30)
+        found = await store.get(LOCAL, "resp_1")
+        assert found is not None
+        assert await read(store, "resp_1") == events(0, 1_000 - found.dropped)
+        assert await read(store, "resp_2") == events(0, 5)
+        other = await store.get(LOCAL, "resp_2")
+        assert other is not None
+        assert other.dropped == 0
+        assert store._writer.queued == 0
+
+    using(tmp_path, body, Bounds(queued=20_000, queued_turn=10_000))
+
+
+def test_a_slow_reader_holds_nothing_in_memory(tmp_path: Path) -> None:
+    async def body(store: SqliteStore) -> None:
+        await store.open(opened("resp_1"))
+        slow = store.events(LOCAL, "resp_1")
+        store.log("resp_1", events(0, 1))
+        seen = [await anext(slow)]
+        for begin in range(1, 5_001, 100):
+            store.log("resp_1", events(begin, begin + 100))
+        await store.stats()
+        assert store._turns["resp_1"].events == [], "what is in the file is read from there"
+        assert store._writer.queued == 0
+        await store.close("resp_1", closed("resp_1"), patience=30)
+        seen.extend([event async for event in slow])
+        assert seen == events(0, 5_001)
+
+    using(tmp_path, body)
+
+
+# Full
+
+
+def test_a_full_disk_is_told_and_reading_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def body(store: SqliteStore) -> None:
+        await whole(store, "resp_0", ["in_0"], log=events(0, 5))
+        await fill_disk(store)
+        await store.open(opened("resp_1", "in_1", previous="resp_0"))
+        store.log("resp_1", [LoggedEvent(0, 1.0, b'"secret words"'), *events(1, 9)])
+        large = Closed(status="completed", response=LARGE, output=items("out_1"))
+        assert not await store.close("resp_1", large, patience=30)
+        assert not await whole(store, "resp_2")
+        assert not store._turns["resp_2"].written.done(), "nobody waits for a disk that is known to be full"
+        with pytest.raises(StoreError) as raised:
+            await store.create_conversation(LOCAL, Conversation("conv_1", 1, LARGE))
+        assert raised.value.code == StoreError.FULL
+
+        assert await read(store, "resp_0") == events(0, 5)
+        found = await store.get(LOCAL, "resp_1")
+        assert found is not None
+        assert (found.status, found.response) == ("completed", LARGE)
+        assert (await read(store, "resp_1", 0)) == events(1, 9)
+        chain = await store.chain(LOCAL, "resp_1")
+        assert chain is not None
+        assert [turn.id for turn in chain] == ["resp_0", "resp_1"]
+
+        await free_disk(store)
+        await store.create_conversation(LOCAL, Conversation("conv_1", 1, b"{}"))
+        assert not store._turns, "what was kept in memory is in the file now"
+        assert await whole(store, "resp_3")
+
+    with caplog.at_level(logging.WARNING, "penstock.store"):
+        using(tmp_path, body)
+    fields = [(record.levelname, getattr(record, "fields", {}).get("code")) for record in caplog.records]
+    assert fields == [("ERROR", "full"), ("WARNING", "full")], "once, and once when it is over"
+    assert "secret words" not in caplog.text
+
+    async def check(store: SqliteStore) -> None:
+        found = await store.get(LOCAL, "resp_1")
+        assert found is not None
+        assert (found.status, found.response) == ("completed", LARGE)
+
+    using(tmp_path, check)
+
+
+def test_a_disk_that_stays_full_does_not_fill_the_memory(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body(store: SqliteStore) -> None:
+        await store.open(opened("resp_early"))
+        await store.stats()
+        await fill_disk(store)
+        large = Closed(status="completed", response=LARGE)
+        await store.close("resp_early", large, patience=30)
+        for number in range(30):
+            await store.open(opened(f"resp_{number}"))
+            store.log(f"resp_{number}", events(0, 3))
+            assert not await store.close(f"resp_{number}", large, patience=30)
+            with pytest.raises(StoreError):
+                await store.create_conversation(LOCAL, Conversation("conv_1", 1, LARGE))
+            assert store._writer.queued <= 600_000
+        assert len(store._turns) < 10
+        last = await store.get(LOCAL, "resp_29")
+        assert last is not None
+        assert last.response == LARGE, "the newest are kept the longest"
+        assert await store.get(LOCAL, "resp_0") is None
+        early = await store.get(LOCAL, "resp_early")
+        assert early is not None
+        assert early.status == "failed", "its end is lost: it must not seem to run for ever"
+        chain = await store.chain(LOCAL, "resp_early")
+        assert chain is not None
+        assert chain[0].status == "failed"
+
+    with caplog.at_level(logging.ERROR, "penstock.store"):
+        using(tmp_path, body, Bounds(queued=500_000))
+    codes = [getattr(record, "fields", {}).get("code") for record in caplog.records]
+    assert "given_up" in codes
+
+
+def test_a_turn_that_is_given_up_while_it_is_written_is_counted_once(tmp_path: Path) -> None:
+    def fail(_: object) -> None:
+        raise sqlite3.OperationalError
+
+    async def body(store: SqliteStore) -> None:
+        large = Closed(status="completed", response=LARGE)
+        await store.open(opened("resp_1"))
+        end = asyncio.ensure_future(store.close("resp_1", large, patience=30))
+        await asyncio.sleep(0)
+        with pytest.raises(StoreError):
+            await store._writer.do(fail)
+        assert not await end
+        async with stuck(store):  # the second attempt has begun
+            await store.open(opened("resp_2"))
+            await store.close("resp_2", large, patience=0)
+            assert list(store._turns) == ["resp_2"], "there is room for one"
+        await store.stats()
+        assert store._writer.queued == 0
+        assert await store.get(LOCAL, "resp_2") is not None
+
+    using(tmp_path, body, Bounds(queued=150_000))
+
+
+def test_a_lock_of_another_program_is_waited_out(tmp_path: Path) -> None:
+    async def body(store: SqliteStore) -> None:
+        stranger = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
+        stranger.execute("BEGIN IMMEDIATE")
+        assert not await whole(store, "resp_1", log=events(0, 3))
+        assert await read(store, "resp_1") == events(0, 3)
+        stranger.close()
+        await store.create_conversation(LOCAL, Conversation("conv_1", 1, b"{}"))
+        assert not store._turns
+        assert await read(store, "resp_1") == events(0, 3)
+
+    using(tmp_path, body)
+
+
+def test_a_write_that_is_tried_again_keeps_the_order_of_a_chain(tmp_path: Path) -> None:
+    gate, reached = threading.Event(), threading.Event()
+
+    def fail(_: object) -> None:
+        reached.set()
+        gate.wait(30)
+        raise sqlite3.OperationalError
+
+    async def body(store: SqliteStore) -> None:
+        await store.open(opened("resp_1"))
+        job = asyncio.ensure_future(store._writer.do(fail))
+        assert await asyncio.to_thread(reached.wait, 30)
+        await store.open(opened("resp_2", previous="resp_1"))
+        gate.set()
+        with pytest.raises(StoreError) as raised:
+            await job
+        assert raised.value.code == StoreError.IO
+        for id in ("resp_2", "resp_1"):
+            await store.close(id, closed(id), patience=0)
+        await store.create_conversation(LOCAL, Conversation("conv_1", 1, b"{}"))
+        assert not store._turns
+        chain = await store.chain(LOCAL, "resp_2")
+        assert chain is not None
+        assert [turn.id for turn in chain] == ["resp_1", "resp_2"]
+
+    using(tmp_path, body)
+
+
+# One that cannot be written
+
+
+def test_a_turn_that_cannot_be_written_does_not_take_others_with_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body(store: SqliteStore) -> None:
+        async with stuck(store):
+            await store.open(opened("resp_1"))
+            await store.open(Opened(id="resp_\ud800", created_at=1, response=b"{}"))
+            await store.open(opened("resp_2"))
+            ends = [
+                asyncio.ensure_future(store.close(id, Closed(status="completed", response=b""), patience=30))
+                for id in ("resp_1", "resp_\ud800", "resp_2")
+            ]
+            await asyncio.sleep(0)
+        assert await asyncio.gather(*ends) == [True, False, True]
+        assert not store._turns
+        assert store._writer.queued == 0
+        assert (await store.stats()).responses == 2
+
+    with caplog.at_level(logging.ERROR, "penstock.store"):
+        using(tmp_path, body)
+    assert [getattr(record, "fields", {}).get("code") for record in caplog.records] == ["refused"]
+
+
+def test_an_id_that_is_in_the_file_is_not_written_over(tmp_path: Path) -> None:
+    async def body(store: SqliteStore) -> None:
+        assert await whole(store, "resp_1", ["in_1"], log=events(0, 2))
+        await store.open(opened("resp_1"))
+        await store.stats()
+        store.log("resp_1", events(0, 9))
+        store.trace("resp_1", [trace(1)])
+        running = await store.get(LOCAL, "resp_1")
+        assert running is not None
+        assert running.dropped == 9
+        assert store._writer.queued == 0
+        assert not await store.close("resp_1", closed("resp_1", status="failed"), patience=30)
+        found = await store.get(LOCAL, "resp_1")
+        assert found is not None
+        assert found.status == "completed"
+        assert await read(store, "resp_1") == events(0, 2)
+
+    using(tmp_path, body)

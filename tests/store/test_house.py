@@ -1,0 +1,147 @@
+"""Keeping house: what goes when it is old or too much, and what never goes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from penstock.store.memory import MemoryStore
+from penstock.store.sqlite import open_store
+from penstock.store.store import LOCAL, Closed, Conversation, Store
+from tests.store.making import Clock, closed, event, events, for_both, item, items, opened, read, whole
+
+
+@for_both
+async def test_prune_takes_what_ended_before_a_time(store: Store, clock: Clock) -> None:
+    await store.open(opened("resp_runs"))
+    for number in range(5):
+        clock.now = 1_000 + number
+        await whole(store, f"resp_{number}", [f"msg_{number}"], log=events(0, 2))
+    assert await store.prune(older_than=1_003) == 3
+    there = [number for number in range(5) if await store.get(LOCAL, f"resp_{number}")]
+    assert there == [3, 4]
+    assert await store.get(LOCAL, "resp_runs") is not None
+    assert await store.item(LOCAL, "msg_0") is None
+    assert (await store.stats()).events == 4
+    assert await store.prune(older_than=1_003) == 0
+
+
+@for_both
+async def test_prune_takes_conversations_that_nobody_changed(store: Store, clock: Clock) -> None:
+    for number in range(3):
+        await store.create_conversation(LOCAL, Conversation(f"conv_{number}", 1, b"{}"))
+    clock.now = 2_000
+    await store.update_conversation(LOCAL, "conv_0", b'{"a":"b"}')
+    await store.add_items(LOCAL, "conv_1", items("msg_1"))
+    assert await store.prune(older_than=1_500) == 0
+    there = [number for number in range(3) if await store.get_conversation(LOCAL, f"conv_{number}")]
+    assert there == [0, 1]
+
+
+@for_both
+async def test_prune_takes_the_oldest_until_it_fits(store: Store, clock: Clock) -> None:
+    await store.open(opened("resp_runs"))
+    for number in range(40):
+        clock.now += 1
+        await store.open(opened(f"resp_{number}"))
+        store.log(f"resp_{number}", [event(0, f"{number:04}" + _noise(number))])
+        await store.close(f"resp_{number}", closed(f"resp_{number}"), patience=30)
+    before = (await store.stats()).bytes
+    most = before * 2 // 3
+    count = await store.prune(older_than=0, most_bytes=most)
+    after = await store.stats()
+    assert after.bytes <= most
+    assert most - after.bytes < before // 4, "no more goes than must"
+    assert after.responses == 41 - count
+    there = [number for number in range(40) if await store.get(LOCAL, f"resp_{number}")]
+    assert there == list(range(count, 40))
+    assert await store.prune(older_than=0, most_bytes=0) == 40 - count
+    assert await store.get(LOCAL, "resp_runs") is not None
+
+
+def _noise(number: int) -> str:
+    """Text that does not get smaller."""
+    return "".join(f"{(number * 7919 + place * 104729) % 16777213:06x}" for place in range(2_000))
+
+
+@for_both
+async def test_stats_count_what_there_is(store: Store) -> None:
+    await store.create_conversation(LOCAL, Conversation("conv_1", 1, b"{}"))
+    await store.add_items(LOCAL, "conv_1", items("msg_1"))
+    await whole(store, "resp_1", ["msg_2", "msg_3"], ["msg_4"], log=events(0, 7))
+    await store.open(opened("resp_2", "msg_5"))
+    store.log("resp_2", events(0, 3))
+    stats = await store.stats()
+    assert (stats.responses, stats.items, stats.events, stats.conversations) == (2, 5, 10, 1)
+    assert stats.bytes > 0
+
+
+def test_the_file_shrinks_when_much_is_deleted(tmp_path: Path) -> None:
+    async def run() -> None:
+        path = tmp_path / "store.db"
+        store = await open_store(path)
+        for number in range(30):
+            await whole(store, f"resp_{number}", log=[event(0, _noise(number))])
+        await store.aclose()
+        before = path.stat().st_size
+        store = await open_store(path)
+        await store.prune(older_than=0, most_bytes=0)
+        await store.aclose()
+        assert path.stat().st_size < before / 2
+
+    asyncio.run(run())
+
+
+# The store in memory keeps its bounds by itself
+
+
+def test_the_least_recently_used_goes_first_and_what_runs_never() -> None:
+    async def run() -> None:
+        store = MemoryStore(most_responses=4)
+        await store.open(opened("resp_runs", "msg_runs"))
+        for number in range(3):
+            await whole(store, f"resp_{number}", [f"msg_{number}"])
+        assert await store.get(LOCAL, "resp_0") is not None  # used
+        await whole(store, "resp_3")
+        assert await store.get(LOCAL, "resp_1") is None
+        assert await store.item(LOCAL, "msg_1") is None
+        for number in range(4, 20):
+            await whole(store, f"resp_{number}")
+        assert (await store.stats()).responses == 4
+        assert await store.get(LOCAL, "resp_runs") is not None
+        assert await store.item(LOCAL, "msg_runs") == item("msg_runs")
+
+    asyncio.run(run())
+
+
+def test_memory_stays_within_its_bytes() -> None:
+    async def run() -> None:
+        store = MemoryStore(most_bytes=50_000)
+        await store.create_conversation(LOCAL, Conversation("conv_1", 1, b"{}"))
+        for number in range(200):
+            await whole(store, f"resp_{number}", [f"msg_{number}"], log=events(0, 20))
+            await store.add_items(LOCAL, "conv_1", items(f"talk_{number}"))
+            assert (await store.stats()).bytes <= 50_000
+        assert await store.get(LOCAL, "resp_199") is not None
+        assert await store.get(LOCAL, "resp_0") is None
+        await store.prune(older_than=0, most_bytes=0)
+        assert (await store.stats()).bytes == 0
+
+    asyncio.run(run())
+
+
+def test_a_log_that_is_too_large_is_cut_and_that_is_told() -> None:
+    async def run() -> None:
+        store = MemoryStore(most_bytes=20_000)
+        await whole(store, "resp_0", log=events(0, 50))
+        await store.open(opened("resp_1"))
+        for number in range(1_000):
+            store.log("resp_1", [event(number)])
+        assert await store.get(LOCAL, "resp_0") is None, "what has ended makes room first"
+        await store.close("resp_1", Closed(status="completed", response=b""))
+        found = await store.get(LOCAL, "resp_1")
+        assert found is not None
+        assert 0 < found.dropped < 1_000
+        assert await read(store, "resp_1") == events(0, 1_000 - found.dropped)
+
+    asyncio.run(run())

@@ -1,0 +1,223 @@
+"""A turn from its opening to its end, and what can be read of it meanwhile. Holds for every store."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from penstock.errors import StoreError
+from penstock.store.store import LOCAL, LoggedEvent, Store
+from tests.store.making import Clock, closed, event, events, for_both, items, opened, read, trace, whole
+
+
+@for_both
+async def test_a_turn_is_found_as_soon_as_it_is_opened(store: Store) -> None:
+    turn = opened("resp_1", "msg_1", previous="resp_0", conversation="conv_1", status="queued")
+    await store.open(turn)
+    found = await store.get(LOCAL, "resp_1")
+    assert found is not None
+    assert (found.id, found.tenant, found.created_at, found.status) == ("resp_1", LOCAL, 7, "queued")
+    assert (found.previous_id, found.conversation_id) == ("resp_0", "conv_1")
+    assert (found.request, found.response, found.verdict) == (turn.request, turn.response, b"")
+    assert found.dropped == 0
+
+
+@for_both
+async def test_a_closed_turn_has_its_end(store: Store) -> None:
+    assert await whole(store, "resp_1")
+    found = await store.get(LOCAL, "resp_1")
+    assert found is not None
+    assert (found.status, found.response) == ("completed", closed("resp_1").response)
+    assert (found.verdict, found.request) == (b'{"ok":true}', opened("resp_1").request)
+
+
+@for_both
+async def test_a_turn_is_closed_once(store: Store) -> None:
+    await store.open(opened("resp_1"))
+    assert await store.close("resp_1", closed("resp_1"), patience=30)
+    assert not await store.close("resp_1", closed("resp_1", status="failed"), patience=30)
+    found = await store.get(LOCAL, "resp_1")
+    assert found is not None
+    assert found.status == "completed"
+
+
+@for_both
+async def test_what_is_not_there_is_none_or_false_or_empty(store: Store) -> None:
+    store.log("resp_no", events(0, 3))
+    store.trace("resp_no", [trace(1)])
+    assert not await store.close("resp_no", closed("resp_no"))
+    assert await store.get(LOCAL, "resp_no") is None
+    assert not await store.delete(LOCAL, "resp_no")
+    assert await store.input_items(LOCAL, "resp_no") is None
+    assert await read(store, "resp_no") == []
+    assert await store.traces(LOCAL, "resp_no") == []
+    assert await store.chain(LOCAL, "resp_no") is None
+    assert await store.item(LOCAL, "msg_no") is None
+    assert await store.get_conversation(LOCAL, "conv_no") is None
+    assert await store.update_conversation(LOCAL, "conv_no", b"{}") is None
+    assert not await store.delete_conversation(LOCAL, "conv_no")
+    assert not await store.add_items(LOCAL, "conv_no", items("msg_1"))
+    assert await store.conversation_items(LOCAL, "conv_no") is None
+    assert not await store.delete_item(LOCAL, "conv_no", "msg_1")
+    await store.remember(LOCAL, "resp_no", "rs_1", b"secret")
+    assert await store.recall(LOCAL, "rs_1") is None
+    assert (await store.stats()).responses == 0
+
+
+@for_both
+async def test_an_id_that_runs_cannot_be_opened_again(store: Store) -> None:
+    await store.open(opened("resp_1"))
+    with pytest.raises(StoreError) as raised:
+        await store.open(opened("resp_1", tenant="other"))
+    assert raised.value.code == StoreError.DUPLICATE
+
+
+@for_both
+async def test_the_log_is_read_from_any_number(store: Store) -> None:
+    await store.open(opened("resp_1"))
+    for begin in range(0, 100, 7):
+        store.log("resp_1", events(begin, begin + 7))
+        await asyncio.sleep(0)
+    await store.close("resp_1", closed("resp_1"), patience=30)
+    for after in range(-1, 110):
+        assert await read(store, "resp_1", after) == events(after + 1, 105)
+
+
+@for_both
+async def test_a_large_log_comes_back_in_order(store: Store) -> None:
+    await store.open(opened("resp_1"))
+    large = [event(number, "y" * 700) for number in range(1_000)]
+    store.log("resp_1", large)
+    await store.close("resp_1", closed("resp_1"), patience=30)
+    assert await read(store, "resp_1") == large
+    assert await read(store, "resp_1", 990) == large[991:]
+
+
+@for_both
+async def test_nothing_is_logged_behind_the_end(store: Store) -> None:
+    await whole(store, "resp_1", log=events(0, 2))
+    store.log("resp_1", events(2, 4))
+    store.trace("resp_1", [trace(1)])
+    assert await read(store, "resp_1") == events(0, 2)
+    assert await store.traces(LOCAL, "resp_1") == []
+
+
+@for_both
+async def test_traces_come_back_in_order_while_it_runs_and_after(store: Store) -> None:
+    await store.open(opened("resp_1"))
+    for size in range(10):
+        store.trace("resp_1", [trace(size), trace(size)])
+        if size % 3 == 0:
+            await store.stats()  # what is there so far is written
+        assert [one.size for one in await store.traces(LOCAL, "resp_1")] == sorted([*range(size + 1)] * 2)
+    await store.close("resp_1", closed("resp_1"), patience=30)
+    assert await store.traces(LOCAL, "resp_1") == [trace(size) for size in range(10) for _ in range(2)]
+
+
+@for_both
+async def test_several_readers_follow_a_turn_and_none_holds_it_up(store: Store) -> None:
+    await store.open(opened("resp_1"))
+    store.log("resp_1", events(0, 10))
+    quick = [asyncio.ensure_future(read(store, "resp_1", after)) for after in (-1, 4, 30)]
+    slow = store.events(LOCAL, "resp_1")
+    taken = [await anext(slow)]
+    for begin in range(10, 300, 10):
+        store.log("resp_1", events(begin, begin + 10))
+        await asyncio.sleep(0)
+        if begin % 50 == 0:
+            await store.stats()  # much of it is in the file by now, and no longer in memory
+            taken.append(await anext(slow))
+    await store.close("resp_1", closed("resp_1"), patience=30)
+    assert await asyncio.gather(*quick) == [events(0, 300), events(5, 300), events(31, 300)]
+    taken.extend([event async for event in slow])
+    assert taken == events(0, 300)
+
+
+@for_both
+async def test_a_reader_gets_an_event_before_the_turn_has_ended(store: Store) -> None:
+    await store.open(opened("resp_1"))
+    reader = store.events(LOCAL, "resp_1")
+    first = asyncio.ensure_future(anext(reader))
+    await asyncio.sleep(0)
+    assert not first.done()
+    store.log("resp_1", events(0, 1))
+    assert await first == event(0)
+    rest = asyncio.ensure_future(anext(reader, None))
+    await asyncio.sleep(0)
+    await store.close("resp_1", closed("resp_1"), patience=30)
+    assert await rest is None
+
+
+@for_both
+async def test_a_reader_that_leaves_does_not_trouble_the_others(store: Store) -> None:
+    await store.open(opened("resp_1"))
+    gone, stays = (asyncio.ensure_future(read(store, "resp_1")) for _ in range(2))
+    await asyncio.sleep(0)
+    gone.cancel()
+    await asyncio.wait({gone})
+    store.log("resp_1", events(0, 3))
+    await store.close("resp_1", closed("resp_1"), patience=30)
+    assert await stays == events(0, 3)
+
+
+@for_both
+async def test_readers_are_let_go_when_the_store_is_closed(store: Store) -> None:
+    await store.open(opened("resp_1"))
+    reader = asyncio.ensure_future(read(store, "resp_1"))
+    follower = asyncio.ensure_future(store.chain(LOCAL, "resp_1"))
+    store.log("resp_1", events(0, 2))
+    await asyncio.sleep(0)
+    await store.aclose()
+    assert await reader == events(0, 2)
+    assert await follower is None
+
+
+@for_both
+async def test_holes_in_the_numbers_are_kept(store: Store) -> None:
+    holed = [event(number) for number in (0, 3, 4, 9)]
+    await whole(store, "resp_1", log=holed)
+    assert await read(store, "resp_1", 1) == holed[1:]
+    assert await read(store, "resp_1", 5) == holed[3:]
+
+
+@for_both
+async def test_deleting_takes_everything_of_a_response(store: Store) -> None:
+    await store.open(opened("resp_1", "msg_1"))
+    store.log("resp_1", events(0, 5))
+    store.trace("resp_1", [trace(1)])
+    await store.remember(LOCAL, "resp_1", "rs_1", b"secret")
+    assert not await store.delete(LOCAL, "resp_1"), "one that runs is not deleted"
+    await store.close("resp_1", closed("resp_1", "msg_2"), patience=30)
+    assert await store.recall(LOCAL, "rs_1") == b"secret"
+    assert await store.delete(LOCAL, "resp_1")
+    assert not await store.delete(LOCAL, "resp_1")
+    assert await store.get(LOCAL, "resp_1") is None
+    assert await read(store, "resp_1") == []
+    assert await store.traces(LOCAL, "resp_1") == []
+    assert await store.item(LOCAL, "msg_1") is None
+    assert await store.item(LOCAL, "msg_2") is None
+    assert await store.recall(LOCAL, "rs_1") is None
+    stats = await store.stats()
+    assert (stats.responses, stats.items, stats.events) == (0, 0, 0)
+
+
+@for_both
+async def test_reasoning_is_remembered_while_it_runs_and_after(store: Store) -> None:
+    await store.open(opened("resp_1"))
+    await store.remember(LOCAL, "resp_1", "rs_1", b"one")
+    assert await store.recall(LOCAL, "rs_1") == b"one"
+    await store.close("resp_1", closed("resp_1"), patience=30)
+    await store.remember(LOCAL, "resp_1", "call_1", b"two")
+    await store.remember(LOCAL, "resp_1", "rs_1", b"three")
+    assert await store.recall(LOCAL, "call_1") == b"two"
+    assert await store.recall(LOCAL, "rs_1") == b"three"
+
+
+@for_both
+async def test_any_bytes_are_kept_as_they_are(store: Store, clock: Clock) -> None:
+    strange = bytes(range(256)) * 3
+    await store.open(opened("resp_1"))
+    store.log("resp_1", [LoggedEvent(0, clock(), strange), LoggedEvent(1, 0.25, b"")])
+    await store.close("resp_1", closed("resp_1"), patience=30)
+    assert await read(store, "resp_1") == [LoggedEvent(0, clock(), strange), LoggedEvent(1, 0.25, b"")]
