@@ -136,7 +136,18 @@ async def main() -> int:
         folder = Path(name)
         (folder / "pass_on.py").write_text(PASS_ON)
         ready = folder / "ready"
-        gateway = [sys.executable, "-m", "penstock", "serve", "--upstream", address, "--port", "0"]
+        gateway = [
+            sys.executable,
+            "-m",
+            "penstock",
+            "serve",
+            "--upstream",
+            address,
+            "--port",
+            "0",
+            "--store",
+            "none",
+        ]
         with serving([*gateway, "--ready-file", str(ready), "--log-level", "error"], ready) as (url, pid):
             ours = await measure(url, pid)
         script = (

@@ -49,7 +49,7 @@ def started(command: str, folder: Path) -> Iterator[str]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        env={**os.environ, "ANTHROPIC_API_KEY": "sk-ant-unused"},
+        env={**os.environ, "ANTHROPIC_API_KEY": "sk-ant-unused", "XDG_DATA_HOME": str(folder / "data")},
     )
     try:
         for _ in range(1500):

@@ -10,6 +10,7 @@ from typing import Any
 from penstock.gateway.exchange import Exchange, Message
 from penstock.gateway.heart import Heart
 from penstock.gateway.outlet import StreamOutlet
+from penstock.gateway.recording import NoKeeper
 from penstock.gateway.settings import Limits
 from penstock.gateway.stopwatch import Stopwatch
 from penstock.gateway.verdict import Verdict
@@ -76,7 +77,7 @@ def beats(
         scope = {"method": "POST", "path": "/", "query_string": b"", "headers": []}
         exchange = Exchange(scope, nothing, send)
         outlet = StreamOutlet(
-            exchange, ACCENTS["openresponses"](), Verdict(request_id="r"), Stopwatch(clock), list
+            exchange, ACCENTS["openresponses"](), NoKeeper(), Verdict(request_id="r"), Stopwatch(clock), list
         )
         outlet._clock = clock
         outlet.last_event = outlet.last_write = 0.0

@@ -64,7 +64,7 @@ class Asking(threading.Thread):
 
 def test_it_says_where_it_is_and_what_to_try(tmp_path: Path) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "penstock", "serve", "--port", "0"],
+        [sys.executable, "-m", "penstock", "serve", "--port", "0", "--store", "none"],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         cwd=tmp_path,

@@ -14,6 +14,8 @@ from penstock.cli import OK, UsageError
 from penstock.dialects.table import RENDERED
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from penstock.dialects.presets import Preset
     from penstock.gateway.settings import Settings
     from penstock.upstream.target import UpstreamTarget
@@ -82,6 +84,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=("debug", "info", "warning", "error"),
         help="debug, info, warning or error",
     )
+    add("--store", metavar="PATH|none", help="where responses are kept (default: in your data folder)")
     add("--ready-file", metavar="FILE", help="write the URL there when it is ready")
 
 
@@ -92,11 +95,14 @@ def _port(text: str) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    from penstock.errors import ConfigError, PenstockError  # here, so that --help does not pay for it
+    from penstock.errors import (  # here, so that --help does not pay for it
+        ConfigError,
+        PenstockError,
+        StoreError,
+    )
     from penstock.gateway.config.file import find_config
     from penstock.gateway.logs import set_up
     from penstock.gateway.server import listen
-    from penstock.gateway.server import run as serve
 
     path = Path(options.config) if options.config else find_config(Path.cwd(), os.environ)
     try:
@@ -108,13 +114,32 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(_advised(error)) from None
     ready_file = _ready_file(options.ready_file)
     set_up(settings.log_level)
+    try:
+        _serve(settings, listening, options, path, ready_file)
+    except (StoreError, ConfigError) as error:
+        raise UsageError(f"--store: {error}") from None
+    return OK
+
+
+def _serve(
+    settings: Settings,
+    listening: socket,
+    options: argparse.Namespace,
+    path: Path | None,
+    ready_file: Path | None,
+) -> None:
+    from penstock.gateway.sealing import load_sealer
+    from penstock.gateway.server import run as serve
+    from penstock.gateway.stores import open_store, secret_folder
+
     serve(
         settings,
         listening,
+        store=lambda: open_store(settings.store, os.environ),
+        sealer=load_sealer(os.environ, secret_folder(settings.store, os.environ)),
         ready=lambda url: _tell(url, settings, path, ready_file),
         reload=lambda: _settings_again(options, path),
     )
-    return OK
 
 
 def _ready_file(name: str | None) -> Path | None:
@@ -153,7 +178,12 @@ def _settings(options: argparse.Namespace, path: Path | None) -> Settings:
     from penstock.gateway.settings import Settings
 
     settings = load_settings(path, os.environ) if path else Settings()
-    named = {"host": options.host, "port": options.port, "log_level": options.log_level}
+    named = {
+        "host": options.host,
+        "port": options.port,
+        "log_level": options.log_level,
+        "store": options.store,
+    }
     settings = replace(settings, **{name: value for name, value in named.items() if value is not None})
     target = _target(options)
     if target is not None:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine
+from typing import Any
 
 from penstock.gateway.access import authenticate, check_origin
+from penstock.gateway.bodies import read_body
 from penstock.gateway.errors import ClientGone, RequestRefused
 from penstock.gateway.exchange import Exchange, Message, Receive, Send
+from penstock.gateway.housekeeping import keep_house
 from penstock.gateway.logs import log, log_fault, log_refused
 from penstock.gateway.metrics import OTHER, Metrics
-from penstock.gateway.routes import ROUTES, Route, find_route
+from penstock.gateway.routes import ROUTES, SPOKEN, Routes, find_route
+from penstock.gateway.sealing import Sealer, load_sealer
 from penstock.gateway.services import Fleet, Services
 from penstock.gateway.settings import Settings
-from penstock.gateway.turn import SHUTTING_DOWN
+from penstock.gateway.turn import SHUTTING_DOWN, Turn
+from penstock.gateway.websocket import Socket
+from penstock.store.store import Store
 from penstock.tokens.counter import TokenCounter
 from penstock.upstream.upstream import Upstream
 
@@ -28,13 +34,23 @@ class Gateway:
     `routes` are more of them, by path: the gateway does not know the rooms that they come from.
     """
 
-    def __init__(self, settings: Settings, *, routes: Mapping[str, Route] | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        store: Store,
+        sealer: Sealer | None = None,
+        routes: Routes | None = None,
+    ) -> None:
+        self.store = store
+        self.sealer = sealer or load_sealer({}, None)
         self.metrics = Metrics()
         self.started_at = int(time.time())
         self.is_draining = False
         self._routes = {**ROUTES, **(routes or {})}
         self._fleet = Fleet()
         self._counter = TokenCounter()
+        self._beside: set[asyncio.Task[None]] = set()
         self._retiring: dict[asyncio.Task[None], Services] = {}
         upstreams, _ = self._fleet.renew(settings.targets)
         self.services = Services(settings, upstreams, self.metrics, self._counter)
@@ -54,6 +70,40 @@ class Gateway:
         self._retiring[task] = old
         task.add_done_callback(self._retiring.pop)
 
+    async def read(self, exchange: Exchange) -> bytes:
+        """The body of a request. A client that sends too slowly is as gone as one that reads too slowly."""
+        limits = self.services.settings.limits
+        try:
+            async with asyncio.timeout(limits.client_timeout):
+                return await read_body(exchange.receive, exchange.headers, limits.body_bytes)
+        except TimeoutError:
+            message = "the request did not come to its end in time"
+            raise RequestRefused(408, "request_timeout", message) from None
+
+    def refuse_if_full(self) -> None:
+        """No hidden queue: what is too much is told at once (notes/asks J5)."""
+        limit = self.services.settings.limits.max_turns
+        if not self.is_draining and (not limit or self.running() < limit):
+            return
+        why = "the gateway is stopping" if self.is_draining else f"{limit} turns are running already"
+        headers = [("retry-after", "2")]
+        message = f"{why}: try again in a moment"
+        raise RequestRefused(503, "server_is_overloaded", message, type="server_error", headers=headers)
+
+    def run_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Something that no client waits for."""
+        task = asyncio.create_task(work)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+
+    def turn(self, tenant: str, id: str) -> Turn | None:
+        """The turn of a response that runs."""
+        for services in (self.services, *self._retiring.values()):
+            for turn in services.turns:
+                if (turn.tenant, turn.id) == (tenant, id):
+                    return turn
+        return None
+
     def stop_turns(self) -> None:
         """End what still runs; its clients are told."""
         for services in (self.services, *self._retiring.values()):
@@ -70,19 +120,27 @@ class Gateway:
         for task in list(self._retiring):
             task.cancel()
         await asyncio.gather(*self._retiring, return_exceptions=True)
+        # First of all: what runs beside still needs its upstreams, until `drain` ends it.
+        await asyncio.gather(*self._beside, return_exceptions=True)
         for upstream in self._fleet.all():
             await upstream.aclose()
+        await self.store.aclose()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "http":
             await self._serve(Exchange(scope, receive, send))
+        elif scope["type"] == "websocket":
+            await self._serve_socket(Exchange({"method": "GET", **scope}, receive, send))
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
+        house = asyncio.create_task(keep_house(self.store, lambda: self.services.settings.limits))
         await send({"type": "lifespan.startup.complete"})
         await receive()
+        house.cancel()
+        await asyncio.gather(house, return_exceptions=True)
         await self.aclose()
         await send({"type": "lifespan.shutdown.complete"})
 
@@ -109,6 +167,21 @@ class Gateway:
                 await exchange.refuse(refused)
         self.metrics.count("penstock_requests_total", route=name, status=str(exchange.status))
 
+    async def _serve_socket(self, exchange: Exchange) -> None:
+        """A WebSocket at the address of responses; anywhere else it is refused before it opens."""
+        await exchange.receive()  # websocket.connect
+        try:
+            self._admit(exchange)
+            if exchange.path.strip("/").removeprefix("v1/") != "responses":
+                raise RequestRefused(404, "not_found", f"no WebSocket here; {SPOKEN}", type="not_found")
+            key = authenticate(self.services.settings, exchange.headers)
+            _refuse_socket_if(not self.services.settings.websocket or self.is_draining)
+        except RequestRefused as refused:
+            log_refused(refused, "WEBSOCKET", OTHER, exchange.request_id)
+            await exchange.refuse_socket(refused)
+            return
+        await Socket(self, exchange, key, self.services.clock).serve()
+
     def _admit(self, exchange: Exchange) -> None:
         """Refuse what a web page may have sent. One of an allowed origin may also read the answer."""
         settings, headers = self.services.settings, exchange.headers
@@ -130,6 +203,13 @@ def _preflight(exchange: Exchange) -> list[tuple[str, str]]:
         ("access-control-allow-headers", asked),
         ("access-control-max-age", "600"),
     ]
+
+
+def _refuse_socket_if(is_off: bool) -> None:
+    if is_off:
+        # The one answer at which Codex goes on over HTTP at once (notes/clients 1.1).
+        message = "WebSockets are not offered here: use POST /v1/responses"
+        raise RequestRefused(426, "websocket_not_offered", message)
 
 
 async def _retire(old: Services, older: list[Services], dropped: list[Upstream]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl
 from uuid import uuid4
@@ -34,7 +36,9 @@ class Exchange:
         self.receive = receive
         self.send = send
         self.request_id = _request_id(self.headers.get("x-request-id", ""))
-        self._connection = (scope.get("extensions") or {}).get(EXTENSION, {})
+        extensions = scope.get("extensions") or {}
+        self._connection = extensions.get(EXTENSION, {})
+        self._can_refuse = "websocket.http.response" in extensions
         self.cors: list[tuple[str, str]] = []
         """What a web page of an allowed origin needs to read the answer."""
         self.status = 0
@@ -76,6 +80,21 @@ class Exchange:
 
     async def refuse(self, refused: RequestRefused) -> None:
         await self.answer(refused.status, refused.body(), headers=refused.headers)
+
+    async def refuse_socket(self, refused: RequestRefused) -> None:
+        """Answer the request for a WebSocket with an HTTP error, where the server can; else close it."""
+        headers = [(b"content-type", JSON.encode()), (b"x-request-id", self.request_id.encode("ascii"))]
+        if not self._can_refuse:
+            await self.send({"type": "websocket.close", "code": 1008})
+            return
+        start = {"type": "websocket.http.response.start", "status": refused.status, "headers": headers}
+        await self.send(start)
+        await self.send({"type": "websocket.http.response.body", "body": refused.body()})
+        with suppress(TimeoutError):
+            # uvicorn complains of those who leave before the connection is closed.
+            async with asyncio.timeout(1):
+                await self.receive()
+                await self.receive()
 
 
 def _nothing() -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from penstock.gateway.outlet import StreamOutlet
 from penstock.gateway.settings import Limits
 from penstock.gateway.verdict import Verdict
 from penstock.protocol.events import Event
@@ -28,13 +27,26 @@ class Living(Protocol):
         """The client takes nothing any more."""
 
 
+class Beaten(Protocol):
+    """What the heart knows of an outlet."""
+
+    lock: asyncio.Lock
+    last_event: float
+    last_write: float
+    writing_since: float | None
+
+    async def write_locked(self, events: Sequence[Event]) -> None: ...
+
+    async def comment(self) -> None: ...
+
+
 class Heart:
     """Beats beside a turn that streams. It is a task of its own, cancelled with the turn."""
 
     def __init__(
         self,
         turn: Living,
-        outlet: StreamOutlet,
+        outlet: Beaten,
         limits: Limits,
         verdict: Verdict,
         *,

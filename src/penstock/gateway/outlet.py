@@ -9,6 +9,7 @@ from typing import Protocol
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.exchange import Exchange
 from penstock.gateway.failures import refusal
+from penstock.gateway.recording import Keeper
 from penstock.gateway.stopwatch import Stopwatch
 from penstock.gateway.verdict import Verdict
 from penstock.protocol.errors import ErrorBody, ErrorPayload
@@ -29,6 +30,9 @@ class Outlet(Protocol):
     async def write(self, events: Sequence[Event]) -> None:
         """Send events. Those that hold a terminal event are the last, and close the answer."""
 
+    async def keep(self, events: Sequence[Event]) -> None:
+        """Keep events that nobody is there to read."""
+
     async def refuse(self, refused: RequestRefused) -> None:
         """Answer with an HTTP error instead; only before anything was written."""
 
@@ -41,9 +45,16 @@ class StreamOutlet:
     """
 
     def __init__(
-        self, exchange: Exchange, accent: Accent, verdict: Verdict, watch: Stopwatch, head: Head
+        self,
+        exchange: Exchange,
+        accent: Accent,
+        keeper: Keeper,
+        verdict: Verdict,
+        watch: Stopwatch,
+        head: Head,
     ) -> None:
         self._exchange = exchange
+        self._keeper = keeper
         self._accent = accent
         self._verdict = verdict
         self._watch = watch
@@ -63,6 +74,8 @@ class StreamOutlet:
     async def write_locked(self, events: Sequence[Event]) -> None:
         if not events:
             return
+        with self._watch.waiting():  # for the store
+            events = await self._keeper.keep(events)
         data = b"".join([encode_frame(event.type, encode(event)) for event in map(self._accent, events)])
         last = events[-1]
         self._verdict.last_event, self._verdict.last_sequence = last.type, last.sequence_number
@@ -72,6 +85,9 @@ class StreamOutlet:
         self._verdict.terminal_sent = is_last
         if last.type == "response.failed":
             self._exchange.close()  # clients tell of a failure when the connection ends (decisions 9, A10)
+
+    async def keep(self, events: Sequence[Event]) -> None:
+        await self._keeper.keep(events)
 
     async def comment(self) -> None:
         """A sign of life that proxies count; with the lock held."""
@@ -87,7 +103,7 @@ class StreamOutlet:
         self.writing_since = self._clock()
         with self._watch.waiting():  # for the client to read
             if not self.is_open:
-                await self._exchange.begin(200, [*_STREAM, *self._head()])
+                await self._exchange.begin(200, [*STREAM_HEADERS, *self._head()])
                 self.is_open = True
                 self._verdict.status = 200
             body = {"type": "http.response.body", "body": self._unsent, "more_body": not is_last}
@@ -98,7 +114,7 @@ class StreamOutlet:
         self.last_write = self._clock()
 
 
-_STREAM = [
+STREAM_HEADERS = [
     ("content-type", "text/event-stream"),
     # What stands in between must neither keep, nor gather, nor compress it (notes/asks A14).
     ("cache-control", "no-cache, no-transform"),
@@ -109,16 +125,22 @@ _STREAM = [
 class WholeOutlet:
     """One JSON answer at the end."""
 
-    def __init__(self, exchange: Exchange, accent: Accent, verdict: Verdict, head: Head) -> None:
+    def __init__(
+        self, exchange: Exchange, accent: Accent, keeper: Keeper, verdict: Verdict, head: Head
+    ) -> None:
         self._exchange = exchange
         self._accent = accent
+        self._keeper = keeper
         self._verdict = verdict
         self._head = head
         self._param: str | None = None
         """What the error event named, which a failed response has no room for."""
 
+    async def keep(self, events: Sequence[Event]) -> None:
+        await self._keeper.keep(events)
+
     async def write(self, events: Sequence[Event]) -> None:
-        for event in map(self._accent, events):
+        for event in map(self._accent, await self._keeper.keep(events)):
             if isinstance(event, ErrorEvent):
                 self._param = event.error.param
             if event.type in TERMINAL and isinstance(event, LifecycleEvent):

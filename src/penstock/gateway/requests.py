@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -14,10 +14,12 @@ from penstock.errors import DecodeError
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.failures import wrong_request
 from penstock.protocol.errors import Diagnostic
-from penstock.protocol.items import Item, ItemReference, ReasoningItem
+from penstock.protocol.items import Item, ReasoningItem
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.wire import parse, read
 from penstock.tools.identity import ToolIdentityMap
+
+R = TypeVar("R", bound=CreateResponse)
 
 PASSED_ON = ("traceparent", "tracestate")
 """Headers that the upstream gets as they came."""
@@ -35,32 +37,31 @@ _RANGES: dict[str, tuple[float, float | None]] = {
 
 _TRUNCATIONS = ("auto", "disabled")
 
-_LATER = {
-    "conversation": "it keeps no conversations: send the history in `input`",
-    "background": "it keeps no responses, so nothing can run in the background: leave `background` out",
-}
-"""What this gateway cannot do, and what to do instead. Nothing of it may be dropped in silence."""
-
 
 def read_request(body: bytes, default_model: str, most_items: int) -> CreateResponse:
     """The request, with its model; `RequestRefused` names what is wrong."""
     try:
         raw = parse(body)
-        _count_items(raw, most_items)
+        count_items(raw, most_items)
         request: CreateResponse = read(raw, CreateResponse)
     except DecodeError as error:
         raise wrong_request(error) from None
+    return check_request(request, default_model)
+
+
+def check_request(request: R, default_model: str) -> R:
+    """The same request with its model, if nothing is wrong with it."""
     model = request.model or default_model
     if not model:
         message = "say which model: GET /v1/models lists them, and `demo` is always there"
         raise _wrong("missing_required_parameter", message, "model")
-    if request.input is UNSET and not request.instructions:
+    if request.input is UNSET and not request.instructions and not request.previous_response_id:
         raise _wrong("missing_required_parameter", "there is nothing to answer: give an `input`", "input")
     _check(request)
     return replace(request, model=model)
 
 
-def _count_items(raw: object, most: int) -> None:
+def count_items(raw: object, most: int) -> None:
     """Before they are read, which is what takes the time."""
     items = raw.get("input") if isinstance(raw, dict) else None
     if isinstance(items, list) and len(items) > most:
@@ -79,16 +80,6 @@ def _check(request: CreateResponse) -> None:
             raise _wrong("invalid_request", f"{name} {told}, not {value:g}", name)
     if request.truncation and request.truncation not in _TRUNCATIONS:
         raise _wrong("invalid_request", "truncation is `auto` or `disabled`", "truncation")
-    if request.previous_response_id:
-        message = "this gateway keeps no responses: send the whole history in `input`"
-        raise _wrong("previous_response_not_found", message, "previous_response_id")
-    for name, instead in _LATER.items():
-        if getattr(request, name):
-            raise _wrong("unsupported_parameter", f"this gateway cannot do that: {instead}", name)
-    for index, item in enumerate(_items(request)):
-        if isinstance(item, ItemReference):
-            message = f"there is no item {str(item.id)[:64]!r} here: send the item itself"
-            raise _wrong("item_not_found", message, f"input[{index}].id")
 
 
 def _wrong(code: str, message: str, param: str) -> RequestRefused:
@@ -123,8 +114,6 @@ def fingerprints(request: CreateResponse) -> frozenset[str]:
 def own_diagnostics(request: CreateResponse) -> list[Diagnostic]:
     """What the gateway itself does not do of what was asked for."""
     told = []
-    if request.store is True:
-        told.append(Diagnostic(code="not_stored", message="this gateway keeps no responses", param="store"))
     if request.stream_options and request.stream_options.include_obfuscation is True:
         message, param = "this gateway does not pad its events", "stream_options.include_obfuscation"
         told.append(Diagnostic(code="field_dropped", message=message, param=param))

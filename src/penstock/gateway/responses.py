@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from uuid import uuid4
 
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from penstock.gateway.accents import accent_for
@@ -16,23 +17,20 @@ from penstock.gateway.access import client_key_of
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.exchange import Exchange, Receive
 from penstock.gateway.heart import Heart
+from penstock.gateway.history import Resolved
 from penstock.gateway.logs import log_fault, log_verdict
 from penstock.gateway.outlet import Outlet, StreamOutlet, WholeOutlet
-from penstock.gateway.requests import (
-    fingerprints,
-    identities,
-    own_diagnostics,
-    passed_on,
-    read_request,
-    used_call_ids,
-)
+from penstock.gateway.recording import Keeper, NoKeeper, StoreKeeper, as_json
+from penstock.gateway.requests import fingerprints, identities, own_diagnostics, passed_on, used_call_ids
 from penstock.gateway.services import Services
 from penstock.gateway.settings import ClientKey, Limits
 from penstock.gateway.stopwatch import Stopwatch
 from penstock.gateway.turn import CLIENT_GONE, Asked, Turn
 from penstock.gateway.verdict import Verdict, shown
 from penstock.protocol.errors import Diagnostic
-from penstock.protocol.response import response_for
+from penstock.protocol.response import Response, response_for
+from penstock.protocol.wire import encode
+from penstock.store.store import LOCAL, Opened, Store
 from penstock.stream.accents import ACCENTS
 from penstock.stream.machine import ResponseStreamStateMachine
 from penstock.upstream.attempts import Attempts
@@ -45,14 +43,32 @@ HEARTBEAT = "x-penstock-heartbeat"
 _LONGEST_HEADER = 2000
 
 
-async def create_response(
-    services: Services, exchange: Exchange, key: ClientKey | None, body: bytes, watch: Stopwatch
-) -> None:
-    """Answer with one response, whatever the upstream does."""
+class Prepared(Struct, frozen=True, kw_only=True):
+    """A turn that can be run, and what belongs to it."""
+
+    turn: Turn
+    machine: ResponseStreamStateMachine
+    keeper: Keeper
+    verdict: Verdict
+    watch: Stopwatch
+    limits: Limits
+    accent: str
+
+
+def prepare(
+    services: Services,
+    exchange: Exchange,
+    key: ClientKey | None,
+    resolved: Resolved,
+    store: Store,
+    watch: Stopwatch,
+    *,
+    error_event: bool = True,
+) -> Prepared:
+    """What is wrong with a request is told here, before anybody is asked."""
     limits = _limits_for(services.settings.limits, exchange)
-    asked = _understand(services, exchange, key, body)
+    asked = _understand(services, exchange, key, resolved)
     response = response_for(asked.request, id=f"resp_{uuid4().hex}", created_at=int(time.time()))
-    response = replace(response, store=False)  # echoed as it is honoured (decisions 15)
     verdict = Verdict(
         request_id=exchange.request_id,
         response_id=response.id,
@@ -62,10 +78,27 @@ async def create_response(
         stream=asked.request.stream is True,
     )
     machine = ResponseStreamStateMachine(
-        response, clock=time.time, tools=asked.tools, used_call_ids=asked.used_call_ids
+        response,
+        clock=time.time,
+        tools=asked.tools,
+        used_call_ids=asked.used_call_ids,
+        error_event=error_event,
     )
-    turn = Turn(services, asked, _attempts(services, exchange, asked), machine, verdict, watch)
-    outlet = _outlet(exchange, turn, asked.accent, verdict, watch)
+    return Prepared(
+        turn=Turn(services, asked, _attempts(services, exchange, asked), machine, verdict, watch),
+        machine=machine,
+        keeper=_keeper(store, asked, resolved, response, verdict),
+        verdict=verdict,
+        watch=watch,
+        limits=limits,
+        accent=asked.accent,
+    )
+
+
+async def answer(services: Services, exchange: Exchange, prepared: Prepared) -> None:
+    """Run a turn for the client that waits for it, whatever the upstream does."""
+    turn, verdict, limits = prepared.turn, prepared.verdict, prepared.limits
+    outlet = _outlet(exchange, prepared)
     services.begin(turn, exchange)
     try:
         async with _beside(turn, outlet, exchange.receive, limits, verdict):
@@ -76,10 +109,31 @@ async def create_response(
     await _deliver(exchange, verdict, limits)
 
 
-def _understand(services: Services, exchange: Exchange, key: ClientKey | None, body: bytes) -> Asked:
-    """What is wrong with a request is told here, before anybody is asked."""
-    settings = services.settings
-    request = read_request(body, settings.default_model, settings.limits.input_items)
+def tenant_of(key: ClientKey | None) -> str:
+    """Each key is a tenant of its own; without keys there is one."""
+    return LOCAL if key is None else key.name
+
+
+def _keeper(store: Store, asked: Asked, resolved: Resolved, response: Response, verdict: Verdict) -> Keeper:
+    if not response.store:
+        return NoKeeper()
+    opened = Opened(
+        id=response.id,
+        tenant=asked.tenant,
+        created_at=response.created_at,
+        previous_id=resolved.previous_id,
+        conversation_id=resolved.conversation_id,
+        status="queued" if response.background else "in_progress",
+        is_background=response.background,
+        request=encode(replace(asked.request, input=UNSET)),
+        response=encode(response),
+        input=resolved.brought,
+    )
+    return StoreKeeper(store, opened, time.time, lambda: as_json(verdict.fields()))
+
+
+def _understand(services: Services, exchange: Exchange, key: ClientKey | None, resolved: Resolved) -> Asked:
+    settings, request = services.settings, resolved.request
     model = str(request.model)
     return Asked(
         request=request,
@@ -89,7 +143,8 @@ def _understand(services: Services, exchange: Exchange, key: ClientKey | None, b
         accent=accent_for(settings, key, exchange.query, exchange.headers),
         headers=passed_on(exchange.headers),
         first=services.choices(model)[0],
-        diagnostics=own_diagnostics(request),
+        tenant=tenant_of(key),
+        diagnostics=[*own_diagnostics(request), *resolved.diagnostics],
     )
 
 
@@ -106,14 +161,16 @@ def _attempts(services: Services, exchange: Exchange, asked: Asked) -> Attempts:
     )
 
 
-def _outlet(exchange: Exchange, turn: Turn, accent: str, verdict: Verdict, watch: Stopwatch) -> Outlet:
-    def head() -> list[tuple[str, str]]:
-        return _head(watch, turn.known)
+def _outlet(exchange: Exchange, prepared: Prepared) -> Outlet:
+    keeper, verdict, watch = prepared.keeper, prepared.verdict, prepared.watch
 
-    speak = ACCENTS[accent]()
+    def head() -> list[tuple[str, str]]:
+        return _head(watch, prepared.turn.known)
+
+    speak = ACCENTS[prepared.accent]()
     if verdict.stream:
-        return StreamOutlet(exchange, speak, verdict, watch, head)
-    return WholeOutlet(exchange, speak, verdict, head)
+        return StreamOutlet(exchange, speak, keeper, verdict, watch, head)
+    return WholeOutlet(exchange, speak, keeper, verdict, head)
 
 
 async def _deliver(exchange: Exchange, verdict: Verdict, limits: Limits) -> None:

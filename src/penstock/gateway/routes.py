@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from penstock.gateway.bodies import read_body
+from penstock.gateway import conversations
+from penstock.gateway.background import answer_later
+from penstock.gateway.compaction import compact, expand, prepare_compaction, wants_compaction
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.exchange import Exchange
+from penstock.gateway.history import Resolved, resolve
 from penstock.gateway.listing import model_body, models_body
 from penstock.gateway.metrics import CONTENT_TYPE
 from penstock.gateway.requests import read_request
-from penstock.gateway.responses import create_response
+from penstock.gateway.responses import answer, prepare, tenant_of
 from penstock.gateway.settings import ClientKey
 from penstock.gateway.stopwatch import Stopwatch
+from penstock.gateway.stored import cancel_response, delete_response, get_response, list_input_items
+from penstock.protocol.request import CreateResponse
 from penstock.version import VERSION
 
 if TYPE_CHECKING:
@@ -32,8 +37,6 @@ _ELSEWHERE: dict[str, str] = {
     "completions": "completions are not spoken here",
     "messages": "Anthropic's Messages are spoken to upstreams, and not here",
     "embeddings": "embeddings are not made here",
-    "responses/compact": "this gateway does not compact conversations",
-    "conversations": "this gateway keeps no conversations",
 }
 """Paths that clients of other protocols ask for, and what to tell them (notes/asks L3)."""
 
@@ -42,75 +45,90 @@ class Route(Struct, frozen=True):
     """Who answers. `is_open`: also for somebody without a key, because it tells nothing of anybody."""
 
     handler: Handler
-    method: str = "GET"
     is_open: bool = False
 
 
-def find_route(routes: Mapping[str, Route], exchange: Exchange) -> tuple[str, Route]:
+Routes = Mapping[str, Mapping[str, Route]]
+"""By path and method."""
+
+
+def find_route(routes: Routes, exchange: Exchange) -> tuple[str, Route]:
     """The route of a request, under its name; what leads nowhere is refused with advice."""
     path = exchange.path.strip("/")
     inner = path.removeprefix("v1/") if path.startswith("v1/") else path
-    if inner.startswith("models/"):
-        inner = "models/*"
-    route = routes.get(path) or routes.get(inner)
-    if route is None:
+    name = inner if inner in routes else _pattern(inner)
+    methods = routes.get(path) or routes.get(name)
+    if methods is None:
         raise _nothing_there(inner)
-    if exchange.method == route.method or (exchange.method == "HEAD" and route.method == "GET"):
-        return inner, route
-    if inner == "responses" and "websocket" in exchange.headers.get("upgrade", "").lower():
-        # The one answer at which Codex goes on over HTTP at once (notes/clients 1.1).
-        message = "WebSockets are not offered here: use POST /v1/responses"
-        raise RequestRefused(426, "websocket_not_offered", message)
-    message = f"{exchange.method} is not possible here, but {route.method} is; {SPOKEN}"
-    raise RequestRefused(405, "method_not_allowed", message, headers=[("allow", route.method)])
+    method = "GET" if exchange.method == "HEAD" else exchange.method
+    if method in methods:
+        return name, methods[method]
+    allowed = ", ".join(methods)
+    message = f"{exchange.method} is not possible here, but {allowed} is; {SPOKEN}"
+    raise RequestRefused(405, "method_not_allowed", message, headers=[("allow", allowed)])
+
+
+def _pattern(path: str) -> str:
+    """A path with its id left out: `responses/*/cancel`. The name of a model may have slashes in it."""
+    head, _, rest = path.partition("/")
+    if head == "models" and rest:
+        return "models/*"
+    if head not in ("responses", "conversations") or not rest:
+        return path
+    _, slash, tail = rest.partition("/")
+    return f"{head}/*{slash}{'items/*' if tail.startswith('items/') else tail}"
 
 
 def _nothing_there(path: str) -> RequestRefused:
     told = _ELSEWHERE.get(path, "there is nothing at this path")
     if path.startswith("v1/"):
         told = "this path has /v1 twice: the client adds it already, so leave it out of the base URL"
-    elif path.startswith("responses/"):
-        told = _ELSEWHERE.get(path, "this gateway keeps no responses")
     return RequestRefused(404, "not_found", f"{told}; {SPOKEN}", type="not_found")
 
 
 async def _responses(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
-    _refuse_if_full(gateway)
-    body = await _read(gateway, exchange)
-    # The settings may be others by now, and the gateway fuller: nothing is waited for from here to the turn.
-    _refuse_if_full(gateway)
-    services = gateway.services
-    await create_response(services, exchange, key, body, Stopwatch(services.clock))
+    gateway.refuse_if_full()
+    body = await gateway.read(exchange)
+    watch = Stopwatch(gateway.services.clock)
+    request = _understood(gateway, body)
+    with watch.waiting():
+        resolved = await resolve(gateway.store, tenant_of(key), request)
+    gateway.refuse_if_full()
+    resolved = expanded(gateway, key, resolved)
+    given = (gateway.services, exchange, key, resolved, gateway.store, watch)
+    if wants_compaction(resolved.request):
+        prepared = prepare_compaction(*given, gateway.sealer)
+    else:
+        prepared = prepare(*given)
+    if request.background:
+        await answer_later(gateway, exchange, key, prepared)
+    else:
+        await answer(gateway.services, exchange, prepared)
 
 
-def _refuse_if_full(gateway: Gateway) -> None:
-    limit = gateway.services.settings.limits.max_turns
-    if not gateway.is_draining and (not limit or gateway.running() < limit):
-        return
-    why = "the gateway is stopping" if gateway.is_draining else f"{limit} turns are running already"
-    headers = [("retry-after", "2")]
-    raise RequestRefused(
-        503, "server_is_overloaded", f"{why}: try again in a moment", type="server_error", headers=headers
-    )
+def expanded(gateway: Gateway, key: ClientKey | None, resolved: Resolved) -> Resolved:
+    """The same with its compactions read."""
+    request, told = expand(resolved.request, gateway.sealer, tenant_of(key))
+    return replace(resolved, request=request, diagnostics=tuple(told))
 
 
-async def _read(gateway: Gateway, exchange: Exchange) -> bytes:
-    """The body. A client that sends it too slowly is as gone as one that reads too slowly."""
-    limits = gateway.services.settings.limits
-    try:
-        async with asyncio.timeout(limits.client_timeout):
-            return await read_body(exchange.receive, exchange.headers, limits.body_bytes)
-    except TimeoutError:
-        raise RequestRefused(408, "request_timeout", "the request did not come to its end in time") from None
+async def _compact(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
+    gateway.refuse_if_full()
+    await compact(gateway, exchange, key, gateway.sealer)
 
 
-async def _input_tokens(gateway: Gateway, exchange: Exchange, _: ClientKey | None) -> None:
-    body = await _read(gateway, exchange)
-    services = gateway.services
-    request = read_request(body, services.settings.default_model, services.settings.limits.input_items)
-    tokens = services.count_input(request, str(request.model))
-    answer = {"object": "response.input_tokens", "input_tokens": tokens}
-    await exchange.answer(200, msgspec.json.encode(answer))
+def _understood(gateway: Gateway, body: bytes) -> CreateResponse:
+    settings = gateway.services.settings
+    return read_request(body, settings.default_model, settings.limits.input_items)
+
+
+async def _input_tokens(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
+    body = await gateway.read(exchange)
+    resolved = await resolve(gateway.store, tenant_of(key), _understood(gateway, body))
+    request = expanded(gateway, key, resolved).request
+    tokens = gateway.services.count_input(request, str(request.model))
+    told = {"object": "response.input_tokens", "input_tokens": tokens}
+    await exchange.answer(200, msgspec.json.encode(told))
 
 
 async def _models(gateway: Gateway, exchange: Exchange, _: ClientKey | None) -> None:
@@ -147,14 +165,32 @@ async def _root(_: Gateway, exchange: Exchange, __: ClientKey | None) -> None:
     await exchange.answer(200, msgspec.json.encode(told))
 
 
-ROUTES: dict[str, Route] = {
-    "": Route(_root, is_open=True),
-    "responses": Route(_responses, method="POST"),
-    "responses/input_tokens": Route(_input_tokens, method="POST"),
-    "models": Route(_models),
-    "models/*": Route(_model),
-    "healthz": Route(_health, is_open=True),
-    "readyz": Route(_ready, is_open=True),
-    "metrics": Route(_metrics),
+ROUTES: Routes = {
+    "": {"GET": Route(_root, is_open=True)},
+    "responses": {"POST": Route(_responses)},
+    "responses/compact": {"POST": Route(_compact)},
+    "responses/input_tokens": {"POST": Route(_input_tokens)},
+    "responses/*": {"GET": Route(get_response), "DELETE": Route(delete_response)},
+    "responses/*/cancel": {"POST": Route(cancel_response)},
+    "responses/*/input_items": {"GET": Route(list_input_items)},
+    "conversations": {"POST": Route(conversations.create_conversation)},
+    "conversations/*": {
+        "GET": Route(conversations.get_conversation),
+        "POST": Route(conversations.update_conversation),
+        "DELETE": Route(conversations.delete_conversation),
+    },
+    "conversations/*/items": {
+        "GET": Route(conversations.list_items),
+        "POST": Route(conversations.add_items),
+    },
+    "conversations/*/items/*": {
+        "GET": Route(conversations.get_item),
+        "DELETE": Route(conversations.delete_item),
+    },
+    "models": {"GET": Route(_models)},
+    "models/*": {"GET": Route(_model)},
+    "healthz": {"GET": Route(_health, is_open=True)},
+    "readyz": {"GET": Route(_ready, is_open=True)},
+    "metrics": {"GET": Route(_metrics)},
 }
-"""By path, without slashes at its ends and with or without `v1/` in front."""
+"""By path, without slashes at its ends and with or without `v1/` in front; `*` is an id."""

@@ -10,7 +10,7 @@ import asyncio
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
 import uvicorn
@@ -19,7 +19,9 @@ from penstock.errors import PenstockError
 from penstock.gateway.app import Gateway
 from penstock.gateway.connection import ClientConnection
 from penstock.gateway.logs import log
+from penstock.gateway.sealing import Sealer
 from penstock.gateway.settings import Settings
+from penstock.store.store import Store
 
 _BACKLOG = 2048
 _LAST_WORDS = 1.0
@@ -121,17 +123,21 @@ def run(
     settings: Settings,
     listening: socket.socket,
     *,
+    store: Callable[[], Awaitable[Store]],
+    sealer: Sealer,
     ready: Callable[[str], None],
     reload: Callable[[], Settings],
 ) -> None:
-    """Serve until a signal says otherwise. `ready` is told the URL; `reload` reads the settings again."""
+    """Serve until a signal says otherwise. `store` opens the store, on the loop that it belongs to; `ready`
+    is told the URL; `reload` reads the settings again."""
 
     async def serve() -> None:
-        gateway = Gateway(settings)
+        gateway = Gateway(settings, store=await store(), sealer=sealer)
         config = uvicorn.Config(
             gateway,
             http=ClientConnection,
-            ws="none",
+            ws="websockets-sansio",
+            ws_max_size=settings.limits.body_bytes,
             lifespan="on",
             log_config=None,
             access_log=False,

@@ -66,6 +66,10 @@ class Limits(Struct, frozen=True, kw_only=True):
     """A client that takes nothing for so long has gone."""
     drain: float = 30.0
     """How long running turns may go on when the gateway is asked to stop."""
+    store_days: int = 30
+    """How long a response is kept."""
+    store_bytes: int = 10 * 1024 * MIB
+    """How large the store may become; then the oldest go."""
     max_turns: int = 0
     """Turns at one time; 0: as many as come. Beyond it 503 says so at once (notes/asks J5)."""
 
@@ -74,6 +78,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 8080
     log_level: str = "info"
+    store: str = ""
+    """The file that responses are kept in; empty: in the user's data folder; `none`: in memory, bounded."""
     targets: tuple[UpstreamTarget, ...] = ()
     models: Mapping[str, ModelRoute] = {}
     aliases: Mapping[str, str] = {}
@@ -88,4 +94,6 @@ class Settings(Struct, frozen=True, kw_only=True):
     """By the beginning of a User-Agent, in small letters; before those that are known anyway."""
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
+    websocket: bool = True
+    """Whether a WebSocket is offered; else it is answered 426."""
     limits: Limits = Limits()

@@ -26,6 +26,7 @@ from penstock.gateway.verdict import Verdict, shown
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.events import Event
 from penstock.protocol.request import CreateResponse
+from penstock.protocol.response import Response
 from penstock.stream.deltas import (
     BlockEnd,
     BlockStart,
@@ -64,6 +65,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     """To be passed on, such as `traceparent`."""
     first: Choice
     """Where it should be answered."""
+    tenant: str
     diagnostics: list[Diagnostic] = []
     """What the gateway itself could not do."""
 
@@ -76,6 +78,7 @@ class Stopped(Struct, frozen=True):
     message: str
 
 
+CANCELLED = Stopped("gateway", "cancelled", "the response was cancelled")
 CLIENT_GONE = Stopped("client", "client_gone", "the client closed the connection")
 CLIENT_STALLED = Stopped("client", "client_stalled", "the client took nothing for too long")
 SHUTTING_DOWN = Stopped("gateway", "shutting_down", "the gateway was stopped before the answer was whole")
@@ -106,6 +109,7 @@ class Turn:
         self._is_accepted = self._is_committed = self._is_refused = False
         self._held: list[Delta] = []
         """What was said before the first output, and may still be taken back."""
+        self.tenant, self.id = asked.tenant, verdict.response_id
         self.known: list[Diagnostic] = asked.diagnostics
         """The diagnostics that are known before the first byte is sent (decisions 12)."""
 
@@ -135,6 +139,11 @@ class Turn:
         if self._stopped is None and self._task is not None and not self._verdict.terminal_sent:
             self._stopped = why
             self._task.cancel()
+
+    @property
+    def snapshot(self) -> Response:
+        """The response as it is now."""
+        return self._machine.snapshot
 
     # What the heart needs
 
@@ -328,15 +337,27 @@ class Turn:
 
     async def _end_early(self, why: Stopped) -> None:
         """A client that is still there gets its terminal event."""
+        if why is CANCELLED:
+            await self._cancel()
+            return
         if why.closer != "client":
             await self._fail(why.code, why.message, closer=why.closer)
             return
         self._verdict.closer, self._verdict.code = why.closer, why.code
         self._verdict.outcome = "cancelled"
         if not self._is_over:
-            self.begin_late()
+            events = self.begin_late()
             self._estimate_usage()
-            self._machine.cancel()
+            await self._outlet.keep(events + self._machine.cancel())
+
+    async def _cancel(self) -> None:
+        """Somebody who may asked for it, over another connection (decisions 6)."""
+        if self._is_over or self._is_refused:
+            return
+        self._verdict.closer, self._verdict.outcome = "client", "cancelled"
+        events = self.begin_late()
+        self._estimate_usage()
+        await self._outlet.write(events + self._machine.cancel())
 
     # Inside
 

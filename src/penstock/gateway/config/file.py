@@ -20,6 +20,7 @@ from penstock.gateway.config.values import (
     Problems,
     Table,
     Wrong,
+    flag,
     one_of,
     seconds,
     seconds_or_off,
@@ -35,7 +36,7 @@ from penstock.upstream.http import HttpUpstream
 
 NAME = "penstock.toml"
 
-SERVER = ("host", "port", "log_level", "allowed_hosts", "allowed_origins")
+SERVER = ("host", "port", "log_level", "store", "websocket", "allowed_hosts", "allowed_origins")
 LIMITS: dict[str, Callable[[object], float | None]] = {
     "body_bytes": size,
     "answer_bytes": size,
@@ -47,6 +48,8 @@ LIMITS: dict[str, Callable[[object], float | None]] = {
     "retry_wait": seconds,
     "client_timeout": seconds_or_off,
     "drain": seconds,
+    "store_days": whole(1, 36_500),
+    "store_bytes": size,
     "max_turns": whole_or_off,
 }
 """Every field of `Limits`, and what reads it."""
@@ -117,6 +120,8 @@ def _read(top: Table, file: str, environment: Mapping[str, str]) -> Settings:
         host=server.read("host", _bound_host, plain.host),
         port=server.read("port", whole(0, 65535), plain.port),
         log_level=server.read("log_level", one_of("log level", LOG_LEVELS), plain.log_level),
+        store=server.read("store", word, plain.store),
+        websocket=server.read("websocket", flag, plain.websocket),
         allowed_hosts=_each(server, "allowed_hosts", _allowed_host),
         allowed_origins=_each(server, "allowed_origins", _allowed_origin),
         limits=_limits(top.table("limits")),

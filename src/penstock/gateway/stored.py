@@ -1,0 +1,142 @@
+"""Responses that are kept: `GET`, `DELETE`, `cancel`, `input_items`, and a stream taken up again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from penstock.gateway.accents import accent_for
+from penstock.gateway.errors import RequestRefused
+from penstock.gateway.exchange import Exchange
+from penstock.gateway.outlet import STREAM_HEADERS
+from penstock.gateway.paging import list_body, number, page_options
+from penstock.gateway.responses import tenant_of
+from penstock.gateway.settings import ClientKey
+from penstock.gateway.turn import CANCELLED
+from penstock.protocol.events import TERMINAL, LifecycleEvent, decode_event
+from penstock.protocol.response import Response
+from penstock.protocol.wire import decode, encode
+from penstock.sse import DONE, encode_frame
+from penstock.store.store import RUNNING, StoredResponse
+from penstock.stream.accents import ACCENTS, Copilot
+
+if TYPE_CHECKING:
+    from penstock.gateway.app import Gateway
+
+
+async def get_response(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
+    stored = await _find(gateway, exchange, key)
+    if exchange.query.get("stream", "").lower() == "true":
+        after = _after(exchange.query.get("starting_after"))
+        await stream_response(gateway, exchange, key, stored.tenant, stored.id, after)
+    else:
+        await _tell(gateway, exchange, key, stored)
+
+
+async def delete_response(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
+    stored = await _find(gateway, exchange, key)
+    if not await gateway.store.delete(stored.tenant, stored.id):
+        message = "a response that runs is not deleted: cancel it first"
+        raise RequestRefused(409, "response_running", message)
+    told = {"id": stored.id, "object": "response", "deleted": True}
+    await exchange.answer(200, msgspec.json.encode(told))
+
+
+async def cancel_response(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
+    """Cancel what runs. What has ended is answered as it is: twice is as good as once (notes/asks F3)."""
+    stored = await _find(gateway, exchange, key)
+    if stored.status in RUNNING and (turn := gateway.turn(stored.tenant, stored.id)) is not None:
+        turn.stop(CANCELLED)
+        async for _ in gateway.store.events(stored.tenant, stored.id):
+            pass  # to its end
+        stored = await gateway.store.get(stored.tenant, stored.id) or stored
+    await _tell(gateway, exchange, key, stored)
+
+
+async def list_input_items(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
+    stored, query = await _find(gateway, exchange, key), exchange.query
+    page = await gateway.store.input_items(stored.tenant, stored.id, **page_options(query))
+    if page is None:
+        raise _unknown(stored.id)
+    await exchange.answer(200, list_body(page.items, has_more=page.has_more))
+
+
+async def _tell(gateway: Gateway, exchange: Exchange, key: ClientKey | None, stored: StoredResponse) -> None:
+    """A response in the accent of whoever asks: it is kept in the machine's own words."""
+    accent = accent_for(gateway.services.settings, key, exchange.query, exchange.headers)
+    kept = LifecycleEvent(
+        type="response.completed", sequence_number=0, response=decode(stored.response, Response)
+    )
+    told = ACCENTS[accent]()(kept)
+    assert isinstance(told, LifecycleEvent)
+    await exchange.answer(200, encode(told.response))
+
+
+async def _find(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> StoredResponse:
+    id = exchange.path.strip("/").removeprefix("v1/").split("/")[1]
+    stored = await gateway.store.get(tenant_of(key), id)
+    if stored is None:
+        raise _unknown(id)
+    if stored.status in RUNNING and (turn := gateway.turn(stored.tenant, id)) is not None:
+        now = turn.snapshot
+        return replace(stored, status=now.status, response=encode(now))
+    return stored
+
+
+def _unknown(id: str) -> RequestRefused:
+    """The same for what never was, what is gone and what is another's (K1)."""
+    message = f"there is no response {id[:64]!r} here, or it is not kept any more"
+    return RequestRefused(404, "response_not_found", message, type="not_found", param="response_id")
+
+
+def _after(text: str | None) -> int:
+    if text is None:
+        return -1
+    after = number(text, -1)
+    if after < 0:
+        message = "starting_after is the sequence_number of the last event that you have"
+        raise RequestRefused(400, "invalid_request", message, param="starting_after")
+    return after
+
+
+async def stream_response(
+    gateway: Gateway, exchange: Exchange, key: ClientKey | None, tenant: str, id: str, after: int
+) -> None:
+    """The log behind a number, as it was sent, and then what is still being said (notes/asks G6)."""
+    accent = accent_for(gateway.services.settings, key, exchange.query, exchange.headers)
+    await exchange.begin(200, STREAM_HEADERS)
+    reading = asyncio.create_task(_replay(gateway, exchange, tenant, id, after, accent))
+    watching = asyncio.create_task(_gone(exchange))
+    await asyncio.wait({reading, watching}, return_when=asyncio.FIRST_COMPLETED)
+    for task in (reading, watching):
+        task.cancel()
+    await asyncio.gather(reading, watching, return_exceptions=True)
+    if not reading.cancelled() and (error := reading.exception()) is not None:
+        raise error
+
+
+async def _replay(
+    gateway: Gateway, exchange: Exchange, tenant: str, id: str, after: int, accent: str
+) -> None:
+    speak = ACCENTS[accent]()
+    # This accent counts parts as they open: it must have heard everything to go on.
+    begin = -1 if isinstance(speak, Copilot) else after
+    async for logged in gateway.store.events(tenant, id, begin):
+        event = speak(decode_event(logged.data))
+        if logged.sequence <= after:
+            continue
+        is_last = event.type in TERMINAL
+        data = encode_frame(event.type, encode(event)) + (DONE if is_last else b"")
+        await exchange.send({"type": "http.response.body", "body": data, "more_body": not is_last})
+        if is_last:
+            return
+    # Nothing was left to say: the client has the terminal event already.
+    await exchange.send({"type": "http.response.body", "body": DONE})
+
+
+async def _gone(exchange: Exchange) -> None:
+    while (await exchange.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,237 @@
+"""Responses over a WebSocket: the same events, one turn at a time, with a memory of the connection's own.
+
+The last response of a connection can be continued without having been stored (N18); one that failed to be
+continued is forgotten (N21). A failure before `response.created` is one error envelope, after it it is
+`response.failed`; the socket stays usable either way (decisions 9, 18).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
+
+from penstock.errors import DecodeError
+from penstock.gateway.compaction import expand, prepare_compaction, wants_compaction
+from penstock.gateway.errors import RequestRefused
+from penstock.gateway.exchange import Exchange, Message, Send
+from penstock.gateway.failures import wrong_request
+from penstock.gateway.heart import Heart
+from penstock.gateway.history import Local, resolve
+from penstock.gateway.logs import log_fault, log_verdict
+from penstock.gateway.recording import Keeper
+from penstock.gateway.requests import check_request, count_items
+from penstock.gateway.responses import Prepared, prepare, tenant_of
+from penstock.gateway.stopwatch import Stopwatch
+from penstock.gateway.turn import CLIENT_GONE
+from penstock.gateway.verdict import Verdict
+from penstock.protocol.events import TERMINAL, Event
+from penstock.protocol.items import Item
+from penstock.protocol.request import WebSocketCreate
+from penstock.protocol.wire import encode, parse, read
+from penstock.stream.accents import ACCENTS, Accent
+from penstock.stream.deltas import FinishReason
+
+if TYPE_CHECKING:
+    from penstock.gateway.app import Gateway
+    from penstock.gateway.settings import ClientKey
+
+LONGEST = 60 * 60.0
+"""Seconds that a connection may last (N24)."""
+
+_WAITING = 16
+"""Frames that may wait for their turn. Who sends more is let go: to leave them unread would be not to see
+that the client went."""
+_FORBIDDEN = ("stream", "stream_options", "background")
+_GOING_AWAY, _TOO_MANY = 1001, 1008
+
+
+class SocketOutlet:
+    """One frame of text for each event, and no `[DONE]`."""
+
+    def __init__(self, send: Send, accent: Accent, keeper: Keeper, verdict: Verdict) -> None:
+        self._send, self._accent, self._keeper, self._verdict = send, accent, keeper, verdict
+        self._clock = asyncio.get_running_loop().time
+        self._unsent: list[bytes] = []
+        """Given to the server in vain: a write that was interrupted while the client did not read."""
+        self.lock = asyncio.Lock()
+        self.last_event = self.last_write = self._clock()
+        self.writing_since: float | None = None
+        self.is_refused = False
+
+    async def write(self, events: Sequence[Event]) -> None:
+        async with self.lock:
+            await self.write_locked(events)
+
+    async def write_locked(self, events: Sequence[Event]) -> None:
+        if not events:
+            return
+        self.writing_since = self._clock()
+        self._unsent += [encode(self._accent(event)) for event in await self._keeper.keep(events)]
+        while self._unsent:
+            await self._send({"type": "websocket.send", "text": self._unsent[0].decode()})
+            self._verdict.bytes_out += len(self._unsent.pop(0))
+        last = events[-1]
+        self.writing_since = None
+        self.last_event = self.last_write = self._clock()
+        self._verdict.status = 200
+        self._verdict.last_event, self._verdict.last_sequence = last.type, last.sequence_number
+        self._verdict.terminal_sent = last.type in TERMINAL
+
+    async def keep(self, events: Sequence[Event]) -> None:
+        await self._keeper.keep(events)
+
+    async def comment(self) -> None:
+        """A socket has pings of its own."""
+        self.last_write = self._clock()
+
+    async def refuse(self, refused: RequestRefused) -> None:
+        self.is_refused = True
+        self._verdict.status = refused.status
+        await self._send({"type": "websocket.send", "text": envelope(refused)})
+
+
+def envelope(refused: RequestRefused) -> str:
+    """A failure that no response tells of (N26)."""
+    error = {"code": refused.code, "message": refused.message, "type": refused.type, "param": refused.param}
+    told: dict[str, Any] = {"type": "error", "status": refused.status, "error": error}
+    if wait := dict(refused.headers).get("retry-after"):
+        told["headers"] = {"retry-after": wait}
+    return msgspec.json.encode(told).decode()
+
+
+class Socket:
+    """One connection. `clock` is for its longest life."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        exchange: Exchange,
+        key: ClientKey | None,
+        clock: Callable[[], float],
+        longest: float = LONGEST,
+    ) -> None:
+        self._gateway, self._exchange, self._key = gateway, exchange, key
+        self._clock, self._until = clock, clock() + longest
+        self._local: Local | None = None
+        self._frames: asyncio.Queue[str | None] = asyncio.Queue()
+        self._running: Prepared | None = None
+        self._is_gone = False
+
+    async def serve(self) -> None:
+        await self._exchange.send({"type": "websocket.accept"})
+        reading = asyncio.create_task(self._read())
+        try:
+            while (frame := await self._frames.get()) is not None and not self._is_gone:
+                if self._clock() >= self._until:
+                    await self._close_old()
+                    return
+                await self._answer(frame)
+        finally:
+            reading.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+    async def _read(self) -> None:
+        """Frames wait for their turn; a client that goes ends the turn that runs, and those that wait."""
+        while (message := await self._exchange.receive())["type"] != "websocket.disconnect":
+            if self._frames.qsize() >= _WAITING:
+                await self._send({"type": "websocket.close", "code": _TOO_MANY})
+                break
+            self._frames.put_nowait(
+                message.get("text") or (message.get("bytes") or b"").decode("utf-8", "replace")
+            )
+        self._is_gone = True
+        if self._running is not None:
+            self._running.turn.stop(CLIENT_GONE)
+        self._frames.put_nowait(None)
+
+    async def _send(self, message: Message) -> None:
+        """To a client that has just gone: whoever reads here is told so, and nobody else need be."""
+        with suppress(OSError):
+            await self._exchange.send(message)
+
+    async def _close_old(self) -> None:
+        message = "a connection lasts 60 minutes: open another one, and go on with the last response's id"
+        refused = RequestRefused(400, "websocket_connection_limit_reached", message)
+        await self._send({"type": "websocket.send", "text": envelope(refused)})
+        await self._send({"type": "websocket.close", "code": _GOING_AWAY})
+
+    async def _answer(self, frame: str) -> None:
+        continued = ""
+        try:
+            request = _read_create(frame, self._gateway.services.settings.limits.input_items)
+            continued = request.previous_response_id or ""
+            failed = await self._turn(request)
+        except RequestRefused as refused:
+            failed = True
+            await self._send({"type": "websocket.send", "text": envelope(refused)})
+        except Exception as error:
+            failed = True
+            log_fault(error, self._exchange.request_id)
+            fault = RequestRefused(500, "internal_error", "the gateway failed", type="server_error")
+            await self._send({"type": "websocket.send", "text": envelope(fault)})
+        if failed and self._local is not None and self._local.id == continued:
+            self._local = None  # N21, N22
+
+    async def _turn(self, given: WebSocketCreate) -> bool:
+        """Run one turn; True when it failed."""
+        gateway, settings = self._gateway, self._gateway.services.settings
+        gateway.refuse_if_full()
+        request = check_request(given, settings.default_model)
+        watch = Stopwatch(gateway.services.clock)
+        resolved = await resolve(gateway.store, tenant_of(self._key), request, self._local)
+        expanded, told = expand(resolved.request, gateway.sealer, tenant_of(self._key))
+        resolved = replace(resolved, request=expanded, diagnostics=tuple(told))
+        given_all = (gateway.services, self._exchange, self._key, resolved, gateway.store, watch)
+        if wants_compaction(expanded):
+            prepared = prepare_compaction(*given_all, gateway.sealer, error_event=False)
+        else:
+            prepared = prepare(*given_all, error_event=False)
+        outlet = SocketOutlet(self._send, ACCENTS[prepared.accent](), prepared.keeper, prepared.verdict)
+        if self._is_gone:
+            return True  # while what it refers to was looked up: no turn was there to be stopped
+        if given.generate is False:
+            await outlet.write([*prepared.machine.start(), *prepared.machine.finish(FinishReason.STOP)])
+        else:
+            await self._run(prepared, outlet)
+        snapshot = prepared.machine.snapshot
+        if outlet.is_refused or snapshot.status == "failed":
+            return True
+        whole = resolved.request.input
+        items: list[Item] = [*(whole if isinstance(whole, list) else []), *snapshot.output]
+        self._local = Local(id=snapshot.id, items=tuple(items))
+        return False
+
+    async def _run(self, prepared: Prepared, outlet: SocketOutlet) -> None:
+        services, verdict = self._gateway.services, prepared.verdict
+        verdict.stream = True
+        heart = Heart(prepared.turn, outlet, prepared.limits, verdict, clock=asyncio.get_running_loop().time)
+        beating = asyncio.create_task(heart.run())
+        self._running = prepared
+        services.begin(prepared.turn, self._exchange)
+        try:
+            await prepared.turn.run(outlet)
+        finally:
+            self._running = None
+            beating.cancel()
+            await asyncio.gather(beating, return_exceptions=True)
+            services.end(prepared.turn, verdict)
+            log_verdict(verdict)
+
+
+def _read_create(frame: str, most_items: int) -> WebSocketCreate:
+    try:
+        raw = parse(frame)
+        if not isinstance(raw, dict) or raw.get("type") != "response.create":
+            raise DecodeError("a frame is a JSON object of the type response.create", "type")
+        for name in _FORBIDDEN:
+            if name in raw:
+                raise DecodeError("is not for a WebSocket: leave it out", name)
+        count_items(raw, most_items)
+        return read(raw, WebSocketCreate)
+    except DecodeError as error:
+        raise wrong_request(error) from None

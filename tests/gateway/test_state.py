@@ -1,0 +1,447 @@
+"""Responses that are kept: retrieved, continued, taken up again, cancelled, deleted (notes/asks theme G)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai import OpenAI
+
+from penstock.gateway.access import create_key
+from penstock.gateway.recording import StoreKeeper
+from penstock.protocol.events import Event
+from penstock.protocol.request import CreateResponse
+from penstock.protocol.response import response_for
+from penstock.store.memory import MemoryStore
+from penstock.store.store import Closed, Opened
+from penstock.stream.deltas import FinishReason, TextDelta
+from penstock.stream.machine import ResponseStreamStateMachine
+from tests.client.server import Script
+from tests.dialects.chat_streams import chunk as chat_chunk
+from tests.gateway.running import Live, Reply, Running, gateway
+from tests.gateway.test_process import rest
+from tests.gateway.upstream import ScriptedUpstream, begun, said, streamed, until, until_gone
+
+pytestmark = pytest.mark.e2e
+
+TEXT_DELTA = b"response.output_text.delta"
+LOOK = [{"type": "function", "name": "look", "parameters": {"type": "object"}}]
+
+
+def get(running: Running, path: str, **options: Any) -> Reply:
+    return running.ask(path=f"/v1/responses/{path}", method="GET", **options)
+
+
+def delete(running: Running, id: str) -> Any:
+    """Not judged: what it answers is called a response, and is none."""
+    connection = running.connect()
+    connection.request("DELETE", f"/v1/responses/{id}")
+    told = json.loads(connection.getresponse().read())
+    connection.close()
+    return told
+
+
+def id_in(live: Live) -> str:
+    """What a client knows as soon as a stream has begun."""
+    live.until(b"response.in_progress")
+    return live.body.partition(b'"id":"')[2].partition(b'"')[0].decode()
+
+
+def events_only(body: bytes) -> bytes:
+    """Signs of life that are comments are not part of the log."""
+    return b"".join(part + b"\n\n" for part in body.split(b"\n\n") if part and not part.startswith(b":"))
+
+
+def sent_to(upstream: ScriptedUpstream, model: str, number: int) -> list[tuple[str, Any]]:
+    messages = upstream.asked_for(model)[number].json["messages"]
+    return [(each["role"], each.get("content")) for each in messages]
+
+
+def calling(id: str) -> Script:
+    call = {"index": 0, "id": id, "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    return streamed(chat_chunk({"tool_calls": [call]}), chat_chunk(finish="tool_calls"))
+
+
+def test_a_response_is_retrieved_as_it_was_answered(penstock: Running) -> None:
+    format = {"type": "json_schema", "name": "n", "schema": {"type": "object"}}
+    for fields in ({}, {"text": {"format": format}}, {"metadata": {"a": "b"}}):
+        for reply in (penstock.stream("demo", **fields), penstock.whole("demo", **fields)):
+            assert reply.last["store"] is True
+            assert get(penstock, reply.last["id"]).json == reply.last
+
+
+def test_a_response_is_retrieved_in_the_accent_of_whoever_asks(penstock: Running) -> None:
+    format = {"type": "json_schema", "name": "n", "schema": {"type": "object"}}
+    made = penstock.stream("demo", text={"format": format}, accent="openai").last
+    id = made["id"]
+    assert get(penstock, f"{id}?accent=openai", accent="openai").json == made
+    assert get(penstock, id).json["text"]["format"]["schema"] is None
+
+
+def test_what_is_not_to_be_stored_is_not_there(penstock: Running) -> None:
+    reply = penstock.whole("demo", store=False)
+    assert reply.last["store"] is False
+    missing = get(penstock, reply.last["id"])
+    assert (missing.status, missing.error["code"]) == (404, "response_not_found")
+    follow = penstock.whole("demo", previous_response_id=reply.last["id"])
+    assert (follow.status, follow.error["code"]) == (400, "previous_response_not_found")
+    assert follow.error["param"] == "previous_response_id"
+
+
+def test_failures_and_what_broke_off_are_kept_too(penstock: Running, upstream: ScriptedUpstream) -> None:
+    broken = streamed(chat_chunk({"content": "half"}), {"error": {"message": "no more"}})
+    failed = penstock.stream(upstream.play("kept-failed", broken)).last
+    cut = streamed(chat_chunk({"content": "half"}), chat_chunk(finish="length"))
+    incomplete = penstock.stream(upstream.play("kept-incomplete", cut)).last
+    for made, status in ((failed, "failed"), (incomplete, "incomplete")):
+        kept = get(penstock, made["id"]).json
+        assert kept == made
+        assert (kept["status"], kept["output"][0]["content"][0]["text"]) == (status, "half")
+
+
+def test_a_response_continues_another(penstock: Running, upstream: ScriptedUpstream) -> None:
+    """G1: input and output of the chain in their order, instructions not inherited; and it branches."""
+    model = upstream.play("chained", *(streamed(*said(f"answer {number}")) for number in "1234"))
+    first = penstock.stream(model, "question 1", instructions="be brief").last["id"]
+    second = penstock.whole(model, "question 2", previous_response_id=first).last
+    assert (second["previous_response_id"], second["instructions"]) == (first, None)
+    turns = [("user", "question 1"), ("assistant", "answer 1")]
+    assert sent_to(upstream, model, 1) == [*turns, ("user", "question 2")]
+    penstock.whole(model, "question 3", previous_response_id=second["id"])
+    more = [("user", "question 2"), ("assistant", "answer 2"), ("user", "question 3")]
+    assert sent_to(upstream, model, 2) == [*turns, *more]
+    penstock.stream(model, "another way", previous_response_id=first)
+    assert sent_to(upstream, model, 3) == [*turns, ("user", "another way")]
+
+
+def test_a_tool_loop_goes_on_with_its_outputs_alone(penstock: Running, upstream: ScriptedUpstream) -> None:
+    model = upstream.play("tool-chain", calling("call_a"), streamed(*said("done")))
+    first = penstock.stream(model, tools=LOOK).last
+    output = {"type": "function_call_output", "call_id": first["output"][0]["call_id"], "output": "seen"}
+    body = {"model": model, "input": [output], "tools": LOOK, "previous_response_id": first["id"]}
+    assert penstock.ask(body).text == "done"
+    assert [role for role, _ in sent_to(upstream, model, 1)] == ["user", "assistant", "tool"]
+
+
+@pytest.mark.parametrize("type", ["function_call_output", "custom_tool_call_output"])
+def test_an_output_without_its_call_is_refused_in_a_chain(penstock: Running, type: str) -> None:
+    first = penstock.whole("demo").last["id"]
+    output = {"type": type, "call_id": "nowhere", "output": "x"}
+    items = [{"role": "user", "content": "x"}, output]
+    reply = penstock.ask({"model": "demo", "input": items, "previous_response_id": first})
+    assert (reply.status, reply.error["param"]) == (400, "input[1].call_id")
+
+
+def test_a_turn_that_still_runs_can_be_continued(penstock: Running, upstream: ScriptedUpstream) -> None:
+    """Decisions 17: from the id in `response.created`; the follow-up waits for the end."""
+    opened = threading.Event()
+    model = upstream.play("early", [*begun(chat_chunk({"content": "a"})), until(opened), rest("b")])
+    with penstock.live(model, "first") as live:
+        id = id_in(live)
+        replies: list[Reply] = []
+        following = threading.Thread(
+            target=lambda: replies.append(penstock.stream("early-2", "second", previous_response_id=id))
+        )
+        upstream.play("early-2", streamed(*said("next")))
+        following.start()
+        assert not upstream.asked_for("early-2")
+        opened.set()
+        assert live.rest().text == "ab"
+        following.join(20)
+    assert replies[0].text == "next"
+    assert sent_to(upstream, "early-2", 0) == [("user", "first"), ("assistant", "ab"), ("user", "second")]
+
+
+def test_what_is_sent_again_with_an_id_counts_once(penstock: Running, upstream: ScriptedUpstream) -> None:
+    """G9: messages by their ids, calls and outputs by their call ids."""
+    model = upstream.play("repeated", calling("call_r"), streamed(*said("two")), streamed(*said("three")))
+    first = penstock.whole(model, "hello", tools=LOOK).last
+    call = {name: first["output"][0][name] for name in ("type", "call_id", "name", "arguments")}
+    output = {"type": "function_call_output", "call_id": call["call_id"], "output": "seen"}
+    asked = {"model": model, "tools": LOOK}
+    second = penstock.ask({**asked, "input": [call, output], "previous_response_id": first["id"]}).last
+    roles = ["user", "assistant", "tool"]
+    assert [role for role, _ in sent_to(upstream, model, 1)] == roles
+    again = [call, output, *second["output"], {"role": "user", "content": "and now?"}]
+    penstock.ask({**asked, "input": again, "previous_response_id": second["id"]})
+    assert [role for role, _ in sent_to(upstream, model, 2)] == [*roles, "assistant", "user"]
+
+
+def test_an_item_is_named_instead_of_sent(penstock: Running, upstream: ScriptedUpstream) -> None:
+    """The AI SDK replays its history by references."""
+    model = upstream.play("referred", streamed(*said("the answer")), streamed(*said("ok")))
+    [message] = penstock.whole(model, "hello").last["output"]
+    given = [{"type": "item_reference", "id": message["id"]}, {"role": "user", "content": "again"}]
+    penstock.ask({"model": model, "input": given})
+    assert sent_to(upstream, model, 1) == [("assistant", "the answer"), ("user", "again")]
+    unknown = penstock.ask({"model": model, "input": [given[1], {"type": "item_reference", "id": "msg_no"}]})
+    assert (unknown.status, unknown.error["code"]) == (400, "item_not_found")
+    assert unknown.error["param"] == "input[1].id"
+
+
+def test_a_chain_branches_and_outlives_the_process(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+    """W04: across a restart, without any set-up."""
+    config = f'passthrough = "chat"\n[targets.chat]\nbase_url = "{upstream.url}/v1"\n'
+    model = upstream.play("restarted", streamed(*said("root answer")), streamed(*said("left answer")))
+    with gateway(tmp_path, config=config) as running:
+        root = running.whole(model, "root").last["id"]
+        left = running.stream(model, "left", previous_response_id=root)
+        assert running.stop() == 0
+    with gateway(tmp_path, config=config) as running:
+        assert get(running, left.last["id"]).json == left.last
+        assert get(running, f"{left.last['id']}?stream=true").body == events_only(left.body)
+        reference = {"type": "item_reference", "id": left.last["output"][0]["id"]}
+        running.ask({"model": model, "input": [reference], "previous_response_id": root})
+    whole = [("user", "root"), ("assistant", "root answer\n\nleft answer")]
+    assert sent_to(upstream, model, 2) == whole
+
+
+@pytest.mark.parametrize("accent", ["openresponses", "openai", "copilot"])
+def test_a_stream_is_taken_up_again(penstock: Running, upstream: ScriptedUpstream, accent: str) -> None:
+    """W05: while it runs, by two at once, from any event, byte for byte; the upstream is asked once."""
+    opened = threading.Event()
+    reasoned = begun(chat_chunk({"reasoning_content": "hm"}), chat_chunk({"content": "a"}))
+    model = upstream.play(f"resumed-{accent}", [*reasoned, until(opened), rest("b")])
+    with penstock.live(model, accent=accent) as live:
+        id = id_in(live)
+        readers = [penstock.connect() for _ in range(2)]
+        for number, reader in enumerate(readers):
+            path = f"/v1/responses/{id}?stream=true&starting_after={2 + number}"
+            reader.request("GET", path, headers={"x-penstock-accent": accent})
+        replies = [reader.getresponse() for reader in readers]
+        beginnings = [reply.readline() for reply in replies]
+        live.until(TEXT_DELTA)
+        opened.set()
+        whole = live.rest()
+        resumed = [first + reply.read() for first, reply in zip(beginnings, replies, strict=True)]
+        for reader in readers:
+            reader.close()
+    log = events_only(whole.body)
+    for number, data in enumerate(resumed):
+        assert log.endswith(data)
+        first_event = json.loads(data.split(b"\n")[1].removeprefix(b"data: "))
+        assert first_event["sequence_number"] == 3 + number
+    headers = {"x-penstock-accent": accent}
+    assert get(penstock, f"{id}?stream=true", accent=accent, headers=headers).body == log
+    assert len(upstream.asked_for(model)) == 1
+
+
+def test_a_stream_is_taken_up_again_in_another_accent(penstock: Running, upstream: ScriptedUpstream) -> None:
+    chunks = [chat_chunk({"reasoning_content": "hm"}), *said("hello")]
+    made = penstock.stream(upstream.play("accents", streamed(*chunks)))
+    id = made.last["id"]
+    for accent, name in (("openai", "reasoning_text"), ("openresponses", "reasoning")):
+        headers = {"x-penstock-accent": accent}
+        again = get(penstock, f"{id}?stream=true", accent=accent, headers=headers)
+        assert f"response.{name}.delta" in again.types
+        assert again.last["id"] == id
+
+
+def test_behind_the_last_event_there_is_only_the_end(penstock: Running) -> None:
+    made = penstock.stream("demo")
+    last = made.events[-1]["sequence_number"]
+    connection = penstock.connect()
+    for after in (last, last + 1, 10**17):
+        connection.request("GET", f"/v1/responses/{made.last['id']}?stream=true&starting_after={after}")
+        assert connection.getresponse().read() == b"data: [DONE]\n\n"
+    connection.close()
+
+
+@pytest.mark.parametrize("after", ["x", "-1", "%C2%B2", "", "9" * 30])
+def test_a_number_that_is_none_is_refused(penstock: Running, after: str) -> None:
+    id = penstock.whole("demo").last["id"]
+    if after:  # an empty value in a query counts as none
+        refused = get(penstock, f"{id}?stream=true&starting_after={after}")
+        assert (refused.status, refused.error["param"]) == (400, "starting_after")
+        assert get(penstock, f"{id}/input_items?limit={after}").error["param"] == "limit"
+    assert get(penstock, f"{id}/input_items?order=up").error["param"] == "order"
+
+
+def test_a_client_that_left_finds_what_had_come(penstock: Running, upstream: ScriptedUpstream) -> None:
+    """Decisions 16."""
+    gone = threading.Event()
+    upstream.play("left", [*begun(chat_chunk({"content": "half an answer"})), until_gone(gone)])
+    with penstock.live("left") as live:
+        id = id_in(live)
+        live.until(TEXT_DELTA)
+    assert gone.wait(10)
+    penstock.verdict(live.headers["x-request-id"])
+    kept = get(penstock, id).json
+    assert (kept["status"], kept["output"][0]["content"][0]["text"]) == ("cancelled", "half an answer")
+    assert get(penstock, f"{id}?stream=true").types[-1] == "response.incomplete"
+
+
+def test_a_response_is_cancelled_from_elsewhere(penstock: Running, upstream: ScriptedUpstream) -> None:
+    """Decisions 6: the stream ends as one that broke off, the record says what it was; twice is once."""
+    gone = threading.Event()
+    upstream.play("to-cancel", [*begun(chat_chunk({"content": "a"})), until_gone(gone)])
+    with penstock.live("to-cancel") as live:
+        id = id_in(live)
+        live.until(TEXT_DELTA)
+        assert get(penstock, id).json["status"] == "in_progress"
+        assert delete(penstock, id)["error"]["code"] == "response_running"
+        cancelled = penstock.ask(path=f"/v1/responses/{id}/cancel")
+        told = live.rest()
+    assert gone.wait(10)
+    assert (told.types[-1], told.last["incomplete_details"]) == (
+        "response.incomplete",
+        {"reason": "cancelled"},
+    )
+    assert cancelled.json["status"] == "cancelled"
+    assert cancelled.json["output"][0]["content"][0]["text"] == "a"
+    assert penstock.ask(path=f"/v1/responses/{id}/cancel").json == cancelled.json
+    assert get(penstock, id).json == cancelled.json
+    assert penstock.verdict(live.headers["x-request-id"])["outcome"] == "cancelled"
+
+
+def test_a_turn_that_waits_for_its_upstream_is_cancelled(
+    penstock: Running, upstream: ScriptedUpstream
+) -> None:
+    gone = threading.Event()
+    upstream.play("silent", [until_gone(gone)])
+    with penstock.live("silent") as live:
+        id = id_in(live)
+        assert penstock.ask(path=f"/v1/responses/{id}/cancel").json["status"] == "cancelled"
+        assert live.rest().types[-1] == "response.incomplete"
+    assert gone.wait(10)
+
+
+def test_a_response_is_deleted_with_everything(penstock: Running) -> None:
+    first = penstock.whole("demo", "say exactly: gone").last
+    id, item = first["id"], first["output"][0]["id"]
+    [given] = get(penstock, f"{id}/input_items").json["data"]
+    follow = penstock.whole("demo", previous_response_id=id).last["id"]
+    assert delete(penstock, id) == {"id": id, "object": "response", "deleted": True}
+    for path in (id, f"{id}?stream=true", f"{id}/input_items"):
+        assert get(penstock, path).status == 404
+    assert delete(penstock, id)["error"]["code"] == "response_not_found"
+    assert penstock.ask(path=f"/v1/responses/{id}/cancel").status == 404
+    for previous in (id, follow):
+        reply = penstock.whole("demo", previous_response_id=previous)
+        assert reply.error["code"] == "previous_response_not_found"
+    for each in (item, given["id"]):
+        reply = penstock.ask({"model": "demo", "input": [{"type": "item_reference", "id": each}]})
+        assert reply.error["code"] == "item_not_found"
+
+
+def test_input_items_are_listed_page_by_page(penstock: Running) -> None:
+    items = [{"role": "user", "content": f"number {number}"} for number in range(5)]
+    id = penstock.ask({"model": "demo", "input": items}).last["id"]
+    page = get(penstock, f"{id}/input_items?limit=2&order=asc").json
+    assert [each["content"] for each in page["data"]] == ["number 0", "number 1"]
+    assert (page["has_more"], page["first_id"]) == (True, page["data"][0]["id"])
+    more = get(penstock, f"{id}/input_items?limit=10&order=asc&after={page['last_id']}").json
+    assert [each["content"] for each in more["data"]] == ["number 2", "number 3", "number 4"]
+    assert more["has_more"] is False
+    newest = get(penstock, f"{id}/input_items").json["data"]
+    assert newest[0]["content"] == "number 4"
+    for wrong in ("limit=0", "limit=101"):
+        assert get(penstock, f"{id}/input_items?{wrong}").error["param"] == "limit"
+
+
+def test_another_tenant_finds_nothing(tmp_path: Path) -> None:
+    """K1: on every route the same answer as for an id that never was."""
+    (mine, first), (theirs, second) = create_key("mine"), create_key("theirs")
+    with gateway(tmp_path, config=f"{first}\n{second}\n") as running:
+        me, them = {"x-api-key": mine}, {"x-api-key": theirs}
+        kept = running.whole("demo", headers=me).last
+        id, item = kept["id"], kept["output"][0]["id"]
+        never = f"{id[:-4]}none"
+        for path, method in (
+            ("", "GET"),
+            ("?stream=true", "GET"),
+            ("", "DELETE"),
+            ("/cancel", "POST"),
+            ("/input_items", "GET"),
+        ):
+            answers = [
+                running.ask(path=f"/v1/responses/{each}{path}", method=method, headers=them)
+                for each in (id, never)
+            ]
+            assert [each.status for each in answers] == [404, 404]
+            assert answers[0].body.replace(id.encode(), b"") == answers[1].body.replace(never.encode(), b"")
+        for path in ("/v1/responses", "/v1/responses/input_tokens"):
+            body = {"model": "demo", "input": "x", "previous_response_id": id}
+            assert running.ask(body, path, headers=them).error["code"] == "previous_response_not_found"
+            reference = {"model": "demo", "input": [{"type": "item_reference", "id": item}]}
+            assert running.ask(reference, path, headers=them).error["code"] == "item_not_found"
+            assert running.ask(reference, path, headers=me).status == 200
+        assert running.ask(path=f"/v1/responses/{id}", method="GET", headers=me).json == kept
+
+
+@pytest.mark.parametrize("id", ["", "x" * 100_000, "resp_\x00", "../../etc", "r\u00e9sp", "a/b?c=d%00"])
+def test_an_odd_id_is_only_not_found(penstock: Running, id: str) -> None:
+    """What a client calls a response is never a fault of the gateway."""
+    follow = penstock.whole("demo", previous_response_id=id)
+    assert follow.status == 200 if not id else follow.error["code"] == "previous_response_not_found"
+    reference = penstock.ask({"model": "demo", "input": [{"type": "item_reference", "id": id}]})
+    assert reference.error["code"] == "item_not_found"
+    talk = penstock.whole("demo", conversation={"id": id or "none"})
+    assert talk.error["code"] == "conversation_not_found"
+
+
+def test_the_ids_of_clients_may_repeat(penstock: Running, upstream: ScriptedUpstream) -> None:
+    """Twice in one input, and in turns that have nothing to do with each other."""
+    model = upstream.play("same-ids", streamed(*said("ok")))
+    items = [{"id": "msg_mine", "role": "user", "content": f"part {number}"} for number in range(2)]
+    for _ in range(2):
+        made = penstock.ask({"model": model, "input": items}).last["id"]
+    assert [content for _, content in sent_to(upstream, model, 1)] == ["part 0", "part 1"]
+    data = get(penstock, f"{made}/input_items?order=asc").json["data"]
+    assert [each["content"] for each in data] == ["part 0", "part 1"]
+    penstock.whole(model, "more", previous_response_id=made)
+    assert [content for _, content in sent_to(upstream, model, 2)] == ["part 0", "part 1", "ok", "more"]
+
+
+def test_openai_python_retrieves_resumes_lists_and_deletes(penstock: Running) -> None:
+    with OpenAI(base_url=f"{penstock.url}/v1", api_key="x", max_retries=0) as client:
+        made = client.responses.create(model="demo", input="say exactly: kept")
+        assert client.responses.retrieve(made.id).output_text == "kept"
+        events = list(client.responses.retrieve(made.id, stream=True, starting_after=2))
+        assert (events[0].sequence_number, events[-1].type) == (3, "response.completed")
+        [item] = client.responses.input_items.list(made.id).data
+        assert item.type == "message"
+        assert client.responses.cancel(made.id).status == "completed"
+        follow = client.responses.create(model="demo", input="x", previous_response_id=made.id)
+        assert follow.previous_response_id == made.id
+        client.responses.delete(made.id)
+        assert get(penstock, made.id).status == 404
+
+
+class SlowStore(MemoryStore):
+    """Takes its time to close a turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.closing, self.may_close = asyncio.Event(), asyncio.Event()
+
+    async def close(self, id: str, end: Closed, *, patience: float = 0.25) -> bool:
+        self.closing.set()
+        await self.may_close.wait()
+        return await super().close(id, end, patience=patience)
+
+
+def test_a_turn_that_is_stopped_while_it_is_stored_still_ends() -> None:
+    """Its terminal event was only waiting for the commit: without it the client would see a broken stream."""
+    response = response_for(CreateResponse(model="m"), id="resp_1", created_at=1)
+    machine = ResponseStreamStateMachine(response, clock=lambda: 1.0)
+    events = [*machine.start(), *machine.apply(TextDelta("a")), *machine.finish(FinishReason.STOP)]
+
+    async def keep(keeper: StoreKeeper) -> list[Event]:
+        return list(await keeper.keep(events))
+
+    async def stop_it() -> list[Event]:
+        store = SlowStore()
+        opened = Opened(id="resp_1", created_at=1)
+        keeping = asyncio.create_task(keep(StoreKeeper(store, opened, lambda: 1.0, lambda: b"{}")))
+        await store.closing.wait()
+        keeping.cancel()
+        await asyncio.sleep(0)
+        store.may_close.set()
+        return await keeping
+
+    assert asyncio.run(stop_it()) == events
