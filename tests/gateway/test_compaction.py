@@ -15,24 +15,13 @@ import pytest
 from penstock.dialects.envelope import seal
 from penstock.dialects.plan import Target
 from penstock.gateway.app import Gateway
-from penstock.gateway.background import answer_later
-from penstock.gateway.compaction import (
-    INSTRUCTION,
-    Summarising,
-    Summary,
-    compact,
-    expand,
-    prepare_compaction,
-    wants_compaction,
-)
-from penstock.gateway.exchange import Exchange, Message
-from penstock.gateway.history import resolve
+from penstock.gateway.compaction import INSTRUCTION
+from penstock.gateway.exchange import Message
 from penstock.gateway.requests import read_request
-from penstock.gateway.responses import answer, prepare, tenant_of
-from penstock.gateway.routes import Route
 from penstock.gateway.sealing import Sealer
 from penstock.gateway.settings import ClientKey, Limits, Settings
-from penstock.gateway.stopwatch import Stopwatch
+from penstock.gateway.summaries import Summary, expand, wants_compaction
+from penstock.gateway.summarising import Summarising
 from penstock.protocol.items import Compaction, ReasoningItem
 from penstock.protocol.request import CreateResponse
 from penstock.store.memory import MemoryStore
@@ -61,28 +50,6 @@ TRIGGER = {"type": "compaction_trigger"}
 QUESTION = {"type": "message", "role": "user", "content": "where is the lamp?"}
 LOOK = {"type": "function", "name": "look", "parameters": {"type": "object"}}
 KEYS = {"alice": "pk-alice", "bob": "pk-bob"}
-
-
-async def responses(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
-    """`POST /v1/responses` with compaction: the calls that the route makes."""
-    body, watch = await gateway.read(exchange), Stopwatch(gateway.services.clock)
-    request = read_request(body, "", 1000)
-    resolved = await resolve(gateway.store, tenant_of(key), request)
-    expanded, _ = expand(resolved.request, SEALER, tenant_of(key))
-    resolved = msgspec.structs.replace(resolved, request=expanded)
-    given = (gateway.services, exchange, key, resolved, gateway.store, watch)
-    prepared = prepare_compaction(*given, SEALER) if wants_compaction(expanded) else prepare(*given)
-    if request.background:
-        await answer_later(gateway, exchange, key, prepared)
-    else:
-        await answer(gateway.services, exchange, prepared)
-
-
-async def compacted(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
-    await compact(gateway, exchange, key, SEALER)
-
-
-ROUTES = {"responses": {"POST": Route(responses)}, "responses/compact": {"POST": Route(compacted)}}
 
 
 class Client:
@@ -143,7 +110,7 @@ def served(scripted: ScriptedUpstream) -> Callable[..., Any]:
             targets = (UpstreamTarget(name="chat", base_url=f"{scripted.url}/v1"),)
             limits = Limits(retries=settings.pop("retries", 0))
             chosen = Settings(targets=targets, passthrough="chat", limits=limits, **settings)
-            gateway = Gateway(chosen, store=MemoryStore(), routes=ROUTES)
+            gateway = Gateway(chosen, store=MemoryStore(), sealer=SEALER)
             try:
                 await test(Client(gateway))
             finally:

@@ -10,12 +10,13 @@ from typing import Any
 from penstock.gateway.exchange import Exchange, Message
 from penstock.gateway.heart import Heart
 from penstock.gateway.outlet import StreamOutlet
-from penstock.gateway.recording import NoKeeper
 from penstock.gateway.settings import Limits
 from penstock.gateway.stopwatch import Stopwatch
 from penstock.gateway.verdict import Verdict
 from penstock.protocol.events import Event
 from penstock.protocol.response import Response
+from penstock.store.keeping import CacheKeeper
+from penstock.store.memories import ReasoningCache
 from penstock.stream.accents import ACCENTS
 from penstock.stream.machine import ResponseStreamStateMachine
 from tests.client.server import run
@@ -77,7 +78,12 @@ def beats(
         scope = {"method": "POST", "path": "/", "query_string": b"", "headers": []}
         exchange = Exchange(scope, nothing, send)
         outlet = StreamOutlet(
-            exchange, ACCENTS["openresponses"](), NoKeeper(), Verdict(request_id="r"), Stopwatch(clock), list
+            exchange,
+            ACCENTS["openresponses"](),
+            CacheKeeper(ReasoningCache(clock), "local"),
+            Verdict(request_id="r"),
+            Stopwatch(clock),
+            list,
         )
         outlet._clock = clock
         outlet.last_event = outlet.last_write = 0.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import threading
 from pathlib import Path
@@ -12,14 +11,6 @@ import pytest
 from openai import OpenAI
 
 from penstock.gateway.access import create_key
-from penstock.gateway.recording import StoreKeeper
-from penstock.protocol.events import Event
-from penstock.protocol.request import CreateResponse
-from penstock.protocol.response import response_for
-from penstock.store.memory import MemoryStore
-from penstock.store.store import Closed, Opened
-from penstock.stream.deltas import FinishReason, TextDelta
-from penstock.stream.machine import ResponseStreamStateMachine
 from tests.client.server import Script
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.running import Live, Reply, Running, gateway
@@ -410,38 +401,3 @@ def test_openai_python_retrieves_resumes_lists_and_deletes(penstock: Running) ->
         assert follow.previous_response_id == made.id
         client.responses.delete(made.id)
         assert get(penstock, made.id).status == 404
-
-
-class SlowStore(MemoryStore):
-    """Takes its time to close a turn."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.closing, self.may_close = asyncio.Event(), asyncio.Event()
-
-    async def close(self, id: str, end: Closed, *, patience: float = 0.25) -> bool:
-        self.closing.set()
-        await self.may_close.wait()
-        return await super().close(id, end, patience=patience)
-
-
-def test_a_turn_that_is_stopped_while_it_is_stored_still_ends() -> None:
-    """Its terminal event was only waiting for the commit: without it the client would see a broken stream."""
-    response = response_for(CreateResponse(model="m"), id="resp_1", created_at=1)
-    machine = ResponseStreamStateMachine(response, clock=lambda: 1.0)
-    events = [*machine.start(), *machine.apply(TextDelta("a")), *machine.finish(FinishReason.STOP)]
-
-    async def keep(keeper: StoreKeeper) -> list[Event]:
-        return list(await keeper.keep(events))
-
-    async def stop_it() -> list[Event]:
-        store = SlowStore()
-        opened = Opened(id="resp_1", created_at=1)
-        keeping = asyncio.create_task(keep(StoreKeeper(store, opened, lambda: 1.0, lambda: b"{}")))
-        await store.closing.wait()
-        keeping.cancel()
-        await asyncio.sleep(0)
-        store.may_close.set()
-        return await keeping
-
-    assert asyncio.run(stop_it()) == events

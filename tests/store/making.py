@@ -73,6 +73,14 @@ def item(id: str, text: str = "") -> StoredItem:
     return StoredItem(id, b'{"id":"%s","text":"%s"}' % (id.encode(), text.encode()))
 
 
+async def item_of(store: Store, tenant: str, id: str) -> StoredItem | None:
+    return (await store.items(tenant, [id])).get(id)
+
+
+async def recalled(store: Store, tenant: str, key: str) -> bytes | None:
+    return (await store.recall(tenant, [key])).get(key)
+
+
 def items(*ids: str) -> tuple[StoredItem, ...]:
     return tuple(item(id) for id in ids)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from penstock.store.store import LOCAL, Page, Store
-from tests.store.making import closed, for_both, item, items, opened, whole
+from tests.store.making import closed, for_both, item, item_of, items, opened, whole
 
 
 def ids(page: Page | None) -> list[str]:
@@ -88,7 +88,7 @@ async def test_items_are_found_by_their_ids(store: Store) -> None:
     await whole(store, "resp_1", ["msg_in"], ["msg_out"])
     await store.open(opened("resp_2", "msg_running"))
     for id in ("msg_in", "msg_out", "msg_running"):
-        assert await store.item(LOCAL, id) == item(id)
+        assert await item_of(store, LOCAL, id) == item(id)
 
 
 @for_both
@@ -96,9 +96,9 @@ async def test_an_id_that_two_responses_have_stays_until_both_are_gone(store: St
     await whole(store, "resp_1", ["msg_1"])
     await whole(store, "resp_2", ["msg_1"])
     await store.delete(LOCAL, "resp_2")
-    assert await store.item(LOCAL, "msg_1") == item("msg_1")
+    assert await item_of(store, LOCAL, "msg_1") == item("msg_1")
     await store.delete(LOCAL, "resp_1")
-    assert await store.item(LOCAL, "msg_1") is None
+    assert await item_of(store, LOCAL, "msg_1") is None
 
 
 @for_both

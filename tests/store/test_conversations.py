@@ -6,7 +6,7 @@ import pytest
 
 from penstock.errors import StoreError
 from penstock.store.store import LOCAL, Conversation, Store
-from tests.store.making import closed, for_both, item, items, opened, whole
+from tests.store.making import closed, for_both, item, item_of, items, opened, whole
 from tests.store.test_chains import ids
 
 TALK = Conversation("conv_1", 5, b'{"a":"b"}')
@@ -24,7 +24,7 @@ async def test_a_conversation_is_made_changed_and_deleted(store: Store) -> None:
     assert await store.delete_conversation(LOCAL, "conv_1")
     assert not await store.delete_conversation(LOCAL, "conv_1")
     assert await store.get_conversation(LOCAL, "conv_1") is None
-    assert await store.item(LOCAL, "msg_1") is None
+    assert await item_of(store, LOCAL, "msg_1") is None
 
 
 @for_both
@@ -48,10 +48,10 @@ async def test_items_are_added_listed_and_deleted(store: Store) -> None:
     page = await store.conversation_items(LOCAL, "conv_1", after="c", limit=2)
     assert page is not None
     assert (ids(page), page.has_more) == (["b", "a"], False)
-    assert await store.item(LOCAL, "b") == item("b")
+    assert await item_of(store, LOCAL, "b") == item("b")
     assert await store.delete_item(LOCAL, "conv_1", "b")
     assert not await store.delete_item(LOCAL, "conv_1", "b")
-    assert await store.item(LOCAL, "b") is None
+    assert await item_of(store, LOCAL, "b") is None
     assert ids(await store.conversation_items(LOCAL, "conv_1", newest_first=False)) == ["a", "c", "d"]
     assert (await store.conversation_items(LOCAL, "conv_1", after="b")) is not None
 
@@ -73,7 +73,7 @@ async def test_a_conversation_keeps_its_items_when_the_response_is_deleted(store
     await whole(store, "resp_1", ["in_1"], ["out_1"], conversation="conv_1")
     await store.delete(LOCAL, "resp_1")
     assert ids(await store.conversation_items(LOCAL, "conv_1")) == ["out_1", "in_1"]
-    assert await store.item(LOCAL, "in_1") == item("in_1")
+    assert await item_of(store, LOCAL, "in_1") == item("in_1")
 
 
 @for_both
@@ -83,4 +83,4 @@ async def test_a_turn_ends_also_when_its_conversation_is_gone(store: Store) -> N
     await store.delete_conversation(LOCAL, "conv_1")
     assert await store.close("resp_1", closed("resp_1", "out_1"), patience=30)
     assert await store.conversation_items(LOCAL, "conv_1") is None
-    assert await store.item(LOCAL, "out_1") == item("out_1")
+    assert await item_of(store, LOCAL, "out_1") == item("out_1")

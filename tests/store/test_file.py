@@ -20,7 +20,21 @@ from penstock.store.file import FileLock
 from penstock.store.schema import APPLICATION, STEPS, migrate
 from penstock.store.sqlite import SqliteStore, open_store
 from penstock.store.store import LOCAL, Conversation
-from tests.store.making import Clock, closed, done, event, events, item, items, opened, read, trace, whole
+from tests.store.making import (
+    Clock,
+    closed,
+    done,
+    event,
+    events,
+    item,
+    item_of,
+    items,
+    opened,
+    read,
+    recalled,
+    trace,
+    whole,
+)
 
 VERSION_1 = Path(__file__).parent / "version_1.sql"
 
@@ -75,7 +89,7 @@ def test_everything_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
         ]
         assert await read(store, "resp_1", 20) == events(21, 50)
         assert await store.traces(LOCAL, "resp_2") == [trace(3)]
-        assert await store.recall(LOCAL, "rs_1") == b"secret"
+        assert await recalled(store, LOCAL, "rs_1") == b"secret"
         assert await store.get_conversation(LOCAL, "conv_1") == Conversation("conv_1", 3, b"{}")
         talk = await store.conversation_items(LOCAL, "conv_1", newest_first=False)
         assert talk is not None
@@ -132,7 +146,7 @@ def test_a_turn_that_was_left_running_has_failed_with_what_was_finished(tmp_path
         chain = await store.chain(LOCAL, "resp_1")
         assert chain is not None
         assert (chain[0].status, chain[0].output) == ("failed", items("msg_1", "fc_2"))
-        assert await store.item(LOCAL, "fc_2") == item("fc_2")
+        assert await item_of(store, LOCAL, "fc_2") == item("fc_2")
         talk = await store.conversation_items(LOCAL, "conv_1", newest_first=False)
         assert talk is not None
         assert talk.items == items("in_1", "msg_1", "fc_2")
@@ -181,7 +195,7 @@ def test_a_file_of_the_first_version_is_read(tmp_path: Path) -> None:
         assert chain[0].output == items("out_1")
         assert await read(store, "resp_1") == events(0, 2)
         assert await store.traces(LOCAL, "resp_1") == [trace(3)]
-        assert await store.recall(LOCAL, "rs_1") == b"secret"
+        assert await recalled(store, LOCAL, "rs_1") == b"secret"
         assert await store.get_conversation(LOCAL, "conv_1") == Conversation("conv_1", 3, b"{}")
         talk = await store.conversation_items(LOCAL, "conv_1")
         assert talk is not None

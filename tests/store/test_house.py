@@ -8,7 +8,19 @@ from pathlib import Path
 from penstock.store.memory import MemoryStore
 from penstock.store.sqlite import open_store
 from penstock.store.store import LOCAL, Closed, Conversation, Store
-from tests.store.making import Clock, closed, event, events, for_both, item, items, opened, read, whole
+from tests.store.making import (
+    Clock,
+    closed,
+    event,
+    events,
+    for_both,
+    item,
+    item_of,
+    items,
+    opened,
+    read,
+    whole,
+)
 
 
 @for_both
@@ -21,7 +33,7 @@ async def test_prune_takes_what_ended_before_a_time(store: Store, clock: Clock) 
     there = [number for number in range(5) if await store.get(LOCAL, f"resp_{number}")]
     assert there == [3, 4]
     assert await store.get(LOCAL, "resp_runs") is not None
-    assert await store.item(LOCAL, "msg_0") is None
+    assert await item_of(store, LOCAL, "msg_0") is None
     assert (await store.stats()).events == 4
     assert await store.prune(older_than=1_003) == 0
 
@@ -104,12 +116,12 @@ def test_the_least_recently_used_goes_first_and_what_runs_never() -> None:
         assert await store.get(LOCAL, "resp_0") is not None  # used
         await whole(store, "resp_3")
         assert await store.get(LOCAL, "resp_1") is None
-        assert await store.item(LOCAL, "msg_1") is None
+        assert await item_of(store, LOCAL, "msg_1") is None
         for number in range(4, 20):
             await whole(store, f"resp_{number}")
         assert (await store.stats()).responses == 4
         assert await store.get(LOCAL, "resp_runs") is not None
-        assert await store.item(LOCAL, "msg_runs") == item("msg_runs")
+        assert await item_of(store, LOCAL, "msg_runs") == item("msg_runs")
 
     asyncio.run(run())
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.store.store import LOCAL, LoggedEvent, Store, Trace
 from tests.effort import examples
-from tests.store.making import KINDS, Clock, a_store, closed, event, items, opened, read, trace
+from tests.store.making import KINDS, Clock, a_store, closed, event, item_of, items, opened, read, trace
 
 TENANTS = (LOCAL, "other")
 TURNS = range(4)
@@ -127,7 +127,7 @@ class Run:
         assert await self.store.get(TENANTS[turn.tenant == LOCAL], turn.id) is None
         assert await self.store.traces(turn.tenant, turn.id) == turn.traces
         for id in (*turn.input, *turn.output):
-            assert await self.store.item(turn.tenant, id) is not None
+            assert await item_of(self.store, turn.tenant, id) is not None
 
     async def events(self, turn: Plain, after: int) -> None:
         expected = [event for event in turn.events if event.sequence > after]

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 from penstock.store.store import LOCAL, Conversation, Store
-from tests.store.making import closed, events, for_both, item, items, opened, read, trace, whole
+from tests.store.making import (
+    closed,
+    events,
+    for_both,
+    item,
+    item_of,
+    items,
+    opened,
+    read,
+    recalled,
+    trace,
+    whole,
+)
 
 OTHER = "other"
 
@@ -18,15 +30,15 @@ async def everything(store: Store, tenant: str, id: str, item_id: str, conversat
         await read(store, id, tenant=tenant),
         await store.traces(tenant, id),
         await store.chain(tenant, id),
-        await store.item(tenant, item_id),
+        await item_of(store, tenant, item_id),
         await store.get_conversation(tenant, conversation),
         await store.update_conversation(tenant, conversation, b'{"stolen":true}'),
         await store.add_items(tenant, conversation, items("planted")),
         await store.conversation_items(tenant, conversation),
         await store.delete_item(tenant, conversation, "msg_talk"),
         await store.delete_conversation(tenant, conversation),
-        await store.recall(tenant, "rs_1"),
-        await store.recall(tenant, "rs_planted"),
+        await recalled(store, tenant, "rs_1"),
+        await recalled(store, tenant, "rs_planted"),
     ]
 
 
@@ -38,7 +50,7 @@ async def test_nothing_of_another_is_there_while_it_runs_and_after(store: Store)
     store.log("resp_1", events(0, 3))
     store.trace("resp_1", [trace(1)])
     await store.remember(LOCAL, "resp_1", "rs_1", b"secret")
-    assert await store.recall(OTHER, "rs_1") is None
+    assert await recalled(store, OTHER, "rs_1") is None
     unknown = await everything(store, OTHER, "resp_no", "msg_no", "conv_no")
     assert await everything(store, OTHER, "resp_1", "msg_in", "conv_1") == unknown
     await store.stats()
@@ -52,9 +64,9 @@ async def test_nothing_of_another_is_there_while_it_runs_and_after(store: Store)
     talk = await store.conversation_items(LOCAL, "conv_1", newest_first=False)
     assert talk is not None
     assert talk.items == items("msg_talk", "msg_in", "msg_out")
-    assert await store.recall(LOCAL, "rs_1") == b"secret"
-    assert await store.recall(LOCAL, "rs_planted") is None
-    assert await store.item(LOCAL, "planted") is None
+    assert await recalled(store, LOCAL, "rs_1") == b"secret"
+    assert await recalled(store, LOCAL, "rs_planted") is None
+    assert await item_of(store, LOCAL, "planted") is None
 
 
 @for_both
@@ -89,9 +101,9 @@ async def test_two_tenants_may_use_the_same_ids_for_different_things(store: Stor
         await store.add_items(tenant, "conv_1", [item("msg_1", tenant)])
     await store.delete(OTHER, "resp_other")
     await store.delete_conversation(OTHER, "conv_1")
-    assert await store.recall(LOCAL, "call_1") == b"local"
-    assert await store.item(LOCAL, "msg_1") == item("msg_1", LOCAL)
-    assert await store.item(OTHER, "msg_1") is None
+    assert await recalled(store, LOCAL, "call_1") == b"local"
+    assert await item_of(store, LOCAL, "msg_1") == item("msg_1", LOCAL)
+    assert await item_of(store, OTHER, "msg_1") is None
     found = await store.get_conversation(LOCAL, "conv_1")
     assert found is not None
     assert found.metadata == b"local"

@@ -8,7 +8,20 @@ import pytest
 
 from penstock.errors import StoreError
 from penstock.store.store import LOCAL, LoggedEvent, Store
-from tests.store.making import Clock, closed, event, events, for_both, items, opened, read, trace, whole
+from tests.store.making import (
+    Clock,
+    closed,
+    event,
+    events,
+    for_both,
+    item_of,
+    items,
+    opened,
+    read,
+    recalled,
+    trace,
+    whole,
+)
 
 
 @for_both
@@ -53,7 +66,7 @@ async def test_what_is_not_there_is_none_or_false_or_empty(store: Store) -> None
     assert await read(store, "resp_no") == []
     assert await store.traces(LOCAL, "resp_no") == []
     assert await store.chain(LOCAL, "resp_no") is None
-    assert await store.item(LOCAL, "msg_no") is None
+    assert await item_of(store, LOCAL, "msg_no") is None
     assert await store.get_conversation(LOCAL, "conv_no") is None
     assert await store.update_conversation(LOCAL, "conv_no", b"{}") is None
     assert not await store.delete_conversation(LOCAL, "conv_no")
@@ -61,7 +74,7 @@ async def test_what_is_not_there_is_none_or_false_or_empty(store: Store) -> None
     assert await store.conversation_items(LOCAL, "conv_no") is None
     assert not await store.delete_item(LOCAL, "conv_no", "msg_1")
     await store.remember(LOCAL, "resp_no", "rs_1", b"secret")
-    assert await store.recall(LOCAL, "rs_1") is None
+    assert await recalled(store, LOCAL, "rs_1") is None
     assert (await store.stats()).responses == 0
 
 
@@ -189,15 +202,15 @@ async def test_deleting_takes_everything_of_a_response(store: Store) -> None:
     await store.remember(LOCAL, "resp_1", "rs_1", b"secret")
     assert not await store.delete(LOCAL, "resp_1"), "one that runs is not deleted"
     await store.close("resp_1", closed("resp_1", "msg_2"), patience=30)
-    assert await store.recall(LOCAL, "rs_1") == b"secret"
+    assert await recalled(store, LOCAL, "rs_1") == b"secret"
     assert await store.delete(LOCAL, "resp_1")
     assert not await store.delete(LOCAL, "resp_1")
     assert await store.get(LOCAL, "resp_1") is None
     assert await read(store, "resp_1") == []
     assert await store.traces(LOCAL, "resp_1") == []
-    assert await store.item(LOCAL, "msg_1") is None
-    assert await store.item(LOCAL, "msg_2") is None
-    assert await store.recall(LOCAL, "rs_1") is None
+    assert await item_of(store, LOCAL, "msg_1") is None
+    assert await item_of(store, LOCAL, "msg_2") is None
+    assert await recalled(store, LOCAL, "rs_1") is None
     stats = await store.stats()
     assert (stats.responses, stats.items, stats.events) == (0, 0, 0)
 
@@ -206,12 +219,12 @@ async def test_deleting_takes_everything_of_a_response(store: Store) -> None:
 async def test_reasoning_is_remembered_while_it_runs_and_after(store: Store) -> None:
     await store.open(opened("resp_1"))
     await store.remember(LOCAL, "resp_1", "rs_1", b"one")
-    assert await store.recall(LOCAL, "rs_1") == b"one"
+    assert await recalled(store, LOCAL, "rs_1") == b"one"
     await store.close("resp_1", closed("resp_1"), patience=30)
     await store.remember(LOCAL, "resp_1", "call_1", b"two")
     await store.remember(LOCAL, "resp_1", "rs_1", b"three")
-    assert await store.recall(LOCAL, "call_1") == b"two"
-    assert await store.recall(LOCAL, "rs_1") == b"three"
+    assert await recalled(store, LOCAL, "call_1") == b"two"
+    assert await recalled(store, LOCAL, "rs_1") == b"three"
 
 
 @for_both

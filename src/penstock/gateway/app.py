@@ -12,14 +12,17 @@ from penstock.gateway.bodies import read_body
 from penstock.gateway.errors import ClientGone, RequestRefused
 from penstock.gateway.exchange import Exchange, Message, Receive, Send
 from penstock.gateway.housekeeping import keep_house
+from penstock.gateway.listeners import Listeners
 from penstock.gateway.logs import log, log_fault, log_refused
 from penstock.gateway.metrics import OTHER, Metrics
 from penstock.gateway.routes import ROUTES, SPOKEN, Routes, find_route
 from penstock.gateway.sealing import Sealer, load_sealer
 from penstock.gateway.services import Fleet, Services
 from penstock.gateway.settings import Settings
-from penstock.gateway.turn import SHUTTING_DOWN, Turn
+from penstock.gateway.stopped import SHUTTING_DOWN
+from penstock.gateway.turn import Turn
 from penstock.gateway.websocket import Socket
+from penstock.store.memories import ReasoningCache
 from penstock.store.store import Store
 from penstock.tokens.counter import TokenCounter
 from penstock.upstream.upstream import Upstream
@@ -44,6 +47,8 @@ class Gateway:
     ) -> None:
         self.store = store
         self.sealer = sealer or load_sealer({}, None)
+        self.reasoning = ReasoningCache(time.monotonic)
+        self.listeners = Listeners()
         self.metrics = Metrics()
         self.started_at = int(time.time())
         self.is_draining = False

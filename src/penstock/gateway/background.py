@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.exchange import Exchange
 from penstock.gateway.logs import log_verdict
-from penstock.gateway.recording import Keeper
 from penstock.gateway.responses import Prepared
 from penstock.gateway.stored import stream_response
 from penstock.gateway.verdict import Verdict
 from penstock.protocol.events import TERMINAL, Event
 from penstock.protocol.wire import encode
+from penstock.store.keeping import Keeper
 
 if TYPE_CHECKING:
     from penstock.gateway.app import Gateway

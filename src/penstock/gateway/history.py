@@ -66,11 +66,6 @@ async def resolve(store: Store, tenant: str, request: CreateResponse, local: Loc
     return Resolved(request=whole, brought=brought, previous_id=previous, conversation_id=conversation)
 
 
-def stored_items(items: Iterable[Item]) -> tuple[StoredItem, ...]:
-    """Items of an answer, which have their ids."""
-    return tuple(StoredItem(str(item.id), encode(item)) for item in items)
-
-
 def named_items(items: Iterable[Item]) -> tuple[StoredItem, ...]:
     """Items of a request, each under its own id or a new one."""
     return tuple(_stored(item) for item in items)
@@ -95,14 +90,17 @@ def _items_of(request: CreateResponse) -> list[_Numbered]:
 
 async def referred(store: Store, tenant: str, given: list[_Numbered], field: str) -> list[_Numbered]:
     """References, replaced by what they stand for: the AI SDK replays its history so (notes/clients 2)."""
+    ids = [item.id for _, item in given if isinstance(item, ItemReference)]
+    if not ids:
+        return given
+    stored = await store.items(tenant, ids)
     found: list[_Numbered] = []
     for index, item in given:
         if isinstance(item, ItemReference):
-            stored = await store.item(tenant, item.id)
-            if stored is None:
+            if item.id not in stored:
                 message = f"there is no item {item.id[:_LONGEST_ID]!r} here: send the item itself"
                 raise RequestRefused(400, "item_not_found", message, param=f"{field}[{index}].id")
-            item = read_items([stored])[0]
+            item = read_items([stored[item.id]])[0]
         found.append((index, item))
     return found
 

@@ -9,13 +9,13 @@ from typing import Protocol
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.exchange import Exchange
 from penstock.gateway.failures import refusal
-from penstock.gateway.recording import Keeper
 from penstock.gateway.stopwatch import Stopwatch
 from penstock.gateway.verdict import Verdict
 from penstock.protocol.errors import ErrorBody, ErrorPayload
 from penstock.protocol.events import TERMINAL, ErrorEvent, Event, LifecycleEvent
 from penstock.protocol.wire import encode, to_builtins
 from penstock.sse import DONE, comment, encode_frame
+from penstock.store.keeping import Keeper
 from penstock.stream.accents import Accent
 
 Head = Callable[[], list[tuple[str, str]]]
@@ -37,33 +37,18 @@ class Outlet(Protocol):
         """Answer with an HTTP error instead; only before anything was written."""
 
 
-class StreamOutlet:
-    """Server-sent events. What one call is given leaves in one write, in frames that are whole.
+class LiveOutlet:
+    """Sends events as they come. The client may leave it, and the turn goes on: then they are only kept.
 
     The turn and its heartbeat both write, so whoever numbers events of the heartbeat must hold `lock`; the
     turn numbers its own before it asks for it, which keeps the order: the lock is fair.
     """
 
-    def __init__(
-        self,
-        exchange: Exchange,
-        accent: Accent,
-        keeper: Keeper,
-        verdict: Verdict,
-        watch: Stopwatch,
-        head: Head,
-    ) -> None:
-        self._exchange = exchange
-        self._keeper = keeper
-        self._accent = accent
-        self._verdict = verdict
-        self._watch = watch
-        self._head = head
+    def __init__(self, accent: Accent, keeper: Keeper, verdict: Verdict, watch: Stopwatch) -> None:
+        self._accent, self._keeper, self._verdict, self._watch = accent, keeper, verdict, watch
         self._clock = asyncio.get_running_loop().time
-        self._unsent = b""
-        """Given to the server in vain: a write that was interrupted while the client did not read."""
+        self._is_left = False
         self.lock = asyncio.Lock()
-        self.is_open = False
         self.last_event = self.last_write = self._clock()
         self.writing_since: float | None = None
 
@@ -76,22 +61,65 @@ class StreamOutlet:
             return
         with self._watch.waiting():  # for the store
             events = await self._keeper.keep(events)
-        data = b"".join([encode_frame(event.type, encode(event)) for event in map(self._accent, events)])
         last = events[-1]
         self._verdict.last_event, self._verdict.last_sequence = last.type, last.sequence_number
-        is_last = last.type in TERMINAL
-        await self._send(data + DONE if is_last else data, is_last)
-        self.last_event = self.last_write
-        self._verdict.terminal_sent = is_last
-        if last.type == "response.failed":
-            self._exchange.close()  # clients tell of a failure when the connection ends (decisions 9, A10)
+        if self._is_left:
+            self.last_event = self.last_write = self._clock()
+            return
+        self.writing_since = self._clock()
+        with self._watch.waiting():  # for the client to read
+            await self._deliver([self._accent(event) for event in events])
+        self.writing_since = None
+        self.last_event = self.last_write = self._clock()
+        self._verdict.terminal_sent = last.type in TERMINAL
+
+    async def _deliver(self, events: list[Event]) -> None:
+        """To a client that is there."""
+        raise NotImplementedError
 
     async def keep(self, events: Sequence[Event]) -> None:
         await self._keeper.keep(events)
 
+    def leave(self) -> None:
+        """Nobody is there any more."""
+        self._is_left = True
+
+
+class StreamOutlet(LiveOutlet):
+    """Server-sent events. What one call is given leaves in one write, in frames that are whole."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        accent: Accent,
+        keeper: Keeper,
+        verdict: Verdict,
+        watch: Stopwatch,
+        head: Head,
+    ) -> None:
+        super().__init__(accent, keeper, verdict, watch)
+        self._exchange = exchange
+        self._head = head
+        self._unsent = b""
+        """Given to the server in vain: a write that was interrupted while the client did not read."""
+        self.is_open = False
+
+    async def _deliver(self, events: list[Event]) -> None:
+        data = b"".join([encode_frame(event.type, encode(event)) for event in events])
+        last = events[-1]
+        is_last = last.type in TERMINAL
+        await self._send(data + DONE if is_last else data, is_last)
+        if last.type == "response.failed":
+            self._exchange.close()  # clients tell of a failure when the connection ends (decisions 9, A10)
+
     async def comment(self) -> None:
         """A sign of life that proxies count; with the lock held."""
-        await self._send(_COMMENT, False)
+        if not self._is_left:
+            self.writing_since = self._clock()
+            with self._watch.waiting():
+                await self._send(_COMMENT, False)
+        self.writing_since = None
+        self.last_write = self._clock()
 
     async def refuse(self, refused: RequestRefused) -> None:
         async with self.lock:
@@ -100,18 +128,14 @@ class StreamOutlet:
 
     async def _send(self, data: bytes, is_last: bool) -> None:
         self._unsent += data
-        self.writing_since = self._clock()
-        with self._watch.waiting():  # for the client to read
-            if not self.is_open:
-                await self._exchange.begin(200, [*STREAM_HEADERS, *self._head()])
-                self.is_open = True
-                self._verdict.status = 200
-            body = {"type": "http.response.body", "body": self._unsent, "more_body": not is_last}
-            await self._exchange.send(body)
+        if not self.is_open:
+            await self._exchange.begin(200, [*STREAM_HEADERS, *self._head()])
+            self.is_open = True
+            self._verdict.status = 200
+        body = {"type": "http.response.body", "body": self._unsent, "more_body": not is_last}
+        await self._exchange.send(body)
         self._verdict.bytes_out += len(self._unsent)
         self._unsent = b""
-        self.writing_since = None
-        self.last_write = self._clock()
 
 
 STREAM_HEADERS = [

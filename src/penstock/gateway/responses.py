@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
@@ -19,21 +21,26 @@ from penstock.gateway.exchange import Exchange, Receive
 from penstock.gateway.heart import Heart
 from penstock.gateway.history import Resolved
 from penstock.gateway.logs import log_fault, log_verdict
-from penstock.gateway.outlet import Outlet, StreamOutlet, WholeOutlet
-from penstock.gateway.recording import Keeper, NoKeeper, StoreKeeper, as_json
+from penstock.gateway.outlet import LiveOutlet, Outlet, StreamOutlet, WholeOutlet
 from penstock.gateway.requests import fingerprints, identities, own_diagnostics, passed_on, used_call_ids
 from penstock.gateway.services import Services
 from penstock.gateway.settings import ClientKey, Limits
+from penstock.gateway.stopped import CLIENT_GONE
 from penstock.gateway.stopwatch import Stopwatch
-from penstock.gateway.turn import CLIENT_GONE, Asked, Turn
-from penstock.gateway.verdict import Verdict, shown
+from penstock.gateway.tracing import Tracer
+from penstock.gateway.turn import Asked, Turn
+from penstock.gateway.verdict import Verdict, conclude, shown
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.response import Response, response_for
 from penstock.protocol.wire import encode
-from penstock.store.store import LOCAL, Opened, Store
+from penstock.store.keeping import CacheKeeper, Keeper, StoreKeeper
+from penstock.store.store import LOCAL, Opened
 from penstock.stream.accents import ACCENTS
 from penstock.stream.machine import ResponseStreamStateMachine
 from penstock.upstream.attempts import Attempts
+
+if TYPE_CHECKING:
+    from penstock.gateway.app import Gateway
 
 OVERHEAD = "x-penstock-overhead-ms"
 DIAGNOSTICS = "x-penstock-diagnostics"
@@ -56,16 +63,17 @@ class Prepared(Struct, frozen=True, kw_only=True):
 
 
 def prepare(
-    services: Services,
+    gateway: Gateway,
     exchange: Exchange,
     key: ClientKey | None,
     resolved: Resolved,
-    store: Store,
     watch: Stopwatch,
     *,
+    services: Services | None = None,
     error_event: bool = True,
 ) -> Prepared:
     """What is wrong with a request is told here, before anybody is asked."""
+    services = services or gateway.services
     limits = _limits_for(services.settings.limits, exchange)
     asked = _understand(services, exchange, key, resolved)
     response = response_for(asked.request, id=f"resp_{uuid4().hex}", created_at=int(time.time()))
@@ -84,10 +92,13 @@ def prepare(
         used_call_ids=asked.used_call_ids,
         error_event=error_event,
     )
+    keeper = _keeper(gateway, resolved, response, asked, verdict, watch)
+    tracer = Tracer(keeper.trace, is_recording=services.settings.record)
+    attempts = _attempts(services, exchange, asked)
     return Prepared(
-        turn=Turn(services, asked, _attempts(services, exchange, asked), machine, verdict, watch),
+        turn=Turn(services, asked, attempts, machine, verdict, watch, tracer),
         machine=machine,
-        keeper=_keeper(store, asked, resolved, response, verdict),
+        keeper=keeper,
         verdict=verdict,
         watch=watch,
         limits=limits,
@@ -95,13 +106,14 @@ def prepare(
     )
 
 
-async def answer(services: Services, exchange: Exchange, prepared: Prepared) -> None:
+async def answer(gateway: Gateway, exchange: Exchange, prepared: Prepared) -> None:
     """Run a turn for the client that waits for it, whatever the upstream does."""
-    turn, verdict, limits = prepared.turn, prepared.verdict, prepared.limits
+    services, turn, verdict, limits = gateway.services, prepared.turn, prepared.verdict, prepared.limits
     outlet = _outlet(exchange, prepared)
     services.begin(turn, exchange)
+    watching = _watch_client(gateway, prepared, outlet, exchange.receive)
     try:
-        async with _beside(turn, outlet, exchange.receive, limits, verdict):
+        async with _beside(watching, turn, outlet, limits, verdict):
             await turn.run(outlet)
     finally:
         services.end(turn, verdict)
@@ -114,9 +126,18 @@ def tenant_of(key: ClientKey | None) -> str:
     return LOCAL if key is None else key.name
 
 
-def _keeper(store: Store, asked: Asked, resolved: Resolved, response: Response, verdict: Verdict) -> Keeper:
+def _keeper(
+    gateway: Gateway, resolved: Resolved, response: Response, asked: Asked, verdict: Verdict, watch: Stopwatch
+) -> Keeper:
     if not response.store:
-        return NoKeeper()
+        return CacheKeeper(gateway.reasoning, asked.tenant)
+
+    def told(ended: Response) -> bytes:
+        # A copy: who closed it, and how, may still be learnt while the client is told of the end.
+        now = replace(verdict)
+        conclude(now, ended, watch)
+        return msgspec.json.encode(now)
+
     opened = Opened(
         id=response.id,
         tenant=asked.tenant,
@@ -129,7 +150,7 @@ def _keeper(store: Store, asked: Asked, resolved: Resolved, response: Response, 
         response=encode(response),
         input=resolved.brought,
     )
-    return StoreKeeper(store, opened, time.time, lambda: as_json(verdict.fields()))
+    return StoreKeeper(gateway.store, opened, verdict=told)
 
 
 def _understand(services: Services, exchange: Exchange, key: ClientKey | None, resolved: Resolved) -> Asked:
@@ -187,10 +208,10 @@ async def _deliver(exchange: Exchange, verdict: Verdict, limits: Limits) -> None
 
 @asynccontextmanager
 async def _beside(
-    turn: Turn, outlet: Outlet, receive: Receive, limits: Limits, verdict: Verdict
+    watching: Coroutine[Any, Any, None], turn: Turn, outlet: Outlet, limits: Limits, verdict: Verdict
 ) -> AsyncIterator[None]:
     """One helper waits for the client to go (notes/asks F1), the other is the heart."""
-    helpers = [asyncio.create_task(_watch_client(turn, receive))]
+    helpers = [asyncio.create_task(watching)]
     if isinstance(outlet, StreamOutlet):
         heart = Heart(turn, outlet, limits, verdict, clock=asyncio.get_running_loop().time)
         helpers.append(asyncio.create_task(heart.run()))
@@ -204,9 +225,19 @@ async def _beside(
                 log_fault(fault, verdict.request_id)
 
 
-async def _watch_client(turn: Turn, receive: Receive) -> None:
+async def _watch_client(gateway: Gateway, prepared: Prepared, outlet: Outlet, receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+    await leave(gateway, prepared, outlet)
+
+
+async def leave(gateway: Gateway, prepared: Prepared, outlet: Outlet) -> None:
+    """The client has gone. One that knows the id of a stored response may come back to it for a while."""
+    turn, verdict, grace = prepared.turn, prepared.verdict, prepared.limits.disconnect_grace
+    if grace and prepared.machine.snapshot.store and verdict.last_event and isinstance(outlet, LiveOutlet):
+        verdict.left = True
+        outlet.leave()
+        await gateway.listeners.gone((turn.tenant, turn.id), grace)
     turn.stop(CLIENT_GONE)
 
 

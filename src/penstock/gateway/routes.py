@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from penstock.gateway import conversations
 from penstock.gateway.background import answer_later
-from penstock.gateway.compaction import compact, expand, prepare_compaction, wants_compaction
+from penstock.gateway.compaction import compact, prepare_any
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.exchange import Exchange
-from penstock.gateway.history import Resolved, resolve
 from penstock.gateway.listing import model_body, models_body
 from penstock.gateway.metrics import CONTENT_TYPE
 from penstock.gateway.requests import read_request
-from penstock.gateway.responses import answer, prepare, tenant_of
+from penstock.gateway.resolving import complete
+from penstock.gateway.responses import answer
 from penstock.gateway.settings import ClientKey
 from penstock.gateway.stopwatch import Stopwatch
 from penstock.gateway.stored import cancel_response, delete_response, get_response, list_input_items
@@ -92,29 +91,13 @@ async def _responses(gateway: Gateway, exchange: Exchange, key: ClientKey | None
     watch = Stopwatch(gateway.services.clock)
     request = _understood(gateway, body)
     with watch.waiting():
-        resolved = await resolve(gateway.store, tenant_of(key), request)
+        resolved = await complete(gateway, key, request)
     gateway.refuse_if_full()
-    resolved = expanded(gateway, key, resolved)
-    given = (gateway.services, exchange, key, resolved, gateway.store, watch)
-    if wants_compaction(resolved.request):
-        prepared = prepare_compaction(*given, gateway.sealer)
-    else:
-        prepared = prepare(*given)
+    prepared = prepare_any(gateway, exchange, key, resolved, watch)
     if request.background:
         await answer_later(gateway, exchange, key, prepared)
     else:
-        await answer(gateway.services, exchange, prepared)
-
-
-def expanded(gateway: Gateway, key: ClientKey | None, resolved: Resolved) -> Resolved:
-    """The same with its compactions read."""
-    request, told = expand(resolved.request, gateway.sealer, tenant_of(key))
-    return replace(resolved, request=request, diagnostics=tuple(told))
-
-
-async def _compact(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
-    gateway.refuse_if_full()
-    await compact(gateway, exchange, key, gateway.sealer)
+        await answer(gateway, exchange, prepared)
 
 
 def _understood(gateway: Gateway, body: bytes) -> CreateResponse:
@@ -124,8 +107,7 @@ def _understood(gateway: Gateway, body: bytes) -> CreateResponse:
 
 async def _input_tokens(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
     body = await gateway.read(exchange)
-    resolved = await resolve(gateway.store, tenant_of(key), _understood(gateway, body))
-    request = expanded(gateway, key, resolved).request
+    request = (await complete(gateway, key, _understood(gateway, body))).request
     tokens = gateway.services.count_input(request, str(request.model))
     told = {"object": "response.input_tokens", "input_tokens": tokens}
     await exchange.answer(200, msgspec.json.encode(told))
@@ -168,7 +150,7 @@ async def _root(_: Gateway, exchange: Exchange, __: ClientKey | None) -> None:
 ROUTES: Routes = {
     "": {"GET": Route(_root, is_open=True)},
     "responses": {"POST": Route(_responses)},
-    "responses/compact": {"POST": Route(_compact)},
+    "responses/compact": {"POST": Route(compact)},
     "responses/input_tokens": {"POST": Route(_input_tokens)},
     "responses/*": {"GET": Route(get_response), "DELETE": Route(delete_response)},
     "responses/*/cancel": {"POST": Route(cancel_response)},

@@ -64,6 +64,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     """How long all waits of one turn may take together; a longer `retry-after` is the client's business."""
     client_timeout: float | None = 300.0
     """A client that takes nothing for so long has gone."""
+    disconnect_grace: float = 0.0
+    """How long a stored stream goes on for a client that comes back with `starting_after` (decisions 16)."""
     drain: float = 30.0
     """How long running turns may go on when the gateway is asked to stop."""
     store_days: int = 30
@@ -80,6 +82,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     log_level: str = "info"
     store: str = ""
     """The file that responses are kept in; empty: in the user's data folder; `none`: in memory, bounded."""
+    record: bool = False
+    """Keep the upstreams' bytes with what is stored, for `penstock replay`."""
     targets: tuple[UpstreamTarget, ...] = ()
     models: Mapping[str, ModelRoute] = {}
     aliases: Mapping[str, str] = {}

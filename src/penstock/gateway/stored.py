@@ -15,7 +15,7 @@ from penstock.gateway.outlet import STREAM_HEADERS
 from penstock.gateway.paging import list_body, number, page_options
 from penstock.gateway.responses import tenant_of
 from penstock.gateway.settings import ClientKey
-from penstock.gateway.turn import CANCELLED
+from penstock.gateway.stopped import CANCELLED
 from penstock.protocol.events import TERMINAL, LifecycleEvent, decode_event
 from penstock.protocol.response import Response
 from penstock.protocol.wire import decode, encode

@@ -20,9 +20,11 @@ from penstock.gateway.logs import log_fault
 from penstock.gateway.outlet import Outlet
 from penstock.gateway.services import Services
 from penstock.gateway.source import deltas_of
+from penstock.gateway.stopped import CANCELLED, CLIENT_STALLED, SHUTTING_DOWN, Stopped
 from penstock.gateway.stopwatch import Stopwatch
+from penstock.gateway.tracing import Tracer
 from penstock.gateway.usage import missing
-from penstock.gateway.verdict import Verdict, shown
+from penstock.gateway.verdict import Verdict, conclude, shown
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.events import Event
 from penstock.protocol.request import CreateResponse
@@ -70,20 +72,6 @@ class Asked(Struct, frozen=True, kw_only=True):
     """What the gateway itself could not do."""
 
 
-class Stopped(Struct, frozen=True):
-    """Why a turn was ended from outside."""
-
-    closer: str
-    code: str
-    message: str
-
-
-CANCELLED = Stopped("gateway", "cancelled", "the response was cancelled")
-CLIENT_GONE = Stopped("client", "client_gone", "the client closed the connection")
-CLIENT_STALLED = Stopped("client", "client_stalled", "the client took nothing for too long")
-SHUTTING_DOWN = Stopped("gateway", "shutting_down", "the gateway was stopped before the answer was whole")
-
-
 class Turn:
     """`run` is awaited once, in the task that answers the request."""
 
@@ -95,6 +83,7 @@ class Turn:
         machine: ResponseStreamStateMachine,
         verdict: Verdict,
         watch: Stopwatch,
+        tracer: Tracer,
     ) -> None:
         self._services = services
         self._asked = asked
@@ -102,6 +91,7 @@ class Turn:
         self._machine = machine
         self._verdict = verdict
         self._watch = watch
+        self._tracer = tracer
         self._most_bytes = services.settings.limits.answer_bytes
         self._outlet: Outlet
         self._task: asyncio.Task[None] | None = None
@@ -183,6 +173,7 @@ class Turn:
                 await self._ask(attempt)
             except OpenResponsesError as error:
                 code, target = code_of(error), attempt.upstream.name
+                self._tracer.failure(error)
                 self._services.metrics.count(_ATTEMPTS, target=target, result=code)
                 self._verdict.upstream_status = error.status or self._verdict.upstream_status
                 attempt = None if self._is_committed else self._attempts.after(error)
@@ -207,8 +198,10 @@ class Turn:
         verdict.attempts = attempt.number
         self.known = [*asked.diagnostics, *self._fallen_back(attempt), *rendered.diagnostics]
         self._held = [DiagnosticDelta(told.code, told.message) for told in self.known]
+        self._tracer.request(attempt, plan, rendered)
         with self._watch.waiting():
             answer = await upstream.send(rendered, key=attempt.key, headers=asked.headers)
+        self._tracer.answer(answer)
         self._is_accepted = True
         verdict.upstream_status, verdict.upstream_id = answer.status, shown(answer.request_id or "")
         try:
@@ -247,6 +240,7 @@ class Turn:
         with self._watch.waiting():
             data = await answer.read()
         self._watch.hear()
+        self._tracer.read(data)
         self._verdict.bytes_in += len(data)
         if self._verdict.bytes_in > self._most_bytes:
             told = f"the upstream sent more than {self._most_bytes} bytes (answer_bytes in penstock.toml)"
@@ -391,19 +385,9 @@ class Turn:
 
     def _conclude(self) -> None:
         """The one exit."""
-        verdict, watch, snapshot = self._verdict, self._watch, self._machine.snapshot
-        if not verdict.outcome and not self._is_over:  # it was cut off while it told the client of its end
-            verdict.outcome, verdict.closer = "failed", verdict.closer or "gateway"
-        verdict.outcome = verdict.outcome or snapshot.status
-        verdict.closer = verdict.closer or "upstream"
-        if snapshot.usage is not None:
-            verdict.input_tokens = snapshot.usage.input_tokens
-            verdict.cached_tokens = snapshot.usage.input_tokens_details.cached_tokens
-            verdict.output_tokens = snapshot.usage.output_tokens
-            verdict.reasoning_tokens = snapshot.usage.output_tokens_details.reasoning_tokens
-        verdict.diagnostics = [told.code for told in snapshot.diagnostics or []]
-        verdict.duration_ms, verdict.idle_ms = round(watch.seconds * 1000), round(watch.idle * 1000)
-        verdict.overhead_ms = round(watch.overhead * 1000, 2)
+        if not self._verdict.outcome and not self._is_over:  # it was cut off while it told its end
+            self._verdict.outcome, self._verdict.closer = "failed", self._verdict.closer or "gateway"
+        conclude(self._verdict, self._machine.snapshot, self._watch)
 
 
 def _masked(delta: ErrorDelta, answer: UpstreamAnswer) -> ErrorDelta:

@@ -10,6 +10,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from penstock.gateway.stopwatch import Stopwatch
+from penstock.protocol.response import Response
+
 _LONGEST = 128
 
 
@@ -59,6 +62,8 @@ class Verdict(Struct, kw_only=True, omit_defaults=True):
     """From the upstream."""
     bytes_out: int = 0
     """To the client."""
+    left: bool = False
+    """The client went, and the turn went on for a while (`disconnect_grace`)."""
     heartbeats: int = 0
     input_tokens: int = 0
     cached_tokens: int = 0
@@ -81,3 +86,17 @@ class Verdict(Struct, kw_only=True, omit_defaults=True):
         attempts = f", {self.attempts} attempts" if self.attempts > 1 else ""
         took = f" in {self.duration_ms / 1000:.2f} s"
         return f"{self.model or 'no model'}{where}: {told}{took}{tokens}{attempts} [{self.request_id}]"
+
+
+def conclude(verdict: Verdict, response: Response, watch: Stopwatch) -> None:
+    """Fill in what the response tells of itself, now that it has ended."""
+    verdict.outcome = verdict.outcome or response.status
+    verdict.closer = verdict.closer or "upstream"
+    if response.usage is not None:
+        verdict.input_tokens = response.usage.input_tokens
+        verdict.cached_tokens = response.usage.input_tokens_details.cached_tokens
+        verdict.output_tokens = response.usage.output_tokens
+        verdict.reasoning_tokens = response.usage.output_tokens_details.reasoning_tokens
+    verdict.diagnostics = [told.code for told in response.diagnostics or []]
+    verdict.duration_ms, verdict.idle_ms = round(watch.seconds * 1000), round(watch.idle * 1000)
+    verdict.overhead_ms = round(watch.overhead * 1000, 2)

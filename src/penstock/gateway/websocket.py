@@ -8,31 +8,31 @@ continued is forgotten (N21). A failure before `response.created` is one error e
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec.structs import replace
 
 from penstock.errors import DecodeError
-from penstock.gateway.compaction import expand, prepare_compaction, wants_compaction
+from penstock.gateway.compaction import prepare_any
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.exchange import Exchange, Message, Send
 from penstock.gateway.failures import wrong_request
 from penstock.gateway.heart import Heart
-from penstock.gateway.history import Local, resolve
+from penstock.gateway.history import Local
 from penstock.gateway.logs import log_fault, log_verdict
-from penstock.gateway.recording import Keeper
+from penstock.gateway.outlet import LiveOutlet
 from penstock.gateway.requests import check_request, count_items
-from penstock.gateway.responses import Prepared, prepare, tenant_of
+from penstock.gateway.resolving import complete
+from penstock.gateway.responses import Prepared, leave
 from penstock.gateway.stopwatch import Stopwatch
-from penstock.gateway.turn import CLIENT_GONE
 from penstock.gateway.verdict import Verdict
-from penstock.protocol.events import TERMINAL, Event
+from penstock.protocol.events import Event
 from penstock.protocol.items import Item
 from penstock.protocol.request import WebSocketCreate
 from penstock.protocol.wire import encode, parse, read
+from penstock.store.keeping import Keeper
 from penstock.stream.accents import ACCENTS, Accent
 from penstock.stream.deltas import FinishReason
 
@@ -50,40 +50,24 @@ _FORBIDDEN = ("stream", "stream_options", "background")
 _GOING_AWAY, _TOO_MANY = 1001, 1008
 
 
-class SocketOutlet:
+class SocketOutlet(LiveOutlet):
     """One frame of text for each event, and no `[DONE]`."""
 
-    def __init__(self, send: Send, accent: Accent, keeper: Keeper, verdict: Verdict) -> None:
-        self._send, self._accent, self._keeper, self._verdict = send, accent, keeper, verdict
-        self._clock = asyncio.get_running_loop().time
+    def __init__(
+        self, send: Send, accent: Accent, keeper: Keeper, verdict: Verdict, watch: Stopwatch
+    ) -> None:
+        super().__init__(accent, keeper, verdict, watch)
+        self._send = send
         self._unsent: list[bytes] = []
         """Given to the server in vain: a write that was interrupted while the client did not read."""
-        self.lock = asyncio.Lock()
-        self.last_event = self.last_write = self._clock()
-        self.writing_since: float | None = None
         self.is_refused = False
 
-    async def write(self, events: Sequence[Event]) -> None:
-        async with self.lock:
-            await self.write_locked(events)
-
-    async def write_locked(self, events: Sequence[Event]) -> None:
-        if not events:
-            return
-        self.writing_since = self._clock()
-        self._unsent += [encode(self._accent(event)) for event in await self._keeper.keep(events)]
+    async def _deliver(self, events: list[Event]) -> None:
+        self._unsent += [encode(event) for event in events]
         while self._unsent:
             await self._send({"type": "websocket.send", "text": self._unsent[0].decode()})
             self._verdict.bytes_out += len(self._unsent.pop(0))
-        last = events[-1]
-        self.writing_since = None
-        self.last_event = self.last_write = self._clock()
         self._verdict.status = 200
-        self._verdict.last_event, self._verdict.last_sequence = last.type, last.sequence_number
-        self._verdict.terminal_sent = last.type in TERMINAL
-
-    async def keep(self, events: Sequence[Event]) -> None:
-        await self._keeper.keep(events)
 
     async def comment(self) -> None:
         """A socket has pings of its own."""
@@ -119,7 +103,7 @@ class Socket:
         self._clock, self._until = clock, clock() + longest
         self._local: Local | None = None
         self._frames: asyncio.Queue[str | None] = asyncio.Queue()
-        self._running: Prepared | None = None
+        self._running: tuple[Prepared, SocketOutlet] | None = None
         self._is_gone = False
 
     async def serve(self) -> None:
@@ -145,9 +129,9 @@ class Socket:
                 message.get("text") or (message.get("bytes") or b"").decode("utf-8", "replace")
             )
         self._is_gone = True
-        if self._running is not None:
-            self._running.turn.stop(CLIENT_GONE)
         self._frames.put_nowait(None)
+        if self._running is not None:
+            await leave(self._gateway, *self._running)
 
     async def _send(self, message: Message) -> None:
         """To a client that has just gone: whoever reads here is told so, and nobody else need be."""
@@ -183,15 +167,10 @@ class Socket:
         gateway.refuse_if_full()
         request = check_request(given, settings.default_model)
         watch = Stopwatch(gateway.services.clock)
-        resolved = await resolve(gateway.store, tenant_of(self._key), request, self._local)
-        expanded, told = expand(resolved.request, gateway.sealer, tenant_of(self._key))
-        resolved = replace(resolved, request=expanded, diagnostics=tuple(told))
-        given_all = (gateway.services, self._exchange, self._key, resolved, gateway.store, watch)
-        if wants_compaction(expanded):
-            prepared = prepare_compaction(*given_all, gateway.sealer, error_event=False)
-        else:
-            prepared = prepare(*given_all, error_event=False)
-        outlet = SocketOutlet(self._send, ACCENTS[prepared.accent](), prepared.keeper, prepared.verdict)
+        resolved = await complete(gateway, self._key, request, self._local)
+        prepared = prepare_any(gateway, self._exchange, self._key, resolved, watch, error_event=False)
+        accent = ACCENTS[prepared.accent]()
+        outlet = SocketOutlet(self._send, accent, prepared.keeper, prepared.verdict, watch)
         if self._is_gone:
             return True  # while what it refers to was looked up: no turn was there to be stopped
         if given.generate is False:
@@ -211,7 +190,7 @@ class Socket:
         verdict.stream = True
         heart = Heart(prepared.turn, outlet, prepared.limits, verdict, clock=asyncio.get_running_loop().time)
         beating = asyncio.create_task(heart.run())
-        self._running = prepared
+        self._running = prepared, outlet
         services.begin(prepared.turn, self._exchange)
         try:
             await prepared.turn.run(outlet)

@@ -92,9 +92,16 @@ def reading_connection(path: Path, busy_ms: int) -> sqlite3.Connection:
     return connection
 
 
-def connect(path: Path, busy_ms: int) -> sqlite3.Connection:
+def connect_existing(path: Path, busy_ms: int) -> sqlite3.Connection:
+    """As `connect`, and never makes a file."""
+    return connect(f"{path.as_uri()}?mode=rw", busy_ms)
+
+
+def connect(path: Path | str, busy_ms: int) -> sqlite3.Connection:
     # Transactions are begun and ended by us. A connection is made and closed by other threads than its own.
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(
+        path, isolation_level=None, check_same_thread=False, uri=isinstance(path, str)
+    )
     connection.execute(f"PRAGMA busy_timeout = {busy_ms}")
     return connection
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
+from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
@@ -26,20 +27,30 @@ class Bounds(Struct, frozen=True, kw_only=True):
     lull: float = LULL
 
 
-async def prune(writer: Writer, *, older_than: float, most_bytes: int | None) -> int:
+class Chore(Struct, frozen=True):
+    """Something to do in a transaction, again and again until it says 0."""
+
+    step: Callable[[sqlite3.Connection], int]
+    deletes: str = ""
+    """What it counts: `responses` or `conversations`."""
+
+
+def chores(*, older_than: float, most_bytes: int | None) -> Iterator[Chore]:
     """Old ones first, then as many of the oldest as it takes; the file shrinks by what they had."""
-    count = 0
-    while deleted := await writer.do(lambda file: writing.delete_ended(file, older_than, _AT_ONCE)):
-        count += deleted
-    while await writer.do(lambda file: writing.delete_unused_conversations(file, older_than, _AT_ONCE)):
-        pass
+    yield Chore(lambda file: writing.delete_ended(file, older_than, _AT_ONCE), "responses")
+    yield Chore(lambda file: writing.delete_unused_conversations(file, older_than, _AT_ONCE), "conversations")
     if most_bytes is not None:
-        while deleted := await writer.do(lambda file: _shrink(file, most_bytes)):
-            count += deleted
-        while await writer.do(lambda file: _shrink_conversations(file, most_bytes)):
-            pass
-    while await writer.do(lambda file: writing.give_back_pages(file, _PAGES_AT_ONCE)):
-        pass
+        yield Chore(lambda file: _shrink(file, most_bytes), "responses")
+        yield Chore(lambda file: _shrink_conversations(file, most_bytes), "conversations")
+    yield Chore(lambda file: writing.give_back_pages(file, _PAGES_AT_ONCE))
+
+
+async def prune(writer: Writer, *, older_than: float, most_bytes: int | None) -> int:
+    """How many responses went."""
+    count = 0
+    for chore in chores(older_than=older_than, most_bytes=most_bytes):
+        while done := await writer.do(chore.step):
+            count += done if chore.deletes == "responses" else 0
     return count
 
 

@@ -102,7 +102,7 @@ class MemoryStore:
 
     # A turn while it runs
 
-    async def open(self, turn: Opened) -> None:
+    async def open(self, turn: Opened, *, patience: float = 0.1) -> None:
         if turn.id in self._running or (turn.tenant, turn.id) in self._ended:
             raise StoreError(StoreError.DUPLICATE, "a turn of this id is there already")
         running = self._running[turn.id] = Running(turn)
@@ -197,8 +197,9 @@ class MemoryStore:
                 return None
         return [running.turn() for running in turns]
 
-    async def item(self, tenant: str, id: str) -> StoredItem | None:
-        return self._items.find(tenant, id) or self._talk_items.find(tenant, id)
+    async def items(self, tenant: str, ids: Sequence[str]) -> dict[str, StoredItem]:
+        found = ((id, self._items.find(tenant, id) or self._talk_items.find(tenant, id)) for id in ids)
+        return {id: item for id, item in found if item is not None}
 
     # Conversations
 
@@ -268,9 +269,9 @@ class MemoryStore:
             self._memories[tenant, key] = (found, data)
             self._grow(found.size - before)
 
-    async def recall(self, tenant: str, key: str) -> bytes | None:
-        found = self._memories.get((tenant, key))
-        return found[1] if found is not None else None
+    async def recall(self, tenant: str, keys: Sequence[str]) -> dict[str, bytes]:
+        memories = self._memories
+        return {key: memories[tenant, key][1] for key in keys if (tenant, key) in memories}
 
     # Keeping house
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from msgspec.structs import replace
 
 from penstock.store.interrupted import interrupted
 from penstock.store.packing import unpack_events, unpack_traces
@@ -23,11 +26,12 @@ from penstock.store.store import (
 _ROWS = 4
 """So many rows of a log are read at a time: a reader that stops holds no more than these."""
 
-_RESPONSE = """
-SELECT number, id, tenant, created_at, status, previous_id, conversation_id, is_background, dropped,
+COLUMNS = """
+number, id, tenant, created_at, status, previous_id, conversation_id, is_background, dropped,
     request, response, verdict
-FROM responses WHERE tenant = ? AND id = ?
 """
+"""Of a response, as `response_of` takes them."""
+_RESPONSE = f"SELECT {COLUMNS} FROM responses WHERE tenant = ? AND id = ?"
 
 # What continues something is newer than it, and has the greater number: whatever the ids say, this ends.
 _CHAIN = """
@@ -73,11 +77,17 @@ def response(connection: sqlite3.Connection, tenant: str, id: str) -> StoredResp
     row = connection.execute(_RESPONSE, (tenant, id)).fetchone()
     if row is None:
         return None
-    number, _, _, created_at, status, previous_id, conversation_id, is_background, dropped, *blobs = row
+    stored = response_of(row)
+    if stored.status in RUNNING:  # Its end could not be written, and was given up.
+        end = interrupted(id, stored.response, all_events(connection, row[0]))
+        return replace(stored, status=end.status, response=end.response)
+    return stored
+
+
+def response_of(row: tuple[Any, ...]) -> StoredResponse:
+    """A row of `COLUMNS`, as it stands in the file."""
+    _, id, tenant, created_at, status, previous_id, conversation_id, is_background, dropped, *blobs = row
     request, body, verdict = blobs
-    if status in RUNNING:  # Its end could not be written, and was given up.
-        end = interrupted(id, body, all_events(connection, number))
-        status, body = end.status, end.response
     return StoredResponse(
         id=id,
         tenant=tenant,
@@ -150,19 +160,21 @@ def items(connection: sqlite3.Connection, numbers: list[int]) -> dict[int, Store
     return found
 
 
-def item(connection: sqlite3.Connection, tenant: str, id: str) -> StoredItem | None:
-    for query in (_ITEM, _CONVERSATION_ITEM):
-        row = connection.execute(query, (tenant, id)).fetchone()
-        if row is not None:
-            return StoredItem(*row)
-    return None
+def items_of(connection: sqlite3.Connection, tenant: str, ids: Sequence[str]) -> dict[str, StoredItem]:
+    found = {}
+    for id in ids:
+        for query in (_ITEM, _CONVERSATION_ITEM):
+            row = connection.execute(query, (tenant, id)).fetchone()
+            if row is not None:
+                found[id] = StoredItem(*row)
+                break
+    return found
 
 
-def memory(connection: sqlite3.Connection, tenant: str, key: str) -> bytes | None:
-    row = connection.execute(
-        "SELECT data FROM memories WHERE tenant = ? AND key = ?", (tenant, key)
-    ).fetchone()
-    return row[0] if row else None
+def memories(connection: sqlite3.Connection, tenant: str, keys: Sequence[str]) -> dict[str, bytes]:
+    query = "SELECT data FROM memories WHERE tenant = ? AND key = ?"
+    rows = ((key, connection.execute(query, (tenant, key)).fetchone()) for key in keys)
+    return {key: row[0] for key, row in rows if row}
 
 
 def conversation(connection: sqlite3.Connection, tenant: str, id: str) -> Conversation | None:

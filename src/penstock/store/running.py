@@ -77,6 +77,8 @@ class Running:
         self.grown = Waiting()
         self.over = asyncio.Event()
         """It has ended, or the store was closed under it."""
+        self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Its row is in the file, or could not be put there at the first attempt."""
         self.written: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         """Its end is in the file, or could not be put there at the first attempt."""
         self._items = {item.id: item for item in opened.input}

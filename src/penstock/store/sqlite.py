@@ -129,7 +129,7 @@ class SqliteStore:
 
     # A turn while it runs
 
-    async def open(self, turn: Opened) -> None:
+    async def open(self, turn: Opened, *, patience: float = 0.1) -> None:
         if self._is_closed:
             raise StoreError(StoreError.CLOSED, "the store was closed")
         if turn.id in self._turns:
@@ -137,6 +137,8 @@ class SqliteStore:
         running = self._turns[turn.id] = Running(turn)
         self._writer.queued += running.size
         self._writer.wants(running, soon=True)
+        if not self._writer.is_failing:
+            await asyncio.wait({running.begun}, timeout=patience)
 
     def log(self, id: str, events: Sequence[LoggedEvent]) -> None:
         running = self._turns.get(id)
@@ -283,11 +285,11 @@ class SqliteStore:
                     return None
         return [_turn_of(link) for link in whole]
 
-    async def item(self, tenant: str, id: str) -> StoredItem | None:
-        for running in reversed(self._turns.values()):
-            if running.opened.tenant == tenant and (item := running.item(id)) is not None:
-                return item
-        return await self._readers.read(reading.item, tenant, id)
+    async def items(self, tenant: str, ids: Sequence[str]) -> dict[str, StoredItem]:
+        turns = [one for one in self._turns.values() if one.opened.tenant == tenant]
+        found = {id: item for one in turns for id in ids if (item := one.item(id)) is not None}
+        missing = [id for id in ids if id not in found]
+        return found | (await self._readers.read(reading.items_of, tenant, missing) if missing else {})
 
     # Conversations
 
@@ -335,11 +337,11 @@ class SqliteStore:
             self._writer.queued += running.size - before
             self._writer.wants(running, soon=False)
 
-    async def recall(self, tenant: str, key: str) -> bytes | None:
-        for running in reversed(self._turns.values()):
-            if running.opened.tenant == tenant and (data := running.memories.get(key)) is not None:
-                return data
-        return await self._readers.read(reading.memory, tenant, key)
+    async def recall(self, tenant: str, keys: Sequence[str]) -> dict[str, bytes]:
+        turns = [one for one in self._turns.values() if one.opened.tenant == tenant]
+        found = {key: one.memories[key] for one in turns for key in keys if key in one.memories}
+        missing = [key for key in keys if key not in found]
+        return found | (await self._readers.read(reading.memories, tenant, missing) if missing else {})
 
     # Keeping house
 

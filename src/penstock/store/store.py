@@ -132,8 +132,9 @@ class Store(Protocol):
 
     # A turn while it runs
 
-    async def open(self, turn: Opened) -> None:
-        """Begin a turn. What follows may ask for it as soon as this returns.
+    async def open(self, turn: Opened, *, patience: float = 0.1) -> None:
+        """Begin a turn. What follows may ask for it as soon as this returns; also after the death of the
+        process, unless the disk took longer than `patience` (notes/asks G1).
 
         Its id is new in the store: `StoreError` when a turn of that id is running.
         """
@@ -187,8 +188,9 @@ class Store(Protocol):
         A turn that still runs is waited for, to its end (decisions 17).
         """
 
-    async def item(self, tenant: str, id: str) -> StoredItem | None:
-        """An item of any response of this tenant, else of a conversation; the newest that has the id."""
+    async def items(self, tenant: str, ids: Sequence[str]) -> dict[str, StoredItem]:
+        """Those of these items that are there, by id: of any response of this tenant, else of a conversation;
+        the newest that has the id."""
 
     # Conversations
 
@@ -210,12 +212,13 @@ class Store(Protocol):
 
     async def delete_item(self, tenant: str, id: str, item_id: str) -> bool: ...
 
-    # Small secrets of the reasoning memory (W01): opaque data under an item's or a call's id
+    # The reasoning memory (W01): small things under a key
 
     async def remember(self, tenant: str, id: str, key: str, data: bytes) -> None:
         """Keep data under a key as long as the response `id` is kept."""
 
-    async def recall(self, tenant: str, key: str) -> bytes | None: ...
+    async def recall(self, tenant: str, keys: Sequence[str]) -> dict[str, bytes]:
+        """What is kept under those of these keys that there are."""
 
     # Keeping house
 

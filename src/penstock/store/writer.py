@@ -91,9 +91,13 @@ class Writer:
         return bool(self._failure)
 
     def wants(self, running: Running, *, soon: bool) -> None:
-        """A turn has something to be written."""
+        """A turn has something to be written.
+
+        The first event of a new one waits for its row, which needs no sync: to gather would cost more.
+        """
         self._waiting[running.opened.id] = running
-        self._begin_in(RETRY if self._failure else self._gather if soon else self._lull)
+        wait = 0.0 if not running.is_stored else self._gather if soon else self._lull
+        self._begin_in(RETRY if self._failure else wait)
 
     async def do(self, job: Callable[[sqlite3.Connection], T]) -> T:
         """Do something in the next transaction, behind what the turns have to write, and wait for that."""
@@ -180,6 +184,8 @@ class Writer:
         return 0 if is_urgent else self._lull
 
     def _answer(self, running: Running, part: Part, *, is_written: bool) -> None:
+        if not running.begun.done():
+            running.begun.set_result(None)
         if part.end is None:
             return
         if is_written:
@@ -205,6 +211,8 @@ class Writer:
         running.events.clear()
         running.traces.clear()
         self._waiting.pop(running.opened.id, None)
+        if not running.begun.done():
+            running.begun.set_result(None)
         if not running.written.done():
             running.written.set_result(False)
         if running.end is not None:

@@ -36,7 +36,7 @@ from penstock.upstream.http import HttpUpstream
 
 NAME = "penstock.toml"
 
-SERVER = ("host", "port", "log_level", "store", "websocket", "allowed_hosts", "allowed_origins")
+SERVER = ("host", "port", "log_level", "store", "record", "websocket", "allowed_hosts", "allowed_origins")
 LIMITS: dict[str, Callable[[object], float | None]] = {
     "body_bytes": size,
     "answer_bytes": size,
@@ -48,6 +48,7 @@ LIMITS: dict[str, Callable[[object], float | None]] = {
     "retry_wait": seconds,
     "client_timeout": seconds_or_off,
     "drain": seconds,
+    "disconnect_grace": seconds,
     "store_days": whole(1, 36_500),
     "store_bytes": size,
     "max_turns": whole_or_off,
@@ -121,6 +122,7 @@ def _read(top: Table, file: str, environment: Mapping[str, str]) -> Settings:
         port=server.read("port", whole(0, 65535), plain.port),
         log_level=server.read("log_level", one_of("log level", LOG_LEVELS), plain.log_level),
         store=server.read("store", word, plain.store),
+        record=server.read("record", flag, plain.record),
         websocket=server.read("websocket", flag, plain.websocket),
         allowed_hosts=_each(server, "allowed_hosts", _allowed_host),
         allowed_origins=_each(server, "allowed_origins", _allowed_origin),

@@ -1,0 +1,48 @@
+"""Who listens to the log of a response that runs: whoever comes back keeps it alive (decisions 16)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+Key = tuple[str, str]
+"""A tenant, and the id of a response."""
+
+
+class Listeners:
+    """Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._counts: dict[Key, int] = {}
+        self._changes: dict[Key, asyncio.Event] = {}
+        """Of those that somebody waits for."""
+
+    @contextmanager
+    def listening(self, key: Key) -> Iterator[None]:
+        """For as long as somebody reads."""
+        self._count(key, 1)
+        try:
+            yield
+        finally:
+            self._count(key, -1)
+
+    def _count(self, key: Key, step: int) -> None:
+        self._counts[key] = self._counts.get(key, 0) + step
+        if not self._counts[key]:
+            del self._counts[key]
+        if key in self._changes:
+            self._changes[key].set()
+
+    async def gone(self, key: Key, seconds: float) -> None:
+        """Wait until nobody has listened for so long."""
+        change = self._changes[key] = asyncio.Event()
+        try:
+            while True:
+                async with asyncio.timeout(None if key in self._counts else seconds):
+                    await change.wait()
+                change.clear()
+        except TimeoutError:
+            return
+        finally:
+            del self._changes[key]

@@ -1,0 +1,30 @@
+"""A request with nothing left unsaid: its chain, its compactions, and the reasoning that was left out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from penstock.gateway.history import Local, Resolved, resolve
+from penstock.gateway.responses import tenant_of
+from penstock.gateway.settings import ClientKey
+from penstock.gateway.summaries import expand
+from penstock.protocol.request import CreateResponse
+from penstock.store.memories import restored
+
+if TYPE_CHECKING:
+    from penstock.gateway.app import Gateway
+
+
+async def complete(
+    gateway: Gateway, key: ClientKey | None, request: CreateResponse, local: Local | None = None
+) -> Resolved:
+    """`local` is what the connection itself remembers."""
+    tenant = tenant_of(key)
+    resolved = await resolve(gateway.store, tenant, request, local)
+    expanded, told = expand(resolved.request, gateway.sealer, tenant)
+    if isinstance(expanded.input, list):
+        items = await restored((gateway.reasoning, gateway.store), tenant, expanded.input)
+        expanded = replace(expanded, input=items)
+    return replace(resolved, request=expanded, diagnostics=tuple(told))

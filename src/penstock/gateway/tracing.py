@@ -1,0 +1,82 @@
+"""What happens towards the upstreams of a turn, for those who want to know later (`penstock explain`).
+
+Keys are sent by the transport and never come by here, so none can be written down.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from penstock.dialects.plan import Plan, UpstreamRequest
+from penstock.errors import OpenResponsesError
+from penstock.gateway.failures import code_of
+from penstock.protocol.wire import to_builtins
+from penstock.store.store import Trace
+from penstock.upstream.attempts import Attempt
+from penstock.upstream.upstream import UpstreamAnswer
+
+LONGEST_BODY = 1024 * 1024
+"""Bytes. An agent sends its whole history with every turn: a day of large ones would fill the store."""
+
+
+class Tracer:
+    """`keep` gets each trace as it happens. Where the gateway records, the upstream's bytes are in them."""
+
+    def __init__(
+        self,
+        keep: Callable[[Trace], None],
+        *,
+        is_recording: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._keep, self._is_recording, self._clock = keep, is_recording, clock
+
+    def request(self, attempt: Attempt, plan: Plan, rendered: UpstreamRequest) -> None:
+        body = msgspec.json.encode(rendered.body)
+        is_kept = self._is_recording or len(body) <= LONGEST_BODY
+        if self._is_recording:
+            self._note("plan", _plan(plan))
+        told = {
+            "target": attempt.upstream.name,
+            "model": attempt.model,
+            "dialect": plan.target.dialect,
+            "attempt": attempt.number,
+            "headers": rendered.headers,
+            "body": msgspec.Raw(body) if is_kept else None,
+        }
+        self._note("request", told, len(body))
+
+    def answer(self, answer: UpstreamAnswer) -> None:
+        told = {
+            "status": answer.status,
+            "content_type": answer.content_type,
+            "request_id": answer.request_id,
+        }
+        self._note("answer", told)
+
+    def read(self, data: bytes) -> None:
+        self._keep(Trace("read", self._clock(), data if self._is_recording else b"", len(data)))
+
+    def failure(self, error: OpenResponsesError) -> None:
+        told: dict[str, Any] = {"code": code_of(error), "message": error.message, "status": error.status}
+        # For `penstock replay`: what the turn does about a failure depends on these.
+        told |= {"kind": type(error).__name__, "phase": error.phase, "retry_after": error.retry_after}
+        told |= {"param": error.param}
+        self._note("failure", told)
+
+    def _note(self, kind: str, told: dict[str, Any], size: int = 0) -> None:
+        self._keep(Trace(kind, self._clock(), msgspec.json.encode(told), size))
+
+
+def _plan(plan: Plan) -> dict[str, Any]:
+    """What `penstock replay` makes the plan from; the tools are those of the request."""
+    return {
+        "request": to_builtins(plan.request),
+        "target": msgspec.to_builtins(plan.target),
+        "used_call_ids": sorted(plan.used_call_ids),
+        "accent": plan.accent,
+    }

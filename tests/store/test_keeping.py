@@ -1,0 +1,166 @@
+"""A turn is kept by one step of the pipeline, with no server around it (seed 001)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.protocol.events import Event, LifecycleEvent
+from penstock.protocol.request import CreateResponse
+from penstock.protocol.response import response_for
+from penstock.protocol.wire import encode
+from penstock.store.keeping import NOT_DURABLE, CacheKeeper, StoreKeeper
+from penstock.store.memories import ReasoningCache
+from penstock.store.memory import MemoryStore
+from penstock.store.sqlite import open_store
+from penstock.store.store import LOCAL, Closed, Opened, Trace
+from penstock.stream.deltas import (
+    Delta,
+    FinishReason,
+    OpaqueReasoning,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+)
+from penstock.stream.machine import ResponseStreamStateMachine
+from tests.store.making import read
+
+
+def machine() -> ResponseStreamStateMachine:
+    response = response_for(CreateResponse(model="m"), id="resp_1", created_at=1)
+    return ResponseStreamStateMachine(response, clock=lambda: 1.0)
+
+
+def opened(made: ResponseStreamStateMachine) -> Opened:
+    return Opened(id="resp_1", created_at=1, response=encode(made.snapshot))
+
+
+ENDS: dict[str, tuple[Callable[[ResponseStreamStateMachine], list[Event]], str]] = {
+    "finish": (lambda made: made.finish(FinishReason.STOP), "completed"),
+    "length": (lambda made: made.finish(FinishReason.LENGTH), "incomplete"),
+    "fail": (lambda made: made.fail("server_error", "it broke"), "failed"),
+    "cancel": (lambda made: made.cancel(), "cancelled"),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_what_is_kept_is_the_snapshot_of_the_machine(tmp_path: Path, name: str) -> None:
+    end, status = ENDS[name]
+
+    async def keep() -> None:
+        store = await open_store(tmp_path / "kept.sqlite")
+        made = machine()
+        keeper = StoreKeeper(store, opened(made), verdict=lambda ended: ended.status.encode())
+        sent: list[Event] = []
+        for events in (made.start(), made.apply(TextDelta("a")), end(made)):
+            passed = await keeper.keep(events)
+            assert passed == events
+            sent += passed
+        kept = await store.get(LOCAL, "resp_1")
+        assert kept is not None
+        assert json.loads(kept.response) == {**json.loads(encode(made.snapshot)), "status": status}
+        assert (kept.status, kept.verdict) == (status, made.snapshot.status.encode())
+        logged = [event.data for event in await read(store, "resp_1")]
+        assert logged == [encode(event) for event in sent]
+        await store.aclose()
+
+    asyncio.run(keep())
+
+
+def test_traces_from_before_the_beginning_are_kept_in_their_order(tmp_path: Path) -> None:
+    """What is asked, and fails, before the first event is part of the story."""
+
+    async def keep() -> list[Trace]:
+        store = await open_store(tmp_path / "kept.sqlite")
+        made = machine()
+        keeper = StoreKeeper(store, opened(made))
+        traces = [Trace("read", float(number), b"", number) for number in range(200)]
+        for trace in traces[:100]:
+            keeper.trace(trace)
+        await keeper.keep(made.start())
+        for trace in traces[100:]:
+            keeper.trace(trace)
+        await keeper.keep(made.finish(FinishReason.STOP))
+        kept = await store.traces(LOCAL, "resp_1")
+        await store.aclose()
+        assert kept == traces
+        return kept
+
+    assert asyncio.run(keep())
+
+
+class SlowStore(MemoryStore):
+    """Takes its time to close a turn."""
+
+    def __init__(self, is_durable: bool = True) -> None:
+        super().__init__()
+        self.closing, self.may_close = asyncio.Event(), asyncio.Event()
+        self._is_durable = is_durable
+
+    async def close(self, id: str, end: Closed, *, patience: float = 0.25) -> bool:
+        self.closing.set()
+        await self.may_close.wait()
+        return await super().close(id, end, patience=patience) and self._is_durable
+
+
+def test_a_turn_that_is_stopped_while_it_is_stored_still_ends() -> None:
+    """Its terminal event was only waiting for the commit: without it the client would see a broken stream."""
+    made = machine()
+    events = [*made.start(), *made.apply(TextDelta("a")), *made.finish(FinishReason.STOP)]
+
+    async def stop_it() -> list[Event]:
+        store = SlowStore()
+
+        async def keep() -> list[Event]:
+            return list(await StoreKeeper(store, opened(made)).keep(events))
+
+        keeping = asyncio.create_task(keep())
+        await store.closing.wait()
+        keeping.cancel()
+        await asyncio.sleep(0)
+        store.may_close.set()
+        return await keeping
+
+    assert asyncio.run(stop_it()) == events
+
+
+def test_what_may_not_survive_says_so() -> None:
+    """Decisions 17."""
+    made = machine()
+    events = [*made.start(), *made.finish(FinishReason.STOP)]
+
+    async def keep() -> LifecycleEvent:
+        store = SlowStore(is_durable=False)
+        store.may_close.set()
+        last = (await StoreKeeper(store, opened(made)).keep(events))[-1]
+        assert isinstance(last, LifecycleEvent)
+        return last
+
+    told = asyncio.run(keep())
+    assert told.response.diagnostics == [NOT_DURABLE]
+    assert told.type == "response.completed"
+
+
+def test_of_what_is_not_stored_only_the_reasoning_is_remembered() -> None:
+    made = machine()
+    deltas: list[Delta] = [
+        ReasoningDelta("hm"),
+        OpaqueReasoning("sealed"),
+        ToolCallDelta("a", id="call_1", name="look", arguments="{}"),
+    ]
+
+    async def keep() -> dict[str, Any]:
+        cache = ReasoningCache(lambda: 0.0)
+        keeper = CacheKeeper(cache, LOCAL)
+        events = [*made.start(), *(event for delta in deltas for event in made.apply(delta))]
+        assert await keeper.keep(events) == events
+        assert not cache.bytes
+        await keeper.keep(made.finish(FinishReason.TOOL_CALLS))
+        return await cache.recall(LOCAL, ["call_1"])
+
+    assert list(asyncio.run(keep())) == ["call_1"]
