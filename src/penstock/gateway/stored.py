@@ -20,6 +20,8 @@ from penstock.protocol.events import TERMINAL, LifecycleEvent, decode_event
 from penstock.protocol.response import Response
 from penstock.protocol.wire import decode, encode
 from penstock.sse import DONE, encode_frame
+from penstock.store.interrupted import CODE
+from penstock.store.keeping import not_durable
 from penstock.store.store import RUNNING, StoredResponse
 from penstock.stream.accents import ACCENTS, Copilot
 
@@ -67,9 +69,7 @@ async def list_input_items(gateway: Gateway, exchange: Exchange, key: ClientKey 
 async def _tell(gateway: Gateway, exchange: Exchange, key: ClientKey | None, stored: StoredResponse) -> None:
     """A response in the accent of whoever asks: it is kept in the machine's own words."""
     accent = accent_for(gateway.services.settings, key, exchange.query, exchange.headers)
-    kept = LifecycleEvent(
-        type="response.completed", sequence_number=0, response=decode(stored.response, Response)
-    )
+    kept = LifecycleEvent(type="response.completed", sequence_number=0, response=_response_of(stored))
     told = ACCENTS[accent]()(kept)
     assert isinstance(told, LifecycleEvent)
     await exchange.answer(200, encode(told.response))
@@ -81,9 +81,16 @@ async def _find(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> 
     if stored is None:
         raise _unknown(id)
     if stored.status in RUNNING and (turn := gateway.turn(stored.tenant, id)) is not None:
-        now = turn.snapshot
+        now = _still_running(turn.snapshot)
         return replace(stored, status=now.status, response=encode(now))
     return stored
+
+
+def _still_running(now: Response) -> Response:
+    """An end that the store was not given yet could be taken back by a crash: until then it runs."""
+    if now.status in RUNNING:
+        return now
+    return replace(now, status="in_progress", completed_at=None, error=None, incomplete_details=None)
 
 
 def _unknown(id: str) -> RequestRefused:
@@ -110,7 +117,8 @@ async def stream_response(
     await exchange.begin(200, STREAM_HEADERS)
     reading = asyncio.create_task(_replay(gateway, exchange, tenant, id, after, accent))
     watching = asyncio.create_task(_gone(exchange))
-    await asyncio.wait({reading, watching}, return_when=asyncio.FIRST_COMPLETED)
+    with gateway.listeners.listening((tenant, id)):
+        await asyncio.wait({reading, watching}, return_when=asyncio.FIRST_COMPLETED)
     for task in (reading, watching):
         task.cancel()
     await asyncio.gather(reading, watching, return_exceptions=True)
@@ -123,18 +131,42 @@ async def _replay(
 ) -> None:
     speak = ACCENTS[accent]()
     # This accent counts parts as they open: it must have heard everything to go on.
-    begin = -1 if isinstance(speak, Copilot) else after
+    begin, heard = -1 if isinstance(speak, Copilot) else after, after
+    end: LifecycleEvent | None = None
     async for logged in gateway.store.events(tenant, id, begin):
-        event = speak(decode_event(logged.data))
-        if logged.sequence <= after:
+        event = decode_event(logged.data)
+        heard = max(heard, logged.sequence)
+        if isinstance(event, LifecycleEvent) and event.type in TERMINAL:
+            end = event if logged.sequence > after else None
             continue
-        is_last = event.type in TERMINAL
-        data = encode_frame(event.type, encode(event)) + (DONE if is_last else b"")
-        await exchange.send({"type": "http.response.body", "body": data, "more_body": not is_last})
-        if is_last:
-            return
-    # Nothing was left to say: the client has the terminal event already.
-    await exchange.send({"type": "http.response.body", "body": DONE})
+        told = speak(event)
+        if logged.sequence > after:
+            data = encode_frame(told.type, encode(told))
+            await exchange.send({"type": "http.response.body", "body": data, "more_body": True})
+    # The end is told when it is durable (decisions 17), and that is what the store waits for here.
+    stored = await gateway.store.get(tenant, id)
+    end = end if stored is None else _last_event(stored, end, heard)
+    last = b"" if end is None else encode_frame(end.type, encode(speak(end)))
+    await exchange.send({"type": "http.response.body", "body": last + DONE})
+
+
+def _last_event(stored: StoredResponse, end: LifecycleEvent | None, heard: int) -> LifecycleEvent | None:
+    """What is left to say at the end of a log. None: the client has the terminal event already."""
+    if end is not None:
+        return end if stored.is_durable else replace(end, response=not_durable(end.response))
+    response = _response_of(stored)
+    is_cut = response.error is not None and response.error.code == CODE
+    if stored.status in RUNNING or not (is_cut or stored.dropped):
+        return None
+    # The log is shorter than what was sent: the numbers of what is lost are not given a second time.
+    if stored.status == "cancelled":  # the stream has no such end (decisions 6)
+        response = replace(response, status="incomplete")
+    return LifecycleEvent(type=f"response.{response.status}", sequence_number=heard + 1, response=response)
+
+
+def _response_of(stored: StoredResponse) -> Response:
+    response = decode(stored.response, Response)
+    return response if stored.is_durable else not_durable(response)
 
 
 async def _gone(exchange: Exchange) -> None:
