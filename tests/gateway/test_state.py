@@ -208,7 +208,8 @@ def test_a_stream_is_taken_up_again(penstock: Running, upstream: ScriptedUpstrea
         live.until(TEXT_DELTA)
         opened.set()
         whole = live.rest()
-        resumed = [first + reply.read() for first, reply in zip(beginnings, replies, strict=True)]
+        read = [first + reply.read() for first, reply in zip(beginnings, replies, strict=True)]
+        resumed = [events_only(each) for each in read]
         for reader in readers:
             reader.close()
     log = events_only(whole.body)

@@ -20,6 +20,9 @@ COMMANDS = {
     "serve": "start the gateway: an OpenResponses endpoint in front of any model",
     "keys": "make, list and remove the keys of a gateway's clients",
     "config": "check a configuration file, and show what it says",
+    "explain": "what happened in a turn of a gateway",
+    "replay": "run a recorded turn through today's code, and tell what differs",
+    "store": "what a gateway has kept: figures, deleting the old, export",
 }
 """The commands, each with its line in `penstock --help`. `penstock.cli.<name>` has `configure` and `run`."""
 

@@ -85,6 +85,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="debug, info, warning or error",
     )
     add("--store", metavar="PATH|none", help="where responses are kept (default: in your data folder)")
+    add(
+        "--record",
+        action="store_true",
+        default=None,
+        help="keep the upstreams' bytes with them, for penstock replay",
+    )
     add("--ready-file", metavar="FILE", help="write the URL there when it is ready")
 
 
@@ -183,6 +189,7 @@ def _settings(options: argparse.Namespace, path: Path | None) -> Settings:
         "port": options.port,
         "log_level": options.log_level,
         "store": options.store,
+        "record": options.record,
     }
     settings = replace(settings, **{name: value for name, value in named.items() if value is not None})
     target = _target(options)

@@ -85,6 +85,9 @@ class Answer:
         """The same text without the secrets that were sent."""
         return self.secrets.mask(text)
 
+    def mask_bytes(self, data: bytes) -> bytes:
+        return self.secrets.mask_bytes(data)
+
     @property
     def is_worth_finishing(self) -> bool:
         """Could the connection be used again, and is not yet free for it? See `Transport` for the retries."""

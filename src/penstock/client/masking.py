@@ -36,6 +36,12 @@ class Secrets:
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return self.mask(body.decode("utf-8", "replace")).encode()
 
+    def mask_bytes(self, data: bytes) -> bytes:
+        """Bytes as they came, without the secrets. A placeholder stays: it may be any word in them."""
+        for spelling in self._sure:
+            data = data.replace(spelling.encode("utf-8", "surrogatepass"), b"[key]")
+        return data
+
     def mask_event(self, event: dict[str, Any], kept: str = "type") -> dict[str, Any]:
         """The same event without the secrets. A placeholder stays: what kind of failure this is will be read
         from the words that may hold it. What the model wrote stays too: it was given out before, as it came.

@@ -7,6 +7,7 @@ import time
 from collections.abc import Coroutine
 from typing import Any
 
+from penstock.errors import StoreError
 from penstock.gateway.access import authenticate, check_origin
 from penstock.gateway.bodies import read_body
 from penstock.gateway.errors import ClientGone, RequestRefused
@@ -163,6 +164,8 @@ class Gateway:
             refused = error
         except ClientGone:
             pass
+        except StoreError as error:
+            refused = _store_fails(error)
         except Exception as error:
             log_fault(error, exchange.request_id)
             refused = RequestRefused(500, "internal_error", "the gateway failed", type="server_error")
@@ -208,6 +211,13 @@ def _preflight(exchange: Exchange) -> list[tuple[str, str]]:
         ("access-control-allow-headers", asked),
         ("access-control-max-age", "600"),
     ]
+
+
+def _store_fails(error: StoreError) -> RequestRefused:
+    """Its own words name the file, and are for the log."""
+    message = f"the store cannot be used now ({error.code}): try again in a moment"
+    headers = [("retry-after", "2")]
+    return RequestRefused(503, "store_unavailable", message, type="server_error", headers=headers)
 
 
 def _refuse_socket_if(is_off: bool) -> None:

@@ -4,6 +4,7 @@
 - The head of a request is bounded, in bytes and in time, before anybody was asked for a key.
 - An offer to speak HTTP/2 is ignored, as the standard allows: the parser would not read the body behind it.
 - The application can close a connection, at once or in good order, and wait until its client has read.
+- A turn that runs over a WebSocket may end when the server stops; uvicorn would cut it off without a word.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import re
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from penstock.gateway.exchange import EXTENSION
+from penstock.gateway.exchange import EXTENSION, SERVER_STOPS
 
 HEAD_BYTES = 64 * 1024
 HEAD_SECONDS = 30.0
@@ -86,3 +88,13 @@ class ClientConnection(HttpToolsProtocol):
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+
+
+class SocketConnection(WebSocketsSansIOProtocol):
+    """A WebSocket. When the server stops, the application is told, and closes it when its turn has ended."""
+
+    def shutdown(self) -> None:
+        if self.handshake_complete and not self.close_sent:
+            self.queue.put_nowait({"type": SERVER_STOPS})  # type: ignore[misc, arg-type]  # a word of our own
+        else:
+            super().shutdown()

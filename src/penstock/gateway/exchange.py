@@ -20,6 +20,9 @@ JSON = "application/json"
 EXTENSION = "penstock"
 """Under this name a server offers what ASGI has no word for: `abort`, `close` and `drained`."""
 
+SERVER_STOPS = "penstock.server_stops"
+"""A message that a WebSocket gets beside those of ASGI."""
+
 _NO_CONTENT = 204
 _SOUND_ID = re.compile(r"[\x21-\x7e]{1,128}")
 

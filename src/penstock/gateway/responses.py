@@ -74,7 +74,7 @@ def prepare(
 ) -> Prepared:
     """What is wrong with a request is told here, before anybody is asked."""
     services = services or gateway.services
-    limits = _limits_for(services.settings.limits, exchange)
+    limits = limits_for(services.settings.limits, exchange)
     asked = _understand(services, exchange, key, resolved)
     response = response_for(asked.request, id=f"resp_{uuid4().hex}", created_at=int(time.time()))
     verdict = Verdict(
@@ -249,7 +249,8 @@ def _head(watch: Stopwatch, known: list[Diagnostic]) -> list[tuple[str, str]]:
     return headers
 
 
-def _limits_for(limits: Limits, exchange: Exchange) -> Limits:
+def limits_for(limits: Limits, exchange: Exchange) -> Limits:
+    """The limits, with the signs of life that this client wants."""
     wanted = exchange.headers.get(HEARTBEAT)
     if wanted is None:
         return limits

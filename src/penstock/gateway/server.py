@@ -17,7 +17,7 @@ import uvicorn
 
 from penstock.errors import PenstockError
 from penstock.gateway.app import Gateway
-from penstock.gateway.connection import ClientConnection
+from penstock.gateway.connection import ClientConnection, SocketConnection
 from penstock.gateway.logs import log
 from penstock.gateway.sealing import Sealer
 from penstock.gateway.settings import Settings
@@ -136,7 +136,7 @@ def run(
         config = uvicorn.Config(
             gateway,
             http=ClientConnection,
-            ws="websockets-sansio",
+            ws=SocketConnection,
             ws_max_size=settings.limits.body_bytes,
             lifespan="on",
             log_config=None,

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from penstock.gateway.accents import accent_for
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.exchange import Exchange
+from penstock.gateway.listener import Listener
 from penstock.gateway.outlet import STREAM_HEADERS
 from penstock.gateway.paging import list_body, number, page_options
-from penstock.gateway.responses import tenant_of
+from penstock.gateway.responses import limits_for, tenant_of
 from penstock.gateway.settings import ClientKey
 from penstock.gateway.stopped import CANCELLED
 from penstock.protocol.events import TERMINAL, LifecycleEvent, decode_event
@@ -113,21 +114,25 @@ async def stream_response(
     gateway: Gateway, exchange: Exchange, key: ClientKey | None, tenant: str, id: str, after: int
 ) -> None:
     """The log behind a number, as it was sent, and then what is still being said (notes/asks G6)."""
-    accent = accent_for(gateway.services.settings, key, exchange.query, exchange.headers)
+    settings = gateway.services.settings
+    accent = accent_for(settings, key, exchange.query, exchange.headers)
+    listener = Listener(exchange, limits_for(settings.limits, exchange))
     await exchange.begin(200, STREAM_HEADERS)
-    reading = asyncio.create_task(_replay(gateway, exchange, tenant, id, after, accent))
-    watching = asyncio.create_task(_gone(exchange))
+    reading = asyncio.create_task(_replay(gateway, listener, tenant, id, after, accent))
+    tasks = [reading, asyncio.create_task(_gone(exchange)), asyncio.create_task(listener.beat())]
     with gateway.listeners.listening((tenant, id)):
-        await asyncio.wait({reading, watching}, return_when=asyncio.FIRST_COMPLETED)
-    for task in (reading, watching):
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
         task.cancel()
-    await asyncio.gather(reading, watching, return_exceptions=True)
-    if not reading.cancelled() and (error := reading.exception()) is not None:
+    await asyncio.gather(*tasks, return_exceptions=True)
+    if any(isinstance(task.exception(), TimeoutError) for task in done):
+        await exchange.cut()  # it reads nothing: what waits for it must not stay in memory for ever
+    elif not reading.cancelled() and (error := reading.exception()) is not None:
         raise error
 
 
 async def _replay(
-    gateway: Gateway, exchange: Exchange, tenant: str, id: str, after: int, accent: str
+    gateway: Gateway, listener: Listener, tenant: str, id: str, after: int, accent: str
 ) -> None:
     speak = ACCENTS[accent]()
     # This accent counts parts as they open: it must have heard everything to go on.
@@ -141,13 +146,12 @@ async def _replay(
             continue
         told = speak(event)
         if logged.sequence > after:
-            data = encode_frame(told.type, encode(told))
-            await exchange.send({"type": "http.response.body", "body": data, "more_body": True})
+            await listener.write(encode_frame(told.type, encode(told)))
     # The end is told when it is durable (decisions 17), and that is what the store waits for here.
     stored = await gateway.store.get(tenant, id)
     end = end if stored is None else _last_event(stored, end, heard)
     last = b"" if end is None else encode_frame(end.type, encode(speak(end)))
-    await exchange.send({"type": "http.response.body", "body": last + DONE})
+    await listener.write(last + DONE, is_last=True)
 
 
 def _last_event(stored: StoredResponse, end: LifecycleEvent | None, heard: int) -> LifecycleEvent | None:

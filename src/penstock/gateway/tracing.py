@@ -1,6 +1,6 @@
 """What happens towards the upstreams of a turn, for those who want to know later (`penstock explain`).
 
-Keys are sent by the transport and never come by here, so none can be written down.
+Keys are sent by the transport and do not come by here; where an upstream repeats one, it is masked (K3).
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class Tracer:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._keep, self._is_recording, self._clock = keep, is_recording, clock
+        self._mask: Callable[[bytes], bytes] = bytes
 
     def request(self, attempt: Attempt, plan: Plan, rendered: UpstreamRequest) -> None:
         body = msgspec.json.encode(rendered.body)
@@ -57,9 +58,11 @@ class Tracer:
             "request_id": answer.request_id,
         }
         self._note("answer", told)
+        self._mask = answer.mask_bytes
 
     def read(self, data: bytes) -> None:
-        self._keep(Trace("read", self._clock(), data if self._is_recording else b"", len(data)))
+        kept = self._mask(data) if self._is_recording else b""
+        self._keep(Trace("read", self._clock(), kept, len(data)))
 
     def failure(self, error: OpenResponsesError) -> None:
         told: dict[str, Any] = {"code": code_of(error), "message": error.message, "status": error.status}

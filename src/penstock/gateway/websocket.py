@@ -17,7 +17,7 @@ import msgspec
 from penstock.errors import DecodeError
 from penstock.gateway.compaction import prepare_any
 from penstock.gateway.errors import RequestRefused
-from penstock.gateway.exchange import Exchange, Message, Send
+from penstock.gateway.exchange import SERVER_STOPS, Exchange, Message, Send
 from penstock.gateway.failures import wrong_request
 from penstock.gateway.heart import Heart
 from penstock.gateway.history import Local
@@ -47,7 +47,7 @@ _WAITING = 16
 """Frames that may wait for their turn. Who sends more is let go: to leave them unread would be not to see
 that the client went."""
 _FORBIDDEN = ("stream", "stream_options", "background")
-_GOING_AWAY, _TOO_MANY = 1001, 1008
+_GOING_AWAY, _TOO_MANY, _RESTARTING = 1001, 1008, 1012
 
 
 class SocketOutlet(LiveOutlet):
@@ -104,24 +104,44 @@ class Socket:
         self._local: Local | None = None
         self._frames: asyncio.Queue[str | None] = asyncio.Queue()
         self._running: tuple[Prepared, SocketOutlet] | None = None
-        self._is_gone = False
+        self._is_gone = self._is_stopping = False
+        self._name, self._count = exchange.request_id, 0
 
     async def serve(self) -> None:
         await self._exchange.send({"type": "websocket.accept"})
         reading = asyncio.create_task(self._read())
         try:
-            while (frame := await self._frames.get()) is not None and not self._is_gone:
-                if self._clock() >= self._until:
-                    await self._close_old()
-                    return
+            while (frame := await self._next()) is not None:
                 await self._answer(frame)
         finally:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
 
+    async def _next(self) -> str | None:
+        """The frame whose turn it is; None: there is no more, and who is still there was told why."""
+        try:
+            async with asyncio.timeout(self._until - self._clock()):
+                frame = await self._frames.get()
+        except TimeoutError:
+            await self._close_old()
+            return None
+        if self._is_gone:
+            return None
+        if self._is_stopping:
+            await self._send({"type": "websocket.close", "code": _RESTARTING})
+            return None
+        if self._clock() >= self._until:
+            await self._close_old()
+            return None
+        return frame
+
     async def _read(self) -> None:
         """Frames wait for their turn; a client that goes ends the turn that runs, and those that wait."""
         while (message := await self._exchange.receive())["type"] != "websocket.disconnect":
+            if message["type"] == SERVER_STOPS:
+                self._is_stopping = True
+                self._frames.put_nowait(None)
+                continue
             if self._frames.qsize() >= _WAITING:
                 await self._send({"type": "websocket.close", "code": _TOO_MANY})
                 break
@@ -165,6 +185,8 @@ class Socket:
         """Run one turn; True when it failed."""
         gateway, settings = self._gateway, self._gateway.services.settings
         gateway.refuse_if_full()
+        self._count += 1
+        self._exchange.request_id = f"{self._name}-{self._count}"  # each turn has a verdict of its own
         request = check_request(given, settings.default_model)
         watch = Stopwatch(gateway.services.clock)
         resolved = await complete(gateway, self._key, request, self._local)

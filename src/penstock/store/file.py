@@ -63,6 +63,20 @@ class FileLock:
         os.close(self._descriptor)
 
 
+class Place:
+    """Where the file was when it was opened. SQLite goes on to write into one that was deleted or moved away,
+    and all of that would be gone with the process."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._file = path, path.stat()
+
+    def is_there(self) -> bool:
+        try:
+            return os.path.samestat(self._path.stat(), self._file)
+        except OSError:
+            return False
+
+
 if sys.platform == "win32":  # pragma: no cover
     import msvcrt
 
@@ -87,7 +101,7 @@ def prepare_for_writing(connection: sqlite3.Connection) -> None:
 
 
 def reading_connection(path: Path, busy_ms: int) -> sqlite3.Connection:
-    connection = connect(path, busy_ms)
+    connection = connect_existing(path, busy_ms)
     connection.execute("PRAGMA query_only = ON")
     return connection
 

@@ -51,6 +51,12 @@ def last_event(end: Closed, sequence: int, time: float) -> LoggedEvent:
     return LoggedEvent(sequence, time, data)
 
 
+def first_event(id: str, response: bytes, time: float) -> LoggedEvent:
+    """For a turn that died before its log was written: whoever asked for it was told this much."""
+    told = msgspec.json.encode(_fields_of(id, response))
+    return LoggedEvent(0, time, b'{"type":"response.created","sequence_number":0,"response":%s}' % told)
+
+
 def _finished(events: Iterable[LoggedEvent]) -> dict[int, bytes]:
     items: dict[int, bytes] = {}
     for event in events:

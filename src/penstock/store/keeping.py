@@ -60,20 +60,20 @@ class StoreKeeper:
             return events
         if not self._is_open:
             self._is_open = True
-            await self._store.open(self._opened)
+            await self._store.open(_as_told(self._opened, events[0]))
             self._write_traces()
-        now, id = self._clock(), self._opened.id
-        self._store.log(id, [LoggedEvent(event.sequence_number, now, encode(event)) for event in events])
-        last = events[-1]
+        now, last, id = self._clock(), events[-1], self._opened.id
+        logged = [LoggedEvent(event.sequence_number, now, encode(event)) for event in events]
         if last.type not in TERMINAL or not isinstance(last, LifecycleEvent):
+            self._store.log(id, logged)
             return events
         self._write_traces()
         for key, data in memories_of(last.response.output).items():
             await self._store.remember(self._opened.tenant, id, key, data)
         # The terminal frame waits for the commit that holds it (decisions 17).
-        if await _whatever_happens(self._store.close(id, self._end(last.response))):
+        if await _whatever_happens(self._close(logged, last.response)):
             return events
-        return [*events[:-1], _with_diagnostic(last)]
+        return [*events[:-1], replace(last, response=not_durable(last.response))]
 
     def trace(self, trace: Trace) -> None:
         self._traces.append(trace)
@@ -84,6 +84,11 @@ class StoreKeeper:
     def _write_traces(self) -> None:
         traces, self._traces = self._traces, []
         self._store.trace(self._opened.id, traces)
+
+    async def _close(self, logged: Sequence[LoggedEvent], response: Response) -> bool:
+        """In one step: a crash between a terminal event and the end leaves a log that belies the record."""
+        self._store.log(self._opened.id, logged)
+        return await self._store.close(self._opened.id, self._end(response))
 
     def _end(self, response: Response) -> Closed:
         verdict = self._verdict(response)
@@ -118,6 +123,11 @@ def stored_items(items: Iterable[Item]) -> tuple[StoredItem, ...]:
     return tuple(StoredItem(str(item.id), encode(item)) for item in items)
 
 
+def _as_told(opened: Opened, first: Event) -> Opened:
+    """The first snapshot is the one that the client gets: a turn that is queued is not in progress."""
+    return replace(opened, response=encode(first.response)) if isinstance(first, LifecycleEvent) else opened
+
+
 async def _whatever_happens(closing: Coroutine[Any, Any, bool]) -> bool:
     """A turn that is stopped now has ended already: its terminal event is still to be sent."""
     task = asyncio.create_task(closing)
@@ -130,6 +140,6 @@ async def _whatever_happens(closing: Coroutine[Any, Any, bool]) -> bool:
     return task.result()
 
 
-def _with_diagnostic(event: LifecycleEvent) -> LifecycleEvent:
-    told = [*(event.response.diagnostics or []), NOT_DURABLE]
-    return replace(event, response=replace(event.response, diagnostics=told))
+def not_durable(response: Response) -> Response:
+    """For whoever is told of an end that the store has not taken yet."""
+    return replace(response, diagnostics=[*(response.diagnostics or []), NOT_DURABLE])

@@ -138,6 +138,10 @@ class Running:
             if self.memories.get(key) is data:
                 del self.memories[key]
 
+    @property
+    def is_written(self) -> bool:
+        return self.written.done() and self.written.result()
+
     # Reading
 
     def behind(self, sequence: int) -> list[LoggedEvent]:
@@ -167,6 +171,7 @@ class Running:
             response=end.response if end else turn.response,
             verdict=end.verdict if end else b"",
             dropped=self.dropped,
+            is_durable=end is None or self.is_written,
         )
 
 

@@ -23,7 +23,15 @@ from msgspec.structs import replace
 
 from penstock.errors import StoreError
 from penstock.store import reading, writing
-from penstock.store.file import BUSY_MS, FileLock, connect, make_room, prepare_for_writing, telling_failures
+from penstock.store.file import (
+    BUSY_MS,
+    FileLock,
+    Place,
+    connect,
+    make_room,
+    prepare_for_writing,
+    telling_failures,
+)
 from penstock.store.house import Bounds, prune
 from penstock.store.paging import page_of
 from penstock.store.readers import Readers
@@ -45,6 +53,9 @@ from penstock.store.store import (
 from penstock.store.writer import Writer
 
 log = logging.getLogger("penstock.store")
+
+_PATIENCE = 0.25
+"""Seconds that somebody waits for the disk (decisions 17)."""
 
 T = TypeVar("T")
 Reference = tuple[int | StoredItem, str]
@@ -116,7 +127,9 @@ class SqliteStore:
         self._bounds = bounds
         self._turns: dict[str, Running] = {}
         """Those that are not wholly in the file, in the order of their opening."""
-        self._writer = Writer(connection, self._retire, gather=bounds.gather, lull=bounds.lull)
+        self._writer = Writer(
+            connection, self._retire, gather=bounds.gather, lull=bounds.lull, is_there=Place(path).is_there
+        )
         self._readers = Readers(path, busy_ms)
         self._is_closed = False
 
@@ -169,7 +182,7 @@ class SqliteStore:
         bounds = self._bounds
         return self._writer.queued + size <= bounds.queued or running.size + size <= bounds.queued_turn
 
-    async def close(self, id: str, end: Closed, *, patience: float = 0.25) -> bool:
+    async def close(self, id: str, end: Closed, *, patience: float = _PATIENCE) -> bool:
         running = self._turns.get(id)
         if running is None or running.over.is_set():
             return False
@@ -181,10 +194,12 @@ class SqliteStore:
         self._writer.queued += running.size - before
         self._writer.wants(running, soon=True)
         self._shed()
-        if self._writer.is_failing:
-            return False
-        await asyncio.wait({running.written}, timeout=patience)
-        return running.written.done() and running.written.result()
+        await self._until_written(running, patience)
+        return running.is_written
+
+    async def _until_written(self, running: Running, patience: float) -> None:
+        if not self._writer.is_failing:
+            await asyncio.wait({running.written}, timeout=patience)
 
     def _shed(self) -> None:
         """What has ended and cannot be written is kept as long as there is room, the newest the longest."""
@@ -203,6 +218,8 @@ class SqliteStore:
     async def get(self, tenant: str, id: str) -> StoredResponse | None:
         running = self._turn(tenant, id)
         if running is not None:
+            if running.end is not None:  # Nobody is told of an end that a crash could take back.
+                await self._until_written(running, _PATIENCE)
             return running.response()
         return await self._readers.read(reading.response, tenant, id)
 

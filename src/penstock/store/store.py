@@ -70,6 +70,8 @@ class StoredResponse(Struct, frozen=True, kw_only=True):
     verdict: bytes = b""
     dropped: int = 0
     """How many events of its log could not be kept: the disk was too slow, or full, for too long."""
+    is_durable: bool = True
+    """False: it has ended, and its end may not survive a restart. Whoever tells of it tells that, too."""
 
 
 class LoggedEvent(Struct, frozen=True, gc=False):
@@ -155,7 +157,8 @@ class Store(Protocol):
 
     # Responses
 
-    async def get(self, tenant: str, id: str) -> StoredResponse | None: ...
+    async def get(self, tenant: str, id: str) -> StoredResponse | None:
+        """Of one that has just ended, when that is durable, or was not for as long as `close` is patient."""
 
     async def delete(self, tenant: str, id: str) -> bool:
         """With its items, its log, its traces and its reasoning memory. One that runs is not deleted: False.

@@ -59,7 +59,8 @@ class _Batch(Struct):
 
 
 class Writer:
-    """`retired` is called for each turn that has ended and is in the file, or never will be."""
+    """`retired` is called for each turn that has ended and is in the file, or never will be; `is_there` says
+    whether the file is still where whoever opens it next will look for it."""
 
     def __init__(
         self,
@@ -68,11 +69,13 @@ class Writer:
         *,
         gather: float = GATHER,
         lull: float = LULL,
+        is_there: Callable[[], bool] = lambda: True,
     ) -> None:
         self._connection = connection
         self._retired = retired
         self._gather = gather
         self._lull = lull
+        self._is_there = is_there
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-store-writer")
         self._waiting: dict[str, Running] = {}
@@ -150,9 +153,16 @@ class Writer:
             self._timer = None
         batch = _Batch([(running, running.take()) for running in self._waiting.values()], self._jobs)
         self._waiting, self._jobs = {}, []
-        self._commit = self._loop.run_in_executor(self._thread, commit, self._connection, batch)
+        self._commit = self._loop.run_in_executor(self._thread, self._write, batch)
         self._commit.add_done_callback(lambda _: self._finish(batch))
         return self._commit
+
+    def _write(self, batch: _Batch) -> None:
+        """In the thread."""
+        if self._is_there():
+            commit(self._connection, batch)
+        else:
+            batch.failure = StoreError.MISSING
 
     def _finish(self, batch: _Batch) -> None:
         self._commit = None

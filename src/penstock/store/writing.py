@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from penstock.errors import StoreError
-from penstock.store.interrupted import interrupted, last_event
+from penstock.store.interrupted import first_event, interrupted, last_event
 from penstock.store.packing import in_rows, pack_events, pack_traces
 from penstock.store.reading import all_events
 from penstock.store.running import Part
@@ -106,8 +106,10 @@ def end_unfinished(connection: sqlite3.Connection, now: float) -> int:
         sequence = connection.execute(
             "SELECT max(last) FROM events WHERE response = ?", (number,)
         ).fetchone()[0]
-        if sequence is not None:  # Without a log nobody was told anything, and there is nothing to end.
-            _append(connection, number, [last_event(end, sequence + 1, now)])
+        if sequence is None:  # A log is late by a moment: that it began may have been told.
+            sequence = 0
+            _append(connection, number, [first_event(id, response, now)])
+        _append(connection, number, [last_event(end, sequence + 1, now)])
         _finish(connection, number, tenant, end, now, dropped)
         if conversation_id is not None:
             brought = _input_of(connection, number)

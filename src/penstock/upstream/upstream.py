@@ -27,6 +27,9 @@ class UpstreamAnswer(Protocol):
     def mask(self, text: str) -> str:
         """The same text without the secrets that were sent."""
 
+    def mask_bytes(self, data: bytes) -> bytes:
+        """What was read without them, to be written down."""
+
     async def finish(self) -> None:
         """Read the little that is left, so that the connection can be used again."""
 

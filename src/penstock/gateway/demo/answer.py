@@ -45,6 +45,9 @@ class DemoAnswer:
         """There is no secret: nothing was sent anywhere."""
         return text
 
+    def mask_bytes(self, data: bytes) -> bytes:
+        return data
+
     async def finish(self) -> None:
         """There is no connection to keep."""
         self.close()

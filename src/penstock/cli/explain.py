@@ -1,0 +1,135 @@
+"""`penstock explain`: what happened in a turn of a gateway, from what it has kept of it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from penstock.cli import FOUND, OK, UsageError
+from penstock.cli.store import add_store_option, store_path
+from penstock.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from penstock.cli.explaining.account import Account
+    from penstock.cli.explaining.moments import Moment
+
+_USAGE = "penstock explain RESPONSE_ID [options]"
+
+_DESCRIPTION = """\
+Say what happened in a turn: which upstreams were asked and how they answered,
+how it ended and who ended it, what it took; then a timeline. Neither prompts
+nor answers are shown without --content. The gateway may be running meanwhile."""
+
+_EPILOG = """\
+examples:
+  penstock explain resp_abc
+  penstock explain resp_abc --content     also what was said, in short
+  penstock explain resp_abc --json        one JSON object
+  penstock store export resp_abc          all that was kept, every event
+
+The id is in every event of a response's life, and in the gateway's log.
+
+exit codes:
+  0  it is told
+  1  the store has no such response
+  2  nothing was read: wrong options, or a file that cannot be read"""
+
+_TONES = {"completed": "green", "failed": "red"}
+_SHORT = 200
+"""Columns of each thing that was said."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage, parser.description, parser.epilog = _USAGE, _DESCRIPTION, _EPILOG
+    add = parser.add_argument
+    add("id", metavar="RESPONSE_ID", help="the response")
+    add_store_option(parser)
+    add("--content", action="store_true", help="show also what was said, in short")
+    add("--json", action="store_true", help="print one JSON object")
+
+
+def run(options: argparse.Namespace) -> int:
+    from penstock.cli.explaining.account import read_account
+    from penstock.cli.explaining.content import said
+    from penstock.errors import StoreError
+    from penstock.store.beside import StoreFile
+
+    terminal = Terminal()
+    try:
+        with StoreFile(store_path(options)) as file:
+            account = read_account(file, options.id)
+            words = said(file, account) if account is not None and options.content else {}
+    except StoreError as error:
+        raise UsageError(str(error)) from None
+    if account is None:
+        terminal.note(
+            f"{file.path} has no response {options.id}. It may have been deleted, or made with "
+            '"store": false, or kept elsewhere: --store names the file of another gateway'
+        )
+        return FOUND
+    show = _print_json if options.json else _print_text
+    show(account, words, terminal)
+    return OK
+
+
+def _print_text(account: Account, words: dict[str, list[str]], terminal: Terminal) -> None:
+    from penstock.cli.explaining.moments import moments
+    from penstock.cli.explaining.sentences import sentences
+
+    status = "running" if account.is_running else account.stored.status
+    painted = terminal.paint(status, _TONES[status]) if status in _TONES else status
+    terminal.line(f"{terminal.clean(account.stored.id)}  {painted}")
+    terminal.line("")
+    for sentence in sentences(account):
+        terminal.line(terminal.clean(sentence))
+    told = moments(account)
+    if told:
+        terminal.line("")
+    for moment in told:
+        terminal.line(_told(moment, terminal))
+    for name, lines in words.items():
+        _print_words(name, lines, terminal)
+
+
+def _told(moment: Moment, terminal: Terminal) -> str:
+    what = terminal.clean(moment.what)
+    offset = terminal.paint(f"{moment.at:>9.3f} s", "dim")
+    return f"{offset}  {terminal.paint(what, moment.tone) if moment.tone else what}"
+
+
+def _print_words(name: str, lines: list[str], terminal: Terminal) -> None:
+    from penstock.cli.chatting.safety import one_line
+
+    if lines:
+        terminal.line("")
+        terminal.line(terminal.paint(name, "dim"))
+    for line in lines:
+        terminal.line(f"  {one_line(line, _SHORT)}")
+
+
+def _print_json(account: Account, words: dict[str, list[str]], terminal: Terminal) -> None:
+    import msgspec
+
+    from penstock.cli.explaining.moments import moments
+    from penstock.cli.explaining.sentences import sentences
+
+    stored, snapshot = account.stored, account.snapshot
+    attempts = [
+        {"target": each.target, "model": each.model, "status": each.status, "code": each.code or None}
+        for each in account.attempts
+    ]
+    told = {
+        "id": stored.id,
+        "tenant": stored.tenant,
+        "status": stored.status,
+        "created_at": stored.created_at,
+        "sentences": sentences(account),
+        "timeline": [{"at": round(each.at, 6), "what": each.what} for each in moments(account)],
+        "attempts": attempts,
+        "usage": snapshot.usage,
+        "diagnostics": snapshot.diagnostics or [],
+        "dropped_events": stored.dropped,
+        "verdict": account.verdict if stored.verdict else None,
+        **({"content": words} if words else {}),
+    }
+    terminal.line(msgspec.json.encode(told).decode())

@@ -1,0 +1,172 @@
+"""`penstock explain` and `penstock store` on the file of a real gateway that runs, or was killed."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.running import penstock
+from tests.client.server import answer, in_a_thread
+from tests.dialects.chat_streams import chunk as chat_chunk
+from tests.gateway.running import SECRET_ANSWER, SECRET_KEY, SECRET_PROMPT, Live, Running, gateway
+from tests.gateway.test_process import rest
+from tests.gateway.upstream import ScriptedUpstream, begun, said, streamed, until, until_gone
+
+pytestmark = pytest.mark.e2e
+
+CONFIG = """
+passthrough = "first"
+
+[limits]
+patience = 0.3
+retries = 0
+
+[targets.first]
+base_url = "{url}/v1"
+keys = ["UPSTREAM_KEY"]
+
+[targets.second]
+base_url = "{url}/v1"
+
+[models.both]
+targets = ["first/busy", "second/ready"]
+"""
+
+
+@contextmanager
+def started(folder: Path, upstream: ScriptedUpstream) -> Iterator[Running]:
+    config = CONFIG.format(url=upstream.url)
+    with gateway(folder, config=config, environment={"UPSTREAM_KEY": SECRET_KEY}) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[ScriptedUpstream]:
+    scripted = ScriptedUpstream()
+    with in_a_thread(scripted):
+        yield scripted
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("beside")
+
+
+@pytest.fixture(scope="module")
+def running(folder: Path, upstream: ScriptedUpstream) -> Iterator[Running]:
+    with started(folder, upstream) as gateway:
+        yield gateway
+
+
+def tool(folder: Path, *words: str) -> str:
+    """A command beside the gateway."""
+    result = penstock(*words, "--store", str(folder / "store.sqlite"))
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def explained(folder: Path, id: str, until: str = "") -> str:
+    """What is told of a turn, which is nothing that was said in it.
+
+    What a gateway has to write of a turn that runs is in the file a moment later.
+    """
+    deadline = time.monotonic() + 10
+    while True:
+        text = tool(folder, "explain", id)
+        assert [word for word in (SECRET_KEY, SECRET_PROMPT, SECRET_ANSWER) if word in text] == []
+        if until in text:
+            return text
+        assert time.monotonic() < deadline, text
+
+
+def id_in(live: Live) -> str:
+    live.until(b"response.output_item.added")
+    return live.body.partition(b'"id":"')[2].partition(b'"')[0].decode()
+
+
+def exported(folder: Path, *words: str) -> list[Any]:
+    return [json.loads(line) for line in tool(folder, "store", "export", *words).splitlines()]
+
+
+def test_a_turn_that_another_upstream_answered(
+    running: Running, folder: Path, upstream: ScriptedUpstream
+) -> None:
+    upstream.play("busy", [answer(429, {"error": {"message": f"no: {SECRET_PROMPT}"}})])
+    upstream.play("ready", streamed(*said(SECRET_ANSWER)))
+    id = running.stream("both").last["id"]
+    text = explained(folder, id)
+    assert "There were 2 attempts." in text
+    assert "The upstream first (chat) was asked for busy, which failed with HTTP 429" in text
+    assert "The upstream second (chat) was asked for ready and answered with HTTP 200." in text
+    assert "It completed; the upstream ended it." in text
+    assert "11 tokens went in (5 cached), 7 came out (3 for reasoning)." in text
+    assert "The client was told fell_back: ready at second answers instead" in text
+    assert text.index("failed: ") < text.index("asked second for ready") < text.index("opened message")
+    (record,) = exported(folder, id)
+    assert record["input"][0]["content"] == SECRET_PROMPT
+    assert [each["kind"] for each in record["traces"]][:4] == ["request", "failure", "request", "answer"]
+    assert SECRET_KEY not in json.dumps(record)
+
+
+def test_a_turn_that_runs_is_told_while_it_runs(
+    running: Running, folder: Path, upstream: ScriptedUpstream
+) -> None:
+    go_on = threading.Event()
+    script = [*begun(chat_chunk({"content": SECRET_ANSWER})), until(go_on), rest("more")]
+    with running.live(upstream.play("slow", script)) as live:
+        try:
+            id = id_in(live)
+            text = explained(folder, id, until="opened message")
+            assert "It has not ended" in text
+            assert "The upstream first (chat) was asked for slow and answered with HTTP 200." in text
+            assert json.loads(tool(folder, "store", "stats", "--json"))["by_status"]["in_progress"] == 1
+            assert "deleted" in tool(folder, "store", "prune", "--older-than", "0s")
+            assert [each["id"] for each in exported(folder)] == [id], "what runs is not deleted"
+        finally:
+            go_on.set()
+        assert live.rest().events[-1]["type"] == "response.completed"
+    assert "It completed" in explained(folder, id)
+
+
+def test_a_client_that_left_is_told(running: Running, folder: Path, upstream: ScriptedUpstream) -> None:
+    gone = threading.Event()
+    with running.live(
+        upstream.play("left", [*begun(chat_chunk({"content": "x"})), until_gone(gone)])
+    ) as live:
+        id = id_in(live)
+    assert gone.wait(10)
+    text = explained(folder, id, until="It was cancelled")
+    assert "the client went away (client_gone" in text
+    assert "closed message" in text
+
+
+def test_a_gateway_goes_on_after_its_file_was_pruned(running: Running, folder: Path) -> None:
+    first = running.whole("demo").last["id"]
+    tool(folder, "store", "prune", "--older-than", "0s")
+    assert running.ask(path=f"/v1/responses/{first}", method="GET").status == 404
+    second = running.whole("demo").last["id"]
+    assert running.ask(path=f"/v1/responses/{second}", method="GET").json["status"] == "completed"
+    assert running.whole("demo", previous_response_id=second).status == 200
+
+
+def test_a_turn_that_died_with_its_gateway(tmp_path: Path, upstream: ScriptedUpstream) -> None:
+    held = threading.Event()
+    script = [*begun(chat_chunk({"content": SECRET_ANSWER})), until(held)]
+    with started(tmp_path, upstream) as dying, dying.live(upstream.play("dies", script)) as live:
+        id = id_in(live)
+        explained(tmp_path, id, until="opened message")
+        dying.process.kill()
+        dying.process.wait(20)
+    held.set()
+    assert "It has not ended" in explained(tmp_path, id), "looking at it does not end it"
+    with started(tmp_path, upstream):
+        text = explained(tmp_path, id)
+    assert "It failed; the gateway ended it (gateway_restarted" in text
+    assert "asked first for dies" in text

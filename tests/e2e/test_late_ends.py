@@ -1,0 +1,117 @@
+"""What the disk has not taken yet is not reported as if it had: killed at the worst moment (decisions 17)."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from penstock.store.interrupted import CODE
+from tests.client.server import chunk, send
+from tests.dialects.chat_streams import chunk as chat_chunk
+from tests.e2e.checking import Check
+from tests.e2e.killing import Ledger
+from tests.e2e.stage import FILE, started
+from tests.gateway.running import Json, Live, Running
+from tests.gateway.test_leaving import wait_for
+from tests.gateway.test_process import rest
+from tests.gateway.upstream import ScriptedUpstream, begun, frames, until
+
+pytestmark = pytest.mark.e2e
+
+HALF = chat_chunk({"content": "half"})
+
+
+@contextmanager
+def locked(file: Path) -> Iterator[None]:
+    """Another program writes: nothing more is committed until it has done."""
+    stranger = sqlite3.connect(file, isolation_level=None)
+    stranger.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        stranger.close()
+
+
+def id_in(live: Live) -> str:
+    live.until(b"response.in_progress")
+    return live.body.partition(b'"id":"')[2].partition(b'"')[0].decode()
+
+
+def events_in_the_file(file: Path, id: str) -> int:
+    """How long the log of a response is by now."""
+    reader = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
+    query = (
+        "SELECT coalesce(max(last), -1) + 1 FROM events JOIN responses ON events.response = responses.number "
+        "WHERE responses.id = ?"
+    )
+    try:
+        count: int = reader.execute(query, (id,)).fetchone()[0]
+        return count
+    finally:
+        reader.close()
+
+
+def diagnostics(response: Json) -> list[str]:
+    return [told["code"] for told in response.get("diagnostics") or []]
+
+
+def test_an_end_that_is_not_in_the_file_is_told_with_that(tmp_path: Path, upstream: ScriptedUpstream) -> None:
+    """Whoever asks, and by whichever way: the client itself, one who polls, one who takes the stream up."""
+    opened, file = threading.Event(), tmp_path / FILE
+    model = upstream.play("late", [*begun(HALF), until(opened), rest("whole")])
+    with started(tmp_path, upstream) as running, running.live(model) as live:
+        id = id_in(live)
+        queued = running.whole(model, background=True).json["id"]
+        wait_for(lambda: events_in_the_file(file, id) and events_in_the_file(file, queued))
+        with locked(file):
+            opened.set()
+            wait_for(lambda: get(running, queued)["status"] == "completed")
+            told = [live.rest().last, get(running, id), get(running, queued), streamed_again(running, id)]
+            running.process.kill()
+            running.process.wait()
+    assert [(each["status"], diagnostics(each)) for each in told] == [("completed", ["store_late"])] * 4
+    with started(tmp_path, upstream) as running:
+        assert [get(running, each)["error"]["code"] for each in (id, queued)] == [CODE, CODE]
+
+
+def get(running: Running, id: str) -> Json:
+    found: Json = running.ask(path=f"/v1/responses/{id}", method="GET").json
+    return found
+
+
+def streamed_again(running: Running, id: str) -> Json:
+    return running.ask(path=f"/v1/responses/{id}?stream=true", method="GET").last
+
+
+def test_a_client_that_heard_more_than_is_left_is_told_of_the_end(
+    tmp_path: Path, upstream: ScriptedUpstream
+) -> None:
+    opened, file = threading.Event(), tmp_path / FILE
+    more = send(chunk(frames(*[HALF] * 9, done=False)))
+    model = upstream.play("ahead", [*begun(HALF), until(opened), more, until(threading.Event())])
+    with started(tmp_path, upstream) as running, running.live(model) as live:
+        id = id_in(live)
+        wait_for(lambda: events_in_the_file(file, id) > 4)
+        left = events_in_the_file(file, id)
+        with locked(file):
+            opened.set()
+            live.until(b"event: response.output_text.delta", 10)
+            running.process.kill()
+            running.process.wait()
+    heard = live.body.count(b"\nevent: ") + 1
+    assert heard > left + 2
+    with started(tmp_path, upstream) as running:
+        check = Check(running, Ledger())
+        for after in range(left - 2, heard):
+            told = [json.loads(data) for data in check.stream(id, after)]
+            assert [event["type"] for event in told][-1:] == ["response.failed"]
+            assert [event["sequence_number"] for event in told] == list(
+                range(after + 1, max(left, after + 1) + 1)
+            )
+        check.close()
