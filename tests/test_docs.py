@@ -46,8 +46,11 @@ def pages_with_python() -> list[Path]:
 
 
 @pytest.mark.parametrize("page", pages_with_python(), ids=lambda page: page.name)
-def test_python_examples_run(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each shows something. Where one asks an endpoint, there is one."""
+def test_python_examples_run(
+    page: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each shows something. Where one asks an endpoint, there is one; where one writes a file, it may."""
+    monkeypatch.chdir(tmp_path)
     for example in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
         with served(*[streamed()] * 3) as endpoint:
             code = example.replace("http://127.0.0.1:8080", endpoint.url)

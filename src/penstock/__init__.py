@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         ProtocolError,
         RateLimitError,
         ServerError,
+        StoreError,
     )
     from penstock.models.directory import ModelDirectory
     from penstock.models.identity import ModelIdentity, parse_model_id
@@ -65,6 +66,10 @@ if TYPE_CHECKING:
     from penstock.provider.tracker import UsageTracker
     from penstock.provider.turn import Host
     from penstock.sse import Decoder, Frame, encode_frame
+    from penstock.store.keeping import StoreKeeper
+    from penstock.store.memory import MemoryStore
+    from penstock.store.sqlite import open_store
+    from penstock.store.store import Opened, Store
     from penstock.stream.accents import ACCENTS
     from penstock.stream.callblock import ToolCallBlock
     from penstock.stream.checker import StreamChecker
@@ -104,7 +109,7 @@ _HOMES = {
     "errors": (
         "AuthenticationError BridgeError ContextOverflowError DecodeError FrameTooLarge InvalidRequestError "
         "NetworkError NotFoundError OpenResponsesError OverloadedError PenstockError PermissionDeniedError "
-        "ProtocolError RateLimitError ServerError"
+        "ProtocolError RateLimitError ServerError StoreError"
     ),
     "models.directory": "ModelDirectory",
     "models.identity": "ModelIdentity parse_model_id",
@@ -131,6 +136,10 @@ _HOMES = {
     "provider.tracker": "UsageTracker",
     "provider.turn": "Host",
     "sse": "Decoder Frame encode_frame",
+    "store.keeping": "StoreKeeper",
+    "store.memory": "MemoryStore",
+    "store.sqlite": "open_store",
+    "store.store": "Opened Store",
     "stream.accents": "ACCENTS",
     "stream.checker": "StreamChecker",
     "stream.deltas": (
@@ -183,6 +192,7 @@ __all__ = [
     "ItemDelta",
     "LanguageModelProvider",
     "Listener",
+    "MemoryStore",
     "MessagePart",
     "ModelDirectory",
     "ModelIdentity",
@@ -193,6 +203,7 @@ __all__ = [
     "OpenResponsesClient",
     "OpenResponsesError",
     "OpenResponsesStreamAdapter",
+    "Opened",
     "OverloadedError",
     "Part",
     "PenstockError",
@@ -209,6 +220,9 @@ __all__ = [
     "ResponseStreamStateMachine",
     "Role",
     "ServerError",
+    "Store",
+    "StoreError",
+    "StoreKeeper",
     "StreamChecker",
     "StreamResult",
     "SummaryDelta",
@@ -236,6 +250,7 @@ __all__ = [
     "encode_frame",
     "instructions_of",
     "marker_part",
+    "open_store",
     "parse_model_id",
     "parse_override",
     "response_for",

@@ -69,6 +69,8 @@ class Newcomer:
     def __init__(self, folder: Path, url: str, ollama: ScriptedUpstream) -> None:
         self._folder, self._url, self._ollama = folder, url, ollama
         self.outputs: dict[str, str] = {}
+        self._named = ""
+        """What the terminal knows by a name."""
         (folder / ".venv").symlink_to(ROOT / ".venv")
 
     def type(self, command: str) -> None:
@@ -93,8 +95,15 @@ class Newcomer:
         typed = typed.replace("penstock chat", f"penstock chat --base-url {self._url}/v1")
         if "openai" in command:
             typed = f"export OPENAI_BASE_URL={self._url}/v1 OPENAI_API_KEY=unused; {typed}"
+        if re.match(r"[A-Z]+=", command):
+            self._named += f"{typed}; "
         result = subprocess.run(
-            ["bash", "-c", typed], cwd=self._folder, capture_output=True, text=True, timeout=60
+            ["bash", "-c", self._named + typed],
+            cwd=self._folder,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, "XDG_DATA_HOME": str(self._folder / "data")},
         )
         assert result.returncode in (0, 1 if "translate" in command or "--tolerant" in command else 0), result
         self.outputs[command] = result.stdout
@@ -108,7 +117,13 @@ def test_every_command_of_the_readme_does_what_it_says(tmp_path: Path) -> None:
         for command in commands():
             newcomer.type(command)
     outputs = newcomer.outputs
-    [hello, failed] = [output for command, output in outputs.items() if command.startswith("curl")]
+    curls = [output for command, output in outputs.items() if command.startswith("curl")]
+    [hello, failed, _, resumed, continued] = curls
+    assert '"sequence_number":6,' in resumed
+    assert '"sequence_number":5,' not in resumed
+    assert '"previous_response_id":"resp_' in continued
+    [explained] = [output for command, output in outputs.items() if "penstock explain" in command]
+    assert "completed" in explained
     assert hello.endswith("data: [DONE]\n\n")
     assert "response.completed" in hello
     assert "response.failed" in failed
