@@ -154,6 +154,27 @@ def test_a_placeholder_for_a_key_does_not_spoil_the_error(key: str) -> None:
     assert error.message.startswith("Your prompt" if key != "e" else "Your prompt [key]xc")
 
 
+def test_in_bytes_as_they_came_a_key_is_masked_and_a_placeholder_stays() -> None:
+    """They are recorded to be read again, and may be cut in the middle of a character."""
+    secrets = Secrets(["sk-0123456789", "error"])
+    assert secrets.mask_bytes(b'\xff{"error": "sk-0123456789"}\xf0') == b'\xff{"error": "[key]"}\xf0'
+
+
+@pytest.mark.parametrize("size", range(1, 20))
+def test_a_key_that_is_cut_by_reads_of_any_size_is_masked(size: int) -> None:
+    key = "sk-0123456789"
+    secrets, told, data, before = Secrets([key]), b"", f"the key {key} is wrong".encode(), b""
+    for place in range(0, len(data), size):
+        read = data[place : place + size]
+        masked = secrets.mask_bytes(read, before)
+        assert masked, "an empty read is the end of an answer"
+        told, before = told + masked, before + read
+    assert key[:-1].encode() not in told
+    assert key[9:].encode() not in told
+    assert told.startswith(b"the key ")
+    assert told.endswith(b" is wrong")
+
+
 def test_what_a_header_says_by_its_name_is_secret_too() -> None:
     headers = {"Authorization": "Bearer abc", "api-key": "def", "x-trace": "ghi", "Cookie": "a=b"}
     assert set(secrets_in(headers)) == {"Bearer abc", "abc", "def", "a=b", ""}

@@ -85,8 +85,8 @@ class Answer:
         """The same text without the secrets that were sent."""
         return self.secrets.mask(text)
 
-    def mask_bytes(self, data: bytes) -> bytes:
-        return self.secrets.mask_bytes(data)
+    def mask_bytes(self, data: bytes, before: bytes = b"") -> bytes:
+        return self.secrets.mask_bytes(data, before)
 
     @property
     def is_worth_finishing(self) -> bool:

@@ -13,6 +13,7 @@ import msgspec
 _TELLING = ("authorization", "cookie", "key", "token", "secret", "password")
 _MAY_TELL = ("auth", "session", "credential")
 """Words in the names of headers. The second have a secret only where it is long: `x-auth-mode: api`."""
+_MASK = b"[key]"
 _PLACEHOLDER = 8
 """A shorter key is a placeholder, for servers that want none, and may be a word of the protocol: `error`."""
 
@@ -36,10 +37,15 @@ class Secrets:
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return self.mask(body.decode("utf-8", "replace")).encode()
 
-    def mask_bytes(self, data: bytes) -> bytes:
-        """Bytes as they came, without the secrets. A placeholder stays: it may be any word in them."""
+    def mask_bytes(self, data: bytes, before: bytes = b"") -> bytes:
+        """One read without the secrets; `before` has the end of what was read before it, as it came.
+
+        A placeholder stays: it may be any word. Of a secret that is cut, its first few characters may.
+        """
         for spelling in self._sure:
-            data = data.replace(spelling.encode("utf-8", "surrogatepass"), b"[key]")
+            secret = spelling.encode("utf-8", "surrogatepass")
+            data = _without_end(data, before, secret).replace(secret, _MASK)
+            data = _without_beginning(data, secret)
         return data
 
     def mask_event(self, event: dict[str, Any], kept: str = "type") -> dict[str, Any]:
@@ -86,6 +92,36 @@ def secrets_in_query(query: str) -> Iterable[str]:
         if len(value) >= _PLACEHOLDER and not name.lower().endswith("version"):
             yield value
             yield unquote_plus(value)
+
+
+def _without_end(data: bytes, before: bytes, secret: bytes) -> bytes:
+    """Without the rest of a secret that the read before has begun."""
+    longest = len(secret) - 1 if _may_begin(before, secret) else _PLACEHOLDER - 1
+    for size in range(longest, 0, -1):
+        if not before.endswith(secret[:size]):
+            continue
+        rest = secret[size:]
+        if data.startswith(rest):
+            left = data[len(rest) :]
+            # Nothing for what was masked with its beginning; but an empty read is the end of an answer.
+            return left if left and size >= _PLACEHOLDER else _MASK + left
+        if rest.startswith(data) and size + len(data) >= _PLACEHOLDER:
+            return _MASK
+    return data
+
+
+def _without_beginning(data: bytes, secret: bytes) -> bytes:
+    """Without the beginning of a secret that the next read may go on with."""
+    longest = len(secret) - 1 if _may_begin(data, secret) else 0
+    for size in range(longest, _PLACEHOLDER - 1, -1):
+        if data.endswith(secret[:size]):
+            return data[:-size] + _MASK
+    return data
+
+
+def _may_begin(data: bytes, secret: bytes) -> bool:
+    """Hardly ever: it saves the search for every length of a long secret in every read."""
+    return secret[:_PLACEHOLDER] in data[-len(secret) :]
 
 
 def _masked(text: str, spellings: list[str]) -> str:

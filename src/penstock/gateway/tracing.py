@@ -19,6 +19,7 @@ from penstock.store.store import Trace
 from penstock.upstream.attempts import Attempt
 from penstock.upstream.upstream import UpstreamAnswer
 
+LONGEST_KEY = 4096
 LONGEST_BODY = 1024 * 1024
 """Bytes. An agent sends its whole history with every turn: a day of large ones would fill the store."""
 
@@ -34,7 +35,9 @@ class Tracer:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._keep, self._is_recording, self._clock = keep, is_recording, clock
-        self._mask: Callable[[bytes], bytes] = bytes
+        self._mask: Callable[[bytes, bytes], bytes] | None = None
+        self._before = b""
+        """The end of what was read: a key may be cut in two."""
 
     def request(self, attempt: Attempt, plan: Plan, rendered: UpstreamRequest) -> None:
         body = msgspec.json.encode(rendered.body)
@@ -58,10 +61,13 @@ class Tracer:
             "request_id": answer.request_id,
         }
         self._note("answer", told)
-        self._mask = answer.mask_bytes
+        self._mask, self._before = answer.mask_bytes, b""
 
     def read(self, data: bytes) -> None:
-        kept = self._mask(data) if self._is_recording else b""
+        kept = b""
+        if self._is_recording and self._mask is not None:
+            kept = self._mask(data, self._before)
+            self._before = (self._before + data)[-LONGEST_KEY:]
         self._keep(Trace("read", self._clock(), kept, len(data)))
 
     def failure(self, error: OpenResponsesError) -> None:

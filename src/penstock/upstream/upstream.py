@@ -27,8 +27,8 @@ class UpstreamAnswer(Protocol):
     def mask(self, text: str) -> str:
         """The same text without the secrets that were sent."""
 
-    def mask_bytes(self, data: bytes) -> bytes:
-        """What was read without them, to be written down."""
+    def mask_bytes(self, data: bytes, before: bytes = b"") -> bytes:
+        """What was read without them, to be written down; `before` is the end of what was read before it."""
 
     async def finish(self) -> None:
         """Read the little that is left, so that the connection can be used again."""

@@ -1,0 +1,252 @@
+"""`penstock replay`: a recorded turn through the code as it is now, and what differs."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.cli import FOUND, OK, USAGE, UsageError
+from penstock.cli.source import contents
+from penstock.cli.store import add_store_option, store_path
+from penstock.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from penstock.gateway.differences import Comparison, Difference
+    from penstock.gateway.recordings import Recording
+    from penstock.gateway.replaying import Replayed
+
+_USAGE = "penstock replay [options] RESPONSE_ID|FILE|-"
+
+_DESCRIPTION = """\
+Run a turn again that a gateway recorded: the bytes of its upstream, read by
+read, through the code of this version. Nothing is sent to anybody. Then tell
+what the new stream has otherwise than the one that was sent. Ids, times, and
+how a text was cut into events do not count."""
+
+_EPILOG = """\
+examples:
+  penstock serve --record                   record what is answered from now on
+  penstock replay resp_abc
+  penstock replay --events resp_abc | penstock check -
+  penstock store export resp_abc -o bug.jsonl
+  penstock replay bug.jsonl                 elsewhere, without the store
+
+A recording has what people and models said in it, and no key. docs/replay.md
+
+exit codes:
+  0  the same
+  1  something differs
+  2  nothing was replayed: not recorded, not there, or wrong options"""
+
+_RECORD = "penstock.response"
+_MOST = 40
+"""Differences that a person is shown."""
+_WIDTH = 72
+"""Characters of a text that are shown, from a little before the first that differs."""
+_LEAD = 20
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.usage, parser.description, parser.epilog = _USAGE, _DESCRIPTION, _EPILOG
+    add = parser.add_argument
+    add("source", metavar="RESPONSE_ID|FILE|-", help="a response in the store, or what was exported of it")
+    add_store_option(parser)
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print one JSON object for each response")
+    output.add_argument("--events", action="store_true", help="print the new stream, as server-sent events")
+
+
+def run(options: argparse.Namespace) -> int:
+    from penstock.gateway.differences import compare  # here, so that --help does not pay for it
+    from penstock.gateway.recordings import CannotReplay
+    from penstock.gateway.replaying import replay
+
+    terminal = Terminal()
+    codes = []
+    for read in _recordings(options, terminal):
+        try:
+            recording = read()
+            replayed = replay(recording)
+        except CannotReplay as error:
+            terminal.note(str(error))
+            codes.append(USAGE)
+            continue
+        comparison = compare(recording, replayed)
+        _print(options, recording, replayed, comparison, terminal)
+        codes.append(OK if comparison.is_same else FOUND)
+    if not codes:
+        raise UsageError(f"{options.source} has no response in it: penstock store export makes such a file")
+    return max(codes)
+
+
+# Where recordings come from
+
+
+def _recordings(options: argparse.Namespace, terminal: Terminal) -> Iterator[Callable[[], Recording]]:
+    """Each is read when it is called: what is wrong with one is no reason to leave out the next."""
+    if options.source != "-" and not Path(options.source).is_file():
+        yield lambda: _stored(options)
+        return
+    for number, line in enumerate(contents(options.source, terminal).split(b"\n"), start=1):
+        if line.strip() and (record := _record(line, f"{options.source}:{number}")) is not None:
+            yield partial(_exported, record)
+
+
+def _stored(options: argparse.Namespace) -> Recording:
+    from penstock.errors import StoreError
+    from penstock.gateway.recordings import read_recording
+    from penstock.store.beside import StoreFile
+
+    try:
+        with StoreFile(store_path(options)) as file:
+            stored = file.find(options.source)
+            if stored is None:
+                raise UsageError(
+                    f"there is no file {options.source}, and no such response in {file.path}: "
+                    "--store names the file of another gateway"
+                )
+            events = file.events(stored.tenant, stored.id)
+            traces = file.traces(stored.tenant, stored.id)
+    except StoreError as error:
+        raise UsageError(str(error)) from None
+    return read_recording(stored.id, events, traces, stored.verdict)
+
+
+def _record(line: bytes, place: str) -> dict[str, Any] | None:
+    """A response as `penstock store export` writes it; nothing for a conversation."""
+    import msgspec
+
+    try:
+        record = msgspec.json.decode(line)
+        kind = record["object"]
+    except (msgspec.DecodeError, TypeError, KeyError, IndexError):
+        raise UsageError(f"{place}: this is no line that penstock store export has written") from None
+    return record if kind == _RECORD else None
+
+
+def _exported(record: dict[str, Any]) -> Recording:
+    from base64 import b64decode
+
+    import msgspec
+
+    from penstock.gateway.recordings import CannotReplay, read_recording
+    from penstock.store.store import LoggedEvent, Trace
+
+    encode = msgspec.json.encode
+    try:
+        events = [
+            LoggedEvent(each["sequence"], each["time"], encode(each["event"])) for each in record["events"]
+        ]
+        traces = [
+            Trace(
+                each["kind"],
+                each["time"],
+                encode(each["data"]) if "data" in each else b64decode(each.get("base64", "")),
+                each["size"],
+            )
+            for each in record["traces"]
+        ]
+        verdict = encode(record["verdict"]) if record.get("verdict") else b""
+        return read_recording(record["id"], events, traces, verdict)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CannotReplay(f"the recording is damaged: {error!r}") from None
+
+
+# What is shown
+
+
+def _print(
+    options: argparse.Namespace,
+    recording: Recording,
+    replayed: Replayed,
+    comparison: Comparison,
+    terminal: Terminal,
+) -> None:
+    if options.json:
+        _print_json(recording, replayed, comparison, terminal)
+        return
+    if options.events:
+        _print_events(recording, replayed)
+    tell = terminal.note if options.events else terminal.line
+    for line in _sentences(recording, comparison, terminal):
+        tell(line)
+
+
+def _print_json(recording: Recording, replayed: Replayed, comparison: Comparison, terminal: Terminal) -> None:
+    import msgspec
+
+    told = {
+        "id": recording.id,
+        "same": comparison.is_same,
+        "events": comparison.events,
+        "attempts": len(replayed.rendered),
+        "partial": comparison.is_partial,
+        "differences": comparison.differences,
+        "request_differences": comparison.requests,
+    }
+    terminal.line(msgspec.json.encode(told).decode())
+
+
+def _print_events(recording: Recording, replayed: Replayed) -> None:
+    """In the accent of the client that had asked."""
+    from penstock.protocol.events import TERMINAL
+    from penstock.protocol.wire import encode
+    from penstock.sse import DONE, encode_frame
+    from penstock.stream.accents import ACCENTS
+
+    speak = ACCENTS[recording.attempts[0].plan.accent]()
+    for event in map(speak, replayed.events):
+        sys.stdout.buffer.write(encode_frame(event.type, encode(event)))
+        if event.type in TERMINAL:
+            sys.stdout.buffer.write(DONE)
+    sys.stdout.buffer.flush()
+
+
+def _sentences(recording: Recording, comparison: Comparison, terminal: Terminal) -> Iterator[str]:
+    id, found = terminal.clean(recording.id), [*comparison.requests, *comparison.differences]
+    events = f"{comparison.events} event{'s' * (comparison.events != 1)}"
+    if comparison.is_same:
+        yield f"{id}  {terminal.paint('the same', 'green')}: {events}"
+    else:
+        many = f"{len(found)} difference{'s' * (len(found) != 1)} in {events}"
+        yield f"{id}  {terminal.paint('different', 'red')}: {many}"
+    if comparison.is_partial:
+        yield "  only as far as it was recorded: the response had not come to its end"
+    elif recording.stopped is not None:
+        yield f"  up to where it was ended: {recording.stopped.message}"
+    for difference in found[:_MOST]:
+        yield from _told(difference, terminal)
+    if len(found) > _MOST:
+        yield f"  and {len(found) - _MOST} more: --json has them all"
+
+
+def _told(difference: Difference, terminal: Terminal) -> Iterator[str]:
+    before, now = _shown(difference.before, difference.now)
+    field = f": {difference.field}" if difference.field else ""
+    yield terminal.clean(f"  {difference.where}{field}")
+    yield terminal.clean(f"    before  {before}")
+    yield terminal.clean(f"    now     {now}")
+    if difference.more:
+        yield f"    and in {difference.more} more place{'s' * (difference.more != 1)}"
+
+
+def _shown(before: Any, now: Any) -> tuple[str, str]:
+    """Both, from a little before the first character that differs."""
+    import json
+
+    one, other = (
+        each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in (before, now)
+    )
+    pairs = enumerate(zip(one, other, strict=False))
+    at = next((place for place, (old, new) in pairs if old != new), min(len(one), len(other)))
+    start = max(0, at - _LEAD) if max(len(one), len(other)) > _WIDTH else 0
+    return _cut(one, start), _cut(other, start)
+
+
+def _cut(text: str, start: int) -> str:
+    shown = text[start : start + _WIDTH]
+    return f"{'…' * (start > 0)}{shown}{'…' * (start + _WIDTH < len(text))}"
