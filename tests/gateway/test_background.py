@@ -81,6 +81,17 @@ def test_a_whole_stream_is_lawful_and_is_what_is_kept(penstock: Running) -> None
     assert get(penstock, id).json == told.last
 
 
+def test_signs_of_life_are_events_of_its_log(penstock: Running, upstream: ScriptedUpstream) -> None:
+    """Decisions 10: Codex counts nothing else, whoever it is that waits."""
+    opened = threading.Event()
+    upstream.play("slow-behind", [*begun(chat_chunk({"content": "a"})), until(opened), rest("b")])
+    with penstock.live("slow-behind", background=True) as live:
+        live.until(b"event: response.in_progress", times=2)
+        opened.set()
+        told = live.rest()
+    assert told.types[-1] == "response.completed"
+
+
 def test_it_is_cancelled(penstock: Running, upstream: ScriptedUpstream) -> None:
     gone = threading.Event()
     model = upstream.play("later-cancel", [*begun(chat_chunk({"content": "a"})), until_gone(gone)])

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
 from typing import TYPE_CHECKING
 
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.exchange import Exchange
+from penstock.gateway.heart import Heart
 from penstock.gateway.logs import log_verdict
+from penstock.gateway.outlet import LiveOutlet
 from penstock.gateway.responses import Prepared
 from penstock.gateway.stored import stream_response
-from penstock.gateway.verdict import Verdict
-from penstock.protocol.events import TERMINAL, Event
 from penstock.protocol.wire import encode
-from penstock.store.keeping import Keeper
+from penstock.stream.accents import ACCENTS
 
 if TYPE_CHECKING:
     from penstock.gateway.app import Gateway
@@ -21,21 +21,17 @@ if TYPE_CHECKING:
     from penstock.gateway.settings import ClientKey
 
 
-class KeptOutlet:
+class KeptOutlet(LiveOutlet):
     """Nobody reads here: what a turn says is only kept, and whoever wants it reads it there."""
 
-    def __init__(self, keeper: Keeper, verdict: Verdict) -> None:
-        self._keeper, self._verdict = keeper, verdict
+    def __init__(self, prepared: Prepared) -> None:
+        speak = ACCENTS[prepared.accent]()
+        super().__init__(speak, prepared.keeper, prepared.verdict, prepared.watch)
+        self.leave()
 
-    async def write(self, events: Sequence[Event]) -> None:
-        if events:
-            await self._keeper.keep(events)
-            self._verdict.last_event = events[-1].type
-            self._verdict.last_sequence = events[-1].sequence_number
-            self._verdict.terminal_sent = events[-1].type in TERMINAL
-
-    async def keep(self, events: Sequence[Event]) -> None:
-        await self.write(events)
+    async def comment(self) -> None:
+        """Those who read the log have their own."""
+        self.last_write = self._clock()
 
     async def refuse(self, refused: RequestRefused) -> None:
         """The turn has begun before it was run: there is no status left to answer with."""
@@ -61,11 +57,17 @@ async def answer_later(
 
 
 async def _run(services: Services, prepared: Prepared) -> None:
-    verdict = prepared.verdict
-    outlet = KeptOutlet(prepared.keeper, verdict)
+    turn, verdict = prepared.turn, prepared.verdict
+    outlet = KeptOutlet(prepared)
+    heart = Heart(turn, outlet, prepared.limits, verdict, clock=asyncio.get_running_loop().time)
+    beating = asyncio.create_task(
+        heart.run()
+    )  # some clients that read the log count only events (decisions 10)
     try:
         await outlet.write(prepared.machine.begin())
-        await prepared.turn.run(outlet)
+        await turn.run(outlet)
     finally:
-        services.end(prepared.turn, verdict)
+        beating.cancel()
+        await asyncio.gather(beating, return_exceptions=True)
+        services.end(turn, verdict)
         log_verdict(verdict)

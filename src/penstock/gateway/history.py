@@ -14,8 +14,17 @@ from msgspec.structs import replace
 
 from penstock.gateway.errors import RequestRefused
 from penstock.protocol.errors import Diagnostic
-from penstock.protocol.items import CLIENT_CALLS, ID_PREFIXES, Item, ItemReference, Message
+from penstock.protocol.items import (
+    CLIENT_CALLS,
+    ID_PREFIXES,
+    AdditionalTools,
+    Item,
+    ItemReference,
+    Message,
+    ToolSearchOutput,
+)
 from penstock.protocol.request import CreateResponse
+from penstock.protocol.tools import public_tools
 from penstock.protocol.wire import encode, parse, read
 from penstock.store.store import Store, StoredItem
 
@@ -64,6 +73,14 @@ async def resolve(store: Store, tenant: str, request: CreateResponse, local: Loc
     named = [_with_id(item, stored.id) for (_, item), stored in zip(given, brought, strict=True)]
     whole = replace(request, input=[*before, *named])
     return Resolved(request=whole, brought=brought, previous_id=previous, conversation_id=conversation)
+
+
+def public_request(request: CreateResponse) -> CreateResponse:
+    """A request as it may be written down."""
+    tools = public_tools(request.tools) if isinstance(request.tools, list) else request.tools
+    given = request.input
+    items = [public_item(item) for item in given] if isinstance(given, list) else given
+    return replace(request, tools=tools, input=items)
 
 
 def named_items(items: Iterable[Item]) -> tuple[StoredItem, ...]:
@@ -174,7 +191,14 @@ def _is_call(item: Item) -> bool:
 def _stored(item: Item) -> StoredItem:
     """Under the client's own id, if it can be one; else under a new one (notes/asks G3)."""
     id = item.id if item.id and len(item.id) <= _LONGEST_ID else _new_id(item.type)
-    return StoredItem(id, encode(_with_id(item, id)))
+    return StoredItem(id, encode(public_item(_with_id(item, id))))
+
+
+def public_item(item: Item) -> Item:
+    """The same without the client's keys to its own servers."""
+    if isinstance(item, AdditionalTools | ToolSearchOutput):
+        return replace(item, tools=public_tools(item.tools))
+    return item
 
 
 def _with_id(item: Item, id: str) -> Item:

@@ -19,7 +19,7 @@ from penstock.gateway.access import client_key_of
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.exchange import Exchange, Receive
 from penstock.gateway.heart import Heart
-from penstock.gateway.history import Resolved
+from penstock.gateway.history import Resolved, public_request
 from penstock.gateway.logs import log_fault, log_verdict
 from penstock.gateway.outlet import LiveOutlet, Outlet, StreamOutlet, WholeOutlet
 from penstock.gateway.requests import fingerprints, identities, own_diagnostics, passed_on, used_call_ids
@@ -146,7 +146,7 @@ def _keeper(
         conversation_id=resolved.conversation_id,
         status="queued" if response.background else "in_progress",
         is_background=response.background,
-        request=encode(replace(asked.request, input=UNSET)),
+        request=encode(public_request(replace(asked.request, input=UNSET))),
         response=encode(response),
         input=resolved.brought,
     )

@@ -42,6 +42,7 @@ async def get_response(gateway: Gateway, exchange: Exchange, key: ClientKey | No
 async def delete_response(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
     stored = await _find(gateway, exchange, key)
     if not await gateway.store.delete(stored.tenant, stored.id):
+        await _find(gateway, exchange, key)  # Another may have deleted it meanwhile: then it is not there.
         message = "a response that runs is not deleted: cancel it first"
         raise RequestRefused(409, "response_running", message)
     told = {"id": stored.id, "object": "response", "deleted": True}

@@ -14,6 +14,8 @@ import msgspec
 from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.errors import OpenResponsesError
 from penstock.gateway.failures import code_of
+from penstock.gateway.history import public_request
+from penstock.protocol.tools import SECRETS
 from penstock.protocol.wire import to_builtins
 from penstock.store.store import Trace
 from penstock.upstream.attempts import Attempt
@@ -40,7 +42,7 @@ class Tracer:
         """The end of what was read: a key may be cut in two."""
 
     def request(self, attempt: Attempt, plan: Plan, rendered: UpstreamRequest) -> None:
-        body = msgspec.json.encode(rendered.body)
+        body = _encoded(rendered.body)
         is_kept = self._is_recording or len(body) <= LONGEST_BODY
         if self._is_recording:
             self._note("plan", _plan(plan))
@@ -81,10 +83,35 @@ class Tracer:
         self._keep(Trace(kind, self._clock(), msgspec.json.encode(told), size))
 
 
+def _encoded(body: dict[str, Any]) -> bytes:
+    """A rendered body without a client's keys to its own servers, wherever tools stand in it."""
+    data = msgspec.json.encode(body)
+    if not any(b'"%s"' % name.encode() in data for name in SECRETS):
+        return data  # to search is quicker than to walk
+    return msgspec.json.encode(_public(body))
+
+
+def _public(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_public(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    walked = {name: _public(each) for name, each in value.items()}
+    if isinstance(tools := walked.get("tools"), list):
+        walked["tools"] = [_without_secrets(tool) for tool in tools]
+    return walked
+
+
+def _without_secrets(tool: Any) -> Any:
+    if not isinstance(tool, dict):
+        return tool
+    return {name: value for name, value in tool.items() if name not in SECRETS}
+
+
 def _plan(plan: Plan) -> dict[str, Any]:
     """What `penstock replay` makes the plan from; the tools are those of the request."""
     return {
-        "request": to_builtins(plan.request),
+        "request": to_builtins(public_request(plan.request)),
         "target": msgspec.to_builtins(plan.target),
         "used_call_ids": sorted(plan.used_call_ids),
         "accent": plan.accent,

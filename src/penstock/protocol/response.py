@@ -20,7 +20,7 @@ from penstock.protocol.request import (
     JsonSchemaFormat,
     TextFormat,
 )
-from penstock.protocol.tools import FunctionTool, Tool, ToolChoice
+from penstock.protocol.tools import FunctionTool, Tool, ToolChoice, public_tools
 from penstock.protocol.usage import Usage
 from penstock.protocol.wire import Seconds, Wire
 
@@ -125,7 +125,8 @@ def response_for(request: CreateResponse, *, id: str, created_at: int, model: st
     fields = {name: value for name in _ECHOED if (value := getattr(request, name)) is not UNSET}
     if isinstance(request.tools, list):
         fields["tools"] = [
-            tool.normalised() if isinstance(tool, FunctionTool) else tool for tool in request.tools
+            tool.normalised() if isinstance(tool, FunctionTool) else tool
+            for tool in public_tools(request.tools)
         ]
     if request.text:
         fields["text"] = TextField(

@@ -97,6 +97,23 @@ Tool = (
 )
 
 
+SECRETS = ("authorization", "headers")
+"""Fields of a hosted tool that hold a client's keys to its own servers. They go to the upstream alone: no
+answer repeats them, and nothing writes them down."""
+
+
+def public_tools(tools: list[Tool]) -> list[Tool]:
+    """The same tools without these secrets."""
+    return [_public(tool) if isinstance(tool, UnknownTool) else tool for tool in tools]
+
+
+def _public(tool: UnknownTool) -> UnknownTool:
+    fields = tool.extra or {}
+    if not any(name in fields for name in SECRETS):
+        return tool
+    return replace(tool, extra={name: value for name, value in fields.items() if name not in SECRETS})
+
+
 class ToolReference(Wire):
     """Points at a declared tool: `{"type": "function", "name": …}`, or a type alone for a nameless tool."""
 

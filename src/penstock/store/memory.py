@@ -102,7 +102,7 @@ class MemoryStore:
 
     # A turn while it runs
 
-    async def open(self, turn: Opened, *, patience: float = 0.1) -> None:
+    async def open(self, turn: Opened, *, patience: float = 0.1) -> None:  # noqa: ARG002 - waits for nothing
         if turn.id in self._running or (turn.tenant, turn.id) in self._ended:
             raise StoreError(StoreError.DUPLICATE, "a turn of this id is there already")
         running = self._running[turn.id] = Running(turn)
