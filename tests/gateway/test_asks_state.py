@@ -352,10 +352,11 @@ def test_g8_what_was_interrupted_says_so_and_keeps_what_had_come(
             kill(running)
     with gateway(tmp_path, config=config) as running:
         kept = [get(running, id).json for id in ids]
-        streams = [get(running, f"{id}?stream=true") for id in ids[:2]]
+        streams = [get(running, f"{id}?stream=true") for id in ids]
     assert [each["status"] for each in kept] == ["failed", "cancelled", "failed", "failed"]
     assert [each["error"]["code"] for each in kept[2:]] == ["gateway_restarted"] * 2
-    for response, stream in zip(kept, streams, strict=False):
+    for response, stream in zip(kept, streams, strict=True):
+        assert stream.last["output"] == response["output"]
+    for response in kept[:3]:
         [item] = response["output"]
         assert (item["status"], item["content"][0]["text"]) == ("incomplete", "half of it")
-        assert stream.last["output"] == response["output"]

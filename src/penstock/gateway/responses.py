@@ -147,7 +147,6 @@ def _keeper(
         status="queued" if response.background else "in_progress",
         is_background=response.background,
         request=encode(public_request(replace(asked.request, input=UNSET))),
-        response=encode(response),
         input=resolved.brought,
     )
     return StoreKeeper(gateway.store, opened, verdict=told)

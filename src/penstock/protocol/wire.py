@@ -105,13 +105,16 @@ def to_builtins(value: Any) -> Any:
     return msgspec.to_builtins(_spread(value))
 
 
-@cache
 def _is_leaf(kind: type) -> bool:
     """True for a Struct whose fields cannot hold another Struct: nothing below it can carry `extra`."""
-    if not issubclass(kind, Wire):
-        return False
+    return issubclass(kind, Wire) and not _deep_fields(kind)
+
+
+@cache
+def _deep_fields(kind: type[Wire]) -> tuple[str, ...]:
+    """The fields that can hold another Struct: only below these is an `extra` to be looked for."""
     hints = get_type_hints(kind)
-    return all(_holds_no_struct(hints[name]) for name in kind.__struct_fields__)
+    return tuple(name for name in kind.__struct_fields__ if not _holds_no_struct(hints[name]))
 
 
 def _holds_no_struct(hint: Any) -> bool:
@@ -123,26 +126,26 @@ def _holds_no_struct(hint: Any) -> bool:
 def _spread(value: Any) -> Any:
     """`value` with every `extra` laid out among its neighbours; `value` itself where there is none below."""
     if isinstance(value, Wire):
-        fields: dict[str, Any] = {}
-        changed = False
-        for name in value.__struct_fields__:
+        changed: dict[str, Any] = {}
+        for name in _deep_fields(value.__class__):
             old = getattr(value, name)
-            if old is UNSET:
-                continue
-            if name == "extra":
-                changed = True
-                continue
-            new = fields[name] = _spread(old)
-            changed = changed or new is not old
-        if not changed:
-            return value
-        # An unknown value may hold under a declared name what that has no room for: it goes back as it came.
-        fields.update(value.extra or {})
-        return fields
+            if (new := _spread(old)) is not old:
+                changed[name] = new
+        return value if value.extra is UNSET and not changed else _laid_out(value, changed)
     if isinstance(value, list):
         spread = [_spread(each) for each in value]
         return spread if any(new is not old for new, old in zip(spread, value, strict=True)) else value
     return value
+
+
+def _laid_out(value: Wire, changed: dict[str, Any]) -> dict[str, Any]:
+    fields = {
+        name: each
+        for name in value.__struct_fields__
+        if name != "extra" and (each := getattr(value, name)) is not UNSET
+    }
+    # An unknown value may hold under a declared name what that has no room for: it goes back as it came.
+    return fields | changed | (value.extra or {})
 
 
 @cache

@@ -79,7 +79,7 @@ def response(connection: sqlite3.Connection, tenant: str, id: str) -> StoredResp
         return None
     stored = response_of(row)
     if stored.status in RUNNING:  # Its end could not be written, and was given up.
-        end = interrupted(id, stored.response, all_events(connection, row[0]))
+        end = interrupted(id, stored.response, all_events(connection, row[0])).end
         return replace(stored, status=end.status, response=end.response)
     return stored
 

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from penstock.errors import StoreError
-from penstock.store.interrupted import first_event, interrupted, last_event
+from penstock.store.interrupted import interrupted
 from penstock.store.packing import in_rows, pack_events, pack_traces
 from penstock.store.reading import all_events
 from penstock.store.running import Part
@@ -101,15 +101,9 @@ def end_unfinished(connection: sqlite3.Connection, now: float) -> int:
     """End every turn that has no end: whoever ran it is gone (G8). How many there were."""
     rows = connection.execute(_UNFINISHED).fetchall()
     for number, tenant, id, conversation_id, dropped, response in rows:
-        events = all_events(connection, number)
-        end = interrupted(id, response, events)
-        sequence = connection.execute(
-            "SELECT max(last) FROM events WHERE response = ?", (number,)
-        ).fetchone()[0]
-        if sequence is None:  # A log is late by a moment: that it began may have been told.
-            sequence = 0
-            _append(connection, number, [first_event(id, response, now)])
-        _append(connection, number, [last_event(end, sequence + 1, now)])
+        ending = interrupted(id, response, all_events(connection, number), now)
+        end = ending.end
+        _append(connection, number, ending.events)
         _finish(connection, number, tenant, end, now, dropped)
         if conversation_id is not None:
             brought = _input_of(connection, number)
