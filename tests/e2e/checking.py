@@ -63,8 +63,9 @@ class Check:
         assert json.loads(log[-1])["response"]["status"] == told["status"].replace("cancelled", "incomplete")
         if (told["error"] or {}).get("code") == CODE:
             self.interrupted += 1
-            common = min(len(log) - 1, len(heard))
-            assert log[:common] == heard[:common]
+            assert violations(log) == []
+            # What was heard, as far as it was written; behind that, only what ends things.
+            assert all(_is_end(kept) for kept in log[_common(log, heard) : len(heard)])
             self._goes_on(id, len(heard) - 1)
         else:
             assert violations(log) == []
@@ -110,12 +111,25 @@ class Check:
         assert [item["id"] for item in json.loads(body)["data"]] == [self._ledger.brought[id]]
 
     def can_be_continued(self, id: str) -> None:
+        """Unless something before it was deleted, which is told."""
         body = {"model": "quick", "input": "and then?", "previous_response_id": id}
         self._connection.request(
             "POST", "/v1/responses", json.dumps(body), {"content-type": "application/json"}
         )
         status, told = self._read()
-        assert (status, json.loads(told)["status"]) == (200, "completed")
+        if self._is_whole(id):
+            assert (status, json.loads(told)["status"]) == (200, "completed")
+        else:
+            assert (status, json.loads(told)["error"]["code"]) == (400, "previous_response_not_found")
+
+    def _is_whole(self, id: str | None) -> bool:
+        """Whether all of the chain that leads to a response is there."""
+        while id is not None:
+            status, body = self._get(f"/v1/responses/{id}")
+            if status == 404:
+                return False
+            id = json.loads(body)["previous_response_id"]
+        return True
 
     def _get(self, path: str) -> tuple[int, bytes]:
         self._connection.request("GET", path)
@@ -131,6 +145,16 @@ def violations(log: list[bytes]) -> list[str]:
     found = [each for data in log for each in checker.feed_frame(_type_of(data), data.decode())]
     found += [*checker.feed_frame(None, "[DONE]"), *checker.end()]
     return [str(each) for each in found]
+
+
+def _common(log: list[bytes], heard: list[bytes]) -> int:
+    """How many events of two logs are the same, from their beginning."""
+    pairs = enumerate(zip(log, heard, strict=False))
+    return next((place for place, (one, other) in pairs if one != other), min(len(log), len(heard)))
+
+
+def _is_end(data: bytes) -> bool:
+    return _type_of(data).endswith((".done", ".failed"))
 
 
 def _type_of(data: bytes) -> str:

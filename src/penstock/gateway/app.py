@@ -7,14 +7,14 @@ import time
 from collections.abc import Coroutine
 from typing import Any
 
-from penstock.errors import StoreError
 from penstock.gateway.access import authenticate, check_origin
 from penstock.gateway.bodies import read_body
 from penstock.gateway.errors import ClientGone, RequestRefused
 from penstock.gateway.exchange import Exchange, Message, Receive, Send
+from penstock.gateway.failures import refused_by
 from penstock.gateway.housekeeping import keep_house
 from penstock.gateway.listeners import Listeners
-from penstock.gateway.logs import log, log_fault, log_refused
+from penstock.gateway.logs import log, log_refused
 from penstock.gateway.metrics import OTHER, Metrics
 from penstock.gateway.routes import ROUTES, SPOKEN, Routes, find_route
 from penstock.gateway.sealing import Sealer, load_sealer
@@ -160,15 +160,10 @@ class Gateway:
             name, route = find_route(self._routes, exchange)
             key = None if route.is_open else authenticate(self.services.settings, exchange.headers)
             await route.handler(self, exchange, key)
-        except RequestRefused as error:
-            refused = error
         except ClientGone:
             pass
-        except StoreError as error:
-            refused = _store_fails(error)
         except Exception as error:
-            log_fault(error, exchange.request_id)
-            refused = RequestRefused(500, "internal_error", "the gateway failed", type="server_error")
+            refused = refused_by(error, exchange.request_id)
         if refused is not None:
             log_refused(refused, exchange.method, name, exchange.request_id)
             if not exchange.status:
@@ -211,13 +206,6 @@ def _preflight(exchange: Exchange) -> list[tuple[str, str]]:
         ("access-control-allow-headers", asked),
         ("access-control-max-age", "600"),
     ]
-
-
-def _store_fails(error: StoreError) -> RequestRefused:
-    """Its own words name the file, and are for the log."""
-    message = f"the store cannot be used now ({error.code}): try again in a moment"
-    headers = [("retry-after", "2")]
-    return RequestRefused(503, "store_unavailable", message, type="server_error", headers=headers)
 
 
 def _refuse_socket_if(is_off: bool) -> None:

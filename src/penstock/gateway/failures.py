@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from penstock.dialects.failures import ERROR_TYPES
-from penstock.errors import DecodeError, NetworkError, OpenResponsesError, ProtocolError
+from penstock.errors import DecodeError, NetworkError, OpenResponsesError, ProtocolError, StoreError
 from penstock.gateway.errors import RequestRefused
+from penstock.gateway.logs import log_fault
 
 STATUSES: dict[str, int] = {
     "invalid_request": 400,
@@ -80,3 +81,15 @@ def wrong_request(error: DecodeError) -> RequestRefused:
     """A request that cannot be read, or that this upstream cannot be sent."""
     code = "invalid_json" if not error.param and "JSON" in error.message else "invalid_request"
     return RequestRefused(400, code, str(error), param=error.param or None)
+
+
+def refused_by(error: Exception, request_id: str) -> RequestRefused:
+    """What a request is answered with that something stopped before its turn began."""
+    if isinstance(error, RequestRefused):
+        return error
+    if isinstance(error, StoreError):  # its own words name the file, and are for the log
+        message = f"the store cannot be used now ({error.code}): try again in a moment"
+        headers = [("retry-after", "2")]
+        return RequestRefused(503, "store_unavailable", message, type="server_error", headers=headers)
+    log_fault(error, request_id)
+    return RequestRefused(500, "internal_error", "the gateway failed", type="server_error")

@@ -18,10 +18,10 @@ from penstock.errors import DecodeError
 from penstock.gateway.compaction import prepare_any
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.exchange import SERVER_STOPS, Exchange, Message, Send
-from penstock.gateway.failures import wrong_request
+from penstock.gateway.failures import refused_by, wrong_request
 from penstock.gateway.heart import Heart
 from penstock.gateway.history import Local
-from penstock.gateway.logs import log_fault, log_verdict
+from penstock.gateway.logs import log_verdict
 from penstock.gateway.outlet import LiveOutlet
 from penstock.gateway.requests import check_request, count_items
 from penstock.gateway.resolving import complete
@@ -170,14 +170,10 @@ class Socket:
             request = _read_create(frame, self._gateway.services.settings.limits.input_items)
             continued = request.previous_response_id or ""
             failed = await self._turn(request)
-        except RequestRefused as refused:
-            failed = True
-            await self._send({"type": "websocket.send", "text": envelope(refused)})
         except Exception as error:
             failed = True
-            log_fault(error, self._exchange.request_id)
-            fault = RequestRefused(500, "internal_error", "the gateway failed", type="server_error")
-            await self._send({"type": "websocket.send", "text": envelope(fault)})
+            refused = refused_by(error, self._exchange.request_id)
+            await self._send({"type": "websocket.send", "text": envelope(refused)})
         if failed and self._local is not None and self._local.id == continued:
             self._local = None  # N21, N22
 

@@ -1,0 +1,56 @@
+"""The gateway killed at any moment under load: what it reported is there, and nothing seems to run (G8)."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.checking import Check, check_file, some
+from tests.e2e.killing import Ledger, load_and_kill
+from tests.e2e.stage import FILE, started
+from tests.gateway.running import Running
+from tests.gateway.upstream import ScriptedUpstream
+
+pytestmark = pytest.mark.e2e
+
+ROUNDS = 50
+CLIENTS = 10
+
+
+def test_what_was_reported_survives_the_gateway(tmp_path: Path, upstream: ScriptedUpstream) -> None:
+    ledger, chance = Ledger(), random.Random(20)
+    known: dict[str, None] = {}
+    interrupted = 0
+    for round in range(ROUNDS + 1):
+        with started(tmp_path, upstream) as running:
+            check_file(tmp_path / FILE)
+            new = [id for id in ledger.heard if id not in known]
+            interrupted += check_all(running, ledger, new, list(known), chance)
+            known |= dict.fromkeys(new)
+            if round < ROUNDS:
+                load_and_kill(running, ledger, clients=CLIENTS, things=chance.randrange(5, 300), seed=round)
+    assert interrupted > ROUNDS, "hardly anything ran when the gateway was killed: this tests nothing"
+    assert len(ledger.ended) > ROUNDS
+    assert ledger.deleted
+    assert any(len(items) > 3 for items in ledger.conversations.values())
+
+
+def check_all(
+    running: Running, ledger: Ledger, new: list[str], known: list[str], chance: random.Random
+) -> int:
+    """Everything that is new since the last look, and some of the rest; how many turns died with the last
+    gateway."""
+    check = Check(running, ledger)
+    try:
+        check.everything(new)
+        interrupted = check.interrupted
+        check.everything(some(chance, known, 10))
+        for id in some(chance, list(ledger.conversations), 10):
+            check.conversation(id)
+        for id in some(chance, [id for id in new if id not in ledger.unsure], 3):
+            check.can_be_continued(id)
+        return interrupted
+    finally:
+        check.close()
