@@ -54,6 +54,7 @@ bench: $(READY) ## Measure; results go to bench/results
 	$(BIN)/python -m bench.consumer
 	$(BIN)/python -m bench.tokens
 	$(BIN)/python -m bench.gateway
+	$(BIN)/python -m bench.store
 	$(BIN)/python -m bench.startup
 
 format: $(READY) ## Format the code

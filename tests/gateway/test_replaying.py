@@ -12,7 +12,7 @@ import pytest
 
 from penstock.gateway.recordings import read_recording
 from penstock.gateway.stopped import CANCELLED
-from penstock.store.interrupted import interrupted, last_event
+from penstock.store.interrupted import interrupted
 from tests.client.server import Script, answer, chunk, cut, send
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.recorders import Recorder, again, found, recording_gateway
@@ -288,8 +288,8 @@ def test_a_killed_gateway_is_replayed_as_far_as_its_file_goes(
     id = recorder.running.stream("killed", tools=TOOLS).last["id"]
     log, traces, _ = recorder.kept(id)
     log = log[:events]
-    end = interrupted(id, msgspec.json.encode(msgspec.json.decode(log[0].data)["response"]), log)
-    log.append(last_event(end, len(log), log[-1].time))
+    first = msgspec.json.encode(msgspec.json.decode(log[0].data)["response"])
+    log += interrupted(id, first, log, log[-1].time + 60).events
     recording = read_recording(id, log, traces[: 3 + reads], b"")
     _, comparison = again(recording)
     assert found(comparison) == []
