@@ -205,11 +205,22 @@ def _stats(connection: sqlite3.Connection) -> FileStats:
     return FileStats(total=reading.stats(connection), by_status=dict(counts), oldest=oldest, newest=newest)
 
 
-def _due(connection: sqlite3.Connection, older_than: float) -> Pruned:
-    def count(table: str, column: str) -> int:
-        return int(_rows(connection, f"SELECT count(*) FROM {table} WHERE {column} < ?", older_than)[0][0])
+_DUE = """
+WITH RECURSIVE kept (number, tenant, previous_id) AS (
+    SELECT number, tenant, previous_id FROM responses WHERE ended_at IS NULL OR ended_at >= :time
+    UNION
+    SELECT before.number, before.tenant, before.previous_id FROM kept
+    JOIN responses AS before ON before.tenant = kept.tenant AND before.id = kept.previous_id
+)
+SELECT count(*) FROM responses WHERE number NOT IN (SELECT number FROM kept)
+"""
+"""What would go: neither what is young, nor what a young one continues."""
 
-    return Pruned(count("responses", "ended_at"), count("conversations", "changed_at"))
+
+def _due(connection: sqlite3.Connection, older_than: float) -> Pruned:
+    responses = connection.execute(_DUE, {"time": older_than}).fetchone()[0]
+    conversations = _rows(connection, "SELECT count(*) FROM conversations WHERE changed_at < ?", older_than)
+    return Pruned(responses, conversations[0][0])
 
 
 def _in_transaction(connection: sqlite3.Connection, step: Callable[[sqlite3.Connection], int]) -> int:

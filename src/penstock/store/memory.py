@@ -87,6 +87,7 @@ class MemoryStore:
         """The least recently used first, as are the conversations."""
         self._talks: OrderedDict[Key, _Talk] = OrderedDict()
         self._items = _Index()
+        self._outputs = _Index()
         self._talk_items = _Index()
         self._memories: dict[Key, tuple[Running, bytes]] = {}
         self._bytes = 0
@@ -133,7 +134,8 @@ class MemoryStore:
         turn, before = running.opened, running.size
         self._ended[turn.tenant, id] = running
         running.close(end, self._clock())
-        self._items.add(turn.tenant, running, end.output)
+        running.written.set_result(True)  # as durable as this store is
+        self._outputs.add(turn.tenant, running, end.output)
         self._grow(running.size - before)
         if turn.conversation_id is not None:
             await self.add_items(turn.tenant, turn.conversation_id, (*turn.input, *end.output))
@@ -198,8 +200,12 @@ class MemoryStore:
         return [running.turn() for running in turns]
 
     async def items(self, tenant: str, ids: Sequence[str]) -> dict[str, StoredItem]:
-        found = ((id, self._items.find(tenant, id) or self._talk_items.find(tenant, id)) for id in ids)
+        found = ((id, self._item(tenant, id)) for id in ids)
         return {id: item for id, item in found if item is not None}
+
+    def _item(self, tenant: str, id: str) -> StoredItem | None:
+        indexes = (self._outputs, self._items, self._talk_items)
+        return next((item for index in indexes if (item := index.find(tenant, id)) is not None), None)
 
     # Conversations
 
@@ -276,13 +282,25 @@ class MemoryStore:
     # Keeping house
 
     async def prune(self, *, older_than: int, most_bytes: int | None = None) -> int:
-        old = [key for key, turn in self._ended.items() if turn.ended_at < older_than]
+        kept = self._continued(older_than)
+        old = [key for key, turn in self._ended.items() if turn.ended_at < older_than and key not in kept]
         for key in old:
             self._drop(key)
         for key in [key for key, talk in self._talks.items() if talk.changed_at < older_than]:
             self._drop_talk(key)
         most = math.inf if most_bytes is None else most_bytes
         return len(old) + self._shrink(most, math.inf)
+
+    def _continued(self, older_than: float) -> set[Key]:
+        """What leads to turns that are younger: they could not be continued without it."""
+        young = [turn for turn in self._ended.values() if turn.ended_at >= older_than]
+        kept: set[Key] = set()
+        for turn in (*self._running.values(), *young):
+            tenant, id = turn.opened.tenant, turn.opened.previous_id
+            while id is not None and (tenant, id) not in kept and (tenant, id) in self._ended:
+                kept.add((tenant, id))
+                id = self._ended[tenant, id].opened.previous_id
+        return kept
 
     async def stats(self) -> Stats:
         turns = [*self._running.values(), *self._ended.values()]
@@ -332,7 +350,8 @@ class MemoryStore:
     def _drop(self, key: Key) -> None:
         ended = self._ended.pop(key)
         turn = ended.turn()
-        self._items.remove(key[0], ended, (*turn.input, *turn.output))
+        self._items.remove(key[0], ended, turn.input)
+        self._outputs.remove(key[0], ended, turn.output)
         for name in ended.memories:
             if self._memories.get((key[0], name), (None,))[0] is ended:
                 del self._memories[key[0], name]

@@ -67,8 +67,13 @@ _TRACES = """
 SELECT traces.data FROM responses JOIN traces ON traces.response = responses.number
 WHERE tenant = ? AND id = ? ORDER BY traces.number
 """
-_ITEM = "SELECT id, data FROM items WHERE tenant = ? AND id = ? ORDER BY number DESC LIMIT 1"
-_CONVERSATION_ITEM = _ITEM.replace("FROM items", "FROM conversation_items")
+_ITEM = """
+SELECT id, data, is_output FROM items WHERE tenant = ? AND id = ? ORDER BY is_output DESC, number DESC LIMIT 1
+"""
+"""What a model made, before a client's copy of it: some leave out what they do not read."""
+_CONVERSATION_ITEM = (
+    "SELECT id, data, 0 FROM conversation_items WHERE tenant = ? AND id = ? ORDER BY number DESC LIMIT 1"
+)
 _CONVERSATION = "SELECT number, id, created_at, metadata FROM conversations WHERE tenant = ? AND id = ?"
 
 
@@ -160,13 +165,16 @@ def items(connection: sqlite3.Connection, numbers: list[int]) -> dict[int, Store
     return found
 
 
-def items_of(connection: sqlite3.Connection, tenant: str, ids: Sequence[str]) -> dict[str, StoredItem]:
+def items_of(
+    connection: sqlite3.Connection, tenant: str, ids: Sequence[str]
+) -> dict[str, tuple[StoredItem, bool]]:
+    """Items by their ids, and of each whether a model made it."""
     found = {}
     for id in ids:
         for query in (_ITEM, _CONVERSATION_ITEM):
             row = connection.execute(query, (tenant, id)).fetchone()
             if row is not None:
-                found[id] = StoredItem(*row)
+                found[id] = StoredItem(row[0], row[1]), bool(row[2])
                 break
     return found
 

@@ -81,7 +81,10 @@ class Running:
         """Its row is in the file, or could not be put there at the first attempt."""
         self.written: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         """Its end is in the file, or could not be put there at the first attempt."""
-        self._items = {item.id: item for item in opened.input}
+        self.is_committed = False
+        """Its end was committed. Set by the writer's thread."""
+        self._input = {item.id: item for item in opened.input}
+        self._output: dict[str, StoredItem] = {}
 
     # What happens
 
@@ -102,7 +105,7 @@ class Running:
         self.end = end
         self.ended_at = now
         self.size += size_of_end(end)
-        self._items.update((item.id, item) for item in end.output)
+        self._output = {item.id: item for item in end.output}
         self.abandon()
 
     def abandon(self) -> None:
@@ -140,7 +143,8 @@ class Running:
 
     @property
     def is_written(self) -> bool:
-        return self.written.done() and self.written.result()
+        """Also where the loop is too busy to have heard of it: the writer's thread says so."""
+        return self.is_committed or (self.written.done() and self.written.result())
 
     # Reading
 
@@ -149,8 +153,8 @@ class Running:
         begin = bisect_right(self.events, sequence, key=_sequence)
         return self.events[begin : begin + _STEP]
 
-    def item(self, id: str) -> StoredItem | None:
-        return self._items.get(id)
+    def item(self, id: str, *, is_output: bool) -> StoredItem | None:
+        return (self._output if is_output else self._input).get(id)
 
     def turn(self) -> Turn:
         end = self.end

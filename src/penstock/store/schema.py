@@ -33,6 +33,7 @@ STEPS: Sequence[str] = (
     );
     CREATE UNIQUE INDEX responses_by_id ON responses (tenant, id);
     CREATE INDEX responses_by_end ON responses (ended_at);
+    CREATE INDEX responses_by_previous ON responses (tenant, previous_id);
 
     CREATE TABLE items (
         number INTEGER PRIMARY KEY,

@@ -303,10 +303,17 @@ class SqliteStore:
         return [_turn_of(link) for link in whole]
 
     async def items(self, tenant: str, ids: Sequence[str]) -> dict[str, StoredItem]:
-        turns = [one for one in self._turns.values() if one.opened.tenant == tenant]
-        found = {id: item for one in turns for id in ids if (item := one.item(id)) is not None}
-        missing = [id for id in ids if id not in found]
-        return found | (await self._readers.read(reading.items_of, tenant, missing) if missing else {})
+        made, sent = (self._unwritten_items(tenant, ids, is_output=is_output) for is_output in (True, False))
+        missing = [id for id in ids if id not in made]
+        stored = await self._readers.read(reading.items_of, tenant, missing) if missing else {}
+        stored_made = {id: item for id, (item, is_output) in stored.items() if is_output}
+        stored_sent = {id: item for id, (item, is_output) in stored.items() if not is_output}
+        return stored_sent | sent | stored_made | made
+
+    def _unwritten_items(self, tenant: str, ids: Sequence[str], *, is_output: bool) -> dict[str, StoredItem]:
+        turns = [turn for turn in self._turns.values() if turn.opened.tenant == tenant]
+        found = ((id, turn.item(id, is_output=is_output)) for turn in turns for id in ids)
+        return {id: item for id, item in found if item is not None}
 
     # Conversations
 

@@ -192,8 +192,8 @@ class Store(Protocol):
         """
 
     async def items(self, tenant: str, ids: Sequence[str]) -> dict[str, StoredItem]:
-        """Those of these items that are there, by id: of any response of this tenant, else of a conversation;
-        the newest that has the id."""
+        """Those of these items that are there, by id: of any response of this tenant, else of a conversation.
+        The output of a response comes before what a client sent under the same id; then the newest counts."""
 
     # Conversations
 

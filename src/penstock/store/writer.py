@@ -249,6 +249,8 @@ def commit(connection: sqlite3.Connection, batch: _Batch) -> None:
     try:
         _commit_all(connection, batch)
         batch.written.update(range(len(batch)))
+        for running, part in batch.parts:
+            running.is_committed = part.end is not None
     except Exception as error:
         if _is_of_the_disk(error):
             batch.failure = failure_of(error)[0]

@@ -171,18 +171,22 @@ def delete_item(connection: sqlite3.Connection, tenant: str, id: str, item_id: s
 # Keeping house
 
 
+_ENDED = """
+SELECT number FROM responses AS one WHERE ended_at < ? AND NOT EXISTS (
+    SELECT 1 FROM responses AS next WHERE next.tenant = one.tenant AND next.previous_id = one.id
+) ORDER BY ended_at LIMIT ?
+"""
+_UNUSED = "SELECT number FROM conversations WHERE changed_at < ? ORDER BY changed_at LIMIT ?"
+
+
 def delete_ended(connection: sqlite3.Connection, before: float, most: int) -> int:
-    """The oldest of what ended before a time, at most so many."""
-    return _delete_oldest(connection, "responses", "ended_at", before, most)
+    """The oldest of what ended before a time, at most so many. A chain goes from its end: what a younger turn
+    continues stays, since without it that turn could not be continued."""
+    return connection.execute(f"DELETE FROM responses WHERE number IN ({_ENDED})", (before, most)).rowcount
 
 
 def delete_unused_conversations(connection: sqlite3.Connection, before: float, most: int) -> int:
-    return _delete_oldest(connection, "conversations", "changed_at", before, most)
-
-
-def _delete_oldest(connection: sqlite3.Connection, table: str, column: str, before: float, most: int) -> int:
-    oldest = f"SELECT number FROM {table} WHERE {column} < ? ORDER BY {column} LIMIT ?"
-    deleted = connection.execute(f"DELETE FROM {table} WHERE number IN ({oldest})", (before, most))
+    deleted = connection.execute(f"DELETE FROM conversations WHERE number IN ({_UNUSED})", (before, most))
     return deleted.rowcount
 
 
