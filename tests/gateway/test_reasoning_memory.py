@@ -85,6 +85,22 @@ def test_a_signature_goes_back_to_its_maker(
     assert (assistant["content"][1]["type"], len(assistant["content"])) == ("tool_use", 2)
 
 
+@pytest.mark.parametrize("way", ["the call alone", "the id of the reasoning"])
+def test_it_is_still_there_many_turns_later(penstock: Running, upstream: ScriptedUpstream, way: str) -> None:
+    """What a client sends back without its seal is kept as input, and must not stand for the whole."""
+    before = len(upstream.asked_for("over-anthropic"))
+    upstream.play("over-anthropic", thinking_and_calling(f"toolu_later_{way}"), *[answering()] * 3)
+    first = penstock.stream("over-anthropic", input=[ASKED], tools=LOOK)
+    thought, call = first.last["output"]
+    history = [ASKED, *GIVEN_BACK[way](thought, call), result(call)]
+    for _ in range(3):
+        said = penstock.stream("over-anthropic", input=history, tools=LOOK).last["output"]
+        history += [*said, {"type": "message", "role": "user", "content": "and now?"}]
+    for asked in upstream.asked_for("over-anthropic")[before + 1 :]:
+        assistant = asked.json["messages"][1]
+        assert [part.get("signature") for part in assistant["content"]] == [SIGNATURE, None]
+
+
 @pytest.fixture(scope="module")
 def own(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """With two tenants, and an upstream that wants plain reasoning back."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from penstock.protocol.content import ReasoningText
+from penstock.protocol.content import InputText, ReasoningText
 from penstock.protocol.items import (
     CustomToolCall,
     FunctionCall,
@@ -22,11 +22,12 @@ from penstock.protocol.items import (
     ReasoningItem,
 )
 from penstock.protocol.wire import encode
-from penstock.store.memories import ReasoningCache, memories_of, restored
+from penstock.store.memories import ReasoningCache, context_of, memories_of, restored
 from penstock.store.memory import MemoryStore
 from penstock.store.store import LOCAL, Closed, Opened, StoredItem
 
 ASKED = Message(role="user", content="where is it?")
+TOLD = context_of([ASKED])
 SAID = Message(id="msg_1", role="assistant", content="I look.")
 RESULT = FunctionCallOutput(call_id="call_1", output="there")
 
@@ -44,17 +45,17 @@ def call(id: str = "call_1", arguments: str = '{"a":1,"b":2}', name: str = "look
 
 
 class Kept:
-    """An answer in a store, and in a cache."""
+    """An answer to `ASKED` in a store, and in a cache."""
 
     def __init__(self, *output: Item, now: float = 0.0, **bounds: Any) -> None:
         self.now, self.output = now, output
         self.cache = ReasoningCache(lambda: self.now, **bounds)
-        self.cache.remember(LOCAL, output)
+        self.cache.remember(LOCAL, output, TOLD)
 
     async def store(self) -> MemoryStore:
         store = MemoryStore()
         await store.open(Opened(id="resp_1", created_at=1))
-        for key, data in memories_of(self.output).items():
+        for key, data in memories_of(self.output, TOLD).items():
             await store.remember(LOCAL, "resp_1", key, data)
         items = tuple(StoredItem(str(item.id), encode(item)) for item in self.output)
         await store.close("resp_1", Closed(status="completed", response=b"{}", output=items))
@@ -99,14 +100,52 @@ def test_what_the_client_says_of_it_itself_stays() -> None:
     assert found == replace(said, encrypted_content="sealed-rs_1")
 
 
-def test_reasoning_without_an_id_is_replaced_by_what_was_sealed() -> None:
-    """Clients that strip ids also strip what is sealed; both at once would be said twice."""
+def test_reasoning_without_an_id_is_known_by_its_words() -> None:
+    """Clients that strip ids also strip what is sealed."""
     plain = ReasoningItem(content=[ReasoningText(text="thinking rs_1")])
-    assert Kept(thought(), call()).restored(ASKED, plain, call()) == [ASKED, thought(), call()]
+    sealed = replace(plain, encrypted_content="sealed-rs_1")
+    assert Kept(thought(), call()).restored(ASKED, plain, call()) == [ASKED, sealed, call()]
+
+
+def test_it_stands_where_it_stood() -> None:
+    """Some upstreams insist: thinking comes before the text that follows it."""
+    first, second = thought("rs_1"), thought("rs_2")
+    kept = Kept(first, SAID, second, call())
+    assert kept.restored(ASKED, SAID, call()) == [ASKED, first, SAID, second, call()]
+    # Without the text, or with more of it, there is only the order.
+    assert kept.restored(ASKED, call()) == [ASKED, first, second, call()]
+    assert kept.restored(ASKED, SAID, SAID, call()) == [ASKED, first, second, SAID, SAID, call()]
+
+
+def test_a_call_of_another_conversation_is_another_call() -> None:
+    """Some upstreams count anew in every conversation, and agents look at the same things in each."""
+    other = Message(role="user", content="something else")
+    assert Kept(thought(), call()).restored(other, call()) == [other, call()]
+    # An id that comes twice in one history is the call that it says it is.
+    history: list[Item] = [other, call(), RESULT, ASKED, call()]
+    expected = [other, call(), RESULT, ASKED, thought(), call()]
+    assert Kept(thought(), call()).restored(*history) == expected
+
+
+def test_the_same_question_written_otherwise_is_the_same() -> None:
+    asked = Message(id="msg_9", role="user", content=[InputText(text="where is it?")])
+    assert Kept(thought(), call()).restored(asked, call()) == [asked, thought(), call()]
+
+
+def test_reasoning_is_never_there_twice() -> None:
+    note = Message(role="developer", content="be quick")
+    history: list[Item] = [ASKED, thought(), note, call()]
+    assert Kept(thought(), call()).restored(*history) == history
+
+
+def test_an_id_may_be_that_of_anything() -> None:
+    odd = call("rs_1")
+    assert Kept(thought(), call()).restored(ASKED, odd) == [ASKED, odd]
 
 
 UNTOUCHED: dict[str, list[Item]] = {
     "sealed": [ASKED, thought("rs_9"), call(), RESULT],
+    "in other words": [ASKED, ReasoningItem(content=[ReasoningText(text="my own")]), call(), RESULT],
     "another call of the same id": [ASKED, call(arguments='{"a":3}'), RESULT],
     "another tool": [ASKED, call(name="listen"), RESULT],
     "another type of call": [ASKED, CustomToolCall(call_id="call_1", name="look", input="{}")],
@@ -124,7 +163,7 @@ def test_what_is_not_that_call_or_has_its_reasoning_is_left_as_it_is(name: str) 
 def test_arguments_that_were_written_anew_are_the_same_arguments() -> None:
     """The AI SDK parses them, and writes them in its own way."""
     written = call(arguments='{ "b": 2, "a": 1 }')
-    assert Kept(thought(), call()).restored(written) == [thought(), written]
+    assert Kept(thought(), call()).restored(ASKED, written) == [ASKED, thought(), written]
 
 
 def test_another_tenant_has_none_of_it() -> None:
@@ -135,24 +174,20 @@ def test_another_tenant_has_none_of_it() -> None:
 def test_it_is_forgotten_after_an_hour() -> None:
     kept = Kept(thought(), call())
     kept.now = 3599.0
-    assert asyncio.run(restored([kept.cache], LOCAL, [call()])) == [thought(), call()]
+    assert asyncio.run(restored([kept.cache], LOCAL, [ASKED, call()])) == [ASKED, thought(), call()]
     kept.now = 3600.0
-    assert asyncio.run(restored([kept.cache], LOCAL, [call()])) == [call()]
+    assert asyncio.run(restored([kept.cache], LOCAL, [ASKED, call()])) == [ASKED, call()]
     assert kept.cache.bytes == 0
 
 
 def test_it_is_bounded_and_the_oldest_goes_first() -> None:
     kept = Kept(most_bytes=4000)
     for number in range(100):
-        kept.cache.remember(LOCAL, [thought(f"rs_{number}"), call(f"call_{number}")])
+        kept.cache.remember(LOCAL, [thought(f"rs_{number}"), call(f"call_{number}")], TOLD)
         assert kept.cache.bytes <= 4000
     first, last = call("call_0"), call("call_99")
-    assert asyncio.run(restored([kept.cache], LOCAL, [first, RESULT, last])) == [
-        first,
-        RESULT,
-        thought("rs_99"),
-        last,
-    ]
+    history: list[Item] = [ASKED, first, RESULT, ASKED, last]
+    assert asyncio.run(restored([kept.cache], LOCAL, history)) == [*history[:4], thought("rs_99"), last]
 
 
 ITEMS = st.sampled_from(

@@ -26,6 +26,7 @@ from penstock.protocol.items import (
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.tools import public_tools
 from penstock.protocol.wire import encode, parse, read
+from penstock.store.memories import Recalling, filled
 from penstock.store.store import Store, StoredItem
 
 _LONGEST_ID = 64
@@ -53,9 +54,18 @@ class Local(Struct, frozen=True):
     items: tuple[Item, ...]
 
 
-async def resolve(store: Store, tenant: str, request: CreateResponse, local: Local | None = None) -> Resolved:
+async def resolve(
+    store: Store,
+    tenant: str,
+    request: CreateResponse,
+    local: Local | None = None,
+    reasoning: Sequence[Recalling] = (),
+) -> Resolved:
     """Look up what the request refers to; what is not there, or is another's, is refused by its name."""
     given = await referred(store, tenant, _items_of(request), "input")
+    # Before it is kept as input: a bare copy must not be all that is left of it.
+    whole_items = await filled(reasoning, tenant, [item for _, item in given])
+    given = [(place, item) for (place, _), item in zip(given, whole_items, strict=True)]
     before: list[Item] = []
     previous, conversation = request.previous_response_id or None, _conversation_of(request)
     if previous is not None and conversation is not None:

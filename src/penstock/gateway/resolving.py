@@ -21,10 +21,10 @@ async def complete(
     gateway: Gateway, key: ClientKey | None, request: CreateResponse, local: Local | None = None
 ) -> Resolved:
     """`local` is what the connection itself remembers."""
-    tenant = tenant_of(key)
-    resolved = await resolve(gateway.store, tenant, request, local)
+    tenant, reasoning = tenant_of(key), (gateway.reasoning, gateway.store)
+    resolved = await resolve(gateway.store, tenant, request, local, reasoning)
     expanded, told = expand(resolved.request, gateway.sealer, tenant)
     if isinstance(expanded.input, list):
-        items = await restored((gateway.reasoning, gateway.store), tenant, expanded.input)
+        items = await restored(reasoning, tenant, expanded.input)
         expanded = replace(expanded, input=items)
     return replace(resolved, request=expanded, diagnostics=tuple(told))

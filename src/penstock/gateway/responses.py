@@ -34,6 +34,7 @@ from penstock.protocol.errors import Diagnostic
 from penstock.protocol.response import Response, response_for
 from penstock.protocol.wire import encode
 from penstock.store.keeping import CacheKeeper, Keeper, StoreKeeper
+from penstock.store.memories import context_of
 from penstock.store.store import LOCAL, Opened
 from penstock.stream.accents import ACCENTS
 from penstock.stream.machine import ResponseStreamStateMachine
@@ -129,8 +130,10 @@ def tenant_of(key: ClientKey | None) -> str:
 def _keeper(
     gateway: Gateway, resolved: Resolved, response: Response, asked: Asked, verdict: Verdict, watch: Stopwatch
 ) -> Keeper:
+    given = asked.request.input
+    context = context_of(given) if isinstance(given, list) else ""
     if not response.store:
-        return CacheKeeper(gateway.reasoning, asked.tenant)
+        return CacheKeeper(gateway.reasoning, asked.tenant, context)
 
     def told(ended: Response) -> bytes:
         # A copy: who closed it, and how, may still be learnt while the client is told of the end.
@@ -149,7 +152,7 @@ def _keeper(
         request=encode(public_request(replace(asked.request, input=UNSET))),
         input=resolved.brought,
     )
-    return StoreKeeper(gateway.store, opened, verdict=told)
+    return StoreKeeper(gateway.store, opened, verdict=told, context=context)
 
 
 def _understand(services: Services, exchange: Exchange, key: ClientKey | None, resolved: Resolved) -> Asked:

@@ -40,7 +40,8 @@ class Keeper(Protocol):
 
 
 class StoreKeeper:
-    """Writes a turn into a store. `verdict` gives what is known of a response when it ends, as JSON."""
+    """Writes a turn into a store. `verdict` gives what is known of a response when it ends, as JSON;
+    `context` is what it answers (`memories.context_of`)."""
 
     def __init__(
         self,
@@ -49,8 +50,9 @@ class StoreKeeper:
         *,
         clock: Callable[[], float] = time.time,
         verdict: Callable[[Response], bytes] = lambda _: b"",
+        context: str = "",
     ) -> None:
-        self._store, self._opened = store, opened
+        self._store, self._opened, self._context = store, opened, context
         self._clock, self._verdict = clock, verdict
         self._traces: list[Trace] = []
         self._is_open = False
@@ -68,7 +70,7 @@ class StoreKeeper:
             self._store.log(id, logged)
             return events
         self._write_traces()
-        for key, data in memories_of(last.response.output).items():
+        for key, data in memories_of(last.response.output, self._context).items():
             await self._store.remember(self._opened.tenant, id, key, data)
         # The terminal frame waits for the commit that holds it (decisions 17).
         if await _whatever_happens(self._close(logged, last.response)):
@@ -106,12 +108,12 @@ class StoreKeeper:
 class CacheKeeper:
     """For turns that are not stored: only their reasoning is remembered, for a while."""
 
-    def __init__(self, cache: ReasoningCache, tenant: str) -> None:
-        self._cache, self._tenant = cache, tenant
+    def __init__(self, cache: ReasoningCache, tenant: str, context: str = "") -> None:
+        self._cache, self._tenant, self._context = cache, tenant, context
 
     async def keep(self, events: Sequence[Event]) -> Sequence[Event]:
         if events and isinstance(last := events[-1], LifecycleEvent) and last.type in TERMINAL:
-            self._cache.remember(self._tenant, last.response.output)
+            self._cache.remember(self._tenant, last.response.output, self._context)
         return events
 
     def trace(self, trace: Trace) -> None:
