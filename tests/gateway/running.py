@@ -117,13 +117,14 @@ def judge_stream(body: bytes, accent: str = "openresponses") -> list[Json]:
     assert [event["type"] for event in events if event["type"] in TERMINAL] == [events[-1]["type"]]
     assert holes(events) == []
     if accent == "openresponses":
+        releases = releases_for(body)
         for event in events:
             component = event_components().get(event["type"]) if RELEASES else None
             known = (
                 {**event, "response": without_extensions(event["response"])} if "response" in event else event
             )
             is_known = event.get("item", {}).get("type") not in EXTENSIONS
-            for release in releases_for(body) if component and is_known else ():
+            for release in releases if component and is_known else ():
                 assert complaints(release, str(component), known) == [], event["type"]
     return events
 

@@ -45,7 +45,7 @@ class Patient:
 
     def __init__(self) -> None:
         self.machine = ResponseStreamStateMachine(Response(id="resp_1", model="m"), clock=lambda: 0)
-        self.has_begun = self.is_given_up = False
+        self.has_begun = False
 
     def begin_late(self) -> list[Event]:
         if self.has_begun:
@@ -55,9 +55,6 @@ class Patient:
 
     def heartbeat(self) -> list[Event]:
         return self.machine.heartbeat()
-
-    def give_up_client(self) -> None:
-        self.is_given_up = True
 
 
 def beats(

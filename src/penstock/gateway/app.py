@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from penstock.gateway.access import authenticate, check_origin
 from penstock.gateway.bodies import read_body
@@ -27,6 +27,8 @@ from penstock.store.memories import ReasoningCache
 from penstock.store.store import Store
 from penstock.tokens.counter import TokenCounter
 from penstock.upstream.upstream import Upstream
+
+T = TypeVar("T")
 
 _EXPOSED = "x-request-id, x-penstock-overhead-ms, x-penstock-diagnostics, retry-after"
 """Headers of an answer that a web page may read, where its origin is allowed."""
@@ -53,6 +55,8 @@ class Gateway:
         self.metrics = Metrics()
         self.started_at = int(time.time())
         self.is_draining = False
+        self._waiting = 0
+        """Requests whose turns have not begun, as they wait for other turns."""
         self._routes = {**ROUTES, **(routes or {})}
         self._fleet = Fleet()
         self._counter = TokenCounter()
@@ -89,12 +93,29 @@ class Gateway:
     def refuse_if_full(self) -> None:
         """No hidden queue: what is too much is told at once (notes/asks J5)."""
         limit = self.services.settings.limits.max_turns
-        if not self.is_draining and (not limit or self.running() < limit):
+        if not self.is_draining and (not limit or self.running() + self._waiting < limit):
             return
         why = "the gateway is stopping" if self.is_draining else f"{limit} turns are running already"
         headers = [("retry-after", "2")]
         message = f"{why}: try again in a moment"
         raise RequestRefused(503, "server_is_overloaded", message, type="server_error", headers=headers)
+
+    async def while_there(self, exchange: Exchange, work: Coroutine[Any, Any, T]) -> T:
+        """What is done for a client before its turn begins, unless it goes meanwhile: a follow-up may have to
+        wait for the response that it continues."""
+        working = asyncio.create_task(work)
+        leaving = asyncio.create_task(_gone(exchange))
+        self._waiting += 1
+        try:
+            await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                raise ClientGone
+            return working.result()
+        finally:
+            self._waiting -= 1
+            working.cancel()
+            leaving.cancel()
+            await asyncio.gather(working, leaving, return_exceptions=True)
 
     def run_beside(self, work: Coroutine[Any, Any, None]) -> None:
         """Something that no client waits for."""
@@ -202,10 +223,15 @@ def _preflight(exchange: Exchange) -> list[tuple[str, str]]:
     """A page of an allowed origin may send what it likes: libraries have headers of their own."""
     asked = exchange.headers.get("access-control-request-headers", "authorization, content-type")
     return [
-        ("access-control-allow-methods", "GET, POST"),
+        ("access-control-allow-methods", "GET, POST, DELETE"),
         ("access-control-allow-headers", asked),
         ("access-control-max-age", "600"),
     ]
+
+
+async def _gone(exchange: Exchange) -> None:
+    while (await exchange.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _refuse_socket_if(is_off: bool) -> None:

@@ -129,7 +129,7 @@ async def compact(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -
     given = read_request(body, "", services.settings.limits.input_items)
     request = CreateResponse(store=False, **{name: getattr(given, name) for name in _COMPACTED_FIELDS})
     with watch.waiting():
-        resolved = await complete(gateway, key, request)
+        resolved = await gateway.while_there(exchange, complete(gateway, key, request))
     prepared = prepare_compaction(gateway, exchange, key, resolved, watch)
     await _answer(services, exchange, prepared)
 

@@ -93,6 +93,13 @@ class ClientConnection(HttpToolsProtocol):
 class SocketConnection(WebSocketsSansIOProtocol):
     """A WebSocket. When the server stops, the application is told, and closes it when its turn has ended."""
 
+    async def run_asgi(self) -> None:
+        self.scope["extensions"] = {
+            **(self.scope["extensions"] or {}),
+            EXTENSION: {"abort": self.transport.abort},
+        }
+        await super().run_asgi()
+
     def shutdown(self) -> None:
         if self.handshake_complete and not self.close_sent:
             self.queue.put_nowait({"type": SERVER_STOPS})  # type: ignore[misc, arg-type]  # a word of our own

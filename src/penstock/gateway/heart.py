@@ -23,9 +23,6 @@ class Living(Protocol):
     def heartbeat(self) -> list[Event]:
         """A repeated `response.in_progress`; nothing when the turn is over."""
 
-    def give_up_client(self) -> None:
-        """The client takes nothing any more."""
-
 
 class Beaten(Protocol):
     """What the heart knows of an outlet."""
@@ -38,6 +35,9 @@ class Beaten(Protocol):
     async def write_locked(self, events: Sequence[Event]) -> None: ...
 
     async def comment(self) -> None: ...
+
+    def give_up(self) -> None:
+        """The client takes nothing any more."""
 
 
 class Heart:
@@ -75,7 +75,7 @@ class Heart:
             async with asyncio.timeout(self._limits.client_timeout), self._outlet.lock:
                 await act()
         except TimeoutError:
-            self._turn.give_up_client()
+            self._outlet.give_up()
 
     async def _begin(self) -> None:
         await self._outlet.write_locked(self._turn.begin_late())
@@ -99,4 +99,4 @@ class Heart:
     def _watch_stalled_write(self) -> None:
         since, longest = self._outlet.writing_since, self._limits.client_timeout
         if since is not None and longest is not None and self._clock() - since >= longest:
-            self._turn.give_up_client()
+            self._outlet.give_up()

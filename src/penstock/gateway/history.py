@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from uuid import uuid4
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from penstock.gateway.errors import RequestRefused
+from penstock.gateway.repeats import Numbered, latest_outputs, without_repeats
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import (
     CLIENT_CALLS,
@@ -30,7 +31,7 @@ from penstock.store.memories import Recalling, filled
 from penstock.store.store import Store, StoredItem
 
 _LONGEST_ID = 64
-_PAGE = 1000
+_ALL = 2**31 - 1
 _OUTPUTS = frozenset(f"{call}_output" for call in CLIENT_CALLS) | {"tool_search_output"}
 
 
@@ -43,6 +44,8 @@ class Resolved(Struct, frozen=True, kw_only=True):
     """What this turn adds to it, under ids."""
     previous_id: str | None = None
     conversation_id: str | None = None
+    before: int = 0
+    """How many of its items are not of this turn."""
     diagnostics: tuple[Diagnostic, ...] = ()
     """What could not be understood of it."""
 
@@ -52,6 +55,7 @@ class Local(Struct, frozen=True):
 
     id: str
     items: tuple[Item, ...]
+    is_stored: bool = True
 
 
 async def resolve(
@@ -67,22 +71,33 @@ async def resolve(
     whole_items = await filled(reasoning, tenant, [item for _, item in given])
     given = [(place, item) for (place, _), item in zip(given, whole_items, strict=True)]
     before: list[Item] = []
+    unstored: list[Item] = []
+    """What nobody could look up for whoever continues this turn: it becomes part of it."""
     previous, conversation = request.previous_response_id or None, _conversation_of(request)
     if previous is not None and conversation is not None:
         message = "a response continues another one, or a conversation: name one of them"
         raise RequestRefused(400, "invalid_request", message, param="conversation")
-    if previous is not None:
-        is_local = local is not None and local.id == previous
-        before = list(local.items) if local and is_local else await _chain(store, tenant, previous)
+    parent = previous
+    if previous is not None and local is not None and local.id == previous:
+        before = list(local.items)
+        if not local.is_stored:
+            parent, unstored = None, before
+    elif previous is not None:
+        before = await _chain(store, tenant, previous)
     elif conversation is not None:
         before = await _conversation(store, tenant, conversation)
     if previous is not None or conversation is not None:
-        given = _without_repeats(before, given)
+        given = without_repeats(before, given)
         _check_outputs(before, given)
     brought = named_items(item for _, item in given)
     named = [_with_id(item, stored.id) for (_, item), stored in zip(given, brought, strict=True)]
-    whole = replace(request, input=[*before, *named])
-    return Resolved(request=whole, brought=brought, previous_id=previous, conversation_id=conversation)
+    return Resolved(
+        request=replace(request, input=latest_outputs([*before, *named]) if before else named),
+        brought=(*named_items(unstored), *brought),
+        previous_id=parent,
+        conversation_id=conversation,
+        before=len(before),
+    )
 
 
 def public_request(request: CreateResponse) -> CreateResponse:
@@ -90,7 +105,8 @@ def public_request(request: CreateResponse) -> CreateResponse:
     tools = public_tools(request.tools) if isinstance(request.tools, list) else request.tools
     given = request.input
     items = [public_item(item) for item in given] if isinstance(given, list) else given
-    return replace(request, tools=tools, input=items)
+    # What we do not know may be anything, a key as well.
+    return replace(request, tools=tools, input=items, extra=UNSET)
 
 
 def named_items(items: Iterable[Item]) -> tuple[StoredItem, ...]:
@@ -105,23 +121,19 @@ def read_items(stored: Sequence[StoredItem]) -> list[Item]:
     return found if isinstance(found, list) else []
 
 
-_Numbered = tuple[int, Item]
-"""An item, and its place in the request: errors name it."""
-
-
-def _items_of(request: CreateResponse) -> list[_Numbered]:
+def _items_of(request: CreateResponse) -> list[Numbered]:
     if isinstance(request.input, str):
         return [(0, Message(role="user", content=request.input))]
     return list(enumerate(request.input or []))
 
 
-async def referred(store: Store, tenant: str, given: list[_Numbered], field: str) -> list[_Numbered]:
+async def referred(store: Store, tenant: str, given: list[Numbered], field: str) -> list[Numbered]:
     """References, replaced by what they stand for: the AI SDK replays its history so (notes/clients 2)."""
     ids = [item.id for _, item in given if isinstance(item, ItemReference)]
     if not ids:
         return given
     stored = await store.items(tenant, ids)
-    found: list[_Numbered] = []
+    found: list[Numbered] = []
     for index, item in given:
         if isinstance(item, ItemReference):
             if item.id not in stored:
@@ -148,6 +160,7 @@ def _conversation_of(request: CreateResponse) -> str | None:
 
 
 async def _conversation(store: Store, tenant: str, id: str) -> list[Item]:
+    await store.quiet(tenant, id)
     found = await all_items(store, tenant, id)
     if found is None:
         message = f"there is no conversation {id[:_LONGEST_ID]!r} here, or not any more"
@@ -156,35 +169,13 @@ async def _conversation(store: Store, tenant: str, id: str) -> list[Item]:
 
 
 async def all_items(store: Store, tenant: str, id: str) -> list[StoredItem] | None:
-    """All of a conversation, page by page; None: not there."""
-    found: list[StoredItem] = []
-    has_more = True
-    while has_more:
-        last = found[-1].id if found else None
-        page = await store.conversation_items(tenant, id, after=last, limit=_PAGE, newest_first=False)
-        if page is None:
-            return None
-        found += page.items
-        has_more = page.has_more
-    return found
+    """All of a conversation; None: not there. In one read: page by page, an id that is there twice, or an
+    item that is deleted meanwhile, would cost the rest."""
+    page = await store.conversation_items(tenant, id, limit=_ALL, newest_first=False)
+    return None if page is None else list(page.items)
 
 
-def _without_repeats(before: list[Item], given: list[_Numbered]) -> list[_Numbered]:
-    """Some clients name the response before and send its items again (notes/asks G9)."""
-    known = {mark for item in before if (mark := _mark(item)) is not None}
-    ids = {item.id for item in before if item.id}
-    return [
-        each for each in given if _mark(each[1]) not in known and (not each[1].id or each[1].id not in ids)
-    ]
-
-
-def _mark(item: Item) -> tuple[str, str] | None:
-    """Tells calls and their outputs apart; other items have none."""
-    call_id = getattr(item, "call_id", None)
-    return (item.type, call_id) if isinstance(call_id, str) and call_id else None
-
-
-def _check_outputs(before: list[Item], given: list[_Numbered]) -> None:
+def _check_outputs(before: list[Item], given: list[Numbered]) -> None:
     """An output whose call is nowhere is a mistake of the client's: the chain is ours (decisions 14)."""
     calls = {item.call_id for item in (*before, *(each for _, each in given)) if _is_call(item)}  # type: ignore[union-attr]
     for index, item in given:

@@ -48,6 +48,8 @@ class LiveOutlet:
         self._accent, self._keeper, self._verdict, self._watch = accent, keeper, verdict, watch
         self._clock = asyncio.get_running_loop().time
         self._is_left = False
+        self.stalled = asyncio.Event()
+        """Set when the client takes nothing any more."""
         self.lock = asyncio.Lock()
         self.last_event = self.last_write = self._clock()
         self.writing_since: float | None = None
@@ -79,6 +81,9 @@ class LiveOutlet:
 
     async def keep(self, events: Sequence[Event]) -> None:
         await self._keeper.keep(events)
+
+    def give_up(self) -> None:
+        self.stalled.set()
 
     def leave(self) -> None:
         """Nobody is there any more."""

@@ -117,6 +117,9 @@ def own_diagnostics(request: CreateResponse) -> list[Diagnostic]:
     if request.stream_options and request.stream_options.include_obfuscation is True:
         message, param = "this gateway does not pad its events", "stream_options.include_obfuscation"
         told.append(Diagnostic(code="field_dropped", message=message, param=param))
+    if request.conversation and request.store is False:
+        message = "what is not stored is not added to its conversation"
+        told.append(Diagnostic(code="field_dropped", message=message, param="conversation"))
     return told
 
 

@@ -23,7 +23,7 @@ async def complete(
     """`local` is what the connection itself remembers."""
     tenant, reasoning = tenant_of(key), (gateway.reasoning, gateway.store)
     resolved = await resolve(gateway.store, tenant, request, local, reasoning)
-    expanded, told = expand(resolved.request, gateway.sealer, tenant)
+    expanded, told = expand(resolved.request, gateway.sealer, tenant, resolved.before)
     if isinstance(expanded.input, list):
         items = await restored(reasoning, tenant, expanded.input)
         expanded = replace(expanded, input=items)

@@ -25,7 +25,7 @@ from penstock.gateway.outlet import LiveOutlet, Outlet, StreamOutlet, WholeOutle
 from penstock.gateway.requests import fingerprints, identities, own_diagnostics, passed_on, used_call_ids
 from penstock.gateway.services import Services
 from penstock.gateway.settings import ClientKey, Limits
-from penstock.gateway.stopped import CLIENT_GONE
+from penstock.gateway.stopped import CLIENT_GONE, CLIENT_STALLED, Stopped
 from penstock.gateway.stopwatch import Stopwatch
 from penstock.gateway.tracing import Tracer
 from penstock.gateway.turn import Asked, Turn
@@ -112,7 +112,7 @@ async def answer(gateway: Gateway, exchange: Exchange, prepared: Prepared) -> No
     services, turn, verdict, limits = gateway.services, prepared.turn, prepared.verdict, prepared.limits
     outlet = _outlet(exchange, prepared)
     services.begin(turn, exchange)
-    watching = _watch_client(gateway, prepared, outlet, exchange.receive)
+    watching = watch_client(gateway, prepared, outlet, exchange, _until_gone(exchange.receive))
     try:
         async with _beside(watching, turn, outlet, limits, verdict):
             await turn.run(outlet)
@@ -227,20 +227,40 @@ async def _beside(
                 log_fault(fault, verdict.request_id)
 
 
-async def _watch_client(gateway: Gateway, prepared: Prepared, outlet: Outlet, receive: Receive) -> None:
+async def _until_gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-    await leave(gateway, prepared, outlet)
 
 
-async def leave(gateway: Gateway, prepared: Prepared, outlet: Outlet) -> None:
-    """The client has gone. One that knows the id of a stored response may come back to it for a while."""
+async def watch_client(
+    gateway: Gateway, prepared: Prepared, outlet: Outlet, exchange: Exchange, gone: Coroutine[Any, Any, None]
+) -> None:
+    """Wait until the client goes, or takes nothing for too long, which is no better."""
+    leaving = asyncio.create_task(gone)
+    stalling = [asyncio.create_task(outlet.stalled.wait())] if isinstance(outlet, LiveOutlet) else []
+    try:
+        await asyncio.wait([leaving, *stalling], return_when=asyncio.FIRST_COMPLETED)
+        why = CLIENT_GONE if leaving.done() else CLIENT_STALLED
+    finally:
+        for task in (leaving, *stalling):
+            task.cancel()
+    await _leave(gateway, prepared, outlet, exchange, why)
+
+
+async def _leave(
+    gateway: Gateway, prepared: Prepared, outlet: Outlet, exchange: Exchange, why: Stopped
+) -> None:
+    """One that knows the id of a stored response may come back to it for a while (decisions 16)."""
     turn, verdict, grace = prepared.turn, prepared.verdict, prepared.limits.disconnect_grace
     if grace and prepared.machine.snapshot.store and verdict.last_event and isinstance(outlet, LiveOutlet):
         verdict.left = True
         outlet.leave()
+        exchange.abort()  # a write may wait there for a client that is not there any more
         await gateway.listeners.gone((turn.tenant, turn.id), grace)
-    turn.stop(CLIENT_GONE)
+        why = CLIENT_GONE
+    turn.stop(why)
+    if why is CLIENT_STALLED:
+        exchange.abort()  # also the last write of a turn that was stopped before
 
 
 def _head(watch: Stopwatch, known: list[Diagnostic]) -> list[tuple[str, str]]:

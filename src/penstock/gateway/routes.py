@@ -91,7 +91,7 @@ async def _responses(gateway: Gateway, exchange: Exchange, key: ClientKey | None
     watch = Stopwatch(gateway.services.clock)
     request = _understood(gateway, body)
     with watch.waiting():
-        resolved = await complete(gateway, key, request)
+        resolved = await gateway.while_there(exchange, complete(gateway, key, request))
     gateway.refuse_if_full()
     prepared = prepare_any(gateway, exchange, key, resolved, watch)
     if request.background:
@@ -107,7 +107,8 @@ def _understood(gateway: Gateway, body: bytes) -> CreateResponse:
 
 async def _input_tokens(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
     body = await gateway.read(exchange)
-    request = (await complete(gateway, key, _understood(gateway, body))).request
+    work = complete(gateway, key, _understood(gateway, body))
+    request = (await gateway.while_there(exchange, work)).request
     tokens = gateway.services.count_input(request, str(request.model))
     told = {"object": "response.input_tokens", "input_tokens": tokens}
     await exchange.answer(200, msgspec.json.encode(told))

@@ -137,20 +137,25 @@ async def _replay(
 ) -> None:
     speak = ACCENTS[accent]()
     # This accent counts parts as they open: it must have heard everything to go on.
-    begin, heard = -1 if isinstance(speak, Copilot) else after, after
+    # And whether the last event that the client has was the end is to be seen there.
+    begin, heard = -1 if isinstance(speak, Copilot) else after - 1, after
+    has_end = False
     end: LifecycleEvent | None = None
     async for logged in gateway.store.events(tenant, id, begin):
         event = decode_event(logged.data)
         heard = max(heard, logged.sequence)
         if isinstance(event, LifecycleEvent) and event.type in TERMINAL:
-            end = event if logged.sequence > after else None
+            end, has_end = event, logged.sequence <= after
             continue
         told = speak(event)
         if logged.sequence > after:
             await listener.write(encode_frame(told.type, encode(told)))
     # The end is told when it is durable (decisions 17), and that is what the store waits for here.
     stored = await gateway.store.get(tenant, id)
-    end = end if stored is None else _last_event(stored, end, heard)
+    if has_end:
+        end = None
+    elif stored is not None:
+        end = _last_event(stored, end, heard)
     last = b"" if end is None else encode_frame(end.type, encode(speak(end)))
     await listener.write(last + DONE, is_last=True)
 

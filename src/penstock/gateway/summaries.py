@@ -37,11 +37,14 @@ def wants_compaction(request: CreateResponse) -> bool:
     return isinstance(request.input, list) and bool(request.input) and request.input[-1].type == TRIGGER
 
 
-def expand(request: CreateResponse, sealer: Sealer, tenant: str) -> tuple[CreateResponse, list[Diagnostic]]:
+def expand(
+    request: CreateResponse, sealer: Sealer, tenant: str, before: int = 0
+) -> tuple[CreateResponse, list[Diagnostic]]:
     """The request with every compaction of ours as the message that it stands for, in its place.
 
     An upstream's own goes on to its dialect, which knows whom it can be given back to. One that nobody here
-    can read is left out, whoever's it is (K1). A trigger that is not the last item was answered before.
+    can read is left out, whoever's it is (K1). A trigger that is not the last item was answered before. Of
+    the first `before` items, which an earlier turn brought, one of ours replaces those in front of it.
     """
     if not isinstance(request.input, list) or not any(_concerns(item) for item in request.input):
         return request, []
@@ -53,10 +56,15 @@ def expand(request: CreateResponse, sealer: Sealer, tenant: str) -> tuple[Create
             if summary is None:
                 unreadable += 1
             else:
+                items = [each for each in items if _instructs(each)] if place <= before else items
                 items.append(_framed(item, summary))
         elif item.type != TRIGGER or place == len(request.input):
             items.append(item)
     return replace(request, input=items), _told(unreadable)
+
+
+def _instructs(item: Item) -> bool:
+    return isinstance(item, Message) and item.role in ("system", "developer")
 
 
 def _concerns(item: Item) -> bool:

@@ -20,7 +20,7 @@ from penstock.gateway.logs import log_fault
 from penstock.gateway.outlet import Outlet
 from penstock.gateway.services import Services
 from penstock.gateway.source import deltas_of
-from penstock.gateway.stopped import CANCELLED, CLIENT_STALLED, SHUTTING_DOWN, Stopped
+from penstock.gateway.stopped import CANCELLED, SHUTTING_DOWN, Stopped
 from penstock.gateway.stopwatch import Stopwatch
 from penstock.gateway.tracing import Tracer
 from penstock.gateway.usage import missing
@@ -108,7 +108,10 @@ class Turn:
         self._outlet = outlet
         self._task = asyncio.current_task()
         try:
-            await self._answer_or_tell()
+            if self._stopped is not None:  # before it began
+                await self._end_early(self._stopped)
+            else:
+                await self._answer_or_tell()
         finally:
             self._conclude()
 
@@ -126,9 +129,10 @@ class Turn:
 
     def stop(self, why: Stopped) -> None:
         """End the turn from outside; the first reason counts, and none behind the end."""
-        if self._stopped is None and self._task is not None and not self._verdict.terminal_sent:
+        if self._stopped is None and not self._verdict.terminal_sent:
             self._stopped = why
-            self._task.cancel()
+            if self._task is not None:
+                self._task.cancel()
 
     @property
     def snapshot(self) -> Response:
@@ -142,9 +146,6 @@ class Turn:
 
     def heartbeat(self) -> list[Event]:
         return [] if self._is_refused or self._is_over else self._machine.heartbeat()
-
-    def give_up_client(self) -> None:
-        self.stop(CLIENT_STALLED)
 
     # Asking
 

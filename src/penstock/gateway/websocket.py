@@ -25,7 +25,7 @@ from penstock.gateway.logs import log_verdict
 from penstock.gateway.outlet import LiveOutlet
 from penstock.gateway.requests import check_request, count_items
 from penstock.gateway.resolving import complete
-from penstock.gateway.responses import Prepared, leave
+from penstock.gateway.responses import Prepared, watch_client
 from penstock.gateway.stopwatch import Stopwatch
 from penstock.gateway.verdict import Verdict
 from penstock.protocol.events import Event
@@ -44,8 +44,8 @@ LONGEST = 60 * 60.0
 """Seconds that a connection may last (N24)."""
 
 _WAITING = 16
-"""Frames that may wait for their turn. Who sends more is let go: to leave them unread would be not to see
-that the client went."""
+"""Frames that may wait for their turn, with no more bytes than one request may have. Who sends more is let
+go: to leave them unread would be not to see that the client went."""
 _FORBIDDEN = ("stream", "stream_options", "background")
 _GOING_AWAY, _TOO_MANY, _RESTARTING = 1001, 1008, 1012
 
@@ -103,9 +103,10 @@ class Socket:
         self._clock, self._until = clock, clock() + longest
         self._local: Local | None = None
         self._frames: asyncio.Queue[str | None] = asyncio.Queue()
-        self._running: tuple[Prepared, SocketOutlet] | None = None
+        self._gone = asyncio.Event()
         self._is_gone = self._is_stopping = False
         self._name, self._count = exchange.request_id, 0
+        self._waiting_bytes = 0
 
     async def serve(self) -> None:
         await self._exchange.send({"type": "websocket.accept"})
@@ -125,6 +126,7 @@ class Socket:
         except TimeoutError:
             await self._close_old()
             return None
+        self._waiting_bytes -= len(frame or "")
         if self._is_gone:
             return None
         if self._is_stopping:
@@ -137,21 +139,24 @@ class Socket:
 
     async def _read(self) -> None:
         """Frames wait for their turn; a client that goes ends the turn that runs, and those that wait."""
+        limits = self._gateway.services.settings.limits
         while (message := await self._exchange.receive())["type"] != "websocket.disconnect":
             if message["type"] == SERVER_STOPS:
                 self._is_stopping = True
                 self._frames.put_nowait(None)
                 continue
-            if self._frames.qsize() >= _WAITING:
+            if self._frames.qsize() >= _WAITING or self._waiting_bytes > limits.body_bytes:
                 await self._send({"type": "websocket.close", "code": _TOO_MANY})
                 break
-            self._frames.put_nowait(
-                message.get("text") or (message.get("bytes") or b"").decode("utf-8", "replace")
-            )
+            frame = message.get("text") or (message.get("bytes") or b"").decode("utf-8", "replace")
+            self._waiting_bytes += len(frame)
+            self._frames.put_nowait(frame)
         self._is_gone = True
+        self._gone.set()
         self._frames.put_nowait(None)
-        if self._running is not None:
-            await leave(self._gateway, *self._running)
+
+    async def _until_gone(self) -> None:
+        await self._gone.wait()
 
     async def _send(self, message: Message) -> None:
         """To a client that has just gone: whoever reads here is told so, and nobody else need be."""
@@ -200,22 +205,22 @@ class Socket:
             return True
         whole = resolved.request.input
         items: list[Item] = [*(whole if isinstance(whole, list) else []), *snapshot.output]
-        self._local = Local(id=snapshot.id, items=tuple(items))
+        self._local = Local(id=snapshot.id, items=tuple(items), is_stored=snapshot.store)
         return False
 
     async def _run(self, prepared: Prepared, outlet: SocketOutlet) -> None:
         services, verdict = self._gateway.services, prepared.verdict
         verdict.stream = True
         heart = Heart(prepared.turn, outlet, prepared.limits, verdict, clock=asyncio.get_running_loop().time)
-        beating = asyncio.create_task(heart.run())
-        self._running = prepared, outlet
+        watching = watch_client(self._gateway, prepared, outlet, self._exchange, self._until_gone())
+        helpers = [asyncio.create_task(heart.run()), asyncio.create_task(watching)]
         services.begin(prepared.turn, self._exchange)
         try:
             await prepared.turn.run(outlet)
         finally:
-            self._running = None
-            beating.cancel()
-            await asyncio.gather(beating, return_exceptions=True)
+            for helper in helpers:
+                helper.cancel()
+            await asyncio.gather(*helpers, return_exceptions=True)
             services.end(prepared.turn, verdict)
             log_verdict(verdict)
 

@@ -104,14 +104,25 @@ answer repeats them, and nothing writes them down."""
 
 def public_tools(tools: list[Tool]) -> list[Tool]:
     """The same tools without these secrets."""
-    return [_public(tool) if isinstance(tool, UnknownTool) else tool for tool in tools]
+    return [_public(tool) for tool in tools]
 
 
-def _public(tool: UnknownTool) -> UnknownTool:
-    fields = tool.extra or {}
-    if not any(name in fields for name in SECRETS):
+def _public(tool: Tool) -> Tool:
+    if isinstance(tool, NamespaceTool):
+        return replace(tool, tools=public_tools(tool.tools))
+    if not isinstance(tool, UnknownTool) or not isinstance(tool.extra, dict):
         return tool
-    return replace(tool, extra={name: value for name, value in fields.items() if name not in SECRETS})
+    fields = {name: value for name, value in tool.extra.items() if name not in SECRETS}
+    if isinstance(address := fields.get("server_url"), str):
+        fields["server_url"] = _public_address(address)
+    return replace(tool, extra=fields)
+
+
+def _public_address(address: str) -> str:
+    """Without what may be a key: the name of a user, and what is asked for."""
+    scheme, slashes, rest = address.partition("//")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{slashes}{host.rpartition('@')[2]}{slash}{path}".partition("?")[0]
 
 
 class ToolReference(Wire):

@@ -70,7 +70,7 @@ def context_of(items: Sequence[Item]) -> str:
     last = next((item for item in reversed(items) if not _is_said(item)), None)
     if last is None:
         return ""
-    told = getattr(last, "role", ""), getattr(last, "call_id", ""), _text(last)
+    told = getattr(last, "role", ""), getattr(last, "call_id", ""), words_of(last)
     return _digest(list(map(str, told)))
 
 
@@ -205,10 +205,10 @@ def _with_thoughts(segment: Sequence[Item], slots: Slots) -> list[Item]:
 def _sealed_again(group: _Group, recalled: _Recalled) -> list[Item]:
     """Reasoning that came in its own words, without an id, is known by them."""
     slots = (slot for item in group.items if _is_call(item) for slot in recalled.before(item, group.told))
-    known = {_text(thought): thought for slot in slots for thought in slot}
+    known = {words_of(thought): thought for slot in slots for thought in slot}
     return [
-        _with_seal(item, known[_text(item)])
-        if isinstance(item, ReasoningItem) and not item.encrypted_content and _text(item) in known
+        _with_seal(item, known[words_of(item)])
+        if isinstance(item, ReasoningItem) and not item.encrypted_content and words_of(item) in known
         else item
         for item in group.items
     ]
@@ -246,7 +246,7 @@ def _call_id(item: Item) -> str:
     return getattr(item, "call_id", None) or "" if item.type in CLIENT_CALLS else ""
 
 
-def _text(item: Item) -> str:
+def words_of(item: Item) -> str:
     """What an item says, as one text, however its content is written."""
     content = getattr(item, "content", None) or getattr(item, "output", None) or ""
     if isinstance(content, str):

@@ -265,6 +265,11 @@ class MemoryStore:
         self._resize(talk, -size_of_items(gone))
         return True
 
+    async def quiet(self, tenant: str, id: str) -> None:
+        for running in [*self._running.values()]:
+            if (running.opened.tenant, running.opened.conversation_id) == (tenant, id):
+                await running.over.wait()
+
     # The reasoning memory
 
     async def remember(self, tenant: str, id: str, key: str, data: bytes) -> None:

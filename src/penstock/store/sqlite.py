@@ -349,6 +349,11 @@ class SqliteStore:
     async def delete_item(self, tenant: str, id: str, item_id: str) -> bool:
         return await self._writer.do(partial(writing.delete_item, tenant=tenant, id=id, item_id=item_id))
 
+    async def quiet(self, tenant: str, id: str) -> None:
+        for running in [*self._turns.values()]:
+            if (running.opened.tenant, running.opened.conversation_id) == (tenant, id):
+                await running.over.wait()
+
     # The reasoning memory
 
     async def remember(self, tenant: str, id: str, key: str, data: bytes) -> None:

@@ -215,6 +215,9 @@ class Store(Protocol):
 
     async def delete_item(self, tenant: str, id: str, item_id: str) -> bool: ...
 
+    async def quiet(self, tenant: str, id: str) -> None:
+        """Wait for the turns that run in a conversation now: what they say belongs to it."""
+
     # The reasoning memory (W01): small things under a key
 
     async def remember(self, tenant: str, id: str, key: str, data: bytes) -> None:
