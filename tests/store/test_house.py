@@ -157,3 +157,20 @@ def test_a_log_that_is_too_large_is_cut_and_that_is_told() -> None:
         assert await read(store, "resp_1") == events(0, 1_000 - found.dropped)
 
     asyncio.run(run())
+
+
+@for_both
+async def test_what_a_younger_turn_continues_stays(store: Store, clock: Clock) -> None:
+    """Without it the younger one could not be continued any more."""
+    for id, previous in (("resp_1", None), ("resp_2", "resp_1"), ("resp_old", None)):
+        await store.open(opened(id, previous=previous))
+        await store.close(id, closed(id))
+    clock.now += 1000
+    await store.open(opened("resp_3", previous="resp_2"))
+    await store.close("resp_3", closed("resp_3"))
+    assert await store.prune(older_than=int(clock.now) - 10) == 1
+    chain = await store.chain(LOCAL, "resp_3")
+    assert chain is not None
+    assert [turn.id for turn in chain] == ["resp_1", "resp_2", "resp_3"]
+    clock.now += 1000
+    assert await store.prune(older_than=int(clock.now) - 10) == 3

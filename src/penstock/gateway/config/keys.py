@@ -12,6 +12,7 @@ from penstock.errors import ConfigError
 from penstock.gateway.config.toml_lines import TomlLines, parse
 from penstock.gateway.config.values import ABOVE, Table, Wrong, one_of, quoted, word
 from penstock.gateway.settings import ClientKey
+from penstock.store.store import LOCAL
 from penstock.stream.accents import ACCENTS
 
 KEY = ("name", "hash", "accent")
@@ -46,6 +47,8 @@ def key_name(value: object) -> str:
     name = word(value)
     if not name.isprintable() or len(name) > 64:
         raise Wrong("must be a name of at most 64 characters, on one line")
+    if name == LOCAL:  # it would find all that was kept before there were keys
+        raise Wrong(f"must be another name: {LOCAL!r} is whoever comes without a key")
     return name
 
 
