@@ -4,10 +4,15 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
+# What checks and packs the extension comes from npm, into a folder outside of the repository; its name changes with them.
+# The types are those of the oldest VS Code that the extension runs in.
+NODE_PACKAGES := @types/vscode@1.104.0 @types/node@20.19.43 typescript@5.9.3 @vscode/vsce@3.9.2
+NODE_TOOLS    := $(or $(PENSTOCK_CACHE),$(HOME)/.cache/penstock/vscode)/tools-$(firstword $(shell echo '$(NODE_PACKAGES)' | cksum))
+
 .DEFAULT_GOAL := help
 
 help: ## Show this list
-	@grep -hE '^[a-z][a-z-]*:.*## ' $(MAKEFILE_LIST) | sort | awk 'BEGIN {FS = ":.*## "}; {printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z][a-z0-9-]*:.*## ' $(MAKEFILE_LIST) | sort | awk 'BEGIN {FS = ":.*## "}; {printf "  make %-12s %s\n", $$1, $$2}'
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -34,7 +39,7 @@ e2e: $(READY) ## Start, stall, signal and leave the gateway; run every command o
 	$(BIN)/pytest -n auto -m e2e
 
 coverage: $(READY) ## Both once more, with more examples, and see that every room is covered
-	PENSTOCK_PROFILE=thorough $(BIN)/pytest -n auto -m 'not recordings and not terminal' --cov --cov-report=term
+	PENSTOCK_PROFILE=thorough $(BIN)/pytest -n auto -m 'not recordings and not terminal and not vscode' --cov --cov-report=term
 	$(BIN)/python tests/coverage_floor.py
 
 test: lint types unit ## Everything that must pass before a commit
@@ -44,6 +49,22 @@ recordings: $(READY) ## Cut every recorded stream everywhere (minutes; needs the
 
 terminal: $(READY) ## Drive `penstock chat` in a real terminal (needs tmux)
 	$(BIN)/pytest -m terminal
+
+e2e-vscode: $(READY) ## Drive a real VS Code without a screen (needs chromium and npm; pictures go to artefacts/)
+	$(BIN)/pytest -m vscode -rs
+
+$(NODE_TOOLS)/.ready:
+	@mkdir -p $(NODE_TOOLS)
+	npm install --prefix $(NODE_TOOLS) --no-audit --no-fund --ignore-scripts --loglevel error $(NODE_PACKAGES)
+	@touch $@
+
+types-vscode: $(NODE_TOOLS)/.ready ## Check the types of the VS Code extension (needs npm)
+	$(NODE_TOOLS)/node_modules/.bin/tsc -p vscode/jsconfig.json --typeRoots $(NODE_TOOLS)/node_modules/@types
+
+vsix: $(NODE_TOOLS)/.ready ## Pack the VS Code extension into dist/ (needs npm)
+	@mkdir -p dist
+	cd vscode && $(NODE_TOOLS)/node_modules/.bin/vsce package --no-dependencies --allow-missing-repository \
+	  --no-rewrite-relative-links --out ../dist/
 
 docs: $(READY) ## Write the generated parts of docs/ anew
 	$(BIN)/python docs/generate.py
@@ -62,6 +83,6 @@ format: $(READY) ## Format the code
 	$(BIN)/ruff format --quiet .
 
 clean: ## Remove the environment and what tools left behind
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage dist build
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage dist build artefacts
 
-.PHONY: help env serve lint types unit e2e coverage test recordings terminal docs bench format clean
+.PHONY: help env serve lint types unit e2e coverage test recordings terminal e2e-vscode types-vscode vsix docs bench format clean

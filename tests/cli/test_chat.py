@@ -14,8 +14,7 @@ from penstock.cli import UsageError
 from penstock.cli.chatting.conversation import Conversation
 from penstock.cli.chatting.images import mentioned_images
 from penstock.cli.chatting.usage import footer
-from penstock.cli.endpoint import ALSO_RESPONSES
-from penstock.dialects.presets import PRESETS
+from penstock.dialects.presets import ALSO_RESPONSES, PRESETS
 from penstock.models.enrich import enrich
 from penstock.models.info import Told
 from penstock.parts.parts import ChatMessage, Role, TextPart, ThinkingPart, ToolCallPart, ToolResultPart

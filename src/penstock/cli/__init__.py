@@ -7,6 +7,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from types import ModuleType
 
 import penstock
 
@@ -23,8 +24,9 @@ COMMANDS = {
     "explain": "what happened in a turn of a gateway",
     "replay": "run a recorded turn through today's code, and tell what differs",
     "store": "what a gateway has kept: figures, deleting the old, export",
+    "vscode-host": "provide models to an editor, in lines on standard input and output",
 }
-"""The commands, each with its line in `penstock --help`. `penstock.cli.<name>` has `configure` and `run`."""
+"""The commands, each with its line in `penstock --help`. The module of a name has `configure` and `run`."""
 
 OK, FOUND, USAGE = 0, 1, 2
 INTERRUPTED, OUTPUT_CLOSED = 130, 141  # what a shell reports for a program ended by SIGINT and SIGPIPE
@@ -80,7 +82,7 @@ def _run(arguments: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    code: int = importlib.import_module(f"penstock.cli.{options.command}").run(options)
+    code: int = _module(options.command).run(options)
     return code
 
 
@@ -99,5 +101,9 @@ def build_parser(chosen: str = "") -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=summary, allow_abbrev=False)
         command.formatter_class = argparse.RawDescriptionHelpFormatter
         if name == chosen:
-            importlib.import_module(f"penstock.cli.{name}").configure(command)
+            _module(name).configure(command)
     return parser
+
+
+def _module(name: str) -> ModuleType:
+    return importlib.import_module(f"penstock.cli.{name.replace('-', '_')}")

@@ -17,14 +17,6 @@ if TYPE_CHECKING:
 DEFAULT_URL = "http://127.0.0.1:8080/v1"
 """Where the gateway is when it was started on this machine."""
 
-ALSO_RESPONSES = frozenset(
-    {
-        *("vercel", "openrouter", "huggingface", "bedrock", "xai", "groq", "fireworks"),
-        *("ollama", "lmstudio", "vllm", "llamacpp", "sglang"),
-    }
-)
-"""Vendors whose preset speaks Chat Completions, and who offer /responses at the same address as well."""
-
 
 def add_endpoint_options(parser: argparse.ArgumentParser) -> None:
     endpoint = parser.add_argument_group("endpoint")
@@ -70,6 +62,7 @@ def read_endpoint(options: argparse.Namespace, *, responses: bool = True) -> End
     """Raises `UsageError` for options that name none. `responses`: the endpoint must speak Responses."""
     from penstock.client.config import ClientConfig
     from penstock.client.urls import read_address
+    from penstock.dialects.presets import speaks_responses
     from penstock.errors import InvalidRequestError
 
     preset = _preset(options.preset)
@@ -96,10 +89,6 @@ def read_endpoint(options: argparse.Namespace, *, responses: bool = True) -> End
         is_default=not options.base_url and preset is None,
         overrides=_overrides(options.override),
     )
-
-
-def speaks_responses(preset: Preset) -> bool:
-    return preset.dialect == "responses" or preset.name in ALSO_RESPONSES
 
 
 def _preset(name: str | None) -> Preset | None:

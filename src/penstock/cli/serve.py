@@ -134,6 +134,7 @@ def _serve(
     path: Path | None,
     ready_file: Path | None,
 ) -> None:
+    from penstock.cli.editor_route import editor_routes, own_url
     from penstock.gateway.sealing import load_sealer
     from penstock.gateway.server import run as serve
     from penstock.gateway.stores import open_store, secret_folder
@@ -145,6 +146,7 @@ def _serve(
         sealer=load_sealer(os.environ, secret_folder(settings.store, os.environ)),
         ready=lambda url: _tell(url, settings, path, ready_file),
         reload=lambda: _settings_again(options, path),
+        routes=editor_routes(own_url(settings.host, listening.getsockname()[1])),
     )
 
 

@@ -342,6 +342,19 @@ PRESETS: dict[str, Preset] = {row.name: row for row in _ROWS}
 """Every vendor by its name."""
 
 
+ALSO_RESPONSES = frozenset(
+    {
+        *("vercel", "openrouter", "huggingface", "bedrock", "xai", "groq", "fireworks"),
+        *("ollama", "lmstudio", "vllm", "llamacpp", "sglang"),
+    }
+)
+"""Vendors whose preset speaks Chat Completions, and who offer /responses at the same address as well."""
+
+
+def speaks_responses(preset: Preset) -> bool:
+    return preset.dialect == "responses" or preset.name in ALSO_RESPONSES
+
+
 def preset(name: str) -> Preset:
     """The vendor of this name; `LookupError` says which names are near."""
     found = PRESETS.get(name)

@@ -19,6 +19,7 @@ from penstock.errors import PenstockError
 from penstock.gateway.app import Gateway
 from penstock.gateway.connection import ClientConnection, SocketConnection
 from penstock.gateway.logs import log
+from penstock.gateway.routes import Routes
 from penstock.gateway.sealing import Sealer
 from penstock.gateway.settings import Settings
 from penstock.store.store import Store
@@ -127,12 +128,13 @@ def run(
     sealer: Sealer,
     ready: Callable[[str], None],
     reload: Callable[[], Settings],
+    routes: Routes | None = None,
 ) -> None:
     """Serve until a signal says otherwise. `store` opens the store, on the loop that it belongs to; `ready`
-    is told the URL; `reload` reads the settings again."""
+    is told the URL; `reload` reads the settings again; `routes` are more than the gateway's own."""
 
     async def serve() -> None:
-        gateway = Gateway(settings, store=await store(), sealer=sealer)
+        gateway = Gateway(settings, store=await store(), sealer=sealer, routes=routes)
         config = uvicorn.Config(
             gateway,
             http=ClientConnection,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from base64 import b64decode, b64encode
 from binascii import Error
 from collections.abc import Callable
@@ -11,11 +12,13 @@ import msgspec
 
 from penstock.dialects.frames import text_of
 from penstock.errors import DecodeError, OpenResponsesError
+from penstock.parts.markers import STATEFUL_MARKER, USAGE
 from penstock.parts.parts import (
     Audience,
     ChatMessage,
     DataPart,
     MessagePart,
+    Part,
     TextPart,
     ThinkingPart,
     ToolCallPart,
@@ -26,11 +29,26 @@ from penstock.protocol.wire import parse, to_builtins
 
 JSON = dict[str, Any]
 
+PRIVATE_LINES: dict[str, str] = {USAGE: "usage", STATEFUL_MARKER: "marker"}
+"""Data that is no content has a type of line of its own, by its mime type (docs/host.md)."""
+
 
 def part_to_json(part: MessagePart) -> JSON:
     fields = _WRITERS[part.__class__](part)
     audience = getattr(part, "audience", ())
     return {**fields, "audience": [mark.name.lower() for mark in audience]} if audience else fields
+
+
+def part_to_line(part: Part) -> JSON:
+    """A part as the editor's host tells it, where `id` is the request's (docs/host.md)."""
+    fields = part_to_json(part)
+    if isinstance(part, ThinkingPart):
+        fields["thinking_id"] = fields.pop("id")
+    elif isinstance(part, DataPart) and part.mime in PRIVATE_LINES:
+        fields["type"] = PRIVATE_LINES[part.mime]
+        if part.mime == USAGE:
+            fields["tokens"] = parse(part.data)
+    return fields
 
 
 def error_to_json(error: OpenResponsesError) -> JSON:
@@ -56,7 +74,10 @@ def result_to_json(result: StreamResult) -> JSON:
 
 def encode_line(fields: JSON) -> bytes:
     """One line of JSON, with its end."""
-    return msgspec.json.encode(fields) + b"\n"
+    try:
+        return msgspec.json.encode(fields) + b"\n"
+    except UnicodeEncodeError:  # half a character, which only an escape can say
+        return json.dumps(fields).encode() + b"\n"
 
 
 def part_from_json(raw: Any) -> MessagePart:
@@ -154,7 +175,8 @@ def _thinking(raw: JSON) -> ThinkingPart:
         raise DecodeError("expected a string or an array of strings", "value")
     if metadata is not None and not isinstance(metadata, dict):
         raise DecodeError("expected an object", "metadata")
-    return ThinkingPart(value, _optional_text(raw, "id"), metadata)
+    named = "thinking_id" if raw.get("id") is None else "id"  # as a line has it, or as a message has
+    return ThinkingPart(value, _optional_text(raw, named), metadata)
 
 
 def _tool_call(raw: JSON) -> ToolCallPart:

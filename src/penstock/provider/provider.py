@@ -97,7 +97,7 @@ class LanguageModelProvider:
                 raise
             result = turn.result  # whatever fails after a cancel is no failure (seed 003, 5.2)
         except asyncio.CancelledError:
-            self.tracker.cancel_request(agent, turn.result.usage, estimated_output=self._spoken(model, turn))
+            self._ended(agent, model, turn, turn.result, is_cancelled=True)
             raise
         except Exception as error:
             self._failed(agent, model, turn, error)
@@ -107,13 +107,19 @@ class LanguageModelProvider:
             self.counter.learn(model, estimate, result.usage.input_tokens)
         return result
 
-    def _ended(self, agent: str, model: str, turn: Turn, result: StreamResult) -> None:
-        end = self.tracker.cancel_request if result.finish == "cancelled" else self.tracker.complete_request
-        end(agent, result.usage, estimated_output=0 if result.usage else self._spoken(model, turn))
+    def _ended(
+        self, agent: str, model: str, turn: Turn, result: StreamResult, *, is_cancelled: bool = False
+    ) -> None:
+        is_cancelled = is_cancelled or result.finish == "cancelled"
+        end = self.tracker.cancel_request if is_cancelled else self.tracker.complete_request
+        spoken = 0 if result.usage else self._spoken(model, turn)
+        end(agent, result.usage, estimated_output=spoken, response_id=result.response_id)
 
     def _failed(self, agent: str, model: str, turn: Turn, error: Exception) -> None:
-        spoken = self._spoken(model, turn)
-        self.tracker.fail_request(agent, error, turn.result.usage, estimated_output=spoken)
+        spoken, result = self._spoken(model, turn), turn.result
+        self.tracker.fail_request(
+            agent, error, result.usage, estimated_output=spoken, response_id=result.response_id
+        )
 
     def _spoken(self, model: str, turn: Turn) -> int:
         return self.counter.count_text(model, "".join(turn.spoken))

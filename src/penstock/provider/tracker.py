@@ -7,6 +7,7 @@ an endpoint that does not count) they are estimates, and are marked so (notes/as
 from __future__ import annotations
 
 import logging
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -66,6 +67,16 @@ class Request(Struct, frozen=True):
     cost: float | None = None
     error: str = ""
     prices: Prices | None = None
+    started: float = 0.0
+    ended: float = 0.0
+    """By the tracker's clock, in seconds; 0 while it runs."""
+    response_id: str | None = None
+    """What the endpoint calls the response: `penstock explain` tells what happened in it."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it took; 0 while it runs."""
+        return max(self.ended - self.started, 0.0) if self.outcome != "running" else 0.0
 
     @property
     def fill(self) -> float:
@@ -89,6 +100,9 @@ class Totals(Struct, frozen=True):
     deviation: float = 0.0
     """The sum of |estimated - real| / real over the requests that were compared."""
 
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(*(getattr(self, name) + getattr(other, name) for name in self.__struct_fields__))
+
     @property
     def accuracy(self) -> float | None:
         """How near the estimates of the input were, from 0 to 1; None before the first."""
@@ -103,7 +117,7 @@ class Totals(Struct, frozen=True):
             tokens=self.tokens + request.tokens,
             cost=self.cost + (request.cost or 0.0),
             unpriced=self.unpriced + (request.cost is None),
-            estimates=self.estimates + request.is_estimate,
+            estimates=self.estimates + (request.is_estimate and request.tokens != Tokens()),
             compared=self.compared + (real > 0),
             deviation=self.deviation + (abs(request.estimated_input - real) / real if real else 0.0),
         )
@@ -112,7 +126,8 @@ class Totals(Struct, frozen=True):
 class UsageTracker:
     """Keeps count, for one provider or for several."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._running: dict[str, Request] = {}
         self._by_model: dict[str, Totals] = {}
         self._listeners: list[Callable[[], None]] = []
@@ -141,23 +156,51 @@ class UsageTracker:
         *,
         prices: Prices | None = None,
     ) -> None:
-        self._running[agent_id] = Request(agent_id, model, estimated_input, max_input, prices=prices)
+        self._running[agent_id] = Request(
+            agent_id, model, estimated_input, max_input, prices=prices, started=self._clock()
+        )
         self._changed()
 
-    def complete_request(self, agent_id: str, usage: Usage | None, *, estimated_output: int = 0) -> None:
-        self._end(agent_id, "completed", usage, estimated_output)
+    def complete_request(
+        self,
+        agent_id: str,
+        usage: Usage | None,
+        *,
+        estimated_output: int = 0,
+        response_id: str | None = None,
+    ) -> None:
+        self._end(agent_id, "completed", usage, estimated_output, response_id)
 
-    def cancel_request(self, agent_id: str, usage: Usage | None = None, *, estimated_output: int = 0) -> None:
-        self._end(agent_id, "cancelled", usage, estimated_output)
+    def cancel_request(
+        self,
+        agent_id: str,
+        usage: Usage | None = None,
+        *,
+        estimated_output: int = 0,
+        response_id: str | None = None,
+    ) -> None:
+        self._end(agent_id, "cancelled", usage, estimated_output, response_id)
 
     def fail_request(
-        self, agent_id: str, error: Exception, usage: Usage | None = None, *, estimated_output: int = 0
+        self,
+        agent_id: str,
+        error: Exception,
+        usage: Usage | None = None,
+        *,
+        estimated_output: int = 0,
+        response_id: str | None = None,
     ) -> None:
         """A request that was refused before anything came of it used nothing: then there is no estimate."""
-        self._end(agent_id, "failed", usage, estimated_output, str(error))
+        self._end(agent_id, "failed", usage, estimated_output, response_id, str(error))
 
     def _end(
-        self, agent_id: str, outcome: str, usage: Usage | None, estimated_output: int, error: str = ""
+        self,
+        agent_id: str,
+        outcome: str,
+        usage: Usage | None,
+        estimated_output: int,
+        response_id: str | None,
+        error: str = "",
     ) -> None:
         """A request ends once: whatever is said of it later is not counted again (notes/asks D4)."""
         request = self._running.pop(agent_id, None)
@@ -171,6 +214,8 @@ class UsageTracker:
             is_estimate=usage is None,
             cost=None if request.prices is None else tokens.cost(request.prices),
             error=error,
+            ended=self._clock(),
+            response_id=response_id,
         )
         self.recent.append(ended)
         self.total = self.total.plus(ended)

@@ -1,0 +1,184 @@
+"""What went wrong, in one sentence that says what to do (decisions 23).
+
+VS Code shows the sentence as it is, so it has neither JSON nor a stack in it, and of the endpoint's own words
+only what a person can read. The client has masked keys in them already.
+"""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from penstock.errors import DecodeError, OpenResponsesError
+from penstock.parts.wire import JSON, error_to_json
+
+BLOCKED, NOT_FOUND, NO_PERMISSIONS = "Blocked", "NotFound", "NoPermissions"
+"""The kinds of error that VS Code knows."""
+
+_LONGEST = 300
+_MARKUP = ("{", "[", "<")
+_SENTENCE_END = re.compile(r"[.?!] +(?=[A-Z])")
+
+
+class Row(Struct, frozen=True):
+    """The kind of a failure and the sentence for it.
+
+    `{said}` are the endpoint's words in brackets, `{words}` the same without, `{reason}` the first sentence
+    of them; `{key}` names the group's key.
+    """
+
+    kind: str
+    sentence: str
+
+
+ROWS: dict[str, Row] = {
+    "authentication_error": Row(NO_PERMISSIONS, "{endpoint} does not accept {key}: enter it anew{said}"),
+    "invalid_key": Row(NO_PERMISSIONS, "What is set as {key} cannot be a key: enter it anew, in one line"),
+    "permission_denied": Row(
+        NO_PERMISSIONS, "With {key} this is not allowed: choose another model or key{said}"
+    ),
+    "rate_limit_exceeded": Row(BLOCKED, "Too many requests: wait {wait} and try again{said}"),
+    "insufficient_quota": Row(
+        BLOCKED, "The quota of {key} is spent and waiting does not help: look at the account there{said}"
+    ),
+    "context_length_exceeded": Row(
+        "", "The conversation is too long{length}: start a new one, or attach less"
+    ),
+    "content_filter": Row(BLOCKED, "A content filter refused this: say it in other words{said}"),
+    "invalid_prompt": Row(BLOCKED, "{endpoint} refused the prompt: say it in other words{said}"),
+    "model_not_found": Row(
+        NOT_FOUND, "There is no model {model} at {endpoint}: choose another one, or refresh the models{said}"
+    ),
+    "not_found": Row(
+        NOT_FOUND, "Nothing was found at {endpoint}: check its address and the name {model}{said}"
+    ),
+    "group_not_configured": Row(
+        NOT_FOUND, "There is no endpoint for {group}: configure one, and choose its model again"
+    ),
+    "invalid_base_url": Row("", "The address of {group} cannot be used: {words}"),
+    "invalid_config": Row("", "The settings of {group} cannot be used: {words}"),
+    "invalid_request": Row("", "The request was refused: {words}"),
+    "server_is_overloaded": Row(BLOCKED, "{endpoint} has too much to do: wait {wait} and try again{said}"),
+    "server_error": Row("", "{endpoint} failed: try again, and look at its log if that does not help{said}"),
+    "network_error": Row("", "The connection to {endpoint} broke: try again{said}"),
+    "network_error.connect": Row(
+        "", "{endpoint} cannot be reached: is it running, and is the address right{reason}?"
+    ),
+    "network_error.first_byte": Row(
+        "", "{endpoint} did not answer in time: try again, or look at its log{said}"
+    ),
+    "network_error.idle": Row("", "{endpoint} fell silent in the middle of the answer: try again{said}"),
+    "certificate_error": Row(
+        "", "The certificate of {endpoint} is not trusted: check the address, or trust its authority{said}"
+    ),
+    "tls_error": Row("", "No safe connection to {endpoint}: does it speak https{said}?"),
+    "proxy_error": Row("", "The proxy before {endpoint} refused: check its settings{said}"),
+    "unsupported_proxy": Row("", "The proxy cannot be used: {words}"),
+    "redirected": Row("", "{endpoint} is somewhere else now: {words}"),
+    "protocol_error": Row("", "{endpoint} sent what is no answer: does it speak the Responses API{said}?"),
+    "stream_truncated": Row("", "The answer of {endpoint} broke off: try again{said}"),
+    "empty_response": Row("", "{model} gave no answer: try again, or say more{said}"),
+    "malformed_tool_call": Row("", "{model} called a tool in a way that cannot be read: try again{said}"),
+    "incomplete": Row("", "{model} stopped before there was an answer: try again{said}"),
+    "incomplete_length": Row(
+        "", "{model} spent its output tokens before there was an answer: allow more, or lower its effort"
+    ),
+}
+"""By the code of the error and its phase, by the code, by its kind and phase, or by its kind."""
+
+
+class Place(Struct, frozen=True):
+    """Where it happened, in words."""
+
+    endpoint: str = "the endpoint"
+    group: str = ""
+    model: str = ""
+
+
+def failure_line(error: OpenResponsesError, place: Place) -> JSON:
+    row = _row_of(error)
+    told = error_to_json(error)
+    return {**told, "kind": row.kind, "name": type(error).__name__, "message": _sentence(error, row, place)}
+
+
+def known_code(error: OpenResponsesError) -> str:
+    """Our word for a failure: the endpoint's own may be anything, and is not for the log."""
+    return error.code if error.code in ROWS else error.default_code
+
+
+def wrong_line(error: DecodeError) -> JSON:
+    """A request that cannot be read."""
+    return _own("invalid_request", "DecodeError", _ended(f"The request cannot be read: {error}"))
+
+
+def fault_line(error: BaseException) -> JSON:
+    """A fault of ours. What it was about may be a secret, so only its kind is told."""
+    told = f"Penstock failed ({type(error).__name__}): restart the provider, and report it with its log"
+    return _own("internal_error", "InternalError", _ended(told))
+
+
+def news_line(code: str, message: str) -> JSON:
+    """A line that is no request, or cannot be one."""
+    return {"type": "error", "code": code, "message": _ended(message)}
+
+
+def _own(code: str, name: str, message: str) -> JSON:
+    return {"type": "error", "code": code, "kind": "", "name": name, "message": message}
+
+
+def _row_of(error: OpenResponsesError) -> Row:
+    kind, phase = error.default_code, error.phase
+    codes = (f"{error.code}.{phase}", error.code, f"{kind}.{phase}", kind)
+    return next(ROWS[code] for code in codes if code in ROWS)
+
+
+def _sentence(error: OpenResponsesError, row: Row, place: Place) -> str:
+    words = _readable(error.message)
+    whose = f"the group “{place.group}”" if place.group else "the endpoint"
+    filled = row.sentence.format(
+        words=words or "it does not say why",
+        said=_in_brackets(words),
+        reason=_in_brackets(_SENTENCE_END.split(words, maxsplit=1)[0]),
+        endpoint=place.endpoint,
+        key=f"the key of {whose}",
+        group=whose,
+        model=place.model or "the model",
+        wait=_duration(error.retry_after),
+        length=_length(error),
+    )
+    return _ended(filled)
+
+
+def _in_brackets(words: str) -> str:
+    return f" ({words})" if words else ""
+
+
+def _readable(words: str) -> str:
+    """One line without its full stop; nothing where it is for programs."""
+    line = "".join(each if each.isprintable() else " " for each in words)
+    line = " ".join(line.split()).rstrip(". ")
+    if line.startswith(_MARKUP):
+        return ""
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+
+
+def _ended(sentence: str) -> str:
+    if sentence.startswith("the "):  # names and addresses stay as they are
+        sentence = f"The {sentence[4:]}"
+    return sentence if sentence.endswith(("?", ".", "…")) else f"{sentence}."
+
+
+def _length(error: OpenResponsesError) -> str:
+    used, limit = error.used_tokens, error.limit_tokens
+    if used and limit:
+        return f" (it has {used:,} tokens, and the model takes {limit:,})"
+    return f" (the model takes {limit:,} tokens)" if limit else ""
+
+
+def _duration(seconds: float | None) -> str:
+    if not seconds:
+        return "a little"
+    if seconds < 120:
+        return f"{max(round(seconds), 1)} s"
+    return f"{round(seconds / 60)} min" if seconds < 7200 else f"{round(seconds / 3600)} h"

@@ -1,0 +1,212 @@
+"""Many requests at once, each answered in lines of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from penstock.errors import DecodeError, NotFoundError, OpenResponsesError
+from penstock.parts.wire import JSON, encode_line
+from penstock.provider.host.answering import answer
+from penstock.provider.host.failures import Place, failure_line, fault_line, known_code, news_line, wrong_line
+from penstock.provider.host.figures import usage_to_json
+from penstock.provider.host.groups import Group
+from penstock.provider.host.lines import read_object
+from penstock.provider.host.logs import log_failure, log_fault, log_request
+from penstock.provider.host.news import UsageNews
+from penstock.provider.host.outbox import Outbox
+from penstock.provider.host.requests import (
+    Cancel,
+    Configure,
+    CountTokens,
+    Id,
+    Models,
+    Request,
+    Respond,
+    id_of,
+    read_request,
+)
+from penstock.provider.tracker import UsageTracker
+from penstock.tokens.counter import TokenCounter
+
+MOST_RUNNING = 4096
+"""Requests at a time. More of them wait in the pipe, so that nothing piles up here."""
+
+GRACE = 1.5
+"""Seconds in which what runs may end when the editor has gone."""
+
+
+class Running(Struct, frozen=True):
+    """A request that runs. `cancel` ends a response in good order."""
+
+    task: asyncio.Task[None]
+    cancel: asyncio.Event
+
+
+class EditorHost:
+    """Belongs to one event loop."""
+
+    def __init__(self, out: Outbox) -> None:
+        self._out = out
+        self._groups: dict[str, Group] = {}
+        self._retired: list[Group] = []
+        self._trackers: dict[str, UsageTracker] = {}
+        self._running: dict[Id, Running] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._counter = TokenCounter()
+        self._news = UsageNews(self._tell_usage, asyncio.get_running_loop())
+
+    async def take(self, lines: Sequence[bytes | None]) -> None:
+        """Lines of the editor; None for one that was too long."""
+        for line in lines:
+            try:
+                await self._take(line)
+            except Exception as error:  # whatever is wrong with one line, the next is read
+                log_fault(error, None)
+                self._put(news_line("internal_error", "A line could not be taken: the log has more"))
+
+    async def _take(self, line: bytes | None) -> None:
+        if line is None:
+            self._put(news_line("line_too_long", "A line was longer than 64 MiB and was skipped: send less"))
+            return
+        while len(self._tasks) >= MOST_RUNNING:
+            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+        try:
+            raw = read_object(line)
+            id = id_of(raw)
+        except DecodeError as error:
+            self._put(news_line("invalid_line", f"A line was no request: {error}"))
+            return
+        if id is None:
+            self._put(news_line("missing_id", "A request had no `id`, so it cannot be answered"))
+        elif id in self._running:
+            self._put(news_line("duplicate_id", f"A request with the id {str(id)[:80]!r} runs already"))
+        else:
+            self._start(id, raw)
+
+    async def aclose(self) -> None:
+        """The editor has gone: responses are cancelled, and what runs has a moment to end."""
+        for running in self._running.values():
+            running.cancel.set()
+        self._out.wake()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=GRACE)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for group in (*self._groups.values(), *self._retired):
+            await group.aclose()
+
+    def _start(self, id: Id, raw: JSON) -> None:
+        cancel = asyncio.Event()
+        task = asyncio.create_task(self._run(id, raw, cancel), name="penstock request")
+        self._running[id] = Running(task, cancel)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, id: Id, raw: JSON, cancel: asyncio.Event) -> None:
+        """A request ends with one line, whatever happens. Its id is free again when the line is out."""
+        try:
+            end = await self._end_of(id, raw, cancel)
+            await self._out.wait_for_room()
+        finally:
+            del self._running[id]
+        self._put({"id": id, **end})
+
+    async def _end_of(self, id: Id, raw: JSON, cancel: asyncio.Event) -> JSON:
+        place = Place()
+        try:
+            request = read_request(raw)
+            log_request(raw["method"], id)
+            place = self._place(request)
+            return {"type": "done", **await self._answer(id, request, cancel)}
+        except DecodeError as error:
+            return wrong_line(error)
+        except OpenResponsesError as error:
+            log_failure(error, known_code(error), raw["method"], id)
+            return failure_line(error, place)
+        except Exception as error:
+            log_fault(error, id)
+            return fault_line(error)
+
+    async def _answer(self, id: Id, request: Request, cancel: asyncio.Event) -> JSON:
+        if isinstance(request, Configure):
+            return await self._configure(request)
+        if isinstance(request, Cancel):
+            self._cancel(request.request)
+            return {}
+        group = self._groups.get(getattr(request, "group", ""))
+        if group is None:
+            return self._without_group(request)
+
+        async def tell(line: JSON) -> None:
+            await self._out.wait_for_room(cancel.is_set)
+            if not cancel.is_set():  # nothing but the end comes after it
+                self._put({"id": id, **line})
+
+        with group.used():
+            done = await answer(group.provider, request, tell, cancel, self._usage)
+        await self._close_retired()
+        return done
+
+    def _without_group(self, request: Request) -> JSON:
+        """An editor asks for models before anything is configured, and counts whatever it has."""
+        if isinstance(request, Models):
+            return {"models": []}
+        if isinstance(request, CountTokens):
+            counted, model = request.counted, request.model
+            is_text = isinstance(counted, str)
+            count = self._counter.count_text if is_text else self._counter.count_message
+            return {"tokens": count(model, counted)}  # type: ignore[arg-type]  # by what it is
+        if isinstance(request, Respond):
+            raise NotFoundError("the group is not configured", code="group_not_configured")
+        return {"usage": self._usage()}
+
+    async def _configure(self, asked: Configure) -> JSON:
+        """The same again changes nothing: editors configure more often than people do (notes/vscode 3)."""
+        old = self._groups.get(asked.group)
+        if old is None or old.asked != asked:
+            self._groups[asked.group] = Group(asked, self._tracker(asked.group))
+            if old is not None:
+                self._retired.append(old)
+            await self._close_retired()
+            self._put({"type": "models_changed", "group": asked.group})
+        return {"endpoint": self._groups[asked.group].shown}
+
+    async def _close_retired(self) -> None:
+        idle = [group for group in self._retired if group.is_idle]
+        self._retired = [group for group in self._retired if not group.is_idle]
+        for group in idle:
+            await group.aclose()
+
+    def _cancel(self, id: Id) -> None:
+        """What has ended already needs none."""
+        if id in self._running:
+            self._running[id].cancel.set()
+            self._out.wake()
+
+    def _place(self, request: Request) -> Place:
+        name, model = getattr(request, "group", ""), getattr(request, "model", "")
+        group = self._groups.get(name)
+        return Place(group=name, model=model) if group is None else group.place(model)
+
+    def _tracker(self, group: str) -> UsageTracker:
+        """The figures of a group outlive its configuration."""
+        if group not in self._trackers:
+            self._trackers[group] = UsageTracker()
+            self._trackers[group].on_change(self._news.changed)
+        return self._trackers[group]
+
+    def _usage(self) -> JSON:
+        return usage_to_json(self._trackers)
+
+    def _tell_usage(self) -> bool:
+        if not self._out.has_room:
+            return False
+        self._put({"type": "usage_changed", "usage": self._usage()})
+        return True
+
+    def _put(self, line: JSON) -> None:
+        self._out.put(encode_line(line))

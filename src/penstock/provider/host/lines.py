@@ -1,0 +1,84 @@
+"""Bytes of any cutting into lines of bounded length, and lines into JSON objects."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from penstock.client.surrogates import holds_halves, read_halves
+from penstock.errors import DecodeError
+from penstock.protocol.wire import parse
+from penstock.tools.jsontext import sound
+
+LONGEST = 64 * 1024 * 1024
+
+JSON = dict[str, Any]
+
+_FEED = b"\n"
+
+
+class LineSplitter:
+    """`None` stands for a line that is longer than the limit: it is told once, and not held in memory."""
+
+    def __init__(self, limit: int = LONGEST) -> None:
+        self._limit = limit
+        self._pieces: list[bytes] = []
+        self._length = 0
+        self._is_skipping = False
+
+    def feed(self, data: bytes) -> list[bytes | None]:
+        *ended, rest = data.split(_FEED)
+        lines: list[bytes | None] = []
+        for piece in ended:
+            self._add(piece, lines)
+            self._close(lines)
+        self._add(rest, lines)
+        return lines
+
+    def end(self) -> list[bytes | None]:
+        """A last line needs no line feed."""
+        lines: list[bytes | None] = []
+        self._close(lines)
+        return lines
+
+    def _add(self, piece: bytes, lines: list[bytes | None]) -> None:
+        if self._is_skipping or not piece:
+            return
+        self._length += len(piece)
+        self._pieces.append(piece)
+        if self._length > self._limit:
+            self._forget()
+            self._is_skipping = True
+            lines.append(None)
+
+    def _close(self, lines: list[bytes | None]) -> None:
+        line = b"".join(self._pieces)
+        if line.strip():
+            lines.append(line)
+        self._forget()
+        self._is_skipping = False
+
+    def _forget(self) -> None:
+        self._pieces, self._length = [], 0
+
+
+def read_object(line: bytes) -> JSON:
+    """The JSON object of a line. JavaScript's strings may hold half a character, which is replaced."""
+    try:
+        value = parse(line)
+    except DecodeError:
+        text = line.decode(errors="replace")
+        if not holds_halves(text):
+            raise
+        value = _joined(text)
+    if not isinstance(value, dict):
+        raise DecodeError("a request is an object")
+    return value
+
+
+def _joined(text: str) -> Any:
+    """Halves that belong together are one character, and those that are alone are replaced."""
+    try:
+        return parse(sound(json.dumps(read_halves(text), ensure_ascii=False)))
+    except RecursionError:
+        raise DecodeError("nested too deeply") from None

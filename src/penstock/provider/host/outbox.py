@@ -1,0 +1,99 @@
+"""Lines on their way out: a thread writes them, and whoever makes them waits while nobody reads."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+
+ROOM = 256 * 1024
+"""Bytes that may wait to be written. An editor that does not read stops the upstreams behind these."""
+
+_BATCH = 256
+
+
+class Outbox:
+    """Belongs to one event loop. A pipe cannot be written without a thread on every system (Windows)."""
+
+    def __init__(self, descriptor: int, when_broken: Callable[[], None], room: int = ROOM) -> None:
+        self._descriptor = descriptor
+        self._when_broken = when_broken
+        self._room = room
+        self._loop = asyncio.get_running_loop()
+        self._queue: SimpleQueue[bytes | None] = SimpleQueue()
+        self._unwritten = 0
+        self._waiting: list[asyncio.Future[None]] = []
+        self._ended = asyncio.Event()
+        threading.Thread(target=self._write_all, name="penstock output", daemon=True).start()
+
+    @property
+    def has_room(self) -> bool:
+        return self._unwritten < self._room
+
+    def put(self, line: bytes) -> None:
+        self._unwritten += len(line)
+        self._queue.put(line)
+
+    async def wait_for_room(self, unless: Callable[[], bool] = lambda: False) -> None:
+        """Wait until there is room, or until `unless` is so: it is asked again after `wake`."""
+        while not self.has_room and not unless():
+            waiter = self._loop.create_future()
+            self._waiting.append(waiter)
+            await waiter
+
+    def wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def aclose(self, patience: float) -> None:
+        """Write what is left, if anybody reads it."""
+        self._queue.put(None)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await self._ended.wait()
+
+    def _write_all(self) -> None:
+        """In the thread. After a failure nobody is there to write to."""
+        tell = self._loop.call_soon_threadsafe
+        with suppress(RuntimeError):  # the loop is closed: the process ends
+            try:
+                while (batch := self._next_batch()) is not None:
+                    _write(self._descriptor, batch)
+                    tell(self._written, len(batch))
+            except OSError:
+                tell(self._when_broken)
+            tell(self._ended.set)
+
+    def _next_batch(self) -> bytes | None:
+        """What has come by now, in one piece. None at the end."""
+        line = self._queue.get()
+        lines: list[bytes] = []
+        try:
+            while line is not None and len(lines) < _BATCH:
+                lines.append(line)
+                line = self._queue.get_nowait()
+        except Empty:
+            return b"".join(lines)
+        if line is None:
+            if not lines:
+                return None
+            self._queue.put(None)  # nothing comes behind the end, so it stays the last
+        else:
+            lines.append(line)
+        return b"".join(lines)
+
+    def _written(self, length: int) -> None:
+        self._unwritten -= length
+        if self.has_room:
+            self.wake()
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

@@ -1,0 +1,201 @@
+"""What an editor may ask for, as values read from JSON (docs/host.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, get_args
+
+from msgspec import Struct
+
+from penstock.errors import DecodeError
+from penstock.parts.parts import ChatMessage, ChatTool
+from penstock.parts.speech import Thinking
+from penstock.parts.wire import message_from_json
+from penstock.provider.host.lines import JSON
+from penstock.provider.options import ResponseOptions
+
+Id = str | int | float
+
+_THINKING: tuple[str, ...] = get_args(Thinking)
+
+
+class Configure(Struct, frozen=True, kw_only=True):
+    """Where the models of a group are, and how they are asked."""
+
+    group: str = ""
+    endpoint: str = ""
+    preset: str = ""
+    key: str = ""
+    headers: Mapping[str, str] = {}
+    thinking: Thinking = "part"
+
+    def __repr__(self) -> str:
+        """Without the key, the values of headers, and the address, whose query may hold a key."""
+        return f"Configure(group={self.group!r}, preset={self.preset!r}, headers={sorted(self.headers)!r})"
+
+
+class Models(Struct, frozen=True):
+    group: str = ""
+    refresh: bool = False
+
+
+class Respond(Struct, frozen=True):
+    group: str
+    model: str
+    messages: Sequence[ChatMessage]
+    options: ResponseOptions
+
+
+class Cancel(Struct, frozen=True):
+    request: Id
+
+
+class CountTokens(Struct, frozen=True):
+    group: str
+    model: str
+    counted: str | ChatMessage
+
+
+class Usage(Struct, frozen=True):
+    pass
+
+
+Request = Configure | Models | Respond | Cancel | CountTokens | Usage
+
+
+def id_of(raw: JSON) -> Id | None:
+    """The id of a request; None where there is none. Raises `DecodeError` for what cannot be one."""
+    id = raw.get("id")
+    if id is None or (isinstance(id, str | int | float) and not isinstance(id, bool)):
+        return id
+    raise DecodeError("expected a string or a number", "id")
+
+
+def read_request(raw: JSON) -> Request:
+    """What is asked for. Raises `DecodeError` with the field that is wrong."""
+    read = METHODS.get(raw["method"]) if isinstance(raw.get("method"), str) else None
+    if read is None:
+        raise DecodeError(f"expected one of {', '.join(METHODS)}", "method")
+    return read(raw)
+
+
+def _configure(raw: JSON) -> Configure:
+    thinking = _text(raw, "thinking") or "part"
+    if thinking not in _THINKING:
+        raise DecodeError(f"expected one of {', '.join(_THINKING)}", "thinking")
+    return Configure(
+        group=_text(raw, "group"),
+        endpoint=_text(raw, "endpoint").strip(),
+        preset=_text(raw, "preset").strip(),
+        key=_text(raw, "key").strip(),
+        headers=_headers(raw),
+        thinking=thinking,  # type: ignore[arg-type]  # one of `_THINKING`
+    )
+
+
+def _models(raw: JSON) -> Models:
+    return Models(_text(raw, "group"), raw.get("refresh") is True)
+
+
+def _respond(raw: JSON) -> Respond:
+    mode = raw.get("tool_mode")
+    if isinstance(mode, bool) or not isinstance(mode, int | str | None):
+        raise DecodeError("expected 1 (auto) or 2 (required)", "tool_mode")
+    return Respond(
+        _text(raw, "group"),
+        _named(raw, "model"),
+        [_message(each, f"messages[{index}]") for index, each in enumerate(_list(raw, "messages"))],
+        ResponseOptions(
+            _object(raw, "options"),
+            [_tool(each, f"tools[{index}]") for index, each in enumerate(_list(raw, "tools"))],
+            mode,
+        ),
+    )
+
+
+def _cancel(raw: JSON) -> Cancel:
+    request = id_of({"id": raw.get("request")})
+    if request is None:
+        raise DecodeError("expected the id of a request", "request")
+    return Cancel(request)
+
+
+def _count_tokens(raw: JSON) -> CountTokens:
+    if raw.get("message") is not None:
+        counted: str | ChatMessage = _message(raw["message"], "message")
+    elif isinstance(raw.get("text"), str):
+        counted = raw["text"]
+    else:
+        raise DecodeError("expected a string, or a `message` beside it", "text")
+    return CountTokens(_text(raw, "group"), _text(raw, "model"), counted)
+
+
+def _usage(_: JSON) -> Usage:
+    return Usage()
+
+
+METHODS: dict[str, Callable[[JSON], Request]] = {
+    "configure": _configure,
+    "models": _models,
+    "respond": _respond,
+    "cancel": _cancel,
+    "count_tokens": _count_tokens,
+    "usage": _usage,
+}
+
+
+def _text(raw: JSON, name: str) -> str:
+    """A text that may be missing."""
+    value = raw.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise DecodeError("expected a string", name)
+    return value
+
+
+def _named(raw: JSON, name: str) -> str:
+    if not (value := _text(raw, name)):
+        raise DecodeError("is missing", name)
+    return value
+
+
+def _list(raw: JSON, name: str) -> list[Any]:
+    value = [] if raw.get(name) is None else raw[name]
+    if not isinstance(value, list):
+        raise DecodeError("expected an array", name)
+    return value
+
+
+def _object(raw: JSON, name: str) -> JSON:
+    value = {} if raw.get(name) is None else raw[name]
+    if not isinstance(value, dict):
+        raise DecodeError("expected an object", name)
+    return value
+
+
+def _headers(raw: JSON) -> dict[str, str]:
+    """A value is not shown: it may be a secret."""
+    headers = _object(raw, "headers")
+    if not all(isinstance(value, str) for value in headers.values()):
+        raise DecodeError("expected an object of strings", "headers")
+    return headers
+
+
+def _message(raw: Any, place: str) -> ChatMessage:
+    try:
+        return message_from_json(raw)
+    except DecodeError as error:
+        raise error.within(place) from None
+
+
+def _tool(raw: Any, place: str) -> ChatTool:
+    if not isinstance(raw, dict):
+        raise DecodeError("expected an object", place)
+    try:
+        schema = raw.get("schema")
+        if schema is not None and not isinstance(schema, dict):
+            raise DecodeError("expected an object", "schema")
+        return ChatTool(_named(raw, "name"), _text(raw, "description"), schema)
+    except DecodeError as error:
+        raise error.within(place) from None

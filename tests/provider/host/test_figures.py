@@ -1,0 +1,175 @@
+"""Figures that add up, and news of them that do not come too often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import ServerError
+from penstock.models.enrich import enrich
+from penstock.models.info import Prices, Told
+from penstock.provider.host.figures import model_to_json, usage_to_json
+from penstock.provider.host.news import PAUSE, UsageNews
+from penstock.provider.tracker import UsageTracker
+from tests.provider.test_tracker import usage
+
+PRICES = Prices(input=2.0, output=10.0, cached_input=0.5)
+SUMS = ("requests", "failed", "cancelled", "input", "cached", "reasoning", "output", "unpriced")
+
+turns = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b"]),
+        st.sampled_from(["m", "n"]),
+        st.sampled_from(["completed", "cancelled", "failed", "running"]),
+        st.booleans(),
+        st.integers(0, 1000),
+    ),
+    max_size=30,
+)
+
+
+def played(happened: list[tuple[str, str, str, bool, int]]) -> dict[str, UsageTracker]:
+    ticks = count(1)
+    trackers = {name: UsageTracker(lambda: float(next(ticks))) for name in ("a", "b")}
+    for index, (group, model, outcome, is_priced, tokens) in enumerate(happened):
+        tracker, agent = trackers[group], str(index)
+        tracker.start_request(agent, tokens, 1000, model, prices=PRICES if is_priced else None)
+        if outcome == "completed":
+            tracker.complete_request(agent, usage(tokens, 5, cached=tokens // 2), response_id=f"resp_{agent}")
+        elif outcome == "cancelled":
+            tracker.cancel_request(agent, estimated_output=3)
+        elif outcome == "failed":
+            tracker.fail_request(agent, ServerError("boom"))
+    return trackers
+
+
+@given(turns)
+def test_the_figures_add_up(happened: list[tuple[str, str, str, bool, int]]) -> None:
+    told = usage_to_json(played(happened))
+    for name in SUMS:
+        assert told["total"][name] == sum(row[name] for row in told["by_model"])
+    assert told["total"]["input"] == sum(row["input"] for row in told["recent"])
+    costs = [row["cost"] for row in told["recent"] if row["cost"] is not None]
+    assert told["total"]["cost"] == (pytest.approx(sum(costs)) if costs else None)
+    assert len(told["running"]) == sum(outcome == "running" for *_, outcome, _, _ in happened)
+    assert len(told["running"]) + told["total"]["requests"] == len(happened)
+    assert told["last"] == (told["recent"][0] if told["recent"] else None)
+
+
+def test_the_newest_comes_first_whatever_its_group() -> None:
+    told = usage_to_json(
+        played(
+            [
+                ("a", "m", "completed", True, 10),
+                ("b", "n", "failed", True, 20),
+                ("a", "m", "cancelled", True, 30),
+            ]
+        )
+    )
+    assert [(row["group"], row["outcome"]) for row in told["recent"]] == [
+        ("a", "cancelled"),
+        ("b", "failed"),
+        ("a", "completed"),
+    ]
+    assert [row["response_id"] for row in told["recent"]] == [None, None, "resp_0"]
+    assert [row["seconds"] for row in told["recent"]] == [1.0, 1.0, 1.0]
+    assert told["recent"][1]["error"] == "boom"
+
+
+def test_a_request_that_used_nothing_makes_no_estimate_of_the_sum() -> None:
+    told = usage_to_json(played([("a", "m", "completed", True, 10), ("a", "m", "failed", True, 10)]))
+    assert (told["total"]["is_estimate"], told["total"]["failed"]) == (False, 1)
+    told = usage_to_json(played([("a", "m", "cancelled", True, 10)]))
+    assert told["total"]["is_estimate"] is True
+
+
+def test_a_running_request_tells_its_share() -> None:
+    (row,) = usage_to_json(played([("a", "m", "running", True, 250)]))["running"]
+    assert (row["estimated_input"], row["max_input"], row["share"], row["seconds"]) == (250, 1000, 0.25, 0.0)
+
+
+def test_a_model_is_told_with_all_that_is_shown() -> None:
+    told = Told(
+        id="vendor/big-1",
+        window=100_000,
+        max_output=20_000,
+        reasoning=True,
+        efforts=("low", "high"),
+        prices=PRICES,
+        description="The big one.",
+    )
+    model = model_to_json(enrich(told))
+    assert (model["id"], model["max_input_tokens"], model["max_output_tokens"]) == (
+        "vendor/big-1",
+        80_000,
+        20_000,
+    )
+    assert (model["reasoning"], model["efforts"], model["source"]) == (True, ["low", "high"], "endpoint")
+    assert model["prices"] == {"input": 2.0, "output": 10.0, "cached_input": 0.5}
+    assert model["tooltip"] == [
+        "80,000 tokens in, 20,000 out (as the endpoint lists it)",
+        "$2 in, $0.5 cached, $10 out per million tokens",
+        "The big one.",
+    ]
+    plain = model_to_json(enrich(Told(id="nobody-knows")))
+    assert (plain["prices"], plain["efforts"], plain["source"]) == (None, [], "default")
+    assert len(plain["tooltip"]) == 1
+
+
+class Clock:
+    """Time that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self._planned: list[tuple[float, Callable[[], None]]] = []
+
+    def time(self) -> float:
+        return self.now
+
+    def call_later(self, delay: float, callback: Callable[[], None], /) -> Any:
+        self._planned.append((self.now + delay, callback))
+
+    def move(self, seconds: float) -> None:
+        self.now += seconds
+        due = [each for each in self._planned if each[0] <= self.now]
+        self._planned = [each for each in self._planned if each[0] > self.now]
+        for _, callback in due:
+            callback()
+
+
+def test_news_come_at_most_ten_times_a_second_and_the_last_state_always() -> None:
+    clock, state, told = Clock(), [0], list[int]()
+
+    def tell() -> bool:
+        told.append(state[0])
+        return True
+
+    news = UsageNews(tell, clock)
+    for tick in range(1, 101):  # a change every millisecond, for a tenth of a second
+        state[0] = tick
+        news.changed()
+        clock.move(0.001)
+    assert told == [1]
+    clock.move(PAUSE)
+    assert told == [1, 100]
+    clock.move(10 * PAUSE)
+    assert told == [1, 100]
+
+
+def test_news_that_find_no_room_are_told_later() -> None:
+    clock, answers, told = Clock(), [False, False, True], list[float]()
+
+    def tell() -> bool:
+        told.append(clock.now)
+        return answers.pop(0)
+
+    UsageNews(tell, clock).changed()
+    for _ in range(40):
+        clock.move(PAUSE / 4)
+    assert len(told) == 3
+    assert answers == []

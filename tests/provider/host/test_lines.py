@@ -1,0 +1,74 @@
+"""Lines of bounded length, from bytes of any cutting."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.errors import DecodeError
+from penstock.parts.wire import encode_line
+from penstock.provider.host.lines import LineSplitter, read_object
+
+LIMIT = 8
+DEEP = b'{"a":' * 995 + rb'"\ud83d"' + b"}" * 995
+"""Read by one parser, and too deep for the next step."""
+
+text = st.lists(st.sampled_from([b"\n", b"a", b"bc", b" ", b"\r", "水".encode(), b"x" * 9]), max_size=40)
+
+
+def in_one_piece(data: bytes) -> list[bytes | None]:
+    """What must come of some bytes, said in another way than the splitter says it."""
+    lines = data.split(b"\n")
+    return [None if len(line) > LIMIT else line for line in lines if len(line) > LIMIT or line.strip()]
+
+
+@given(text, st.lists(st.integers(0, 60), max_size=12))
+def test_lines_do_not_depend_on_how_the_bytes_were_cut(pieces: list[bytes], cuts: list[int]) -> None:
+    data = b"".join(pieces)
+    splitter = LineSplitter(LIMIT)
+    places = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
+    found = [line for start, end in pairwise(places) for line in splitter.feed(data[start:end])]
+    assert [*found, *splitter.end()] == in_one_piece(data)
+
+
+def test_a_line_that_is_too_long_is_told_at_once_and_not_held() -> None:
+    splitter = LineSplitter(LIMIT)
+    assert splitter.feed(b"x" * 9) == [None]
+    for _ in range(3):
+        assert splitter.feed(b"x" * 1000) == []
+    assert sum(map(len, splitter._pieces)) == 0
+    assert splitter.feed(b"x\nnext\n") == [b"next"]
+
+
+def test_a_line_of_exactly_the_limit_is_a_line() -> None:
+    assert LineSplitter(LIMIT).feed(b"x" * 8 + b"\n" + b"y" * 9 + b"\n") == [b"x" * 8, None]
+
+
+def test_half_a_character_is_replaced_and_two_halves_are_one() -> None:
+    raw = read_object(rb'{"id": 1, "a": "x\ud83d", "b": ["\ude00"], "\ud800": "\ud83d\ude00"}')
+    assert raw == {"id": 1, "a": "x�", "b": ["�"], "�": "😀"}
+
+
+def test_half_a_character_can_be_written() -> None:
+    line = encode_line({"type": "tool_call", "input": {"a": "\ud83d", "b": "水"}})
+    assert line.endswith(b"}\n")
+    assert json.loads(line)["input"] == {"a": "\ud83d", "b": "水"}
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"[]", b"1", b'"a"', b"{", b"\xff\xfe", b'{"a": NaN}', b"[" * 100_000, DEEP]
+)
+def test_what_is_no_object_is_refused(line: bytes) -> None:
+    with pytest.raises(DecodeError):
+        read_object(line)
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_an_object_or_refused(line: bytes) -> None:
+    with suppress(DecodeError):
+        assert isinstance(read_object(line), dict)

@@ -1,0 +1,300 @@
+"""The host as a process: bad input, an editor that is slow or gone, signals, and what it writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from penstock.provider.host.lines import LONGEST
+from tests.cli import streams
+from tests.client.server import Connection, Script, answer, chunk, in_a_thread, send, stall
+from tests.dialects.chat_streams import chunk as chat_chunk
+from tests.gateway.running import SECRET_ANSWER, SECRET_KEY, Running
+from tests.gateway.upstream import (
+    SSE_HEAD,
+    ScriptedUpstream,
+    begun,
+    said,
+    streamed,
+    until_gone,
+)
+from tests.provider.host.hosts import HostProcess, command, host_process, user
+
+TIMES = 8192
+"""Deltas of a flood: 64 MiB, which no buffer on the way holds."""
+
+LISTED: Script = [answer(200, {"data": [{"id": "one"}]})]
+
+
+class Flood:
+    """Deltas of 8 KiB for as long as somebody takes them; `sent` counts their bytes."""
+
+    def __init__(self, delta: streams.Event) -> None:
+        self._delta = delta
+        self.sent = 0
+
+    async def __call__(self, connection: Connection) -> None:
+        for number in range(TIMES):
+            numbered = {**self._delta, "sequence_number": self._delta["sequence_number"] + number}
+            connection.writer.write(chunk(streams.as_sse([numbered], done=False)))
+            await connection.writer.drain()
+            self.sent += len(self._delta["delta"])
+
+
+def flooding() -> tuple[ScriptedUpstream, Flood]:
+    """An endpoint that speaks for as long as it is heard."""
+    events, _ = streams.message("msg_1", 0, ["x" * 8192])
+    lawful = streams.response(events, [])
+    begin, flood = lawful[:4], Flood(lawful[4])
+    scripted = ScriptedUpstream()
+    scripted.play("", LISTED)
+    scripted.play("one", [send(SSE_HEAD + chunk(streams.as_sse(begin, done=False))), flood, stall])
+    return scripted, flood
+
+
+def settled(flood: Flood) -> int:
+    """How much was sent when nothing more is taken: the same figure many times in a row."""
+    last, same = -1, 0
+    while same < 20:
+        time.sleep(0.05)
+        same, last = (same + 1, last) if flood.sent == last else (0, flood.sent)
+    return last
+
+
+def test_an_editor_that_does_not_read_stops_the_upstream() -> None:
+    scripted, flood = flooding()
+    with in_a_thread(scripted) as served, host_process(reads=False) as host:
+        host.send({"id": "c", "method": "configure", "endpoint": served.url})
+        host.send({"id": "r", "method": "respond", "model": "one", "messages": [user("Hello")]})
+        while not flood.sent:
+            time.sleep(0.01)
+        stopped = settled(flood)
+        assert 0 < stopped < 24 * 1024 * 1024
+        host.read()
+        host.wait(lambda: len(host.of("r")) == TIMES, "all parts")
+        assert flood.sent == TIMES * 8192
+        host.send({"id": "x", "method": "cancel", "request": "r"})
+        assert host.answer("r").end["result"]["finish"] == "cancelled"
+
+
+def test_cancel_reaches_a_turn_whose_parts_nobody_reads() -> None:
+    scripted, flood = flooding()
+    with in_a_thread(scripted) as served, host_process(reads=False) as host:
+        host.send({"id": "c", "method": "configure", "endpoint": served.url})
+        host.send({"id": "r", "method": "respond", "model": "one", "messages": [user("Hello")]})
+        while not flood.sent:
+            time.sleep(0.01)
+        stopped = settled(flood)
+        host.send({"id": "x", "method": "cancel", "request": "r"})
+        while scripted._tasks:  # the connection is closed although nothing was read
+            time.sleep(0.01)
+        assert flood.sent < stopped + 1024 * 1024
+        host.read()
+        end = host.answer("r").end
+        assert (end["type"], end["result"]["finish"]) == ("done", "cancelled")
+        place = host.lines.index(host.of("x")[-1])
+        assert [line["type"] for line in host.lines[place:] if line.get("id") == "r"] == ["done"]
+
+
+def test_the_end_of_the_input_cancels_what_runs(upstream: ScriptedUpstream, penstock: Running) -> None:
+    gone = threading.Event()
+    upstream.play("pipe-closed", [*begun(chat_chunk({"content": "begun"})), until_gone(gone)])
+    with host_process() as host:
+        host.configure("work", penstock.url, key=SECRET_KEY)
+        id = host.start_respond("pipe-closed")
+        host.begun(id)
+        assert host.close() == 0
+        assert gone.wait(20), "the upstream is still read"
+        assert host.of(id)[-1]["result"]["finish"] == "cancelled"
+
+
+def test_the_end_of_the_input_ends_a_host_whose_output_nobody_reads() -> None:
+    scripted, flood = flooding()
+    with in_a_thread(scripted) as served, host_process(reads=False, judged=False) as host:
+        host.send({"id": "c", "method": "configure", "endpoint": served.url})
+        host.send({"id": "r", "method": "respond", "model": "one", "messages": [user("Hello")]})
+        while not flood.sent:
+            time.sleep(0.01)
+        settled(flood)
+        assert host.close() == 0
+
+
+def test_an_editor_that_has_gone_ends_it() -> None:
+    with host_process(reads=False, judged=False) as host:
+        assert host.process.stdout
+        assert host.process.stdout.readline().startswith(b'{"type":"ready"')
+        host.process.stdout.close()
+        host.send({"id": 1, "method": "usage"})
+        assert host.ended() == 141
+        assert b"Traceback" not in host.log
+
+
+def test_questions_that_were_asked_before_the_end_are_answered() -> None:
+    asked = b'{"id": 1, "method": "count_tokens", "text": "Hello"}\n{"id": 2, "method": "models"}'
+    run = subprocess.run(command(), input=asked, capture_output=True, timeout=60)
+    lines = [json.loads(line) for line in run.stdout.splitlines()]
+    assert run.returncode == 0
+    assert lines[0]["type"] == "ready"
+    assert lines[1:] == [{"id": 1, "type": "done", "tokens": 1}, {"id": 2, "type": "done", "models": []}]
+
+
+JUNK = [
+    (b"junk", "invalid_line"),
+    (b"\xff\xfe\x00", "invalid_line"),
+    (b"[]", "invalid_line"),
+    (b'{"id": [], "method": "usage"}', "invalid_line"),
+    (b'{"id": 1, "method": "usage"', "invalid_line"),
+    (b"[" * 5000, "invalid_line"),
+    (b'{"method": "usage"}', "missing_id"),
+]
+
+
+def test_junk_is_told_and_harms_nothing(host: HostProcess) -> None:
+    before = len(host.news("error"))
+    host.write(b"".join(line + b"\n" for line, _ in JUNK) + b"\n \r\n")
+    assert host.ask("usage").end["type"] == "done"
+    host.wait(lambda: len(host.news("error")) == before + len(JUNK), "word of the junk")
+    assert [line["code"] for line in host.news("error")[before:]] == [code for _, code in JUNK]
+
+
+def test_an_id_that_runs_already_is_refused_without_its_id(
+    host: HostProcess, upstream: ScriptedUpstream
+) -> None:
+    gone = threading.Event()
+    upstream.play("pipe-twice", [*begun(chat_chunk({"content": "begun"})), until_gone(gone)])
+    asked = {
+        "id": "twice",
+        "method": "respond",
+        "group": "work",
+        "model": "pipe-twice",
+        "messages": [user("a")],
+    }
+    host.send(asked)
+    host.begun("twice")
+    host.send(asked)
+    host.wait(lambda: any(line["code"] == "duplicate_id" for line in host.news("error")), "refusal")
+    host.ask("cancel", request="twice")
+    assert host.answer("twice").end["result"]["finish"] == "cancelled"
+    assert len(upstream.asked_for("pipe-twice")) == 1
+
+
+def test_a_line_that_is_too_long_is_skipped_without_being_held(host: HostProcess) -> None:
+    before = peak_memory(host.process.pid)
+    piece = b"x" * (1024 * 1024)
+    for _ in range(LONGEST // len(piece) + 64):
+        host.write(piece)
+    host.write(b'"}\n')
+    assert host.ask("usage").end["type"] == "done"
+    assert [line["code"] for line in host.news("error")].count("line_too_long") == 1
+    if before:
+        assert peak_memory(host.process.pid) - before < 2 * LONGEST / 1024
+
+
+def peak_memory(pid: int) -> int:
+    """In KiB; 0 where the system does not tell."""
+    try:
+        with open(f"/proc/{pid}/status") as status:
+            return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+    except OSError:
+        return 0
+
+
+def test_a_long_line_is_a_request(host: HostProcess) -> None:
+    text = "water " * (4 * 1024 * 1024 // 6)
+    assert host.ask("count_tokens", model="gpt-4o", text=text).end["tokens"] > 100_000
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
+def test_an_interrupt_is_not_meant_for_it_and_a_termination_is(
+    upstream: ScriptedUpstream, penstock: Running
+) -> None:
+    gone = threading.Event()
+    upstream.play("pipe-signal", [*begun(chat_chunk({"content": "begun"})), until_gone(gone)])
+    with host_process() as host:
+        host.configure("work", penstock.url, key=SECRET_KEY)
+        id = host.start_respond("pipe-signal")
+        host.begun(id)
+        host.process.send_signal(signal.SIGINT)
+        assert host.ask("usage").end["type"] == "done"
+        assert host.of(id)[-1]["type"] == "text"
+        host.process.send_signal(signal.SIGTERM)
+        assert host.ended() == 0
+        assert gone.wait(20)
+        assert host.of(id)[-1]["result"]["finish"] == "cancelled"
+
+
+def test_nothing_but_lines_is_written_whatever_a_library_prints() -> None:
+    """Also what C code writes to the descriptor."""
+    script = (
+        "import os, sys, penstock.tokens.counter as counter\n"
+        "def count(self, model, text):\n"
+        "    print('printed'); sys.stdout.flush(); os.write(1, b'written'); return 7\n"
+        "counter.TokenCounter.count_text = count\n"
+        "from penstock.cli import main\n"
+        "sys.exit(main(['vscode-host']))\n"
+    )
+    asked = b'{"id": 1, "method": "count_tokens", "text": "Hello"}\n'
+    run = subprocess.run([sys.executable, "-c", script], input=asked, capture_output=True, timeout=60)
+    assert run.returncode == 0
+    assert [json.loads(line)["type"] for line in run.stdout.splitlines()] == ["ready", "done"]
+    assert b"printed" in run.stderr
+    assert b"written" in run.stderr
+
+
+def test_it_imports_no_server(penstock: Running) -> None:
+    """It must run where uvloop does not exist, and start quickly: after a whole turn."""
+    script = (
+        "import sys\n"
+        "from penstock.cli import main\n"
+        "code = main(['vscode-host'])\n"
+        "names = ('uvicorn', 'uvloop', 'penstock.gateway', 'penstock.store', 'penstock.upstream')\n"
+        "print(sorted(name for name in sys.modules if name.startswith(names)), code, file=sys.stderr)\n"
+    )
+    asked = [
+        {"id": 1, "method": "configure", "endpoint": penstock.url, "key": SECRET_KEY},
+        {"id": 2, "method": "respond", "model": "demo", "messages": [user("count from 1 to 3")]},
+    ]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([sys.executable, "-c", script], stdin=pipe, stdout=pipe, stderr=pipe)
+    running = HostProcess(process, reads=True)
+    running.send(asked[0])
+    running.answer(1)
+    running.send(asked[1])
+    assert running.answer(2).end["result"]["finish"] == "stop"
+    assert running.close() == 0
+    assert running.log.decode().splitlines()[-1] == "[] 0"
+    for stream in (process.stdin, process.stdout, process.stderr):
+        assert stream
+        stream.close()
+
+
+def test_keys_and_words_are_never_logged(upstream: ScriptedUpstream, penstock: Running) -> None:
+    """At the most talkative level, through good and bad turns, and a key that an endpoint sends back."""
+    upstream.play("pipe-said", streamed(*said(SECRET_ANSWER)))
+    echo = {"error": {"message": f"{SECRET_KEY} {SECRET_ANSWER}", "type": "x", "code": SECRET_ANSWER}}
+    scripted = ScriptedUpstream()
+    scripted.play("", LISTED)
+    scripted.play("one", [answer(400, echo)])
+    with in_a_thread(scripted) as served, host_process() as host:
+        host.configure("work", penstock.url, key=SECRET_KEY, headers={"x-secret": SECRET_KEY})
+        assert host.respond("pipe-said").text == SECRET_ANSWER
+        host.configure("bad", served.url, key=SECRET_KEY)
+        assert host.respond("one", group="bad").end["type"] == "error"
+        host.ask("configure", group="x", endpoint=f"ftp://{SECRET_KEY}", key=SECRET_KEY)
+        host.write(SECRET_KEY.encode() + b"\n")
+        assert SECRET_KEY not in json.dumps(host.lines)
+
+
+def test_what_only_requests_need_is_not_imported_before_one() -> None:
+    environment = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}
+    run = subprocess.run(command(), input=b"", capture_output=True, timeout=60, env=environment)
+    imported = [line.rpartition("|")[2].strip() for line in run.stderr.decode().splitlines() if "|" in line]
+    assert "penstock.provider.host.stdio" in imported
+    assert "aiohttp" not in imported

@@ -1,0 +1,116 @@
+"""The page of a VS Code, and the few things that a person does in it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.vscode.e2e.install import Installed
+from tests.vscode.e2e.servers import end_group
+
+LONGEST = 40_000
+"""Milliseconds in which anything must show. It is a limit and no pause: what shows sooner is seen sooner."""
+
+DRIVER = Path(__file__).with_name("driver.mjs")
+WORKBENCH = ".monaco-workbench .part.editor"
+
+
+class BrowserError(AssertionError):
+    """What the page did not do."""
+
+
+class Browser:
+    """One page. Screenshots go to `artefacts`."""
+
+    def __init__(self, process: subprocess.Popen[bytes], artefacts: Path) -> None:
+        self._process, self._artefacts = process, artefacts
+
+    def ask(self, method: str, **fields: Any) -> Any:
+        assert self._process.stdin
+        assert self._process.stdout
+        self._process.stdin.write(json.dumps({"method": method, **fields}).encode() + b"\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        told = json.loads(line) if line else {"error": "the browser has ended"}
+        if "error" in told:
+            if line and method != "screenshot":
+                self.screenshot("failed")
+            raise BrowserError(f"{method} {fields}: {told['error']}")
+        return told["result"]
+
+    def open(self, url: str, options: Mapping[str, Any] | None = None) -> None:
+        """Open VS Code and wait until its window is there."""
+        self.ask("open", url=url, options=options)
+        self.wait(WORKBENCH)
+
+    def wait(self, selector: str, text: str | None = None, state: str = "visible") -> None:
+        self.ask("wait", selector=selector, text=text, state=state, limit=LONGEST)
+
+    def click(self, selector: str, text: str | None = None) -> None:
+        self.ask("click", selector=selector, text=text, limit=LONGEST)
+
+    def hover(self, selector: str) -> None:
+        self.ask("hover", selector=selector, limit=LONGEST)
+
+    def press(self, keys: str) -> None:
+        self.ask("press", keys=keys)
+
+    def type(self, text: str) -> None:
+        self.ask("type", text=text)
+
+    def texts(self, selector: str) -> list[str]:
+        told: list[str] = self.ask("texts", selector=selector)
+        return told
+
+    def attributes(self, selector: str, name: str) -> list[str | None]:
+        told: list[str | None] = self.ask("attributes", selector=selector, name=name)
+        return told
+
+    def screenshot(self, name: str) -> Path:
+        path = self._artefacts / f"{name}.png"
+        self.ask("screenshot", path=str(path))
+        return path
+
+    def command(self, title: str) -> None:
+        """Run a command by its name, as a person does it."""
+        self.press("F1")
+        self.wait(".quick-input-widget input")
+        self.type(title)
+        self.wait(".quick-input-list .monaco-list-row", title.lstrip(">"))
+        self.press("Enter")
+        self.wait(".quick-input-widget", state="hidden")
+
+    def look(self, is_there: Callable[[], bool]) -> None:
+        """Look until it is there."""
+        deadline = time.monotonic() + LONGEST / 1000
+        while not is_there():
+            if time.monotonic() > deadline:
+                raise BrowserError(f"it never came: see {self.screenshot('failed')}")
+            time.sleep(0.1)  # between two looks, not instead of one
+
+
+@contextmanager
+def browser(installed: Installed, artefacts: Path) -> Iterator[Browser]:
+    artefacts.mkdir(parents=True, exist_ok=True)
+    places = json.dumps({"modules": str(installed.modules), "chromium": str(installed.chromium)})
+    with (artefacts / "browser.log").open("wb") as log:
+        process = subprocess.Popen(
+            [str(installed.node), str(DRIVER), places],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        yield Browser(process, artefacts)
+    finally:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.close()
+        end_group(process)
+        process.stdout.close()

@@ -1,0 +1,73 @@
+"""The chat view, as a person uses it: ask, wait for the end, read."""
+
+from __future__ import annotations
+
+from tests.vscode.e2e.browser import Browser
+
+COPILOT = "GitHub.copilot-chat"
+OPTIONS = {"enabledExtensions": [COPILOT]}
+"""The built-in agent is off until somebody signs in; this option of the page turns it on (notes/vscode 1)."""
+
+SETTINGS = {
+    "chat.tools.global.autoApprove": True,
+    "chat.byokUtilityModelDefault": "none",
+}
+"""Tools run without a question, and the agent's helpers ask no model of ours behind a test's back."""
+
+SESSION = ".interactive-session"
+INPUT = f"{SESSION} .interactive-input-part .monaco-editor"
+EDITOR = ".monaco-workbench .part.editor"
+SUBMIT = f"{SESSION} .chat-execute-toolbar .chat-submit-button:not(.disabled) a"
+ANSWER = f"{SESSION} .interactive-response"
+LAST = f"{ANSWER}.chat-most-recent-response"
+LOADING = f"{SESSION} .chat-response-loading"
+MODEL = f"{SESSION} .model-picker-item"
+
+
+class Chat:
+    """The chat view of an open page."""
+
+    def __init__(self, browser: Browser) -> None:
+        self.browser = browser
+
+    def wait_for_model(self, *names: str) -> None:
+        """Wait until one of these is chosen; VS Code chooses one itself when it has heard of any."""
+        self.browser.look(lambda: any(name in shown for shown in self.browser.texts(MODEL) for name in names))
+
+    def choose_model(self, name: str) -> None:
+        """By the picker under the box."""
+        self.browser.click(f"{MODEL} .model-picker-name")
+        self.browser.wait(".action-widget input")
+        self.browser.type(name)  # those that were not used lately are folded away until they are looked for
+        self.browser.click(".action-widget .monaco-list-row", name)
+        self.wait_for_model(name)
+
+    def start_anew(self) -> None:
+        self.browser.command(">Chat: New Chat")
+        self.browser.wait(ANSWER, state="hidden")
+
+    def rows(self) -> int:
+        """How many questions and answers there are, with those that have scrolled away."""
+        shown = self.browser.attributes(f"{SESSION} .interactive-list .monaco-list-row", "data-index")
+        return max((int(index or 0) + 1 for index in shown), default=0)
+
+    def send(self, words: str) -> None:
+        before = self.rows()
+        self.browser.click(INPUT)
+        self.browser.press("Control+a")
+        self.browser.type(words)
+        # Not by Enter: a view that has just become another conversation's loses it, and does not say so.
+        self.browser.click(SUBMIT)
+        self.browser.hover(EDITOR)  # the button's own hover would stand before what is under it
+        self.browser.look(lambda: self.rows() > before)
+
+    def ask(self, words: str) -> str:
+        """Send it, wait for the end of the answer, and return all that is shown of it."""
+        before = self.rows()
+        self.send(words)
+        self.browser.look(lambda: self.rows() >= before + 2)
+        return self.answered()
+
+    def answered(self) -> str:
+        self.browser.wait(LOADING, state="detached")
+        return self.browser.texts(LAST)[-1]

@@ -1,0 +1,47 @@
+"""One VS Code, one gateway and one scripted upstream for each module: a start costs more than a case."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.client.server import in_a_thread
+from tests.gateway.upstream import ScriptedUpstream
+from tests.vscode.e2e.browser import Browser, browser
+from tests.vscode.e2e.install import Installed, InstallError, OutOfReachError
+from tests.vscode.e2e.install import installed as install
+
+ARTEFACTS = Path(__file__).parents[3] / "artefacts" / "vscode"
+
+
+@pytest.fixture(scope="session")
+def installed() -> Installed:
+    try:
+        return install()
+    except InstallError as missing:
+        # Continuous integration must not go green on an installation that broke; no network is no fault.
+        if os.environ.get("CI") == "true" and not isinstance(missing, OutOfReachError):
+            pytest.fail(f"VS Code could not be installed: {missing}", pytrace=False)
+        pytest.skip(f"VS Code could not be installed: {str(missing).splitlines()[0]}")
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[ScriptedUpstream]:
+    scripted = ScriptedUpstream()
+    with in_a_thread(scripted):
+        yield scripted
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    return tmp_path_factory.mktemp(request.module.__name__.rpartition(".")[2])
+
+
+@pytest.fixture(scope="module")
+def page(installed: Installed, request: pytest.FixtureRequest) -> Iterator[Browser]:
+    """A browser of the module's own. Its pictures are kept under the module's name."""
+    with browser(installed, ARTEFACTS / request.module.__name__.rpartition(".")[2]) as opened:
+        yield opened

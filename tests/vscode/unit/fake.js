@@ -1,0 +1,106 @@
+// A VS Code that is just enough for the files of the extension: required in its place.
+'use strict';
+const Module = require('node:module');
+const path = require('node:path');
+
+class TextPart {
+  constructor(value) {
+    this.value = value;
+  }
+}
+class ToolCallPart {
+  constructor(callId, name, input) {
+    Object.assign(this, { callId, name, input });
+  }
+}
+class ToolResultPart {
+  constructor(callId, content) {
+    Object.assign(this, { callId, content });
+  }
+}
+class PromptTsxPart {
+  constructor(value) {
+    this.value = value;
+  }
+}
+class DataPart {
+  constructor(data, mimeType) {
+    Object.assign(this, { data, mimeType });
+  }
+}
+class ThinkingPart {
+  constructor(value, id, metadata) {
+    Object.assign(this, { value, id, metadata });
+  }
+}
+class MarkdownString {
+  constructor(value) {
+    this.value = value;
+  }
+}
+class EventEmitter {
+  constructor() {
+    this.listeners = [];
+    this.event = (listener) => {
+      this.listeners.push(listener);
+      return { dispose: () => this.listeners.splice(this.listeners.indexOf(listener), 1) };
+    };
+  }
+  fire(value) {
+    for (const listener of [...this.listeners]) listener(value);
+  }
+}
+
+const settings = {};
+
+const vscode = {
+  LanguageModelTextPart: TextPart,
+  LanguageModelToolCallPart: ToolCallPart,
+  LanguageModelToolResultPart: ToolResultPart,
+  LanguageModelPromptTsxPart: PromptTsxPart,
+  LanguageModelDataPart: DataPart,
+  LanguageModelThinkingPart: ThinkingPart,
+  MarkdownString,
+  EventEmitter,
+  StatusBarAlignment: { Right: 2 },
+  ProgressLocation: { Notification: 15 },
+  extensions: { getExtension: () => undefined },
+  commands: { calls: [], known: [], getCommands: async () => vscode.commands.known, executeCommand: async (...words) => vscode.commands.calls.push(words) },
+  window: {
+    createStatusBarItem: () => ({ isShown: false, show() { this.isShown = true; }, hide() { this.isShown = false; }, dispose() {} }),
+    createOutputChannel: () => ({ lines: [], appendLine(line) { this.lines.push(line); }, dispose() {} }),
+  },
+  workspace: { isTrusted: true, workspaceFolders: [], getConfiguration: () => ({ get: (name, otherwise) => settings[name] ?? otherwise }) },
+};
+
+const load = Module._load;
+Module._load = (name, ...rest) => (name === 'vscode' ? vscode : load(name, ...rest));
+
+/** A file of the extension. */
+const extension = (name) => require(path.join(__dirname, '..', '..', '..', 'vscode', 'src', name));
+
+/** A log that can be read. */
+function log() {
+  const told = [];
+  const write = (level) => (text) => told.push([level, text]);
+  return { told, trace: write('trace'), info: write('info'), warn: write('warn'), error: write('error') };
+}
+
+/** A cancellation token, and the way to fire it. */
+function cancellation() {
+  const emitter = new EventEmitter();
+  const token = { isCancellationRequested: false, onCancellationRequested: emitter.event };
+  return {
+    token,
+    emitter,
+    cancel() {
+      token.isCancellationRequested = true;
+      emitter.fire();
+    },
+  };
+}
+
+/** The command that starts the host of host_script.js in a mode. */
+const scripted = (mode) => ({ file: process.execPath, arguments: [path.join(__dirname, 'host_script.js'), mode], label: mode });
+
+module.exports = { vscode, settings, extension, log, cancellation, scripted };

@@ -1,0 +1,155 @@
+'use strict';
+const assert = require('node:assert/strict');
+const test = require('node:test');
+const { extension, log, scripted } = require('./fake');
+const { HostProcess } = extension('host.js');
+const { Backend } = extension('backend.js');
+
+const CONFIGURATION = { endpoint: 'http://127.0.0.1:9/v1', preset: '', key: 'secret', headers: {} };
+
+async function started(t, mode = 'good', surroundings = {}) {
+  const host = await HostProcess.start(scripted(mode), { log: log(), ...surroundings });
+  t.after(() => host.dispose());
+  return host;
+}
+
+const respond = (host, model, listening) => host.request('respond', { model, messages: [] }, listening);
+
+test('lines of many turns reach their own, in order', async (t) => {
+  const host = await started(t);
+  const turns = Array.from({ length: 20 }, async () => {
+    const texts = [];
+    await respond(host, 'words', { onLine: (line) => texts.push(line.value) });
+    return texts.join('');
+  });
+  assert.deepEqual(new Set(await Promise.all(turns)), new Set(['one two drei €']));
+  assert.equal(host.pending.size, 0);
+});
+
+test('a burst comes whole', async (t) => {
+  const host = await started(t);
+  const seen = [];
+  await respond(host, 'burst', { onLine: (line) => seen.push(Number(line.value)) });
+  assert.deepEqual(seen, [...Array(5000).keys()]);
+});
+
+test('cancel is sent once, and nothing comes after it', async (t) => {
+  const host = await started(t);
+  const aborter = new AbortController();
+  const seen = [];
+  const done = await respond(host, 'endless', {
+    signal: aborter.signal,
+    onLine: (line) => {
+      seen.push(line.value);
+      aborter.abort();
+    },
+  });
+  assert.equal(done.result.finish, 'cancelled');
+  const { asked } = await host.request('asked', {}); // behind the late lines: they have been read by now
+  assert.deepEqual(asked.map((each) => each.method), ['respond', 'cancel', 'asked']);
+  assert.equal(asked[1].request, asked[0].id);
+  assert.deepEqual(seen, ['first']);
+});
+
+test('what was cancelled before is not sent', async (t) => {
+  const host = await started(t);
+  const done = await respond(host, 'words', { signal: AbortSignal.abort() });
+  assert.equal(done.result.finish, 'cancelled');
+  assert.deepEqual((await host.request('asked', {})).asked.map((each) => each.method), ['asked']);
+});
+
+test('an error line rejects, without a stack, and what came before is kept', async (t) => {
+  const host = await started(t);
+  const seen = [];
+  const error = await respond(host, 'failing', { onLine: (line) => seen.push(line.value) }).catch((thrown) => thrown);
+  assert.deepEqual(seen, ['kept']);
+  assert.deepEqual([error.name, error.code, error.reason, error.message], ['RateLimitError', 'Blocked', 'rate_limit_exceeded', 'Wait 3 s']);
+  assert.deepEqual([error.status, error.retryAfter, error.stack], [429, 3, undefined]);
+});
+
+test('a part that cannot be reported ends its own turn only', async (t) => {
+  const host = await started(t);
+  const broken = respond(host, 'endless', {
+    onLine: () => {
+      throw new TypeError('no such class');
+    },
+  });
+  await assert.rejects(broken, /no such class/);
+  assert.deepEqual((await host.request('count_tokens', { text: 'four' })).tokens, 4);
+});
+
+test('a crash rejects what runs and says how it ended', async (t) => {
+  const host = await started(t);
+  const error = await respond(host, 'crashing').catch((thrown) => thrown);
+  assert.match(error.message, /exit code 7: boom: no memory/);
+  assert.deepEqual([error.stack, error.code, host.isAlive], [undefined, 'host_ended', false]);
+  await assert.rejects(respond(host, 'words'), /has ended/);
+});
+
+test('what does not start says why', async () => {
+  const missing = { file: '/nowhere/python', arguments: [], label: 'nowhere' };
+  await assert.rejects(HostProcess.start(missing, { log: log() }), /ENOENT/);
+  await assert.rejects(HostProcess.start(scripted('dies'), { log: log() }), /No module named penstock/);
+  await assert.rejects(HostProcess.start(scripted('other-protocol'), { log: log() }), /speaks protocol 2 and not 1: update this extension/);
+  await assert.rejects(HostProcess.start(scripted('silent'), { log: log(), patience: 1 }), /did not answer/);
+});
+
+test('what is no line is told in the log and ends nothing', async (t) => {
+  const surroundings = { log: log() };
+  await started(t, 'good', surroundings);
+  assert.ok(surroundings.log.told.some(([level, text]) => level === 'warn' && text.includes('this is no line')));
+});
+
+test('the process ends when it is let go', async () => {
+  const host = await HostProcess.start(scripted('good'), { log: log() });
+  await host.dispose();
+  assert.deepEqual([host.isAlive, host.how], [false, 'exit code 0']);
+});
+
+function backend(t, modes) {
+  const starts = [];
+  const door = new Backend({
+    log: log(),
+    thinking: () => door.mode,
+    start: () => {
+      const mode = modes[Math.min(starts.length, modes.length - 1)];
+      starts.push(mode);
+      return HostProcess.start(scripted(mode), { log: log() });
+    },
+  });
+  door.mode = 'part';
+  t.after(() => door.stop());
+  return { door, starts };
+}
+
+const methods = async (door) => (await door.host.request('asked', {})).asked.map((each) => each.method);
+
+test('many who ask at once share one start and one configuration', async (t) => {
+  const { door, starts } = backend(t, ['good']);
+  await Promise.all(Array.from({ length: 8 }, () => door.request(CONFIGURATION, 'models', {})));
+  assert.equal(starts.length, 1);
+  const asked = await methods(door);
+  assert.equal(asked.filter((method) => method === 'configure').length, 1);
+  assert.equal(asked[0], 'configure');
+});
+
+test('after a crash the next request starts another process and configures it', async (t) => {
+  const { door, starts } = backend(t, ['good']);
+  await assert.rejects(door.request(CONFIGURATION, 'respond', { model: 'crashing' }), /has ended/);
+  await door.request(CONFIGURATION, 'respond', { model: 'words' });
+  assert.equal(starts.length, 2);
+  assert.deepEqual(await methods(door), ['configure', 'respond', 'asked']);
+});
+
+test('thinking that is to be shown otherwise is told to the same group', async (t) => {
+  const { door } = backend(t, ['good']);
+  await door.request(CONFIGURATION, 'models', {});
+  door.mode = 'none';
+  await door.request(CONFIGURATION, 'models', {});
+  const { asked } = await door.host.request('asked', {});
+  const told = asked.filter((each) => each.method === 'configure');
+  assert.deepEqual(told.map((each) => [each.group, each.thinking, each.key]), [
+    ['127.0.0.1:9', 'part', 'secret'],
+    ['127.0.0.1:9', 'none', 'secret'],
+  ]);
+});

@@ -1,0 +1,113 @@
+'use strict';
+const assert = require('node:assert/strict');
+const http = require('node:http');
+const test = require('node:test');
+const { extension, log } = require('./fake');
+const { Backend } = extension('backend.js');
+const { plainError } = extension('errors.js');
+const { partsUrl } = extension('remote.js');
+
+/** A gateway that answers with `answer`, and a door without Python that leads to it. */
+async function withoutPython(t, answer) {
+  const requests = [];
+  const server = http.createServer((request, response) => {
+    let body = '';
+    request.on('data', (chunk) => (body += chunk));
+    request.on('end', () => {
+      requests.push({ path: request.url, headers: request.headers, body: JSON.parse(body) });
+      answer(response, request);
+    });
+  });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => (server.closeAllConnections(), server.close()));
+  const heard = { missing: 0, usage: [], starts: 0, now: 0 };
+  const door = new Backend({
+    log: log(),
+    thinking: () => 'part',
+    now: () => heard.now,
+    start: () => {
+      heard.starts += 1;
+      return Promise.reject(plainError('no Python', { code: 'python_not_found' }));
+    },
+    onMissing: () => (heard.missing += 1),
+    onRemoteUsage: (usage) => heard.usage.push(usage),
+  });
+  const endpoint = `http://127.0.0.1:${server.address().port}/v1`;
+  return { door, requests, heard, configuration: { endpoint, preset: '', key: 'k', headers: { 'x-one': '1' } } };
+}
+
+const line = (fields) => `${JSON.stringify({ id: 1, ...fields })}\n`;
+
+test('the address is completed', () => {
+  for (const given of ['http://h', 'http://h/', 'http://h/v1', 'http://h/v1//']) assert.equal(partsUrl(given), 'http://h/v1/parts');
+});
+
+test('the same lines come over HTTP, in any pieces', async (t) => {
+  const lines = Buffer.from(line({ type: 'text', value: 'a €' }) + line({ type: 'done', result: {}, usage: { last: 1 } }));
+  const { door, requests, heard, configuration } = await withoutPython(t, (response) => {
+    for (const byte of lines) response.write(Buffer.from([byte]));
+    response.end();
+  });
+  const seen = [];
+  await door.request(configuration, 'respond', { model: 'm' }, { onLine: (each) => seen.push(each.value) });
+  assert.deepEqual(seen, ['a €']);
+  assert.deepEqual([heard.missing, heard.usage], [1, [{ last: 1 }]]);
+  const [{ path, headers, body }] = requests;
+  assert.deepEqual([path, headers.authorization, headers['x-one']], ['/v1/parts', 'Bearer k', '1']);
+  assert.deepEqual(body, { id: 1, method: 'respond', model: 'm' });
+});
+
+test('Python is not looked for with every request, but again after a while or a restart', async (t) => {
+  const { door, heard, configuration } = await withoutPython(t, (response) => response.end(line({ type: 'done', tokens: 1 })));
+  const count = () => door.request(configuration, 'count_tokens', { text: 'a' });
+  await count();
+  await count();
+  assert.equal(heard.starts, 1);
+  heard.now = 60_000;
+  await count();
+  assert.equal(heard.starts, 2);
+  await door.stop();
+  await count();
+  assert.equal(heard.starts, 3);
+});
+
+test('cancel closes the connection and nothing comes after it', async (t) => {
+  const aborter = new AbortController();
+  let closed;
+  const isClosed = new Promise((resolve) => (closed = resolve));
+  const { door, configuration } = await withoutPython(t, (response) => {
+    response.on('close', closed);
+    response.write(line({ type: 'text', value: 'first' }) + line({ type: 'text', value: 'late' }));
+  });
+  const seen = [];
+  const done = await door.request(configuration, 'respond', {}, {
+    signal: aborter.signal,
+    onLine: (each) => {
+      seen.push(each.value);
+      aborter.abort();
+    },
+  });
+  assert.deepEqual([seen, done.result.finish], [['first'], 'cancelled']);
+  await isClosed;
+});
+
+const FAILURES = [
+  ['an error line', (response) => response.end(line({ type: 'error', message: 'Full', code: 'x', kind: 'Blocked' })), /^Full$/, 'Blocked'],
+  ['no gateway', (response) => response.writeHead(404).end('<html>'), /no Penstock gateway/, 'NotFound'],
+  ['a refusal', (response) => response.writeHead(401).end('{"error":{"message":"wrong key","code":"k"}}'), /wrong key/, 'NoPermissions'],
+  ['a break', (response) => response.end(line({ type: 'text', value: 'a' })), /in the middle/, 'stream_truncated'],
+  ['nobody', (response) => response.socket.destroy(), /is the gateway running/, 'NotFound'],
+];
+for (const [name, answer, message, code] of FAILURES) {
+  test(`${name} is a plain error`, async (t) => {
+    const { door, configuration } = await withoutPython(t, answer);
+    const error = await door.request(configuration, 'models', {}).catch((thrown) => thrown);
+    assert.match(error.message, message);
+    assert.deepEqual([error.code, error.stack], [code, undefined]);
+  });
+}
+
+test('a preset needs Python', async (t) => {
+  const { door, configuration } = await withoutPython(t, (response) => response.end());
+  await assert.rejects(door.request({ ...configuration, endpoint: '', preset: 'vercel' }, 'models', {}), /no Python/);
+});

@@ -1,0 +1,116 @@
+// Adding an endpoint, and forgetting it. VS Code keeps named groups of its own and their keys; an editor that is too old
+// for groups gets one configuration that is kept here.
+'use strict';
+const vscode = require('vscode');
+
+const ADD = 'lm.addLanguageModelsProviderGroup';
+const MANAGE = ['workbench.action.chat.manage', 'workbench.action.openLanguageModelsJson'];
+const VENDOR = 'penstock';
+const STORED = 'penstock.configuration';
+
+/** Vendors that speak Responses themselves (docs/presets.md). @type {Array<[string, string]>} */
+const PRESETS = [
+  ['vercel', 'Vercel AI Gateway'],
+  ['openai', 'OpenAI'],
+  ['openrouter', 'OpenRouter'],
+  ['xai', 'xAI'],
+  ['groq', 'Groq'],
+  ['fireworks', 'Fireworks'],
+  ['huggingface', 'Hugging Face'],
+  ['ollama', 'Ollama on this machine'],
+  ['lmstudio', 'LM Studio on this machine'],
+];
+
+/** @param {string} command */
+const has = async (command) => (await vscode.commands.getCommands(true)).includes(command);
+
+/** Opens where groups are managed, under whichever name this VS Code has for it. */
+async function openManagement() {
+  for (const command of MANAGE) {
+    if (await has(command)) return vscode.commands.executeCommand(command);
+  }
+  return vscode.window.showInformationMessage('This VS Code has no list of language models: use "Penstock: Add a Model Endpoint".');
+}
+
+/** @param {unknown} given */
+function addressFault(given) {
+  try {
+    const { protocol } = new URL(String(given));
+    return protocol === 'http:' || protocol === 'https:' ? undefined : 'An address begins with http:// or https://';
+  } catch {
+    return 'An address such as http://127.0.0.1:8080/v1';
+  }
+}
+
+/** Asks for where the models are. @param {string} gateway the endpoint of ours, if one runs @param {number} port */
+async function askPlace(gateway, port) {
+  const local = gateway || `http://127.0.0.1:${port}/v1`;
+  const items = [
+    { label: '$(server) A gateway on this machine', description: local, endpoint: local },
+    { label: '$(globe) Another address…', description: 'any OpenResponses endpoint', endpoint: '' },
+    ...PRESETS.map(([preset, title]) => ({ label: title, description: preset, preset })),
+  ];
+  const picked = /** @type {{ label: string, preset?: string, endpoint?: string } | undefined} */ (
+    await vscode.window.showQuickPick(items, { title: 'Penstock: where are the models?', ignoreFocusOut: true })
+  );
+  if (picked === undefined || picked.preset || picked.endpoint) return picked && placeOf(picked);
+  const endpoint = await vscode.window.showInputBox({
+    title: 'Penstock: the address of the endpoint',
+    placeHolder: 'https://llm.example/v1',
+    ignoreFocusOut: true,
+    validateInput: addressFault,
+  });
+  return endpoint ? { name: new URL(endpoint).host, endpoint } : undefined;
+}
+
+/** @param {{ label: string, preset?: string, endpoint?: string }} picked */
+const placeOf = (picked) =>
+  picked.preset ? { name: picked.label, preset: picked.preset } : { name: 'Local gateway', endpoint: picked.endpoint };
+
+/**
+ * Adds a group where VS Code has them, else keeps the configuration.
+ * @param {vscode.ExtensionContext} context @param {{ name: string, endpoint?: string, preset?: string, apiKey?: string }} group
+ * @returns {Promise<void>}
+ */
+async function addGroup(context, group) {
+  if (await has(ADD)) {
+    await vscode.commands.executeCommand(ADD, { vendor: VENDOR, ...group });
+    return;
+  }
+  const { apiKey, ...rest } = group;
+  await context.globalState.update(STORED, rest);
+  if (apiKey) await context.secrets.store(STORED, apiKey);
+  else await context.secrets.delete(STORED);
+}
+
+/** @param {vscode.ExtensionContext} context @param {string} gateway @param {number} port @returns {Promise<boolean>} */
+async function addEndpoint(context, gateway, port) {
+  const place = await askPlace(gateway, port);
+  if (place === undefined) return false;
+  const apiKey = await vscode.window.showInputBox({
+    title: `Penstock: the key for ${place.name}`,
+    prompt: 'Leave it empty when none is needed.',
+    password: true,
+    ignoreFocusOut: true,
+  });
+  if (apiKey === undefined) return false;
+  const name = await vscode.window.showInputBox({ title: 'Penstock: a name for this endpoint', value: place.name, ignoreFocusOut: true });
+  if (!name) return false;
+  await addGroup(context, { ...place, name, ...(apiKey.trim() ? { apiKey: apiKey.trim() } : {}) });
+  return true;
+}
+
+/** The one configuration of an editor without groups. @param {vscode.ExtensionContext} context */
+async function ownConfiguration(context) {
+  const stored = context.globalState.get(STORED);
+  if (stored === undefined) return undefined;
+  return { .../** @type {object} */ (stored), apiKey: await context.secrets.get(STORED) };
+}
+
+/** @param {vscode.ExtensionContext} context */
+async function forgetOwn(context) {
+  await context.globalState.update(STORED, undefined);
+  await context.secrets.delete(STORED);
+}
+
+module.exports = { addEndpoint, addGroup, forgetOwn, openManagement, ownConfiguration, addressFault };

@@ -1,0 +1,178 @@
+// Wiring: what there is, and which command does what.
+'use strict';
+const vscode = require('vscode');
+const { Backend } = require('./backend');
+const { thinkingMode } = require('./editor');
+const { addEndpoint, addGroup, forgetOwn, openManagement, ownConfiguration } = require('./endpoints');
+const { asPlain } = require('./errors');
+const { Gateway } = require('./gateway');
+const { Journal } = require('./journal');
+const { Provider } = require('./provider');
+const { createEnvironment, startHost } = require('./python');
+const { Pages, showRecent, showUsage } = require('./recent');
+const { Status } = require('./status');
+
+const settings = () => vscode.workspace.getConfiguration('penstock');
+
+const RESTARTING = ['penstock.pythonPath', 'penstock.logLevel'];
+
+/** All that lives as long as the extension does. */
+class Shell {
+  /** @param {vscode.ExtensionContext} context */
+  constructor(context) {
+    this.context = context;
+    this.storage = context.globalStorageUri.fsPath;
+    this.log = vscode.window.createOutputChannel('Penstock', { log: true });
+    this.status = new Status();
+    this.journal = new Journal();
+    this.pages = new Pages();
+    this.gateway = new Gateway();
+    this.wasOffered = false;
+    this.isSignedOut = false;
+    this.backend = new Backend({
+      log: this.log,
+      thinking: () => thinkingMode(settings().get('thinking', 'auto')),
+      start: () => this.startHost(),
+      onMissing: (error) => this.offerInstall(error),
+      onRemoteUsage: (usage) => this.status.update(usage),
+    });
+    this.provider = new Provider({
+      backend: this.backend,
+      log: this.log,
+      journal: this.journal,
+      own: () => ownConfiguration(context),
+      isOpen: () => !this.isSignedOut,
+    });
+  }
+
+  async startHost() {
+    await vscode.workspace.fs.createDirectory(this.context.globalStorageUri);
+    return startHost(this.storage, {
+      cwd: this.storage, // not the workspace: a file `penstock.py` in it would be run
+      log: this.log,
+      level: settings().get('logLevel', 'info'),
+      onNews: (line) => this.hear(line),
+      onEnd: () => this.log.info('the Python side has ended'),
+    });
+  }
+
+  /** @param {import('./lines').Line} line */
+  hear(line) {
+    if (line.type === 'usage_changed') this.status.update(line.usage);
+    else if (line.type === 'models_changed') this.provider.refresh();
+  }
+
+  /** Once in a window: who does not want it is not asked again. @param {Error} error */
+  async offerInstall(error) {
+    if (this.wasOffered) return;
+    this.wasOffered = true;
+    const [install, log] = ['Install', 'Show the Log'];
+    const answer = await vscode.window.showWarningMessage(error.message, install, log);
+    if (answer === install) await vscode.commands.executeCommand('penstock.install');
+    if (answer === log) this.log.show();
+  }
+
+  async install() {
+    await createEnvironment(this.storage, this.log);
+    await this.restart();
+    await this.backend.session();
+    vscode.window.showInformationMessage('Penstock: the Python side is installed and runs.');
+  }
+
+  async restart() {
+    this.isSignedOut = false;
+    await this.backend.stop();
+    this.provider.forget();
+  }
+
+  async addEndpoint() {
+    this.isSignedOut = false;
+    const isAdded = await addEndpoint(this.context, this.gateway.endpoint, settings().get('gatewayPort', 8080));
+    if (isAdded) this.provider.forget();
+  }
+
+  async startGateway() {
+    const { command } = await this.backend.session();
+    const endpoint = await this.gateway.start(command, vscode.workspace.workspaceFolders?.[0]?.uri.fsPath);
+    const [add, log] = ['Add Its Models', 'Show Its Log'];
+    const answer = await vscode.window.showInformationMessage(`Penstock: the gateway is ready at ${endpoint}`, add, log);
+    if (answer === log) this.gateway.output?.show();
+    if (answer !== add) return;
+    await addGroup(this.context, { name: 'Local gateway', endpoint });
+    this.provider.forget();
+  }
+
+  async stopGateway() {
+    await this.gateway.stop();
+    vscode.window.showInformationMessage('Penstock: the gateway has stopped.');
+  }
+
+  /** What an extension can forget, and what only the person can: groups and their keys belong to VS Code. */
+  async signOut() {
+    this.isSignedOut = true;
+    await this.backend.stop();
+    await forgetOwn(this.context);
+    this.provider.forget();
+    const manage = 'Manage Language Models';
+    const answer = await vscode.window.showInformationMessage(
+      'Penstock has forgotten its keys and models for this window. VS Code keeps the groups with their keys: delete them there to be signed out for good.',
+      manage,
+    );
+    if (answer === manage) await openManagement();
+  }
+
+  /** @param {vscode.ConfigurationChangeEvent} event */
+  async configurationChanged(event) {
+    if (event.affectsConfiguration('penstock.statusBar')) this.status.update(this.status.usage);
+    if (RESTARTING.some((name) => event.affectsConfiguration(name))) await this.restart();
+  }
+
+  async dispose() {
+    this.gateway.dispose();
+    await this.backend.stop();
+  }
+}
+
+/** @type {Record<string, (shell: Shell) => unknown>} */
+const COMMANDS = {
+  'penstock.addEndpoint': (shell) => shell.addEndpoint(),
+  'penstock.restart': (shell) => shell.restart(),
+  'penstock.install': (shell) => shell.install(),
+  'penstock.startGateway': (shell) => shell.startGateway(),
+  'penstock.stopGateway': (shell) => shell.stopGateway(),
+  'penstock.showUsage': (shell) => showUsage(shell.status.usage, shell.pages),
+  'penstock.showRecent': (shell) => showRecent(shell.journal, shell.pages),
+  'penstock.showLog': (shell) => shell.log.show(),
+  'penstock.signOut': (shell) => shell.signOut(),
+};
+
+/** Says what went wrong in a sentence, as a notification does. @param {Shell} shell @param {(shell: Shell) => unknown} run */
+const guarded = (shell, run) => async () => {
+  try {
+    await run(shell);
+  } catch (error) {
+    shell.log.error(asPlain(error).message);
+    vscode.window.showErrorMessage(`Penstock: ${asPlain(error).message}`);
+  }
+};
+
+/** @type {Shell | undefined} */
+let current;
+
+/** @param {vscode.ExtensionContext} context */
+function activate(context) {
+  const shell = (current = new Shell(context));
+  context.subscriptions.push(
+    shell.log,
+    shell.status,
+    shell.pages,
+    vscode.workspace.onDidChangeConfiguration((event) => shell.configurationChanged(event)),
+    vscode.workspace.onDidGrantWorkspaceTrust(() => shell.provider.refresh()),
+    vscode.lm.registerLanguageModelChatProvider('penstock', shell.provider),
+    ...Object.entries(COMMANDS).map(([name, run]) => vscode.commands.registerCommand(name, guarded(shell, run))),
+  );
+}
+
+const deactivate = () => current?.dispose();
+
+module.exports = { activate, deactivate };

@@ -1,0 +1,82 @@
+// A local gateway, started and stopped from the editor, with its log in a channel.
+'use strict';
+const { spawn } = require('node:child_process');
+const vscode = require('vscode');
+const { plainError } = require('./errors');
+const { LineSplitter } = require('./lines');
+
+const READY = /is ready at (\S+)/;
+const GRACE = 5_000;
+
+class Gateway {
+  constructor() {
+    /** @type {import('node:child_process').ChildProcess | undefined} */
+    this.child = undefined;
+    this.endpoint = '';
+    /** @type {vscode.OutputChannel | undefined} */
+    this.output = undefined;
+  }
+
+  get isRunning() {
+    return this.child !== undefined;
+  }
+
+  /**
+   * Starts it and gives its endpoint when it is ready. @param {import('./host').Command} command
+   * @param {string | undefined} cwd where it looks for penstock.toml
+   * @returns {Promise<string>}
+   */
+  start(command, cwd) {
+    if (this.child !== undefined) return Promise.resolve(this.endpoint);
+    const settings = vscode.workspace.getConfiguration('penstock');
+    const port = String(settings.get('gatewayPort', 8080));
+    const words = [...command.arguments, 'serve', '--port', port, ...settings.get('gatewayArguments', /** @type {string[]} */ ([]))];
+    const output = (this.output ??= vscode.window.createOutputChannel('Penstock Gateway'));
+    output.appendLine(`> ${command.file} ${words.join(' ')}`);
+    const child = spawn(command.file, words, { cwd, windowsHide: true, stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, PYTHONUTF8: '1', PYTHONUNBUFFERED: '1' } });
+    this.child = child;
+    return new Promise((resolve, reject) => {
+      let last = '';
+      const hear = (/** @type {string} */ line) => {
+        output.appendLine(line);
+        last = line;
+        const ready = READY.exec(line);
+        if (ready !== null) resolve((this.endpoint = ready[1]));
+      };
+      for (const stream of [child.stdout, child.stderr]) {
+        const splitter = new LineSplitter();
+        stream.on('data', (chunk) => splitter.feed(chunk).forEach(hear));
+        stream.on('end', () => splitter.end().forEach(hear));
+      }
+      const end = (/** @type {string} */ how) => {
+        if (this.child === child) this.child = undefined;
+        output.appendLine(`> ended (${how})`);
+        // Once it was ready nobody listens to this any more.
+        reject(plainError(`The gateway did not start (${how}): ${last}`, { code: 'gateway_failed' }));
+      };
+      child.once('error', (error) => end(error.message));
+      child.once('close', (code, signal) => end(signal ? `signal ${signal}` : `exit code ${code}`));
+    });
+  }
+
+  /** Lets turns end, and does not wait for ever. @returns {Promise<void>} */
+  stop() {
+    const child = this.child;
+    if (child === undefined) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => child.kill('SIGKILL'), GRACE);
+      child.once('close', () => {
+        clearTimeout(timer);
+        resolve();
+      });
+      child.kill('SIGTERM');
+    });
+  }
+
+  dispose() {
+    this.child?.kill('SIGTERM');
+    this.output?.dispose();
+  }
+}
+
+module.exports = { Gateway };

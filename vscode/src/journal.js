@@ -1,0 +1,68 @@
+// What happened in the last turns of this window: for the people who ask "and what was that?".
+'use strict';
+
+const KEPT = 50;
+
+/** @typedef {import('./lines').Line} Line */
+
+class Turn {
+  /** @param {string} model @param {() => number} now */
+  constructor(model, now) {
+    this.now = now;
+    this.model = model;
+    this.began = now();
+    this.seconds = 0;
+    this.outcome = 'running';
+    this.responseId = '';
+    this.error = '';
+    /** @type {Record<string, number>} */
+    this.counts = {};
+    /** @type {string[]} */
+    this.calls = [];
+    /** @type {Line[]} */
+    this.diagnostics = [];
+    /** @type {Line | undefined} */
+    this.figures = undefined;
+  }
+
+  /** @param {Line} line */
+  note(line) {
+    this.counts[line.type] = (this.counts[line.type] ?? 0) + 1;
+    if (line.type === 'tool_call') this.calls.push(String(line.name));
+  }
+
+  /** @param {Line} done */
+  end(done) {
+    this.seconds = (this.now() - this.began) / 1000;
+    this.outcome = done.result?.finish || 'stop';
+    this.responseId = done.result?.response_id || '';
+    this.diagnostics = Array.isArray(done.result?.diagnostics) ? done.result.diagnostics : [];
+    const recent = Array.isArray(done.usage?.recent) ? done.usage.recent : [];
+    this.figures = recent.find((/** @type {Line} */ each) => each.response_id && each.response_id === this.responseId);
+  }
+
+  /** @param {import('./errors').PlainError} error */
+  fail(error) {
+    this.seconds = (this.now() - this.began) / 1000;
+    this.outcome = 'error';
+    this.error = [error.message, error.reason ? `(${error.reason})` : ''].join(' ').trim();
+  }
+}
+
+class Journal {
+  constructor(now = Date.now) {
+    this.now = now;
+    /** The newest first. @type {Turn[]} */
+    this.turns = [];
+  }
+
+  /** @param {string} model */
+  begin(model) {
+    const turn = new Turn(model, this.now);
+    this.turns.unshift(turn);
+    this.turns.length = Math.min(this.turns.length, KEPT);
+    return turn;
+  }
+}
+
+module.exports = { Journal };

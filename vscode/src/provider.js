@@ -1,0 +1,182 @@
+// The Language Model provider of VS Code: a shell. Each method asks the backend and maps what comes back.
+'use strict';
+const vscode = require('vscode');
+const { Counts } = require('./counts');
+const { asPlain, plainError } = require('./errors');
+const { digestOf, readConfiguration } = require('./groups');
+const { modelInformation, optionsToJson } = require('./models');
+const { messageToJson, partOfLine, toolToJson } = require('./parts');
+
+const FRESH = 5 * 60_000;
+const FAILED = 5_000; // the editor asks up to eight times when it starts (notes/vscode 3)
+
+/**
+ * @typedef {import('./lines').Line} Line
+ * @typedef {import('./remote').Configuration} Configuration
+ * @typedef {import('vscode').LanguageModelChatInformation & { penstock?: string }} Information
+ * @typedef {{ at: number, isFailed: boolean, isSettled: boolean, list: Promise<Information[]> }} Listing
+ */
+
+/** @implements {vscode.LanguageModelChatProvider<Information>} */
+class Provider {
+  /**
+   * @param {{ backend: import('./backend').Backend, log: import('./host').Log, now?: () => number,
+   *   journal: import('./journal').Journal, own?: () => Promise<unknown>, isOpen?: () => boolean }} needs
+   */
+  constructor({ backend, log, journal, own, isOpen = () => true, now = Date.now }) {
+    this.backend = backend;
+    this.log = log;
+    this.journal = journal;
+    this.own = own;
+    this.isOpen = isOpen;
+    this.now = now;
+    /** @type {Map<string, Configuration>} */
+    this.configurations = new Map();
+    /** @type {Map<string, Listing>} */
+    this.listings = new Map();
+    /** @type {Map<string, Information[]>} */
+    this.lastGood = new Map();
+    this.counts = new Counts();
+    this.changed = new vscode.EventEmitter();
+    this.onDidChangeLanguageModelChatInformation = /** @type {vscode.Event<void>} */ (this.changed.event);
+  }
+
+  /**
+   * The editor asks once without a configuration and once for each group with its own. Without one the list is empty,
+   * or every model would be there twice; only an editor that has no groups yet has one of ours (own.js).
+   * @param {vscode.PrepareLanguageModelChatModelOptions & { configuration?: unknown }} options
+   * @returns {Promise<Information[]>}
+   */
+  async provideLanguageModelChatInformation(options) {
+    if (!this.isOpen()) return []; // signed out
+    const configuration = readConfiguration(options.configuration ?? (await this.own?.()));
+    return configuration === undefined ? [] : this.modelsOf(configuration);
+  }
+
+  /** @param {Configuration} configuration @returns {Promise<Information[]>} */
+  modelsOf(configuration) {
+    const digest = digestOf(configuration);
+    this.configurations.set(digest, configuration);
+    const known = this.listings.get(digest);
+    if (known && this.now() - known.at < (known.isFailed ? FAILED : FRESH)) return known.list;
+    /** @type {Listing} */
+    const listing = { at: this.now(), isFailed: false, isSettled: false, list: this.fetch(configuration, digest) };
+    listing.list = listing.list.catch((error) => {
+      listing.isFailed = true;
+      return this.orLastGood(digest, error);
+    });
+    const settle = () => (listing.isSettled = true);
+    listing.list.then(settle, settle);
+    this.listings.set(digest, listing);
+    return listing.list;
+  }
+
+  /** @param {Configuration} configuration @param {string} digest */
+  async fetch(configuration, digest) {
+    const done = await this.backend.request(configuration, 'models', {});
+    const models = (done.models ?? []).map((/** @type {Line} */ model) => modelInformation(model, digest));
+    this.lastGood.set(digest, models);
+    return /** @type {Information[]} */ (models);
+  }
+
+  /** A list that was good stays; without one the editor shows the error at the group. @param {string} digest @param {unknown} error */
+  orLastGood(digest, error) {
+    const plain = asPlain(error);
+    this.log.warn(`models: ${plain.message}`);
+    const models = this.lastGood.get(digest);
+    if (models === undefined) throw plain;
+    return models;
+  }
+
+  /** Forgets the lists and has the editor ask again. `group` is only of use to say which. */
+  refresh() {
+    const settled = [...this.listings].filter(([, listing]) => listing.isSettled);
+    for (const [digest] of settled) this.listings.delete(digest);
+    // While a list is being fetched the news is about that very fetch: asking again would only repeat it.
+    if (settled.length > 0) this.changed.fire(undefined);
+  }
+
+  /** Forgets keys and models. */
+  forget() {
+    this.configurations.clear();
+    this.listings.clear();
+    this.lastGood.clear();
+    this.counts.clear();
+    this.changed.fire(undefined);
+  }
+
+  /** @param {Information} model */
+  configurationOf(model) {
+    const configuration = this.configurations.get(model.penstock ?? '');
+    if (configuration !== undefined) return configuration;
+    throw plainError(`The endpoint of ${model.name} is not known any more: choose the model again`, {
+      code: 'group_not_configured',
+      kind: 'NotFound',
+    });
+  }
+
+  /**
+   * @param {Information} model @param {readonly vscode.LanguageModelChatRequestMessage[]} messages
+   * @param {vscode.ProvideLanguageModelChatResponseOptions} options
+   * @param {vscode.Progress<vscode.LanguageModelResponsePart>} progress @param {vscode.CancellationToken} token
+   */
+  async provideLanguageModelChatResponse(model, messages, options, progress, token) {
+    const aborter = new AbortController();
+    const subscription = token.onCancellationRequested(() => aborter.abort());
+    if (token.isCancellationRequested) aborter.abort();
+    const turn = this.journal.begin(model.id);
+    try {
+      const done = await this.backend.request(this.configurationOf(model), 'respond', requestOf(model, messages, options), {
+        signal: aborter.signal,
+        onLine: (line) => {
+          turn.note(line);
+          const part = partOfLine(line);
+          if (part !== undefined) progress.report(/** @type {vscode.LanguageModelResponsePart} */ (part));
+        },
+      });
+      turn.end(done);
+    } catch (error) {
+      const plain = asPlain(error);
+      turn.fail(plain);
+      this.log.error(`${model.id}: ${plain.message}`);
+      if (!aborter.signal.aborted) throw plain;
+    } finally {
+      subscription.dispose();
+    }
+  }
+
+  /**
+   * Never an error: the agent counts every piece of its prompt, and one failure would cost the turn.
+   * @param {Information} model @param {string | vscode.LanguageModelChatRequestMessage} counted
+   * @returns {Promise<number>}
+   */
+  async provideTokenCount(model, counted) {
+    const fields = typeof counted === 'string' ? { text: counted } : { message: messageToJson(counted) };
+    const count = async () => {
+      const done = await this.backend.request(this.configurationOf(model), 'count_tokens', { model: model.id, ...fields });
+      return Number(done.tokens);
+    };
+    try {
+      return await (typeof counted === 'string' ? this.counts.of(`${model.penstock}/${model.id}`, counted, count) : count());
+    } catch (error) {
+      this.log.warn(`tokens are estimated: ${asPlain(error).message}`);
+      return Math.ceil(Buffer.byteLength(JSON.stringify(fields)) / 4);
+    }
+  }
+}
+
+/**
+ * @param {Information} model @param {readonly vscode.LanguageModelChatRequestMessage[]} messages
+ * @param {vscode.ProvideLanguageModelChatResponseOptions} options @returns {Line}
+ */
+function requestOf(model, messages, options) {
+  return {
+    model: model.id,
+    messages: messages.map(messageToJson),
+    tools: (options.tools ?? []).map(toolToJson),
+    tool_mode: options.toolMode ?? 1,
+    options: optionsToJson(options),
+  };
+}
+
+module.exports = { Provider };
