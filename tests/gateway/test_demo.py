@@ -179,6 +179,14 @@ def test_a_tool_is_called_when_the_prompt_calls_for_it(prompt: str, names: list[
     assert bool(told.text) is not bool(names)
 
 
+def test_of_many_tools_only_one_that_is_named_is_called() -> None:
+    """An editor's agent brings forty, and a word of some tool is in every prompt."""
+    many = [WEATHER, CLOCK, *({"type": "function", "name": f"do_{n}"} for n in range(30))]
+    assert ask("What is the weather in Ulm?", tools=many).items("function_call") == []
+    told = ask("Call get_weather for Ulm.", tools=many)
+    assert [item["name"] for item in told.items("function_call")] == ["get_weather"]
+
+
 def test_arguments_come_from_the_prompt_in_fragments() -> None:
     told = ask("The weather in San Francisco, CA for 3 days in celsius: unit?", tools=[WEATHER])
     assert told.arguments == [{"city": "San Francisco, CA", "days": 3, "unit": "celsius"}]

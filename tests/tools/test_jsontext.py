@@ -92,3 +92,11 @@ def test_parse_says_value_error_for_everything_unreadable() -> None:
     for text in ("", "{", "[" * 100_000, '"\ud800"'):
         with pytest.raises(ValueError, match=r"\S"):
             parse(text)
+
+
+def test_half_of_a_surrogate_pair_does_not_cost_the_rest() -> None:
+    """It is sound JSON where it is escaped; some models cut their output there."""
+    assert parse(r'{"a": "x\ud83d", "b": ["\ud83d\ude00"]}') == {"a": "x\ufffd", "b": ["\U0001f600"]}
+    for wrong in (r'{"a": "\ud83d"', r"\ud83d"):
+        with pytest.raises(ValueError):  # noqa: PT011 - of whichever kind
+            parse(wrong)

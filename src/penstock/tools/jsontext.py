@@ -6,6 +6,7 @@ depends on the delta alone.
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -13,6 +14,7 @@ import msgspec
 
 _OUTSIDE = re.compile(r'["{}\[\]]')
 _INSIDE = re.compile(r'["\\]')
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 SPACE = " \t\n\r"
 """What JSON takes for a blank: not all that Python does."""
 
@@ -22,7 +24,23 @@ def parse(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
+        if _HALF.search(text) is None:
+            raise ValueError(str(error)) from None
+    try:
+        # Half of a surrogate pair is sound JSON where it is escaped, and no reason to lose a call.
+        return _sound_value(json.loads(text))
+    except RecursionError as error:
         raise ValueError(str(error)) from None
+
+
+def _sound_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return sound(value)
+    if isinstance(value, list):
+        return [_sound_value(each) for each in value]
+    if isinstance(value, dict):
+        return {sound(name): _sound_value(each) for name, each in value.items()}
+    return value
 
 
 def is_json(text: str) -> bool:

@@ -46,6 +46,7 @@ CASES: list[tuple[OpenResponsesError, str, str]] = [
     (ContextOverflowError("x"), "", "too long: start a new one"),
     (InvalidRequestError("no", code="content_filter"), "Blocked", "in other words"),
     (InvalidRequestError("tools[3] is wrong"), "", "The request was refused: tools[3] is wrong."),
+    (InvalidRequestError("no (request req_1)."), "", "The request was refused: no."),
     (NotFoundError("gone", code="model_not_found"), "NotFound", "There is no model big-model at http://127"),
     (NotFoundError("gone"), "NotFound", "check its address and the name big-model"),
     (OverloadedError("busy", retry_after=3), "Blocked", "too much to do: wait 3 s"),

@@ -17,6 +17,10 @@ _DESCRIPTION = 300
 _ENOUGH_WORDS = 2
 """Words of a description that must be in the prompt: one is in every prompt."""
 
+_FEW = 20
+"""With more tools than these, as an editor's agent has, some word of theirs is in every prompt: then only the
+whole name of one counts."""
+
 _COMMON_WORDS = """
 a about add all an and any are as at be by call can create current data do find for from function get give
 given has have help how if in into is it its list look make me mcp more my new of on one or please read return
@@ -50,14 +54,17 @@ def _called_for(request: DemoRequest, hints: Hints) -> list[DemoTool]:
         return []
     if request.tool_mode == "tool":
         return [tool for tool in request.tools if tool.name == request.tool_name]
-    found = _named(request.tools, hints) or _described(request.tools, hints)
+    found = _named(request.tools, hints)
+    if not found and len(request.tools) <= _FEW:
+        found = _described(request.tools, hints)
     return found or (request.tools[:1] if request.tool_mode == "required" else [])
 
 
 def _named(tools: list[DemoTool], hints: Hints) -> list[DemoTool]:
     """The tools whose names are in the prompt, in the order in which it speaks of them.
 
-    The whole name is enough, whatever its words; else a word of it that is not every tool's.
+    The whole name is enough, whatever its words; else, among a few tools, a word of it that is not every
+    tool's.
     """
     prompt = f" {' '.join(words_of(hints.prompt))} "
     places: list[tuple[int, DemoTool]] = []
@@ -65,7 +72,7 @@ def _named(tools: list[DemoTool], hints: Hints) -> list[DemoTool]:
         words = words_of(tool.title)
         whole = [prompt.find(f" {' '.join(words)} ")] if words else []
         telling = [prompt.find(f" {form} ") for word in words if word not in _COMMON for form in _forms(word)]
-        if found := [place for place in (*whole, *telling) if place >= 0]:
+        if found := [place for place in (*whole, *(telling if len(tools) <= _FEW else ())) if place >= 0]:
             places.append((min(found), tool))
     return [tool for _, tool in sorted(places, key=lambda found: found[0])]
 

@@ -18,6 +18,8 @@ BLOCKED, NOT_FOUND, NO_PERMISSIONS = "Blocked", "NotFound", "NoPermissions"
 
 _LONGEST = 300
 _MARKUP = ("{", "[", "<")
+_REQUEST = re.compile(r" \(request [^()]*\)\.?$")
+"""Our gateway names the request for its log; the line has it as a field."""
 _SENTENCE_END = re.compile(r"[.?!] +(?=[A-Z])")
 
 
@@ -157,7 +159,7 @@ def _in_brackets(words: str) -> str:
 def _readable(words: str) -> str:
     """One line without its full stop; nothing where it is for programs."""
     line = "".join(each if each.isprintable() else " " for each in words)
-    line = " ".join(line.split()).rstrip(". ")
+    line = _REQUEST.sub("", " ".join(line.split())).rstrip(". ")
     if line.startswith(_MARKUP):
         return ""
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
