@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from penstock.errors import DecodeError
-from penstock.tools.jsontext import sound
+from penstock.tools.jsontext import sound_value
 
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _PART = ("type", "item_id", "output_index", "content_index", "summary_index", "command_index")
@@ -49,7 +49,7 @@ class Halves:
         if isinstance(raw, dict) and isinstance(delta := raw.get("delta"), str):
             raw = {**raw, "delta": self._joined(tuple(str(raw.get(name)) for name in _PART), delta)}
         try:
-            return _sound(raw)
+            return sound_value(raw)
         except RecursionError:
             raise DecodeError("nested too deeply") from None
 
@@ -63,16 +63,6 @@ class Halves:
             del self._held[next(iter(self._held))]
         self._held[part] = delta[-1]
         return delta[:-1]
-
-
-def _sound(value: Any) -> Any:
-    if isinstance(value, str):
-        return sound(value)
-    if isinstance(value, list):
-        return [_sound(each) for each in value]
-    if isinstance(value, dict):
-        return {sound(name): _sound(each) for name, each in value.items()}
-    return value
 
 
 def _refuse(constant: str) -> Any:

@@ -28,19 +28,13 @@ def parse(text: str) -> Any:
             raise ValueError(str(error)) from None
     try:
         # Half of a surrogate pair is sound JSON where it is escaped, and no reason to lose a call.
-        return _sound_value(json.loads(text))
+        return sound_value(json.loads(text, parse_constant=_refuse))
     except RecursionError as error:
         raise ValueError(str(error)) from None
 
 
-def _sound_value(value: Any) -> Any:
-    if isinstance(value, str):
-        return sound(value)
-    if isinstance(value, list):
-        return [_sound_value(each) for each in value]
-    if isinstance(value, dict):
-        return {sound(name): _sound_value(each) for name, each in value.items()}
-    return value
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def is_json(text: str) -> bool:
@@ -61,6 +55,17 @@ def sound(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def sound_value(value: Any) -> Any:
+    """The same for all text in a value."""
+    if isinstance(value, str):
+        return sound(value)
+    if isinstance(value, list):
+        return [sound_value(each) for each in value]
+    if isinstance(value, dict):
+        return {sound(name): sound_value(each) for name, each in value.items()}
+    return value
 
 
 class ObjectScanner:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.vscode.e2e.install import Installed
+from tests.vscode.e2e.pictures import keep
 from tests.vscode.e2e.servers import end_group
 
 LONGEST = 40_000
@@ -75,6 +76,20 @@ class Browser:
         path = self._artefacts / f"{name}.png"
         self.ask("screenshot", path=str(path))
         return path
+
+    def picture(self, name: str, *selectors: str) -> None:
+        """A picture for the documentation, cut to what these places take up."""
+        path = self._artefacts.parent / "pictures" / f"{name}.png"
+        self.ask("screenshot", path=str(path), selectors=selectors)
+        keep(name, path)
+
+    def resize(self, width: int, height: int) -> None:
+        self.ask("resize", width=width, height=height)
+
+    def frames(self) -> list[str]:
+        """What the page and all pages in it say."""
+        told: list[str] = self.ask("frames")
+        return told
 
     def command(self, title: str) -> None:
         """Run a command by its name, as a person does it."""

@@ -71,6 +71,14 @@ class Consumer:
         found: list[Json] = self.order("models")
         return found
 
+    def command(self, command: str, *words: Any) -> None:
+        """Begin a command; what it asks is asked in the page."""
+        self.order("command", command=command, words=words)
+
+    def configure(self, name: str, value: Any) -> None:
+        """Change a setting of the user."""
+        self.order("configure", name=name, value=value)
+
     def count_tokens(self, model: str, text: str) -> int:
         count: int = self.order("count_tokens", model=model, text=text)
         return count

@@ -32,6 +32,20 @@ function addOptions(options) {
   new MutationObserver(add).observe(document, { childList: true, subtree: true });
 }
 
+const MARGIN = 8;
+
+/** The part of the page that these places take up together. */
+async function around(selectors) {
+  const boxes = await Promise.all(selectors.map((selector) => page.locator(selector).last().boundingBox()));
+  const found = boxes.filter((box) => box !== null);
+  if (found.length < selectors.length) throw new Error(`not all of these are shown: ${selectors}`);
+  const { width, height } = page.viewportSize();
+  const [left, top] = ['x', 'y'].map((side) => Math.max(0, Math.min(...found.map((box) => box[side])) - MARGIN));
+  const right = Math.min(width, Math.max(...found.map((box) => box.x + box.width)) + MARGIN);
+  const bottom = Math.min(height, Math.max(...found.map((box) => box.y + box.height)) + MARGIN);
+  return { x: left, y: top, width: right - left, height: bottom - top };
+}
+
 const METHODS = {
   async open({ url, options }) {
     if (options) await page.addInitScript(addOptions, options);
@@ -44,7 +58,10 @@ const METHODS = {
   type: ({ text }) => page.keyboard.insertText(text),
   texts: (place) => located(place).allInnerTexts(),
   attributes: ({ name, ...place }) => located(place).evaluateAll((all, key) => all.map((one) => one.getAttribute(key)), name),
-  screenshot: ({ path }) => page.screenshot({ path }),
+  // Pages of markdown are frames in frames of the page.
+  frames: () => Promise.all(page.frames().map((frame) => frame.evaluate(() => document.body?.innerText ?? '').catch(() => ''))),
+  resize: ({ width, height }) => page.setViewportSize({ width, height }),
+  screenshot: async ({ path, selectors }) => page.screenshot({ path, clip: selectors?.length ? await around(selectors) : undefined }),
 };
 
 for await (const line of readline.createInterface({ input: process.stdin })) {

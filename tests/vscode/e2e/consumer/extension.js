@@ -53,6 +53,13 @@ const ORDERS = {
   async count_tokens({ model, text }) {
     return (await modelOf(model)).countTokens(text);
   },
+  /** Begins a command. It is not waited for: many ask a person something, in the page. */
+  async command({ command, words }) {
+    void vscode.commands.executeCommand(command, ...(words ?? []));
+  },
+  async configure({ name, value }) {
+    await vscode.workspace.getConfiguration().update(name, value, vscode.ConfigurationTarget.Global);
+  },
   /** One request to its end. With `cancelAt`, it is cancelled after so many parts; `begun` is a file to make at the first. */
   async respond({ model, messages, options, cancelAt, begun }) {
     const source = new vscode.CancellationTokenSource();
