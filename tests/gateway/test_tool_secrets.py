@@ -6,10 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.client.server import in_a_thread
 from tests.gateway.running import SECRET_KEY, gateway
 from tests.gateway.scripts import RESPONSES, RICH, body
 from tests.gateway.upstream import ScriptedUpstream
+
+pytestmark = pytest.mark.e2e
 
 SERVER = {
     "type": "mcp",

@@ -43,6 +43,7 @@ def test_the_files_of_the_extension(file: Path) -> None:
     run_tests(file)
 
 
+@pytest.mark.e2e
 def test_the_extension_in_front_of_the_real_host(tmp_path: Path) -> None:
     with gateway(tmp_path) as running:
         output = run_tests(

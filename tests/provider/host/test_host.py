@@ -18,6 +18,8 @@ from tests.gateway.upstream import USAGE, ScriptedUpstream, begun, said, streame
 from tests.provider.host.hosts import Answer, HostProcess, Json, host_process, marked, user
 from tests.provider.talking import call_stream, refused
 
+pytestmark = pytest.mark.e2e
+
 MODELS: Script = [
     answer(200, {"object": "list", "data": [{"id": "one", "context_length": 9000}, {"id": "two"}]}),
 ]

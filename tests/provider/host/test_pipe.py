@@ -27,6 +27,8 @@ from tests.gateway.upstream import (
 )
 from tests.provider.host.hosts import HostProcess, command, host_process, user
 
+pytestmark = pytest.mark.e2e
+
 TIMES = 8192
 """Deltas of a flood: 64 MiB, which no buffer on the way holds."""
 

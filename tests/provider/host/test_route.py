@@ -26,6 +26,8 @@ from tests.gateway.upstream import (
 )
 from tests.provider.host.hosts import Answer, Json, user
 
+pytestmark = pytest.mark.e2e
+
 PATH = "/v1/parts"
 
 
