@@ -14,7 +14,6 @@ from tests.client.server import chunk as http_chunk
 from tests.client.server import send
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.running import SECRET_KEY, Running, gateway
-from tests.gateway.test_asks_state import kill
 from tests.gateway.test_leaving import RawClient, gauge, wait_for
 from tests.gateway.test_process import rest
 from tests.gateway.test_state import LOOK, calling, get, id_in, sent_to
@@ -208,13 +207,15 @@ def test_secrets_inside_of_namespaces_and_addresses_are_secrets(penstock: Runnin
 def test_a_compaction_replaces_what_a_chain_had_before_it(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
-    upstream.play("long-chain", streamed(*said("ok")), streamed(*said("THE SUMMARY")), streamed(*said("ok")))
+    upstream.play(
+        "compacted-chain", streamed(*said("ok")), streamed(*said("THE SUMMARY")), streamed(*said("ok"))
+    )
     given = [{"role": "developer", "content": "be brief"}, {"role": "user", "content": "one"}]
-    first = penstock.stream("long-chain", input=given).last["id"]
+    first = penstock.stream("compacted-chain", input=given).last["id"]
     trigger = [{"type": "compaction_trigger"}]
-    second = penstock.stream("long-chain", input=trigger, previous_response_id=first).last["id"]
-    penstock.stream("long-chain", "two", previous_response_id=second)
-    instructed, summary, new = [content for _, content in sent_to(upstream, "long-chain", 2)]
+    second = penstock.stream("compacted-chain", input=trigger, previous_response_id=first).last["id"]
+    penstock.stream("compacted-chain", "two", previous_response_id=second)
+    instructed, summary, new = [content for _, content in sent_to(upstream, "compacted-chain", 2)]
     assert (instructed, new) == ("be brief", "two")
     assert "THE SUMMARY" in summary
 
@@ -253,18 +254,3 @@ def test_a_key_cannot_be_called_as_the_tenant_without_keys(tmp_path: Path) -> No
     _, entry = create_key("local")
     with pytest.raises(AssertionError, match="local"), gateway(tmp_path, config=entry):
         pass
-
-
-def test_an_end_that_a_client_has_is_not_told_again(upstream: ScriptedUpstream, tmp_path: Path) -> None:
-    upstream.play("to-be-killed", [*begun(chat_chunk({"content": "a"})), until_gone(threading.Event())])
-    config = CONFIG.format(url=upstream.url, grace=0)
-    with gateway(tmp_path, config=config) as running, running.live("to-be-killed") as live:
-        id = id_in(live)
-        live.until(b"response.output_text.delta")
-        kill(running)
-    with gateway(tmp_path, config=config) as running:
-        last = get(running, f"{id}?stream=true").events[-1]["sequence_number"]
-        connection = running.connect()
-        connection.request("GET", f"/v1/responses/{id}?stream=true&starting_after={last}")
-        assert connection.getresponse().read() == b"data: [DONE]\n\n"
-        connection.close()

@@ -137,25 +137,20 @@ async def _replay(
 ) -> None:
     speak = ACCENTS[accent]()
     # This accent counts parts as they open: it must have heard everything to go on.
-    # And whether the last event that the client has was the end is to be seen there.
-    begin, heard = -1 if isinstance(speak, Copilot) else after - 1, after
-    has_end = False
+    begin, heard = -1 if isinstance(speak, Copilot) else after, after
     end: LifecycleEvent | None = None
     async for logged in gateway.store.events(tenant, id, begin):
         event = decode_event(logged.data)
         heard = max(heard, logged.sequence)
         if isinstance(event, LifecycleEvent) and event.type in TERMINAL:
-            end, has_end = event, logged.sequence <= after
+            end = event if logged.sequence > after else None
             continue
         told = speak(event)
         if logged.sequence > after:
             await listener.write(encode_frame(told.type, encode(told)))
     # The end is told when it is durable (decisions 17), and that is what the store waits for here.
     stored = await gateway.store.get(tenant, id)
-    if has_end:
-        end = None
-    elif stored is not None:
-        end = _last_event(stored, end, heard)
+    end = end if stored is None else _last_event(stored, end, heard)
     last = b"" if end is None else encode_frame(end.type, encode(speak(end)))
     await listener.write(last + DONE, is_last=True)
 
@@ -168,7 +163,8 @@ def _last_event(stored: StoredResponse, end: LifecycleEvent | None, heard: int) 
     is_cut = response.error is not None and response.error.code == CODE
     if stored.status in RUNNING or not (is_cut or stored.dropped):
         return None
-    # The log is shorter than what was sent: the numbers of what is lost are not given a second time.
+    # The log is shorter than what was sent: the numbers of what is lost are not given a second time. Who has
+    # this end already cannot be told from who has lost it, and once too often is better than never.
     if stored.status == "cancelled":  # the stream has no such end (decisions 6)
         response = replace(response, status="incomplete")
     return LifecycleEvent(type=f"response.{response.status}", sequence_number=heard + 1, response=response)
