@@ -319,6 +319,7 @@ def test_after_an_oversized_event_every_call_raises() -> None:
         decoder.end()
 
 
+@pytest.mark.e2e
 @pytest.mark.skipif(not RECORDINGS.is_dir(), reason="the recordings are not part of the repository")
 def test_recorded_streams_read_the_same_whole_and_cut() -> None:
     recordings = sorted(RECORDINGS.rglob("*.sse"))

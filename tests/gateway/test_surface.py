@@ -123,6 +123,7 @@ def test_a_wrong_request_is_told_which_field_is_wrong(
     assert (reply.status, reply.error["code"], reply.error["param"]) == (400, code, param)
 
 
+@pytest.mark.e2e
 def test_a_model_that_is_not_there_is_404_with_those_that_are(tmp_path: Path) -> None:
     with gateway(tmp_path, config='[aliases]\nfast = "demo"\n') as running:
         reply = running.whole("slow")
@@ -132,6 +133,7 @@ def test_a_model_that_is_not_there_is_404_with_those_that_are(tmp_path: Path) ->
         assert running.whole("fast", "say exactly: aliased").text == "aliased"
 
 
+@pytest.mark.e2e
 def test_a_request_id_is_echoed_or_made(penstock: Running) -> None:
     assert penstock.whole("demo", headers={"x-request-id": "mine-1"}).headers["x-request-id"] == "mine-1"
     for unfit in ("", "two words", "x" * 200):
@@ -251,6 +253,7 @@ def test_head_is_get_without_a_body(penstock: Running) -> None:
     connection.close()
 
 
+@pytest.mark.e2e
 def test_with_keys_only_their_owners_come_in(tmp_path: Path) -> None:
     key, entry = create_key("laptop")
     scripted = ScriptedUpstream()
@@ -281,6 +284,7 @@ def test_no_web_page_can_drive_a_local_gateway(penstock: Running, headers: dict[
     assert penstock.ask(path="/v1/responses", method="OPTIONS", headers=headers).status == 403
 
 
+@pytest.mark.e2e
 def test_a_page_of_an_allowed_origin_may_ask_and_read(tmp_path: Path) -> None:
     with gateway(tmp_path, config='[server]\nallowed_origins = ["https://app.example"]\n') as running:
         origin = {"origin": "https://app.example"}
@@ -295,6 +299,7 @@ def test_a_page_of_an_allowed_origin_may_ask_and_read(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.e2e
 def test_a_bound_on_turns_is_told_at_once(tmp_path: Path) -> None:
     """J5: no hidden queue."""
     with gateway(tmp_path, config="[limits]\nmax_turns = 1\n") as running:

@@ -270,6 +270,7 @@ def paths_of(value: object, path: Path = ()) -> Iterator[Path]:
         yield from paths_of(below, (*path, step))
 
 
+@pytest.mark.e2e
 @given(documents())
 @settings(max_examples=examples(400))
 def test_every_key_of_every_document_is_found(written: tuple[str, dict[Path, int]]) -> None:

@@ -83,6 +83,7 @@ def test_the_times_and_sizes_add_up(penstock: Running, upstream: ScriptedUpstrea
     assert "usage_estimated" not in verdict
 
 
+@pytest.mark.e2e
 def test_an_upstream_that_cannot_be_reached(tmp_path: Path) -> None:
     with gateway(
         tmp_path, config='passthrough = "gone"\n[targets.gone]\nbase_url = "http://127.0.0.1:1"\n'

@@ -7,6 +7,7 @@ import weakref
 from functools import partial
 from threading import Thread
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -71,6 +72,7 @@ class Text(str):
     __slots__ = ("__weakref__",)
 
 
+@pytest.mark.e2e
 def test_no_text_is_kept_alive() -> None:
     cache, text = CountCache(8), Text("long " * 1000)
     watched = weakref.ref(text)
