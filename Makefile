@@ -38,9 +38,12 @@ unit: $(READY) ## Run the fast tests
 e2e: $(READY) ## Start, stall, signal and leave the gateway; run every command of the README
 	$(BIN)/pytest -n auto -m e2e
 
-coverage: $(READY) ## Both once more, with more examples, and see that every room is covered
-	PENSTOCK_PROFILE=thorough $(BIN)/pytest -n auto -m 'not recordings and not terminal and not vscode' --cov --cov-report=term
+coverage: $(READY) ## Both once more, and see that every room is covered
+	$(BIN)/pytest -n auto -m 'not recordings and not terminal and not vscode' --cov --cov-report=term
 	$(BIN)/python tests/coverage_floor.py
+
+thorough: $(READY) ## The fast tests with twice as many examples
+	PENSTOCK_PROFILE=thorough $(BIN)/pytest -n auto
 
 test: lint types unit ## Everything that must pass before a commit
 
@@ -51,7 +54,10 @@ terminal: $(READY) ## Drive `penstock chat` in a real terminal (needs tmux)
 	$(BIN)/pytest -m terminal
 
 e2e-vscode: $(READY) ## Drive a real VS Code without a screen (needs chromium and npm; pictures go to artefacts/)
-	$(BIN)/pytest -m vscode -rs
+	$(BIN)/pytest -m vscode -rs $(ARGS)
+
+pictures: $(READY) ## Take the pictures of docs/vscode.md and of the extension anew (needs what make e2e-vscode needs)
+	PENSTOCK_PICTURES=1 $(BIN)/pytest -m vscode -rs tests/vscode/e2e/test_chat_view.py tests/vscode/e2e/test_commands.py
 
 $(NODE_TOOLS)/.ready:
 	@mkdir -p $(NODE_TOOLS)
@@ -85,4 +91,4 @@ format: $(READY) ## Format the code
 clean: ## Remove the environment and what tools left behind
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage dist build artefacts
 
-.PHONY: help env serve lint types unit e2e coverage test recordings terminal e2e-vscode types-vscode vsix docs bench format clean
+.PHONY: help env serve lint types unit e2e coverage thorough test recordings terminal e2e-vscode pictures types-vscode vsix docs bench format clean

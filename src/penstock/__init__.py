@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from penstock.models.info import ModelInfo, Prices
     from penstock.models.overrides import parse_override
     from penstock.parts.adapter import OpenResponsesStreamAdapter
-    from penstock.parts.markers import marker_part
+    from penstock.parts.markers import history_of, marker_part
     from penstock.parts.messages import TranslatedMessages, instructions_of, translate_messages
     from penstock.parts.parts import (
         Audience,
@@ -116,7 +116,7 @@ _HOMES = {
     "models.info": "ModelInfo Prices",
     "models.overrides": "parse_override",
     "parts.adapter": "OpenResponsesStreamAdapter",
-    "parts.markers": "marker_part",
+    "parts.markers": "history_of marker_part",
     "parts.messages": "TranslatedMessages instructions_of translate_messages",
     "parts.parts": (
         "Audience ChatMessage ChatTool DataPart MessagePart Part Role TextPart ThinkingPart ToolCallPart "
@@ -248,6 +248,7 @@ __all__ = [
     "decode_event",
     "encode",
     "encode_frame",
+    "history_of",
     "instructions_of",
     "marker_part",
     "open_store",

@@ -17,7 +17,7 @@ from penstock.errors import (
     ServerError,
 )
 from penstock.models.directory import ModelDirectory
-from penstock.parts.markers import marker_part
+from penstock.parts.markers import history_of, marker_part
 from penstock.parts.parts import (
     ChatMessage,
     ChatTool,
@@ -476,7 +476,24 @@ def test_the_editor_gets_usage_and_a_marker_where_it_wants_them() -> None:
             "total_tokens": 21,
             "prompt_tokens_details": {"cached_tokens": 0},
         }
-        assert marker == marker_part(MODEL, "http://here/v1", "resp_1")
+        told = [*HELLO, ChatMessage(Role.ASSISTANT, [TextPart(heard.text)])]
+        assert marker == marker_part(MODEL, "http://here/v1", "resp_1", history=history_of(told))
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(("thinking", "kinds"), [(None, ["part"]), ("text", ["text"]), ("none", [])])
+def test_a_response_may_have_its_own_way_of_thinking(thinking: Any, kinds: list[str]) -> None:
+    async def scenario() -> None:
+        heard = Heard()
+        thought = {"type": "response.reasoning_text.delta", "item_id": "rs_1", "delta": "Hm."}
+        said, message = streams.message("msg_1", 1, ["A ship."])
+        events = streams.response([thought, *said], [message])
+        async with talking(streamed(events)) as (provider, _):
+            await provider.provide_response(MODEL, HELLO, progress=heard, thinking=thinking)
+        thoughts = [part for part in heard.parts if "Hm." in str(getattr(part, "value", ""))]
+        assert ["part" if isinstance(part, ThinkingPart) else "text" for part in thoughts] == kinds
+        assert "A ship." in heard.text
 
     run(scenario())
 
@@ -636,6 +653,9 @@ REFUSED_FOLLOW_UPS = {
     "it misses an output": refused(400, "invalid_request", "No tool output found for function call x"),
     "it does not know it": refused(404, "not_found", "no such response"),
     "it says so in the stream": streamed(LOST_IN_STREAM),
+    "it remembers too much": refused(
+        400, "context_length_exceeded", "Input is too long for requested model."
+    ),
 }
 
 

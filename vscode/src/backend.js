@@ -1,7 +1,7 @@
 // One door to the models: the Python process where there is one, else the gateway itself over HTTP.
 // It starts the process when it is first needed and again after it has died, and tells it the configurations.
 'use strict';
-const { GroupNames } = require('./groups');
+const { GroupNames, accountOf } = require('./groups');
 const { RemoteGateway } = require('./remote');
 
 /**
@@ -72,7 +72,9 @@ class Backend {
    */
   async askGateway(configuration, method, fields, listening) {
     const gateway = new RemoteGateway(configuration);
-    const done = await gateway.request(method, fields, listening);
+    // There is no `configure` over HTTP: how thinking is shown goes along with each turn (docs/host.md).
+    const asked = method === 'respond' ? { thinking: this.thinking(), ...fields } : fields;
+    const done = await gateway.request(method, asked, listening);
     if (done.usage) this.onRemoteUsage?.(done.usage); // over HTTP there is no news: it is told at the end
     return done;
   }
@@ -82,7 +84,7 @@ class Backend {
     const thinking = this.thinking();
     let known = host.groups.get(group);
     if (known?.thinking !== thinking) {
-      known = { thinking, done: host.request('configure', { group, thinking, ...configuration }) };
+      known = { thinking, done: host.request('configure', { group, account: accountOf(configuration), thinking, ...configuration }) };
       host.groups.set(group, known);
       const told = known;
       told.done.catch(() => host.groups.get(group) === told && host.groups.delete(group));
@@ -90,9 +92,15 @@ class Backend {
     await known.done;
   }
 
+  /** Something has changed: what was not found may be found now. */
+  lookAgain() {
+    this.missing = undefined;
+  }
+
   /** Ends the process; the next request starts another. */
   async stop() {
-    const host = this.host ?? (await this.starting?.catch(() => undefined));
+    // After a crash the dead one is still here while another starts: that one is meant.
+    const host = this.host?.isAlive ? this.host : await this.starting?.catch(() => undefined);
     this.host = undefined;
     this.missing = undefined;
     await host?.dispose();

@@ -83,21 +83,22 @@ async function addGroup(context, group) {
   else await context.secrets.delete(STORED);
 }
 
-/** @param {vscode.ExtensionContext} context @param {string} gateway @param {number} port @returns {Promise<boolean>} */
-async function addEndpoint(context, gateway, port) {
+/**
+ * Asks for a group, or gives nothing where the person has left. @param {string} gateway @param {number} port
+ * @returns {Promise<{ name: string, endpoint?: string, preset?: string, apiKey?: string } | undefined>}
+ */
+async function askEndpoint(gateway, port) {
   const place = await askPlace(gateway, port);
-  if (place === undefined) return false;
+  if (place === undefined) return undefined;
   const apiKey = await vscode.window.showInputBox({
     title: `Penstock: the key for ${place.name}`,
     prompt: 'Leave it empty when none is needed.',
     password: true,
     ignoreFocusOut: true,
   });
-  if (apiKey === undefined) return false;
+  if (apiKey === undefined) return undefined;
   const name = await vscode.window.showInputBox({ title: 'Penstock: a name for this endpoint', value: place.name, ignoreFocusOut: true });
-  if (!name) return false;
-  await addGroup(context, { ...place, name, ...(apiKey.trim() ? { apiKey: apiKey.trim() } : {}) });
-  return true;
+  return name ? { ...place, name, ...(apiKey.trim() ? { apiKey: apiKey.trim() } : {}) } : undefined;
 }
 
 /** The one configuration of an editor without groups. @param {vscode.ExtensionContext} context */
@@ -113,4 +114,4 @@ async function forgetOwn(context) {
   await context.secrets.delete(STORED);
 }
 
-module.exports = { addEndpoint, addGroup, forgetOwn, openManagement, ownConfiguration, addressFault };
+module.exports = { askEndpoint, addGroup, forgetOwn, openManagement, ownConfiguration, addressFault };

@@ -38,10 +38,20 @@ function errorOfLine(line) {
 /** Whatever was thrown, without a stack. @param {unknown} thrown @returns {PlainError} */
 function asPlain(thrown) {
   if (thrown instanceof Error && thrown.stack === undefined) return /** @type {PlainError} */ (thrown);
-  return plainError(thrown instanceof Error ? thrown.message : String(thrown), { code: 'internal' });
+  if (!(thrown instanceof Error)) return plainError(String(thrown), { code: 'internal' });
+  return plainError(thrown.message, { code: 'internal', name: thrown.name === 'Error' ? '' : thrown.name });
+}
+
+/**
+ * An error as the log has it. Its sentence may quote the endpoint, and endpoints quote prompts: there are none in the log.
+ * @param {unknown} thrown
+ */
+function briefly(thrown) {
+  const { name, reason, status } = asPlain(thrown);
+  return [name, reason, status].filter(Boolean).join(' ');
 }
 
 /** @param {unknown} value */
 const text = (value) => (typeof value === 'string' ? value : '');
 
-module.exports = { plainError, errorOfLine, asPlain };
+module.exports = { plainError, errorOfLine, asPlain, briefly };

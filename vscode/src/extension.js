@@ -3,8 +3,8 @@
 const vscode = require('vscode');
 const { Backend } = require('./backend');
 const { thinkingMode } = require('./editor');
-const { addEndpoint, addGroup, forgetOwn, openManagement, ownConfiguration } = require('./endpoints');
-const { asPlain } = require('./errors');
+const { addGroup, askEndpoint, forgetOwn, openManagement, ownConfiguration } = require('./endpoints');
+const { asPlain, plainError } = require('./errors');
 const { Gateway } = require('./gateway');
 const { Journal } = require('./journal');
 const { Provider } = require('./provider');
@@ -13,6 +13,13 @@ const { Pages, showRecent, showUsage } = require('./recent');
 const { Status } = require('./status');
 
 const settings = () => vscode.workspace.getConfiguration('penstock');
+
+const UNTRUSTED =
+  'A gateway does what the penstock.toml of its folder says, so it is started only in a workspace that you trust: ' +
+  'run "Workspaces: Manage Workspace Trust"';
+
+/** Where a gateway can run: a virtual workspace has a path, and no folder behind it. */
+const folderOnDisk = () => vscode.workspace.workspaceFolders?.find((each) => each.uri.scheme === 'file')?.uri.fsPath;
 
 const RESTARTING = ['penstock.pythonPath', 'penstock.logLevel'];
 
@@ -52,8 +59,20 @@ class Shell {
       log: this.log,
       level: settings().get('logLevel', 'info'),
       onNews: (line) => this.hear(line),
-      onEnd: () => this.log.info('the Python side has ended'),
+      onEnd: () => this.hostEnded(),
     });
+  }
+
+  /** What ran in it runs no more, and nobody is left to tell. */
+  hostEnded() {
+    this.log.info('the Python side has ended');
+    this.status.update({ ...this.status.usage, running: [] });
+  }
+
+  /** Environments of the workspace may be run now. */
+  trustGranted() {
+    this.backend.lookAgain();
+    this.provider.refresh();
   }
 
   /** @param {import('./lines').Line} line */
@@ -74,32 +93,44 @@ class Shell {
 
   async install() {
     await createEnvironment(this.storage, this.log);
-    await this.restart();
+    await this.signIn();
     await this.backend.session();
     vscode.window.showInformationMessage('Penstock: the Python side is installed and runs.');
   }
 
-  async restart() {
+  /** What only a person asks for: a setting that has changed signs nobody in. */
+  async signIn() {
     this.isSignedOut = false;
+    await this.restart();
+  }
+
+  async restart() {
     await this.backend.stop();
-    this.provider.forget();
+    this.provider.reload();
   }
 
   async addEndpoint() {
-    this.isSignedOut = false;
-    const isAdded = await addEndpoint(this.context, this.gateway.endpoint, settings().get('gatewayPort', 8080));
-    if (isAdded) this.provider.forget();
+    const group = await askEndpoint(this.gateway.endpoint, settings().get('gatewayPort', 8080));
+    if (group !== undefined) await this.add(group);
+  }
+
+  /** @param {{ name: string, endpoint?: string, preset?: string, apiKey?: string }} group */
+  async add(group) {
+    this.isSignedOut = false; // before: the editor asks for its models at once
+    await addGroup(this.context, group);
+    this.provider.reload();
   }
 
   async startGateway() {
+    if (!vscode.workspace.isTrusted) throw plainError(UNTRUSTED, { code: 'untrusted_workspace' });
     const { command } = await this.backend.session();
-    const endpoint = await this.gateway.start(command, vscode.workspace.workspaceFolders?.[0]?.uri.fsPath);
+    const endpoint = await this.gateway.start(command, folderOnDisk() ?? this.storage);
+    this.provider.refresh(); // a group that leads to it may have failed until now
     const [add, log] = ['Add Its Models', 'Show Its Log'];
     const answer = await vscode.window.showInformationMessage(`Penstock: the gateway is ready at ${endpoint}`, add, log);
     if (answer === log) this.gateway.output?.show();
     if (answer !== add) return;
-    await addGroup(this.context, { name: 'Local gateway', endpoint });
-    this.provider.forget();
+    await this.add({ name: 'Local gateway', endpoint });
   }
 
   async stopGateway() {
@@ -136,7 +167,7 @@ class Shell {
 /** @type {Record<string, (shell: Shell) => unknown>} */
 const COMMANDS = {
   'penstock.addEndpoint': (shell) => shell.addEndpoint(),
-  'penstock.restart': (shell) => shell.restart(),
+  'penstock.restart': (shell) => shell.signIn(),
   'penstock.install': (shell) => shell.install(),
   'penstock.startGateway': (shell) => shell.startGateway(),
   'penstock.stopGateway': (shell) => shell.stopGateway(),
@@ -167,7 +198,7 @@ function activate(context) {
     shell.status,
     shell.pages,
     vscode.workspace.onDidChangeConfiguration((event) => shell.configurationChanged(event)),
-    vscode.workspace.onDidGrantWorkspaceTrust(() => shell.provider.refresh()),
+    vscode.workspace.onDidGrantWorkspaceTrust(() => shell.trustGranted()),
     vscode.lm.registerLanguageModelChatProvider('penstock', shell.provider),
     ...Object.entries(COMMANDS).map(([name, run]) => vscode.commands.registerCommand(name, guarded(shell, run))),
   );

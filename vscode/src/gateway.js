@@ -3,6 +3,7 @@
 const { spawn } = require('node:child_process');
 const vscode = require('vscode');
 const { plainError } = require('./errors');
+const { PYTHON } = require('./host');
 const { LineSplitter } = require('./lines');
 
 const READY = /is ready at (\S+)/;
@@ -13,6 +14,8 @@ class Gateway {
     /** @type {import('node:child_process').ChildProcess | undefined} */
     this.child = undefined;
     this.endpoint = '';
+    /** @type {Promise<string> | undefined} */
+    this.ready = undefined;
     /** @type {vscode.OutputChannel | undefined} */
     this.output = undefined;
   }
@@ -22,18 +25,25 @@ class Gateway {
   }
 
   /**
-   * Starts it and gives its endpoint when it is ready. @param {import('./host').Command} command
+   * Its endpoint when it is ready; who asks while it starts waits for the same one.
+   * @param {import('./host').Command} command @param {string | undefined} cwd @returns {Promise<string>}
+   */
+  start(command, cwd) {
+    return (this.ready ??= this.launch(command, cwd));
+  }
+
+  /**
+   * @param {import('./host').Command} command
    * @param {string | undefined} cwd where it looks for penstock.toml
    * @returns {Promise<string>}
    */
-  start(command, cwd) {
-    if (this.child !== undefined) return Promise.resolve(this.endpoint);
+  launch(command, cwd) {
     const settings = vscode.workspace.getConfiguration('penstock');
     const port = String(settings.get('gatewayPort', 8080));
     const words = [...command.arguments, 'serve', '--port', port, ...settings.get('gatewayArguments', /** @type {string[]} */ ([]))];
     const output = (this.output ??= vscode.window.createOutputChannel('Penstock Gateway'));
     output.appendLine(`> ${command.file} ${words.join(' ')}`);
-    const child = spawn(command.file, words, { cwd, windowsHide: true, stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, PYTHONUTF8: '1', PYTHONUNBUFFERED: '1' } });
+    const child = spawn(command.file, words, { cwd, windowsHide: true, stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...PYTHON, PYTHONUNBUFFERED: '1' } });
     this.child = child;
     return new Promise((resolve, reject) => {
       let last = '';
@@ -49,7 +59,7 @@ class Gateway {
         stream.on('end', () => splitter.end().forEach(hear));
       }
       const end = (/** @type {string} */ how) => {
-        if (this.child === child) this.child = undefined;
+        if (this.child === child) [this.child, this.ready, this.endpoint] = [undefined, undefined, ''];
         output.appendLine(`> ended (${how})`);
         // Once it was ready nobody listens to this any more.
         reject(plainError(`The gateway did not start (${how}): ${last}`, { code: 'gateway_failed' }));

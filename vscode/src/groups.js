@@ -34,6 +34,13 @@ function digestOf({ endpoint, preset, key, headers }) {
   return createHash('sha256').update(JSON.stringify([endpoint, preset, key, sorted])).digest('hex');
 }
 
+/**
+ * Whose responses an endpoint keeps: the same every day, whatever else is configured. The name of a group is for people
+ * and is not; a marker that hung on it could name a response of another account (decisions 28).
+ * @param {Configuration} configuration
+ */
+const accountOf = (configuration) => digestOf(configuration).slice(0, 16);
+
 /** Where it leads, in short. @param {Configuration} configuration */
 function placeOf({ endpoint, preset }) {
   try {
@@ -45,7 +52,7 @@ function placeOf({ endpoint, preset }) {
 
 /**
  * The editor does not tell the name of a group, only its configuration. So groups go by where they lead, which people
- * can read in an error; two that lead to one place are told apart by a few letters that are the same tomorrow.
+ * can read in an error; two that lead to one place are told apart by a few letters. Who asks first has none, so a name is for people only.
  */
 class GroupNames {
   constructor() {
@@ -64,4 +71,4 @@ class GroupNames {
   }
 }
 
-module.exports = { readConfiguration, digestOf, GroupNames };
+module.exports = { readConfiguration, accountOf, digestOf, GroupNames };

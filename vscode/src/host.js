@@ -1,8 +1,8 @@
 // The Python side as a child process: requests out, lines in (docs/host.md). It decides nothing about models.
 'use strict';
 const { spawn } = require('node:child_process');
-const { errorOfLine, plainError } = require('./errors');
-const { LineSplitter, parseLine, PROTOCOL } = require('./lines');
+const { briefly, errorOfLine, plainError } = require('./errors');
+const { LineSplitter, parseLine, writeLine, PROTOCOL } = require('./lines');
 
 const LONGEST_LINE = 64 * 1024 * 1024;
 const PATIENCE = 30_000; // for the first line: a cold disk and a virus scanner
@@ -16,6 +16,9 @@ const LAST_WORDS = 2_000;
  * @typedef {{ cwd?: string, log: Log, onNews?: (line: Line) => void, onEnd?: () => void, patience?: number, level?: string }} Surroundings
  * @typedef {{ resolve: (line: Line) => void, reject: (error: Error) => void, onLine?: (line: Line) => void }} Pending
  */
+
+/** What every Python of ours is told. The folder that it is started in is not searched for modules: it may be anybody's. */
+const PYTHON = { PYTHONUTF8: '1', PYTHONSAFEPATH: '1' };
 
 /** The end of a request that nobody waits for any more. */
 const CANCELLED = { type: 'done', result: { finish: 'cancelled' } };
@@ -39,6 +42,7 @@ class HostProcess {
     this.log = log;
     this.onNews = onNews;
     this.isAlive = true;
+    this.isReady = false;
     this.version = '';
     this.lastWords = '';
     /**
@@ -55,7 +59,7 @@ class HostProcess {
       cwd,
       stdio: ['pipe', 'pipe', 'pipe'],
       windowsHide: true,
-      env: { ...process.env, PYTHONUTF8: '1' },
+      env: { ...process.env, ...PYTHON },
     });
     this.child.stdin.on('error', () => {}); // the process is gone: its end tells so
     this.ready = this.handshake(patience);
@@ -73,9 +77,10 @@ class HostProcess {
     /** @type {Promise<Line>} */
     const first = new Promise((resolve, reject) => {
       this.pending.set(0, { resolve, reject });
-      timer = setTimeout(() => reject(plainError(`${this.command.label} did not answer`)), patience);
+      timer = setTimeout(() => reject(plainError(`it did not answer within ${patience / 1000} seconds`, { code: 'host_silent' })), patience);
     });
     const ready = await first.finally(() => clearTimeout(timer));
+    this.isReady = true;
     this.version = String(ready.version ?? '');
     if (ready.protocol === PROTOCOL) return;
     const older = Number(ready.protocol) < PROTOCOL ? 'Penstock' : 'this extension';
@@ -110,12 +115,12 @@ class HostProcess {
     });
   }
 
-  /** Writes one line when the one before has gone: a full pipe makes us wait, not grow. @param {Line} request */
-  send(request) {
-    const line = Buffer.from(`${JSON.stringify(request)}\n`);
+  /** Writes one line when the one before has gone: a full pipe makes us wait, not grow. @param {Line} request @returns {Promise<void>} */
+  async send(request) {
+    const line = Buffer.from(writeLine(request));
     if (line.length > LONGEST_LINE) {
       const message = 'The conversation with its attachments is over 64 MiB: attach less, or start a new one';
-      return Promise.reject(plainError(message, { code: 'request_too_large' }));
+      throw plainError(message, { code: 'request_too_large' });
     }
     this.writing = this.writing.then(() => this.write(line));
     return this.writing;
@@ -142,7 +147,11 @@ class HostProcess {
       this.child.once('error', (error) => resolve(error.message));
       this.child.once('close', (code, signal) => resolve(signal ? `signal ${signal}` : `exit code ${code}`));
     });
-    const read = Promise.all([this.readLines(), this.readLog()]).catch(() => {});
+    const read = Promise.all([this.readLines(), this.readLog()]).catch((error) => {
+      // Whom nobody listens to must end, or everyone who waits for its answers waits for ever.
+      this.log.error(`the Python side cannot be read: ${briefly(error)}`);
+      this.child.kill('SIGKILL');
+    });
     const how = await closed;
     await read;
     this.isAlive = false;
@@ -169,7 +178,8 @@ class HostProcess {
   /** @param {string} text */
   dispatch(text) {
     const line = parseLine(text);
-    if (line === undefined) return this.log.warn(`no line of the protocol: ${text.slice(0, 200)}`);
+    // Not its words: half a line of a process that died is a piece of an answer.
+    if (line === undefined) return this.log.warn(`no line of the protocol: ${text.length} characters`);
     if (line.id === undefined || line.id === null) return this.hear(line);
     const pending = this.pending.get(line.id);
     if (pending === undefined) return; // cancelled: nothing of it is shown any more
@@ -193,7 +203,16 @@ class HostProcess {
   hear(line) {
     if (line.type === 'ready') this.settle(0)?.resolve(line);
     else if (line.type === 'error') this.log.error(`${line.code}: ${line.message}`);
-    else this.onNews?.(line);
+    else this.spread(line);
+  }
+
+  /** News that cannot be shown must not stop the reader: behind it come the answers. @param {Line} line */
+  spread(line) {
+    try {
+      this.onNews?.(line);
+    } catch (error) {
+      this.log.error(`the news ${line.type} cannot be shown: ${briefly(error)}`);
+    }
   }
 
   /** @param {number} id */
@@ -219,6 +238,7 @@ class HostProcess {
   deathOf() {
     const said = this.lastWords.trim().split('\n').at(-1) ?? '';
     const words = said === '' ? '' : `: ${said.slice(0, 200)}`;
+    if (!this.isReady) return plainError(`it ended before it was ready, with ${this.how}${words}`, { code: 'host_ended' });
     return plainError(`Penstock's Python side has ended (${this.how ?? 'stopped'}${words}). Try again: it is started anew`, {
       code: 'host_ended',
     });
@@ -234,4 +254,4 @@ class HostProcess {
   }
 }
 
-module.exports = { HostProcess, CANCELLED };
+module.exports = { HostProcess, CANCELLED, PYTHON };

@@ -1,5 +1,6 @@
 // The wire of docs/host.md: one JSON object per line, in whatever pieces the pipe brings.
 'use strict';
+const { plainError } = require('./errors');
 
 const PROTOCOL = 1;
 const MOST = 64 * 1024 * 1024;
@@ -67,4 +68,16 @@ function parseLine(text) {
   }
 }
 
-module.exports = { LineSplitter, parseLine, PROTOCOL };
+/** A request as a line. Tools and messages are of other extensions: they may hold what JSON has no form for. @param {Line} request */
+function writeLine(request) {
+  try {
+    return `${JSON.stringify(request)}\n`;
+  } catch {
+    // The engine's own words draw the circle that it found, on many lines.
+    throw plainError('A message or a tool holds a value that cannot be sent (a circle, or a BigInt): leave it out, or turn that tool off', {
+      code: 'invalid_request',
+    });
+  }
+}
+
+module.exports = { LineSplitter, parseLine, writeLine, PROTOCOL };

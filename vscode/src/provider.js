@@ -2,7 +2,7 @@
 'use strict';
 const vscode = require('vscode');
 const { Counts } = require('./counts');
-const { asPlain, plainError } = require('./errors');
+const { asPlain, briefly, plainError } = require('./errors');
 const { digestOf, readConfiguration } = require('./groups');
 const { modelInformation, optionsToJson } = require('./models');
 const { messageToJson, partOfLine, toolToJson } = require('./parts');
@@ -14,7 +14,7 @@ const FAILED = 5_000; // the editor asks up to eight times when it starts (notes
  * @typedef {import('./lines').Line} Line
  * @typedef {import('./remote').Configuration} Configuration
  * @typedef {import('vscode').LanguageModelChatInformation & { penstock?: string }} Information
- * @typedef {{ at: number, isFailed: boolean, isSettled: boolean, list: Promise<Information[]> }} Listing
+ * @typedef {{ at: number, isFailed: boolean, isSettled: boolean, isRefresh: boolean, list: Promise<Information[]> }} Listing
  */
 
 /** @implements {vscode.LanguageModelChatProvider<Information>} */
@@ -50,17 +50,19 @@ class Provider {
   async provideLanguageModelChatInformation(options) {
     if (!this.isOpen()) return []; // signed out
     const configuration = readConfiguration(options.configuration ?? (await this.own?.()));
-    return configuration === undefined ? [] : this.modelsOf(configuration);
+    // Not silent: a person asks, in "Manage Language Models", and wants to see what there is now.
+    return configuration === undefined ? [] : this.modelsOf(configuration, options.silent === false);
   }
 
-  /** @param {Configuration} configuration @returns {Promise<Information[]>} */
-  modelsOf(configuration) {
+  /** @param {Configuration} configuration @param {boolean} isRefresh @returns {Promise<Information[]>} */
+  modelsOf(configuration, isRefresh) {
     const digest = digestOf(configuration);
     this.configurations.set(digest, configuration);
     const known = this.listings.get(digest);
-    if (known && this.now() - known.at < (known.isFailed ? FAILED : FRESH)) return known.list;
+    if (known && this.isGood(known, isRefresh)) return known.list;
+    const list = this.fetch(configuration, digest, isRefresh);
     /** @type {Listing} */
-    const listing = { at: this.now(), isFailed: false, isSettled: false, list: this.fetch(configuration, digest) };
+    const listing = { at: this.now(), isFailed: false, isSettled: false, isRefresh, list };
     listing.list = listing.list.catch((error) => {
       listing.isFailed = true;
       return this.orLastGood(digest, error);
@@ -71,9 +73,15 @@ class Provider {
     return listing.list;
   }
 
-  /** @param {Configuration} configuration @param {string} digest */
-  async fetch(configuration, digest) {
-    const done = await this.backend.request(configuration, 'models', {});
+  /** May it be shared? @param {Listing} known @param {boolean} isRefresh */
+  isGood(known, isRefresh) {
+    if (isRefresh) return known.isRefresh && !known.isSettled;
+    return this.now() - known.at < (known.isFailed ? FAILED : FRESH);
+  }
+
+  /** @param {Configuration} configuration @param {string} digest @param {boolean} isRefresh */
+  async fetch(configuration, digest, isRefresh) {
+    const done = await this.backend.request(configuration, 'models', isRefresh ? { refresh: true } : {});
     const models = (done.models ?? []).map((/** @type {Line} */ model) => modelInformation(model, digest));
     this.lastGood.set(digest, models);
     return /** @type {Information[]} */ (models);
@@ -82,7 +90,7 @@ class Provider {
   /** A list that was good stays; without one the editor shows the error at the group. @param {string} digest @param {unknown} error */
   orLastGood(digest, error) {
     const plain = asPlain(error);
-    this.log.warn(`models: ${plain.message}`);
+    this.log.warn(`models: ${briefly(plain)}`);
     const models = this.lastGood.get(digest);
     if (models === undefined) throw plain;
     return models;
@@ -96,9 +104,14 @@ class Provider {
     if (settled.length > 0) this.changed.fire(undefined);
   }
 
-  /** Forgets keys and models. */
+  /** Forgets keys and models: who has signed out. */
   forget() {
     this.configurations.clear();
+    this.reload();
+  }
+
+  /** Forgets models, and has the editor ask again. Keys stay: a turn may come before the editor has asked. */
+  reload() {
     this.listings.clear();
     this.lastGood.clear();
     this.counts.clear();
@@ -138,7 +151,7 @@ class Provider {
     } catch (error) {
       const plain = asPlain(error);
       turn.fail(plain);
-      this.log.error(`${model.id}: ${plain.message}`);
+      this.log.error(`${model.id}: ${briefly(plain)}`);
       if (!aborter.signal.aborted) throw plain;
     } finally {
       subscription.dispose();
@@ -151,17 +164,27 @@ class Provider {
    * @returns {Promise<number>}
    */
   async provideTokenCount(model, counted) {
-    const fields = typeof counted === 'string' ? { text: counted } : { message: messageToJson(counted) };
     const count = async () => {
+      const fields = typeof counted === 'string' ? { text: counted } : { message: messageToJson(counted) };
       const done = await this.backend.request(this.configurationOf(model), 'count_tokens', { model: model.id, ...fields });
       return Number(done.tokens);
     };
     try {
       return await (typeof counted === 'string' ? this.counts.of(`${model.penstock}/${model.id}`, counted, count) : count());
     } catch (error) {
-      this.log.warn(`tokens are estimated: ${asPlain(error).message}`);
-      return Math.ceil(Buffer.byteLength(JSON.stringify(fields)) / 4);
+      this.log.warn(`tokens are estimated: ${briefly(error)}`);
+      return estimateOf(counted);
     }
+  }
+}
+
+/** Four bytes are about a token. What cannot be written cannot be sent: the turn says so. @param {string | vscode.LanguageModelChatRequestMessage} counted */
+function estimateOf(counted) {
+  try {
+    const written = typeof counted === 'string' ? counted : JSON.stringify(messageToJson(counted));
+    return Math.ceil(Buffer.byteLength(written) / 4);
+  } catch {
+    return 0;
   }
 }
 

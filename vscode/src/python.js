@@ -1,12 +1,13 @@
 // Finds the Python side, or makes it. Every place is tried by starting it: what answers is what is used.
 'use strict';
 const { spawn } = require('node:child_process');
-const { existsSync } = require('node:fs');
+const { existsSync, mkdirSync } = require('node:fs');
 const path = require('node:path');
 const vscode = require('vscode');
 const { MISSING } = require('./backend');
-const { plainError } = require('./errors');
+const { asPlain, plainError } = require('./errors');
 const { HostProcess } = require('./host');
+const { programOf } = require('./program');
 
 /** @typedef {import('./host').Command} Command */
 
@@ -48,12 +49,14 @@ function workspaceEnvironments() {
     .map((file) => commandOf(file, file));
 }
 
+const settingOf = () => vscode.workspace.getConfiguration('penstock').get('pythonPath', '').trim();
+
 /**
  * Where to look, the first that works wins. What a workspace brings along is run only when the workspace is trusted.
  * @param {string} storage @returns {AsyncGenerator<Command>}
  */
 async function* candidates(storage) {
-  const setting = vscode.workspace.getConfiguration('penstock').get('pythonPath', '').trim();
+  const setting = settingOf();
   if (setting !== '') {
     yield commandOf(setting, setting);
     return; // who names one wants that one, and wants to hear when it does not work
@@ -73,33 +76,46 @@ async function* candidates(storage) {
  * @returns {Promise<HostProcess>}
  */
 async function startHost(storage, surroundings) {
-  const reasons = [];
-  for await (const command of candidates(storage)) {
+  /** @type {import('./errors').PlainError[]} */
+  const failures = [];
+  for await (const candidate of candidates(storage)) {
     try {
+      const command = { ...candidate, file: programOf(candidate.file, surroundings.cwd ?? storage) };
       const host = await HostProcess.start(command, surroundings);
       surroundings.log.info(`Penstock ${host.version} from ${command.label}`);
       return host;
     } catch (error) {
-      const reason = `${command.label}: ${/** @type {Error} */ (error).message}`;
-      surroundings.log.info(`not usable: ${reason}`);
-      reasons.push(reason);
+      const failure = asPlain(error);
+      surroundings.log.info(`not usable: ${candidate.label}: ${failure.message}`);
+      failures.push(failure);
     }
   }
-  throw plainError(
+  throw plainError(whyNone(failures), { code: MISSING, name: 'PythonNotFound' });
+}
+
+/** What to do when none answers: one that was named, or that is of another time, says it best. @param {Error[]} failures */
+function whyNone(failures) {
+  const mismatch = failures.find((each) => /** @type {import('./errors').PlainError} */ (each).reason === 'protocol_mismatch');
+  if (mismatch !== undefined) return mismatch.message;
+  const setting = settingOf();
+  if (setting !== '') {
+    const said = failures.map((each) => each.message).join(', ');
+    return `\`penstock.pythonPath\` is ${setting}, but ${said}: change it, or clear it and run "Penstock: Install the Python Side"`;
+  }
+  return (
     'No Python with Penstock was found: run "Penstock: Install the Python Side", or set `penstock.pythonPath`. ' +
-      'The log says where it was looked for',
-    { code: MISSING, name: 'PythonNotFound' },
+    'The log says where it was looked for'
   );
 }
 
 /**
  * Runs a program to its end and gives what it printed. @param {string} file @param {string[]} words
- * @param {{ token?: import('vscode').CancellationToken, onLine?: (text: string) => void }} [watching]
+ * @param {{ cwd: string, token?: import('vscode').CancellationToken, onLine?: (text: string) => void }} watching
  * @returns {Promise<string>}
  */
-function run(file, words, { token, onLine } = {}) {
+function run(file, words, { cwd, token, onLine }) {
   return new Promise((resolve, reject) => {
-    const child = spawn(file, words, { windowsHide: true, stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(file, words, { cwd, windowsHide: true, stdio: ['ignore', 'pipe', 'pipe'] });
     let printed = '';
     const hear = (/** @type {Buffer} */ chunk) => {
       printed = (printed + chunk.toString()).slice(-20_000);
@@ -111,19 +127,26 @@ function run(file, words, { token, onLine } = {}) {
     child.once('error', reject);
     child.once('close', (code) => {
       subscription?.dispose();
-      if (code === 0) resolve(printed);
+      if (token?.isCancellationRequested) reject(plainError('The installation was stopped', { code: 'cancelled' }));
+      else if (code === 0) resolve(printed);
       else reject(plainError(printed.trim().split('\n').at(-1) || `${file} ended with ${code}`));
     });
   });
 }
 
-/** A Python that is new enough to make an environment with. @returns {Promise<{ file: string, words: string[] } | undefined>} */
-async function basePython() {
+/**
+ * A Python that imports nothing from where it is started, nor from the user's own folders: `-m` and `-c` look into the
+ * current folder first, and the editor may have been started in anybody's.
+ */
+const ALONE = '-I';
+
+/** A Python that is new enough to make an environment with. @param {string} cwd @returns {Promise<{ file: string, words: string[] } | undefined>} */
+async function basePython(cwd) {
   const names = WINDOWS ? ['python', 'python3'] : ['python3', 'python', 'python3.14', 'python3.13', 'python3.12', 'python3.11'];
   const tried = [...names.map((file) => ({ file, words: /** @type {string[]} */ ([]) })), ...(WINDOWS ? [{ file: 'py', words: ['-3'] }] : [])];
   for (const each of tried) {
     const check = 'import sys; print("new" if sys.version_info >= (3, 11) else "old")';
-    const answer = await run(each.file, [...each.words, '-c', check]).catch(() => '');
+    const answer = await run(each.file, [...each.words, ALONE, '-c', check], { cwd }).catch(() => '');
     if (answer.trim() === 'new') return each;
   }
   return undefined;
@@ -134,18 +157,19 @@ async function basePython() {
  * @param {string} storage @param {import('./host').Log} log
  */
 async function createEnvironment(storage, log) {
-  const base = await basePython();
+  mkdirSync(storage, { recursive: true });
+  const base = await basePython(storage);
   if (base === undefined) {
     throw plainError(`${NEEDED} is missing on this machine: install it, or set \`penstock.pythonPath\``, { code: MISSING });
   }
   const folder = privateEnvironment(storage);
   const wanted = vscode.workspace.getConfiguration('penstock').get('package', 'penstock');
   const steps = [
-    { title: 'creating an environment', file: base.file, words: [...base.words, '-m', 'venv', '--clear', folder] },
+    { title: 'creating an environment', file: base.file, words: [...base.words, ALONE, '-m', 'venv', '--clear', folder] },
     {
       title: `installing ${wanted}`,
       file: pythonIn(folder),
-      words: ['-m', 'pip', 'install', '--disable-pip-version-check', '--upgrade', wanted],
+      words: [ALONE, '-m', 'pip', 'install', '--disable-pip-version-check', '--upgrade', wanted],
     },
   ];
   const options = { location: vscode.ProgressLocation.Notification, title: 'Penstock', cancellable: true };
@@ -153,8 +177,7 @@ async function createEnvironment(storage, log) {
     for (const { title, file, words } of steps) {
       progress.report({ message: title });
       log.info(`${title}: ${file} ${words.join(' ')}`);
-      await run(file, words, { token, onLine: (text) => log.trace(text) });
-      if (token.isCancellationRequested) throw plainError('The installation was stopped', { code: 'cancelled' });
+      await run(file, words, { cwd: storage, token, onLine: (text) => log.trace(text) });
     }
   });
 }

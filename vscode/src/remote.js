@@ -2,17 +2,56 @@
 'use strict';
 const { errorOfLine, plainError } = require('./errors');
 const { CANCELLED } = require('./host');
-const { LineSplitter, parseLine } = require('./lines');
+const { LineSplitter, parseLine, writeLine } = require('./lines');
 
 /**
  * @typedef {import('./lines').Line} Line
  * @typedef {{ endpoint: string, preset: string, key: string, headers: Record<string, string> }} Configuration
  */
 
-/** Where a gateway takes requests, whether its address was given with /v1 or without. @param {string} endpoint */
+/**
+ * Where a gateway takes requests, whether its address was given with /v1 or without. A query stays: some proxies want one.
+ * @param {string} endpoint
+ */
 function partsUrl(endpoint) {
-  const base = endpoint.trim().replace(/\/+$/, '');
-  return base.endsWith('/v1') ? `${base}/parts` : `${base}/v1/parts`;
+  const url = addressOf(endpoint);
+  const base = url.pathname.replace(/\/+$/, '');
+  url.pathname = base.endsWith('/v1') ? `${base}/parts` : `${base}/v1/parts`;
+  return url;
+}
+
+/** @param {string} endpoint */
+function addressOf(endpoint) {
+  const wrong = (/** @type {string} */ what) => plainError(`The endpoint of this group ${what}`, { code: 'invalid_base_url' });
+  if (!URL.canParse(endpoint.trim())) throw wrong('is no address: write one such as http://127.0.0.1:8080/v1');
+  const url = new URL(endpoint.trim());
+  // `fetch` takes no such address, and the Python side does not either.
+  if (url.username || url.password) throw wrong('must not have a user name or a password in it: put them into its `headers`');
+  return url;
+}
+
+/** @param {Configuration} configuration */
+function headersOf({ headers, key }) {
+  try {
+    const all = new Headers(key ? { authorization: `Bearer ${key}` } : {});
+    // Setting, not adding: a header that somebody has written wins over the key, as on the Python side.
+    for (const [name, value] of Object.entries(headers)) all.set(name, value);
+    all.set('content-type', 'application/json');
+    return all;
+  } catch {
+    // The engine's own words have the value in them, and that may be the key.
+    const message = 'The key or a header of this group has a character that cannot be sent: enter it again';
+    throw plainError(message, { code: 'invalid_headers', kind: 'NoPermissions' });
+  }
+}
+
+/** node gives up on who says nothing for five minutes. */
+const SILENT = ['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'];
+
+/** Why nothing came, or nothing more. @param {any} thrown @param {string} shown @param {string} message for all but silence @param {{ code: string, kind?: string }} details */
+function silenceOr(thrown, shown, message, details) {
+  if (!SILENT.includes(thrown?.cause?.code ?? thrown?.code)) return plainError(message, details);
+  return plainError(`${shown} was reached and then said nothing for too long: try again, or choose a faster model`, { code: 'timeout' });
 }
 
 /** What an HTTP error says, in its own words where it has some. @param {Response} answer @param {string} url */
@@ -30,15 +69,15 @@ async function errorOfAnswer(answer, url) {
   return plainError(message, { code: body?.error?.code, kind, status: answer.status });
 }
 
+const BROKEN = 'The gateway closed the connection in the middle of the answer: try again';
+
 class RemoteGateway {
   /** @param {Configuration} configuration */
   constructor(configuration) {
     this.url = partsUrl(configuration.endpoint);
-    this.headers = {
-      ...configuration.headers,
-      ...(configuration.key ? { authorization: `Bearer ${configuration.key}` } : {}),
-      'content-type': 'application/json',
-    };
+    /** As people and the log may see it: a query may hold a key. */
+    this.shown = this.url.origin + this.url.pathname;
+    this.headers = headersOf(configuration);
   }
 
   /**
@@ -50,8 +89,7 @@ class RemoteGateway {
       return await this.ask(method, fields, onLine, signal);
     } catch (error) {
       if (signal?.aborted) return CANCELLED;
-      if (error instanceof Error && error.stack === undefined) throw error;
-      throw plainError(`${this.url} cannot be reached: is the gateway running?`, { code: 'connection_failed', kind: 'NotFound' });
+      throw error;
     }
   }
 
@@ -60,11 +98,14 @@ class RemoteGateway {
    * @param {AbortSignal | undefined} signal
    */
   async ask(method, fields, onLine, signal) {
-    const body = JSON.stringify({ id: 1, method, ...fields });
-    const answer = await fetch(this.url, { method: 'POST', headers: this.headers, body, signal });
-    if (!answer.ok || answer.body === null) throw await errorOfAnswer(answer, this.url);
+    const body = writeLine({ id: 1, method, ...fields });
+    const answer = await fetch(this.url, { method: 'POST', headers: this.headers, body, signal }).catch((thrown) => {
+      const message = `${this.shown} cannot be reached: is the gateway running?`;
+      throw silenceOr(thrown, this.shown, message, { code: 'connection_failed', kind: 'NotFound' });
+    });
+    if (!answer.ok || answer.body === null) throw await errorOfAnswer(answer, this.shown);
     const splitter = new LineSplitter();
-    for await (const chunk of /** @type {AsyncIterable<Uint8Array>} */ (/** @type {unknown} */ (answer.body))) {
+    for await (const chunk of this.read(answer.body)) {
       for (const text of splitter.feed(chunk)) {
         const line = parseLine(text);
         // A line that came with the same chunk as others may be behind a cancel.
@@ -75,7 +116,16 @@ class RemoteGateway {
       }
     }
     if (signal?.aborted) return CANCELLED;
-    throw plainError('The gateway closed the connection in the middle of the answer: try again', { code: 'stream_truncated' });
+    throw plainError(BROKEN, { code: 'stream_truncated' });
+  }
+
+  /** What is thrown here is the connection's fault; what the listener throws does not come by. @param {unknown} body */
+  async *read(body) {
+    try {
+      yield* /** @type {AsyncIterable<Uint8Array>} */ (body);
+    } catch (thrown) {
+      throw silenceOr(thrown, this.shown, BROKEN, { code: 'stream_truncated' });
+    }
   }
 }
 

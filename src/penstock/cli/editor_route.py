@@ -24,7 +24,7 @@ from penstock.gateway.errors import ClientGone, RequestRefused
 from penstock.gateway.exchange import Exchange
 from penstock.gateway.failures import code_of, status_of, type_of, wrong_request
 from penstock.gateway.routes import Route, Routes
-from penstock.gateway.settings import ClientKey
+from penstock.gateway.settings import ClientKey, Limits
 from penstock.models.directory import ModelDirectory
 from penstock.parts.wire import encode_line
 from penstock.protocol.content import JsonObject
@@ -83,27 +83,53 @@ class _Listing:
 class _Lines:
     """Lines to one client. The answer begins with the first: until then there may be an HTTP error."""
 
-    def __init__(self, exchange: Exchange, id: Id | None, patience: float | None) -> None:
+    def __init__(self, exchange: Exchange, id: Id | None, limits: Limits) -> None:
         self._exchange = exchange
         self._about = {} if id is None else {"id": id}
-        self._patience = patience
+        self._limits = limits
+        self._lock = asyncio.Lock()
+        self._last_write = 0.0
 
     async def tell(self, line: JSON) -> None:
-        await self._send(line, is_last=False)
+        await self._send(encode_line({**self._about, **line}))
 
     async def end(self, line: JSON) -> None:
-        await self._send(line, is_last=True)
+        await self._send(encode_line({**self._about, **line}), is_last=True)
 
-    async def _send(self, line: JSON, *, is_last: bool) -> None:
-        """Waits while the client does not read, but not for ever."""
-        if not self._exchange.status:
-            await self._exchange.begin(200, _HEADERS)
-        body = encode_line({**self._about, **line})
+    @asynccontextmanager
+    async def kept_alive(self) -> AsyncIterator[None]:
+        """While this lasts, the client hears something: it, and what stands between, give up in silence."""
+        beating = asyncio.create_task(self._beat(), name="penstock parts heart")
         try:
-            async with asyncio.timeout(self._patience):
+            yield
+        finally:
+            async with self._lock:  # what is on its way goes out whole, and nothing follows
+                beating.cancel()
+            await asyncio.gather(beating, return_exceptions=True)
+
+    async def _beat(self) -> None:
+        """Empty lines mean nothing (docs/host.md)."""
+        clock = asyncio.get_running_loop().time
+        await asyncio.sleep(self._limits.patience)
+        if not self._exchange.status:
+            await self._send(b"\n")
+        while True:
+            due = self._last_write + self._limits.comment_every - clock()
+            if due > 0:
+                await asyncio.sleep(due)
+            else:
+                await self._send(b"\n")
+
+    async def _send(self, body: bytes, *, is_last: bool = False) -> None:
+        """Waits while the client does not read, but not for ever."""
+        try:
+            async with self._lock, asyncio.timeout(self._limits.client_timeout):
+                if not self._exchange.status:
+                    await self._exchange.begin(200, _HEADERS)
                 await self._exchange.send(
                     {"type": "http.response.body", "body": body, "more_body": not is_last}
                 )
+                self._last_write = asyncio.get_running_loop().time()
         except TimeoutError:
             self._exchange.abort()
             raise ClientGone from None
@@ -123,16 +149,17 @@ class EditorRoute:
             raise RequestRefused(400, "invalid_request", message, param="method")
         if isinstance(request, Respond):
             gateway.refuse_if_full()
-        lines = _Lines(exchange, id, gateway.services.settings.limits.client_timeout)
+        lines = _Lines(exchange, id, gateway.services.settings.limits)
         tenant = key.name if key else ""
         config = self._config(exchange)
         caller = self._caller(tenant, config)
         async with _client_watched(exchange) as gone, OpenResponsesClient(config) as client:
             provider = _provider(client, caller, tenant)
             try:
-                done = await answer(
-                    provider, request, lines.tell, gone, lambda: usage_to_json({"": caller.tracker})
-                )
+                async with lines.kept_alive():
+                    done = await answer(
+                        provider, request, lines.tell, gone, lambda: usage_to_json({"": caller.tracker})
+                    )
             except OpenResponsesError as error:
                 await _fail(exchange, lines, error, request)
             except ClientGone:

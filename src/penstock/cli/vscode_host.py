@@ -39,4 +39,4 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from penstock.provider.host import stdio  # here, so that --help does not pay for it
 
-    return OK if stdio.run(options.log_level) else OUTPUT_CLOSED
+    stdio.run(options.log_level, OK, OUTPUT_CLOSED)

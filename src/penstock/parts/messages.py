@@ -32,7 +32,7 @@ from penstock.parts.content import (
     result_of,
 )
 from penstock.parts.exchanges import NOWHERE, Exchange, Exchanges, Spot
-from penstock.parts.markers import marked_response
+from penstock.parts.markers import STATEFUL_MARKER, histories, marked_response
 from penstock.parts.parts import (
     ChatMessage,
     DataPart,
@@ -114,16 +114,25 @@ def instructions_of(messages: Sequence[ChatMessage], system_prompt: str) -> str:
 def _newest_marker(
     messages: Sequence[ChatMessage], model: str, endpoint: str, prompt: str
 ) -> tuple[int, str] | None:
-    """The newest message that this model at this endpoint marked, and its response (decisions 28)."""
-    for number in range(len(messages) - 1, -1, -1):
-        if messages[number].role != Role.ASSISTANT:
-            continue
-        markers = [part for part in messages[number].content if isinstance(part, DataPart)]
-        instructions = instructions_of(messages[:number], prompt) if markers else ""
-        for part in reversed(markers):
-            if found := marked_response(part, model, endpoint, instructions):
+    """The newest message that this model at this endpoint marked, and its response (decisions 28).
+
+    Not when what came before it was compacted or edited: the endpoint would answer to what it remembers.
+    """
+    marked = [number for number, message in enumerate(messages) if _markers(message)]
+    behind = [*histories(messages[: marked[-1] + 1])] if marked else []
+    for number in reversed(marked):
+        instructions = instructions_of(messages[:number], prompt)
+        for part in reversed(_markers(messages[number])):
+            if found := marked_response(part, model, endpoint, instructions, behind[number + 1]):
                 return number, found
     return None
+
+
+def _markers(message: ChatMessage) -> list[DataPart]:
+    if message.role != Role.ASSISTANT:
+        return []
+    data = [part for part in message.content if isinstance(part, DataPart)]
+    return [part for part in data if part.mime == STATEFUL_MARKER]
 
 
 def _can_continue(exchanges: Iterable[Exchange], marked: int) -> bool:

@@ -8,13 +8,15 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
-from penstock.errors import InvalidRequestError, OpenResponsesError
+from penstock.errors import ContextOverflowError, InvalidRequestError, OpenResponsesError
 from penstock.models.info import ModelInfo
 from penstock.parts.adapter import Log
 from penstock.parts.messages import TranslatedMessages, instructions_of, system_prompt_of, translate_messages
 from penstock.parts.parts import ChatMessage
 from penstock.parts.result import StreamResult
+from penstock.parts.speech import Thinking
 from penstock.parts.toolset import translate_tool_mode, translate_tools
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.request import CreateResponse
@@ -72,11 +74,13 @@ class LanguageModelProvider:
         options: ResponseOptions = ResponseOptions(),  # noqa: B008 - frozen
         progress: Progress = lambda part: None,  # noqa: ARG005
         cancel: asyncio.Event | None = None,
+        *,
+        thinking: Thinking | None = None,
     ) -> StreamResult:
         """One response, reported part by part. A failure is raised; what was reported before it stays good.
 
         After `cancel` is set nothing is reported, the connection is closed and the result says `cancelled`:
-        that is no failure (seed 003, 5.2).
+        that is no failure (seed 003, 5.2). `thinking` is for this response, whatever the host has.
         """
         cancel = cancel or asyncio.Event()
         info = await _unless(cancel, self._directory.get(model))
@@ -87,7 +91,8 @@ class LanguageModelProvider:
         agent = f"request-{next(_AGENTS)}"
         self.tracker.start_request(agent, estimate.tokens, info.max_input, model, prices=info.prices)
         instructions = instructions_of(messages, prompt)
-        turn = Turn(self._host, model, options, progress, cancel, instructions, self._log)
+        host = replace(self._host, thinking=thinking) if thinking else self._host
+        turn = Turn(host, model, options, progress, cancel, instructions, messages, self._log)
         try:
             result = await self._respond(turn, info, messages, options)
         except OpenResponsesError as error:
@@ -132,8 +137,8 @@ class LanguageModelProvider:
             return await self._attempt(turn, info, translated, options)
         except OpenResponsesError as error:
             # An endpoint that has lost what the marker names, or misses something in it, gets all of it: once
-            # (decisions 28).
-            is_refused = error.code == LOST or isinstance(error, InvalidRequestError)
+            # (decisions 28). So does one that finds it too long: it may remember more than the editor sends.
+            is_refused = error.code == LOST or isinstance(error, InvalidRequestError | ContextOverflowError)
             if translated.previous_response_id is None or not is_refused or turn.spoken:
                 raise
         translated = self._translate(info.id, messages, options, follow_marker=False)

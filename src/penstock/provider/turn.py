@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from penstock.errors import OpenResponsesError
 from penstock.parts.adapter import Log, OpenResponsesStreamAdapter
-from penstock.parts.markers import USAGE, marker_part
-from penstock.parts.parts import DataPart, Part, TextPart, ThinkingPart, ToolCallPart
+from penstock.parts.markers import USAGE, history_of, marker_part
+from penstock.parts.parts import ChatMessage, DataPart, Part, Role, TextPart, ThinkingPart, ToolCallPart
 from penstock.parts.result import StreamResult
 from penstock.parts.speech import Thinking
 from penstock.protocol.errors import Diagnostic
@@ -55,6 +55,7 @@ class Turn:
         progress: Progress,
         cancel: asyncio.Event,
         instructions: str,
+        messages: Sequence[ChatMessage],
         log: Log | None,
     ) -> None:
         self._host = host
@@ -63,9 +64,11 @@ class Turn:
         self._progress = progress
         self._cancel = cancel
         self._instructions = instructions
+        self._messages = messages
         self._log = log
         self._adapter = self._reader()
         self._told: list[Diagnostic] = []
+        self._said: list[Part] = []
         self.spoken: list[str] = []
         """What the model said, for where nobody counts it."""
 
@@ -105,6 +108,7 @@ class Turn:
             if self._cancel.is_set():
                 return
             self.spoken += _words(part)
+            self._said.append(part)
             reported = self._progress(part)
             if inspect.isawaitable(reported):
                 await reported
@@ -116,7 +120,10 @@ class Turn:
         if host.usage_parts and result.usage is not None:
             parts.append(usage_part(result.usage))
         if host.markers and host.endpoint and result.response_id and _can_follow(result):
-            parts.append(marker_part(self._model, host.endpoint, result.response_id, self._instructions))
+            # What comes back with the marker is the conversation and what was said to it.
+            history = history_of([*self._messages, ChatMessage(Role.ASSISTANT, self._said)])
+            named = (self._model, host.endpoint, result.response_id)
+            parts.append(marker_part(*named, self._instructions, history))
         return parts
 
 

@@ -45,8 +45,12 @@ CASES: list[tuple[OpenResponsesError, str, str]] = [
     (ContextOverflowError("x", limit_tokens=8000), "", "(the model takes 8,000 tokens): start a new one"),
     (ContextOverflowError("x"), "", "too long: start a new one"),
     (InvalidRequestError("no", code="content_filter"), "Blocked", "in other words"),
-    (InvalidRequestError("tools[3] is wrong"), "", "The request was refused: tools[3] is wrong."),
-    (InvalidRequestError("no (request req_1)."), "", "The request was refused: no."),
+    (InvalidRequestError("tools[3] is wrong"), "", "The request was refused: tools[3] is wrong; change the"),
+    (
+        InvalidRequestError("no (request req_1)."),
+        "",
+        "refused: no; change the request, or choose another model.",
+    ),
     (NotFoundError("gone", code="model_not_found"), "NotFound", "There is no model big-model at http://127"),
     (NotFoundError("gone"), "NotFound", "check its address and the name big-model"),
     (OverloadedError("busy", retry_after=3), "Blocked", "too much to do: wait 3 s"),
@@ -99,6 +103,58 @@ def test_every_kind_of_error_has_a_row() -> None:
 def test_what_is_for_programs_is_left_out(words: str) -> None:
     message = failure_line(ServerError(words), PLACE)["message"]
     assert message.endswith("if that does not help.")
+
+
+WORDS: dict[str, str] = {
+    'litellm.BadRequestError: OpenAIException - {"error": {"code": 400}}. Group=x': (
+        "litellm.BadRequestError: OpenAIException"
+    ),
+    'Bad input: [{"loc": ["body"]}]': "Bad input",
+    "It broke <html><body>502</body></html>": "It broke",
+    "Internal Server Error\n  at foo (bar.js:1:2)\n  at baz": "Internal Server Error",
+    "It broke. at async Object.run (bar.js:1:2)": "It broke",
+    'It broke: Traceback (most recent call last): File "x.py", line 3, in f': "It broke",
+    "Rate limit (limit 3 / min (org x)) of gpt. Please try again. Visit https://x.y": (
+        "Rate limit, limit 3 / min, org x, of gpt"
+    ),
+    "The server had an error (code 5 (inner)).": "The server had an error, code 5, inner",
+    "f() failed (again), twice": "f failed, again, twice",
+    "max_tokens must be < 5 and tools[3] a tool": "max_tokens must be < 5 and tools[3] a tool",
+    "Is it running? Look there.": "Is it running",
+}
+
+
+@pytest.mark.parametrize(("words", "kept"), WORDS.items(), ids=range(len(WORDS)))
+def test_of_an_endpoints_words_the_first_sentence_for_people_is_kept(words: str, kept: str) -> None:
+    message = failure_line(ServerError(words), PLACE)["message"]
+    assert (
+        message == f"{PLACE.endpoint} failed: try again, and look at its log if that does not help ({kept})."
+    )
+
+
+@pytest.mark.parametrize(
+    "words", ['Error: {"a": 1}', "at foo (bar.js:1:2)", "Traceback (most recent call last)"]
+)
+def test_one_word_before_what_is_for_programs_says_nothing(words: str) -> None:
+    assert failure_line(ServerError(words), PLACE)["message"].endswith("if that does not help.")
+    refused = failure_line(InvalidRequestError(words), PLACE)["message"]
+    assert refused == (
+        "The request was refused: it does not say why; change the request, or choose another model."
+    )
+
+
+@pytest.mark.parametrize("code", ["protocol_error", "tls_error", "certificate_error"])
+def test_a_question_of_ours_is_the_only_one(code: str) -> None:
+    words = "no. Is it https:// where it should be http://? Is ca_file right?"
+    message = failure_line(NetworkError(words, code=code, phase="connect"), PLACE)["message"]
+    assert message.count("?") <= 1
+    assert "(" not in message
+    assert "ca_file" not in message
+
+
+def test_the_models_that_are_not_found_have_no_name() -> None:
+    message = failure_line(NotFoundError("gone"), Place("http://here/v1"))["message"]
+    assert message == "Nothing was found at http://here/v1: check its address (gone)."
 
 
 def test_long_and_wild_words_become_one_short_line() -> None:

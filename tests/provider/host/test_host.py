@@ -363,7 +363,10 @@ def test_a_group_continues_its_own_responses_and_no_others(host: HostProcess) ->
         host.configure("left", served.url, key="sk-left")
         host.configure("right", served.url, key="sk-right", headers={"x-team": "blue"})
         first = host.respond("one", user("Hello"), group="left")
-        history = [user("Hello"), {"role": 2, "content": [{"type": "text", "value": "Hi"}, first.marker()]}]
+        history = [
+            user("Hello"),
+            {"role": 2, "content": [{"type": "text", "value": first.text}, first.marker()]},
+        ]
         for group in ("left", "right"):
             assert host.respond("one", *history, user("More"), group=group).end["type"] == "done"
         asked = scripted.asked_for("one")
@@ -377,6 +380,40 @@ def test_a_group_continues_its_own_responses_and_no_others(host: HostProcess) ->
     assert [len(each.json["input"]) for each in asked] == [1, 1, 3]
     listed = [each.headers["authorization"] for each in scripted.asked if each.method == "GET"]
     assert sorted(set(listed)) == ["Bearer sk-left", "Bearer sk-right"]
+
+
+def test_an_account_and_not_the_name_of_a_group_says_whose_responses_these_are(host: HostProcess) -> None:
+    """Names of groups change hands: a response must not be named under another account."""
+    with in_a_thread(endpoint()) as served:
+        scripted = served.server
+        assert isinstance(scripted, ScriptedUpstream)
+        scripted.play("one", responses_streamed())
+        host.configure("monday", served.url, account="a1")
+        first = host.respond("one", user("Hello"), group="monday")
+        said = {"role": 2, "content": [{"type": "text", "value": first.text}, first.marker()]}
+        host.configure("tuesday", served.url, account="a1")
+        host.configure("monday", served.url, account="b2")
+        host.configure("a1", served.url)
+        for group in ("tuesday", "monday", "a1"):
+            assert host.respond("one", user("Hello"), said, user("More"), group=group).end["type"] == "done"
+        asked = scripted.asked_for("one")
+    assert [each.json.get("previous_response_id") for each in asked] == [None, "resp_1", None, None]
+
+
+def test_a_response_may_have_its_own_way_of_thinking(host: HostProcess) -> None:
+    with in_a_thread(endpoint()) as served:
+        scripted = served.server
+        assert isinstance(scripted, ScriptedUpstream)
+        thought = {"type": "response.reasoning_text.delta", "item_id": "rs_1", "delta": "Hm."}
+        told, message = streams.message("msg_1", 1, ["A ship."])
+        scripted.play("one", responses_streamed(streams.response([thought, *told], [message])))
+        host.configure("thinker", served.url, thinking="none")
+        answers = [
+            host.respond("one", group="thinker", **fields)
+            for fields in ({}, {"thinking": "part"}, {"thinking": "text"}, {"thinking": None})
+        ]
+    assert [bool(each.of("thinking")) for each in answers] == [False, True, False, False]
+    assert ["Hm." in each.text for each in answers] == [False, False, True, False]
 
 
 def test_a_turn_goes_on_under_the_configuration_it_began_with(

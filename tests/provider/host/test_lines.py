@@ -54,6 +54,11 @@ def test_half_a_character_is_replaced_and_two_halves_are_one() -> None:
     assert raw == {"id": 1, "a": "x�", "b": ["�"], "�": "😀"}
 
 
+def test_a_byte_order_mark_is_no_part_of_a_line() -> None:
+    assert read_object(b'\xef\xbb\xbf{"id": 1}') == {"id": 1}
+    assert read_object(b'\xef\xbb\xbf{"id": 1, "a": "\\ud83d"}') == {"id": 1, "a": "\ufffd"}
+
+
 def test_half_a_character_can_be_written() -> None:
     line = encode_line({"type": "tool_call", "input": {"a": "\ud83d", "b": "水"}})
     assert line.endswith(b"}\n")

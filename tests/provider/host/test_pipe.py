@@ -128,6 +128,42 @@ def test_the_end_of_the_input_ends_a_host_whose_output_nobody_reads() -> None:
         assert host.close() == 0
 
 
+def test_the_end_of_the_input_does_not_wait_for_a_name_that_is_looked_up() -> None:
+    """The thread that does it cannot be stopped: it would hold the process for as long as it takes."""
+    script = (
+        "import socket, sys, threading\n"
+        "def look_up(*_, **__):\n"
+        "    print('looking up', file=sys.stderr, flush=True)\n"
+        "    threading.Event().wait()\n"
+        "socket.getaddrinfo = look_up\n"
+        "from penstock.cli import main\n"
+        "main(['vscode-host'])\n"
+    )
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([sys.executable, "-c", script], stdin=pipe, stdout=pipe, stderr=pipe)
+    assert process.stdin
+    assert process.stderr
+    try:
+        asked = b'{"id": 1, "method": "configure", "endpoint": "http://far.example"}\n'
+        process.stdin.write(asked + b'{"id": 2, "method": "models"}\n')
+        process.stdin.flush()
+        assert any(line == b"looking up\n" for line in process.stderr)
+        told, _ = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+    lines = [json.loads(line) for line in told.splitlines()]
+    assert [line["type"] for line in lines if line.get("id") == 1] == ["done"]
+    assert process.returncode == 0
+
+
+def test_a_byte_order_mark_before_the_first_line_does_no_harm() -> None:
+    asked = b'\xef\xbb\xbf{"id": 1, "method": "count_tokens", "text": "Hello"}\r\n'
+    run = subprocess.run(command(), input=asked, capture_output=True, timeout=60)
+    lines = [json.loads(line) for line in run.stdout.splitlines()]
+    assert lines[1:] == [{"id": 1, "type": "done", "tokens": 1}]
+
+
 def test_an_editor_that_has_gone_ends_it() -> None:
     with host_process(reads=False, judged=False) as host:
         assert host.process.stdout
@@ -253,11 +289,16 @@ def test_nothing_but_lines_is_written_whatever_a_library_prints() -> None:
 def test_it_imports_no_server(penstock: Running) -> None:
     """It must run where uvloop does not exist, and start quickly: after a whole turn."""
     script = (
-        "import sys\n"
+        "import os, sys\n"
         "from penstock.cli import main\n"
-        "code = main(['vscode-host'])\n"
         "names = ('uvicorn', 'uvloop', 'penstock.gateway', 'penstock.store', 'penstock.upstream')\n"
-        "print(sorted(name for name in sys.modules if name.startswith(names)), code, file=sys.stderr)\n"
+        "leave = os._exit\n"
+        "def tell(code):\n"
+        "    imported = sorted(name for name in sys.modules if name.startswith(names))\n"
+        "    print(imported, code, file=sys.stderr, flush=True)\n"
+        "    leave(code)\n"
+        "os._exit = tell\n"
+        "main(['vscode-host'])\n"
     )
     asked = [
         {"id": 1, "method": "configure", "endpoint": penstock.url, "key": SECRET_KEY},

@@ -30,9 +30,9 @@ def test_every_method_is_read() -> None:
     counted = read_request({"method": "count_tokens", "model": "m", "message": HELLO})
     assert counted == CountTokens("", "m", ChatMessage(1, [TextPart("Hello")]))
     configured = read_request(
-        {"method": "configure", "endpoint": " http://x ", "key": "k\n", "thinking": "text"}
+        {"method": "configure", "endpoint": " http://x ", "key": "k\n", "thinking": "text", "account": "a1"}
     )
-    assert configured == Configure(endpoint="http://x", key="k", thinking="text")
+    assert configured == Configure(endpoint="http://x", key="k", thinking="text", account="a1")
 
 
 def test_a_response_is_asked_for_with_tools_and_options() -> None:
@@ -46,9 +46,11 @@ def test_a_response_is_asked_for_with_tools_and_options() -> None:
             "tools": [{"name": "look", "description": "d", "schema": {"type": "object"}}, {"name": "go"}],
             "tool_mode": 2,
             "options": {"reasoning_effort": "low"},
+            "thinking": "none",
         }
     )
     assert isinstance(request, Respond)
+    assert request.thinking == "none"
     assert request.messages[1].content == [ThinkingPart("hm", "t", {"a": 1})]
     assert request.options.tools == [ChatTool("look", "d", {"type": "object"}), ChatTool("go")]
     assert (request.options.tool_mode, request.options.model_options) == (2, {"reasoning_effort": "low"})
@@ -64,7 +66,9 @@ def test_a_response_is_asked_for_with_tools_and_options() -> None:
         ({"method": "configure", "thinking": "loud"}, "thinking"),
         ({"method": "configure", "headers": []}, "headers"),
         ({"method": "configure", "headers": {"a": 1}}, "headers"),
+        ({"method": "configure", "account": 7}, "account"),
         ({"method": "respond"}, "model"),
+        ({"method": "respond", "model": "m", "thinking": "loud"}, "thinking"),
         ({"method": "respond", "model": "m", "messages": {}}, "messages"),
         ({"method": "respond", "model": "m", "messages": [{"role": "user"}]}, "messages[0].role"),
         (

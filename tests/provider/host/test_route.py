@@ -35,7 +35,12 @@ def ask(penstock: Running, method: str, *, key: str = "", **fields: Any) -> tupl
     headers = {"authorization": f"Bearer {key}"} if key else {}
     reply = penstock.ask({"method": method, **fields}, PATH, headers=headers)
     is_lines = reply.headers["content-type"] == "application/x-ndjson"
-    return reply, Answer([json.loads(line) for line in reply.body.splitlines()] if is_lines else [])
+    return reply, Answer(lines_of(reply.body) if is_lines else [])
+
+
+def lines_of(body: bytes) -> list[Json]:
+    """Without the empty ones, which mean nothing."""
+    return [json.loads(line) for line in body.splitlines() if line]
 
 
 def respond(penstock: Running, model: str, *messages: Json, key: str = "", **fields: Any) -> Answer:
@@ -194,6 +199,43 @@ def test_tenants_see_their_own_figures_only(tmp_path: Path, upstream: ScriptedUp
             assert (reply.status, reply.error["code"]) == (401, "authentication_error")
 
 
+IMPATIENT = """
+[limits]
+patience = 0.05
+comment_every = 0.05
+"""
+
+
+def test_silence_is_filled_with_empty_lines(tmp_path: Path, upstream: ScriptedUpstream) -> None:
+    """Before the first part and between two; what fails after the answer has begun is a line."""
+    spoken, ended = threading.Event(), threading.Event()
+    error = {"error": {"message": "the machine is on fire", "type": "server_error"}}
+    rest = send(chunk(frames(error)) + LAST_CHUNK)
+    script = [until(spoken), *begun(chat_chunk({"content": "half"})), until(ended), rest]
+    upstream.play("route-silent", script)
+    config = KEYS.format(url=upstream.url).replace("[targets", f"{IMPATIENT}\n[targets", 1)
+    with gateway(tmp_path, config=config, environment={"UPSTREAM_KEY": SECRET_KEY}) as penstock:
+        connection = opened(penstock, "route-silent")
+        answer = connection.getresponse()
+        assert (answer.status, answer.readline(), answer.readline()) == (200, b"\n", b"\n")
+        spoken.set()
+        lines = iter(answer.readline, b"")
+        assert json.loads(next(line for line in lines if line != b"\n"))["value"] == "half"
+        assert (next(lines), next(lines)) == (b"\n", b"\n")
+        ended.set()
+        last = lines_of(b"".join(lines))[-1]
+        connection.close()
+    assert (last["type"], last["name"]) == ("error", "ServerError")
+
+
+def test_a_response_may_have_its_own_way_of_thinking(penstock: Running, upstream: ScriptedUpstream) -> None:
+    thought = chat_chunk({"reasoning_content": "Hm."})
+    upstream.play("route-thinking", streamed(thought, *said("A ship.")))
+    answers = [respond(penstock, "route-thinking", thinking=each) for each in ("part", "text", "none")]
+    assert [bool(each.of("thinking")) for each in answers] == [True, False, False]
+    assert ["Hm." in each.text for each in answers] == [False, True, False]
+
+
 def test_a_gateway_that_stops_lets_a_turn_end(tmp_path: Path, upstream: ScriptedUpstream) -> None:
     go_on = threading.Event()
     rest = send(
@@ -209,7 +251,7 @@ def test_a_gateway_that_stops_lets_a_turn_end(tmp_path: Path, upstream: Scripted
         while not any("stopping" in line["message"] for line in penstock.log):
             pass
         go_on.set()
-        lines = [json.loads(line) for line in [first, *answer.read().splitlines()]]
+        lines = lines_of(first + answer.read())
         connection.close()
         assert "".join(line["value"] for line in lines if line["type"] == "text") == "begun, ended"
         assert lines[-1]["type"] == "done"

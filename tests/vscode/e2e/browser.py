@@ -17,6 +17,9 @@ from tests.vscode.e2e.servers import end_group
 LONGEST = 40_000
 """Milliseconds in which anything must show. It is a limit and no pause: what shows sooner is seen sooner."""
 
+EDGE = 3
+"""Pixels between a part of the window and the middle of the line that moves it."""
+
 DRIVER = Path(__file__).with_name("driver.mjs")
 WORKBENCH = ".monaco-workbench .part.editor"
 
@@ -83,8 +86,12 @@ class Browser:
         self.ask("screenshot", path=str(path), selectors=selectors)
         keep(name, path)
 
-    def resize(self, width: int, height: int) -> None:
-        self.ask("resize", width=width, height=height)
+    def widen(self, selector: str, pixels: int) -> None:
+        """Draw the left edge of a part of the window further to the left."""
+        box = self.ask("box", selector=selector)
+        edge, middle = box["x"] - EDGE, box["y"] + box["height"] / 2
+        self.ask("drag", **{"from": [edge, middle], "to": [edge - pixels, middle]})
+        self.look(lambda: self.ask("box", selector=selector)["width"] > box["width"] + pixels / 2)
 
     def frames(self) -> list[str]:
         """What the page and all pages in it say."""

@@ -11,17 +11,24 @@ OPTIONS = {"enabledExtensions": [COPILOT]}
 SETTINGS = {
     "chat.tools.global.autoApprove": True,
     "chat.byokUtilityModelDefault": "none",
+    "chat.utilityModel": "nobody/none",
+    "chat.utilitySmallModel": "nobody/none",
 }
-"""Tools run without a question, and the agent's helpers ask no model of ours behind a test's back."""
+"""Tools run without a question, and the agent's helpers ask no model of ours behind a test's back: they are
+to use one that is not there. Then there is no banner over the box either that asks for one."""
 
 SESSION = ".interactive-session"
-INPUT = f"{SESSION} .interactive-input-part .monaco-editor"
+INPUT_PART = f"{SESSION} .interactive-input-part"
+INPUT = f"{INPUT_PART} .monaco-editor"
+SIDE_BAR = ".monaco-workbench .part.auxiliarybar"
 EDITOR = ".monaco-workbench .part.editor"
 SUBMIT = f"{SESSION} .chat-execute-toolbar .chat-submit-button:not(.disabled) a"
 ANSWER = f"{SESSION} .interactive-response"
 LAST = f"{ANSWER}.chat-most-recent-response"
 LOADING = f"{SESSION} .chat-response-loading"
 MODEL = f"{SESSION} .model-picker-item"
+EFFORT = f"{MODEL} .model-picker-config"
+PICKER = ".action-widget"
 
 
 class Chat:
@@ -30,6 +37,11 @@ class Chat:
     def __init__(self, browser: Browser) -> None:
         self.browser = browser
 
+    def widen(self) -> None:
+        """In a narrow view the model's name gives way to its effort."""
+        self.browser.wait(SESSION)
+        self.browser.widen(SIDE_BAR, 260)
+
     def wait_for_model(self, *names: str) -> None:
         """Wait until one of these is chosen; VS Code chooses one itself when it has heard of any."""
         self.browser.look(lambda: any(name in shown for shown in self.browser.texts(MODEL) for name in names))
@@ -37,10 +49,25 @@ class Chat:
     def choose_model(self, name: str) -> None:
         """By the picker under the box."""
         self.browser.click(f"{MODEL} .model-picker-name")
-        self.browser.wait(".action-widget input")
+        self.browser.wait(f"{PICKER} input")
         self.browser.type(name)  # those that were not used lately are folded away until they are looked for
-        self.browser.click(".action-widget .monaco-list-row", name)
+        self.browser.click(f"{PICKER} .monaco-list-row", name)
         self.wait_for_model(name)
+
+    def show_efforts(self) -> None:
+        """Open the other half of the picker."""
+        self.browser.click(EFFORT)
+        self.browser.wait(f"{PICKER} .monaco-list-row")
+
+    def choose_effort(self, name: str) -> None:
+        """In the list that is open. It stays open when something was chosen."""
+        self.browser.click(f"{PICKER} .monaco-list-row", name)
+        self.browser.wait(EFFORT, name)
+        self.close_picker()
+
+    def close_picker(self) -> None:
+        self.browser.press("Escape")
+        self.browser.wait(PICKER, state="hidden")
 
     def start_anew(self) -> None:
         self.browser.command(">Chat: New Chat")

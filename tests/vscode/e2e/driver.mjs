@@ -36,7 +36,7 @@ const MARGIN = 8;
 
 /** The part of the page that these places take up together. */
 async function around(selectors) {
-  const boxes = await Promise.all(selectors.map((selector) => page.locator(selector).last().boundingBox()));
+  const boxes = await Promise.all(selectors.map((selector) => page.locator(selector).filter({ visible: true }).last().boundingBox()));
   const found = boxes.filter((box) => box !== null);
   if (found.length < selectors.length) throw new Error(`not all of these are shown: ${selectors}`);
   const { width, height } = page.viewportSize();
@@ -60,8 +60,15 @@ const METHODS = {
   attributes: ({ name, ...place }) => located(place).evaluateAll((all, key) => all.map((one) => one.getAttribute(key)), name),
   // Pages of markdown are frames in frames of the page.
   frames: () => Promise.all(page.frames().map((frame) => frame.evaluate(() => document.body?.innerText ?? '').catch(() => ''))),
-  resize: ({ width, height }) => page.setViewportSize({ width, height }),
-  screenshot: async ({ path, selectors }) => page.screenshot({ path, clip: selectors?.length ? await around(selectors) : undefined }),
+  async drag({ from, to }) {
+    await page.mouse.move(...from);
+    await page.mouse.down();
+    await page.mouse.move(...to, { steps: 5 });
+    await page.mouse.up();
+  },
+  box: (place) => located(place).first().boundingBox(),
+  screenshot: async ({ path, selectors }) =>
+    page.screenshot({ path, animations: 'disabled', clip: selectors?.length ? await around(selectors) : undefined }),
 };
 
 for await (const line of readline.createInterface({ input: process.stdin })) {

@@ -16,7 +16,18 @@ from tests.gateway.running import gateway
 from tests.gateway.scripts import STOP, TOOL_CALLS, call, calls, text
 from tests.gateway.upstream import ScriptedUpstream, begun, said, streamed
 from tests.vscode.e2e.browser import Browser
-from tests.vscode.e2e.chat import OPTIONS, SETTINGS, Chat
+from tests.vscode.e2e.chat import (
+    ANSWER,
+    EDITOR,
+    INPUT_PART,
+    LAST,
+    MODEL,
+    OPTIONS,
+    PICKER,
+    SESSION,
+    SETTINGS,
+    Chat,
+)
 from tests.vscode.e2e.install import Installed
 from tests.vscode.e2e.servers import Setup, code_server
 
@@ -38,9 +49,12 @@ retries = 0
 [targets.chat]
 base_url = "{{url}}/v1"
 
+[targets.chat.quirks]
+effort = "openai"
+
 [models.{LARGE}]
 target = "chat"
-limits = "window:100k output:8k tools reasoning"
+limits = "window:100k output:8k tools reasoning efforts:low/medium/high price:1.25/10/0.125"
 
 [models.{SMALL}]
 target = "chat"
@@ -59,6 +73,7 @@ def window(installed: Installed, upstream: ScriptedUpstream, folder: Path, page:
         with code_server(installed, folder / "vscode", setup) as server:
             page.open(server.page, OPTIONS)
             chat = Chat(page)
+            chat.widen()
             chat.wait_for_model(LARGE, SMALL, "Demo", "demo")
             yield chat
 
@@ -99,9 +114,35 @@ def test_a_conversation_with_a_tool_call(chat: Chat, upstream: ScriptedUpstream,
     assert "The valve opens at seven." in str(results[0]["content"])
 
     assert "You are welcome." in chat.ask("Thank you.")
+    chat.browser.click(f"{ANSWER} .monaco-button", "Completed")  # its steps: thinking, and the tool
+    chat.browser.click(f"{ANSWER} .monaco-button", "Finished")
+    chat.browser.wait(ANSWER, "The notes will tell when the valve opens.")
+    chat.browser.hover(EDITOR)
+    chat.browser.picture("chat", SESSION)
     told = upstream.asked_for(LARGE)[-1].json["messages"]
     assert [m["role"] for m in told].count("system") == 1
     assert "The valve opens at **seven**." in [m["content"] for m in told if m["role"] == "assistant"]
+
+
+def test_the_effort_that_is_picked_reaches_the_upstream(chat: Chat, upstream: ScriptedUpstream) -> None:
+    upstream.play(LARGE, streamed(*said("I have thought about it.")))
+    chat.browser.click(f"{MODEL} .model-picker-name")
+    chat.browser.wait(f"{PICKER} .monaco-list-row", LARGE)
+    chat.browser.click(f"{PICKER} .monaco-list-row", "Other Models")
+    chat.browser.wait(f"{PICKER} .monaco-list-row", SMALL)
+    chat.browser.picture("models", PICKER, INPUT_PART)
+    chat.close_picker()
+    chat.show_efforts()
+    chat.browser.picture("effort", PICKER, INPUT_PART)
+    chat.choose_effort("High")
+    chat.ask("Think about it.")
+    assert upstream.asked_for(LARGE)[-1].json["reasoning_effort"] == "high"
+
+    # "Automatic" is no effort at all: the endpoint decides (decisions 29).
+    chat.show_efforts()
+    chat.choose_effort("Automatic")
+    chat.ask("And again.")
+    assert "reasoning_effort" not in upstream.asked_for(LARGE)[-1].json
 
 
 def test_the_context_ring_is_filled(chat: Chat, upstream: ScriptedUpstream) -> None:
@@ -129,6 +170,8 @@ def test_an_error_is_one_sentence_that_people_can_read(
     upstream.play(LARGE, ERRORS[name])
     shown = chat.ask("Well?")
     chat.browser.screenshot(f"error-{name}")
+    if name == "limited":
+        chat.browser.picture("error", LAST)
     _, told, reason = shown.partition("Reason: ")
     assert told, shown
     sentence = reason.splitlines()[0]

@@ -65,12 +65,37 @@ const vscode = {
   StatusBarAlignment: { Right: 2 },
   ProgressLocation: { Notification: 15 },
   extensions: { getExtension: () => undefined },
-  commands: { calls: [], known: [], getCommands: async () => vscode.commands.known, executeCommand: async (...words) => vscode.commands.calls.push(words) },
+  commands: {
+    calls: [],
+    known: [],
+    registered: {},
+    getCommands: async () => vscode.commands.known,
+    executeCommand: async (...words) => vscode.commands.calls.push(words),
+    registerCommand: (name, run) => ((vscode.commands.registered[name] = run), { dispose() {} }),
+  },
+  lm: { provider: undefined, registerLanguageModelChatProvider: (_vendor, provider) => ((vscode.lm.provider = provider), { dispose() {} }) },
   window: {
     createStatusBarItem: () => ({ isShown: false, show() { this.isShown = true; }, hide() { this.isShown = false; }, dispose() {} }),
-    createOutputChannel: () => ({ lines: [], appendLine(line) { this.lines.push(line); }, dispose() {} }),
+    createOutputChannel: () => ({ ...log(), lines: [], appendLine(line) { this.lines.push(line); }, show() {}, dispose() {} }),
+    /** What people were told, and what they answer: nothing, unless a test says otherwise. */
+    told: [],
+    showInformationMessage: async (text) => void vscode.window.told.push(text),
+    showWarningMessage: async (text) => void vscode.window.told.push(text),
+    showErrorMessage: async (text) => void vscode.window.told.push(text),
+    showQuickPick: async () => undefined,
+    showInputBox: async () => undefined,
   },
-  workspace: { isTrusted: true, workspaceFolders: [], getConfiguration: () => ({ get: (name, otherwise) => settings[name] ?? otherwise }) },
+  workspace: {
+    isTrusted: true,
+    workspaceFolders: [],
+    trusted: new EventEmitter(),
+    changed: new EventEmitter(),
+    fs: { createDirectory: async () => {} },
+    getConfiguration: () => ({ get: (name, otherwise) => settings[name] ?? otherwise }),
+    registerTextDocumentContentProvider: () => ({ dispose() {} }),
+    onDidGrantWorkspaceTrust: (listener) => vscode.workspace.trusted.event(listener),
+    onDidChangeConfiguration: (listener) => vscode.workspace.changed.event(listener),
+  },
 };
 
 const load = Module._load;

@@ -97,7 +97,47 @@ test('what does not start says why', async () => {
 test('what is no line is told in the log and ends nothing', async (t) => {
   const surroundings = { log: log() };
   await started(t, 'good', surroundings);
-  assert.ok(surroundings.log.told.some(([level, text]) => level === 'warn' && text.includes('this is no line')));
+  assert.ok(surroundings.log.told.some(([level, text]) => level === 'warn' && text === 'no line of the protocol: 31 characters'));
+});
+
+test('an answer that a crash has cut is not in the log', async (t) => {
+  const surroundings = { log: log() };
+  const host = await started(t, 'good', surroundings);
+  await assert.rejects(respond(host, 'halfway'), /exit code 9/);
+  assert.equal(surroundings.log.told.filter(([, text]) => text.startsWith('no line of the protocol')).length, 2);
+  assert.ok(!JSON.stringify(surroundings.log.told).includes('planted'));
+});
+
+test('news that cannot be shown stops neither the turn nor the reader', { timeout: 20_000 }, async (t) => {
+  const onNews = () => {
+    throw new TypeError('no figures');
+  };
+  const host = await started(t, 'good', { onNews });
+  await respond(host, 'bad-news');
+  assert.ok(host.log.told.some(([level, text]) => level === 'error' && text === 'the news usage_changed cannot be shown: TypeError internal'));
+});
+
+test('a process that cannot be read any more is ended, and so are those who wait', { timeout: 20_000 }, async (t) => {
+  const host = await started(t);
+  const waiting = respond(host, 'endless', { onLine: () => host.child.stdout.destroy(new Error('broken pipe')) });
+  await assert.rejects(waiting, /has ended \(signal SIGKILL/);
+});
+
+test('what JSON cannot write is refused in a sentence, and nothing of it is kept', async (t) => {
+  const host = await started(t);
+  const aborter = new AbortController();
+  const circle = {};
+  circle.circle = circle;
+  for (const value of [10n, circle]) {
+    const error = await host.request('respond', { model: 'words', value }, { signal: aborter.signal }).catch((thrown) => thrown);
+    assert.deepEqual([error.reason, error.stack, error.message.includes('\n')], ['invalid_request', undefined, false]);
+  }
+  assert.equal(host.pending.size, 0);
+});
+
+test('the folder that Python is started in is not searched for modules', async (t) => {
+  const { environment } = await (await started(t)).request('asked', {});
+  assert.equal(environment.PYTHONSAFEPATH, '1');
 });
 
 test('the process ends when it is let go', async () => {
@@ -139,6 +179,30 @@ test('after a crash the next request starts another process and configures it', 
   await door.request(CONFIGURATION, 'respond', { model: 'words' });
   assert.equal(starts.length, 2);
   assert.deepEqual(await methods(door), ['configure', 'respond', 'asked']);
+});
+
+test('a process that starts after a crash is ended too', async (t) => {
+  const { door } = backend(t, ['good']);
+  const first = await door.session();
+  first.child.kill('SIGKILL');
+  await first.ended;
+  const second = door.session();
+  await door.stop();
+  assert.deepEqual([(await second).isAlive, door.host], [false, undefined]);
+});
+
+test('an account is told that does not hang on who asked first', async (t) => {
+  const accounts = [];
+  for (const keys of [['k1', 'k2'], ['k2', 'k1']]) {
+    const { door } = backend(t, ['good']);
+    for (const key of keys) await door.request({ ...CONFIGURATION, key }, 'models', {});
+    const { asked } = await door.host.request('asked', {});
+    accounts.push(Object.fromEntries(asked.filter((each) => each.method === 'configure').map(({ key, account }) => [key, account])));
+  }
+  const [today, tomorrow] = accounts;
+  assert.deepEqual(today, tomorrow);
+  assert.match(today.k1, /^[0-9a-f]{16}$/);
+  assert.notEqual(today.k1, today.k2);
 });
 
 test('thinking that is to be shown otherwise is told to the same group', async (t) => {

@@ -25,8 +25,16 @@ const MODELS = {
     say({ id, type: 'error', code: 'rate_limit_exceeded', kind: 'Blocked', name: 'RateLimitError', message: 'Wait 3 s', status: 429, retry_after: 3 });
   },
   crashing: (id) => {
+    say({ type: 'usage_changed', usage: { running: [{ estimated_input: 1200, max_input: 10_000, share: 0.12 }] } });
     say({ id, type: 'text', value: 'half' });
     process.stderr.write('boom: no memory\n', () => process.exit(7));
+  },
+  halfway: (id) => {
+    process.stdout.write(`{"id":${id},"type":"text","value":"planted answer`, () => process.exit(9));
+  },
+  'bad-news': (id) => {
+    say({ type: 'usage_changed' });
+    MODELS.words(id);
   },
   burst: (id) => {
     for (let count = 0; count < 5000; count += 1) say({ id, type: 'text', value: String(count) });
@@ -49,7 +57,7 @@ const METHODS = {
   },
   count_tokens: ({ id, text }) => say({ id, type: 'done', tokens: text.length }),
   // Not of the protocol: what was asked so far, for the tests.
-  asked: ({ id }) => say({ id, type: 'done', asked }),
+  asked: ({ id }) => say({ id, type: 'done', asked, environment: process.env }),
 };
 
 if (mode === 'dies') {

@@ -2,6 +2,7 @@
 const assert = require('node:assert/strict');
 const test = require('node:test');
 const { vscode, extension, log, cancellation } = require('./fake');
+const { plainError } = extension('errors.js');
 const { GroupNames, readConfiguration } = extension('groups.js');
 const { Journal } = extension('journal.js');
 const { modelInformation, optionsToJson } = extension('models.js');
@@ -62,6 +63,17 @@ test('a list that was good outlives a failure; without one the failure is told, 
   isDown = true;
   clock.now = 10 * 60_000;
   assert.equal((await list(shell))[0].id, 'm');
+});
+
+test('a person who asks for models gets what there is now, and who asks meanwhile shares it', async () => {
+  const { shell, asked } = provider(models);
+  await list(shell);
+  const insisting = () => shell.provideLanguageModelChatInformation({ silent: false, configuration: CONFIGURATION });
+  const [one, other] = await Promise.all([insisting(), insisting()]);
+  assert.equal(one, other);
+  assert.deepEqual(asked.map((each) => each.fields), [{}, { refresh: true }]);
+  await list(shell);
+  assert.equal(asked.length, 2);
 });
 
 test('news about models has the editor ask again, but not while it is asking', async () => {
@@ -155,6 +167,39 @@ test('a failure is rejected without a stack and noted', async () => {
   const error = await respond(shell).catch((thrown) => thrown);
   assert.deepEqual([error.message, error.stack], ['broken', undefined]);
   assert.deepEqual([shell.journal.turns[0].outcome, shell.journal.turns[0].error], ['error', 'broken (internal)']);
+});
+
+test('the words of an endpoint are not in the log', async () => {
+  const refused = plainError('The request was refused: planted prompt', { name: 'InvalidRequestError', code: 'invalid_request', status: 400 });
+  const { shell, clock } = provider(({ method, count }) => {
+    if (method === 'models' && count === 1) return models();
+    throw refused;
+  });
+  await assert.rejects(respond(shell), /planted prompt/);
+  await shell.provideTokenCount((await list(shell))[0], 'text');
+  clock.now = 60 * 60_000;
+  await list(shell);
+  const brief = 'InvalidRequestError invalid_request 400';
+  assert.deepEqual(shell.log.told, [['error', `m: ${brief}`], ['warn', `tokens are estimated: ${brief}`], ['warn', `models: ${brief}`]]);
+});
+
+test('a value that cannot be written costs no count', async () => {
+  const { shell } = provider(models);
+  const [model] = await list(shell);
+  const circle = {};
+  circle.circle = circle;
+  const content = [new vscode.LanguageModelToolResultPart('c', [new vscode.LanguageModelPromptTsxPart(circle)])];
+  assert.equal(await shell.provideTokenCount(model, { role: 1, content, name: undefined }), 0);
+});
+
+test('models that are loaded again leave the keys where they are', async () => {
+  const { shell, asked } = provider(({ method }) => (method === 'models' ? models() : { result: {} }));
+  const [model] = await list(shell);
+  shell.reload();
+  await shell.provideLanguageModelChatResponse(model, [], { toolMode: 1 }, { report() {} }, cancellation().token);
+  assert.equal(asked.at(-1).configuration.key, 'k');
+  await list(shell);
+  assert.deepEqual(asked.map((each) => each.method), ['models', 'respond', 'models']);
 });
 
 test('tokens are counted by the host, and estimated when it cannot', async () => {

@@ -5,7 +5,7 @@ const test = require('node:test');
 const { extension, log } = require('./fake');
 const { Backend } = extension('backend.js');
 const { plainError } = extension('errors.js');
-const { partsUrl } = extension('remote.js');
+const { RemoteGateway, partsUrl } = extension('remote.js');
 
 /** A gateway that answers with `answer`, and a door without Python that leads to it. */
 async function withoutPython(t, answer) {
@@ -39,7 +39,8 @@ async function withoutPython(t, answer) {
 const line = (fields) => `${JSON.stringify({ id: 1, ...fields })}\n`;
 
 test('the address is completed', () => {
-  for (const given of ['http://h', 'http://h/', 'http://h/v1', 'http://h/v1//']) assert.equal(partsUrl(given), 'http://h/v1/parts');
+  for (const given of ['http://h', 'http://h/', 'http://h/v1', 'http://h/v1//']) assert.equal(partsUrl(given).href, 'http://h/v1/parts');
+  assert.equal(partsUrl('http://h/v1?version=2').href, 'http://h/v1/parts?version=2');
 });
 
 test('the same lines come over HTTP, in any pieces', async (t) => {
@@ -54,7 +55,7 @@ test('the same lines come over HTTP, in any pieces', async (t) => {
   assert.deepEqual([heard.missing, heard.usage], [1, [{ last: 1 }]]);
   const [{ path, headers, body }] = requests;
   assert.deepEqual([path, headers.authorization, headers['x-one']], ['/v1/parts', 'Bearer k', '1']);
-  assert.deepEqual(body, { id: 1, method: 'respond', model: 'm' });
+  assert.deepEqual(body, { id: 1, method: 'respond', thinking: 'part', model: 'm' });
 });
 
 test('Python is not looked for with every request, but again after a while or a restart', async (t) => {
@@ -96,6 +97,7 @@ const FAILURES = [
   ['no gateway', (response) => response.writeHead(404).end('<html>'), /no Penstock gateway/, 'NotFound'],
   ['a refusal', (response) => response.writeHead(401).end('{"error":{"message":"wrong key","code":"k"}}'), /wrong key/, 'NoPermissions'],
   ['a break', (response) => response.end(line({ type: 'text', value: 'a' })), /in the middle/, 'stream_truncated'],
+  ['a torn connection', (response) => response.write(line({ type: 'text', value: 'a' }), () => response.socket.destroy()), /in the middle/, 'stream_truncated'],
   ['nobody', (response) => response.socket.destroy(), /is the gateway running/, 'NotFound'],
 ];
 for (const [name, answer, message, code] of FAILURES) {
@@ -104,6 +106,59 @@ for (const [name, answer, message, code] of FAILURES) {
     const error = await door.request(configuration, 'models', {}).catch((thrown) => thrown);
     assert.match(error.message, message);
     assert.deepEqual([error.code, error.stack], [code, undefined]);
+  });
+}
+
+test('how thinking is shown goes along with a turn, and with nothing else', async (t) => {
+  const { door, requests, configuration } = await withoutPython(t, (response) => response.end(line({ type: 'done', models: [] })));
+  for (const method of ['models', 'count_tokens', 'usage', 'respond']) await door.request(configuration, method, {});
+  assert.deepEqual(requests.map(({ body }) => body.thinking), [undefined, undefined, undefined, 'part']);
+});
+
+test('a header that is written wins over the key, in any case', async (t) => {
+  const { door, requests, configuration } = await withoutPython(t, (response) => response.end(line({ type: 'done' })));
+  await door.request({ ...configuration, headers: { Authorization: 'Bearer other' } }, 'models', {});
+  assert.equal(requests[0].headers.authorization, 'Bearer other');
+});
+
+test('no secret of an address or a header is in an error', async () => {
+  const given = { endpoint: 'http://127.0.0.1:1/v1', preset: '', key: '', headers: {} };
+  const rows = [
+    [{ ...given, endpoint: 'http://user:secret@127.0.0.1:1/v1' }, /user name or a password/],
+    [{ ...given, endpoint: 'http://127.0.0.1:1/v1?key=secret' }, /^http:\/\/127\.0\.0\.1:1\/v1\/parts cannot be reached/],
+    [{ ...given, endpoint: 'secret' }, /no address/],
+    [{ ...given, key: 'secret\n\u20ac' }, /cannot be sent/],
+  ];
+  for (const [configuration, message] of rows) {
+    const asking = async () => new RemoteGateway(configuration).request('models', {});
+    const error = await asking().catch((thrown) => thrown);
+    assert.match(error.message, message);
+    assert.deepEqual([error.stack, error.message.includes('secret')], [undefined, false]);
+  }
+});
+
+test('what a listener throws is not called a connection', async (t) => {
+  const { door, configuration } = await withoutPython(t, (response) => response.end(line({ type: 'text', value: 'a' }) + line({ type: 'done' })));
+  const onLine = () => {
+    throw new TypeError('no such class');
+  };
+  await assert.rejects(door.request(configuration, 'respond', {}, { onLine }), /^TypeError: no such class$/);
+});
+
+const timeout = (code) => Object.assign(new TypeError('fetch failed'), { cause: { code } });
+const SILENCES = {
+  'before the first line': async () => {
+    throw timeout('UND_ERR_HEADERS_TIMEOUT');
+  },
+  'behind a line': async () => new Response(new ReadableStream({ pull: (stream) => stream.error(timeout('UND_ERR_BODY_TIMEOUT')) })),
+};
+for (const [when, fetching] of Object.entries(SILENCES)) {
+  test(`a gateway that says nothing ${when} was reached all the same`, async (t) => {
+    t.mock.method(globalThis, 'fetch', fetching);
+    const gateway = new RemoteGateway({ endpoint: 'http://h/v1', preset: '', key: '', headers: {} });
+    const error = await gateway.request('respond', {}).catch((thrown) => thrown);
+    assert.match(error.message, /said nothing for too long: try again/);
+    assert.deepEqual([error.code, error.stack], ['timeout', undefined]);
   });
 }
 

@@ -74,8 +74,8 @@ test('what is missing is said in a sentence, and the log has every reason', asyn
   const told = log();
   const error = await startHost(storage, { log: told }).catch((thrown) => thrown);
   assert.deepEqual([error.code, error.stack], ['python_not_found', undefined]);
-  assert.match(error.message, /Install the Python Side/);
-  assert.ok(told.told.some(([, text]) => text.includes('/nowhere/python') && text.includes('ENOENT')));
+  assert.match(error.message, /^`penstock\.pythonPath` is \/nowhere\/python, but there is no such program: .*Install the Python Side/);
+  assert.ok(told.told.some(([, text]) => text.includes('/nowhere/python') && text.includes('no such program')));
 });
 
 function context() {
@@ -121,6 +121,23 @@ test('a gateway that cannot start says its last words, and can be started again'
   await assert.rejects(starting(), /exit code 1\): No module named penstock/);
   assert.equal(gateway.isRunning, false);
   await assert.rejects(starting(), /exit code 1/);
+});
+
+test('the folder of a gateway is not searched for modules', async (t) => {
+  const gateway = new Gateway();
+  t.after(() => gateway.stop());
+  const script = 'console.log(`is ready at safe:${process.env.PYTHONSAFEPATH}`); setInterval(() => {}, 1000)';
+  const endpoint = await gateway.start({ file: process.execPath, arguments: ['-e', script], label: '' }, undefined);
+  assert.equal(endpoint, 'safe:1');
+});
+
+test('who asks while a gateway starts waits for the same one, and it is forgotten when it has ended', async () => {
+  const gateway = new Gateway();
+  const script = "console.log('Penstock is ready at http://127.0.0.1:1/v1'); setInterval(() => {}, 1000)";
+  const starting = () => gateway.start({ file: process.execPath, arguments: ['-e', script], label: '' }, undefined);
+  assert.deepEqual(await Promise.all([starting(), starting()]), Array(2).fill('http://127.0.0.1:1/v1'));
+  await gateway.stop();
+  assert.deepEqual([gateway.isRunning, gateway.endpoint], [false, '']);
 });
 
 test('the manifest and the code name the same commands and settings', () => {

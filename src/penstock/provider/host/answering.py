@@ -42,7 +42,7 @@ async def _respond(
         await tell(part_to_line(part))
 
     result = await provider.provide_response(
-        request.model, request.messages, request.options, progress, cancel
+        request.model, request.messages, request.options, progress, cancel, thinking=request.thinking
     )
     told = result_to_json(result)
     del told["type"]  # the line has one already

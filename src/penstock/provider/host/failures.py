@@ -17,7 +17,12 @@ BLOCKED, NOT_FOUND, NO_PERMISSIONS = "Blocked", "NotFound", "NoPermissions"
 """The kinds of error that VS Code knows."""
 
 _LONGEST = 300
-_MARKUP = ("{", "[", "<")
+_FOR_PROGRAMS = re.compile(
+    r"\{|^\[|\[[\[{\"']|<[!/?A-Za-z]|\bTraceback\b|\bFile \"[^\"]*\", line \d|(?:^| )at (?:async )?\S+ \("
+)
+"""Where words for people end: JSON, markup, or a frame of a stack. `tools[3]` and `< 5` are words."""
+_LOOSE_END = " .,:;-=([\"'`"
+"""What is left hanging where the rest was cut off."""
 _REQUEST = re.compile(r" \(request [^()]*\)\.?$")
 """Our gateway names the request for its log; the line has it as a field."""
 _SENTENCE_END = re.compile(r"[.?!] +(?=[A-Z])")
@@ -26,8 +31,10 @@ _SENTENCE_END = re.compile(r"[.?!] +(?=[A-Z])")
 class Row(Struct, frozen=True):
     """The kind of a failure and the sentence for it.
 
-    `{said}` are the endpoint's words in brackets, `{words}` the same without, `{reason}` the first sentence
-    of them; `{key}` names the group's key.
+    `{said}` is the first sentence of the endpoint's words in brackets, `{reason}` the same without, `{words}`
+    all of them; `{key}` names the group's key, `{named}` the model where there is one. A sentence that asks,
+    or whose cause is ours to explain, has no words of others: they ask as well, and name settings that an
+    editor does not have.
     """
 
     kind: str
@@ -52,33 +59,33 @@ ROWS: dict[str, Row] = {
     "model_not_found": Row(
         NOT_FOUND, "There is no model {model} at {endpoint}: choose another one, or refresh the models{said}"
     ),
-    "not_found": Row(
-        NOT_FOUND, "Nothing was found at {endpoint}: check its address and the name {model}{said}"
-    ),
+    "not_found": Row(NOT_FOUND, "Nothing was found at {endpoint}: check its address{named}{said}"),
     "group_not_configured": Row(
         NOT_FOUND, "There is no endpoint for {group}: configure one, and choose its model again"
     ),
     "invalid_base_url": Row("", "The address of {group} cannot be used: {words}"),
     "invalid_config": Row("", "The settings of {group} cannot be used: {words}"),
-    "invalid_request": Row("", "The request was refused: {words}"),
+    "invalid_request": Row(
+        "", "The request was refused: {reason}; change the request, or choose another model"
+    ),
     "server_is_overloaded": Row(BLOCKED, "{endpoint} has too much to do: wait {wait} and try again{said}"),
     "server_error": Row("", "{endpoint} failed: try again, and look at its log if that does not help{said}"),
     "network_error": Row("", "The connection to {endpoint} broke: try again{said}"),
     "network_error.connect": Row(
-        "", "{endpoint} cannot be reached: is it running, and is the address right{reason}?"
+        "", "{endpoint} cannot be reached: is it running, and is the address right{said}?"
     ),
     "network_error.first_byte": Row(
         "", "{endpoint} did not answer in time: try again, or look at its log{said}"
     ),
     "network_error.idle": Row("", "{endpoint} fell silent in the middle of the answer: try again{said}"),
     "certificate_error": Row(
-        "", "The certificate of {endpoint} is not trusted: check the address, or trust its authority{said}"
+        "", "The certificate of {endpoint} is not trusted: check the address, or trust its authority"
     ),
-    "tls_error": Row("", "No safe connection to {endpoint}: does it speak https{said}?"),
+    "tls_error": Row("", "No safe connection to {endpoint}: does it speak https?"),
     "proxy_error": Row("", "The proxy before {endpoint} refused: check its settings{said}"),
     "unsupported_proxy": Row("", "The proxy cannot be used: {words}"),
     "redirected": Row("", "{endpoint} is somewhere else now: {words}"),
-    "protocol_error": Row("", "{endpoint} sent what is no answer: does it speak the Responses API{said}?"),
+    "protocol_error": Row("", "{endpoint} sent what is no answer: does it speak the Responses API?"),
     "stream_truncated": Row("", "The answer of {endpoint} broke off: try again{said}"),
     "empty_response": Row("", "{model} gave no answer: try again, or say more{said}"),
     "malformed_tool_call": Row("", "{model} called a tool in a way that cannot be read: try again{said}"),
@@ -137,15 +144,18 @@ def _row_of(error: OpenResponsesError) -> Row:
 
 def _sentence(error: OpenResponsesError, row: Row, place: Place) -> str:
     words = _readable(error.message)
+    first = _SENTENCE_END.split(words, maxsplit=1)[0].rstrip(".?! ")
+    silent = "it does not say why"
     whose = f"the group “{place.group}”" if place.group else "the endpoint"
     filled = row.sentence.format(
-        words=words or "it does not say why",
-        said=_in_brackets(words),
-        reason=_in_brackets(_SENTENCE_END.split(words, maxsplit=1)[0]),
+        words=words or silent,
+        reason=first or silent,
+        said=_in_brackets(first),
         endpoint=place.endpoint,
         key=f"the key of {whose}",
         group=whose,
         model=place.model or "the model",
+        named=f" and the name {place.model}" if place.model else "",
         wait=_duration(error.retry_after),
         length=_length(error),
     )
@@ -153,15 +163,20 @@ def _sentence(error: OpenResponsesError, row: Row, place: Place) -> str:
 
 
 def _in_brackets(words: str) -> str:
-    return f" ({words})" if words else ""
+    """In brackets there are no others: what stood in them stands between commas."""
+    flat = re.sub(r"[ ,]*[()][(), ]*", ", ", words.replace("()", ""))
+    flat = re.sub(r", (?=[.;:!?])", "", flat).strip(", ")
+    return f" ({flat})" if flat else ""
 
 
 def _readable(words: str) -> str:
-    """One line without its full stop; nothing where it is for programs."""
+    """One line without its full stop, up to where it is for programs."""
     line = "".join(each if each.isprintable() else " " for each in words)
     line = _REQUEST.sub("", " ".join(line.split())).rstrip(". ")
-    if line.startswith(_MARKUP):
-        return ""
+    if found := _FOR_PROGRAMS.search(line):
+        line = line[: found.start()].rstrip(_LOOSE_END)
+        if " " not in line:  # "Error:", and then what the error was
+            return ""
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
 
 

@@ -63,12 +63,14 @@ class Group:
 
 
 def _host(asked: Configure, endpoint: str) -> Host:
-    # A marker is good for one group: another one at the same endpoint may have another account.
+    # A marker is good for one account: another group at the same endpoint may have another. The name of a
+    # group says that only while the editor gives it to no other account, so the editor may say better.
+    owner = f"account\0{asked.account}" if asked.account else asked.group
     return Host(
         thinking=asked.thinking,
         markers=True,
         usage_parts=True,
-        endpoint=f"{endpoint}\0{asked.group}",
+        endpoint=f"{endpoint}\0{owner}",
     )
 
 

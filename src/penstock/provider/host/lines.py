@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from codecs import BOM_UTF8
 from typing import Any
 
 from penstock.client.surrogates import holds_halves, read_halves
@@ -63,7 +64,11 @@ class LineSplitter:
 
 
 def read_object(line: bytes) -> JSON:
-    """The JSON object of a line. JavaScript's strings may hold half a character, which is replaced."""
+    """The JSON object of a line. JavaScript's strings may hold half a character, which is replaced.
+
+    Shells of Windows put a byte order mark before the first line: it is no part of the text (RFC 8259, 8.1).
+    """
+    line = line.removeprefix(BOM_UTF8)
     try:
         value = parse(line)
     except DecodeError:

@@ -28,6 +28,8 @@ class Configure(Struct, frozen=True, kw_only=True):
     key: str = ""
     headers: Mapping[str, str] = {}
     thinking: Thinking = "part"
+    account: str = ""
+    """An opaque word for whose responses these are; where there is none, the group's name stands for it."""
 
     def __repr__(self) -> str:
         """Without the key, the values of headers, and the address, whose query may hold a key."""
@@ -44,6 +46,8 @@ class Respond(Struct, frozen=True):
     model: str
     messages: Sequence[ChatMessage]
     options: ResponseOptions
+    thinking: Thinking | None = None
+    """For this response; None is what the group was configured with."""
 
 
 class Cancel(Struct, frozen=True):
@@ -80,16 +84,14 @@ def read_request(raw: JSON) -> Request:
 
 
 def _configure(raw: JSON) -> Configure:
-    thinking = _text(raw, "thinking") or "part"
-    if thinking not in _THINKING:
-        raise DecodeError(f"expected one of {', '.join(_THINKING)}", "thinking")
     return Configure(
         group=_text(raw, "group"),
         endpoint=_text(raw, "endpoint").strip(),
         preset=_text(raw, "preset").strip(),
         key=_text(raw, "key").strip(),
         headers=_headers(raw),
-        thinking=thinking,  # type: ignore[arg-type]  # one of `_THINKING`
+        thinking=_thinking(raw) or "part",
+        account=_text(raw, "account"),
     )
 
 
@@ -110,6 +112,7 @@ def _respond(raw: JSON) -> Respond:
             [_tool(each, f"tools[{index}]") for index, each in enumerate(_list(raw, "tools"))],
             mode,
         ),
+        _thinking(raw),
     )
 
 
@@ -152,6 +155,13 @@ def _text(raw: JSON, name: str) -> str:
     if not isinstance(value, str):
         raise DecodeError("expected a string", name)
     return value
+
+
+def _thinking(raw: JSON) -> Thinking | None:
+    thinking = _text(raw, "thinking")
+    if thinking and thinking not in _THINKING:
+        raise DecodeError(f"expected one of {', '.join(_THINKING)}", "thinking")
+    return thinking or None  # type: ignore[return-value]  # one of `_THINKING`
 
 
 def _named(raw: JSON, name: str) -> str:

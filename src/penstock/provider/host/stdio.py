@@ -12,7 +12,7 @@ import sys
 import threading
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
@@ -30,15 +30,26 @@ _LAST_WORDS = 1.0
 """Seconds in which the editor may still read what was written."""
 
 
-def run(log_level: str) -> bool:
-    """Serve until standard input is closed or SIGTERM comes. False when nobody reads any more."""
+def run(log_level: str, when_ended: int = 0, when_unheard: int = 1) -> NoReturn:
+    """Serve until standard input is closed or SIGTERM comes, or until nobody reads any more: the exit codes.
+
+    Ends the process itself. Python would wait for every thread of the loop, and one that looks up a name may
+    take minutes, for which the editor would see the process of a window that is closed.
+    """
     taken = _take_output()
     set_up(log_level)
     given = os.open(os.devnull, os.O_RDONLY) if sys.stdin is None else sys.stdin.fileno()
     if not os.isatty(given):
         # A Ctrl-C in the editor's terminal goes to all of its processes, and is not meant for this one.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-    return asyncio.run(_serve(given, taken))
+    runner = asyncio.Runner()
+    try:
+        is_heard = runner.run(_serve(given, taken))
+    except KeyboardInterrupt:  # at a terminal
+        runner.close()
+        raise
+    sys.stderr.flush()
+    os._exit(when_ended if is_heard else when_unheard)
 
 
 def _take_output() -> int:

@@ -1,0 +1,34 @@
+"""The pictures of the documentation: they are there, they are small, and their page shows them."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from tests.vscode.e2e.pictures import LARGEST, PAGES, PICTURES, ROOT, places
+
+WIDEST = 1_200
+
+
+@pytest.mark.parametrize(
+    ("page", "picture"),
+    [(page, path) for name in PICTURES for page, path in places(name).items()],
+    ids=lambda value: value.name if isinstance(value, Path) else None,
+)
+def test_a_picture_is_small_and_shown(page: str, picture: Path) -> None:
+    data = picture.read_bytes()
+    assert data.startswith(b"\x89PNG")
+    assert len(data) < LARGEST
+    width, _ = struct.unpack(">II", data[16:24])
+    assert width <= WIDEST
+    shown = picture.relative_to((ROOT / page).parent).as_posix()
+    assert f"]({shown})" in (ROOT / page).read_text()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_there_is_no_picture_that_nobody_takes(page: str) -> None:
+    taken = {places(name)[page] for name, pages in PICTURES.items() if page in pages}
+    pattern = ROOT / PAGES[page].format(name="*")
+    assert set(pattern.parent.glob(pattern.name)) == taken

@@ -1,0 +1,146 @@
+// The whole shell, as the editor activates it, in front of the host of host_script.js.
+'use strict';
+const assert = require('node:assert/strict');
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+const test = require('node:test');
+const { vscode, settings, extension, cancellation, scripted } = require('./fake');
+const { activate, deactivate } = extension('extension.js');
+const { Gateway } = extension('gateway.js');
+
+const skip = process.platform === 'win32' ? 'the host is started by a shell script' : false;
+const CONFIGURATION = { endpoint: 'http://127.0.0.1:9/v1' };
+
+/** @param {string} folder @param {string} mode */
+function setHost(folder, mode) {
+  const { file, arguments: words } = scripted(mode);
+  settings.pythonPath = path.join(folder, mode, 'penstock');
+  fs.mkdirSync(path.dirname(settings.pythonPath), { recursive: true });
+  fs.writeFileSync(settings.pythonPath, `#!/bin/sh\nexec "${file}" "${words[0]}" ${mode} "$@"\n`, { mode: 0o755 });
+}
+
+function context(folder) {
+  const nothing = async () => undefined;
+  return {
+    globalStorageUri: { fsPath: folder },
+    subscriptions: [],
+    globalState: { get: () => undefined, update: nothing },
+    secrets: { get: nothing, store: nothing, delete: nothing },
+  };
+}
+
+/** The extension at work, and what the editor does with it. */
+function opened(t, mode = 'good') {
+  const folder = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'penstock-')));
+  setHost(folder, mode);
+  const items = [];
+  const { createStatusBarItem } = vscode.window;
+  vscode.window.createStatusBarItem = () => (items.push(createStatusBarItem()), items.at(-1));
+  activate(context(folder));
+  const { provider } = vscode.lm;
+  t.after(async () => {
+    await deactivate();
+    Object.assign(vscode.window, { createStatusBarItem, told: [] });
+    Object.assign(vscode.workspace, { isTrusted: true, workspaceFolders: [] });
+    for (const emitter of [vscode.workspace.trusted, vscode.workspace.changed]) emitter.listeners = [];
+    for (const name of Object.keys(settings)) delete settings[name];
+    fs.rmSync(folder, { recursive: true });
+  });
+  return {
+    folder,
+    provider,
+    bar: items[0],
+    run: (name) => vscode.commands.registered[`penstock.${name}`](),
+    change: (name) => Promise.all(vscode.workspace.changed.listeners.map((hear) => hear({ affectsConfiguration: (each) => each === `penstock.${name}` }))),
+    list: (configuration = CONFIGURATION) => provider.provideLanguageModelChatInformation({ silent: true, configuration }),
+    ask: (model, id) => provider.provideLanguageModelChatResponse({ ...model, id }, [], { toolMode: 1 }, { report() {} }, cancellation().token),
+  };
+}
+
+test('the bar does not spin for a process that is gone', { skip }, async (t) => {
+  const { bar, list, ask } = opened(t);
+  const spun = [];
+  Object.defineProperty(bar, 'text', { get: () => spun.at(-1), set: (text) => spun.push(text) });
+  const [model] = await list();
+  await assert.rejects(ask(model, 'crashing'), /has ended/);
+  assert.equal(await ask(model, 'words'), undefined); // by now the old one has ended in every respect
+  assert.deepEqual(spun.map((text) => text.includes('spin')), [true, false]);
+});
+
+test('news without figures does not hang a turn', { skip, timeout: 20_000 }, async (t) => {
+  const { list, ask } = opened(t);
+  const [model] = await list();
+  assert.equal(await ask(model, 'bad-news'), undefined);
+});
+
+test('a turn that comes right after a restart is answered', { skip }, async (t) => {
+  const { list, ask, run, change } = opened(t);
+  const [model] = await list();
+  for (const restart of [() => run('restart'), () => change('logLevel')]) {
+    await restart();
+    assert.equal(await ask(model, 'words'), undefined);
+  }
+});
+
+test('trust that is granted has Python looked for at once', { skip }, async (t) => {
+  const { folder, provider, list } = opened(t, 'dies');
+  const preset = { preset: 'vercel', apiKey: 'k' };
+  await assert.rejects(list(preset), /No module named penstock/);
+  setHost(folder, 'good');
+  let fired = 0;
+  provider.onDidChangeLanguageModelChatInformation(() => (fired += 1));
+  vscode.workspace.trusted.fire();
+  assert.equal(fired, 1);
+  assert.equal((await list(preset)).length, 1);
+});
+
+test('who has signed out stays so until asking for it', { skip }, async (t) => {
+  const { list, run, change } = opened(t);
+  assert.equal((await list()).length, 1);
+  await run('signOut');
+  await change('logLevel');
+  assert.deepEqual(await list(), []);
+  await run('addEndpoint'); // and leaves the first question with Escape
+  assert.deepEqual(await list(), []);
+  await run('restart');
+  assert.equal((await list()).length, 1);
+});
+
+/** A gateway that is not started, and where it would have been. */
+function gateways(t) {
+  const started = [];
+  t.mock.method(Gateway.prototype, 'launch', async (_command, cwd) => (started.push(cwd), 'http://127.0.0.1:9/v1'));
+  return started;
+}
+
+test('no gateway is started in a workspace that is not trusted', { skip }, async (t) => {
+  const started = gateways(t);
+  const { folder, run } = opened(t);
+  vscode.workspace.workspaceFolders = [{ uri: { scheme: 'file', fsPath: folder } }];
+  vscode.workspace.isTrusted = false;
+  await run('startGateway');
+  assert.deepEqual(started, []);
+  assert.match(vscode.window.told[0], /^Penstock: A gateway .* workspace that you trust: run "Workspaces: Manage Workspace Trust"$/);
+  vscode.workspace.isTrusted = true;
+  await run('startGateway');
+  assert.deepEqual(started, [folder]);
+});
+
+test('a gateway of a virtual workspace runs in our own folder', { skip }, async (t) => {
+  const started = gateways(t);
+  const { folder, run } = opened(t);
+  vscode.workspace.workspaceFolders = [{ uri: { scheme: 'vscode-vfs', fsPath: '/no/such/folder' } }];
+  await run('startGateway');
+  assert.deepEqual(started, [folder]);
+});
+
+test('a gateway that is ready has the editor ask for models again', { skip }, async (t) => {
+  gateways(t);
+  const { provider, list, run } = opened(t);
+  await list();
+  let fired = 0;
+  provider.onDidChangeLanguageModelChatInformation(() => (fired += 1));
+  await run('startGateway');
+  assert.equal(fired, 1);
+});

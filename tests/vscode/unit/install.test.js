@@ -1,0 +1,109 @@
+// Which program is started, where, and what is said when it does not do. The programs are scripts that write down how they were called.
+'use strict';
+const assert = require('node:assert/strict');
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+const test = require('node:test');
+const { vscode, settings, extension, log, cancellation, scripted } = require('./fake');
+const { createEnvironment, startHost } = extension('python.js');
+const { programOf } = extension('program.js');
+
+const skip = process.platform === 'win32' ? 'the programs are shell scripts' : false;
+
+function folderOf(t) {
+  const folder = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'penstock-')));
+  t.after(() => fs.rmSync(folder, { recursive: true }));
+  return folder;
+}
+
+/** @param {string} file @param {string[]} lines */
+function program(file, ...lines) {
+  fs.mkdirSync(path.dirname(file), { recursive: true });
+  fs.writeFileSync(file, ['#!/bin/sh', ...lines, ''].join('\n'), { mode: 0o755 });
+  return file;
+}
+
+/** A `penstock` that is the host of host_script.js in a mode. */
+function penstock(folder, mode) {
+  const { file, arguments: words } = scripted(mode);
+  return program(path.join(folder, mode, 'penstock'), `exec "${file}" "${words[0]}" ${mode} "$@"`);
+}
+
+/** A Python on the path, whose environments have a `pip` that does as `pip` says. */
+function pythons(t, folder, pip) {
+  const calls = path.join(folder, 'calls');
+  const own = program(path.join(folder, 'own'), `echo "$PWD $*" >> "${calls}"`, pip);
+  const make = `for last; do :; done; mkdir -p "$last/bin"; cp "${own}" "$last/bin/python"`;
+  program(path.join(folder, 'bin', 'python3'), `echo "$PWD $*" >> "${calls}"`, `case "$*" in *version_info*) echo new;; *venv*) ${make};; esac`);
+  const before = process.env.PATH;
+  process.env.PATH = `${path.join(folder, 'bin')}${path.delimiter}${before}`;
+  t.after(() => (process.env.PATH = before));
+  return () => fs.readFileSync(calls, 'utf8').trim().split('\n');
+}
+
+function withProgress(t, token) {
+  vscode.window.withProgress = (_options, task) => task({ report() {} }, token);
+  t.after(() => delete vscode.window.withProgress);
+}
+
+test('an installation runs in our own folder and imports nothing from where the editor was started', { skip }, async (t) => {
+  const folder = folderOf(t);
+  const calls = pythons(t, folder, 'exit 0');
+  withProgress(t, cancellation().token);
+  const storage = path.join(folder, 'storage');
+  await createEnvironment(storage, log());
+  const called = calls();
+  assert.equal(called.length, 3);
+  for (const call of called) assert.ok(call.startsWith(`${storage} -I -`), call);
+});
+
+test('an installation that is stopped says so, and not what pip said last', { skip, timeout: 20_000 }, async (t) => {
+  const folder = folderOf(t);
+  pythons(t, folder, 'echo "Collecting penstock"; exec tail -f /dev/null');
+  const { token, cancel } = cancellation();
+  withProgress(t, token);
+  const stopping = { ...log(), trace: (text) => text.includes('Collecting') && cancel() };
+  const error = await createEnvironment(path.join(folder, 'storage'), stopping).catch((thrown) => thrown);
+  assert.deepEqual([error.message, error.reason], ['The installation was stopped', 'cancelled']);
+});
+
+test('a name is looked for in whole folders only, and a program is known by its whole path', { skip }, (t) => {
+  const folder = folderOf(t);
+  const file = program(path.join(folder, 'bin', 'penstock'), 'exit 0');
+  fs.mkdirSync(path.join(folder, 'first', 'penstock'), { recursive: true });
+  fs.writeFileSync(path.join(folder, 'first', 'python3'), 'no program');
+  const searched = ['', '.', path.relative(process.cwd(), path.join(folder, 'bin')), path.join(folder, 'first')];
+  const join = (folders) => folders.join(path.delimiter);
+  assert.throws(() => programOf('penstock', folder, join(searched)), /no such program on the path/);
+  assert.equal(programOf('penstock', folder, join([...searched, path.join(folder, 'bin')])), file);
+  assert.equal(programOf('bin/penstock', folder, ''), file);
+  assert.equal(programOf(file, '/', ''), file);
+  assert.throws(() => programOf('first/python3', folder, ''), /no such program/);
+});
+
+test('the host that runs is known by its whole path: a gateway is started with it elsewhere', { skip }, async (t) => {
+  const folder = folderOf(t);
+  const file = penstock(folder, 'good');
+  const before = process.env.PATH;
+  process.env.PATH = `${path.dirname(file)}${path.delimiter}${before}`;
+  t.after(() => (process.env.PATH = before));
+  const host = await startHost(folder, { log: log(), cwd: folder });
+  t.after(() => host.dispose());
+  assert.equal(host.command.file, file);
+});
+
+const REASONS = [
+  ['dies', /^`penstock\.pythonPath` is \S+, but it ended before it was ready, with exit code 1: No module named penstock: change it/],
+  ['other-protocol', /^\S+ is Penstock 9\.0, which speaks protocol 2 and not 1: update this extension$/],
+];
+for (const [mode, message] of REASONS) {
+  test(`why the Python that was named does not do is said: ${mode}`, { skip }, async (t) => {
+    const folder = folderOf(t);
+    settings.pythonPath = penstock(folder, mode);
+    t.after(() => delete settings.pythonPath);
+    const error = await startHost(folder, { log: log() }).catch((thrown) => thrown);
+    assert.match(error.message, message);
+    assert.deepEqual([error.code, error.stack], ['python_not_found', undefined]);
+  });
+}
