@@ -224,6 +224,7 @@ def test_nothing_to_ask_is_told() -> None:
     assert "there is nothing to ask" in result.stderr
 
 
+@pytest.mark.e2e
 def test_a_pipe_that_is_closed_ends_it_quietly() -> None:
     texts = [f"line {number}\n" for number in range(20_000)]
     with served(listed(), said(*texts)) as endpoint:

@@ -194,6 +194,7 @@ def bombs() -> dict[str, bytes]:
     }
 
 
+@pytest.mark.e2e
 def test_a_bomb_is_413_and_never_unfolds() -> None:
     """64 MiB in a few bytes: no more than the limit and a few chunks are ever there."""
     for encodings, bomb in bombs().items():

@@ -399,6 +399,7 @@ def test_no_item_is_too_odd_to_be_counted(fields: list[JSON], types: list[str], 
     assert tally.consistent
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("depth", [20, 40, 800, 100_000])
 def test_no_item_is_too_deep_to_be_counted(depth: int) -> None:
     nested: Any = LONG

@@ -17,6 +17,8 @@ from tests.store.making import closed, events, items, opened
 
 FEW, MANY = 50, 2_000
 
+pytestmark = pytest.mark.e2e
+
 QUESTIONS: dict[str, Callable[[sqlite3.Connection], object]] = {
     "a response": lambda file: reading.response(file, LOCAL, "resp_20"),
     "its log": lambda file: reading.events(file, LOCAL, "resp_20", 3),

@@ -1162,6 +1162,7 @@ def test_no_frame_makes_it_raise(name: str | None, data: str, options: dict[str,
     judge_frames([(name, data), (name, f"{data}\n{data}")], **options)
 
 
+@pytest.mark.e2e
 def test_values_nested_too_deep_to_compare_are_only_different() -> None:
     def nest() -> Any:
         value: Any = []
