@@ -12,6 +12,7 @@ from penstock.gateway.logs import log_verdict
 from penstock.gateway.outlet import LiveOutlet
 from penstock.gateway.responses import Prepared
 from penstock.gateway.stored import stream_response
+from penstock.protocol.events import Event
 from penstock.protocol.wire import encode
 from penstock.stream.accents import ACCENTS
 
@@ -28,6 +29,9 @@ class KeptOutlet(LiveOutlet):
         speak = ACCENTS[prepared.accent]()
         super().__init__(speak, prepared.keeper, prepared.verdict, prepared.watch)
         self.leave()
+
+    async def _deliver(self, events: list[Event]) -> None:
+        """Never called: it was left from the beginning."""
 
     async def comment(self) -> None:
         """Those who read the log have their own."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -37,7 +38,7 @@ class Outlet(Protocol):
         """Answer with an HTTP error instead; only before anything was written."""
 
 
-class LiveOutlet:
+class LiveOutlet(ABC):
     """Sends events as they come. The client may leave it, and the turn goes on: then they are only kept.
 
     The turn and its heartbeat both write, so whoever numbers events of the heartbeat must hold `lock`; the
@@ -75,9 +76,9 @@ class LiveOutlet:
         self.last_event = self.last_write = self._clock()
         self._verdict.terminal_sent = last.type in TERMINAL
 
+    @abstractmethod
     async def _deliver(self, events: list[Event]) -> None:
         """To a client that is there."""
-        raise NotImplementedError
 
     async def keep(self, events: Sequence[Event]) -> None:
         await self._keeper.keep(events)
