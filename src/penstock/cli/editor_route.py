@@ -243,8 +243,7 @@ async def _client_watched(exchange: Exchange) -> AsyncIterator[asyncio.Event]:
     gone = asyncio.Event()
 
     async def watch() -> None:
-        while (await exchange.receive())["type"] != "http.disconnect":
-            pass
+        await exchange.gone()
         gone.set()
 
     watching = asyncio.create_task(watch(), name="penstock parts")

@@ -104,7 +104,7 @@ class Gateway:
         """What is done for a client before its turn begins, unless it goes meanwhile: a follow-up may have to
         wait for the response that it continues."""
         working = asyncio.create_task(work)
-        leaving = asyncio.create_task(_gone(exchange))
+        leaving = asyncio.create_task(exchange.gone())
         self._waiting += 1
         try:
             await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
@@ -227,11 +227,6 @@ def _preflight(exchange: Exchange) -> list[tuple[str, str]]:
         ("access-control-allow-headers", asked),
         ("access-control-max-age", "600"),
     ]
-
-
-async def _gone(exchange: Exchange) -> None:
-    while (await exchange.receive())["type"] != "http.disconnect":
-        pass
 
 
 def _refuse_socket_if(is_off: bool) -> None:

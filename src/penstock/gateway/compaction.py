@@ -16,7 +16,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from penstock.gateway.errors import RequestRefused
-from penstock.gateway.exchange import Exchange, Receive
+from penstock.gateway.exchange import Exchange
 from penstock.gateway.failures import refusal, with_request_id
 from penstock.gateway.history import Resolved
 from penstock.gateway.logs import log_verdict
@@ -137,7 +137,7 @@ async def compact(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -
 async def _answer(services: Services, exchange: Exchange, prepared: Prepared) -> None:
     turn, verdict = prepared.turn, prepared.verdict
     services.begin(turn, exchange)
-    leaving = asyncio.create_task(_watch_client(turn, exchange.receive))
+    leaving = asyncio.create_task(_watch_client(turn, exchange))
     try:
         await turn.run(CompactOutlet(exchange, prepared))
     finally:
@@ -149,9 +149,8 @@ async def _answer(services: Services, exchange: Exchange, prepared: Prepared) ->
         await exchange.cut()
 
 
-async def _watch_client(turn: Turn, receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+async def _watch_client(turn: Turn, exchange: Exchange) -> None:
+    await exchange.gone()
     turn.stop(CLIENT_GONE)
 
 

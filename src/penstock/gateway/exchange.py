@@ -69,8 +69,12 @@ class Exchange:
         """The same, and wait until it is done: the server complains of those who leave before."""
         self.abort()
         if self._connection:
-            while (await self.receive())["type"] != "http.disconnect":
-                pass
+            await self.gone()
+
+    async def gone(self) -> None:
+        """Wait until the client has gone; what else it still says is not listened to."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
 
     def close(self) -> None:
         """Close the connection when what was written has been taken."""

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from penstock.gateway.accents import accent_for
 from penstock.gateway.access import client_key_of
 from penstock.gateway.errors import RequestRefused
-from penstock.gateway.exchange import Exchange, Receive
+from penstock.gateway.exchange import Exchange
 from penstock.gateway.heart import Heart
 from penstock.gateway.history import Resolved, public_request
 from penstock.gateway.logs import log_fault, log_verdict
@@ -112,7 +112,7 @@ async def answer(gateway: Gateway, exchange: Exchange, prepared: Prepared) -> No
     services, turn, verdict, limits = gateway.services, prepared.turn, prepared.verdict, prepared.limits
     outlet = _outlet(exchange, prepared)
     services.begin(turn, exchange)
-    watching = watch_client(gateway, prepared, outlet, exchange, _until_gone(exchange.receive))
+    watching = watch_client(gateway, prepared, outlet, exchange, exchange.gone())
     try:
         async with _beside(watching, turn, outlet, limits, verdict):
             await turn.run(outlet)
@@ -225,11 +225,6 @@ async def _beside(
         for fault in await asyncio.gather(*helpers, return_exceptions=True):
             if isinstance(fault, Exception):
                 log_fault(fault, verdict.request_id)
-
-
-async def _until_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 async def watch_client(

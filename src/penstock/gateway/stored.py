@@ -120,7 +120,7 @@ async def stream_response(
     listener = Listener(exchange, limits_for(settings.limits, exchange))
     await exchange.begin(200, STREAM_HEADERS)
     reading = asyncio.create_task(_replay(gateway, listener, tenant, id, after, accent))
-    tasks = [reading, asyncio.create_task(_gone(exchange)), asyncio.create_task(listener.beat())]
+    tasks = [reading, asyncio.create_task(exchange.gone()), asyncio.create_task(listener.beat())]
     with gateway.listeners.listening((tenant, id)):
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in tasks:
@@ -173,8 +173,3 @@ def _last_event(stored: StoredResponse, end: LifecycleEvent | None, heard: int) 
 def _response_of(stored: StoredResponse) -> Response:
     response = decode(stored.response, Response)
     return response if stored.is_durable else not_durable(response)
-
-
-async def _gone(exchange: Exchange) -> None:
-    while (await exchange.receive())["type"] != "http.disconnect":
-        pass
