@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import FrameTooLarge, PenstockError
-from penstock.sse import DEFAULT_LIMIT, DONE, Decoder, Frame, comment, encode_frame
+from penstock.sse import DEFAULT_LIMIT, DONE, Decoder, Frame, comment, encode_frame, frame_in_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -338,3 +338,8 @@ def small_pieces(data: bytes, dice: random.Random) -> Iterator[bytes]:
         size = 1 if position < 2000 else dice.randint(1, 60)
         yield data[position : position + size]
         position += size
+
+
+def test_a_frame_in_pieces_is_the_same_frame() -> None:
+    data = b'{"type":"a"}'
+    assert b"".join(frame_in_pieces("a", [data[:3], b"", data[3:]])) == encode_frame("a", data)

@@ -7,6 +7,7 @@ last event is the one that says how the answer ended.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from msgspec import Struct
@@ -167,6 +168,13 @@ def encode_frame(event: str, data: bytes) -> bytes:
     if _LF in data or _CR in data:
         raise ValueError("the data of a frame must be one line: encode JSON without line breaks")
     return _head(event) + data + b"\n\n"
+
+
+def frame_in_pieces(event: str, data: Iterable[bytes]) -> Iterator[bytes]:
+    """The same frame as `encode_frame` makes, from data that comes in pieces."""
+    yield _head(event)
+    yield from data
+    yield b"\n\n"
 
 
 def comment(text: str = "") -> bytes:

@@ -151,6 +151,13 @@ def test_instructions_of_a_vendors_snapshot_may_be_items() -> None:
 # Settings
 
 
+@pytest.mark.parametrize(
+    ("sent", "echoed"), [("0", UNSET), ("", UNSET), ("verbose", UNSET), ("low", "low"), ("high", "high")]
+)
+def test_a_verbosity_that_the_schema_lacks_is_not_echoed(sent: str, echoed: object) -> None:
+    assert response_for(request(text={"verbosity": sent}), id="resp_1", created_at=0).text.verbosity == echoed
+
+
 def test_minimal_effort_is_accepted_and_echoed_as_the_nearest_lawful_one() -> None:
     asked = request(reasoning={"effort": "minimal"})
     assert asked.reasoning == ReasoningConfig(effort="minimal")

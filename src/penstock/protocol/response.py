@@ -117,6 +117,7 @@ _ECHOED = (
 
 _EFFORTS = {**{word: word for word in ("none", "low", "medium", "high", "xhigh")}, "minimal": "low"}
 _SUMMARIES = ("concise", "detailed", "auto")
+_VERBOSITIES = ("low", "medium", "high")
 """The words that an answer can echo. Clients send others, which the schema lacks (contradiction 7)."""
 
 
@@ -130,7 +131,8 @@ def response_for(request: CreateResponse, *, id: str, created_at: int, model: st
         ]
     if request.text:
         fields["text"] = TextField(
-            format=_format_echo(request.text.format or TextFormat()), verbosity=request.text.verbosity
+            format=_format_echo(request.text.format or TextFormat()),
+            verbosity=request.text.verbosity if request.text.verbosity in _VERBOSITIES else UNSET,
         )
     if request.reasoning:
         fields["reasoning"] = ReasoningField(
