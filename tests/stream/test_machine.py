@@ -649,3 +649,17 @@ def test_diagnostics_are_counted_and_bounded() -> None:
         stream.tool_call(ToolCallDelta(key=number, name=f"tool_{number}"))
     assert len(stream.diagnostics) <= 64
     assert max(diagnostic.count for diagnostic in stream.diagnostics) == 300
+
+
+def test_the_events_at_the_end_of_a_part_share_one_text() -> None:
+    """A text of 60 MB is not joined and kept once for each event that repeats it."""
+    m = machine()
+    m.start()
+    for _ in range(3):
+        m.text("a piece, ")
+    done, part, item, completed = m.finish(FinishReason.STOP)
+    text = done.text  # type: ignore[attr-defined]
+    assert text == "a piece, " * 3
+    assert part.part.text is text  # type: ignore[attr-defined]
+    assert item.item.content[0].text is text  # type: ignore[attr-defined]
+    assert completed.response.output[0].content[0].text is text  # type: ignore[attr-defined]

@@ -9,6 +9,7 @@ import pytest
 
 from penstock.protocol.tools import AllowedTools, CustomTool, FunctionTool, NamespaceTool, Tool, ToolReference
 from penstock.stream.deltas import Delta, FinishDelta, FinishReason, TextDelta, ToolCallDelta
+from penstock.stream.tails import MOST_VALUES, Tail
 from penstock.stream.toolcalls import POLICY, Seen
 from tests.stream.running import calls, codes, machine, of_type, run
 
@@ -689,3 +690,16 @@ def test_an_item_of_another_shape_never_changes_its_type() -> None:
     _, events = run([call('{"patch":"p"}', key=0, id="a", name="apply_patch")], TOOLS)
     items = of_type(events, "output_item.added", "output_item.done")
     assert [event["item"]["type"] for event in items] == ["custom_tool_call"] * 2
+
+
+@pytest.mark.parametrize("value", ["{}", '""', "x{}", '{"a":"b"}\n'])
+def test_one_delta_full_of_short_values_is_searched_for_so_many_calls_and_no_more(value: str) -> None:
+    found = Tail().feed(value * 50_000)
+    assert MOST_VALUES <= len(found) <= MOST_VALUES + 1
+
+
+def test_arguments_glued_together_by_the_thousand_do_not_become_thousands_of_calls() -> None:
+    glued = "".join(f'{{"n":{n}}}' for n in range(10 * MOST_VALUES))
+    stream, events = run([call(glued, key=0, id="a", name="list")], TOOLS)
+    assert len(calls(events)) == MOST_VALUES + 1
+    assert {told.code for told in stream.diagnostics} == {"glued_calls", "trailing_arguments"}

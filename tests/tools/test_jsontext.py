@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.tools.jsontext import ObjectScanner, StringDecoder, parse
+from penstock.tools.jsontext import MOST_BRACKETS, ObjectScanner, StringDecoder, parse
 from tests.stream.strategies import cut, json_objects
 
 
@@ -36,6 +36,20 @@ def test_blanks_before_an_object_are_passed_over() -> None:
     assert scanner.feed('"}') == -1
     assert scanner.feed('"}x') == 2
     assert scanner.feed("{}") == -1
+
+
+def test_an_object_of_brackets_is_not_searched_without_end() -> None:
+    """Every bracket takes a step: 20 MB of them would block the event loop for many seconds."""
+    scanner = ObjectScanner()
+    pairs = MOST_BRACKETS
+    assert scanner.feed('{"a":[' + "[]," * pairs + "[]]}") == -1
+    assert not scanner.ended
+
+
+def test_a_long_string_is_passed_over_whatever_is_in_it() -> None:
+    inside = "{[]}" * MOST_BRACKETS + '\\"\\\\' * MOST_BRACKETS
+    text = f'{{"a":"{inside}"}}'
+    assert ObjectScanner().feed(text + "behind") == len(text)
 
 
 def decode(pieces: list[str]) -> tuple[str, StringDecoder]:

@@ -1,7 +1,7 @@
 """Blocks: the messages and reasoning items of a response while they are open.
 
-Text is kept as the list of its pieces and joined when somebody asks, so a delta costs the same whether it is
-the first or the hundred-thousandth.
+Text is kept as the list of its pieces and joined when it is needed, so a delta costs the same whether it is
+the first or the hundred-thousandth. The events at the end of a part and of its item share one joined text.
 """
 
 from __future__ import annotations
@@ -39,11 +39,14 @@ from penstock.protocol.items import Item, Message, ReasoningItem
 from penstock.stream.deltas import BlockKind, Key
 from penstock.stream.output import IN_PROGRESS, Output
 
+_JOINED_AT = 1024 * 1024
+"""Characters that wait in pieces before they are added to the text."""
+
 
 class OpenPart(ABC):
     """A content part that takes deltas."""
 
-    __slots__ = ("chunks", "index", "item_id", "number", "output_index")
+    __slots__ = ("chunks", "index", "item_id", "joined", "number", "output_index", "waiting")
 
     delta_event: ClassVar[type[OutputTextDeltaEvent | RefusalDeltaEvent | ReasoningDeltaEvent]]
 
@@ -52,11 +55,28 @@ class OpenPart(ABC):
         self.output_index = block.output_index
         self.number = block.output.number
         self.index = index
+        self.joined = ""
+        """The text without `chunks`."""
         self.chunks: list[str] = []
+        self.waiting = 0
+        """Characters in `chunks`."""
 
     @property
     def text(self) -> str:
-        return "".join(self.chunks)
+        if self.chunks:
+            self.join()
+        return self.joined
+
+    def join(self) -> None:
+        """Add the pieces to the text.
+
+        The attribute gives its reference away first: CPython then lengthens the text where it is, and a long
+        text is never copied as a whole.
+        """
+        text, self.joined = self.joined, ""
+        text += "".join(self.chunks)
+        self.joined = text
+        self.chunks, self.waiting = [], 0
 
     @property
     @abstractmethod
@@ -65,7 +85,7 @@ class OpenPart(ABC):
 
     def delta(self, text: str) -> Event:
         """Take the next piece of text."""
-        self.chunks.append(text)
+        self.take(text)
         return self.delta_event(
             sequence_number=self.number(),
             item_id=self.item_id,
@@ -73,6 +93,12 @@ class OpenPart(ABC):
             content_index=self.index,
             delta=text,
         )
+
+    def take(self, text: str) -> None:
+        self.chunks.append(text)
+        self.waiting += len(text)
+        if self.waiting >= _JOINED_AT:
+            self.join()
 
     @abstractmethod
     def done(self) -> Event:
@@ -176,7 +202,7 @@ class SummaryPart(OpenPart):
         return SummaryText(text=self.text)
 
     def delta(self, text: str) -> Event:
-        self.chunks.append(text)
+        self.take(text)
         return SummaryDeltaEvent(
             sequence_number=self.number(),
             item_id=self.item_id,
@@ -259,7 +285,9 @@ class Block(ABC):
     def close(self, status: str) -> list[Event]:
         events = self.close_part()
         self.status = status
-        return [*events, self.output.done(self)]
+        events.append(self.output.done(self))
+        del self.output  # it is no longer needed, and a cycle would keep a long text until it is collected
+        return events
 
 
 class MessageBlock(Block):

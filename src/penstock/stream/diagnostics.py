@@ -37,20 +37,37 @@ MESSAGES: dict[str, str] = {
 _LIMIT = 64
 """Different diagnostics that one response keeps: a hostile upstream cannot make it grow without bound."""
 
+_PER_CODE = 8
+"""Different messages of one code. The others are counted together."""
+
+OTHERS = "the same happened to others"
+"""Stands for the messages of a code that are only counted."""
+
+_LONGEST = 500
+"""Characters of a message: it may quote a name or an id of any length."""
+
 
 class Diagnostics:
     """The diagnostics of one response. One that repeats is counted."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], int] = {}
+        self._messages: dict[str, int] = {}
+        """How many different messages there are of each code."""
 
     def add(self, code: str, **details: str) -> None:
         self.tell(code, MESSAGES[code].format(**details))
 
     def tell(self, code: str, message: str) -> None:
-        told = (code, message)
-        if told in self._counts or len(self._counts) < _LIMIT:
-            self._counts[told] = self._counts.get(told, 0) + 1
+        code, message = code[:_LONGEST], message[:_LONGEST]
+        if (code, message) not in self._counts:
+            if self._messages.get(code, 0) >= _PER_CODE:
+                message = OTHERS
+            if (code, message) not in self._counts:
+                if len(self._counts) >= _LIMIT:
+                    return
+                self._messages[code] = self._messages.get(code, 0) + 1
+        self._counts[code, message] = self._counts.get((code, message), 0) + 1
 
     @property
     def told(self) -> list[Diagnostic]:

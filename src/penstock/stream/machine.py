@@ -311,7 +311,7 @@ class ResponseStreamStateMachine:
         events += self._close_all(truncated=False)
         self._life.move(Move.COMPLETE)
         self._response = replace(self._response, completed_at=now)
-        return [*events, self._lifecycle("completed")]
+        return [*events, self._ended("completed")]
 
     def cancel(self) -> list[Event]:
         """Nobody wants the rest. Works from every phase that is not an end."""
@@ -336,7 +336,7 @@ class ResponseStreamStateMachine:
             )
         self._life.move(Move.FAIL)
         self._response = replace(self._response, error=ResponseError(code=code, message=message))
-        return [*events, self._lifecycle("failed")]
+        return [*events, self._ended("failed")]
 
     # Inside
 
@@ -365,7 +365,7 @@ class ResponseStreamStateMachine:
         events = self._close_all(truncated=True)
         self._life.move(move)
         self._response = replace(self._response, incomplete_details=IncompleteDetails(reason=reason))
-        return [*events, self._lifecycle("incomplete")]
+        return [*events, self._ended("incomplete")]
 
     def _close_all(self, *, truncated: bool) -> list[Event]:
         """Close every open item, in the order of the output, and tell what was left over."""
@@ -397,6 +397,11 @@ class ResponseStreamStateMachine:
             return self._calls.close(slot, status)
         slot.end(None, status)
         return [self._output.done(slot)]
+
+    def _ended(self, name: str) -> Event:
+        """The terminal event."""
+        self._output.end_current = list  # a cycle that would keep a long text until garbage is collected
+        return self._lifecycle(name)
 
     def _lifecycle(self, name: str) -> Event:
         return LifecycleEvent(

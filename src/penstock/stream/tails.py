@@ -15,6 +15,11 @@ import msgspec
 from penstock.tools.jsontext import SPACE, ObjectScanner, StringDecoder, is_json, parse
 
 _BEGIN = re.compile(r'[{"]')
+_WINDOW = 4096
+"""Characters that are searched at a time. What follows a value is copied, so one long text full of short
+values would be copied once for each of them."""
+MOST_VALUES = 256
+"""More calls than this are not glued together by any upstream. What follows them is left out."""
 
 
 class Found(Enum):
@@ -30,23 +35,37 @@ class Tail:
     def __init__(self) -> None:
         self._known: set[bytes] = set()
         self._texts: list[str] = []
+        self._uncompared: list[str] = []
+        """Of these, those that are not in `_known` yet: it is rarely asked, and long arguments take long."""
         self._held: list[str] = []
         self._scanner = ObjectScanner()
         self._string: StringDecoder | None = None
         self._inner: list[str] = []
+        self._values = 0
 
     def remember(self, whole: str) -> None:
         """These are arguments of a call that went out."""
-        self._known.add(canonical(whole))
         self._texts.append(whole)
+        self._uncompared.append(whole)
 
     def knows(self, whole: str) -> bool:
+        self._known.update(map(canonical, self._uncompared))
+        self._uncompared.clear()
         return canonical(whole) in self._known
 
     def feed(self, text: str) -> list[tuple[Found, str]]:
         """What the text turns out to be, piece by piece, as far as it is whole."""
         found: list[tuple[Found, str]] = []
-        while text:
+        for start in range(0, len(text), _WINDOW):
+            if self._feed(text[start : start + _WINDOW], found):
+                found.append((Found.RUBBISH, ""))
+                break
+        self._values += len(found)
+        return found
+
+    def _feed(self, text: str, found: list[tuple[Found, str]]) -> str:
+        """Returns what is left of the text once there were too many values."""
+        while text and self._values + len(found) < MOST_VALUES:
             if self._string is not None:
                 text = self._feed_string(self._string, text, found)
                 continue
@@ -57,12 +76,12 @@ class Tail:
             end = self._scanner.feed(text)
             if end < 0:
                 self._held += [text] if text else []
-                break
+                return ""
             whole = "".join([*self._held, text[:end]])
             text = text[end:]
             self.clear()
             found.append((self._judge(whole), whole))
-        return found
+        return text
 
     def _judge(self, whole: str) -> Found:
         """What a text with balanced braces is."""

@@ -42,6 +42,28 @@ class CallIds:
         return shown
 
 
+class UniqueIds:
+    """Ids for one list of calls, each given out once; the next free number of an id is not searched again."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._next_number: dict[str, int] = {}
+
+    def first_free(self, *wanted: str, separator: str = "-") -> str:
+        """The first of the wanted ids that is free, else the last of them with a number behind it."""
+        for id in wanted:
+            if id not in self._taken:
+                self._taken.add(id)
+                return id
+        base = wanted[-1]
+        number = self._next_number.get(base, 2)
+        while (id := fitting(f"{base}{separator}{number}")) in self._taken:
+            number += 1
+        self._next_number[base] = number + 1
+        self._taken.add(id)
+        return id
+
+
 def original(call_id: str) -> str:
     """The upstream's own id, for the way back."""
     return _SUFFIX.sub("", call_id)

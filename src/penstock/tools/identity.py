@@ -21,7 +21,6 @@ from penstock.protocol.tools import (
     NamespaceTool,
     Tool,
     ToolChoice,
-    ToolReference,
 )
 
 NAME_LIMIT = 64
@@ -43,6 +42,8 @@ class ToolIdentityMap:
     def __init__(self, tools: Iterable[Tool] = (), tool_choice: ToolChoice | UnsetType = UNSET) -> None:
         self._by_declaration: dict[tuple[str | None, str], ToolIdentity] = {}
         self._by_upstream_name: dict[str, ToolIdentity] = {}
+        self._last_number: dict[str, int] = {}
+        """By the beginning of a name, the last number that was put behind it."""
         for type, namespace, name in _declarations(tools):
             if (namespace, name) in self._by_declaration:
                 continue  # declared twice: the first one stands (notes/asks B11)
@@ -51,6 +52,7 @@ class ToolIdentityMap:
             self._by_upstream_name[identity.upstream_name] = identity
         self._sorted_names = sorted(self._by_upstream_name)
         self._choice = tool_choice
+        self._allowed = _allowed(tool_choice)
 
     def __iter__(self) -> Iterator[ToolIdentity]:
         return iter(self._by_declaration.values())
@@ -74,20 +76,25 @@ class ToolIdentityMap:
 
     def allows(self, identity: ToolIdentity) -> bool:
         """May the model call this? `none` and `allowed_tools` are enforced (N47, N50)."""
-        choice = self._choice
-        if isinstance(choice, AllowedTools):
-            return choice.mode != "none" and any(_points_at(each, identity) for each in choice.tools)
-        return choice != "none"
+        if self._allowed is None:
+            return self._choice != "none"
+        type, name = identity.type, identity.name
+        return (type, name, None) in self._allowed or (type, name, identity.namespace) in self._allowed
 
     def _free_name(self, namespace: str | None, name: str) -> str:
         wanted = f"{namespace}__{name}" if namespace else name
         base = _FORBIDDEN.sub("_", wanted) or "tool"
         if len(base) > NAME_LIMIT:
             base = f"{base[: NAME_LIMIT - 9]}_{sha256(wanted.encode()).hexdigest()[:8]}"
-        candidate, number = base, 1
+        if base not in self._by_upstream_name:
+            return base
+        # Counting goes on where it stopped; by the beginning, as a long name loses its end to the number.
+        beginning = base[: NAME_LIMIT - 9]
+        candidate, number = base, self._last_number.get(beginning, 1)
         while candidate in self._by_upstream_name:
             number += 1
             candidate = f"{base[: NAME_LIMIT - len(str(number)) - 1]}_{number}"
+        self._last_number[beginning] = number
         return candidate
 
 
@@ -102,9 +109,10 @@ def _declarations(
             yield from _declarations(tool.tools, inner)
 
 
-def _points_at(reference: ToolReference, identity: ToolIdentity) -> bool:
-    return (
-        reference.type == identity.type
-        and reference.name == identity.name
-        and (not reference.namespace or reference.namespace == identity.namespace)
-    )
+def _allowed(choice: ToolChoice | UnsetType) -> frozenset[tuple[object, ...]] | None:
+    """Type, name and namespace of every tool in `allowed_tools`; a namespace of None stands for any."""
+    if not isinstance(choice, AllowedTools):
+        return None
+    if choice.mode == "none":
+        return frozenset()
+    return frozenset((each.type, each.name, each.namespace or None) for each in choice.tools)

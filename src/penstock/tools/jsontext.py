@@ -12,8 +12,11 @@ from typing import Any
 
 import msgspec
 
-_OUTSIDE = re.compile(r'["{}\[\]]')
 _INSIDE = re.compile(r'["\\]')
+_TO_QUOTE = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
+"""The rest of a string, up to its closing quote; or to the end of the text, or a backslash that ends it."""
+_TO_BRACKET = re.compile(r'[^"{}\[\]]*+(?:"(?:[^"\\]++|\\.)*+"[^"{}\[\]]*+)*+', re.DOTALL)
+"""Everything up to a bracket, whole strings included; or up to a string that the text does not close."""
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 SPACE = " \t\n\r"
 """What JSON takes for a blank: not all that Python does."""
@@ -68,14 +71,20 @@ def sound_value(value: Any) -> Any:
     return value
 
 
-class ObjectScanner:
-    """Finds the end of one top-level JSON object. Text that does not begin with `{` has no end."""
+MOST_BRACKETS = 100_000
+"""Brackets are counted one by one, which is slow. Arguments with more of them are read, but not searched."""
 
-    __slots__ = ("_depth", "_escaped", "_in_string", "_started", "ended", "is_object")
+
+class ObjectScanner:
+    """Finds the end of one top-level JSON object. Text that does not begin with `{` has no end, and neither
+    has an object with more than `MOST_BRACKETS` brackets."""
+
+    __slots__ = ("_brackets", "_depth", "_escaped", "_in_string", "_started", "ended", "is_object")
 
     def __init__(self) -> None:
         self._started = False
         self._depth = 0
+        self._brackets = 0
         self._in_string = False
         self._escaped = False
         self.is_object = False
@@ -98,19 +107,17 @@ class ObjectScanner:
         if self._escaped and position < len(text):
             position += 1
             self._escaped = False
-        while match := (_INSIDE if self._in_string else _OUTSIDE).search(text, position):
-            position = match.end()
-            found = match.group()
+        while position < len(text) and self._brackets <= MOST_BRACKETS:
+            skipped = (_TO_QUOTE if self._in_string else _TO_BRACKET).match(text, position)
+            position = skipped.end() + 1  # type: ignore[union-attr]  # both match everywhere
+            found = text[position - 1 : position]
             if found == '"':
                 self._in_string = not self._in_string
             elif found == "\\":
-                if position == len(text):
-                    self._escaped = True
-                position += 1
-            elif found in "{[":
-                self._depth += 1
-            else:
-                self._depth -= 1
+                self._escaped = True
+            elif found:
+                self._brackets += 1
+                self._depth += 1 if found in "{[" else -1
                 if self._depth == 0:
                     self.ended = True
                     return position
