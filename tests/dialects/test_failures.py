@@ -240,7 +240,12 @@ BODIES: list[tuple[int, Any, str]] = [
     (400, {"error": {"message": "This model takes no images: not supported"}}, "invalid_request"),
     (404, {"error": "model 'x' not found"}, "model_not_found"),
     (404, {"detail": "Not Found"}, "model_not_found"),
-    (408, {}, "invalid_request"),
+    (408, {}, "upstream_timeout"),
+    (408, {"error": {"message": "no", "type": "invalid_request_error"}}, "upstream_timeout"),
+    (408, {"error": {"message": "no", "code": "rate_limit_exceeded"}}, "rate_limit_exceeded"),
+    (504, {"error": {"message": "no", "code": 429}}, "rate_limit_exceeded"),
+    (500, {"type": "error", "error": {"type": "timeout_error", "message": "no"}}, "upstream_timeout"),
+    (504, {"error": {"status": "DEADLINE_EXCEEDED", "message": "no"}}, "upstream_timeout"),
     (422, {"detail": [{"loc": ["body", "x"], "msg": "field required"}]}, "invalid_request"),
     (429, {"error": {"message": "slow", "code": "rate_limit_exceeded"}}, "rate_limit_exceeded"),
     (
@@ -299,10 +304,34 @@ def test_an_error_in_a_stream_gets_its_code() -> None:
 
 def test_the_message_is_the_vendors() -> None:
     assert classify(500, {}, b"plain words").message == "plain words"
-    assert classify(500, {}, b"").message == "the upstream answered with status 500"
+    assert classify(500, {}, b"").message == "the upstream returned HTTP 500 and no body"
     assert error_delta(
         {"error": {"message": "Provider returned error", "metadata": {"raw": "why"}}}
     ).message == ("Provider returned error: why")
+
+
+PAGES: dict[bytes, str] = {
+    b"<html><head><title>524: A timeout\n occurred</title><style>p{}</style>": "524: A timeout occurred",
+    b"<!DOCTYPE html><html><body><script>var a = 1</script><h1>Bad &amp; gone</h1></body>": "Bad & gone",
+    b"\r\n<html><title></title><center><h1>502 Bad Gateway</h1></center>": "502 Bad Gateway",
+    b"<html><p>" + b"w" * 5000: "w" * 200,
+    b"<html>bad gateway": "bad gateway",
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=PAGES.values())
+def test_of_a_web_page_its_title_is_shown(page: bytes) -> None:
+    expected = f"the upstream returned HTTP 502 and a web page: {PAGES[page]}"
+    assert classify(502, {}, page).message == expected
+
+
+def test_the_small_print_of_a_web_page_does_not_say_what_failed() -> None:
+    page = b"<html><title>Bad gateway</title><body>Learn about rate limits and invalid API keys</body></html>"
+    assert classify(502, {}, page).code == "server_error"
+
+
+def test_a_web_page_without_words_is_named_as_one() -> None:
+    assert classify(502, {}, b"<html></html>").message == "the upstream returned HTTP 502 and a web page"
 
 
 def test_amazon_names_the_error_in_a_header() -> None:

@@ -8,12 +8,13 @@ an envelope that says where its contents are from and what they were attached to
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from penstock.dialects.plan import Target
+from penstock.protocol.wire import has_more_values
 
 _MARK = "pk1."
 """Version 1. Another version has another mark, and is foreign to us."""
@@ -54,10 +55,30 @@ def seal(target: Target, payload: Any, *, attached: str = "block") -> str:
 
 def unseal(sealed: str) -> Envelope | None:
     """The envelope, or None for what is not one of ours."""
+    return _opened(sealed, Envelope)
+
+
+def key_of(sealed: str) -> str:
+    """The fingerprint of the key that an envelope is bound to; its contents are not read."""
+    head = _opened(sealed, _Head)
+    return head.key if head is not None else ""
+
+
+class _Head(Struct, frozen=True):
+    key: str = ""
+
+
+_VALUES = 20_000
+"""JSON values in one envelope. A client can write its own, and no limit of a request counts what is in it."""
+
+E = TypeVar("E")
+
+
+def _opened(sealed: str, type: type[E]) -> E | None:
     if not sealed.startswith(_MARK):
         return None
     try:
         data = urlsafe_b64decode(sealed[len(_MARK) :] + "==")
-        return msgspec.json.decode(data, type=Envelope)
+        return None if has_more_values(data, _VALUES) else msgspec.json.decode(data, type=type)
     except (ValueError, msgspec.MsgspecError):
         return None

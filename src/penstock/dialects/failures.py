@@ -2,13 +2,15 @@
 
 Vendors agree neither on shapes nor on codes, and hide one failure behind another: an overflow arrives as 400,
 413 or 500 (notes/asks E4), a spent quota as 429. So the evidence is asked in a fixed order, the most exact
-first: a code that means one thing, the text, the general type, the status. The tables below are that order.
+first: a code that means one thing, the text, a status that means one thing, the general type, any status. The
+tables below are that order.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from html import unescape
 from typing import Any
 
 import msgspec
@@ -202,11 +204,28 @@ TYPES: dict[str, str] = {
     "internal_server_error": "server_error",
     "internal_server_exception": "server_error",
     "internal": "server_error",
-    "timeout_error": "server_error",
-    "deadline_exceeded": "server_error",
+    "timeout_error": "upstream_timeout",
+    "deadline_exceeded": "upstream_timeout",
 }
 
+NOT_THE_REQUEST: dict[int, str] = {
+    # Proxies send these when they, or the server behind them, gave up. Nothing is wrong with the request.
+    408: "upstream_timeout",
+    421: "server_error",
+    425: "server_is_overloaded",
+    499: "server_error",
+    504: "upstream_timeout",
+    # Cloudflare: no connection to the origin in time, no answer in time.
+    522: "upstream_timeout",
+    524: "upstream_timeout",
+    # Not standardised: a read or a connect that timed out.
+    598: "upstream_timeout",
+    599: "upstream_timeout",
+}
+"""Statuses that say more than a general word does: a 408 is often called `invalid_request_error`."""
+
 STATUSES: dict[int, str] = {
+    **NOT_THE_REQUEST,
     400: "invalid_request",
     401: "authentication_error",
     402: "insufficient_quota",
@@ -233,6 +252,7 @@ ERROR_TYPES: dict[str, str] = {
     "invalid_request": "invalid_request",
     "content_filter": "invalid_request",
     "server_error": "server_error",
+    "upstream_timeout": "server_error",
 }
 """Every code that we give, and the type of error that the specification has for it."""
 
@@ -244,7 +264,11 @@ _STATUS = re.compile(r"[45]\d\d", re.ASCII)
 _DEPTH = 4
 _ENTRIES = 8
 _SHOWN = 4000
-"""An upstream's error may be a page of HTML; this much of it is read and kept."""
+"""Characters of an upstream's error that are read and kept."""
+_SHOWN_PAGE = 200
+_HTML = re.compile(r"\s*<(?:!doctype|html|head|body|title|center|h1|p)\b", re.IGNORECASE)
+_TITLE = re.compile(r"<title\b[^>]*>([^<]*)", re.IGNORECASE)
+_NO_TEXT = re.compile(r"<(script|style)\b.*?(?:</\1>|\Z)|<[^>]*(?:>|\Z)", re.IGNORECASE | re.DOTALL)
 
 
 def classify(status: int, headers: Mapping[str, str], body: bytes) -> UpstreamError:
@@ -252,8 +276,21 @@ def classify(status: int, headers: Mapping[str, str], body: bytes) -> UpstreamEr
     names = {name.lower(): value for name, value in headers.items()}
     errors = list(_errors_in(_decoded(body)))
     errors.append({"code": names.get("x-amzn-errortype", "").partition(":")[0]})
-    message = _message_of(errors) or body[:_SHOWN].decode(errors="replace").strip()
-    return _explained(errors, message or f"the upstream answered with status {status}", status, names)
+    message = _message_of(errors) or _plain_text(status, body[:_SHOWN].decode(errors="replace").strip())
+    return _explained(errors, message, status, names)
+
+
+def _plain_text(status: int, body: str) -> str:
+    """The message of a body that is no JSON. Of a web page only the title, or else the beginning of its text:
+    its markup helps nobody, and words in it (such as "rate limit") may be about something else."""
+    if not body:
+        return f"the upstream returned HTTP {status} and no body"
+    if not _HTML.match(body):
+        return body
+    title = _TITLE.search(body)
+    text = title[1] if title and title[1].strip() else _NO_TEXT.sub(" ", body)
+    shown = " ".join(unescape(text).split())[:_SHOWN_PAGE]
+    return f"the upstream returned HTTP {status} and a web page" + (f": {shown}" if shown else "")
 
 
 def explain(payload: Mapping[str, Any]) -> UpstreamError:
@@ -308,14 +345,14 @@ def _code_for(errors: list[dict[str, Any]], message: str, status: int | None) ->
     for code, pattern in MESSAGES:
         if pattern.search(message):
             return code
+    # What the body says is nearer to the cause than what a proxy made of it.
+    first = next((each for each in (*_statuses_of(errors), status or 0) if each >= 400), 500)
+    if first in NOT_THE_REQUEST:
+        return NOT_THE_REQUEST[first]
     for word in words:
         if word in _PLAIN_TYPES:
             return _PLAIN_TYPES[word]
-    # What the body says is nearer to the cause than what a proxy made of it.
-    for each in (*_statuses_of(errors), status or 0):
-        if each >= 400:
-            return STATUSES.get(each, "invalid_request" if each < 500 else "server_error")
-    return "server_error"
+    return STATUSES.get(first, "invalid_request" if first < 500 else "server_error")
 
 
 def _plain(word: str) -> str:

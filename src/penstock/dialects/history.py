@@ -9,8 +9,8 @@ Everything that is left out or repaired leaves a diagnostic.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable
-from itertools import chain, count
 from typing import Any
 
 import msgspec
@@ -40,14 +40,17 @@ from penstock.protocol.items import (
     ToolSearchOutput,
 )
 from penstock.protocol.tools import Tool
-from penstock.protocol.wire import to_builtins
+from penstock.protocol.wire import max_values, to_builtins
 from penstock.stream.diagnostics import Diagnostics
-from penstock.tools.call_ids import fitting, original
+from penstock.tools.call_ids import UniqueIds, fitting, original
 
 NO_OUTPUT = "[no output was recorded for this call]"
+"""Stands for the output of a call that has none. It does not say that anybody stopped it (notes/asks B8)."""
 ORPHAN_OUTPUT = "[output of an earlier tool call]"
 """Stands before the output of a call that is not in the conversation."""
-"""Stands for the output of a call that has none. It does not say that anybody stopped it (notes/asks B8)."""
+
+ARGUMENT_VALUES = 500_000
+"""JSON values in the arguments of all calls of a request: strings, in which no other limit counts them."""
 
 
 class Thought(Struct, frozen=True):
@@ -137,8 +140,11 @@ class _Historian:
         self._pieces: list[Thought | Said | Call] = []
         self._call_ids: dict[str, str] = {}
         """The calls of the open assistant turn: the client's id and the upstream's."""
-        self._outputs: dict[str, list[str | list[ContentPart]]] = {}
+        self._upstream_ids = UniqueIds()
+        """The upstream's ids of the open assistant turn."""
+        self._outputs: dict[str, deque[str | list[ContentPart]]] = {}
         """Outputs by the client's call id, wherever in the input they stand."""
+        self._argument_values = 0
 
     def history(self) -> History:
         items = self._items()
@@ -146,7 +152,7 @@ class _Historian:
         for item in items:
             call_id, content = output_of(item)
             if call_id and call_id in calls:
-                self._outputs.setdefault(fitting(call_id), []).append(content)
+                self._outputs.setdefault(fitting(call_id), deque()).append(content)
         for item in items:
             self._take(item, calls)
         self._close_turn()
@@ -225,14 +231,22 @@ class _Historian:
         if call_id in self._call_ids:
             self._told.tell("repeated_call", f"a call with the id {call_id!r} came twice; it was sent once")
             return
-        taken = set(self._call_ids.values())
-        candidates = (fitting(f"{call_id}-{number}") for number in count(2))
-        upstream_id = next(
-            each for each in chain((original(call_id), call_id), candidates) if each not in taken
-        )
+        upstream_id = self._upstream_ids.first_free(original(call_id), call_id)
         self._call_ids[call_id] = upstream_id
         namespace = getattr(item, "namespace", None) or None
+        arguments = self._bounded(arguments)
         self._pieces.append(Call(upstream_id, self._name(name, namespace), arguments))
+
+    def _bounded(self, arguments: str) -> str:
+        """Some dialects read the arguments of every call. Text that would become too many values is sent as
+        one string, which costs no more than its characters."""
+        self._argument_values += max_values(arguments)
+        if self._argument_values <= ARGUMENT_VALUES:
+            return arguments
+        self._told.tell(
+            "odd_arguments", "the arguments of all calls together hold too many values to be read"
+        )
+        return _json({"arguments": arguments})
 
     def _name(self, name: str, namespace: str | None) -> str:
         """The upstream's name of a tool; one that is not declared any more is only made acceptable."""
@@ -275,15 +289,15 @@ class _Historian:
         ]
         if outputs:
             self._turns.append(OutputsTurn(outputs))
-        self._pieces, self._call_ids = [], {}
+        self._pieces, self._call_ids, self._upstream_ids = [], {}, UniqueIds()
 
     def _output(self, call_id: str) -> str | list[ContentPart]:
         """The next output for this id: some upstreams use an id again in every turn (C19)."""
-        outputs = self._outputs.get(call_id, [])
+        outputs = self._outputs.get(call_id)
         if not outputs:
             self._told.tell("unanswered_call", f"the call {call_id!r} has no output; a placeholder was sent")
             return NO_OUTPUT
-        return outputs.pop(0)
+        return outputs.popleft()
 
 
 def _plain(content: str | list[ContentPart]) -> str:

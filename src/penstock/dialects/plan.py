@@ -79,6 +79,8 @@ class UpstreamRequest(Struct, frozen=True):
     body: dict[str, Any]
     headers: dict[str, str] = {}
     diagnostics: list[Diagnostic] = []
+    data: bytes = b""
+    """The body as JSON, where somebody has written it already."""
 
 
 class UpstreamError(Struct, frozen=True):

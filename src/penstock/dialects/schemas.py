@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 Schema = dict[str, Any]
 
 _MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
@@ -41,17 +43,34 @@ _DEFINITIONS = frozenset({"$defs", "definitions"})
 DEPTH = 64
 """Schemas are walked this deep; what lies deeper allows anything."""
 
-SIZE = 20_000
+SIZE = 5_000
 """Schemas that one may be inlined into: definitions that use each other twice grow without end otherwise."""
 
 
-def inlined(schema: Schema) -> tuple[Schema, bool]:
+ADDED_BYTES = 4 * 1024 * 1024
+"""Of JSON, that references may add to all schemas of one request together."""
+
+
+class Room:
+    """How much more references may add to the schemas of one request."""
+
+    def __init__(self) -> None:
+        self.schemas = 4 * SIZE
+        self.bytes = ADDED_BYTES
+
+    @property
+    def is_used_up(self) -> bool:
+        return self.schemas < 0 or self.bytes < 0
+
+
+def inlined(schema: Schema, room: Room | None = None) -> tuple[Schema, bool]:
     """The schema without references, and whether something had to be cut to get there.
 
     A reference that leads back into itself, out of the document or nowhere becomes a schema that allows
-    anything, which is the one that never refuses what the author meant to allow.
+    anything, which is the one that never refuses what the author meant to allow. So does every reference
+    once `room` is used up.
     """
-    inliner = _Inliner(schema)
+    inliner = _Inliner(schema, room or Room())
     return inliner.inline(schema, (), 0), inliner.cut
 
 
@@ -84,15 +103,17 @@ def _mapped_value(keyword: str, value: Any, change: Callable[[Schema], Schema]) 
 
 
 class _Inliner:
-    def __init__(self, root: Schema) -> None:
+    def __init__(self, root: Schema, room: Room) -> None:
         self._root = root
-        self._size = 0
+        self._room = room
+        self._added = 0
+        self._sizes: dict[str, int] = {}
+        """The JSON bytes of what a reference points at."""
         self.cut = False
 
     def inline(self, schema: Schema, within: tuple[str, ...], depth: int) -> Schema:
         """`within` are the references that lead here: meeting one of them again is recursion."""
-        self._size += 1
-        if depth > DEPTH or self._size > SIZE:
+        if depth > DEPTH or (within and not self._takes_schema()):
             self.cut = True
             return {}
         reference = schema.get("$ref")
@@ -101,11 +122,30 @@ class _Inliner:
             return _mapped(kept, lambda inner: self.inline(inner, within, depth + 1))
         # What stands beside a reference refines it, most often with a description.
         beside = {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
-        target = None if reference in within else self._target(reference)
-        if target is None:
+        target = None if reference in within or self._is_full else self._target(reference)
+        if target is None or not self._takes_bytes(reference, target):
             self.cut = True
             return self.inline(beside, within, depth + 1)
         return self.inline({**target, **beside}, (*within, reference), depth + 1)
+
+    def _takes_schema(self) -> bool:
+        """What a reference leads to is written once more for each reference, so it takes room."""
+        self._added += 1
+        self._room.schemas -= 1
+        return not self._is_full
+
+    def _takes_bytes(self, reference: str, target: Schema) -> bool:
+        if reference not in self._sizes:
+            try:
+                self._sizes[reference] = len(msgspec.json.encode(target))
+            except RecursionError:  # nested too deeply to be written at all
+                self._sizes[reference] = ADDED_BYTES + 1
+        self._room.bytes -= self._sizes[reference]
+        return not self._is_full
+
+    @property
+    def _is_full(self) -> bool:
+        return self._added > SIZE or self._room.is_used_up
 
     def _target(self, reference: str) -> Schema | None:
         """What a reference into this document points at (RFC 6901), if that is a schema."""
@@ -114,7 +154,9 @@ class _Inliner:
         found: Any = self._root
         for step in _unquoted(reference[1:]).split("/")[1:]:
             name = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, list) and name in map(str, range(len(found))):
+            if isinstance(found, list):
+                if not _INDEX.fullmatch(name) or int(name) >= len(found):
+                    return None
                 found = found[int(name)]
             elif isinstance(found, dict) and name in found:
                 found = found[name]
@@ -123,6 +165,7 @@ class _Inliner:
         return found if isinstance(found, dict) else None
 
 
+_INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
 _PERCENT = re.compile(r"(?:%[0-9a-fA-F]{2})+")
 
 

@@ -20,7 +20,7 @@ from penstock.protocol.items import AdditionalTools, ToolSearchOutput
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.tools import AllowedTools, CustomTool, FunctionTool, NamespaceTool, Tool, ToolReference
 from penstock.stream.diagnostics import Diagnostics
-from penstock.tools.identity import ToolIdentity, ToolIdentityMap
+from penstock.tools.identity import NAME_LIMIT, ToolIdentity, ToolIdentityMap
 
 
 class ToolSpec(Struct, frozen=True):
@@ -91,23 +91,30 @@ def choice_of(plan: Plan, specs: list[ToolSpec]) -> Choice:
 
 def _one_tool(plan: Plan, reference: ToolReference, specs: list[ToolSpec]) -> Choice:
     names = _Names(plan)
+    offered = {spec.name for spec in specs}
     for namespace, tool in _flat(declared_tools(plan.request)):
         if not isinstance(tool, FunctionTool | CustomTool) or tool.name != reference.name:
             continue
         if reference.namespace and reference.namespace != namespace:
             continue
         upstream_name = names.identity(tool.name, namespace).upstream_name
-        if any(spec.name == upstream_name for spec in specs):
+        if upstream_name in offered:
             return Choice("tool", upstream_name)
     wanted = reference.name or reference.type
     raise DecodeError(f"the tool {wanted!r} cannot be called at this upstream", "tool_choice")
+
+
+_NAMED = 8
+"""Tools that an error message names: it must not grow with the request."""
 
 
 def _missing(plan: Plan) -> str:
     left_out = [tool for _, tool in _flat(declared_tools(plan.request))]
     if not left_out:
         return "none is declared"
-    return f"none is left of {', '.join(_called(tool) for tool in left_out)}"
+    named = ", ".join(_called(tool) for tool in left_out[:_NAMED])
+    more = f" and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
+    return f"none is left of {named}{more}"
 
 
 class _Names:
@@ -140,7 +147,7 @@ def _flat(tools: Iterable[Tool], namespace: str | None = None) -> Iterator[tuple
 
 
 def _called(tool: Tool) -> str:
-    name = getattr(tool, "name", "")
+    name = (getattr(tool, "name", "") or "")[:NAME_LIMIT]
     return f"the tool {name!r} of type {tool.type!r}" if name else f"the tool {tool.type!r}"
 
 

@@ -27,6 +27,7 @@ from penstock.dialects.history import (
 from penstock.dialects.plan import Plan
 from penstock.errors import DecodeError
 from penstock.stream.diagnostics import Diagnostics
+from penstock.tools.call_ids import UniqueIds
 from penstock.tools.jsontext import parse
 
 BEGINNING = "[The conversation begins with your own turn.]"
@@ -62,7 +63,7 @@ class _Writer:
         self._messages: list[dict[str, Any]] = []
         self._ids: dict[str, str] = {}
         """The ids of the last assistant turn: the history's, and the ones sent."""
-        self._used: set[str] = set()
+        self._used = UniqueIds()
 
     def write(self, turn: Turn, *, keeps_reasoning: bool) -> None:
         if isinstance(turn, UserTurn):
@@ -160,13 +161,7 @@ class _Writer:
 
     def _free_id(self, id: str) -> str:
         """Unique in the whole conversation and of few characters; other upstreams' ids are neither (C19)."""
-        base = _NOT_IN_IDS.sub("_", id) or "call"
-        candidate, number = base, 1
-        while candidate in self._used:
-            number += 1
-            candidate = f"{base}_{number}"
-        self._used.add(candidate)
-        return candidate
+        return self._used.first_free(_NOT_IN_IDS.sub("_", id) or "call", separator="_")
 
     def _outputs(self, turn: OutputsTurn) -> list[Block]:
         """All results of a turn in one message, directly behind it."""

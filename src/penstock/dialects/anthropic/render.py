@@ -16,6 +16,7 @@ from penstock.dialects.anthropic.schema import enforceable, tool_schema
 from penstock.dialects.anthropic.thinking import Asked, Thinking, manner_of, thinking_of
 from penstock.dialects.history import AssistantTurn, Call, History, history_of
 from penstock.dialects.plan import Plan, UpstreamRequest
+from penstock.dialects.schemas import Room
 from penstock.dialects.toolset import Choice, ToolSpec, choice_of, tools_of
 from penstock.errors import DecodeError
 from penstock.protocol.request import JsonObjectFormat, JsonSchemaFormat, ReasoningConfig, TextFormat
@@ -94,6 +95,7 @@ class _Renderer:
         self._manner = manner_of(plan.target)
         self._told = Diagnostics()
         self._body: dict[str, Any] = {"model": plan.target.model}
+        self._room = Room()
         self._more_system: list[str] = []
 
     def request(self) -> UpstreamRequest:
@@ -159,12 +161,14 @@ class _Renderer:
         tool: dict[str, Any] = {"name": spec.name}
         if spec.description:
             tool["description"] = spec.description
-        closed = enforceable(spec.parameters) if spec.strict and self._quirks.strict_tools else None
+        closed = (
+            enforceable(spec.parameters, self._room) if spec.strict and self._quirks.strict_tools else None
+        )
         if closed is not None:
             return {**tool, "input_schema": closed, "strict": True}
         if spec.strict:
             self._told.tell("strict_dropped", f"the schema of the tool {spec.name!r} cannot be enforced here")
-        tool["input_schema"], changed = tool_schema(spec.parameters)
+        tool["input_schema"], changed = tool_schema(spec.parameters, self._room)
         if changed:
             self._told.tell("schema_changed", f"the schema of the tool {spec.name!r} was made a plain object")
         return tool
@@ -188,7 +192,7 @@ class _Renderer:
             raise DecodeError(f"this upstream has no format {wanted.type!r}", "text.format.type")
 
     def _schema_format(self, schema: dict[str, Any]) -> None:
-        closed = enforceable(schema) if self._quirks.json_schema else None
+        closed = enforceable(schema, self._room) if self._quirks.json_schema else None
         if closed is not None:
             self._output_config()["format"] = {"type": "json_schema", "schema": closed}
         else:

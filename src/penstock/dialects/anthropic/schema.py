@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.dialects.schemas import Schema, inlined, without
+from penstock.dialects.schemas import Room, Schema, inlined, without
 
 _COMBINED = ("allOf", "anyOf", "oneOf")
 
@@ -42,31 +42,29 @@ _FORMATS = frozenset(
 )
 
 
-def tool_schema(schema: Schema) -> tuple[Schema, bool]:
+def tool_schema(schema: Schema, room: Room | None = None) -> tuple[Schema, bool]:
     """The schema with a plain object at its top, where nothing else is allowed; and if it was changed."""
     if schema.get("type") == "object" and not schema.keys() & {*_COMBINED, "$ref"}:
         return schema, False
-    plain, _ = inlined(schema)
+    plain, _ = inlined(schema, room)
     properties = dict(_object(plain.get("properties")))
-    required = _list(plain.get("required"))
+    required = _names(plain.get("required"))
     for keyword in _COMBINED:
         members = [each for each in _list(plain.get(keyword)) if isinstance(each, dict)]
         for member in members:
-            properties = {**_object(member.get("properties")), **properties}
-        lists = [_list(each.get("required")) for each in members]
-        wanted = [name for each in lists for name in each]
+            for name, inner in _object(member.get("properties")).items():
+                properties.setdefault(name, inner)
+        wanted = [_names(each.get("required")) for each in members]
         # All members of `allOf` hold, so all that they require; of the others one does.
-        required = required + [
-            name for name in wanted if keyword == "allOf" or all(name in each for each in lists)
-        ]
+        required |= set().union(*wanted) if keyword == "allOf" or not wanted else set.intersection(*wanted)
     kept = {keyword: value for keyword, value in plain.items() if keyword not in _COMBINED}
     known = [name for name in properties if name in required]
     return {**kept, "type": "object", "properties": properties, "required": known}, True
 
 
-def enforceable(schema: Schema) -> Schema | None:
+def enforceable(schema: Schema, room: Room | None = None) -> Schema | None:
     """The schema as a grammar can be made of it, or None if none can."""
-    plain, cut = inlined(schema)
+    plain, cut = inlined(schema, room)
     return None if cut else _closed(without(plain, _NOT_ENFORCED))
 
 
@@ -107,6 +105,10 @@ def _closed_object(schema: Schema) -> Schema | None:
     if None in inner.values():
         return None
     return {**schema, "type": "object", "properties": inner, "additionalProperties": False}
+
+
+def _names(value: Any) -> set[str]:
+    return {name for name in _list(value) if isinstance(name, str)}
 
 
 def _list(value: Any) -> list[Any]:

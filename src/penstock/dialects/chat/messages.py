@@ -100,9 +100,7 @@ class Messages:
 
     def _think(self, message: Message, thoughts: list[Thought]) -> None:
         """Puts reasoning into a message: the maker's own fields as they came, and the text (C1, C26)."""
-        sealed: dict[str, Any] = {}
-        for thought in thoughts:
-            sealed = _joined(sealed, _fields(thought))
+        sealed = _joined([_fields(thought) for thought in thoughts])
         text = "\n\n".join(told for thought in thoughts if (told := thought.text or thought.summary))
         field = self._text_field(sealed)
         if text and field:
@@ -175,11 +173,13 @@ def _fields(thought: Thought) -> dict[str, Any]:
     return thought.payload if isinstance(thought.payload, dict) else {}
 
 
-def _joined(fields: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """Both together: lists of details one behind the other, of anything else the later."""
-    lists = {
-        name: [*fields[name], *value]
-        for name, value in more.items()
-        if isinstance(value, list) and isinstance(fields.get(name), list)
-    }
-    return {**fields, **more, **lists}
+def _joined(sealed: list[dict[str, Any]]) -> dict[str, Any]:
+    """All together: lists of details one behind the other, of anything else the latest."""
+    joined: dict[str, Any] = {}
+    for fields in sealed:
+        for name, value in fields.items():
+            if isinstance(value, list) and isinstance(before := joined.get(name), list):
+                before += value
+            else:
+                joined[name] = list(value) if isinstance(value, list) else value
+    return joined

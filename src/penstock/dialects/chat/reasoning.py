@@ -7,6 +7,7 @@ payload has the vendor's own field names, so rendering puts its fields into the 
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 from penstock.dialects.envelope import seal
@@ -38,14 +39,14 @@ class Reasoning:
         self._target = target
         self._details: dict[str, list[_Detail]] = {}
         self._opaque: dict[str, Any] = {}
-        self._plain: list[str] = []
+        self._plain = sha256()
         self._plain_length = 0
 
     def read(self, delta: dict[str, Any]) -> list[Delta]:
         told = self._details_of(delta)
         plain = next((text for name in PLAIN_FIELDS if (text := text_of(delta.get(name)))), "")
         if plain:
-            self._plain.append(plain)
+            self._plain.update(plain.encode("utf-8", "surrogatepass"))
             self._plain_length += len(plain)
         if not told and plain:
             told = [ReasoningDelta(plain)]
@@ -91,7 +92,9 @@ class Reasoning:
     def _repeats(self, told: list[Delta]) -> bool:
         """Is this all the reasoning so far, once more? Some proxies send the whole list at the end."""
         text = "".join(each.text for each in told if isinstance(each, ReasoningDelta | SummaryDelta))
-        return len(text) == self._plain_length > 0 and text == "".join(self._plain)
+        if not len(text) == self._plain_length > 0:
+            return False
+        return sha256(text.encode("utf-8", "surrogatepass")).digest() == self._plain.digest()
 
 
 class _Detail:

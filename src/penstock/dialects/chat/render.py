@@ -15,7 +15,7 @@ from penstock.dialects.chat.effort import EFFORTS, nearest
 from penstock.dialects.chat.messages import Messages
 from penstock.dialects.history import history_of
 from penstock.dialects.plan import Plan, UpstreamRequest
-from penstock.dialects.schemas import inlined
+from penstock.dialects.schemas import Room, inlined
 from penstock.dialects.toolset import Choice, ToolSpec, choice_of, tools_of
 from penstock.errors import DecodeError
 from penstock.protocol.errors import Diagnostic
@@ -112,6 +112,7 @@ class _Renderer:
         self._told = Diagnostics()
         self._body: dict[str, Any] = {"model": plan.target.model, "stream": True}
         self._headers: dict[str, str] = {}
+        self._room = Room()
         self._more_system: list[str] = []
 
     def request(self) -> UpstreamRequest:
@@ -171,7 +172,7 @@ class _Renderer:
     def _tool(self, spec: ToolSpec) -> dict[str, Any]:
         parameters = spec.parameters
         if self._vendor in _INLINE_SCHEMAS:
-            parameters, cut = inlined(parameters)
+            parameters, cut = inlined(parameters, self._room)
             if cut:
                 self._told.tell("schema_cut", f"a recursive schema of the tool {spec.name!r} was cut")
         function: dict[str, Any] = {"name": spec.name}

@@ -13,6 +13,7 @@ from penstock.dialects.gemini.schema import Cleaned
 from penstock.dialects.gemini.thinking import manner_of, thinking_of
 from penstock.dialects.history import history_of
 from penstock.dialects.plan import Plan, UpstreamRequest
+from penstock.dialects.schemas import Room
 from penstock.dialects.toolset import ToolSpec, choice_of, tools_of
 from penstock.errors import DecodeError
 from penstock.protocol.request import JsonObjectFormat, JsonSchemaFormat, ReasoningConfig, TextFormat
@@ -97,6 +98,7 @@ class _Renderer:
         self._told = Diagnostics()
         self._body: dict[str, Any] = {}
         self._config: dict[str, Any] = {}
+        self._room = Room()
         self._more_system: list[str] = []
 
     def request(self) -> UpstreamRequest:
@@ -154,7 +156,7 @@ class _Renderer:
             function["description"] = spec.description
         if spec.strict:
             self._drop("tools.strict")
-        cleaned = Cleaned(spec.parameters)
+        cleaned = Cleaned(spec.parameters, self._room)
         if cleaned.cut:
             self._told.tell("schema_cut", f"a recursive schema of the tool {spec.name!r} was cut")
         if cleaned.changed:
@@ -189,7 +191,7 @@ class _Renderer:
             if not can_hold:
                 self._ask(_OBJECT_REQUEST, "this model has no JSON mode beside tools")
         elif can_hold and self._quirks.json_schema:
-            cleaned = Cleaned(schema)
+            cleaned = Cleaned(schema, self._room)
             self._config["responseSchema"] = cleaned.schema
             if cleaned.cut or cleaned.changed:
                 self._told.tell("format_weakened", "the schema of the answer was made simpler")

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.dialects.schemas import DEPTH, Schema, inlined
+from penstock.dialects.schemas import DEPTH, Room, Schema, inlined
 
 _TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object"})
 
@@ -43,9 +43,9 @@ _READ = frozenset(
 class Cleaned:
     """A schema as Gemini takes it; `changed` says if it lost something, `cut` if references were cut."""
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, room: Room | None = None) -> None:
         self.changed = False
-        plain, self.cut = inlined(schema)
+        plain, self.cut = inlined(schema, room)
         self.schema = self._clean(plain, 0)
 
     def _clean(self, schema: Any, depth: int) -> Schema:
@@ -72,16 +72,19 @@ class Cleaned:
         members = schema.get("allOf")
         if not isinstance(members, list):
             return schema
-        joined: Schema = {keyword: value for keyword, value in schema.items() if keyword != "allOf"}
-        for member in (self._joined(each) for each in members if isinstance(each, dict)):
+        joined: Schema = {}
+        own = {keyword: value for keyword, value in schema.items() if keyword != "allOf"}
+        for member in (own, *(self._joined(each) for each in members if isinstance(each, dict))):
             for keyword, value in member.items():
                 before = joined.get(keyword)
                 if isinstance(before, dict) and isinstance(value, dict):
-                    joined[keyword] = {**value, **before}
+                    for name, inner in value.items():
+                        before.setdefault(name, inner)
                 elif isinstance(before, list) and isinstance(value, list) and keyword == "required":
-                    joined[keyword] = before + value
-                else:
-                    joined.setdefault(keyword, value)
+                    before += value
+                elif keyword not in joined:
+                    # Copied, because the next member may be written into it.
+                    joined[keyword] = value.copy() if isinstance(value, dict | list) else value
         return joined
 
     def _united(self, schema: Schema) -> Schema:
@@ -96,9 +99,11 @@ class Cleaned:
         united = {keyword: value for keyword, value in schema.items() if keyword not in ("anyOf", "oneOf")}
         properties = dict(_object(schema.get("properties")))
         for variant in variants:
-            properties = {**_object(variant.get("properties")), **properties}
-        wanted = [_list(variant.get("required")) for variant in variants]
-        common = [name for name in wanted[0] if all(name in each for each in wanted)]
+            for name, inner in _object(variant.get("properties")).items():
+                properties.setdefault(name, inner)
+        wanted = [_texts(variant.get("required")) for variant in variants]
+        all_require = set(wanted[0]).intersection(*wanted)
+        common = [name for name in wanted[0] if name in all_require]
         return {**united, "properties": properties, "required": _list(schema.get("required")) + common}
 
     def _variants(self, variants: list[Any], depth: int) -> Schema:
@@ -181,7 +186,7 @@ def _types_of(schema: Schema) -> tuple[list[str], bool]:
     given = schema.get("type")
     named = [given] if isinstance(given, str) else _list(given)
     nullable = "null" in named or schema.get("nullable") is True or None in _values_of(schema)
-    return [each for each in named if isinstance(each, str) and each in _TYPES], nullable
+    return [each for each in dict.fromkeys(_texts(named)) if each in _TYPES], nullable
 
 
 def _values_of(schema: Schema) -> list[Any]:
@@ -192,6 +197,10 @@ def _values_of(schema: Schema) -> list[Any]:
 
 def _variants_of(schema: Schema) -> list[Any]:
     return _list(schema.get("anyOf")) or _list(schema.get("oneOf"))
+
+
+def _texts(value: Any) -> list[str]:
+    return [each for each in _list(value) if isinstance(each, str)]
 
 
 def _list(value: Any) -> list[Any]:

@@ -30,7 +30,7 @@ from penstock.protocol.items import (
 )
 from penstock.protocol.wire import encode, to_builtins
 from penstock.stream.diagnostics import Diagnostics
-from penstock.tools.call_ids import fitting, original
+from penstock.tools.call_ids import UniqueIds, fitting, original
 
 _Written = dict[str, Any]
 
@@ -54,6 +54,7 @@ class Outgoing:
         self._written: list[_Written] = []
         self._call_ids: dict[str, str] = {}
         """The calls that are written: the client's id and the upstream's."""
+        self._upstream_ids = UniqueIds()
         self._types: dict[str, str] = {}
         """The types under which they are written."""
         self._outputs: dict[str, Item] = {}
@@ -139,9 +140,7 @@ class Outgoing:
             self._tell("repeated_call", f"a call with the id {call_id!r} came twice; it was sent once")
             return
         # In a flat list two calls with one id cannot be told apart, so a suffix that is needed stays.
-        upstream_id, taken = original(call_id), self._call_ids.values()
-        while upstream_id in taken:
-            upstream_id = call_id if call_id not in taken else fitting(f"{upstream_id}-pk0")
+        upstream_id = self._upstream_ids.first_free(original(call_id), call_id, separator="-pk")
         self._call_ids[call_id] = upstream_id
         self._types[call_id] = item.type if self._is_openai else "function_call"
         output = self._outputs.get(call_id)

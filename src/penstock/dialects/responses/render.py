@@ -124,16 +124,15 @@ class _Renderer:
 
     def _native_tools(self) -> list[Diagnostic]:
         """OpenAI knows every type. Only names that no endpoint takes are the identity map's."""
-        tools: list[dict[str, Any]] = []
+        tools: dict[bytes, dict[str, Any]] = {}
         for tool in self._request.tools or ():
             written = to_builtins(tool)
             if isinstance(tool, FunctionTool | CustomTool):
                 written["name"] = self._name(tool.name)
-            if written in tools:
-                continue  # declared twice (notes/asks B11)
-            tools.append(written)
+            # One that is declared twice is sent once (notes/asks B11).
+            tools.setdefault(msgspec.json.encode(written, order="deterministic"), written)
         if tools:
-            self._body["tools"] = tools
+            self._body["tools"] = list(tools.values())
         choice = self._request.tool_choice
         if choice is not UNSET:
             self._body["tool_choice"] = to_builtins(choice)
