@@ -112,6 +112,8 @@ class StoreError(PenstockError):
     """The disk, or the quota, is full."""
     IO = "io"
     """The disk fails."""
+    LATE = "late"
+    """The disk took too long; whether it was written is unknown, and what was is taken back."""
     DUPLICATE = "duplicate"
     """An id that was to be new is there already."""
     CLOSED = "closed"
@@ -213,5 +215,6 @@ KINDS: dict[str, type[OpenResponsesError]] = {
     "model_not_found": NotFoundError,
     "server_is_overloaded": OverloadedError,
     "server_error": ServerError,
+    "upstream_timeout": ServerError,
 }
 """The kind of failure for each code that `penstock.dialects.failures` gives."""

@@ -36,6 +36,7 @@ TRANSIENT: list[OpenResponsesError] = [
     NetworkError("", phase="connect", code="proxy_error", status=502),
     ProtocolError("", code="stream_truncated"),
     InvalidRequestError("", status=408),
+    *(ServerError("", status=status) for status in (408, 421, 425, 499, 524)),
 ]
 
 FINAL: list[OpenResponsesError] = [

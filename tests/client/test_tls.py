@@ -130,29 +130,84 @@ def test_a_server_that_wants_a_certificate_is_understood(authority: trustme.CA, 
     run(main())
 
 
-def test_a_server_without_tls_is_understood() -> None:
+async def failure_at(address: str) -> OpenResponsesError:
+    """The failure of a request, and no wait before it."""
+    clock = Clock()
+    async with OpenResponsesClient(ClientConfig(address, key=lambda: KEY), sleep=clock.sleep) as client:
+        with pytest.raises(OpenResponsesError) as caught:
+            await client.models()
+    assert clock.waits == []
+    return caught.value
+
+
+def test_a_server_without_tls_is_named_as_one() -> None:
     async def main() -> None:
         async def refuse(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
             writer.close()
 
         server = await asyncio.start_server(refuse, "127.0.0.1", 0)
-        config = ClientConfig(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-        async with server, OpenResponsesClient(config) as client:
-            with pytest.raises(NetworkError, match="does not speak TLS") as caught:
-                await client.models()
-            assert caught.value.phase == "connect"
+        place = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with server:
+            error = await failure_at(f"https://{place}")
+        assert (error.code, error.phase) == ("tls_error", "connect")
+        assert error.message == (
+            f"the server at {place} does not speak TLS: use http:// in its address instead of https://"
+        )
 
     run(main())
 
 
-def test_a_server_with_tls_that_is_called_without_is_understood(authority: trustme.CA) -> None:
+@pytest.mark.parametrize("wants_client", [False, True])
+def test_a_server_with_tls_that_is_called_without_is_named_as_one(
+    authority: trustme.CA, wants_client: bool
+) -> None:
     async def main() -> None:
-        async with Server(tls=server_context(authority)) as server:
-            config = ClientConfig(server.url.replace("https:", "http:"), retries=0)
-            async with OpenResponsesClient(config) as client:
-                with pytest.raises(OpenResponsesError):
+        async with Server(tls=server_context(authority, wants_client=wants_client)) as server:
+            address = server.url.replace("https:", "http:")
+            error = await failure_at(address)
+        place = address.removeprefix("http://")
+        assert error.code == "tls_error"
+        assert error.message == (
+            f"the server at {place} speaks TLS: use https:// in its address instead of http://"
+        )
+
+    run(main())
+
+
+WANTS_TLS: dict[str, bytes] = {
+    "nginx": b"<html><head><title>400 The plain HTTP request was sent to HTTPS port</title></head></html>",
+    "Go": b"Client sent an HTTP request to an HTTPS server.\n",
+    "Apache": b"<p>Reason: You're speaking plain HTTP to an SSL-enabled server port.<br />",
+}
+
+
+@pytest.mark.parametrize("name", WANTS_TLS)
+def test_a_server_that_says_in_plain_http_that_it_wants_tls_is_understood(name: str) -> None:
+    async def main() -> None:
+        async with Server([answer(400, WANTS_TLS[name], "text/html")]) as server:
+            error = await failure_at(server.url)
+        assert error.code == "tls_error"
+        assert "use https://" in error.message
+
+    run(main())
+
+
+def test_a_plain_server_that_closes_is_asked_for_tls_only_once() -> None:
+    async def main() -> None:
+        greetings: list[bytes] = []
+
+        async def close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            greetings.append(await reader.read(1))
+            writer.close()
+
+        server = await asyncio.start_server(close, "127.0.0.1", 0)
+        config = ClientConfig(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", retries=0)
+        async with server, OpenResponsesClient(config) as client:
+            for _ in range(3):
+                with pytest.raises(NetworkError, match="closed without an answer"):
                     await client.models()
+        assert sorted(greetings) == [b"\x16", b"G", b"G", b"G"]
 
     run(main())
 

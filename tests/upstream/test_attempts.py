@@ -111,6 +111,8 @@ RULES: list[tuple[OpenResponsesError, Rule]] = [
     (InvalidRequestError("", status=400, code="content_filter"), FINAL),
     (InvalidRequestError("", status=400, code="invalid_prompt"), FINAL),
     (InvalidRequestError("", status=408), PASSING),
+    *((ServerError("", status=status), PASSING) for status in (408, 421, 499, 504, 520, 524, 599)),
+    (OverloadedError("", status=425), PASSING),
 ]
 
 

@@ -133,6 +133,7 @@ REFUSALS: list[tuple[int, Any, type[OpenResponsesError], str]] = [
         "content_filter",
     ),
     (502, b"<html>bad gateway", ServerError, "server_error"),
+    (408, {"error": {"message": "no"}}, ServerError, "upstream_timeout"),
 ]
 
 
@@ -147,8 +148,8 @@ def test_a_refusal_has_our_code_and_the_vendors_words(
             assert type(error) is kind
             assert (error.code, error.status) == (code, status)
             assert (error.retry_after, error.request_id) == (7.0, "req_9")
-            words = body["error"]["message"] if isinstance(body, dict) else "<html>bad gateway"
-            assert error.message == words
+            page = "the upstream returned HTTP 502 and a web page: bad gateway"
+            assert error.message == (body["error"]["message"] if isinstance(body, dict) else page)
 
     run(main())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 import aiohttp
 
@@ -36,7 +37,8 @@ class Answer:
         self.secrets = secrets
         self.status = response.status
         self.headers: Mapping[str, str] = response.headers
-        self.content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        content_type = response.headers.get("content-type", "").partition(";")[0].strip()
+        self.content_type: str = secrets.mask_value(content_type).lower()
         self.request_id = request_id_of(response.headers, secrets)
 
     async def read(self) -> bytes:
@@ -84,6 +86,9 @@ class Answer:
     def mask(self, text: str) -> str:
         """The same text without the secrets that were sent."""
         return self.secrets.mask(text)
+
+    def mask_value(self, value: Any) -> Any:
+        return self.secrets.mask_value(value)
 
     def mask_bytes(self, data: bytes, before: bytes = b"") -> bytes:
         return self.secrets.mask_bytes(data, before)

@@ -227,6 +227,8 @@ class OpenResponsesClient:
         finally:
             answer.close()
         value = read_body(answer, data)
+        if reading in (_models, _anything):
+            value = answer.mask_value(value)  # what the server says of itself may repeat what it was sent
         if value is None and reading is not _nothing:
             told = (
                 "streamed although it should not" if answer.content_type == _SSE else "sent no JSON document"

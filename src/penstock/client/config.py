@@ -31,6 +31,9 @@ class ClientConfig:
     """Asked per request and never kept. It runs on the client's event loop, so a slow one should be async."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Sent with every request; they replace those that the client would send itself."""
+    secrets: tuple[str, ...] = ()
+    """Values in `headers` and `proxy` that are masked wherever the server repeats them. Those of headers that
+    are named after a secret (`authorization`, `x-api-key`) are masked anyway."""
     connect_timeout: float | None = 10.0
     """For a connection: name, TCP, TLS and proxy."""
     first_byte_timeout: float | None = 120.0

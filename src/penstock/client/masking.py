@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from html import escape
 from typing import Any
-from urllib.parse import quote, unquote_plus
+from urllib.parse import quote, quote_plus, unquote_plus
 
 import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 _TELLING = ("authorization", "cookie", "key", "token", "secret", "password")
 _MAY_TELL = ("auth", "session", "credential")
@@ -48,6 +51,26 @@ class Secrets:
             data = _without_beginning(data, secret)
         return data
 
+    def mask_value(self, value: Any) -> Any:
+        """The same value without the secrets, wherever there is text in it; itself where there are none.
+
+        A placeholder stays: this is not only for messages, and a name may hold such a word.
+        """
+        if isinstance(value, str):
+            return _masked(value, self._sure)
+        if isinstance(value, Struct):
+            fields = {name: getattr(value, name) for name in value.__struct_fields__}
+            masked = {name: self.mask_value(each) for name, each in fields.items()}
+            changed = {name: each for name, each in masked.items() if each is not fields[name]}
+            return replace(value, **changed) if changed else value
+        if isinstance(value, list):
+            items = [self.mask_value(each) for each in value]
+            return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+        if isinstance(value, dict):
+            entries = self._mask_value(value, self._sure)
+            return value if entries == value else entries
+        return value
+
     def mask_event(self, event: dict[str, Any], kept: str = "type") -> dict[str, Any]:
         """The same event without the secrets. A placeholder stays: what kind of failure this is will be read
         from the words that may hold it. What the model wrote stays too: it was given out before, as it came.
@@ -81,6 +104,17 @@ def secrets_in(headers: Mapping[str, str]) -> Iterable[str]:
         if any(word in name.lower() for word in words):
             yield value
             yield value.partition(" ")[2]
+
+
+def secrets_of(values: Iterable[str]) -> Iterable[str]:
+    """The values that are known to be secrets, also without the scheme before them.
+
+    One that is too short is left out: it would be masked in every word that happens to have it.
+    """
+    for value in values:
+        for each in (value, value.partition(" ")[2]):
+            if len(each) >= _PLACEHOLDER:
+                yield each
 
 
 def secrets_in_query(query: str) -> Iterable[str]:
@@ -127,10 +161,27 @@ def _may_begin(data: bytes, secret: bytes) -> bool:
 def _masked(text: str, spellings: list[str]) -> str:
     for spelling in spellings:
         text = text.replace(spelling, "[key]")
+    for spelling in spellings:
+        beginning = spelling[: max(_PLACEHOLDER, (len(spelling) + 1) // 2)]
+        if len(spelling) > _PLACEHOLDER and beginning in text and " " not in spelling:
+            text = _without_cut(text, spelling, beginning)
+    return text
+
+
+def _without_cut(text: str, spelling: str, beginning: str) -> str:
+    """Without what is left of a secret in a message that was cut in the middle of it: half of it, or more."""
+    start = 0
+    while (start := text.find(beginning, start)) >= 0:
+        end = start + len(beginning)
+        while end < len(text) and end - start < len(spelling) and text[end] == spelling[end - start]:
+            end += 1
+        text = f"{text[:start]}[key]{text[end:]}"
+        start += len("[key]")
     return text
 
 
 def _spellings(secret: str) -> Iterable[str]:
-    """As it is, in JSON, in the JSON of those who escape the slash, and in a URL."""
+    """As it is, in JSON, in the JSON of those who escape the slash, in a URL, and in a web page."""
     in_json = json.dumps(secret)[1:-1]
-    return secret, in_json, in_json.replace("/", "\\/"), quote(secret), quote(secret, safe="")
+    in_url = (quote(secret), quote(secret, safe=""), quote_plus(secret))
+    return secret, in_json, in_json.replace("/", "\\/"), *in_url, escape(secret)

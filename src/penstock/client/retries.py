@@ -27,7 +27,8 @@ FINAL_CODES = frozenset({"insufficient_quota", "certificate_error", "tls_error",
 """Failures of a kind that may pass, which will not."""
 
 _NOT_THERE = (501, 505)
-_TRY_AGAIN = 408
+_TRY_AGAIN = (408, 421, 425, 499)
+"""Statuses below 500 that say nothing against the request."""
 
 
 class RetryPolicy(Struct, frozen=True):
@@ -80,13 +81,15 @@ def is_transient(error: OpenResponsesError) -> bool:
         case RateLimitError() | OverloadedError():
             return True
         case ServerError():
-            return error.status is None or (error.status >= 500 and error.status not in _NOT_THERE)
+            if error.status is None or error.status in _TRY_AGAIN:
+                return True
+            return error.status >= 500 and error.status not in _NOT_THERE
         case NetworkError():
             return error.status is None or error.status >= 500  # a proxy's refusal has a status
         case ProtocolError():
             return error.code == TRUNCATED
         case _:
-            return error.status == _TRY_AGAIN
+            return error.status in _TRY_AGAIN
 
 
 def is_break(error: OpenResponsesError) -> bool:

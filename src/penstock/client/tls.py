@@ -1,7 +1,8 @@
-"""Whom to trust, and who we are."""
+"""Whom to trust, who we are, and whether a server speaks TLS at all."""
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 
 from penstock.client.config import ClientConfig
@@ -22,6 +23,26 @@ def tls_context(config: ClientConfig) -> ssl.SSLContext | bool:
         except (OSError, ValueError) as error:
             raise _wrong_file("client_cert", error) from None
     return context
+
+
+_HANDSHAKE = 1.0
+"""Seconds. A server that speaks TLS answers a greeting at once; one that does not may wait for more of it."""
+
+
+async def speaks_tls(host: str, port: int) -> bool:
+    """Does this server speak TLS? Only the handshake is tried; nothing of a request is sent."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        async with asyncio.timeout(_HANDSHAKE):
+            _, writer = await asyncio.open_connection(host, port, ssl=context)
+    except ssl.SSLError as error:
+        return "ALERT" in (error.reason or "")  # it refuses, in the words of TLS
+    except (OSError, ValueError):
+        return False
+    writer.transport.abort()
+    return True
 
 
 def _no_password() -> str:

@@ -18,8 +18,8 @@ from penstock.client import breaks
 from penstock.client.answer import Answer
 from penstock.client.config import ClientConfig, KeySource, check_key
 from penstock.client.failures import redirected, refusal
-from penstock.client.masking import Secrets, secrets_in, secrets_in_query
-from penstock.client.tls import tls_context
+from penstock.client.masking import Secrets, secrets_in, secrets_in_query, secrets_of
+from penstock.client.tls import speaks_tls, tls_context
 from penstock.client.urls import Address, Proxy, proxy_for, read_address
 from penstock.errors import OpenResponsesError
 from penstock.version import VERSION
@@ -53,6 +53,8 @@ class Transport:
         self._explain = explain
         self._session: aiohttp.ClientSession | None = None
         self._tls: ssl.SSLContext | bool | None = None
+        self._is_known_plain = self._address.scheme != "http"
+        """There is no doubt any more whether plain HTTP is right."""
 
     def check(self) -> None:
         """Raise now what would be raised with the first request: files and proxies that cannot be used."""
@@ -75,7 +77,7 @@ class Transport:
         proxy = proxy_for(self._address, self._config.proxy, os.environ)
         all_headers, secrets = await self._headers(accept, body is not None, proxy, headers)
         call = self._call(method, url, all_headers, body, proxy)
-        response = await self._respond(call, proxy)
+        response = await self._respond(call, proxy, secrets)
         answer = Answer(response, self._config, secrets, self._address.authority)
         if 200 <= answer.status < 300:
             return answer
@@ -105,7 +107,9 @@ class Transport:
         for named in (more, self._config.headers):
             headers.update((name.lower(), value) for name, value in named.items())
         headers.update(self._proxy_headers(proxy, "http"))
-        return headers, Secrets([*secrets_in(headers), *secrets_in_query(self._address.query)])
+        sent = headers | self._proxy_headers(proxy, "https")
+        known = secrets_of(self._config.secrets)
+        return headers, Secrets([*secrets_in(sent), *secrets_in_query(self._address.query), *known])
 
     def _call(
         self, method: str, url: str, headers: dict[str, str], body: bytes | None, proxy: Proxy | None
@@ -125,16 +129,19 @@ class Transport:
             ssl=self._trust() if self._address.scheme == "https" else True,
         )
 
-    async def _respond(self, call: _Call, proxy: Proxy | None) -> aiohttp.ClientResponse:
+    async def _respond(self, call: _Call, proxy: Proxy | None, secrets: Secrets) -> aiohttp.ClientResponse:
         """Send the request and wait for the headers of the answer."""
         while True:
             opening = _Opening(self._config.first_byte_timeout)
             token = _OPENING.set(opening)
             try:
                 async with asyncio.timeout(None) as opening.deadline:
-                    return await call()
+                    response = await call()
+                    self._is_known_plain = True
+                    return response
             except (aiohttp.ClientError, OSError) as error:  # a TimeoutError is an OSError
-                failure = self._failure(error, opening, proxy)
+                failure = self._failure(error, opening, proxy, secrets)
+                may_want_tls = opening.is_connected and proxy is None and breaks.may_want_tls(error)
             except BaseException:
                 opening.abort()
                 raise
@@ -142,6 +149,10 @@ class Transport:
                 _OPENING.reset(token)
             opening.abort()
             is_closed = self._session is None
+            if may_want_tls and not is_closed and not self._is_known_plain:
+                if await speaks_tls(self._address.host, self._address.port):
+                    raise breaks.wants_tls(self._address.authority)
+                self._is_known_plain = True  # to ask once is enough
             if is_closed or not opening.was_kept or failure.phase != "cut":
                 raise failure  # not from within the handler: see `breaks`
 
@@ -151,8 +162,12 @@ class Transport:
             return {}
         return {"proxy-authorization": proxy.authorization}
 
-    def _failure(self, error: Exception, opening: _Opening, proxy: Proxy | None) -> OpenResponsesError:
+    def _failure(
+        self, error: Exception, opening: _Opening, proxy: Proxy | None, secrets: Secrets
+    ) -> OpenResponsesError:
         place = self._address.authority
+        if isinstance(error, aiohttp.ClientHttpProxyError):
+            error.message = secrets.mask(error.message)
         if not opening.is_connected:
             seconds = self._config.connect_timeout
             return breaks.no_connection(error, place, proxy.place if proxy else "", seconds)
@@ -164,6 +179,8 @@ class Transport:
         if answer.status < 400:
             return redirected(answer.status, answer.headers, answer.secrets)
         body = await answer.error_body()
+        if self._address.scheme == "http" and breaks.says_it_wants_tls(body):
+            return breaks.wants_tls(self._address.authority)
         return self._explain(answer.status, answer.headers, body, answer.secrets, self._address.advice)
 
     def _trust(self) -> ssl.SSLContext | bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def failure_of(delta: ErrorDelta) -> OpenResponsesError:
-    """A failure that was found inside of a stream. Its message is the vendor's: mask it before."""
+    """A failure that was found inside of a stream, whose secrets were masked (`masking`)."""
     kind = KINDS.get(delta.code, ServerError)
     return kind(delta.message, code=delta.code, param=delta.param, retry_after=delta.retry_after)
 

@@ -72,7 +72,7 @@ class HttpUpstream:
             "POST",
             self._address.under(request.path),
             accept=_ACCEPT,
-            body=encode(request.body),
+            body=request.data or encode(request.body),
             headers=_lowered(headers) | _lowered(request.headers) | self._key(key),
         )
         self._answers.add(answer)
@@ -96,6 +96,7 @@ def _config(target: UpstreamTarget) -> ClientConfig:
     return ClientConfig(
         target.base_url,
         headers=target.headers,
+        secrets=(*target.secrets, *target.keys),
         connect_timeout=target.connect_timeout,
         first_byte_timeout=target.first_byte_timeout,
         idle_timeout=target.idle_timeout,

@@ -27,6 +27,9 @@ class UpstreamTarget(Struct, frozen=True, kw_only=True):
     """A client that brings a key of its own has that one sent, before any of `keys`."""
     headers: Mapping[str, str] = {}
     """Sent with every request; they replace those that would be sent anyway."""
+    secrets: tuple[str, ...] = ()
+    """What came from environment variables, in `headers` and in `proxy`: it is masked wherever the upstream
+    repeats it."""
     connect_timeout: float | None = 10.0
     first_byte_timeout: float | None = 600.0
     """A large model on a small machine reads a long prompt for minutes before it says anything (W06)."""
@@ -38,5 +41,5 @@ class UpstreamTarget(Struct, frozen=True, kw_only=True):
     """None: as the environment says, and never for this machine. Empty: no proxy."""
 
     def __repr__(self) -> str:
-        """Without keys, headers or the proxy: any of them may be a secret."""
+        """Without keys, headers, secrets or the proxy: any of them may be a secret."""
         return f"UpstreamTarget({self.name!r}, {self.dialect}, {self.base_url.partition('?')[0]!r})"

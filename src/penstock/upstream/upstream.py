@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from penstock.dialects.plan import Dialect, Target, UpstreamRequest
 from penstock.upstream.keys import KeyRing
@@ -26,6 +26,9 @@ class UpstreamAnswer(Protocol):
 
     def mask(self, text: str) -> str:
         """The same text without the secrets that were sent."""
+
+    def mask_value(self, value: Any) -> Any:
+        """The same value without them, wherever there is text in it."""
 
     def mask_bytes(self, data: bytes, before: bytes = b"") -> bytes:
         """What was read without them, to be written down; `before` is the end of what was read before it."""

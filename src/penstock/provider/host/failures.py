@@ -70,6 +70,7 @@ ROWS: dict[str, Row] = {
     ),
     "server_is_overloaded": Row(BLOCKED, "{endpoint} has too much to do: wait {wait} and try again{said}"),
     "server_error": Row("", "{endpoint} failed: try again, and look at its log if that does not help{said}"),
+    "upstream_timeout": Row("", "{endpoint} did not get an answer from the model in time: try again{said}"),
     "network_error": Row("", "The connection to {endpoint} broke: try again{said}"),
     "network_error.connect": Row(
         "", "{endpoint} cannot be reached: is it running, and is the address right{said}?"
@@ -81,7 +82,9 @@ ROWS: dict[str, Row] = {
     "certificate_error": Row(
         "", "The certificate of {endpoint} is not trusted: check the address, or trust its authority"
     ),
-    "tls_error": Row("", "No safe connection to {endpoint}: does it speak https?"),
+    "tls_error": Row(
+        "", "{endpoint} cannot be reached this way: must its address begin with https:// or with http://?"
+    ),
     "proxy_error": Row("", "The proxy before {endpoint} refused: check its settings{said}"),
     "unsupported_proxy": Row("", "The proxy cannot be used: {words}"),
     "redirected": Row("", "{endpoint} is somewhere else now: {words}"),

@@ -1,0 +1,50 @@
+"""What an upstream says of itself, without the secrets that it was sent: some repeat them (notes/asks K3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from penstock.stream.deltas import (
+    AnnotationDelta,
+    BlockStart,
+    Delta,
+    DiagnosticDelta,
+    ErrorDelta,
+    EventDelta,
+    ItemDelta,
+    OpaqueReasoning,
+    ToolCallDelta,
+    UpstreamInfo,
+)
+from penstock.upstream.upstream import UpstreamAnswer
+
+FIELDS: dict[type[Any], tuple[str, ...]] = {
+    UpstreamInfo: ("id", "model", "service_tier"),
+    DiagnosticDelta: ("message",),
+    ErrorDelta: ("param",),
+    ToolCallDelta: ("id", "name", "namespace", "type"),
+    BlockStart: ("phase",),
+    AnnotationDelta: ("annotation",),
+    OpaqueReasoning: ("data",),
+    ItemDelta: ("item",),
+    EventDelta: ("type", "fields"),
+}
+"""The fields of each delta that hold words of the upstream. Text, reasoning and arguments are the model's:
+they are given out as they came. Keys of blocks and calls stay inside."""
+
+
+def masked(deltas: list[Delta], answer: UpstreamAnswer) -> list[Delta]:
+    return [_masked(delta, answer) if type(delta) in FIELDS else delta for delta in deltas]
+
+
+def _masked(delta: Delta, answer: UpstreamAnswer) -> Delta:
+    changes: dict[str, Any] = {}
+    for name in FIELDS[type(delta)]:
+        value = getattr(delta, name)
+        if value is not None and (clean := answer.mask_value(value)) is not value:
+            changes[name] = clean
+    if isinstance(delta, ErrorDelta):
+        changes["message"] = answer.mask(delta.message)
+    return replace(delta, **changes) if changes else delta
