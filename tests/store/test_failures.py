@@ -10,11 +10,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.errors import StoreError
+from penstock.store import writer, writing
 from penstock.store.house import Bounds
 from penstock.store.sqlite import SqliteStore, open_store
 from penstock.store.store import LOCAL, Closed, Conversation, LoggedEvent, Opened
+from penstock.store.writing import begin_turn
 from tests.store.making import Clock, closed, event, events, items, opened, read, stuck, trace, whole
 
 
@@ -42,6 +45,7 @@ async def free_disk(store: SqliteStore) -> None:
 
 
 LARGE = b"x" * 100_000
+BACKGROUND = replace(opened("resp_behind"), is_background=True)
 
 
 # Slow
@@ -62,6 +66,53 @@ def test_an_end_does_not_wait_longer_than_its_patience(tmp_path: Path) -> None:
             assert chain[0].output == items("out_1")
         await store.stats()
         assert await read(store, "resp_1") == events(0, 3)
+
+    using(tmp_path, body)
+
+
+def test_a_beginning_does_not_wait_longer_than_its_patience(tmp_path: Path) -> None:
+    async def body(store: SqliteStore) -> None:
+        async with stuck(store):
+            assert not await store.open(opened("resp_1"), patience=0)
+            found = await store.get(LOCAL, "resp_1")
+            assert found is not None
+            assert not found.is_durable
+        await store.stats()
+        found = await store.get(LOCAL, "resp_1")
+        assert found is not None
+        assert found.is_durable
+
+    using(tmp_path, body)
+
+
+@pytest.mark.parametrize("is_committing", [False, True])
+def test_a_background_turn_that_is_not_durable_in_time_leaves_nothing(
+    tmp_path: Path, is_committing: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether its commit had begun by then or not."""
+    gate, reached = threading.Event(), threading.Event()
+
+    def slow(connection: sqlite3.Connection, turn: Opened) -> int:
+        reached.set()
+        gate.wait(30)
+        return begin_turn(connection, turn)
+
+    async def body(store: SqliteStore) -> None:
+        if is_committing:
+            monkeypatch.setattr(writing, "begin_turn", slow)
+            with pytest.raises(StoreError) as raised:
+                await store.open(BACKGROUND, patience=0.2)
+            assert reached.is_set()
+            gate.set()
+        else:
+            async with stuck(store):
+                with pytest.raises(StoreError) as raised:
+                    await store.open(BACKGROUND, patience=0)
+        assert raised.value.code == StoreError.LATE
+        assert (await store.stats()).responses == 0
+        assert await store.get(LOCAL, BACKGROUND.id) is None
+        monkeypatch.undo()
+        assert await store.open(BACKGROUND, patience=30), "it can be tried again"
 
     using(tmp_path, body)
 
@@ -200,8 +251,73 @@ def test_a_disk_that_stays_full_does_not_fill_the_memory(
 
     with caplog.at_level(logging.ERROR, "penstock.store"):
         using(tmp_path, body, Bounds(queued=500_000))
-    codes = [getattr(record, "fields", {}).get("code") for record in caplog.records]
-    assert "given_up" in codes
+    given_up = [id for code, id in lost_in(caplog) if code == "given_up"]
+    assert given_up[:3] == ["resp_early", "resp_0", "resp_1"]
+
+
+def test_a_background_turn_finds_out_that_the_disk_is_well_again(tmp_path: Path) -> None:
+    """Also where nothing else is written."""
+
+    async def body(store: SqliteStore) -> None:
+        await fill_disk(store)
+        large = replace(BACKGROUND, response=LARGE)
+        for _ in range(2):
+            with pytest.raises(StoreError) as raised:
+                await store.open(large, patience=30)
+            assert raised.value.code == StoreError.FULL
+        assert not await store.open(opened("resp_late"), patience=30), "nobody waits for it"
+        await free_disk(store)
+        assert await store.open(large, patience=30)
+
+    using(tmp_path, body)
+
+
+def test_what_could_not_be_written_is_tried_again_when_the_store_is_closed(tmp_path: Path) -> None:
+    async def lose(store: SqliteStore) -> None:
+        await fill_disk(store)
+        assert not await store.close("resp_1", Closed(status="completed", response=LARGE), patience=30)
+
+    async def run() -> None:
+        store = await open_store(tmp_path / "store.db")
+        await store.open(opened("resp_1"), patience=30)
+        await lose(store)
+        closing = asyncio.create_task(store.aclose())
+        await asyncio.sleep(0.05)  # the first attempt has failed
+        await free_disk(store)
+        assert await closing == []
+        store = await open_store(tmp_path / "store.db")
+        found = await store.get(LOCAL, "resp_1")
+        assert found is not None
+        assert found.status == "completed"
+        await store.aclose()
+
+    asyncio.run(run())
+
+
+def test_what_is_lost_when_the_store_is_closed_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "LAST_TRIES", 0.1)
+
+    async def run() -> None:
+        store = await open_store(tmp_path / "store.db")
+        assert await whole(store, "resp_0")
+        await fill_disk(store)
+        for id in ("resp_1", "resp_2"):
+            await store.open(opened(id))
+            await store.close(id, Closed(status="completed", response=LARGE), patience=30)
+        assert await store.aclose() == ["resp_1", "resp_2"]
+        assert await store.aclose() == ["resp_1", "resp_2"], "whoever asks again is told the same"
+
+    with caplog.at_level(logging.ERROR, "penstock.store"):
+        asyncio.run(run())
+    assert lost_in(caplog) == [("full", "resp_1"), ("full", "resp_2")]
+
+
+def lost_in(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    """Codes and ids of the responses that the log says are lost."""
+    fields = [getattr(record, "fields", {}) for record in caplog.records]
+    return [(each["code"], each["response_id"]) for each in fields if "response_id" in each]
 
 
 def test_a_turn_that_is_given_up_while_it_is_written_is_counted_once(tmp_path: Path) -> None:
@@ -292,7 +408,7 @@ def test_a_turn_that_cannot_be_written_does_not_take_others_with_it(
 
     with caplog.at_level(logging.ERROR, "penstock.store"):
         using(tmp_path, body)
-    assert [getattr(record, "fields", {}).get("code") for record in caplog.records] == ["refused"]
+    assert lost_in(caplog) == [("refused", "resp_\ud800")]
 
 
 def test_an_id_that_is_in_the_file_is_not_written_over(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from pathlib import Path
 
 from penstock.store.memory import MemoryStore
@@ -21,6 +22,8 @@ from tests.store.making import (
     read,
     whole,
 )
+
+DAY = 86_400
 
 
 @for_both
@@ -86,6 +89,108 @@ async def test_stats_count_what_there_is(store: Store) -> None:
     stats = await store.stats()
     assert (stats.responses, stats.items, stats.events, stats.conversations) == (2, 5, 10, 1)
     assert stats.bytes > 0
+
+
+# The time from which ages are measured
+
+
+async def look(store: Store, *, times: int = 1, days: int = 30) -> None:
+    """What the gateway does every ten minutes."""
+    for _ in range(times):
+        await store.prune(older_than=await store.advance_time() - days * DAY)
+
+
+async def there(store: Store) -> list[str]:
+    responses = [f"resp_{number}" for number in range(5) if await store.get(LOCAL, f"resp_{number}")]
+    talks = [f"conv_{number}" for number in range(5) if await store.get_conversation(LOCAL, f"conv_{number}")]
+    return responses + talks
+
+
+async def keep(store: Store, number: int) -> None:
+    await whole(store, f"resp_{number}")
+    await store.create_conversation(LOCAL, Conversation(f"conv_{number}", 1, b"{}"))
+
+
+@for_both
+async def test_a_clock_that_is_ahead_for_some_hours_costs_nothing(store: Store, clock: Clock) -> None:
+    for number in range(2):
+        await keep(store, number)
+        clock.now += 12 * DAY
+        await look(store, times=12 * 4)
+    clock.now += 40 * DAY
+    await look(store, times=20)
+    await keep(store, 2)  # a row that the wrong clock wrote
+    await look(store)
+    clock.now -= 40 * DAY
+    await look(store)
+    assert await there(store) == ["resp_0", "resp_1", "resp_2", "conv_0", "conv_1", "conv_2"]
+
+
+@for_both
+async def test_what_is_kept_gets_old_though_nothing_is_added(store: Store, clock: Clock) -> None:
+    await keep(store, 0)
+    for _ in range(29):
+        clock.now += DAY
+        await look(store, times=4)
+    assert await there(store) == ["resp_0", "conv_0"]
+    clock.now += 2 * DAY
+    await look(store, times=8)
+    assert await there(store) == []
+
+
+@for_both
+async def test_the_time_catches_up_with_a_clock_that_is_right(store: Store, clock: Clock) -> None:
+    """A gateway that was stopped for 100 days, and now runs for three."""
+    await keep(store, 0)
+    clock.now += 100 * DAY
+    await look(store)
+    assert await there(store) == ["resp_0", "conv_0"]
+    await look(store, times=3 * 24 * 6)
+    assert await there(store) == []
+    assert await store.advance_time() == clock.now
+
+
+@for_both
+async def test_a_clock_that_is_set_back_makes_nothing_older(store: Store, clock: Clock) -> None:
+    await keep(store, 0)
+    clock.now -= 400
+    assert await store.advance_time() == clock.now
+    clock.now += 500
+    assert await store.advance_time() == clock.now
+
+
+def test_a_restart_with_a_clock_that_is_ahead_does_not_move_the_time(tmp_path: Path) -> None:
+    clock = Clock()
+
+    async def run() -> None:
+        for number in range(5):
+            store = await open_store(tmp_path / "store.db", clock=clock)
+            await keep(store, number)
+            await look(store)
+            assert "resp_0" in await there(store)
+            await store.aclose()
+            clock.now += 40 * DAY
+
+    asyncio.run(run())
+
+
+def test_a_file_of_the_first_format_begins_with_the_time_of_its_newest_row(tmp_path: Path) -> None:
+    path, clock = tmp_path / "store.db", Clock()
+
+    async def run() -> None:
+        store = await open_store(path, clock=clock)
+        await keep(store, 0)
+        await store.aclose()
+        with sqlite3.connect(path) as file:
+            file.execute("DROP TABLE store_time")
+            file.execute("PRAGMA user_version = 1")
+        clock.now += 40 * DAY
+        store = await open_store(path, clock=clock)
+        await look(store)
+        assert await there(store) == ["resp_0", "conv_0"]
+        await store.aclose()
+
+    asyncio.run(run())
 
 
 def test_the_file_shrinks_when_much_is_deleted(tmp_path: Path) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.protocol.events import TERMINAL, decode_event
+from penstock.protocol.events import TERMINAL, Event, decode_event
 from penstock.protocol.wire import encode
 from penstock.store.interrupted import CODE, interrupted
 from penstock.store.store import LoggedEvent
-from penstock.stream.deltas import Delta, EventDelta, ReasoningDelta, TextDelta, ToolCallDelta
+from penstock.stream.deltas import Delta, EventDelta, FinishReason, ReasoningDelta, TextDelta, ToolCallDelta
+from penstock.stream.machine import ResponseStreamStateMachine
 from tests.effort import examples
 from tests.stream import strategies
 from tests.stream.running import assert_lawful, machine
@@ -80,3 +83,24 @@ def test_a_log_with_gaps_is_no_fault() -> None:
         ending = interrupted("resp_1", first, kept, 2.0)
         assert json.loads(ending.events[-1].data)["type"] == "response.failed"
     assert interrupted("resp_1", b"no json", [LoggedEvent(0, 1.0, b"nor this")]).end.status == "failed"
+
+
+ENDS: dict[str, Callable[[ResponseStreamStateMachine], list[Event]]] = {
+    "completed": lambda made: made.finish(FinishReason.STOP),
+    "failed": lambda made: made.fail("server_error", "broken"),
+    "cancelled": lambda made: made.cancel(),
+}
+
+
+@pytest.mark.parametrize("status", ENDS)
+def test_an_end_that_is_in_the_log_is_the_end(status: str) -> None:
+    """That of a large response is logged before the record is closed: a crash may come between the two."""
+    stream = machine(strategies.TOOLS)
+    first, events = encode(stream.snapshot), [*stream.start(), *stream.text("all of it")]
+    events += ENDS[status](stream)
+    log = [LoggedEvent(event.sequence_number, 1.0, encode(event)) for event in events]
+    ending = interrupted("resp_1", first, log, 2.0)
+    assert ending.events == []
+    assert ending.end.status == status
+    assert json.loads(ending.end.response)["output"][0]["content"][0]["text"] == "all of it"
+    assert [json.loads(item.data)["type"] for item in ending.end.output] == ["message"]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.protocol.events import Event, LifecycleEvent
 from penstock.protocol.request import CreateResponse
@@ -18,7 +19,7 @@ from penstock.store.keeping import NOT_DURABLE, CacheKeeper, StoreKeeper
 from penstock.store.memories import ReasoningCache
 from penstock.store.memory import MemoryStore
 from penstock.store.sqlite import open_store
-from penstock.store.store import LOCAL, Closed, Opened, Trace
+from penstock.store.store import LOCAL, Closed, Opened, StoredResponse, Trace
 from penstock.stream.deltas import (
     Delta,
     FinishReason,
@@ -48,8 +49,9 @@ ENDS: dict[str, tuple[Callable[[ResponseStreamStateMachine], list[Event]], str]]
 }
 
 
+@pytest.mark.parametrize("is_large", [False, True])
 @pytest.mark.parametrize("name", ENDS)
-def test_what_is_kept_is_the_snapshot_of_the_machine(tmp_path: Path, name: str) -> None:
+def test_what_is_kept_is_the_snapshot_of_the_machine(tmp_path: Path, name: str, is_large: bool) -> None:
     end, status = ENDS[name]
 
     async def keep() -> None:
@@ -58,9 +60,10 @@ def test_what_is_kept_is_the_snapshot_of_the_machine(tmp_path: Path, name: str) 
         keeper = StoreKeeper(store, opened(made), verdict=lambda ended: ended.status.encode())
         sent: list[Event] = []
         for events in (made.start(), made.apply(TextDelta("a")), end(made)):
-            passed = await keeper.keep(events)
-            assert passed == events
-            sent += passed
+            for batch in [[event] for event in events] if is_large else [events]:
+                passed = await keeper.keep(batch, is_large=is_large)
+                assert passed == batch
+                sent += passed
         kept = await store.get(LOCAL, "resp_1")
         assert kept is not None
         assert json.loads(kept.response) == {**json.loads(encode(made.snapshot)), "status": status}
@@ -129,6 +132,46 @@ def test_a_turn_that_is_stopped_while_it_is_stored_still_ends() -> None:
     assert asyncio.run(stop_it()) == events
 
 
+class SlowToOpen(MemoryStore):
+    """Takes its time to open a turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opening, self.may_open = asyncio.Event(), asyncio.Event()
+
+    async def open(self, turn: Opened, *, patience: float = 0.1) -> bool:
+        self.opening.set()
+        await self.may_open.wait()
+        return await super().open(turn, patience=patience)
+
+
+def test_a_turn_that_is_stopped_while_it_is_opened_still_begins() -> None:
+    """Without `response.created` neither its stream nor its log would be lawful. It stops after that."""
+    made = machine()
+    events, sent = made.start(), list[Event]()
+
+    async def stop_it() -> list[bytes]:
+        store = SlowToOpen()
+
+        async def keep() -> None:
+            sent.extend(await StoreKeeper(store, opened(made)).keep(events))
+            await asyncio.sleep(30)
+
+        keeping = asyncio.create_task(keep())
+        await store.opening.wait()
+        keeping.cancel()
+        await asyncio.sleep(0)
+        store.may_open.set()
+        with pytest.raises(asyncio.CancelledError):
+            await keeping
+        await store.close("resp_1", Closed(status="cancelled", response=b"{}"))
+        return [event.data for event in await read(store, "resp_1")]
+
+    logged = asyncio.run(stop_it())
+    assert sent == events
+    assert logged == [encode(event) for event in events]
+
+
 def test_what_may_not_survive_says_so() -> None:
     """Decisions 17."""
     made = machine()
@@ -144,6 +187,55 @@ def test_what_may_not_survive_says_so() -> None:
     told = asyncio.run(keep())
     assert told.response.diagnostics == [NOT_DURABLE]
     assert told.type == "response.completed"
+
+
+class LateStore(MemoryStore):
+    """Has its turns in memory alone, until `is_well`."""
+
+    is_well = False
+
+    async def open(self, turn: Opened, *, patience: float = 0.1) -> bool:
+        await super().open(turn, patience=patience)
+        return False
+
+    async def get(self, tenant: str, id: str) -> StoredResponse | None:
+        found = await super().get(tenant, id)
+        return found and replace(found, is_durable=self.is_well)
+
+
+def late(events: Sequence[Event]) -> list[bool]:
+    responses = [event.response for event in events if isinstance(event, LifecycleEvent)]
+    return [response.diagnostics == [NOT_DURABLE] for response in responses]
+
+
+def test_a_turn_that_begins_late_says_so_until_it_is_durable() -> None:
+    made = machine()
+
+    async def keep() -> None:
+        store = LateStore()
+        keeper = StoreKeeper(store, opened(made))
+        sent = list(await keeper.keep(made.start()))
+        assert (late(sent), keeper.diagnostics) == ([True, True], [NOT_DURABLE])
+        sent += await keeper.keep(made.heartbeat())
+        assert late(sent[2:]) == [True]
+        store.is_well = True
+        sent += await keeper.keep(made.heartbeat())
+        assert (late(sent[3:]), keeper.diagnostics) == ([False], [])
+        sent += await keeper.keep(made.finish(FinishReason.STOP))
+        assert late(sent[4:]) == [False]
+        assert [event.data for event in await read(store, "resp_1")] == [encode(event) for event in sent]
+
+    asyncio.run(keep())
+
+
+def test_a_turn_that_begins_and_ends_at_once_says_of_each_what_is_true() -> None:
+    made = machine()
+    events = [*made.start(), *made.finish(FinishReason.STOP)]
+
+    async def keep() -> list[bool]:
+        return late(await StoreKeeper(LateStore(), opened(made)).keep(events))
+
+    assert asyncio.run(keep()) == [True, True, False], "the end is in the store, and the beginning with it"
 
 
 def test_of_what_is_not_stored_only_the_reasoning_is_remembered() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from penstock.errors import StoreError
 from penstock.store.store import LOCAL, LoggedEvent, Store
@@ -34,6 +35,21 @@ async def test_a_turn_is_found_as_soon_as_it_is_opened(store: Store) -> None:
     assert (found.previous_id, found.conversation_id) == ("resp_0", "conv_1")
     assert (found.request, found.response, found.verdict) == (turn.request, turn.response, b"")
     assert found.dropped == 0
+
+
+@for_both
+async def test_a_turn_that_is_opened_says_that_it_is_durable(store: Store) -> None:
+    for id, is_background in (("resp_1", False), ("resp_2", True)):
+        assert await store.open(replace(opened(id, "in_1"), is_background=is_background), patience=30)
+        found = await store.get(LOCAL, id)
+        assert found is not None
+        assert (found.is_durable, found.is_background) == (True, is_background)
+        store.log(id, events(0, 3))
+        assert await store.close(id, closed(id, "out_1"), patience=30)
+        assert await read(store, id) == events(0, 3)
+        chain = await store.chain(LOCAL, id)
+        assert chain is not None
+        assert (chain[0].input, chain[0].output) == (items("in_1"), items("out_1"))
 
 
 @for_both

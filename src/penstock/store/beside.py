@@ -18,7 +18,8 @@ from msgspec import Struct
 from penstock.errors import StoreError
 from penstock.store import reading
 from penstock.store.file import BUSY_MS, connect_existing, prepare_for_writing, telling_failures
-from penstock.store.house import chores
+from penstock.store.house import TIME_STEP, chores, seen_time
+from penstock.store.packing import item_of
 from penstock.store.schema import STEPS, check
 from penstock.store.store import Conversation, LoggedEvent, Stats, StoredItem, StoredResponse, Trace
 
@@ -130,10 +131,10 @@ class StoreFile:
 
     def input(self, tenant: str, id: str) -> list[StoredItem]:
         """What this turn brought, without the chain before it."""
-        return [StoredItem(*row) for row in self._ask(_rows, _ITEMS, tenant, id, False)]
+        return [item_of(*row) for row in self._ask(_rows, _ITEMS, tenant, id, False)]
 
     def output(self, tenant: str, id: str) -> list[StoredItem]:
-        return [StoredItem(*row) for row in self._ask(_rows, _ITEMS, tenant, id, True)]
+        return [item_of(*row) for row in self._ask(_rows, _ITEMS, tenant, id, True)]
 
     # Conversations
 
@@ -142,11 +143,15 @@ class StoreFile:
         last = 0
         while rows := self._ask(_rows, _CONVERSATIONS, last, _AT_ONCE):
             for number, tenant, changed_at, *conversation in rows:
-                items = [StoredItem(*row) for row in self._ask(_rows, _CONVERSATION_ITEMS, number)]
+                items = [item_of(*row) for row in self._ask(_rows, _CONVERSATION_ITEMS, number)]
                 yield KeptConversation(tenant, changed_at, Conversation(*conversation), tuple(items))
             last = rows[-1][0]
 
     # Keeping house
+
+    def time(self, now: float) -> float:
+        """The time from which ages are measured: the clock, unless it is far ahead of the store's own."""
+        return min(now, self._ask(seen_time, now) + TIME_STEP)
 
     def stats(self) -> FileStats:
         return self._ask(_stats)

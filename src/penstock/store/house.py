@@ -11,6 +11,11 @@ from msgspec import Struct
 from penstock.store import reading, writing
 from penstock.store.writer import GATHER, LULL, Writer
 
+TIME_STEP = 6 * 3600.0
+"""Seconds that the store's own time moves at a step. With a step every ten minutes it catches up at 36 times
+the speed of the clock: a gateway that runs for an hour a day keeps up, and a clock that is weeks ahead has to
+stay wrong for most of a day before it costs anything."""
+
 _AT_ONCE = 200
 """So many go in one transaction: those who end a turn meanwhile do not wait for the whole of it."""
 _PAGES_AT_ONCE = 500
@@ -33,6 +38,47 @@ class Chore(Struct, frozen=True):
     step: Callable[[sqlite3.Connection], int]
     deletes: str = ""
     """What it counts: `responses` or `conversations`."""
+
+
+# The time from which ages are measured
+
+
+def advanced(seen: float, now: float) -> float:
+    """The store's own time, a step nearer to the clock. It never goes back: whoever measures ages takes the
+    clock where that is earlier."""
+    return max(seen, min(now, seen + TIME_STEP))
+
+
+def seen_time(connection: sqlite3.Connection, now: float) -> float:
+    """The store's own time. A file without one begins with that of its newest row, or with the clock if that
+    is earlier."""
+    row = connection.execute("SELECT seconds FROM store_time").fetchone()
+    if row is not None:
+        return float(row[0])
+    newest = connection.execute(_NEWEST).fetchone()[0]
+    return now if newest is None else min(now, newest)
+
+
+_NEWEST = """
+SELECT max(time) FROM (
+    SELECT max(ended_at) AS time FROM responses UNION ALL SELECT max(changed_at) FROM conversations
+)
+"""
+
+
+def start_time(connection: sqlite3.Connection, now: float) -> None:
+    """Give a file its own time, if it has none."""
+    if connection.execute("SELECT 1 FROM store_time").fetchone() is None:
+        connection.execute("INSERT INTO store_time VALUES (?)", (seen_time(connection, now),))
+
+
+def advance_time(connection: sqlite3.Connection, now: float) -> float:
+    seen = advanced(seen_time(connection, now), now)
+    connection.execute("UPDATE store_time SET seconds = ?", (seen,))
+    return min(now, seen)
+
+
+# What goes
 
 
 def chores(*, older_than: float, most_bytes: int | None) -> Iterator[Chore]:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from penstock.protocol.errors import ResponseError
+from penstock.protocol.events import TERMINAL
 from penstock.store.store import Closed, LoggedEvent, StoredItem
 
 CODE = "gateway_restarted"
@@ -71,8 +72,10 @@ class Ending(Struct, frozen=True):
 def interrupted(id: str, response: bytes, events: Iterable[LoggedEvent], now: float = 0.0) -> Ending:
     fold, last = Fold(), -1
     for event in events:
-        last = event.sequence
-        fold.feed(_read(event.data))
+        last, fields = event.sequence, _read(event.data)
+        if fields.get("type") in TERMINAL:  # that of a large response is logged before its end
+            return Ending(_end(fields["response"]), [])
+        fold.feed(fields)
     fields = _read(response) or {"id": id, "object": "response"}
     told: list[Json] = [{"type": "response.created", "response": fields}] if last < 0 else []
     told += fold.close()
@@ -84,9 +87,15 @@ def interrupted(id: str, response: bytes, events: Iterable[LoggedEvent], now: fl
     }
     told.append({"type": "response.failed", "response": failed})
     logged = [_logged(event, last + 1 + place, now) for place, event in enumerate(told)]
-    output = [StoredItem(item["id"], msgspec.json.encode(item)) for item in fold.output if item.get("id")]
-    end = Closed(status="failed", response=msgspec.json.encode(failed), output=tuple(output))
-    return Ending(end, logged)
+    return Ending(_end(failed), logged)
+
+
+def _end(response: Json) -> Closed:
+    if (response.get("incomplete_details") or {}).get("reason") == "cancelled":
+        response = {**response, "status": "cancelled"}  # the record says so, the stream cannot (decisions 6)
+    items = [item for item in response["output"] if item.get("id")]
+    output = tuple(StoredItem(item["id"], msgspec.json.encode(item)) for item in items)
+    return Closed(status=response["status"], response=msgspec.json.encode(response), output=output)
 
 
 class _Part(Struct):

@@ -11,17 +11,21 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.protocol.items import CLIENT_CALLS, Item, Message, ReasoningItem
-from penstock.protocol.wire import decode, encode, to_builtins
+from penstock.protocol.wire import decode, encode, max_values, to_builtins
 from penstock.store.store import StoredItem
 
 _NO_PART_OF_A_CALL = ("id", "status")
+_ARGUMENT_VALUES = 50_000
+"""JSON values in the arguments of a call that is compared by what they say."""
+
+T = TypeVar("T")
 
 Slots = list[list[ReasoningItem]]
 """Reasoning by its place: before the first message since the call before, behind it, and so on."""
@@ -86,18 +90,40 @@ async def filled(sources: Sequence[Recalling], tenant: str, items: Sequence[Item
     ]
 
 
-async def restored(sources: Sequence[Recalling], tenant: str, items: Sequence[Item]) -> list[Item]:
+class Run(Protocol):
+    """Runs a function that may take a while, here or in a thread."""
+
+    async def __call__(self, function: Callable[..., T], *args: Any) -> T: ...
+
+
+async def run_here(function: Callable[..., T], *args: Any) -> T:
+    return function(*args)
+
+
+async def restored(
+    sources: Sequence[Recalling], tenant: str, items: Sequence[Item], run: Run = run_here
+) -> list[Item]:
     """The same history with the reasoning that was left out of it, as far as it is remembered.
 
     Nothing is ever taken away, and where there is reasoning none is added: whoever sends some knows better.
     """
     whole = await filled(sources, tenant, items)
-    groups = _groups(whole)
-    open_groups = [group for group in groups if not group.is_sealed]
-    calls = list({_call_id(item): None for group in open_groups for item in group.items if _is_call(item)})
+    groups, calls = await run(_open_calls, whole)
     recalled = await _recalled(sources, tenant, calls, _reasoning_ids(whole)) if calls else None
     if recalled is None or not recalled.memories:
         return whole
+    return await run(_all_completed, groups, recalled)
+
+
+def _open_calls(items: Sequence[Item]) -> tuple[list[_Group], list[str]]:
+    """The history in groups, and the ids of the calls that may lack their reasoning."""
+    groups = _groups(items)
+    open_groups = [group for group in groups if not group.is_sealed]
+    calls = {_call_id(item): None for group in open_groups for item in group.items if _is_call(item)}
+    return groups, list(calls)
+
+
+def _all_completed(groups: Sequence[_Group], recalled: _Recalled) -> list[Item]:
     return list(chain.from_iterable(_completed(group, recalled) for group in groups))
 
 
@@ -106,6 +132,14 @@ class _Group(Struct):
 
     items: list[Item]
     told: Sequence[Item]
+    _context: str | None = None
+
+    @property
+    def context(self) -> str:
+        """Found once for all calls of the group: what the model was told may be long."""
+        if self._context is None:
+            self._context = context_of(self.told)
+        return self._context
 
     @property
     def is_sealed(self) -> bool:
@@ -117,10 +151,10 @@ class _Recalled(Struct, frozen=True):
     """By the ids of calls."""
     reasoning: dict[str, ReasoningItem]
 
-    def before(self, call: Item, told: Sequence[Item]) -> Slots:
+    def before(self, call: Item, group: _Group) -> Slots:
         """The reasoning before a call, if it is the one that is remembered."""
         memory = self.memories.get(_call_id(call))
-        if memory is None or memory.call != _fingerprint(call, context_of(told)):
+        if memory is None or memory.call != _fingerprint(call, group.context):
             return []
         return [[self.reasoning[id] for id in slot] for slot in memory.reasoning]
 
@@ -183,7 +217,7 @@ def _completed(group: _Group, recalled: _Recalled) -> Sequence[Item]:
     for item in group.items:
         segment.append(item)
         if _is_call(item):
-            whole += _with_thoughts(segment, recalled.before(item, group.told))
+            whole += _with_thoughts(segment, recalled.before(item, group))
             segment = []
     return whole + segment
 
@@ -204,7 +238,7 @@ def _with_thoughts(segment: Sequence[Item], slots: Slots) -> list[Item]:
 
 def _sealed_again(group: _Group, recalled: _Recalled) -> list[Item]:
     """Reasoning that came in its own words, without an id, is known by them."""
-    slots = (slot for item in group.items if _is_call(item) for slot in recalled.before(item, group.told))
+    slots = (slot for item in group.items if _is_call(item) for slot in recalled.before(item, group))
     known = {words_of(thought): thought for slot in slots for thought in slot}
     return [
         _with_seal(item, known[words_of(item)])
@@ -267,7 +301,7 @@ def _digest(value: object) -> str:
 
 def _plain(value: object) -> object:
     """Arguments as what they say: many clients write them anew (spaces, the order of fields)."""
-    if not isinstance(value, str):
+    if not isinstance(value, str) or max_values(value) > _ARGUMENT_VALUES:
         return value
     try:
         return msgspec.json.decode(value)

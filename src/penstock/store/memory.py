@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from msgspec.structs import replace
 
 from penstock.errors import StoreError
+from penstock.store.house import advanced
 from penstock.store.paging import page_of
 from penstock.store.running import Running, size_of_events, size_of_items
 from penstock.store.store import (
@@ -30,6 +31,8 @@ from penstock.store.store import (
 
 MOST_BYTES = 256 * 1024 * 1024
 MOST_RESPONSES = 10_000
+_LONGEST_LOG = 16 * 1024 * 1024
+"""Bytes of one turn's events. A larger response is kept as well; only its stream cannot be resumed whole."""
 
 Key = tuple[str, str]
 """A tenant, and the id of something that belongs to it."""
@@ -91,6 +94,8 @@ class MemoryStore:
         self._talk_items = _Index()
         self._memories: dict[Key, tuple[Running, bytes]] = {}
         self._bytes = 0
+        self._seen = clock()
+        """The time from which ages are measured."""
 
     def _find(self, tenant: str, id: str) -> Running | None:
         running = self._running.get(id)
@@ -103,22 +108,27 @@ class MemoryStore:
 
     # A turn while it runs
 
-    async def open(self, turn: Opened, *, patience: float = 0.1) -> None:  # noqa: ARG002 - waits for nothing
+    async def open(self, turn: Opened, *, patience: float = 0.1) -> bool:  # noqa: ARG002 - waits for nothing
         if turn.id in self._running or (turn.tenant, turn.id) in self._ended:
             raise StoreError(StoreError.DUPLICATE, "a turn of this id is there already")
         running = self._running[turn.id] = Running(turn)
+        running.is_stored = True  # as durable as this store is
         self._items.add(turn.tenant, running, turn.input)
         self._grow(running.size)
+        return True
 
     def log(self, id: str, events: Sequence[LoggedEvent]) -> None:
         running = self._running.get(id)
         if running is None or not events:
             return
         size = size_of_events(events)
-        if self._has_room(size):
+        if running.size + size <= _LONGEST_LOG and self._has_room(size):
             running.log(events, size)
         else:
             running.dropped += len(events)
+
+    async def settle(self, id: str, *, patience: float = 5.0) -> None:
+        """Memory is all that there is."""
 
     def trace(self, id: str, traces: Sequence[Trace]) -> None:
         running = self._running.get(id)
@@ -286,7 +296,12 @@ class MemoryStore:
 
     # Keeping house
 
-    async def prune(self, *, older_than: int, most_bytes: int | None = None) -> int:
+    async def advance_time(self) -> float:
+        now = self._clock()
+        self._seen = advanced(self._seen, now)
+        return min(now, self._seen)
+
+    async def prune(self, *, older_than: float, most_bytes: int | None = None) -> int:
         kept = self._continued(older_than)
         old = [key for key, turn in self._ended.items() if turn.ended_at < older_than and key not in kept]
         for key in old:
@@ -320,9 +335,10 @@ class MemoryStore:
             bytes=self._bytes,
         )
 
-    async def aclose(self) -> None:
+    async def aclose(self) -> list[str]:
         for running in self._running.values():
             running.abandon()
+        return []
 
     def _grow(self, size: int) -> None:
         self._bytes += size

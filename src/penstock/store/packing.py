@@ -11,13 +11,17 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import msgpack
 
-from penstock.store.store import LoggedEvent, Trace
+from penstock.store.store import LoggedEvent, StoredItem, Trace
 
 ROW_BYTES = 64 * 1024
 """About as much is in a row before it is packed, so that a reader takes small steps."""
 
+LARGE = 1024 * 1024
+"""Bytes. A larger value is compressed piece by piece, so that no whole copy of it is made on the way."""
+
 _PLAIN = b"\x00"
 _SMALLER = b"\x01"
+"""Neither can begin a JSON document."""
 _WORTH_IT = 256
 _EFFORT = 1
 
@@ -27,7 +31,19 @@ _trace_rows = msgpack.Decoder(list[tuple[str, float, bytes, int]])
 
 
 def pack_events(events: Sequence[LoggedEvent]) -> bytes:
+    if len(events) == 1 and len(events[0].data) > LARGE:
+        return _pack_large_event(events[0])
     return _pack(_encoder.encode([(event.sequence, event.time, event.data) for event in events]))
+
+
+def _pack_large_event(event: LoggedEvent) -> bytes:
+    """The same row as for a small one, but for the copy of its data that an encoder would make."""
+    head = _encoder.encode([(event.sequence, event.time, b"")]).removesuffix(_NO_BYTES)
+    return _compress(head, _MANY_BYTES + len(event.data).to_bytes(4, "big"), event.data)
+
+
+_NO_BYTES, _MANY_BYTES = b"\xc4\x00", b"\xc6"
+"""How MessagePack begins a value of bytes: with one byte for its length, and with four."""
 
 
 def unpack_events(blob: bytes) -> list[LoggedEvent]:
@@ -54,6 +70,28 @@ def in_rows(events: Sequence[LoggedEvent]) -> Iterator[Sequence[LoggedEvent]]:
         yield events[begin:]
 
 
+def pack_document(data: bytes) -> bytes:
+    """A JSON document as it is kept: as it is, unless it is large."""
+    return data if len(data) <= LARGE else _compress(data)
+
+
+def unpack_document(blob: bytes) -> bytes:
+    return zlib.decompress(memoryview(blob)[1:]) if blob[:1] == _SMALLER else blob
+
+
+def item_of(id: str, blob: bytes) -> StoredItem:
+    """An item as it is read from the file."""
+    return StoredItem(id, unpack_document(blob))
+
+
+def _compress(*parts: bytes) -> bytes:
+    compressor, packed = zlib.compressobj(_EFFORT), bytearray(_SMALLER)
+    for part in parts:
+        packed += compressor.compress(part)
+    packed += compressor.flush()
+    return bytes(packed)
+
+
 def _pack(plain: bytes) -> bytes:
     if len(plain) < _WORTH_IT:
         return _PLAIN + plain
@@ -61,4 +99,4 @@ def _pack(plain: bytes) -> bytes:
 
 
 def _unpack(blob: bytes) -> bytes:
-    return zlib.decompress(blob[1:]) if blob[:1] == _SMALLER else blob[1:]
+    return zlib.decompress(memoryview(blob)[1:]) if blob[:1] == _SMALLER else blob[1:]

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from penstock.store.interrupted import interrupted
-from penstock.store.packing import unpack_events, unpack_traces
+from penstock.store.packing import item_of, unpack_document, unpack_events, unpack_traces
 from penstock.store.paging import page_of
 from penstock.store.store import (
     RUNNING,
@@ -102,7 +102,7 @@ def response_of(row: tuple[Any, ...]) -> StoredResponse:
         conversation_id=conversation_id,
         is_background=bool(is_background),
         request=request,
-        response=body,
+        response=unpack_document(body),
         verdict=verdict,
         dropped=dropped,
     )
@@ -135,7 +135,7 @@ def chain(connection: sqlite3.Connection, tenant: str, id: str) -> list[Turn] | 
             return None
         items: dict[int, tuple[list[StoredItem], list[StoredItem]]] = {link[0]: ([], []) for link in links}
         for number, is_output, item_id, data in connection.execute(_LINKED_ITEMS, asked):
-            items[number][is_output].append(StoredItem(item_id, data))
+            items[number][is_output].append(item_of(item_id, data))
     finally:
         connection.execute("COMMIT")
     return [
@@ -161,7 +161,7 @@ def items(connection: sqlite3.Connection, numbers: list[int]) -> dict[int, Store
     for number in numbers:
         row = connection.execute("SELECT id, data FROM items WHERE number = ?", (number,)).fetchone()
         if row is not None:
-            found[number] = StoredItem(*row)
+            found[number] = item_of(*row)
     return found
 
 
@@ -174,7 +174,7 @@ def items_of(
         for query in (_ITEM, _CONVERSATION_ITEM):
             row = connection.execute(query, (tenant, id)).fetchone()
             if row is not None:
-                found[id] = StoredItem(row[0], row[1]), bool(row[2])
+                found[id] = item_of(row[0], row[1]), bool(row[2])
                 break
     return found
 
@@ -201,7 +201,7 @@ def conversation_items(
     page, has_more = page_of(entries, _second, after=after, limit=limit, newest_first=newest_first)
     data = "SELECT id, data FROM conversation_items WHERE number = ?"
     rows = (connection.execute(data, (number,)).fetchone() for number, _ in page)
-    return Page(tuple(StoredItem(*row) for row in rows if row), has_more)
+    return Page(tuple(item_of(*row) for row in rows if row), has_more)
 
 
 def _second(row: tuple[int, str]) -> str:

@@ -175,7 +175,7 @@ class Running:
             response=end.response if end else turn.response,
             verdict=end.verdict if end else b"",
             dropped=self.dropped,
-            is_durable=end is None or self.is_written,
+            is_durable=self.is_stored if end is None else self.is_written,
         )
 
 

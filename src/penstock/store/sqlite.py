@@ -15,6 +15,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -32,7 +33,7 @@ from penstock.store.file import (
     prepare_for_writing,
     telling_failures,
 )
-from penstock.store.house import Bounds, prune
+from penstock.store.house import Bounds, advance_time, prune, start_time
 from penstock.store.paging import page_of
 from penstock.store.readers import Readers
 from penstock.store.running import Running, size_of_events
@@ -50,7 +51,7 @@ from penstock.store.store import (
     Trace,
     Turn,
 )
-from penstock.store.writer import Writer
+from penstock.store.writer import Writer, log_lost
 
 log = logging.getLogger("penstock.store")
 
@@ -96,6 +97,7 @@ def _open_database(path: Path, busy_ms: int, clock: Callable[[], float]) -> sqli
         prepare_for_writing(connection)
         migrate(connection)
         connection.execute("BEGIN IMMEDIATE")
+        start_time(connection, clock())  # before turns are ended at what the clock says now
         count = writing.end_unfinished(connection, clock())
         connection.execute("COMMIT")
     except BaseException:
@@ -132,6 +134,8 @@ class SqliteStore:
         )
         self._readers = Readers(path, busy_ms)
         self._is_closed = False
+        self._lost: list[str] = []
+        """The ids of what could not be written before it was closed."""
 
     def _turn(self, tenant: str, id: str) -> Running | None:
         running = self._turns.get(id)
@@ -142,16 +146,36 @@ class SqliteStore:
 
     # A turn while it runs
 
-    async def open(self, turn: Opened, *, patience: float = 0.1) -> None:
+    async def open(self, turn: Opened, *, patience: float = 0.1) -> bool:
         if self._is_closed:
             raise StoreError(StoreError.CLOSED, "the store was closed")
         if turn.id in self._turns:
             raise StoreError(StoreError.DUPLICATE, "a turn of this id is running")
+        if turn.is_background:
+            await self._write_at_once(turn, patience)
         running = self._turns[turn.id] = Running(turn)
+        if turn.is_background:
+            running.is_stored, running.size = True, 0
+            return True
         self._writer.queued += running.size
         self._writer.wants(running, soon=True)
         if not self._writer.is_failing:
             await asyncio.wait({running.begun}, timeout=patience)
+        return running.is_stored
+
+    async def _write_at_once(self, turn: Opened, patience: float) -> None:
+        """Commit and sync the row of a turn, or raise. Tries also when the last write failed: without other
+        turns nobody else would find out that the disk is well again."""
+        try:
+            async with asyncio.timeout(patience):
+                await self._writer.do(partial(writing.begin_turn, turn=turn))
+        except (TimeoutError, asyncio.CancelledError) as error:
+            # The commit may already run, and succeed: then it is taken back.
+            self._writer.do_later(partial(writing.delete_response, tenant=turn.tenant, id=turn.id))
+            if isinstance(error, TimeoutError):
+                message = "the disk did not take the turn in time"
+                raise StoreError(StoreError.LATE, message) from None
+            raise
 
     def log(self, id: str, events: Sequence[LoggedEvent]) -> None:
         running = self._turns.get(id)
@@ -165,6 +189,13 @@ class SqliteStore:
         self._writer.queued += size
         self._writer.wants(running, soon=False)
 
+    async def settle(self, id: str, *, patience: float = 5.0) -> None:
+        running = self._turns.get(id)
+        if running is not None and running.events and not self._writer.is_failing:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(patience):
+                    await self._writer.flush()
+
     def trace(self, id: str, traces: Sequence[Trace]) -> None:
         running = self._turns.get(id)
         if running is None or running.over.is_set() or not traces:
@@ -176,11 +207,12 @@ class SqliteStore:
             self._writer.wants(running, soon=False)
 
     def _has_room(self, running: Running, size: int) -> bool:
-        """Whether there is room for what the disk did not take yet: in the store's, or in the turn's own."""
+        """Whether there is room for what the disk did not take yet: in the store's, or in the turn's own. One
+        event that is larger than the room for all is taken when nothing else waits."""
         if running.is_lost:
             return False
-        bounds = self._bounds
-        return self._writer.queued + size <= bounds.queued or running.size + size <= bounds.queued_turn
+        bounds, queued = self._bounds, self._writer.queued
+        return queued + size <= bounds.queued or running.size + size <= bounds.queued_turn or not queued
 
     async def close(self, id: str, end: Closed, *, patience: float = _PATIENCE) -> bool:
         running = self._turns.get(id)
@@ -207,10 +239,7 @@ class SqliteStore:
             if self._writer.queued <= self._bounds.queued:
                 return
             if running.end is not None and (running.written.done() or self._writer.is_failing):
-                log.error(
-                    "a turn that could not be written to the store is given up",
-                    extra={"fields": {"event": "store", "code": "given_up"}},
-                )
+                log_lost(running.opened.id, "given_up", "is lost: too much waits for the disk already")
                 self._writer.lose(running)
 
     # Responses
@@ -374,22 +403,27 @@ class SqliteStore:
 
     # Keeping house
 
-    async def prune(self, *, older_than: int, most_bytes: int | None = None) -> int:
+    async def advance_time(self) -> float:
+        return await self._writer.do(partial(advance_time, now=self._clock()))
+
+    async def prune(self, *, older_than: float, most_bytes: int | None = None) -> int:
         return await prune(self._writer, older_than=older_than, most_bytes=most_bytes)
 
     async def stats(self) -> Stats:
         await self._writer.flush()
         return await self._readers.read(reading.stats)
 
-    async def aclose(self) -> None:
+    async def aclose(self) -> list[str]:
         if self._is_closed:
-            return
+            return self._lost
         self._is_closed = True
         for running in self._turns.values():
             running.abandon()
         await self._readers.aclose()
-        await self._writer.aclose()  # The last to close empties the journal, and a reader could not.
+        # The last to close empties the journal, and a reader could not.
+        self._lost = await self._writer.aclose()
         self._lock.release()
+        return self._lost
 
 
 def _id_of(reference: Reference) -> str:

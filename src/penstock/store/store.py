@@ -71,7 +71,8 @@ class StoredResponse(Struct, frozen=True, kw_only=True):
     dropped: int = 0
     """How many events of its log could not be kept: the disk was too slow, or full, for too long."""
     is_durable: bool = True
-    """False: it has ended, and its end may not survive a restart. Whoever tells of it tells that, too."""
+    """False: it may not survive a restart, and a client that gets it is told so. Of a turn that runs, the row
+    is not written yet; of one that has ended, the end."""
 
 
 class LoggedEvent(Struct, frozen=True, gc=False):
@@ -134,9 +135,16 @@ class Store(Protocol):
 
     # A turn while it runs
 
-    async def open(self, turn: Opened, *, patience: float = 0.1) -> None:
-        """Begin a turn. What follows may ask for it as soon as this returns; also after the death of the
-        process, unless the disk took longer than `patience` (notes/asks G1).
+    async def open(self, turn: Opened, *, patience: float = 0.1) -> bool:
+        """Begin a turn. It can be found as soon as this returns.
+
+        True when it can also be found after the process was killed. False when that took longer than
+        `patience`, or failed: it is then kept in memory and written later, and the client is told by a
+        diagnostic in the first event (notes/asks G1).
+
+        A background turn is a promise to a client that may already be gone, so for one of these False does
+        not exist: it is synced to the disk within `patience`, or `StoreError` is raised and nothing of it is
+        kept.
 
         Its id is new in the store: `StoreError` when a turn of that id is running.
         """
@@ -146,6 +154,10 @@ class Store(Protocol):
 
         Sequence numbers rise. What comes for a turn that is not running is not kept.
         """
+
+    async def settle(self, id: str, *, patience: float = 5.0) -> None:
+        """Wait until what was logged of a turn is no longer held in memory alone, for as long as this helps:
+        an event that is large waits for those before it, so that there is room."""
 
     def trace(self, id: str, traces: Sequence[Trace]) -> None:
         """Append what happened towards the upstream, as `log` does."""
@@ -228,12 +240,18 @@ class Store(Protocol):
 
     # Keeping house
 
-    async def prune(self, *, older_than: int, most_bytes: int | None = None) -> int:
+    async def advance_time(self) -> float:
+        """Move the store's own time towards the clock, by at most `house.TIME_STEP`, and return the time from
+        which ages are measured: the store's own, or the clock if that is earlier. A clock that jumps ahead
+        does not make everything old at once. The time is kept with the store: a restart does not move it."""
+
+    async def prune(self, *, older_than: float, most_bytes: int | None = None) -> int:
         """Delete what ended before a time, then the oldest until it fits; how many responses went. What runs
         is never touched. Conversations go by the same rules, by when they were last changed, after the
         responses."""
 
     async def stats(self) -> Stats: ...
 
-    async def aclose(self) -> None:
-        """Write what is left to write, and close."""
+    async def aclose(self) -> list[str]:
+        """Write what is left to write, trying again for a short time, and close. The ids of the responses
+        that could not be written, wholly or in part: what is missing of them is lost."""

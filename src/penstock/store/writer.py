@@ -28,6 +28,10 @@ LULL = 0.1
 """Seconds of a log that a crash may take away."""
 RETRY = 1.0
 """Seconds until a write that failed is tried again by itself."""
+LAST_TRIES = 2.0
+"""Seconds for which writes that failed are tried again when the store is closed."""
+_PAUSE = 0.2
+"""Seconds between two of these."""
 
 T = TypeVar("T")
 
@@ -111,6 +115,13 @@ class Writer:
         self._begin_in(self._gather)
         return cast(T, await done)
 
+    def do_later(self, job: Callable[[sqlite3.Connection], object]) -> None:
+        """Try something once in the next transaction. Nobody waits for it, or is told how it went."""
+        nobody: asyncio.Future[object] = self._loop.create_future()
+        nobody.cancel()
+        self._jobs.append(_Job(job, nobody))
+        self._begin_in(self._gather)
+
     async def flush(self) -> None:
         """Wait until what is here now was tried."""
         if self._commit is not None:
@@ -119,19 +130,24 @@ class Writer:
             commit = self._commit or self._begin()
             await asyncio.wait({commit})
 
-    async def aclose(self) -> None:
+    async def aclose(self) -> list[str]:
+        """The ids of the turns that could not be written."""
+        deadline = self._loop.time() + LAST_TRIES
         await self.flush()
+        while (self._waiting or self._jobs) and self._loop.time() < deadline:
+            await asyncio.sleep(_PAUSE)
+            await self.flush()
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
         if self._commit is not None:
             await asyncio.wait({self._commit})
-        if self._waiting:
-            log.error(
-                "turns could not be written to the store before it was closed", extra=_fields(self._failure)
-            )
+        lost = list(self._waiting)
+        for id in lost:
+            log_lost(id, self._failure, "could not be written to the store before it was closed")
         await self._loop.run_in_executor(self._thread, self._connection.close)
         self._thread.shutdown(wait=True)
+        return lost
 
     # On the loop
 
@@ -172,7 +188,7 @@ class Writer:
             if running.is_lost:
                 continue
             if place in batch.refused:
-                log.error("a turn cannot be written to the store", extra=_fields("refused"))
+                log_lost(running.opened.id, "refused", "cannot be written to the store")
                 self.lose(running)
             elif place in batch.written:
                 running.settle(part)
@@ -235,6 +251,12 @@ class Writer:
         elif self._failure and not failure:
             log.warning("the store can be written again", extra=_fields(self._failure))
         self._failure = failure
+
+
+def log_lost(id: str, code: str, what: str) -> None:
+    """One line for each response that will not be in the file: its id, and nothing of what it says."""
+    fields = {"event": "store", "code": code, "response_id": id}
+    log.error(f"the response {id!r} {what}", extra={"fields": fields})
 
 
 def _fields(code: str) -> dict[str, dict[str, str]]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from penstock.errors import StoreError
 from penstock.store.interrupted import interrupted
-from penstock.store.packing import in_rows, pack_events, pack_traces
+from penstock.store.packing import in_rows, item_of, pack_document, pack_events, pack_traces
 from penstock.store.reading import all_events
 from penstock.store.running import Part
 from penstock.store.store import Closed, Conversation, LoggedEvent, Opened, StoredItem
@@ -34,7 +34,7 @@ _UNFINISHED = (
 def write_part(connection: sqlite3.Connection, part: Part) -> None:
     """All that a turn has to be written since it was last written."""
     turn = part.turn
-    number = _begin(connection, turn) if part.is_new else _number_of(connection, turn.tenant, turn.id)
+    number = begin_turn(connection, turn) if part.is_new else _number_of(connection, turn.tenant, turn.id)
     if number is None:
         raise StoreError(StoreError.IO, "the row of a running turn is gone from the file")
     _append(connection, number, part.events)
@@ -48,7 +48,8 @@ def write_part(connection: sqlite3.Connection, part: Part) -> None:
         _add_to_conversation(connection, turn, part.end, part.ended_at)
 
 
-def _begin(connection: sqlite3.Connection, turn: Opened) -> int:
+def begin_turn(connection: sqlite3.Connection, turn: Opened) -> int:
+    """Insert the row of a new turn, with the items that it brought; its number."""
     values = (
         turn.tenant,
         turn.id,
@@ -79,13 +80,17 @@ def _append(connection: sqlite3.Connection, number: int, events: Sequence[Logged
 def _add_items(
     connection: sqlite3.Connection, number: int, tenant: str, items: Sequence[StoredItem], *, is_output: bool
 ) -> None:
-    connection.executemany(_ITEM, [(number, is_output, tenant, item.id, item.data) for item in items])
+    connection.executemany(
+        _ITEM, ((number, is_output, tenant, item.id, pack_document(item.data)) for item in items)
+    )
 
 
 def _finish(
     connection: sqlite3.Connection, number: int, tenant: str, end: Closed, ended_at: float, dropped: int
 ) -> None:
-    connection.execute(_END, (end.status, end.response, end.verdict, ended_at, dropped, number))
+    connection.execute(
+        _END, (end.status, pack_document(end.response), end.verdict, ended_at, dropped, number)
+    )
     _add_items(connection, number, tenant, end.output, is_output=True)
 
 
@@ -113,7 +118,7 @@ def end_unfinished(connection: sqlite3.Connection, now: float) -> int:
 
 def _input_of(connection: sqlite3.Connection, number: int) -> list[StoredItem]:
     query = "SELECT id, data FROM items WHERE response = ? AND is_output = 0 ORDER BY number"
-    return [StoredItem(*row) for row in connection.execute(query, (number,))]
+    return [item_of(*row) for row in connection.execute(query, (number,))]
 
 
 # Deleting and remembering
@@ -158,7 +163,9 @@ def add_items(
     row = connection.execute(_CONVERSATION, (tenant, id)).fetchone()
     if row is None:
         return False
-    connection.executemany(_CONVERSATION_ITEM, [(row[0], tenant, item.id, item.data) for item in items])
+    connection.executemany(
+        _CONVERSATION_ITEM, ((row[0], tenant, item.id, pack_document(item.data)) for item in items)
+    )
     connection.execute("UPDATE conversations SET changed_at = ? WHERE number = ?", (now, row[0]))
     return True
 
