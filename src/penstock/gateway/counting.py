@@ -272,7 +272,8 @@ def _bytes_in(written: str, mime: str) -> _Bytes | None:
     """The bytes that a text is, if it is some: a data URL, or base64 where such a thing is expected."""
     if found := _DATA_URL.match(written):
         return _Bytes(found[1].lower() if "/" in found[1] else mime, written[found.end() :])
-    if _is_elsewhere(written) or not _BASE64.fullmatch(written):
+    # Of a long text the beginning tells: a word has a space behind it.
+    if _is_elsewhere(written) or not _BASE64.fullmatch(written[:HEAD]):
         return None
     return _Bytes(mime, written)
 

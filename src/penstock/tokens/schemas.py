@@ -39,8 +39,11 @@ def _comment(text: object) -> str:
     return "".join(f"// {line}\n" for line in text.splitlines()) if isinstance(text, str) else ""
 
 
-def _type(schema: object, depth: int) -> str:
-    """A schema as a type. What TypeScript has no word for is left out, as it is by OpenAI."""
+def _type(schema: object, depth: int, kind: object = None) -> str:
+    """A schema as a type. What TypeScript has no word for is left out, as it is by OpenAI.
+
+    `kind` is one of the types that the schema lists.
+    """
     if not isinstance(schema, Mapping) or depth > _DEEPEST:
         return "any"
     if isinstance(choices := schema.get("enum"), list | tuple):
@@ -50,12 +53,10 @@ def _type(schema: object, depth: int) -> str:
     for union in ("anyOf", "oneOf"):
         if isinstance(members := schema.get(union), list | tuple):
             return " | ".join(_type(member, depth + 1) for member in members)
-    kind = schema.get("type")
+    kind = kind or schema.get("type")
     if isinstance(kind, list | tuple):
         # Each word once: a schema with many of them, nested, would be written out a great many times.
-        return " | ".join(
-            _type({**schema, "type": each}, depth + 1) for each in dict.fromkeys(map(str, kind))
-        )
+        return " | ".join(_type(schema, depth + 1, each or "any") for each in dict.fromkeys(map(str, kind)))
     if kind == "array":
         return f"{_type(schema.get('items'), depth + 1)}[]"
     if kind in ("object", None) and isinstance(properties := schema.get("properties"), Mapping):
@@ -64,7 +65,8 @@ def _type(schema: object, depth: int) -> str:
 
 
 def _object(properties: Mapping[Any, Any], required: object, depth: int) -> str:
-    needed = required if isinstance(required, list | tuple) else ()
+    names = required if isinstance(required, list | tuple) else ()
+    needed = {name for name in names if isinstance(name, str)}
     lines = []
     for name, schema in properties.items():
         described = schema if isinstance(schema, Mapping) else {}

@@ -6,8 +6,9 @@ whatever the text. It has no wheel for every Python and platform, and counting m
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Tokenizer(Protocol):
@@ -17,12 +18,20 @@ class Tokenizer(Protocol):
 @cache
 def tokenizer(encoding: str) -> Tokenizer | None:
     """The tokenizer of an encoding, or None where rs-bpe is not installed. Loading it takes 0.1 s, once."""
+    openai = import_tokenizers()
+    if openai is None:
+        return None
+    made: Tokenizer = getattr(openai, encoding)()
+    return made
+
+
+def import_tokenizers() -> Any:
+    """Import rs-bpe. A server does this when it starts: later there may be no file descriptor left for it."""
     try:
         from rs_bpe.bpe import openai  # type: ignore[import-not-found]  # a module without types
     except ImportError:
         return None
-    made: Tokenizer = getattr(openai, encoding)()
-    return made
+    return openai
 
 
 def count(encoding: str, text: str) -> int:
@@ -30,6 +39,26 @@ def count(encoding: str, text: str) -> int:
     counter = tokenizer(encoding)
     if counter is None:
         return estimate(text)
+    return sum(_count(counter, piece) for piece in _pieces(text))
+
+
+_LONGEST_PIECE = 131_072
+"""Characters that are counted in one call, some ten milliseconds. It holds the interpreter's lock."""
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """A long text in pieces that begin with a space or a new line, as tokens do, where there is one."""
+    at = 0
+    while len(text) - at > _LONGEST_PIECE:
+        end = at + _LONGEST_PIECE
+        cut = max(text.rfind("\n", at + 1, end), text.rfind(" ", at + 1, end))
+        end = cut if cut > at else end
+        yield text[at:end]
+        at = end
+    yield text[at:] if at else text
+
+
+def _count(counter: Tokenizer, text: str) -> int:
     try:
         return counter.count(text)
     except UnicodeEncodeError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any
 
 from penstock.gateway.demo.script import BreakOff, Garble, Rest, Step, Tell
 
@@ -44,6 +45,9 @@ class DemoAnswer:
     def mask(self, text: str) -> str:
         """There is no secret: nothing was sent anywhere."""
         return text
+
+    def mask_value(self, value: Any) -> Any:
+        return value
 
     def mask_bytes(self, data: bytes, before: bytes = b"") -> bytes:  # noqa: ARG002
         return data

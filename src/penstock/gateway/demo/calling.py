@@ -12,6 +12,9 @@ from penstock.gateway.demo.schema.hints import Hints, words_of
 from penstock.gateway.demo.schema.making import make
 
 MOST_CALLS = 8
+LONGEST_ANSWER = 200_000
+"""Characters of a value that is made for a schema, which may hold or ask for any."""
+_TITLE = 300
 _DESCRIPTION = 300
 """Characters of a description that are compared: where a tool is told apart from the others."""
 _ENOUGH_WORDS = 2
@@ -69,10 +72,11 @@ def _named(tools: list[DemoTool], hints: Hints) -> list[DemoTool]:
     prompt = f" {' '.join(words_of(hints.prompt))} "
     places: list[tuple[int, DemoTool]] = []
     for tool in tools:
-        words = words_of(tool.title)
+        words = words_of(tool.title[:_TITLE])
         whole = [prompt.find(f" {' '.join(words)} ")] if words else []
-        telling = [prompt.find(f" {form} ") for word in words if word not in _COMMON for form in _forms(word)]
-        if found := [place for place in (*whole, *(telling if len(tools) <= _FEW else ())) if place >= 0]:
+        single = [word for word in words if word not in _COMMON] if len(tools) <= _FEW else []
+        telling = [prompt.find(f" {form} ") for word in single for form in _forms(word)]
+        if found := [place for place in (*whole, *telling) if place >= 0]:
             places.append((min(found), tool))
     return [tool for _, tool in sorted(places, key=lambda found: found[0])]
 
@@ -96,11 +100,14 @@ def _forms(word: str) -> set[str]:
 def _call(request: DemoRequest, tool: DemoTool, index: int, hints: Hints) -> DemoCall:
     id = _call_id(request, index)
     if tool.custom:
-        return DemoCall(id, tool.name, hints.quoted[0] if hints.quoted else request.prompt, custom=True)
+        written = hints.quoted[0] if hints.quoted else request.prompt[:LONGEST_ANSWER]
+        return DemoCall(id, tool.name, written, custom=True)
     made = make(tool.parameters, hints)
-    problem = "" if made.fits else f"no arguments were found that fit the schema of {tool.title!r}"
     arguments = made.value if isinstance(made.value, dict) else {}
-    return DemoCall(id, tool.name, json.dumps(arguments, ensure_ascii=False), problem=problem)
+    written = json.dumps(arguments, ensure_ascii=False)
+    fits = made.fits and len(written) <= LONGEST_ANSWER
+    problem = "" if fits else f"no arguments were found that fit the schema of {tool.title[:_TITLE]!r}"
+    return DemoCall(id, tool.name, written if len(written) <= LONGEST_ANSWER else "{}", problem=problem)
 
 
 def _call_id(request: DemoRequest, index: int) -> str:

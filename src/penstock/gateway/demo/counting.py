@@ -25,31 +25,34 @@ def pieces(text: str) -> list[str]:
     return _PIECE.findall(text)
 
 
-def count(text: str) -> int:
-    """How many tokens a text has; of a very long one an estimate, since nobody is to wait for the count."""
-    counted = sum(1 for _ in _PIECE.finditer(text[:_COUNTED]))
-    return counted + max(0, len(text) - _COUNTED) // _USUAL_LENGTH
+def count(*texts: str) -> int:
+    """How many tokens texts have; of very long ones an estimate, since nobody is to wait for the count."""
+    tokens, exactly = 0, _COUNTED
+    for text in texts:
+        tokens += sum(1 for _ in _PIECE.finditer(text[:exactly]))
+        tokens += max(0, len(text) - exactly) // _USUAL_LENGTH
+        exactly = max(0, exactly - len(text))
+    return tokens
 
 
 def input_tokens(request: DemoRequest) -> int:
     """What the request is made of, the tools and the format included."""
-    return _beginning(request) + _turns(request.turns)
+    return _counted(request, request.turns)
 
 
 def cached_tokens(request: DemoRequest) -> int:
     """What an earlier request of the same conversation had already: everything before the last answer."""
     answers = [index for index, turn in enumerate(request.turns) if turn.role == "assistant"]
-    return _beginning(request) + _turns(request.turns[: answers[-1]]) if answers else 0
+    return _counted(request, request.turns[: answers[-1]]) if answers else 0
 
 
-def _beginning(request: DemoRequest) -> int:
-    declared = sum(
-        count(f"{tool.name} {tool.description}") + count(json.dumps(tool.parameters))
+def _counted(request: DemoRequest, turns: Sequence[DemoTurn]) -> int:
+    declared = [
+        text
         for tool in request.tools
-    )
-    schema = count(json.dumps(request.format.schema)) if request.format.schema else 0
-    return sum(map(count, request.instructions)) + declared + schema
-
-
-def _turns(turns: Sequence[DemoTurn]) -> int:
-    return sum(count(turn.text) + IMAGE_TOKENS * len(turn.media) for turn in turns)
+        for text in (f"{tool.name} {tool.description}", json.dumps(tool.parameters))
+    ]
+    schema = [json.dumps(request.format.schema)] if request.format.schema else []
+    said = [turn.text for turn in turns]
+    images = sum(len(turn.media) for turn in turns)
+    return count(*declared, *schema, *request.instructions, *said) + IMAGE_TOKENS * images

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
+from itertools import islice
 from zlib import crc32
 
 from penstock.gateway.demo.request import DemoRequest, DemoTurn
@@ -16,6 +17,8 @@ from penstock.gateway.demo.wishes import MOST_WORDS, Wishes
 _EXCERPT = 80
 _QUOTED = 4000
 """Characters of a tool's output, or of instructions, that are quoted."""
+_MOST_QUOTED = 32
+"""Outputs, instructions, images and memories that an answer speaks of: it must not grow with the request."""
 _WORD = re.compile(r"[^\W_]+")
 _GREETING = re.compile(r"\s*(?:hello|hi|hey|good (?:morning|evening|day))\b", re.IGNORECASE)
 
@@ -76,7 +79,7 @@ def quoted(text: str) -> str:
 
 def _instructions(request: DemoRequest) -> str:
     later = [turn.text for turn in request.turns if turn.role == "system" and turn.text]
-    told = [*request.instructions, *later]
+    told = [*request.instructions, *later][:_MOST_QUOTED]
     if not told:
         return "I was given no instructions."
     return "My instructions are:\n\n" + "\n\n".join(map(quoted, told))
@@ -85,11 +88,14 @@ def _instructions(request: DemoRequest) -> str:
 def _results(request: DemoRequest) -> str:
     """What the tools said, quoted: an answer from the result is one that could not be given without it."""
     paragraphs: list[str] = []
-    for turn in _last_outputs(request.turns):
-        named = f"The tool `{turn.tool}`" if turn.tool else "The tool"
+    outputs = _last_outputs(request.turns)
+    for turn in outputs[:_MOST_QUOTED]:
+        named = f"The tool `{excerpt(turn.tool)}`" if turn.tool else "The tool"
         if turn.text or not turn.media:
             paragraphs += [f"{named} says:", quoted(turn.text or "(nothing)")]
-        paragraphs += [f"{named} gave me {each}." for each in turn.media]
+        paragraphs += [f"{named} gave me {each}." for each in turn.media[:_MOST_QUOTED]]
+    if len(outputs) > _MOST_QUOTED:
+        paragraphs.append(f"There are {len(outputs) - _MOST_QUOTED} more outputs.")
     return "\n\n".join(paragraphs) or "The tool says nothing."
 
 
@@ -100,9 +106,9 @@ def _last_outputs(turns: Sequence[DemoTurn]) -> list[DemoTurn]:
         if turn.role == "system":
             continue
         if turn.role != "tool":
-            return outputs or [turn]
-        outputs.insert(0, turn)
-    return outputs
+            return outputs[::-1] or [turn]
+        outputs.append(turn)
+    return outputs[::-1]
 
 
 def _about(request: DemoRequest) -> str:
@@ -152,19 +158,24 @@ def _turn_number(request: DemoRequest) -> list[str]:
 
 def _media(request: DemoRequest) -> list[str]:
     last = next((turn for turn in reversed(request.turns) if turn.role == "user"), None)
-    return [f"I see {each}" for each in (last.media if last else [])]
+    return [f"I see {excerpt(each, 400)}" for each in (last.media[:_MOST_QUOTED] if last else [])]
 
 
 def _tools(request: DemoRequest) -> list[str]:
-    names = [f"`{tool.title}`" for tool in request.tools]
+    names = [f"`{excerpt(tool.title)}`" for tool in request.tools[:8]]
     if not names:
         return []
-    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-    return [f"I could call {', '.join(names[:8])}{more}; name what you need, and I will"]
+    more = f" and {len(request.tools) - 8} more" if len(request.tools) > 8 else ""
+    return [f"I could call {', '.join(names)}{more}; name what you need, and I will"]
 
 
 def _memories(request: DemoRequest) -> list[str]:
-    return [f"I remember that I thought about “{each}”" for turn in request.turns for each in turn.remembered]
+    return [f"I remember that I thought about “{each}”" for each in _remembered(request)]
+
+
+def _remembered(request: DemoRequest) -> list[str]:
+    every = (each for turn in request.turns for each in turn.remembered)
+    return [excerpt(each) for each in islice(every, _MOST_QUOTED)]
 
 
 _FACTS: tuple[Callable[[DemoRequest], list[str]], ...] = (_size, _turn_number, _media, _tools, _memories)
@@ -198,7 +209,7 @@ def thought(request: DemoRequest) -> str:
     sentences = [
         f"The user says “{excerpt(prompt)}”.",
         f"That is a message of {len(prompt.split())} words.",
-        *(f"I remember that I thought about “{each}”." for turn in request.turns for each in turn.remembered),
+        *(f"I remember that I thought about “{each}”." for each in _remembered(request)),
         "I know nothing of the world, so the answer can only be about the message itself.",
         f"There are {len(request.tools)} tools that I could call.",
         "Is there a wish in it that I must grant?",

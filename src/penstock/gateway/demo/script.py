@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from penstock.dialects.failures import ERROR_TYPES
 from penstock.gateway.demo import prose
-from penstock.gateway.demo.calling import DemoCall, calls_for
+from penstock.gateway.demo.calling import LONGEST_ANSWER, DemoCall, calls_for
 from penstock.gateway.demo.counting import cached_tokens, input_tokens, pieces
 from penstock.gateway.demo.request import DemoRequest
 from penstock.gateway.demo.schema.hints import Hints
@@ -115,7 +115,11 @@ def _json(request: DemoRequest) -> Iterator[Step]:
         value = made.value
         if not made.fits:
             yield _note("no answer was found that fits the schema of `text.format`")
-    yield from _words(request, json.dumps(value, ensure_ascii=False))
+    written = json.dumps(value, ensure_ascii=False)
+    if len(written) > LONGEST_ANSWER:
+        yield _note("the answer that fits the schema of `text.format` is too long")
+        written = "null"
+    yield from _words(request, written)
 
 
 def _words(request: DemoRequest, text: str) -> Iterator[Step]:

@@ -18,6 +18,7 @@ from penstock.gateway.demo.dialect import DIALECT
 from penstock.gateway.demo.request import DemoRequest
 from penstock.gateway.demo.script import PACE, script_of
 from penstock.gateway.demo.wishes import Failure, wishes_in
+from penstock.gateway.offload import HEAVY, run_heavy
 from penstock.upstream.keys import KeyRing
 from penstock.upstream.upstream import UpstreamAnswer
 
@@ -44,15 +45,18 @@ class DemoUpstream:
         key: str,  # noqa: ARG002
         headers: Mapping[str, str],  # noqa: ARG002
     ) -> UpstreamAnswer:
-        asked = msgspec.convert(request.body, DemoRequest)
+        weight = len(request.data)
+        asked = await run_heavy(weight, msgspec.convert, request.body, DemoRequest)
+        if asked.tools or asked.format.schema:
+            weight = HEAVY  # a small schema can be hard to fit
         wishes = wishes_in(asked.prompt)
-        request_id = _request_id(request)
+        request_id = await run_heavy(weight, _request_id, request)
         if wishes.refused is not None:
             if wishes.wait:
                 await self._sleep(wishes.wait)
-            raise _refusal(wishes.refused, asked, request_id)
+            raise await run_heavy(weight, _refusal, wishes.refused, asked, request_id)
         pace = self._pace if wishes.pace is None else wishes.pace
-        steps = script_of(asked, wishes)
+        steps = await run_heavy(weight, script_of, asked, wishes)
         return DemoAnswer(steps, request_id=request_id, pace=pace, sleep=self._sleep)
 
     async def aclose(self) -> None:
@@ -60,8 +64,13 @@ class DemoUpstream:
 
 
 def _request_id(request: UpstreamRequest) -> str:
-    """The same for the same request, so that two runs can be compared."""
-    return f"demo_{sha256(json.dumps(request.body).encode()).hexdigest()[:16]}"
+    """The same for the same request, so that two runs can be compared. One element at a time, since
+    writing a large request in one call would keep every other thread waiting."""
+    digest = sha256()
+    for name, value in request.body.items():
+        for each in value if isinstance(value, list) else [value]:
+            digest.update(f"{name} {json.dumps(each)}\n".encode())
+    return f"demo_{digest.hexdigest()[:16]}"
 
 
 def _refusal(failure: Failure, asked: DemoRequest, request_id: str) -> OpenResponsesError:

@@ -25,6 +25,8 @@ def fits(value: Any, schema: Any, root: Schema) -> bool:
 
 def same(one: Any, other: Any) -> bool:
     """Equal as JSON: true is no 1, and 1.0 is one."""
+    if one is other:
+        return True
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, list) and isinstance(other, list):
@@ -93,7 +95,10 @@ class Fitting:
         return not known or any(is_one(asked.value) for is_one in known)
 
     def _enum(self, asked: _Asked) -> bool:
-        return not isinstance(asked.argument, list) or any(same(asked.value, each) for each in asked.argument)
+        if not isinstance(asked.argument, list):
+            return True
+        self._steps -= len(asked.argument) // 10
+        return self._steps < 0 or any(same(asked.value, each) for each in asked.argument)
 
     def _const(self, asked: _Asked) -> bool:
         return same(asked.value, asked.argument)
@@ -126,12 +131,14 @@ class Fitting:
         return not isinstance(asked.value, str) or self._matches(asked.argument, asked.value)
 
     def _matches(self, pattern: Any, text: str) -> bool:
+        if self._steps < 0:
+            return True
         node = patterns.parse(pattern) if isinstance(pattern, str) else None
         if node is None:
             return False
         steps = patterns.Steps()
         matches = patterns.matches(node, text, steps)
-        self._steps -= (patterns.STEPS - steps.left) // 10
+        self._steps -= len(pattern) + (patterns.STEPS - steps.left) // 10
         return matches
 
     def _multiple(self, asked: _Asked) -> bool:
@@ -168,7 +175,9 @@ class Fitting:
         if asked.argument is not True:
             return True
         self._steps -= len(values) ** 2 // 2
-        return not any(same(one, other) for at, one in enumerate(values) for other in values[:at])
+        return self._steps < 0 or not any(
+            same(one, other) for at, one in enumerate(values) for other in values[:at]
+        )
 
     def _contains(self, asked: _Asked) -> bool:
         if not isinstance(asked.value, list):
@@ -184,12 +193,15 @@ class Fitting:
         return all(self._fits(value[name], named[name], asked.depth) for name in named if name in value)
 
     def _pattern_properties(self, asked: _Asked) -> bool:
-        return all(
-            self._fits(each, inner, asked.depth)
-            for pattern, inner in object_of(asked.argument).items()
-            for name, each in object_of(asked.value).items()
-            if self._matches(pattern, name)
-        )
+        named = object_of(asked.value)
+        for pattern, inner in object_of(asked.argument).items():
+            self._steps -= len(named)
+            if self._steps < 0:
+                break
+            matching = [each for name, each in named.items() if self._matches(pattern, name)]
+            if not self._each(matching, inner, asked.depth):
+                return False
+        return True
 
     def _additional(self, asked: _Asked) -> bool:
         named = object_of(asked.schema.get("properties"))

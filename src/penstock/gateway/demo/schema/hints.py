@@ -46,6 +46,11 @@ _KINDS: dict[str, str] = {
 _KIND_OF = {word: kind for kind, words in _KINDS.items() for word in words.split()}
 
 
+_LONGEST_NAME = 200
+_NAME_WORDS = 6
+"""Of the name of a field: more of it says nothing, and each word is looked for in the prompt."""
+
+
 def words_of(name: str) -> list[str]:
     """The words of a name, however they are joined: `getWeather`, `get_weather`, `get-weather`."""
     return [word.lower() for word in _WORDS.findall(_HUMPS.sub(" ", name))]
@@ -54,6 +59,7 @@ def words_of(name: str) -> list[str]:
 class Hints:
     def __init__(self, prompt: str) -> None:
         self.prompt = " ".join(prompt[:LONGEST].split())
+        self._lower = self.prompt.lower()
         self.words = frozenset(words_of(self.prompt))
         self.quoted = ["".join(found).strip() for found in _QUOTED.findall(self.prompt)]
         self.numbers = [
@@ -71,7 +77,7 @@ class Hints:
 
     def mentions(self, name: str) -> bool:
         """Does the prompt use the words of this name?"""
-        words = words_of(name)
+        words = words_of(name[:_LONGEST_NAME])
         return bool(words) and self.words.issuperset(words)
 
     def of_kind(self, kind: str) -> list[str]:
@@ -81,7 +87,7 @@ class Hints:
         """Texts for a field of this name, the likeliest first."""
         if told := self._told(name):
             yield told.strip("\"'`“”.,;") or told
-        for word in reversed(words_of(name)):
+        for word in reversed(words_of(name[:_LONGEST_NAME])):
             yield from self.of_kind(_KIND_OF.get(word, ""))
         yield from self.quoted
         if example := _EXAMPLE.search(description[:LONGEST]):
@@ -90,7 +96,9 @@ class Hints:
 
     def numbers_for(self, name: str) -> Iterator[int | float]:
         """Numbers for a field of this name: the one beside its name, then any."""
-        for word in reversed(words_of(name)):
+        for word in words_of(name[:_LONGEST_NAME])[: -_NAME_WORDS - 1 : -1]:
+            if word not in self._lower:
+                continue
             beside = re.search(rf"\b{re.escape(word)}\W{{1,3}}(-?\d{{1,12}})\b", self.prompt, re.IGNORECASE)
             before = re.search(rf"(?<![\w.])(-?\d{{1,12}}) {re.escape(word)}\b", self.prompt, re.IGNORECASE)
             yield from (int(found[1]) for found in (before, beside) if found)
@@ -98,10 +106,11 @@ class Hints:
 
     def _told(self, name: str) -> str:
         """What stands behind the name itself: `city: Ulm`, `city = "Ulm"`."""
-        words = r"[\s_-]?".join(re.escape(word) for word in words_of(name)[:6])
-        if not words:
+        words = words_of(name[:_LONGEST_NAME])[:_NAME_WORDS]
+        if not words or words[0] not in self._lower:
             return ""
+        spelled = r"[\s_-]?".join(map(re.escape, words))
         found = re.search(
-            rf"\b{words}\s?[:=]\s?(\"[^\"]+\"|“[^”]+”|`[^`]+`|[^\s,;]+)", self.prompt, re.IGNORECASE
+            rf"\b{spelled}\s?[:=]\s?(\"[^\"]+\"|“[^”]+”|`[^`]+`|[^\s,;]+)", self.prompt, re.IGNORECASE
         )
         return found[1] if found else ""

@@ -22,6 +22,10 @@ BUDGET = 2000
 """Schemas that are looked at while one value is made. Then it hurries, after as many again it takes whatever
 comes first, and after as many again it stops."""
 _PATTERN_COST = 80
+_WIDTH = 50
+"""Entries of a list or an object that cost as much as a schema."""
+_WIDE = ("enum", "properties", "patternProperties", "required", "anyOf", "oneOf", "type", "examples")
+_LONG_TEXT = 1000
 _TRIES = 24
 _DEEPEST = 24
 _DEEP = 6
@@ -85,6 +89,9 @@ class _Maker:
         if schema is False or nested > _DEEPEST or self._budget < -2 * BUDGET:
             return
         known = flat(self._root, schema) if isinstance(schema, dict) else flat(self._root, {})
+        self._budget -= (
+            sum(len(known.schema[name]) for name in _WIDE if _is_wide(known.schema, name)) // _WIDTH
+        )
         place = place.behind(known.references)
         if place.depth > _DEEPEST:
             yield None
@@ -139,7 +146,9 @@ class _Maker:
                 schema = {keyword: value for keyword, value in schema.items() if keyword != "pattern"}
         if not self._hints.mentions(place.name):
             yield from self._suggested(schema, place)
-        yield from texts(schema, place.name, place.variant, self._hints)
+        for text in texts(schema, place.name, place.variant, self._hints):
+            self._budget -= len(text) // _LONG_TEXT
+            yield text
 
     def _whole_numbers(self, schema: Schema, place: _Place) -> Iterator[Any]:
         yield from self._numbers(schema, place, whole=True)
@@ -217,9 +226,12 @@ class _Maker:
 
     def _with_dependents(self, schema: Schema, names: list[str]) -> list[str]:
         dependents = {**object_of(schema.get("dependencies")), **object_of(schema.get("dependentRequired"))}
+        known = set(names)
         for name in names:  # it grows while it is read: a dependent has dependents too
-            more = list_of(dependents.get(name))
-            names += [each for each in more if isinstance(each, str) and each not in names]
+            for each in list_of(dependents.get(name)):
+                if isinstance(each, str) and each not in known:
+                    known.add(each)
+                    names.append(each)
         return names
 
     def _property(self, schema: Schema, place: _Place, name: str) -> Any:
@@ -277,6 +289,10 @@ def _types_of(schema: Schema) -> list[str]:
         return sorted(known, key=lambda name: name == "null")
     meant = [name for name, keywords in _TELLING.items() if schema.keys() & keywords]
     return list(dict.fromkeys([*meant, "string", "integer", "object", "array", "boolean", "null"]))
+
+
+def _is_wide(schema: Schema, name: str) -> bool:
+    return isinstance(schema.get(name), list | dict)
 
 
 def _is_null(schema: Any) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from itertools import islice, product
 from typing import Any
 from urllib.parse import unquote
 
@@ -13,6 +15,9 @@ Schema = dict[str, Any]
 _DEEPEST = 32
 _BRANCHES = 64
 """Branches of two choices that are multiplied out."""
+_BRANCHES_DEPTH = 2
+_PARTS = 64
+"""References and members of `allOf` that are joined into one schema."""
 
 
 class Flat(Struct, frozen=True):
@@ -38,24 +43,38 @@ def target_of(root: Schema, reference: str) -> Any:
     return found
 
 
-def flat(root: Schema, schema: Schema, depth: int = 0) -> Flat:
-    references: tuple[str, ...] = ()
-    reference = schema.get("$ref")
-    if isinstance(reference, str):
-        schema = {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
-        found = target_of(root, reference)
-        references = (reference,)
-        if isinstance(found, dict) and depth < _DEEPEST:
-            there = flat(root, found, depth + 1)
-            schema, references = merged(there.schema, schema), (*references, *there.references)
-    parts = schema.get("allOf")
-    if isinstance(parts, list):
-        schema = {keyword: value for keyword, value in schema.items() if keyword != "allOf"}
-        for part in parts:
-            if isinstance(part, dict) and depth < _DEEPEST:
-                there = flat(root, part, depth + 1)
-                schema, references = merged(schema, there.schema), (*references, *there.references)
-    return Flat(schema, references)
+def flat(root: Schema, schema: Schema) -> Flat:
+    return _Flattening(root).flat(schema, 0)
+
+
+class _Flattening:
+    def __init__(self, root: Schema) -> None:
+        self._root = root
+        self._left = _PARTS
+
+    def flat(self, schema: Schema, depth: int) -> Flat:
+        references: tuple[str, ...] = ()
+        reference = schema.get("$ref")
+        if isinstance(reference, str):
+            schema = {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
+            found = target_of(self._root, reference)
+            references = (reference,)
+            if isinstance(found, dict) and self._takes(depth):
+                there = self.flat(found, depth + 1)
+                schema, references = merged(there.schema, schema), (*references, *there.references)
+        parts = schema.get("allOf")
+        if isinstance(parts, list):
+            schema = {keyword: value for keyword, value in schema.items() if keyword != "allOf"}
+            for part in parts[:_PARTS]:
+                if isinstance(part, dict) and self._takes(depth):
+                    there = self.flat(part, depth + 1)
+                    schema, references = merged(schema, there.schema), (*references, *there.references)
+        return Flat(schema, references)
+
+    def _takes(self, depth: int) -> bool:
+        """Definitions that use each other twice would be joined without end."""
+        self._left -= 1
+        return self._left >= 0 and depth < _DEEPEST
 
 
 def merged(one: Any, other: Any, depth: int = 0) -> Any:
@@ -85,7 +104,14 @@ def _by_name(one: Any, other: Any, depth: int) -> Any:
 def _union(one: Any, other: Any, _: int) -> Any:
     if not isinstance(one, list) or not isinstance(other, list):
         return one
-    return [*one, *(each for each in other if each not in one)]
+    return list(dict.fromkeys(each for each in (*one, *other) if isinstance(each, str)))
+
+
+def _texts(value: Any) -> dict[str, None]:
+    """The texts of a keyword that holds one or a list of them, each once."""
+    return dict.fromkeys(
+        each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str)
+    )
 
 
 def _larger(one: Any, other: Any, _: int) -> Any:
@@ -97,8 +123,7 @@ def _smaller(one: Any, other: Any, _: int) -> Any:
 
 
 def _types(one: Any, other: Any, _: int) -> Any:
-    first = one if isinstance(one, list) else [one]
-    second = other if isinstance(other, list) else [other]
+    first, second = _texts(one), _texts(other)
     both = [each for each in first if each in second]
     if "integer" not in both and "integer" in (*first, *second) and "number" in (*first, *second):
         both.append("integer")
@@ -108,13 +133,17 @@ def _types(one: Any, other: Any, _: int) -> Any:
 def _common(one: Any, other: Any, _: int) -> Any:
     if not isinstance(one, list) or not isinstance(other, list):
         return one
-    return [each for each in one if each in other] or one
+    wanted = {json.dumps(each, sort_keys=True) for each in other}
+    return [each for each in one if json.dumps(each, sort_keys=True) in wanted] or one
 
 
 def _product(one: Any, other: Any, depth: int) -> Any:
     if not isinstance(one, list) or not isinstance(other, list):
         return one
-    return [merged(first, second, depth) for first in one for second in other][:_BRANCHES]
+    if depth > _BRANCHES_DEPTH:
+        return one
+    pairs = islice(product(one, other), _BRANCHES)
+    return [merged(first, second, depth) for first, second in pairs]
 
 
 _JOINED: dict[str, Callable[[Any, Any, int], Any]] = {
