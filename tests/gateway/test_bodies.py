@@ -18,7 +18,7 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 
 from penstock.gateway import bodies
-from penstock.gateway.bodies import CHUNK, DECODERS, decode_body, read_body
+from penstock.gateway.bodies import CHUNK, DECODERS, BodyReader, decode_body
 from penstock.gateway.errors import ClientGone, RequestRefused
 from tests.effort import examples
 
@@ -272,7 +272,11 @@ def parts(*data: bytes) -> Connection:
 
 def received(connection: Connection, limit: int = MIB, **headers: str) -> bytes:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return asyncio.run(read_body(connection.receive, named, limit))
+
+    async def read() -> bytes:
+        return await BodyReader().read(connection.receive, named, limit)
+
+    return asyncio.run(read())
 
 
 def test_a_body_in_many_parts_is_one() -> None:

@@ -1,7 +1,8 @@
 """The bodies of requests, received and decompressed, and never larger than they may be (notes/asks K4).
 
 A hundred bytes can decompress to gigabytes. So every decoder works in steps whose output is bounded, and
-stops as soon as there is more than the limit.
+stops as soon as there is more than the limit. What all requests together may take is bounded as well: large
+bodies that are being received are counted, and large ones are decompressed two at a time.
 """
 
 from __future__ import annotations
@@ -9,15 +10,26 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from functools import partial
 from io import BytesIO
+from typing import TypeVar
 
 import brotli  # type: ignore[import-untyped]
 import zstandard
 
 from penstock.gateway.errors import ClientGone, RequestRefused
 
+T = TypeVar("T")
+
 Receive = Callable[[], Awaitable[Mapping[str, object]]]
 """Gives the next message of an ASGI connection."""
+
+LARGE = 8 * 1024 * 1024
+"""Bodies beyond this wait for each other; smaller ones, which is nearly all of them, never wait for those."""
+MOST_RECEIVING = 8
+"""How many bodies of the largest size may be in the middle of being received."""
+MOST_SMALL, MOST_LARGE = 8, 2
+"""Bodies that are decompressed at the same time: up to `LARGE`, and beyond."""
 
 CHUNK = 64 * 1024
 """How much a decoder gives in one step, more or less."""
@@ -40,36 +52,90 @@ class _Corrupt(Exception):  # noqa: N818 - never leaves this file
     """The data are not what their encoding says."""
 
 
-async def read_body(receive: Receive, headers: Mapping[str, str], limit: int) -> bytes:
-    """The whole body, decompressed. `headers` have their names in small letters.
+class BodyReader:
+    """Reads the bodies of all requests of a gateway. Belongs to one event loop."""
 
-    `RequestRefused` for what is too large, or cannot be decompressed; `ClientGone` when it breaks off.
-    """
-    if _announced(headers.get("content-length", "")) > limit:
+    def __init__(self) -> None:
+        self._receiving = 0
+        """Bytes of bodies that are not there to their end."""
+        self._small = asyncio.Semaphore(MOST_SMALL)
+        self._large = asyncio.Semaphore(MOST_LARGE)
+
+    async def read(self, receive: Receive, headers: Mapping[str, str], limit: int) -> bytes:
+        """The whole body, decompressed. `headers` have their names in small letters.
+
+        `RequestRefused` for what is too large, or cannot be decompressed; `ClientGone` when it breaks off.
+        """
+        if _announced(headers.get("content-length", "")) > limit:
+            raise _too_large(limit)
+        steps = _steps(headers.get("content-encoding", ""))  # what cannot be decoded need not be sent
+        data = await self._received(receive, limit)
+        if not steps:
+            return data
+        # How much a body inflates to shows only at its end. So it is tried among the small ones first, and
+        # starts again among the large ones, which wait in the order in which they came.
+        for room, most in ((self._small, min(LARGE, limit)), (self._large, limit)):
+            decoded = await _in_thread(room, partial(_decode, data, steps, most))
+            if decoded is not None:
+                return decoded
         raise _too_large(limit)
-    encodings = headers.get("content-encoding", "")
-    steps = _steps(encodings)  # before a byte is read: what cannot be decoded need not be sent
-    data = await _received(receive, limit)
-    if not steps:
-        return data
-    # Always in a thread: how much work is in a compressed body cannot be seen from its size.
-    return await asyncio.to_thread(decode_body, data, encodings, limit)
+
+    async def _received(self, receive: Receive, limit: int) -> bytes:
+        data = BytesIO()
+        try:
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientGone
+                part = message.get("body", b"")
+                if isinstance(part, bytes):
+                    self._receiving += data.write(part)
+                length = data.tell()
+                if length > limit:
+                    raise _too_large(limit)
+                if length > LARGE and self._receiving > MOST_RECEIVING * limit:
+                    raise _too_many()
+                if not message.get("more_body", False):
+                    return data.getvalue()
+        finally:
+            self._receiving -= data.tell()
+
+
+async def _in_thread(room: asyncio.Semaphore, work: Callable[[], T]) -> T:
+    """Always in a thread: how much work is in a compressed body cannot be seen from its size. Its place is
+    free when the thread has ended, also where nobody waits for it any more."""
+    await room.acquire()
+    working = asyncio.get_running_loop().run_in_executor(None, work)
+    working.add_done_callback(lambda _: room.release())
+    try:
+        return await asyncio.shield(working)
+    finally:
+        del working  # or its exception would keep this frame, which keeps the body
 
 
 def decode_body(data: bytes, encodings: str, limit: int) -> bytes:
     """Undo a Content-Encoding. It names the encodings in the order in which they were applied."""
-    for name in reversed(_steps(encodings)):
+    decoded = _decode(data, _steps(encodings), limit)
+    if decoded is None:
+        raise _too_large(limit)
+    return decoded
+
+
+def _decode(data: bytes, steps: list[str], limit: int) -> bytes | None:
+    """None: it is larger than the limit."""
+    for name in reversed(steps):
         try:
-            data = _bounded(DECODERS[name](data), limit)
+            decoded = _bounded(DECODERS[name](data), limit)
         except (_Corrupt, zlib.error, zstandard.ZstdError, brotli.error) as error:
             raise RequestRefused(
                 400,
                 "invalid_encoding",
                 f"the body is not valid {name}, as its Content-Encoding says: {error}",
             ) from None
-    if len(data) > limit:
-        raise _too_large(limit)
-    return data
+        if decoded is None:
+            return None
+        data = decoded
+    return data if len(data) <= limit else None
 
 
 def _steps(encodings: str) -> list[str]:
@@ -86,35 +152,18 @@ def _steps(encodings: str) -> list[str]:
     return names
 
 
-async def _received(receive: Receive, limit: int) -> bytes:
-    parts: list[bytes] = []
-    length = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        part = message.get("body", b"")
-        if isinstance(part, bytes) and part:
-            parts.append(part)
-            length += len(part)
-        if length > limit:
-            raise _too_large(limit)
-        if not message.get("more_body", False):
-            return b"".join(parts)
-
-
 def _announced(length: str) -> int:
     """What Content-Length says. A wrong one is the server's business, which reads the body by it."""
     length = length.strip()
     return int(length) if length.isascii() and length.isdigit() and len(length) < 20 else 0
 
 
-def _bounded(chunks: Iterator[bytes], limit: int) -> bytes:
-    """All chunks in one. Each is small, so not much more than the limit is ever there."""
+def _bounded(chunks: Iterator[bytes], limit: int) -> bytes | None:
+    """All chunks in one, or None. Each is small, so not much more than the limit is ever there."""
     data = BytesIO()
     for chunk in chunks:
         if data.tell() + len(chunk) > limit:
-            raise _too_large(limit)
+            return None
         data.write(chunk)
     return data.getvalue()
 
@@ -122,6 +171,12 @@ def _bounded(chunks: Iterator[bytes], limit: int) -> bytes:
 def _too_large(limit: int) -> RequestRefused:
     message = f"the body is larger than {limit:,} bytes, the limit of this gateway (limits.body_bytes)"
     return RequestRefused(413, "request_too_large", message)
+
+
+def _too_many() -> RequestRefused:
+    message = "too many large requests are being sent at the same time: try again in a moment"
+    headers = [("retry-after", "2")]
+    return RequestRefused(503, "server_is_overloaded", message, type="server_error", headers=headers)
 
 
 def _gunzip(data: bytes) -> Iterator[bytes]:

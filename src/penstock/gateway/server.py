@@ -7,21 +7,24 @@ for, and because a client whose turn is ended then is to be told so.
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import uvicorn
 
 from penstock.errors import PenstockError
 from penstock.gateway.app import Gateway
-from penstock.gateway.connection import ClientConnection, SocketConnection
+from penstock.gateway.connection import ClientConnection
 from penstock.gateway.logs import log
 from penstock.gateway.routes import Routes
 from penstock.gateway.sealing import Sealer
 from penstock.gateway.settings import Settings
+from penstock.gateway.websocket_connection import WebSocketConnection
 from penstock.store.store import Store
 
 _BACKLOG = 2048
@@ -91,6 +94,12 @@ class _Signals:
         self._loop.call_later(_LAST_WORDS, self._force)
 
     def _force(self) -> None:
+        """What is left are clients that neither end their requests nor read their answers."""
+        for connection in list(self._server.server_state.connections):
+            connection.transport.abort()
+        self._loop.call_later(_LAST_WORDS, self._exit)
+
+    def _exit(self) -> None:
         self._server.force_exit = True
 
     def _read_again(self) -> None:
@@ -129,16 +138,20 @@ def run(
     ready: Callable[[str], None],
     reload: Callable[[], Settings],
     routes: Routes | None = None,
-) -> None:
-    """Serve until a signal says otherwise. `store` opens the store, on the loop that it belongs to; `ready`
+) -> list[str]:
+    """Serve until a signal says otherwise. The ids of the responses that could not be written to the store by
+    then, and are lost. `store` opens the store, on the loop that it belongs to; `ready`
     is told the URL; `reload` reads the settings again; `routes` are more than the gateway's own."""
 
-    async def serve() -> None:
+    async def serve() -> list[str]:
         gateway = Gateway(settings, store=await store(), sealer=sealer, routes=routes)
+        connection = partial(
+            ClientConnection, client_timeout=lambda: gateway.services.settings.limits.client_timeout
+        )
         config = uvicorn.Config(
             gateway,
-            http=ClientConnection,
-            ws=SocketConnection,
+            http=connection,  # type: ignore[arg-type]  # it is only called
+            ws=WebSocketConnection,
             ws_max_size=settings.limits.body_bytes,
             lifespan="on",
             log_config=None,
@@ -149,11 +162,15 @@ def run(
         )
         server = _Server(config, lambda: ready(url_of(listening)))
         _Signals(server, gateway, reload).install()
+        # What is here now stays until the end. A full collection that looked at it each time would hold up
+        # every stream for tens of milliseconds.
+        gc.collect()
+        gc.freeze()
         await server.serve(sockets=[listening])
-        await gateway.aclose()  # uvicorn does not say that it is over when it was forced
+        return await gateway.aclose()  # uvicorn does not say that it is over when it was forced
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(serve())
+        return runner.run(serve())
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

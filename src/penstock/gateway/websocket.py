@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from penstock.errors import DecodeError
+from penstock.fairness import encode_large
 from penstock.gateway.compaction import prepare_any
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.exchange import SERVER_STOPS, Exchange, Message, Send
@@ -22,8 +23,9 @@ from penstock.gateway.failures import refused_by, wrong_request
 from penstock.gateway.heart import Heart
 from penstock.gateway.history import Local
 from penstock.gateway.logs import log_verdict
+from penstock.gateway.offload import run_heavy, weight_of
 from penstock.gateway.outlet import LiveOutlet
-from penstock.gateway.requests import check_request, count_items
+from penstock.gateway.requests import check_request, parse_bounded
 from penstock.gateway.resolving import complete
 from penstock.gateway.responses import Prepared, watch_client
 from penstock.gateway.stopwatch import Stopwatch
@@ -31,14 +33,14 @@ from penstock.gateway.verdict import Verdict
 from penstock.protocol.events import Event
 from penstock.protocol.items import Item
 from penstock.protocol.request import WebSocketCreate
-from penstock.protocol.wire import encode, parse, read
+from penstock.protocol.wire import encode, read
 from penstock.store.keeping import Keeper
 from penstock.stream.accents import ACCENTS, Accent
 from penstock.stream.deltas import FinishReason
 
 if TYPE_CHECKING:
     from penstock.gateway.app import Gateway
-    from penstock.gateway.settings import ClientKey
+    from penstock.gateway.settings import ClientKey, Limits
 
 LONGEST = 60 * 60.0
 """Seconds that a connection may last (N24)."""
@@ -62,9 +64,12 @@ class SocketOutlet(LiveOutlet):
         """Given to the server in vain: a write that was interrupted while the client did not read."""
         self.is_refused = False
 
-    async def _deliver(self, events: list[Event]) -> None:
-        self._unsent += [encode(event) for event in events]
-        while self._unsent:
+    async def _deliver(self, events: list[Event], *, is_large: bool) -> None:
+        self._unsent += [await encode_large(event) if is_large else encode(event) for event in events]
+        await self._resume()
+
+    async def _resume(self) -> None:
+        while self._unsent and not self._is_left:
             await self._send({"type": "websocket.send", "text": self._unsent[0].decode()})
             self._verdict.bytes_out += len(self._unsent.pop(0))
         self._verdict.status = 200
@@ -112,8 +117,8 @@ class Socket:
         await self._exchange.send({"type": "websocket.accept"})
         reading = asyncio.create_task(self._read())
         try:
-            while (frame := await self._next()) is not None:
-                await self._answer(frame)
+            while await self._answer(await self._next()):
+                pass
         finally:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
@@ -139,21 +144,28 @@ class Socket:
 
     async def _read(self) -> None:
         """Frames wait for their turn; a client that goes ends the turn that runs, and those that wait."""
-        limits = self._gateway.services.settings.limits
-        while (message := await self._exchange.receive())["type"] != "websocket.disconnect":
-            if message["type"] == SERVER_STOPS:
-                self._is_stopping = True
-                self._frames.put_nowait(None)
-                continue
-            if self._frames.qsize() >= _WAITING or self._waiting_bytes > limits.body_bytes:
-                await self._send({"type": "websocket.close", "code": _TOO_MANY})
-                break
-            frame = message.get("text") or (message.get("bytes") or b"").decode("utf-8", "replace")
-            self._waiting_bytes += len(frame)
-            self._frames.put_nowait(frame)
+        while await self._take(await self._exchange.receive()):
+            pass
         self._is_gone = True
         self._gone.set()
         self._frames.put_nowait(None)
+
+    async def _take(self, message: Message) -> bool:
+        """False: it was the last. A frame may be large, so none is kept here until the next one comes."""
+        limits = self._gateway.services.settings.limits
+        if message["type"] == "websocket.disconnect":
+            return False
+        if message["type"] == SERVER_STOPS:
+            self._is_stopping = True
+            self._frames.put_nowait(None)
+        elif self._frames.qsize() >= _WAITING or self._waiting_bytes > limits.body_bytes:
+            await self._send({"type": "websocket.close", "code": _TOO_MANY})
+            return False
+        else:
+            frame = message.get("text") or (message.get("bytes") or b"").decode("utf-8", "replace")
+            self._waiting_bytes += len(frame)
+            self._frames.put_nowait(frame)
+        return True
 
     async def _until_gone(self) -> None:
         await self._gone.wait()
@@ -169,20 +181,26 @@ class Socket:
         await self._send({"type": "websocket.send", "text": envelope(refused)})
         await self._send({"type": "websocket.close", "code": _GOING_AWAY})
 
-    async def _answer(self, frame: str) -> None:
+    async def _answer(self, frame: str | None) -> bool:
+        """False: there was nothing left to answer."""
+        if frame is None:
+            return False
         continued = ""
         try:
-            request = _read_create(frame, self._gateway.services.settings.limits.input_items)
+            limits, weight = self._gateway.services.settings.limits, weight_of(frame)
+            request = await run_heavy(weight, _read_create, frame, limits)
+            del frame  # it may be large, and the turn may be long
             continued = request.previous_response_id or ""
-            failed = await self._turn(request)
+            failed = await self._turn(request, weight)
         except Exception as error:
             failed = True
             refused = refused_by(error, self._exchange.request_id)
             await self._send({"type": "websocket.send", "text": envelope(refused)})
         if failed and self._local is not None and self._local.id == continued:
             self._local = None  # N21, N22
+        return True
 
-    async def _turn(self, given: WebSocketCreate) -> bool:
+    async def _turn(self, given: WebSocketCreate, weight: int) -> bool:
         """Run one turn; True when it failed."""
         gateway, settings = self._gateway, self._gateway.services.settings
         gateway.refuse_if_full()
@@ -190,8 +208,17 @@ class Socket:
         self._exchange.request_id = f"{self._name}-{self._count}"  # each turn has a verdict of its own
         request = check_request(given, settings.default_model)
         watch = Stopwatch(gateway.services.clock)
-        resolved = await complete(gateway, self._key, request, self._local)
-        prepared = prepare_any(gateway, self._exchange, self._key, resolved, watch, error_event=False)
+        resolved = await complete(gateway, self._key, request, weight, self._local)
+        prepared = await run_heavy(
+            resolved.weight,
+            prepare_any,
+            gateway,
+            self._exchange,
+            self._key,
+            resolved,
+            watch,
+            error_event=False,
+        )
         accent = ACCENTS[prepared.accent]()
         outlet = SocketOutlet(self._send, accent, prepared.keeper, prepared.verdict, watch)
         if self._is_gone:
@@ -205,7 +232,7 @@ class Socket:
             return True
         whole = resolved.request.input
         items: list[Item] = [*(whole if isinstance(whole, list) else []), *snapshot.output]
-        self._local = Local(id=snapshot.id, items=tuple(items), is_stored=snapshot.store)
+        self._local = Local(snapshot.id, tuple(items), snapshot.store, resolved.weight)
         return False
 
     async def _run(self, prepared: Prepared, outlet: SocketOutlet) -> None:
@@ -225,15 +252,14 @@ class Socket:
             log_verdict(verdict)
 
 
-def _read_create(frame: str, most_items: int) -> WebSocketCreate:
+def _read_create(frame: str, limits: Limits) -> WebSocketCreate:
     try:
-        raw = parse(frame)
+        raw = parse_bounded(frame, limits)
         if not isinstance(raw, dict) or raw.get("type") != "response.create":
             raise DecodeError("a frame is a JSON object of the type response.create", "type")
         for name in _FORBIDDEN:
             if name in raw:
                 raise DecodeError("is not for a WebSocket: leave it out", name)
-        count_items(raw, most_items)
         return read(raw, WebSocketCreate)
     except DecodeError as error:
         raise wrong_request(error) from None
