@@ -106,8 +106,9 @@ def test_the_example_in_the_documentation_says_what_it_should(tmp_path: Path) ->
     assert settings.accents == {"my-agent/": "openai"}
     (override,) = settings.overrides
     assert (override.id, override.told.window, override.told.image_input) == ("fast", 128_000, False)
-    (key,) = settings.keys
+    key, operator = settings.keys
     assert (key.name, key.digest.hex()[:8], key.accent) == ("laptop", "9f86d081", "openai")
+    assert (key.operator, operator.operator) == (False, True)
 
 
 def test_the_example_has_every_setting() -> None:
@@ -357,6 +358,13 @@ def test_a_client_key_shows_no_digest() -> None:
     assert key == ClientKey(name="a", digest=b"\xab" * 32)
 
 
+def test_an_operator_is_marked_as_one() -> None:
+    entry = f'[[keys]]\nname = "a"\nhash = "{HASH}"\noperator = '
+    assert [read(entry + said).keys[0].operator for said in ("true", "false")] == [True, False]
+    _, told = read_or_told(entry + '"yes"')
+    assert "true or false" in told[0].message
+
+
 def test_the_beginning_of_an_agent_is_kept_in_small_letters() -> None:
     assert read('[accents]\n"My-Agent/" = "copilot"').accents == {"my-agent/": "copilot"}
 
@@ -438,3 +446,13 @@ def test_whatever_is_written_is_read_or_told(document: dict[str, object]) -> Non
     settings, told = read_or_told(text)
     assert settings is not None or told
     assert all(1 <= each.line <= len(document) for each in told)
+
+
+def test_what_came_from_a_variable_is_known_as_a_secret() -> None:
+    text = '[targets.a]\nbase_url = "http://127.0.0.1:1"\nproxy = "http://me:$PASS@127.0.0.1:2"\n'
+    text += 'headers.x-tenant = "$TENANT"\nheaders.x-route = "to ${ROUTE}, $$5"\nheaders.x-title = "a word"\n'
+    environment = {"TENANT": "tenant-1", "ROUTE": "route-1", "PASS": "word-of-pass", "OTHER": "other-one"}
+    (target,) = read_settings(text, file="penstock.toml", environment=environment).targets
+    assert target.headers["x-route"] == "to route-1, $5"
+    assert set(target.secrets) == {"tenant-1", "route-1", "word-of-pass"}
+    assert "tenant-1" not in repr(target)

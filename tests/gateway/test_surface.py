@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import socket
 import zlib
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import pytest
 import zstandard
 
 from penstock.gateway.access import create_key
-from tests.client.server import in_a_thread
+from tests.client.server import answer, in_a_thread
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.running import SECRET_KEY, SECRET_PROMPT, Running, gateway
 from tests.gateway.upstream import ScriptedUpstream, said, streamed
@@ -272,6 +273,53 @@ def test_with_keys_only_their_owners_come_in(tmp_path: Path) -> None:
         running.whole("m", headers={"x-api-key": key, "authorization": "Bearer sk-upstream"})
         assert scripted.asked_for("m")[0].headers["authorization"] == "Bearer sk-upstream"
         assert key not in json.dumps(running.log)
+
+
+def scraped(running: Running, key: str) -> str:
+    reply = running.ask(path="/metrics", method="GET", headers={"x-api-key": key})
+    assert reply.status == 200
+    return reply.body.decode()
+
+
+@pytest.mark.e2e
+def test_metrics_of_others_are_for_operators(tmp_path: Path) -> None:
+    (mine, first), (theirs, second) = create_key("mine"), create_key("theirs")
+    operator, third = create_key("prometheus", operator=True)
+    config = f'{first}{second}{third}\n[targets.secret-lab]\nbase_url = "http://127.0.0.1:9/v1"\n'
+    config += '[models.secret-project]\ntarget = "secret-lab"\n[limits]\nretries = 0\n'
+    with gateway(tmp_path, config=config) as running:
+        for model, key in (("demo", mine), ("secret-project", theirs)):
+            reply = running.whole(model, headers={"x-api-key": key})
+            running.verdict(reply.headers["x-request-id"])  # a turn is counted before this is written
+        all_of_it = scraped(running, operator)
+        assert 'penstock_turns_total{model="secret-project",target="secret-lab"' in all_of_it
+        assert 'penstock_upstream_attempts_total{target="secret-lab"' in all_of_it
+        assert 'penstock_turns_total{model="demo"' in all_of_it
+        for key in (mine, theirs):
+            samples = [line for line in scraped(running, key).splitlines() if not line.startswith("#")]
+            assert [line.partition("{")[0].partition(" ")[0] for line in samples] == [
+                "penstock_build_info",
+                "process_start_time_seconds",
+            ]
+            assert "secret" not in "".join(samples)
+
+
+@pytest.mark.e2e
+def test_a_name_that_a_client_made_up_is_no_label(tmp_path: Path) -> None:
+    scripted = ScriptedUpstream()
+    config = 'passthrough = "any"\n[targets.any]\nbase_url = "{url}/v1"\n[aliases]\nshort = "long"\n'
+    scripted.play("", [answer(200, {"object": "list", "data": [{"id": "listed"}]})])
+    for model in ("listed", "made-up", "long"):
+        scripted.play(model, streamed(*said("ok")))
+    with in_a_thread(scripted), gateway(tmp_path, config=config.format(url=scripted.url)) as running:
+        running.ask(path="/v1/models", method="GET")
+        for model in ("listed", "made-up", "short"):
+            reply = running.whole(model)
+            assert reply.status == 200
+            running.verdict(reply.headers["x-request-id"])
+        metrics = running.ask(path="/metrics", method="GET").body.decode()
+    counted = set(re.findall(r'model="([^"]*)"', metrics))
+    assert counted == {"listed", "short", "other"}
 
 
 @pytest.mark.parametrize(

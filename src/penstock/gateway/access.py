@@ -97,10 +97,16 @@ def is_exposed(settings: Settings) -> bool:
     return not settings.keys and not is_loopback(settings.host)
 
 
-def create_key(name: str) -> tuple[str, str]:
+def create_key(name: str, *, operator: bool = False) -> tuple[str, str]:
     """A new key, and the entry for `penstock.toml` that lets it in."""
     key = "pk_" + secrets.token_urlsafe(32)
-    return key, f'[[keys]]\nname = {quoted(name)}\nhash = "sha256:{_digest(key).hex()}"\n'
+    entry = f'[[keys]]\nname = {quoted(name)}\nhash = "sha256:{_digest(key).hex()}"\n'
+    return key, entry + ("operator = true\n" if operator else "")
+
+
+def sees_all(key: ClientKey | None) -> bool:
+    """May this client see what the gateway does for others? Without keys there is only one client."""
+    return key is None or key.operator
 
 
 def plain_host(text: str) -> str | None:

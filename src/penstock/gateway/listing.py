@@ -231,6 +231,11 @@ class Listing:
         await self._refresh(step.target for step in end.steps)
         return self._info(name)
 
+    def lists(self, name: str) -> bool:
+        """Does the upstream that takes all other names list this one? As far as it was asked until now."""
+        passthrough = self._settings.passthrough
+        return bool(passthrough) and name in self._lists[passthrough].told
+
     async def _refresh(self, targets: Iterable[str]) -> None:
         lists = [self._lists[target] for target in dict.fromkeys(targets)]
         await asyncio.gather(*(each.refresh(self._patience) for each in lists))

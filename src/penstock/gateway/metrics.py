@@ -1,7 +1,7 @@
 """What the gateway counts, in Prometheus' text format 0.0.4.
 
-`DECLARED` is all of it. Nothing else can be counted, and what is counted cannot grow without end: names of
-models are what clients write, so each label has a bounded number of values and the rest is `other`.
+`DECLARED` is all of it. Nothing else can be counted, and what is counted cannot grow without end: each label
+has a bounded number of values and the rest is `other`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 import platform
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -70,6 +70,10 @@ DECLARED: Mapping[str, Declared] = {
     "process_start_time_seconds": Declared("gauge", "When the process began, in seconds since 1970."),
 }
 
+PUBLIC = ("penstock_build_info", "process_start_time_seconds")
+"""What tells nothing of anybody's turns. Even a total without labels shows when others work, and how much."""
+_ONLY_FOR_OPERATORS = b"# Only an operator's key sees the rest: penstock keys create NAME --operator\n"
+
 Gauge = Callable[[], float | Mapping[str, float]]
 """Gives a gauge's value when it is asked for: a number, or one for each value of its one label."""
 
@@ -120,8 +124,16 @@ class Metrics:
 
     def render(self) -> bytes:
         """The text for `GET /metrics`."""
+        return self._rendered(DECLARED)
+
+    def render_public(self) -> bytes:
+        """The text for a client that may not see what others do."""
+        return _ONLY_FOR_OPERATORS + self._rendered(PUBLIC)
+
+    def _rendered(self, names: Iterable[str]) -> bytes:
         lines: list[str] = []
-        for name, declared in DECLARED.items():
+        for name in names:
+            declared = DECLARED[name]
             lines.append(f"# HELP {name} {_escaped_help(declared.help)}")
             lines.append(f"# TYPE {name} {declared.kind}")
             lines += self._samples(name, declared)

@@ -94,9 +94,8 @@ class Services:
         self._count(verdict)
 
     def _count(self, verdict: Verdict) -> None:
-        metrics, model = self.metrics, verdict.model
-        if verdict.outcome == "refused" and not self._is_known(model) and model not in self.settings.aliases:
-            model = OTHER  # a name that a client made up, and that nobody answered to
+        metrics = self.metrics
+        model = verdict.model if self._is_public(verdict.model) else OTHER
         metrics.count(
             "penstock_turns_total",
             model=model,
@@ -134,6 +133,11 @@ class Services:
     def listing_for(self, headers: Mapping[str, str]) -> Listing:
         """The models, as this client may see them."""
         return self._lists.for_key(client_key_of(self.settings, headers))
+
+    def _is_public(self, model: str) -> bool:
+        """Is this a name of the operator's or of an upstream's? What a client makes up is no label: there is
+        no end to such names, and they may say something about the client."""
+        return self._is_known(model) or model in self.settings.aliases or self._lists.for_key("").lists(model)
 
     def _is_known(self, name: str) -> bool:
         return name == DEMO or name in self.settings.models

@@ -38,6 +38,8 @@ class ClientKey(Struct, frozen=True, kw_only=True):
     """The SHA-256 of the key. A key is 256 random bits, so nothing slower is needed."""
     accent: str = ""
     """What this client reads; empty: told from its request."""
+    operator: bool = False
+    """May see what the gateway does for others: all of `/metrics`."""
 
     def __repr__(self) -> str:
         return f"ClientKey({self.name!r})"
@@ -52,6 +54,12 @@ class Limits(Struct, frozen=True, kw_only=True):
     """Of an upstream's answer: a model that does not stop must not fill the memory."""
     input_items: int = 20_000
     """Of a request. Many small ones take longer to read than their bytes would tell."""
+    tools: int = 4096
+    """Of a request: those in namespaces and those that items of the input bring are counted as well."""
+    content_parts: int = 50_000
+    """Of all items of a request together."""
+    body_values: int = 500_000
+    """JSON values of a request, whatever holds them: a schema, an enum, metadata. Each takes memory."""
     patience: float = 5.0
     """How long a failure can still become an HTTP status; then the stream begins (decisions 9)."""
     comment_every: float = 15.0

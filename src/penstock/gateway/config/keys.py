@@ -10,12 +10,12 @@ import re
 
 from penstock.errors import ConfigError
 from penstock.gateway.config.toml_lines import TomlLines, parse
-from penstock.gateway.config.values import ABOVE, Table, Wrong, one_of, quoted, word
+from penstock.gateway.config.values import ABOVE, Table, Wrong, flag, one_of, quoted, word
 from penstock.gateway.settings import ClientKey
 from penstock.store.store import LOCAL
 from penstock.stream.accents import ACCENTS
 
-KEY = ("name", "hash", "accent")
+KEY = ("name", "hash", "accent", "operator")
 """What can be said of a key."""
 
 _HASH = re.compile(r"sha256:([0-9a-f]{64})", re.IGNORECASE)
@@ -33,6 +33,7 @@ def read_keys(tables: list[Table]) -> tuple[ClientKey, ...]:
             name=table.read("name", key_name, ""),
             digest=table.read("hash", _digest, b""),
             accent=table.read("accent", one_of("accent", ACCENTS), ""),
+            operator=table.read("operator", flag, False),
         )
         if entry.name and any(entry.name == other.name for other in found):
             table.wrong("another key has this name: give each its own", "name")

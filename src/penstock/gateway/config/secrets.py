@@ -6,7 +6,7 @@ A secret that stands there all the same is an error, and no message repeats it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from penstock.gateway.config.values import Wrong
 
@@ -62,6 +62,13 @@ def expanded(value: str, environment: Mapping[str, str]) -> str:
         return variable(name, environment)
 
     return _MARKED.sub(replaced, value)
+
+
+def variables_in(value: str, environment: Mapping[str, str]) -> Iterator[str]:
+    """What the variables hold that a text names: none of it is to be shown."""
+    for found in _MARKED.finditer(value):
+        if held := environment.get(found[2] or found[3] or "", "").strip():
+            yield held
 
 
 def names_a_variable(value: str) -> bool:

@@ -17,7 +17,14 @@ from penstock.dialects.plan import Quirks
 from penstock.dialects.presets import KEY_HEADERS, PRESETS, Preset
 from penstock.dialects.table import DIALECTS, RENDERED
 from penstock.errors import InvalidRequestError
-from penstock.gateway.config.secrets import SECRET_HEADERS, expanded, looks_secret, names_a_variable, variable
+from penstock.gateway.config.secrets import (
+    SECRET_HEADERS,
+    expanded,
+    looks_secret,
+    names_a_variable,
+    variable,
+    variables_in,
+)
 from penstock.gateway.config.values import (
     ABOVE,
     Table,
@@ -97,6 +104,7 @@ def _read_target(name: str, table: Table, file: str, environment: _Environment) 
         keys=keys,
         pass_key=is_passing,
         headers=_headers(table, environment),
+        secrets=_secrets(table, environment),
         connect_timeout=table.read("connect_timeout", seconds_or_off, _DEFAULT.connect_timeout),
         first_byte_timeout=table.read("first_byte_timeout", seconds_or_off, _DEFAULT.first_byte_timeout),
         idle_timeout=table.read("idle_timeout", seconds_or_off, _DEFAULT.idle_timeout),
@@ -203,6 +211,14 @@ def _headers(table: Table, environment: _Environment) -> dict[str, str]:
         for name in headers.values
         if (value := headers.read(name, _header(name, environment), None)) is not None
     }
+
+
+def _secrets(table: Table, environment: _Environment) -> tuple[str, ...]:
+    """The values of all variables that are named where they end up in a request."""
+    headers = table.values.get("headers")
+    written = [*(headers.values() if isinstance(headers, dict) else ()), table.values.get("proxy")]
+    named = (variables_in(each, environment) for each in written if isinstance(each, str))
+    return tuple(dict.fromkeys(value for values in named for value in values))
 
 
 def _header(name: str, environment: _Environment) -> Callable[[object], str]:
