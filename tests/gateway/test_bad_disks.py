@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.store.schema import STEPS
+from tests.gateway.disks import CANNOT_WRITE, HARMS, Harm, file_of, late_count
 from tests.gateway.running import SECRET_PROMPT, Json, Reply, Running, gateway
 from tests.gateway.test_leaving import wait_for
 
 pytestmark = pytest.mark.e2e
-
-CANNOT_WRITE = "the store cannot be written"
-"""What the log says of it, once."""
-
 
 DROP = """
 import ctypes, os, sys
@@ -34,56 +29,10 @@ POWERLESS = (sys.executable, "-c", DROP) if os.geteuid() == 0 else ()
 """Nothing is read-only for root, unless it gives that right away."""
 
 
-def file_of(folder: Path) -> Path:
-    return folder / "store.sqlite"
-
-
-@contextmanager
-def full(running: Running, file: Path) -> Iterator[None]:
-    """No file of the gateway may grow beyond what the journal is now. Its log stays far below that."""
-    size = file.with_name(file.name + "-wal").stat().st_size
-    _, hard = resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (hard, hard))
-
-
-@contextmanager
-def locked(_: Running, file: Path) -> Iterator[None]:
-    stranger = sqlite3.connect(file, isolation_level=None)
-    stranger.execute("BEGIN EXCLUSIVE")
-    try:
-        yield
-    finally:
-        stranger.close()
-
-
-@contextmanager
-def away(_: Running, file: Path) -> Iterator[None]:
-    """Deleted, as far as anybody sees, and put back in the end."""
-    elsewhere = file.parent / "elsewhere"
-    elsewhere.mkdir()
-    moved = [file.with_name(file.name + end) for end in ("", "-wal", "-shm")]
-    for each in moved:
-        each.rename(elsewhere / each.name)
-    try:
-        yield
-    finally:
-        assert not file.exists(), "another file was made in its place"
-        for each in moved:
-            (elsewhere / each.name).rename(each)
-
-
-Harm = Callable[[Running, Path], AbstractContextManager[None]]
-HARMS = pytest.mark.parametrize("harm", [full, locked, away], ids=["full", "locked", "away"])
-
-
 def is_late(reply: Reply) -> bool:
     """Judged as every answer is; and its end says that it may not survive."""
     assert (reply.status, reply.last["status"]) == (200, "completed")
-    return "store_late" in [told["code"] for told in reply.last.get("diagnostics") or []]
+    return late_count(reply.last) == 1
 
 
 def get(running: Running, id: str) -> Reply:

@@ -415,7 +415,7 @@ def test_another_tenant_has_nothing_of_it(served: Any, scripted: ScriptedUpstrea
 
 
 def request_of(*items: Any) -> CreateResponse:
-    return read_request(json.dumps({"model": "m", "input": items}).encode(), "", 100)
+    return read_request(json.dumps({"model": "m", "input": items}).encode(), "", Limits())
 
 
 def test_only_what_is_readable_stays() -> None:

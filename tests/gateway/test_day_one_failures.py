@@ -184,8 +184,25 @@ STATUSES: dict[int, tuple[int, str]] = {
     500: (500, "server_error"),
     502: (500, "server_error"),
     503: (503, "server_is_overloaded"),
-    504: (500, "server_error"),
     529: (503, "server_is_overloaded"),
+    # What proxies say for a server that did not answer: nothing is wrong with the request.
+    408: (504, "upstream_timeout"),
+    421: (500, "server_error"),
+    425: (503, "server_is_overloaded"),
+    499: (500, "server_error"),
+    504: (504, "upstream_timeout"),
+    520: (500, "server_error"),
+    521: (500, "server_error"),
+    522: (504, "upstream_timeout"),
+    523: (500, "server_error"),
+    524: (504, "upstream_timeout"),
+    525: (500, "server_error"),
+    526: (500, "server_error"),
+    527: (500, "server_error"),
+    528: (500, "server_error"),
+    530: (500, "server_error"),
+    598: (504, "upstream_timeout"),
+    599: (504, "upstream_timeout"),
 }
 
 
@@ -205,6 +222,38 @@ def test_e2_a_refusal_is_an_http_error_of_its_kind(
     assert reply.headers["content-type"] == "application/json"
     verdict = penstock.verdict(reply.headers["x-request-id"])
     assert (verdict["outcome"], verdict["upstream_status"]) == ("refused", status)
+
+
+PAGE = b"<!DOCTYPE html><html><head><title>Gone away</title></head><body><h1>Ray ID</h1></body></html>"
+BODIES: dict[str, tuple[bytes, str, str]] = {
+    "none": (b"", "", "and no body"),
+    "a web page": (PAGE, "text/html; charset=UTF-8", "and a web page: Gone away"),
+    "a web page that claims to be JSON": (PAGE, "application/json", "and a web page: Gone away"),
+}
+
+
+@pytest.mark.parametrize("kind", BODIES)
+@pytest.mark.parametrize("status", [status for status in STATUSES if status not in (400, 404, 422)])
+def test_e2_a_status_means_the_same_without_an_error_object(
+    penstock: Running, upstream: ScriptedUpstream, status: int, kind: str
+) -> None:
+    body, content_type, words = BODIES[kind]
+    upstream.play("e2-bare", [answer(status, body, content_type)])
+    reply = penstock.stream("e2-bare")
+    assert (reply.status, reply.error["code"]) == STATUSES[status]
+    assert f"the upstream returned HTTP {status} {words}" in reply.error["message"]
+    assert "<" not in reply.error["message"]
+
+
+@pytest.mark.parametrize("status", [408, 421, 425, 499, 504, 520, 522, 524, 599])
+def test_e2_a_server_that_gave_up_is_followed_by_the_next_target(
+    penstock: Running, upstream: ScriptedUpstream, status: int
+) -> None:
+    upstream.play("chain-first", [answer(status, {"error": {"message": "gave up"}})])
+    upstream.play("chain-second", body(RICH[ANTHROPIC]()))
+    reply = penstock.stream("over-chain", tools=TOOLS)
+    assert reply.types[-1] == "response.completed"
+    assert [each["code"] for each in reply.last["diagnostics"]] == ["fell_back"]
 
 
 def test_e2_a_rate_limit_says_how_long_even_where_the_vendor_does_not(

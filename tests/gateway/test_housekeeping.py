@@ -3,42 +3,75 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 from penstock.errors import StoreError
 from penstock.gateway.housekeeping import keep_house
 from penstock.gateway.settings import Limits
 from penstock.store.memory import MemoryStore
-from penstock.store.store import Closed, Opened
+from penstock.store.store import Closed, Opened, Store
 from tests.client.server import run
+from tests.store.making import Clock
 
 DAY = 86400
 
 
-def test_what_is_too_old_goes_and_the_rest_stays() -> None:
-    async def kept() -> list[int]:
-        today = [0]
-        store = MemoryStore(clock=lambda: today[0] * DAY)
-        for day in range(5):
-            today[0] = day
-            await store.open(Opened(id=f"resp_{day}", created_at=day * DAY, response=b"{}"))
-            await store.close(f"resp_{day}", Closed(status="completed", response=b"{}"))
-        limits = Limits(store_days=3)
-        house = asyncio.create_task(keep_house(store, lambda: limits, clock=lambda: 5 * DAY))
-        for _ in range(50):
-            await asyncio.sleep(0)
+async def keep(store: Store, id: str) -> None:
+    await store.open(Opened(id=id, created_at=1, response=b"{}"))
+    await store.close(id, Closed(status="completed", response=b"{}"))
+
+
+@asynccontextmanager
+async def kept_house(store: Store, limits: Limits, *, every: float = 0) -> AsyncIterator[None]:
+    """Housekeeping that has had its first look, and without `every` some more."""
+    house = asyncio.create_task(keep_house(store, lambda: limits, every=every))
+    for _ in range(50):
+        await asyncio.sleep(0)
+    try:
+        yield
+    finally:
         house.cancel()
         with suppress(asyncio.CancelledError):
             await house
-        found = [day for day in range(5) if await store.get("local", f"resp_{day}")]
+
+
+async def days_of(store: Store) -> list[int]:
+    return [day for day in range(5) if await store.get("local", f"resp_{day}")]
+
+
+def test_what_is_too_old_goes_and_the_rest_stays() -> None:
+    async def kept() -> list[int]:
+        clock = Clock(0)
+        store = MemoryStore(clock=clock)
+        for day in range(5):
+            clock.now = day * DAY
+            await keep(store, f"resp_{day}")
+        clock.now = 5 * DAY
+        async with kept_house(store, Limits(store_days=3)):
+            found = await days_of(store)
         await store.aclose()
         return found
 
     assert run(kept()) == [2, 3, 4]
 
 
+def test_nothing_goes_for_its_age_when_the_gateway_starts() -> None:
+    async def kept() -> list[int]:
+        clock = Clock(0)
+        store = MemoryStore(clock=clock)
+        await keep(store, "resp_0")
+        for _ in range(40 * 4):  # the store has seen all of this time
+            clock.now += DAY / 4
+            await store.advance_time()
+        async with kept_house(store, Limits(store_days=3), every=3600):
+            return await days_of(store)
+
+    assert run(kept()) == [0]
+
+
 class Broken(MemoryStore):
-    async def prune(self, *, older_than: int, most_bytes: int | None = None) -> int:  # noqa: ARG002
+    async def prune(self, *, older_than: float, most_bytes: int | None = None) -> int:  # noqa: ARG002
         raise StoreError(StoreError.UNWRITABLE, "no room")
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
 import pytest
+import trustme
 
 from tests.client.server import Step, chunk, in_a_thread, send
 from tests.dialects.chat_streams import chunk as chat_chunk
@@ -244,3 +246,14 @@ def test_without_a_key_of_its_own_the_clients_key_is_passed_on(tmp_path: Path) -
         first, second = scripted.asked_for("m")
         assert first.headers["authorization"] == "Bearer sk-the-clients-own"
         assert "authorization" not in second.headers
+
+
+def test_an_upstream_that_speaks_tls_behind_an_http_address_is_named(tmp_path: Path) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(tls)
+    with in_a_thread(ScriptedUpstream(tls=tls)) as upstream:
+        place = upstream.url.removeprefix("https://")
+        with gateway(tmp_path, config=CONFIG.format(url=f"http://{place}")) as running:
+            reply = running.stream("any")
+    assert (reply.status, reply.error["code"]) == (502, "tls_error")
+    assert f"the server at {place} speaks TLS: use https://" in reply.error["message"]

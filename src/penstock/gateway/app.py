@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 from penstock.gateway.access import authenticate, check_origin
-from penstock.gateway.bodies import read_body
+from penstock.gateway.bodies import BodyReader
 from penstock.gateway.errors import ClientGone, RequestRefused
 from penstock.gateway.exchange import Exchange, Message, Receive, Send
 from penstock.gateway.failures import refused_by
@@ -26,6 +26,7 @@ from penstock.gateway.websocket import Socket
 from penstock.store.memories import ReasoningCache
 from penstock.store.store import Store
 from penstock.tokens.counter import TokenCounter
+from penstock.tokens.tokenizer import import_tokenizers
 from penstock.upstream.upstream import Upstream
 
 T = TypeVar("T")
@@ -57,9 +58,11 @@ class Gateway:
         self.is_draining = False
         self._waiting = 0
         """Requests whose turns have not begun, as they wait for other turns."""
+        self._bodies = BodyReader()
         self._routes = {**ROUTES, **(routes or {})}
         self._fleet = Fleet()
         self._counter = TokenCounter()
+        import_tokenizers()
         self._beside: set[asyncio.Task[None]] = set()
         self._retiring: dict[asyncio.Task[None], Services] = {}
         upstreams, _ = self._fleet.renew(settings.targets)
@@ -85,7 +88,7 @@ class Gateway:
         limits = self.services.settings.limits
         try:
             async with asyncio.timeout(limits.client_timeout):
-                return await read_body(exchange.receive, exchange.headers, limits.body_bytes)
+                return await self._bodies.read(exchange.receive, exchange.headers, limits.body_bytes)
         except TimeoutError:
             message = "the request did not come to its end in time"
             raise RequestRefused(408, "request_timeout", message) from None
@@ -143,7 +146,8 @@ class Gateway:
             for exchange in services.turns.values():
                 exchange.abort()
 
-    async def aclose(self) -> None:
+    async def aclose(self) -> list[str]:
+        """The ids of the responses that the store could not write any more."""
         for task in list(self._retiring):
             task.cancel()
         await asyncio.gather(*self._retiring, return_exceptions=True)
@@ -151,7 +155,7 @@ class Gateway:
         await asyncio.gather(*self._beside, return_exceptions=True)
         for upstream in self._fleet.all():
             await upstream.aclose()
-        await self.store.aclose()
+        return await self.store.aclose()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -173,6 +177,7 @@ class Gateway:
 
     async def _serve(self, exchange: Exchange) -> None:
         name, refused = OTHER, None
+        exchange.client_timeout = self.services.settings.limits.client_timeout
         try:
             self._admit(exchange)
             if exchange.method == "OPTIONS":
@@ -190,6 +195,7 @@ class Gateway:
             if not exchange.status:
                 await exchange.refuse(refused)
         self.metrics.count("penstock_requests_total", route=name, status=str(exchange.status))
+        await exchange.delivered()
 
     async def _serve_socket(self, exchange: Exchange) -> None:
         """A WebSocket at the address of responses; anywhere else it is refused before it opens."""

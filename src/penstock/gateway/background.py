@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from penstock.errors import StoreError
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.exchange import Exchange
+from penstock.gateway.failures import refused_by
 from penstock.gateway.heart import Heart
 from penstock.gateway.logs import log_verdict
 from penstock.gateway.outlet import LiveOutlet
 from penstock.gateway.responses import Prepared
 from penstock.gateway.stored import stream_response
+from penstock.gateway.verdict import conclude
 from penstock.protocol.events import Event
 from penstock.protocol.wire import encode
 from penstock.stream.accents import ACCENTS
@@ -30,8 +33,11 @@ class KeptOutlet(LiveOutlet):
         super().__init__(speak, prepared.keeper, prepared.verdict, prepared.watch)
         self.leave()
 
-    async def _deliver(self, events: list[Event]) -> None:
+    async def _deliver(self, events: list[Event], *, is_large: bool) -> None:
         """Never called: it was left from the beginning."""
+
+    async def _resume(self) -> None:
+        """Nothing is ever sent."""
 
     async def comment(self) -> None:
         """Those who read the log have their own."""
@@ -45,19 +51,35 @@ class KeptOutlet(LiveOutlet):
 async def answer_later(
     gateway: Gateway, exchange: Exchange, key: ClientKey | None, prepared: Prepared
 ) -> None:
-    """Begin a turn and answer at once: with its queued response, or with its stream."""
+    """Begin a turn and answer as soon as it is durable: with its queued response, or with its stream."""
     if not prepared.machine.snapshot.store:
         message = "what runs in the background must be stored: leave `store` out, or `background`"
         raise RequestRefused(400, "invalid_request", message, param="store")
     services, turn = gateway.services, prepared.turn
     services.begin(turn, exchange)
-    await prepared.keeper.keep(prepared.machine.start(queued=True))
+    try:
+        await prepared.keeper.keep(prepared.machine.start(queued=True))
+    except StoreError as error:
+        # What is not in the file is not accepted: after a crash nobody would know of it.
+        refused = refused_by(error, exchange.request_id)
+        _refused(services, prepared, refused)
+        await exchange.refuse(refused)
+        return
     queued = prepared.machine.snapshot
     gateway.run_beside(_run(services, prepared))
     if prepared.verdict.stream:
         await stream_response(gateway, exchange, key, turn.tenant, turn.id, -1)
     else:
         await exchange.answer(200, encode(queued))
+
+
+def _refused(services: Services, prepared: Prepared, refused: RequestRefused) -> None:
+    verdict = prepared.verdict
+    verdict.outcome, verdict.closer = "refused", "gateway"
+    verdict.status, verdict.code = refused.status, refused.code
+    conclude(verdict, prepared.machine.snapshot, prepared.watch)
+    services.end(prepared.turn, verdict)
+    log_verdict(verdict)
 
 
 async def _run(services: Services, prepared: Prepared) -> None:

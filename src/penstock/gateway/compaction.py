@@ -20,10 +20,11 @@ from penstock.gateway.exchange import Exchange
 from penstock.gateway.failures import refusal, with_request_id
 from penstock.gateway.history import Resolved
 from penstock.gateway.logs import log_verdict
+from penstock.gateway.offload import run_heavy, weight_of
 from penstock.gateway.outlet import WholeOutlet
 from penstock.gateway.requests import read_request
 from penstock.gateway.resolving import complete
-from penstock.gateway.responses import DIAGNOSTICS, Prepared, prepare, tenant_of
+from penstock.gateway.responses import Prepared, diagnostics_header, prepare, tenant_of
 from penstock.gateway.services import Services
 from penstock.gateway.settings import ClientKey
 from penstock.gateway.stopped import CLIENT_GONE
@@ -126,11 +127,13 @@ async def compact(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -
     services, body = gateway.services, await gateway.read(exchange)
     watch = Stopwatch(services.clock)
     # The model is required here, so that none is put in its place (notes/spec (a)).
-    given = read_request(body, "", services.settings.limits.input_items)
+    weight = weight_of(body)
+    given = await run_heavy(weight, read_request, body, "", services.settings.limits)
+    del body  # it may be large, and the turn may be long
     request = CreateResponse(store=False, **{name: getattr(given, name) for name in _COMPACTED_FIELDS})
     with watch.waiting():
-        resolved = await gateway.while_there(exchange, complete(gateway, key, request))
-    prepared = prepare_compaction(gateway, exchange, key, resolved, watch)
+        resolved = await gateway.while_there(exchange, complete(gateway, key, request, weight))
+    prepared = await run_heavy(resolved.weight, prepare_compaction, gateway, exchange, key, resolved, watch)
     await _answer(services, exchange, prepared)
 
 
@@ -159,8 +162,7 @@ class CompactOutlet(WholeOutlet):
 
     def __init__(self, exchange: Exchange, prepared: Prepared) -> None:
         def head() -> list[tuple[str, str]]:
-            known = [f"{each.code}: {each.message}" for each in prepared.turn.known]
-            return [(DIAGNOSTICS, "; ".join(known))] if known else []
+            return diagnostics_header(prepared.turn.known)
 
         speak = ACCENTS[prepared.accent]()
         super().__init__(exchange, speak, prepared.keeper, prepared.verdict, head)

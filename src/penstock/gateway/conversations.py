@@ -14,12 +14,14 @@ from penstock.gateway.errors import RequestRefused
 from penstock.gateway.exchange import Exchange
 from penstock.gateway.failures import wrong_request
 from penstock.gateway.history import all_items, named_items, referred
+from penstock.gateway.offload import run_heavy, weight_of
 from penstock.gateway.paging import list_body, page_options
+from penstock.gateway.requests import parse_bounded
 from penstock.gateway.responses import tenant_of
-from penstock.gateway.settings import ClientKey
+from penstock.gateway.settings import ClientKey, Limits
 from penstock.protocol.content import JsonObject
 from penstock.protocol.items import Item
-from penstock.protocol.wire import Wire, decode
+from penstock.protocol.wire import Wire, read
 from penstock.store.store import Conversation, StoredItem
 
 if TYPE_CHECKING:
@@ -137,16 +139,28 @@ async def _find(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> 
 
 async def _read(gateway: Gateway, exchange: Exchange) -> _Given:
     body = await gateway.read(exchange)
+    if not body.strip():
+        return _Given()
+    return await run_heavy(weight_of(body), _given, body, gateway.services.settings.limits)
+
+
+def _given(body: bytes, limits: Limits) -> _Given:
     try:
-        return decode(body, _Given) if body.strip() else _Given()
+        raw = parse_bounded(body, limits, "items")
+        if isinstance(raw, dict) and isinstance(items := raw.get("items"), list):
+            _check_count(len(items))
+        return read(raw, _Given)
     except DecodeError as error:
         raise wrong_request(error) from None
 
 
-async def _named(gateway: Gateway, tenant: str, items: Sequence[Item]) -> tuple[StoredItem, ...]:
-    if len(items) > _MOST_ITEMS:
-        message = f"{_MOST_ITEMS} items can be added at once, not {len(items)}"
+def _check_count(count: int) -> None:
+    if count > _MOST_ITEMS:
+        message = f"{_MOST_ITEMS} items can be added at once, not {count}"
         raise RequestRefused(400, "invalid_request", message, param="items")
+
+
+async def _named(gateway: Gateway, tenant: str, items: Sequence[Item]) -> tuple[StoredItem, ...]:
     found = await referred(gateway.store, tenant, list(enumerate(items)), "items")
     return named_items(item for _, item in found)
 

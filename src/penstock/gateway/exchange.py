@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 from uuid import uuid4
 
+from penstock.fairness import WorkSlice
 from penstock.gateway.errors import RequestRefused
 
 Message = MutableMapping[str, Any]
@@ -18,12 +19,14 @@ Send = Callable[[Message], Awaitable[None]]
 
 JSON = "application/json"
 EXTENSION = "penstock"
-"""Under this name a server offers what ASGI has no word for: `abort`, `close` and `drained`."""
+"""Under this name a server offers what ASGI has no word for: `abort`, `close` and `unsent`."""
 
 SERVER_STOPS = "penstock.server_stops"
 """A message that a WebSocket gets beside those of ASGI."""
 
 _NO_CONTENT = 204
+_FIRST_LOOK = 0.02
+"""Seconds until it is looked again whether a client has taken its answer."""
 _SOUND_ID = re.compile(r"[\x21-\x7e]{1,128}")
 
 
@@ -38,7 +41,7 @@ class Exchange:
         self.server_port: int = (scope.get("server") or ("", 0))[1] or 0
         self.receive = receive
         self.send = send
-        self.request_id = _request_id(self.headers.get("x-request-id", ""))
+        self.request_id = request_id_for(self.headers.get("x-request-id", ""))
         extensions = scope.get("extensions") or {}
         self._connection = extensions.get(EXTENSION, {})
         self._can_refuse = "websocket.http.response" in extensions
@@ -46,6 +49,8 @@ class Exchange:
         """What a web page of an allowed origin needs to read the answer."""
         self.status = 0
         """Of the answer, once it has begun."""
+        self.client_timeout: float | None = None
+        """Seconds after which a client that takes nothing is cut off."""
 
     async def begin(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
         self.status = status
@@ -60,6 +65,26 @@ class Exchange:
         about = [("content-type", content_type), ("content-length", str(len(body)))]
         await self.begin(status, [*(about if status != _NO_CONTENT else ()), *headers])
         await self.send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else body})
+
+    async def answer_large(
+        self, status: int, body: Callable[[], Iterable[bytes]], *, headers: Iterable[tuple[str, str]] = ()
+    ) -> int:
+        """A whole answer in JSON, in pieces that are made as the client reads them: once before that, for its
+        length, which is returned. A client that reads nothing for `client_timeout` is cut off."""
+        work, length = WorkSlice(), 0
+        for piece in body():
+            length += len(piece)
+            await work.pause()
+        await self.begin(status, [("content-type", JSON), ("content-length", str(length)), *headers])
+        try:
+            for piece in body():
+                async with asyncio.timeout(self.client_timeout):
+                    await self.send({"type": "http.response.body", "body": piece, "more_body": True})
+                await work.pause()
+            await self.send({"type": "http.response.body", "body": b""})
+        except TimeoutError:
+            self.abort()
+        return length
 
     def abort(self) -> None:
         """Close the connection at once, with what was written and not yet taken."""
@@ -80,10 +105,21 @@ class Exchange:
         """Close the connection when what was written has been taken."""
         self._connection.get("close", _nothing)()
 
-    async def drained(self) -> None:
-        """Wait until the client has taken nearly all that was written."""
-        if wait := self._connection.get("drained"):
-            await wait()
+    async def delivered(self) -> None:
+        """Wait until the client has taken all of the answer, so that what it does not take cannot stay in
+        memory for ever. One that takes nothing for `client_timeout` is cut off."""
+        unsent = self._connection.get("unsent", _none)
+        size, wait, clock = unsent(), _FIRST_LOOK, asyncio.get_running_loop().time
+        taken_at = clock()
+        while size and self.client_timeout is not None:
+            await asyncio.sleep(wait)
+            left, wait = unsent(), min(wait * 2, self.client_timeout / 4)
+            if left < size:
+                taken_at = clock()
+            elif clock() - taken_at >= self.client_timeout:
+                self.abort()
+                return
+            size = left
 
     async def refuse(self, refused: RequestRefused) -> None:
         await self.answer(refused.status, refused.body(), headers=refused.headers)
@@ -108,6 +144,11 @@ def _nothing() -> None:
     """What a server does that cannot close a connection."""
 
 
+def _none() -> int:
+    """What is unsent where the server cannot say."""
+    return 0
+
+
 def _joined(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     joined: dict[str, str] = {}
     for raw_name, raw_value in headers:
@@ -116,7 +157,7 @@ def _joined(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     return joined
 
 
-def _request_id(given: str) -> str:
+def request_id_for(given: str) -> str:
     """The client's own, if it can be a header and a word in a log; else a new one."""
     return given if _SOUND_ID.fullmatch(given) else f"req_{uuid4().hex}"
 

@@ -84,9 +84,14 @@ def wrong_request(error: DecodeError) -> RequestRefused:
 
 
 def refused_by(error: Exception, request_id: str) -> RequestRefused:
-    """What a request is answered with that something stopped before its turn began."""
+    """What a request is answered with that something stopped before its turn began.
+
+    Where it was raised is taken off it: those frames hold the body of the request, and one of them is the
+    caller's own, which holds the answer. Such a cycle would keep the body until garbage is collected.
+    """
     if isinstance(error, RequestRefused):
-        return error
+        error.__context__ = None
+        return error.with_traceback(None)
     if isinstance(error, StoreError):  # its own words name the file, and are for the log
         message = f"the store cannot be used now ({error.code}): try again in a moment"
         headers = [("retry-after", "2")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
@@ -12,6 +13,8 @@ from penstock.protocol.events import Event
 
 _SHORTEST = 0.01
 """Seconds: however the limits are set, the heart does not keep the machine busy."""
+_CHECKS = 4
+"""So often a write is looked at before its client counts as stalled."""
 
 
 class Living(Protocol):
@@ -57,10 +60,13 @@ class Heart:
         self._clock, self._sleep = clock, sleep
 
     async def run(self) -> None:
-        await self._sleep(self._limits.patience)
+        begins_at = self._clock() + self._limits.patience
+        while self._clock() < begins_at:
+            await self._sleep(max(min(begins_at - self._clock(), self._until_check()), _SHORTEST))
+            self._watch_stalled_write()
         await self._unless_writing(self._begin)
         while True:
-            await self._sleep(max(self._until_next(), _SHORTEST))
+            await self._sleep(max(min(self._until_next(), self._until_check()), _SHORTEST))
             await self._unless_writing(self._beat)
 
     async def _unless_writing(self, act: Callable[[], Awaitable[None]]) -> None:
@@ -83,9 +89,14 @@ class Heart:
     def _until_next(self) -> float:
         outlet, limits = self._outlet, self._limits
         if outlet.writing_since is not None:
-            return min(limits.comment_every, limits.client_timeout or limits.comment_every)
+            return limits.comment_every
         due = min(outlet.last_write + limits.comment_every, outlet.last_event + limits.event_every)
         return due - self._clock()
+
+    def _until_check(self) -> float:
+        """A write that waits for the client may begin at any moment, and must not wait much too long."""
+        longest = self._limits.client_timeout
+        return math.inf if longest is None else longest / _CHECKS
 
     async def _beat(self) -> None:
         now, outlet, limits = self._clock(), self._outlet, self._limits

@@ -6,13 +6,14 @@ Instructions are not inherited.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from uuid import uuid4
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from penstock.gateway.errors import RequestRefused
+from penstock.gateway.offload import ITEM_WEIGHT, run_heavy
 from penstock.gateway.repeats import Numbered, latest_outputs, without_repeats
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import (
@@ -46,6 +47,8 @@ class Resolved(Struct, frozen=True, kw_only=True):
     conversation_id: str | None = None
     before: int = 0
     """How many of its items are not of this turn."""
+    weight: int = 0
+    """How much work it is, with its history (`offload.run_heavy`)."""
     diagnostics: tuple[Diagnostic, ...] = ()
     """What could not be understood of it."""
 
@@ -56,6 +59,7 @@ class Local(Struct, frozen=True):
     id: str
     items: tuple[Item, ...]
     is_stored: bool = True
+    weight: int = 0
 
 
 async def resolve(
@@ -64,6 +68,7 @@ async def resolve(
     request: CreateResponse,
     local: Local | None = None,
     reasoning: Sequence[Recalling] = (),
+    weight: int = 0,
 ) -> Resolved:
     """Look up what the request refers to; what is not there, or is another's, is refused by its name."""
     given = await referred(store, tenant, _items_of(request), "input")
@@ -79,25 +84,38 @@ async def resolve(
         raise RequestRefused(400, "invalid_request", message, param="conversation")
     parent = previous
     if previous is not None and local is not None and local.id == previous:
-        before = list(local.items)
+        before, weight = list(local.items), weight + local.weight
         if not local.is_stored:
             parent, unstored = None, before
     elif previous is not None:
-        before = await _chain(store, tenant, previous)
+        before, history_weight = await _chain(store, tenant, previous)
+        weight += history_weight
     elif conversation is not None:
-        before = await _conversation(store, tenant, conversation)
-    if previous is not None or conversation is not None:
-        given = without_repeats(before, given)
-        _check_outputs(before, given)
-    brought = named_items(item for _, item in given)
-    named = [_with_id(item, stored.id) for (_, item), stored in zip(given, brought, strict=True)]
+        before, history_weight = await _conversation(store, tenant, conversation)
+        weight += history_weight
+    weight += ITEM_WEIGHT * len(given)
+    continues = previous is not None or conversation is not None
+    items, brought = await run_heavy(weight, _joined, before, given, continues)
     return Resolved(
-        request=replace(request, input=latest_outputs([*before, *named]) if before else named),
+        request=replace(request, input=items),
         brought=(*named_items(unstored), *brought),
         previous_id=parent,
         conversation_id=conversation,
         before=len(before),
+        weight=weight,
     )
+
+
+def _joined(
+    before: list[Item], given: list[Numbered], continues: bool
+) -> tuple[list[Item], tuple[StoredItem, ...]]:
+    """The whole conversation, and what of it is new."""
+    if continues:
+        given = without_repeats(before, given)
+        _check_outputs(before, given)
+    brought = named_items(item for _, item in given)
+    named = [_with_id(item, stored.id) for (_, item), stored in zip(given, brought, strict=True)]
+    return latest_outputs([*before, *named]) if before else named, brought
 
 
 def public_request(request: CreateResponse) -> CreateResponse:
@@ -133,6 +151,10 @@ async def referred(store: Store, tenant: str, given: list[Numbered], field: str)
     if not ids:
         return given
     stored = await store.items(tenant, ids)
+    return await run_heavy(_weight(stored.values()), _dereferenced, given, stored, field)
+
+
+def _dereferenced(given: list[Numbered], stored: dict[str, StoredItem], field: str) -> list[Numbered]:
     found: list[Numbered] = []
     for index, item in given:
         if isinstance(item, ItemReference):
@@ -144,12 +166,19 @@ async def referred(store: Store, tenant: str, given: list[Numbered], field: str)
     return found
 
 
-async def _chain(store: Store, tenant: str, id: str) -> list[Item]:
+async def _chain(store: Store, tenant: str, id: str) -> tuple[list[Item], int]:
+    """Every item of a chain, and what they weigh."""
     turns = await store.chain(tenant, id)
     if turns is None:
         message = f"there is no response {id[:_LONGEST_ID]!r} here, or not any more: send the whole history"
         raise RequestRefused(400, "previous_response_not_found", message, param="previous_response_id")
-    return [item for turn in turns for item in read_items([*turn.input, *turn.output])]
+    stored = [item for turn in turns for item in (*turn.input, *turn.output)]
+    weight = _weight(stored)
+    return await run_heavy(weight, read_items, stored), weight
+
+
+def _weight(stored: Collection[StoredItem]) -> int:
+    return sum(len(item.data) for item in stored) + ITEM_WEIGHT * len(stored)
 
 
 def _conversation_of(request: CreateResponse) -> str | None:
@@ -159,13 +188,14 @@ def _conversation_of(request: CreateResponse) -> str | None:
     return named if isinstance(named, str) else named.id
 
 
-async def _conversation(store: Store, tenant: str, id: str) -> list[Item]:
+async def _conversation(store: Store, tenant: str, id: str) -> tuple[list[Item], int]:
     await store.quiet(tenant, id)
     found = await all_items(store, tenant, id)
     if found is None:
         message = f"there is no conversation {id[:_LONGEST_ID]!r} here, or not any more"
         raise RequestRefused(404, "conversation_not_found", message, type="not_found", param="conversation")
-    return read_items(found)
+    weight = _weight(found)
+    return await run_heavy(weight, read_items, found), weight
 
 
 async def all_items(store: Store, tenant: str, id: str) -> list[StoredItem] | None:

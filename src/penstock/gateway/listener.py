@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import asyncio
 
+from penstock.fairness import WorkSlice
 from penstock.gateway.exchange import Exchange
 from penstock.gateway.settings import Limits
-from penstock.sse import comment
+from penstock.protocol.events import Event
+from penstock.protocol.wire import encode, encode_in_pieces
+from penstock.sse import comment, encode_frame, frame_in_pieces
 
 _COMMENT = comment("waiting for the model")
 _SHORTEST = 0.01
@@ -29,6 +32,17 @@ class Listener:
     async def write(self, data: bytes, *, is_last: bool = False) -> None:
         async with self._lock:
             await self._send(data, is_last)
+
+    async def write_event(self, event: Event, *, is_large: bool) -> None:
+        """A large one leaves piece by piece, as the client reads it."""
+        if not is_large:
+            await self.write(encode_frame(event.type, encode(event)))
+            return
+        work = WorkSlice()
+        async with self._lock:
+            for piece in frame_in_pieces(event.type, encode_in_pieces(event)):
+                await self._send(piece, False)
+                await work.pause()
 
     async def beat(self) -> None:
         """A comment after each time of silence (decisions 10), until it is cancelled."""

@@ -31,10 +31,10 @@ from penstock.gateway.tracing import Tracer
 from penstock.gateway.turn import Asked, Turn
 from penstock.gateway.verdict import Verdict
 from penstock.protocol.errors import Diagnostic
-from penstock.protocol.events import TERMINAL, Event
+from penstock.protocol.events import TERMINAL, Event, LifecycleEvent
 from penstock.protocol.items import Message
 from penstock.protocol.request import CreateResponse, WebSocketCreate
-from penstock.protocol.response import response_for
+from penstock.protocol.response import Response, response_for
 from penstock.stream.machine import ResponseStreamStateMachine
 from penstock.tokens.counter import TokenCounter
 from penstock.upstream.attempts import Attempt, Attempts, Choice
@@ -121,6 +121,10 @@ class _Stage:
 
     async def refuse(self, refused: RequestRefused) -> None:
         self.replayed.refused = refused
+
+    async def end_at_once(self, response: Response) -> None:
+        number = len(self.replayed.events)
+        await self.write([LifecycleEvent(type="response.failed", sequence_number=number, response=response)])
 
     async def catch_up(self, moment: float) -> None:
         """A stream that had begun by then, because the client had waited long enough, begins here too."""
@@ -237,6 +241,9 @@ class _Answer:
     def mask(self, text: str) -> str:
         """No key was recorded."""
         return text
+
+    def mask_value(self, value: Any) -> Any:
+        return value
 
     def mask_bytes(self, data: bytes, before: bytes = b"") -> bytes:  # noqa: ARG002
         return data

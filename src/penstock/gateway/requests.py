@@ -8,15 +8,16 @@ from typing import Any, TypeVar
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from penstock.dialects.envelope import unseal
+from penstock.dialects.envelope import key_of
 from penstock.dialects.toolset import declared_tools
 from penstock.errors import DecodeError
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.failures import wrong_request
+from penstock.gateway.settings import Limits
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import Item, ReasoningItem
 from penstock.protocol.request import CreateResponse
-from penstock.protocol.wire import parse, read
+from penstock.protocol.wire import has_more_values, parse, parse_in_pieces, read
 from penstock.tools.identity import ToolIdentityMap
 
 R = TypeVar("R", bound=CreateResponse)
@@ -38,15 +39,38 @@ _RANGES: dict[str, tuple[float, float | None]] = {
 _TRUNCATIONS = ("auto", "disabled")
 
 
-def read_request(body: bytes, default_model: str, most_items: int) -> CreateResponse:
+LONGEST_NAME = 512
+"""Characters of the name of a tool or a namespace."""
+NAMESPACE_DEPTH = 8
+"""How deep namespaces may be nested. Codex, which has them, does not nest them at all."""
+
+_LARGE = 1024 * 1024
+_TOOL_ITEMS = ("additional_tools", "tool_search_output")
+_PARTS = ("content", "output", "summary")
+"""Fields of an item that hold content parts."""
+
+
+def read_request(body: bytes, default_model: str, limits: Limits) -> CreateResponse:
     """The request, with its model; `RequestRefused` names what is wrong."""
     try:
-        raw = parse(body)
-        count_items(raw, most_items)
-        request: CreateResponse = read(raw, CreateResponse)
+        request: CreateResponse = read(parse_bounded(body, limits), CreateResponse)
     except DecodeError as error:
         raise wrong_request(error) from None
     return check_request(request, default_model)
+
+
+def parse_bounded(data: bytes | str, limits: Limits, field: str = "input") -> Any:
+    """The JSON of a request, unless there is too much in it. That is looked for before it is read, because
+    reading is what takes the time. `field` holds the items."""
+    if len(data) > min(limits.body_values, _LARGE):
+        data = data.encode() if isinstance(data, str) else data
+        if has_more_values(data, limits.body_values):
+            message = f"the request has more than {limits.body_values} JSON values (limits.body_values)"
+            raise RequestRefused(400, "invalid_request", message)
+    raw = parse_in_pieces(data) if isinstance(data, bytes) and len(data) > _LARGE else parse(data)
+    if isinstance(raw, dict):
+        check_counts(raw, limits, field)
+    return raw
 
 
 def check_request(request: R, default_model: str) -> R:
@@ -61,13 +85,56 @@ def check_request(request: R, default_model: str) -> R:
     return replace(request, model=model)
 
 
-def count_items(raw: object, most: int) -> None:
-    """Before they are read, which is what takes the time."""
-    items = raw.get("input") if isinstance(raw, dict) else None
-    if isinstance(items, list) and len(items) > most:
-        raise _wrong(
-            "invalid_request", f"there are {len(items)} items, and {most} are taken at most", "input"
-        )
+def check_counts(raw: dict[str, Any], limits: Limits, field: str) -> None:
+    """Refuse more items, tools or content parts than the limits allow."""
+    items = _list(raw.get(field))
+    if len(items) > limits.input_items:
+        raise _too_many("items", len(items), limits.input_items, field)
+    parts = tools = 0
+    for index, item in enumerate(items):
+        if not isinstance(item, dict):
+            continue
+        for name in _PARTS:
+            if isinstance(held := item.get(name), list):
+                parts += len(held)
+        if item.get("type") in _TOOL_ITEMS:
+            tools += _count_tools(item.get("tools"), f"{field}[{index}].tools")
+    if parts > limits.content_parts:
+        raise _too_many("content parts", parts, limits.content_parts, field)
+    tools += _count_tools(raw.get("tools"), "tools")
+    if tools > limits.tools:
+        raise _too_many("tools", tools, limits.tools, "tools")
+    choice = raw.get("tool_choice")
+    allowed = len(_list(choice.get("tools"))) if isinstance(choice, dict) else 0
+    if allowed > limits.tools:
+        raise _too_many("tools", allowed, limits.tools, "tool_choice.tools")
+
+
+def _count_tools(tools: object, param: str, depth: int = 0) -> int:
+    """How many there are, with those in namespaces. A long name would be repeated for each tool below it."""
+    if depth > NAMESPACE_DEPTH:
+        message = f"namespaces are nested more than {NAMESPACE_DEPTH} deep"
+        raise _wrong("invalid_request", message, param[:LONGEST_NAME])
+    count = 0
+    for index, tool in enumerate(_list(tools)):
+        count += 1
+        if isinstance(tool, dict):
+            if isinstance(name := tool.get("name"), str) and len(name) > LONGEST_NAME:
+                message = f"a name of {len(name)} characters is longer than {LONGEST_NAME}"
+                raise _wrong("invalid_request", message, f"{param}[{index}].name")
+            if "tools" in tool:
+                count += _count_tools(tool["tools"], f"{param}[{index}].tools", depth + 1)
+    return count
+
+
+def _too_many(what: str, count: int, most: int, param: str) -> RequestRefused:
+    setting = "input_items" if what == "items" else what.replace(" ", "_")
+    message = f"there are {count} {what}, and {most} are accepted at most (limits.{setting})"
+    return _wrong("invalid_request", message, param)
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _check(request: CreateResponse) -> None:
@@ -105,9 +172,8 @@ def fingerprints(request: CreateResponse) -> frozenset[str]:
     found = set()
     for item in _items(request):
         sealed: Any = item.encrypted_content if isinstance(item, ReasoningItem) else None
-        envelope = unseal(sealed) if isinstance(sealed, str) else None
-        if envelope is not None and envelope.key:
-            found.add(envelope.key)
+        if isinstance(sealed, str) and (key := key_of(sealed)):
+            found.add(key)
     return frozenset(found)
 
 

@@ -119,7 +119,8 @@ async def answer(gateway: Gateway, exchange: Exchange, prepared: Prepared) -> No
     finally:
         services.end(turn, verdict)
         log_verdict(verdict)
-    await _deliver(exchange, verdict, limits)
+    if verdict.closer == "client":
+        await exchange.cut()
 
 
 def tenant_of(key: ClientKey | None) -> str:
@@ -167,6 +168,7 @@ def _understand(services: Services, exchange: Exchange, key: ClientKey | None, r
         headers=passed_on(exchange.headers),
         first=services.choices(model)[0],
         tenant=tenant_of(key),
+        weight=resolved.weight,
         diagnostics=[*own_diagnostics(request), *resolved.diagnostics],
     )
 
@@ -188,24 +190,12 @@ def _outlet(exchange: Exchange, prepared: Prepared) -> Outlet:
     keeper, verdict, watch = prepared.keeper, prepared.verdict, prepared.watch
 
     def head() -> list[tuple[str, str]]:
-        return _head(watch, prepared.turn.known)
+        return _head(watch, [*prepared.turn.known, *keeper.diagnostics])
 
     speak = ACCENTS[prepared.accent]()
     if verdict.stream:
         return StreamOutlet(exchange, speak, keeper, verdict, watch, head)
     return WholeOutlet(exchange, speak, keeper, verdict, head)
-
-
-async def _deliver(exchange: Exchange, verdict: Verdict, limits: Limits) -> None:
-    """See the answer out of the door: what a client does not take must not stay in memory for ever."""
-    if verdict.closer == "client":
-        await exchange.cut()
-        return
-    try:
-        async with asyncio.timeout(limits.client_timeout):
-            await exchange.drained()
-    except TimeoutError:
-        exchange.abort()
 
 
 @asynccontextmanager
@@ -259,11 +249,13 @@ async def _leave(
 
 
 def _head(watch: Stopwatch, known: list[Diagnostic]) -> list[tuple[str, str]]:
-    headers = [(OVERHEAD, f"{watch.overhead * 1000:.1f}")]
-    if known:
-        named = [f"{told.code}: {told.message}" for told in known]
-        headers.append((DIAGNOSTICS, "; ".join(named)[:_LONGEST_HEADER]))
-    return headers
+    return [(OVERHEAD, f"{watch.overhead * 1000:.1f}"), *diagnostics_header(known)]
+
+
+def diagnostics_header(known: list[Diagnostic]) -> list[tuple[str, str]]:
+    """The diagnostics that are known before the first byte, as far as a header can hold them."""
+    named = [f"{each.code}: {each.message}" for each in known]
+    return [(DIAGNOSTICS, "; ".join(named)[:_LONGEST_HEADER])] if named else []
 
 
 def limits_for(limits: Limits, exchange: Exchange) -> Limits:

@@ -9,12 +9,14 @@ import msgspec
 from msgspec import Struct
 
 from penstock.gateway import conversations
+from penstock.gateway.access import sees_all
 from penstock.gateway.background import answer_later
 from penstock.gateway.compaction import compact, prepare_any
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.exchange import Exchange
 from penstock.gateway.listing import model_body, models_body
 from penstock.gateway.metrics import CONTENT_TYPE
+from penstock.gateway.offload import run_heavy, weight_of
 from penstock.gateway.requests import read_request
 from penstock.gateway.resolving import complete
 from penstock.gateway.responses import answer
@@ -89,11 +91,13 @@ async def _responses(gateway: Gateway, exchange: Exchange, key: ClientKey | None
     gateway.refuse_if_full()
     body = await gateway.read(exchange)
     watch = Stopwatch(gateway.services.clock)
-    request = _understood(gateway, body)
+    weight = weight_of(body)
+    request = await run_heavy(weight, _understood, gateway, body)
+    del body  # it may be large, and the turn may be long
     with watch.waiting():
-        resolved = await gateway.while_there(exchange, complete(gateway, key, request))
+        resolved = await gateway.while_there(exchange, complete(gateway, key, request, weight))
     gateway.refuse_if_full()
-    prepared = prepare_any(gateway, exchange, key, resolved, watch)
+    prepared = await run_heavy(resolved.weight, prepare_any, gateway, exchange, key, resolved, watch)
     if request.background:
         await answer_later(gateway, exchange, key, prepared)
     else:
@@ -102,14 +106,16 @@ async def _responses(gateway: Gateway, exchange: Exchange, key: ClientKey | None
 
 def _understood(gateway: Gateway, body: bytes) -> CreateResponse:
     settings = gateway.services.settings
-    return read_request(body, settings.default_model, settings.limits.input_items)
+    return read_request(body, settings.default_model, settings.limits)
 
 
 async def _input_tokens(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
     body = await gateway.read(exchange)
-    work = complete(gateway, key, _understood(gateway, body))
-    request = (await gateway.while_there(exchange, work)).request
-    tokens = gateway.services.count_input(request, str(request.model))
+    weight = weight_of(body)
+    asked = await run_heavy(weight, _understood, gateway, body)
+    resolved = await gateway.while_there(exchange, complete(gateway, key, asked, weight))
+    request, services = resolved.request, gateway.services
+    tokens = await run_heavy(resolved.weight, services.count_input, request, str(request.model))
     told = {"object": "response.input_tokens", "input_tokens": tokens}
     await exchange.answer(200, msgspec.json.encode(told))
 
@@ -139,8 +145,9 @@ async def _ready(gateway: Gateway, exchange: Exchange, _: ClientKey | None) -> N
         await exchange.answer(200, b'{"status":"ready"}')
 
 
-async def _metrics(gateway: Gateway, exchange: Exchange, _: ClientKey | None) -> None:
-    await exchange.answer(200, gateway.metrics.render(), content_type=CONTENT_TYPE)
+async def _metrics(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
+    text = gateway.metrics.render() if sees_all(key) else gateway.metrics.render_public()
+    await exchange.answer(200, text, content_type=CONTENT_TYPE)
 
 
 async def _root(_: Gateway, exchange: Exchange, __: ClientKey | None) -> None:

@@ -1,4 +1,4 @@
-"""An upstream's answer as deltas, one list for each read."""
+"""An upstream's answer as deltas, in short lists: one read may hold thousands of frames."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from penstock.stream.deltas import Delta, ErrorDelta
 
 FRAME_LIMIT = DEFAULT_LIMIT
 """Bytes of one event, or of an answer that is no stream."""
+
+FRAMES_AT_ONCE = 32
+"""So many are translated before the turn may let others run."""
 
 Read = Callable[[], Awaitable[bytes]]
 """The next bytes of an answer; none at its end."""
@@ -37,8 +40,9 @@ async def deltas_of(
     decoder = Decoder(FRAME_LIMIT)
     try:
         while data:
-            if frames := decoder.feed(data):
-                deltas = _told(reader, frames)
+            frames = decoder.feed(data)
+            for begin in range(0, len(frames), FRAMES_AT_ONCE):
+                deltas = _told(reader, frames[begin : begin + FRAMES_AT_ONCE])
                 if reader.is_over:  # some servers keep the connection open behind their end (notes/asks A10)
                     yield deltas + reader.end()
                     return

@@ -12,7 +12,7 @@ from penstock.gateway.accents import accent_for
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.exchange import Exchange
 from penstock.gateway.listener import Listener
-from penstock.gateway.outlet import STREAM_HEADERS
+from penstock.gateway.outlet import LARGE_ANSWER, STREAM_HEADERS
 from penstock.gateway.paging import list_body, number, page_options
 from penstock.gateway.responses import limits_for, tenant_of
 from penstock.gateway.settings import ClientKey
@@ -20,7 +20,7 @@ from penstock.gateway.stopped import CANCELLED
 from penstock.protocol.events import TERMINAL, LifecycleEvent, decode_event
 from penstock.protocol.response import Response
 from penstock.protocol.wire import decode, encode
-from penstock.sse import DONE, encode_frame
+from penstock.sse import DONE
 from penstock.store.interrupted import CODE
 from penstock.store.keeping import not_durable
 from penstock.store.store import RUNNING, StoredResponse
@@ -145,14 +145,15 @@ async def _replay(
         if isinstance(event, LifecycleEvent) and event.type in TERMINAL:
             end = event if logged.sequence > after else None
             continue
-        told = speak(event)
+        spoken = speak(event)
         if logged.sequence > after:
-            await listener.write(encode_frame(told.type, encode(told)))
+            await listener.write_event(spoken, is_large=len(logged.data) > LARGE_ANSWER)
     # The end is told when it is durable (decisions 17), and that is what the store waits for here.
     stored = await gateway.store.get(tenant, id)
     end = end if stored is None else _last_event(stored, end, heard)
-    last = b"" if end is None else encode_frame(end.type, encode(speak(end)))
-    await listener.write(last + DONE, is_last=True)
+    if end is not None:
+        await listener.write_event(speak(end), is_large=stored is None or len(stored.response) > LARGE_ANSWER)
+    await listener.write(DONE, is_last=True)
 
 
 def _last_event(stored: StoredResponse, end: LifecycleEvent | None, heard: int) -> LifecycleEvent | None:

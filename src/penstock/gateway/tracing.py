@@ -41,9 +41,13 @@ class Tracer:
         self._before = b""
         """The end of what was read: a key may be cut in two."""
 
-    def request(self, attempt: Attempt, plan: Plan, rendered: UpstreamRequest) -> None:
-        body = _encoded(rendered.body)
-        is_kept = self._is_recording or len(body) <= LONGEST_BODY
+    def body_of(self, rendered: UpstreamRequest) -> bytes:
+        """The body as it is traced; empty for one that is too long."""
+        is_kept = self._is_recording or len(rendered.data) <= LONGEST_BODY
+        return _encoded(rendered) if is_kept else b""
+
+    def request(self, attempt: Attempt, plan: Plan, rendered: UpstreamRequest, body: bytes) -> None:
+        """`body` is what `body_of` gave."""
         if self._is_recording:
             self._note("plan", _plan(plan))
         told = {
@@ -52,9 +56,9 @@ class Tracer:
             "dialect": plan.target.dialect,
             "attempt": attempt.number,
             "headers": rendered.headers,
-            "body": msgspec.Raw(body) if is_kept else None,
+            "body": msgspec.Raw(body) if body else None,
         }
-        self._note("request", told, len(body))
+        self._note("request", told, len(rendered.data))
 
     def answer(self, answer: UpstreamAnswer) -> None:
         told = {
@@ -83,12 +87,12 @@ class Tracer:
         self._keep(Trace(kind, self._clock(), msgspec.json.encode(told), size))
 
 
-def _encoded(body: dict[str, Any]) -> bytes:
+def _encoded(rendered: UpstreamRequest) -> bytes:
     """A rendered body without a client's keys to its own servers, wherever tools stand in it."""
-    data = msgspec.json.encode(body)
+    data = rendered.data
     if not any(b'"%s"' % name.encode() in data for name in SECRETS):
         return data  # to search is quicker than to walk
-    return msgspec.json.encode(_public(body))
+    return msgspec.json.encode(_public(rendered.body))
 
 
 def _public(value: Any) -> Any:

@@ -8,15 +8,18 @@ is one way out: the verdict.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.dialects.plan import Plan
+from penstock.dialects.plan import Dialect, Plan, UpstreamRequest
 from penstock.errors import BridgeError, DecodeError, NetworkError, OpenResponsesError, ProtocolError
+from penstock.fairness import WorkSlice
 from penstock.gateway.failures import closer_of, code_of, refusal, type_of, with_request_id
 from penstock.gateway.logs import log_fault
+from penstock.gateway.offload import HEAVY, run_heavy
 from penstock.gateway.outlet import Outlet
 from penstock.gateway.services import Services
 from penstock.gateway.source import deltas_of
@@ -25,10 +28,11 @@ from penstock.gateway.stopwatch import Stopwatch
 from penstock.gateway.tracing import Tracer
 from penstock.gateway.usage import missing
 from penstock.gateway.verdict import Verdict, conclude, shown
-from penstock.protocol.errors import Diagnostic
+from penstock.protocol.errors import Diagnostic, ResponseError
 from penstock.protocol.events import Event
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.response import Response
+from penstock.protocol.wire import encode, encode_stepwise
 from penstock.stream.deltas import (
     BlockEnd,
     BlockStart,
@@ -44,6 +48,7 @@ from penstock.stream.phases import ResponseStreamPhase
 from penstock.tools.identity import ToolIdentityMap
 from penstock.upstream.attempts import Attempt, Attempts, Choice
 from penstock.upstream.failures import failure_of
+from penstock.upstream.masking import masked
 from penstock.upstream.upstream import UpstreamAnswer
 
 _SILENT = (BlockStart, BlockEnd, UsageDelta, UpstreamInfo, DiagnosticDelta, FinishDelta)
@@ -68,6 +73,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     first: Choice
     """Where it should be answered."""
     tenant: str
+    weight: int = 0
+    """How much work the request is (`offload.run_heavy`)."""
     diagnostics: list[Diagnostic] = []
     """What the gateway itself could not do."""
 
@@ -99,6 +106,11 @@ class Turn:
         self._is_accepted = self._is_committed = self._is_refused = False
         self._held: list[Delta] = []
         """What was said before the first output, and may still be taken back."""
+        self._unwritten: list[Event] = []
+        """Events of the current read. They leave in one write, before anything else can number an event."""
+        self._work = WorkSlice()
+        self._counted: UsageDelta | None = None
+        """The usage as it was counted in a thread."""
         self.tenant, self.id = asked.tenant, verdict.response_id
         self.known: list[Diagnostic] = asked.diagnostics
         """The diagnostics that are known before the first byte is sent (decisions 12)."""
@@ -114,6 +126,7 @@ class Turn:
                 await self._answer_or_tell()
         finally:
             self._conclude()
+            del self._outlet  # it refers to the turn: a cycle would keep the request until it is collected
 
     async def _answer_or_tell(self) -> None:
         try:
@@ -125,7 +138,19 @@ class Turn:
             await self._end_early(self._stopped)
         except Exception as error:  # a fault of ours: the client is told that, and the log where it was
             log_fault(error, self._verdict.request_id)
-            await self._fail("internal_error", "the gateway failed: its log says where", closer="gateway")
+            await self._fail_after_fault()
+
+    async def _fail_after_fault(self) -> None:
+        """What is wrong with the gateway may also be wrong with the usual way to say so."""
+        message = "the gateway failed: its log says where"
+        try:
+            await self._fail("internal_error", message, closer="gateway")
+        except Exception as error:
+            log_fault(error, self._verdict.request_id)
+        if not self._is_refused and not self._verdict.terminal_sent:
+            failed = ResponseError(code="internal_error", message=message)
+            response = replace(self._machine.snapshot, status="failed", output=[], error=failed)
+            await self._outlet.end_at_once(response)
 
     def stop(self, why: Stopped) -> None:
         """End the turn from outside; the first reason counts, and none behind the end."""
@@ -195,11 +220,11 @@ class Turn:
             used_call_ids=asked.used_call_ids,
             accent=asked.accent,
         )
-        rendered = upstream.dialect.render(plan)
+        rendered, traced = await run_heavy(asked.weight, self._rendered, upstream.dialect, plan)
         verdict.attempts = attempt.number
         self.known = [*asked.diagnostics, *self._fallen_back(attempt), *rendered.diagnostics]
         self._held = [DiagnosticDelta(told.code, told.message) for told in self.known]
-        self._tracer.request(attempt, plan, rendered)
+        self._tracer.request(attempt, plan, rendered, traced)
         with self._watch.waiting():
             answer = await upstream.send(rendered, key=attempt.key, headers=asked.headers)
         self._tracer.answer(answer)
@@ -211,6 +236,13 @@ class Turn:
                 await answer.finish()
         finally:
             answer.close()
+
+    def _rendered(self, dialect: Dialect, plan: Plan) -> tuple[UpstreamRequest, bytes]:
+        """The request, written, and its body as it is traced. Runs in a thread if the request is large."""
+        rendered = dialect.render(plan)
+        write = encode_stepwise if self._asked.weight >= HEAVY else encode
+        written = replace(rendered, data=write(rendered.body))
+        return written, self._tracer.body_of(written)
 
     def _fallen_back(self, attempt: Attempt) -> list[Diagnostic]:
         """A client whose request is answered elsewhere than it should be is told so (W10)."""
@@ -229,37 +261,52 @@ class Turn:
             async for deltas in deltas_of(
                 read, answer.content_type, dialect, plan, lambda: self._is_committed
             ):
-                await self._take(deltas, answer)
+                if any(isinstance(delta, ErrorDelta) for delta in deltas):
+                    await self._count_ahead()
+                self._take(masked(deltas, answer))
                 if self._is_over:
+                    await self._write()
                     return
+                if self._work.is_over:
+                    await self._write()
+                    await self._work.pause()
         except NetworkError:
             if not self._has_finished:
                 raise
-        await self._end(answer)
+        await self._end()
 
     async def _read(self, answer: UpstreamAnswer) -> bytes:
+        """The next bytes. Of an answer that is too large, all that may be taken is taken."""
+        await self._write()
+        room = self._most_bytes - self._verdict.bytes_in
         with self._watch.waiting():
-            data = await answer.read()
+            data = await answer.read() if room >= 0 else b""
+        self._work.restart()
         self._watch.hear()
         self._tracer.read(data)
         self._verdict.bytes_in += len(data)
-        if self._verdict.bytes_in > self._most_bytes:
-            told = f"the upstream sent more than {self._most_bytes} bytes (answer_bytes in penstock.toml)"
-            raise ProtocolError(told, code="upstream_invalid")
-        return data
+        if room < 0 or (room == 0 and data):
+            message = f"the upstream sent more than {self._most_bytes} bytes (answer_bytes in penstock.toml)"
+            raise ProtocolError(message, code="upstream_invalid")
+        return data[:room]
 
-    async def _take(self, deltas: list[Delta], answer: UpstreamAnswer) -> None:
-        """What one read brought leaves in one write."""
+    def _take(self, deltas: list[Delta]) -> None:
+        """What one read brought leaves in one write, unless it is so much that others would have to wait."""
         if not self._is_committed:
             self._held += deltas
-            first = next((each for each in self._held if not isinstance(each, _SILENT)), None)
+            first = next((each for each in deltas if not isinstance(each, _SILENT)), None)
             if isinstance(first, ErrorDelta):
-                raise failure_of(_masked(first, answer))
+                raise failure_of(first)
             if first is None:
-                await self._outlet.write(self.begin_late())
+                self._unwritten += self.begin_late()
                 return
             deltas = self._commit()
-        await self._outlet.write(self._applied(deltas, answer))
+        self._unwritten += self._applied(deltas)
+
+    async def _write(self, events: Sequence[Event] = ()) -> None:
+        """Send events, behind those that still wait."""
+        waiting, self._unwritten = self._unwritten, []
+        await self._outlet.write([*waiting, *events])
 
     def _commit(self) -> list[Delta]:
         """There is output: from here on nobody else is asked."""
@@ -267,25 +314,26 @@ class Turn:
         self._verdict.first_output_ms = round(self._watch.seconds * 1000)
         return held
 
-    async def _end(self, answer: UpstreamAnswer) -> None:
+    async def _end(self) -> None:
         """The upstream has said its last, and it was no failure."""
         held, self._held, self._is_committed = self._held, [], True
-        events = self._applied(held, answer)
+        self._unwritten += self._applied(held)
         if not self._is_over:
+            await self._count_ahead()
             self._estimate_usage()
             try:
-                events += self._machine.finish()
+                self._unwritten += self._machine.finish()
             except BridgeError as error:
-                events += self._failed(error.code, error.message)
-        await self._outlet.write(events)
+                self._unwritten += self._failed(error.code, error.message)
+        await self._write()
 
-    def _applied(self, deltas: list[Delta], answer: UpstreamAnswer) -> list[Event]:
+    def _applied(self, deltas: list[Delta]) -> list[Event]:
         events = self.begin_late()
         for delta in deltas:
             if self._is_over:
                 break
             if isinstance(delta, ErrorDelta):
-                error = failure_of(_masked(delta, answer))
+                error = failure_of(delta)
                 events += self._failed(code_of(error), error.message, delta.param, error.retry_after)
                 continue
             if isinstance(delta, UpstreamInfo) and delta.id:
@@ -314,11 +362,12 @@ class Turn:
             message = with_request_id(message, self._verdict.request_id)
             await self._outlet.refuse(refusal(code, message, param=param, wait=wait))
             return
-        events = self.begin_late()
+        self._unwritten += self.begin_late()
         for delta in self._held:  # without output they were not told yet, and are true all the same
             if isinstance(delta, DiagnosticDelta | UsageDelta):
-                events += self._machine.apply(delta)
-        await self._outlet.write(events + self._failed(code, message, param, wait))
+                self._unwritten += self._machine.apply(delta)
+        await self._count_ahead()
+        await self._write(self._failed(code, message, param, wait))
 
     def _failed(
         self, code: str, message: str, param: str | None = None, wait: float | None = None
@@ -332,6 +381,9 @@ class Turn:
 
     async def _end_early(self, why: Stopped) -> None:
         """A client that is still there gets its terminal event."""
+        if why.closer != "client" and self._is_over:
+            await self._write()  # it was stopped while its end was being sent
+            return
         if why is CANCELLED:
             await self._cancel()
             return
@@ -341,18 +393,21 @@ class Turn:
         self._verdict.closer, self._verdict.code = why.closer, why.code
         self._verdict.outcome = "cancelled"
         if not self._is_over:
-            events = self.begin_late()
+            self._unwritten += self.begin_late()
+            await self._count_ahead()
             self._estimate_usage()
-            await self._outlet.keep(events + self._machine.cancel())
+            waiting, self._unwritten = self._unwritten, []
+            await self._outlet.keep([*waiting, *self._machine.cancel()])
 
     async def _cancel(self) -> None:
         """Somebody who may asked for it, over another connection (decisions 6)."""
         if self._is_over or self._is_refused:
             return
         self._verdict.closer, self._verdict.outcome = "client", "cancelled"
-        events = self.begin_late()
+        self._unwritten += self.begin_late()
+        await self._count_ahead()
         self._estimate_usage()
-        await self._outlet.write(events + self._machine.cancel())
+        await self._write(self._machine.cancel())
 
     # Inside
 
@@ -370,27 +425,43 @@ class Turn:
         held = any(isinstance(each, FinishDelta) for each in self._held)
         return held or self._machine.deferred_reason is not None
 
+    @property
+    def _lacks_usage(self) -> bool:
+        usage = self._machine.snapshot.usage
+        return usage is None or not (usage.input_tokens and usage.output_tokens and self._has_finished)
+
+    async def _count_ahead(self) -> None:
+        """Count in a thread what `_estimate_usage` will need, if that takes long. The events that wait are
+        written first: meanwhile the heartbeat may number one of its own."""
+        weight = max(self._asked.weight, self._verdict.bytes_in)
+        if weight >= HEAVY and self._lacks_usage:
+            await self._write()
+            self._counted = await run_heavy(weight, self._count)
+
     def _estimate_usage(self) -> None:
         """Where the upstream told no usage, or not all of it, it is counted here, and marked as an estimate
         (decisions 11; notes/asks D1, D4)."""
-        snapshot = self._machine.snapshot
-        told = snapshot.usage
-        if told is not None and told.input_tokens and told.output_tokens and self._has_finished:
+        counted = (self._counted or self._count()) if self._lacks_usage else None
+        if counted is None:
             return
-        counted = self._services.estimate(self._asked.request, self._asked.model, snapshot.output)
-        if told is not None:
-            counted = missing(told, counted)
+        usage = self._machine.snapshot.usage
+        if usage is not None:
+            counted = missing(usage, counted)
         if counted.input_tokens is not None or counted.output_tokens is not None:
             self._machine.usage(counted)
             self._verdict.usage_estimated = True
+
+    def _count(self) -> UsageDelta | None:
+        """Whatever is wrong with an estimate, the client gets its terminal event."""
+        asked = self._asked
+        try:
+            return self._services.estimate(asked.request, asked.model, self._machine.snapshot.output)
+        except Exception as error:
+            log_fault(error, self._verdict.request_id)
+            return None
 
     def _conclude(self) -> None:
         """The one exit."""
         if not self._verdict.outcome and not self._is_over:  # it was cut off while it told its end
             self._verdict.outcome, self._verdict.closer = "failed", self._verdict.closer or "gateway"
         conclude(self._verdict, self._machine.snapshot, self._watch)
-
-
-def _masked(delta: ErrorDelta, answer: UpstreamAnswer) -> ErrorDelta:
-    """Upstreams repeat the key that they were sent (notes/asks K3)."""
-    return replace(delta, message=answer.mask(delta.message))

@@ -1,0 +1,91 @@
+"""Where work runs: on the event loop, or in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from penstock.gateway.offload import HEAVY, run_heavy, weight_of
+
+
+def here() -> int:
+    return threading.get_ident()
+
+
+def test_usual_work_stays_on_the_loop_and_heavy_work_does_not() -> None:
+    async def both() -> tuple[int, int]:
+        return await run_heavy(HEAVY - 1, here), await run_heavy(HEAVY, here)
+
+    light, heavy = asyncio.run(both())
+    assert light == here()
+    assert heavy != here()
+
+
+def test_what_a_function_raises_is_raised() -> None:
+    def fail() -> None:
+        raise LookupError("no")
+
+    for weight in (0, HEAVY):
+        with pytest.raises(LookupError):
+            asyncio.run(run_heavy(weight, fail))
+
+
+def test_the_loop_goes_on_meanwhile_and_a_few_run_at_a_time() -> None:
+    running = most = 0
+    lock, release = threading.Lock(), threading.Event()
+
+    def wait() -> None:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        assert release.wait(20)
+        with lock:
+            running -= 1
+
+    async def many() -> None:
+        tasks = [asyncio.create_task(run_heavy(HEAVY, wait)) for _ in range(8)]
+        await asyncio.sleep(0)
+        while not running:
+            await asyncio.sleep(0.001)
+        release.set()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(many())
+    assert 1 <= most <= 2
+
+
+def test_what_is_cancelled_before_it_begins_is_not_run() -> None:
+    release = threading.Event()
+    ran: list[int] = []
+
+    async def cancelled() -> None:
+        blocking = [asyncio.create_task(run_heavy(HEAVY, release.wait, 20)) for _ in range(2)]
+        await asyncio.sleep(0)
+        waiting = asyncio.create_task(run_heavy(HEAVY, ran.append, 1))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        release.set()
+        await asyncio.gather(*blocking)
+        assert await run_heavy(HEAVY, here) != here()
+
+    asyncio.run(cancelled())
+    assert ran == []
+
+
+@pytest.mark.parametrize(
+    ("body", "is_heavy"),
+    [
+        (b'{"input":"hello"}', False),
+        (b'{"input":"' + b"x" * 100_000 + b'"}', False),
+        (b'{"input":"' + b"x" * HEAVY + b'"}', True),
+        (b'{"input":[' + b'{"id":"a"},' * 5000 + b"]}", True),
+        (b'{"tools":[' + b'{"$ref":"#"},' * 20 + b"]}", True),
+    ],
+)
+def test_many_objects_weigh_more_than_their_bytes(body: bytes, is_heavy: bool) -> None:
+    assert (weight_of(body) >= HEAVY) is is_heavy
+    assert weight_of(body.decode()) == weight_of(body)

@@ -1,0 +1,389 @@
+"""What a request costs before it reaches its upstream grows with its size, and no faster."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Struct
+
+from penstock.dialects.plan import Dialect, Plan, Quirks, Target
+from penstock.dialects.schemas import SIZE
+from penstock.dialects.table import rendered_dialect
+from penstock.errors import DecodeError
+from penstock.gateway.counting import count_input, estimate_usage
+from penstock.gateway.demo.dialect import DIALECT as DEMO
+from penstock.gateway.demo.upstream import DemoUpstream
+from penstock.gateway.errors import RequestRefused
+from penstock.gateway.history import named_items, public_request, read_items
+from penstock.gateway.repeats import latest_outputs, without_repeats
+from penstock.gateway.requests import (
+    LONGEST_NAME,
+    NAMESPACE_DEPTH,
+    fingerprints,
+    identities,
+    read_request,
+    used_call_ids,
+)
+from penstock.gateway.settings import Limits
+from penstock.protocol import wire
+from penstock.protocol.request import CreateResponse
+from penstock.protocol.response import response_for
+from penstock.protocol.wire import encode, encode_stepwise, has_more_values, parse, parse_in_pieces
+from penstock.store.memories import context_of, memories_of, restored
+from penstock.stream.diagnostics import OTHERS, Diagnostics
+from penstock.stream.machine import ResponseStreamStateMachine
+from penstock.tokens.counter import TokenCounter
+from penstock.tokens.tokenizer import count
+from tests.gateway.request_lists import (
+    ROWS,
+    Row,
+    doubling,
+    doubling_parts,
+    function,
+    list_fields,
+    with_schema,
+)
+
+ENTRIES = 280
+DOUBLINGS = 2
+MOST = 2.6**DOUBLINGS
+"""Twice the entries may cost 2.6 times as much. On a busy machine two doublings tell a line from a curve."""
+NOISE = 0.004
+"""Seconds below which a ratio says nothing."""
+TRIES = 12
+
+EVERYTHING = Limits(input_items=10**6, tools=10**6, content_parts=10**6, body_values=10**8)
+
+TARGETS: dict[str, tuple[Dialect, Target]] = {
+    "chat": (
+        rendered_dialect("chat"),
+        Target("m", vendor="openrouter", family="m", quirks=Quirks(reasoning_details=True)),
+    ),
+    "chat with references inlined": (rendered_dialect("chat"), Target("m", vendor="moonshot")),
+    "anthropic": (rendered_dialect("anthropic"), Target("claude-opus-4-7", dialect="anthropic")),
+    "gemini": (rendered_dialect("gemini"), Target("gemini-3-pro", dialect="gemini")),
+    "OpenAI's responses": (
+        rendered_dialect("responses"),
+        Target("gpt-5", vendor="openai", dialect="responses"),
+    ),
+    "responses": (rendered_dialect("responses"), Target("m", vendor="vllm", dialect="responses")),
+    "demo": (DEMO, Target("demo", vendor="demo", dialect="demo")),
+}
+
+
+class Bill:
+    """CPU time by step."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        began = time.process_time()
+        try:
+            yield
+        except DecodeError:
+            pass  # not every request can be rendered for every upstream; to refuse one must be as cheap
+        finally:
+            self.seconds[name] = time.process_time() - began
+
+
+def bill_for(body: dict[str, Any]) -> dict[str, float]:
+    """Every step from the bytes of a request to the bytes that are sent."""
+    data, bill = msgspec.json.encode({"model": "demo", **body}), Bill()
+    with bill.step("read"):
+        request = read_request(data, "", EVERYTHING)
+    items = request.input if isinstance(request.input, list) else []
+    with bill.step("identities"):
+        tools, used = identities(request), used_call_ids(request)
+        fingerprints(request)
+    with bill.step("resolve"):
+        stored = named_items(items)
+        without_repeats(items, list(enumerate(items)))
+        latest_outputs(items)
+        asyncio.run(restored((), "local", items))
+    with bill.step("history"):
+        read_items(stored)
+        context_of(items)
+        memories_of(items)
+    with bill.step("echo"):
+        response = response_for(request, id="resp_1", created_at=1)
+        encode(response)
+        encode(public_request(request))
+        ResponseStreamStateMachine(response, clock=time.time, tools=tools, used_call_ids=used).start()
+    with bill.step("count"):
+        count_input(request, "gpt-4o", TokenCounter())
+        estimate_usage(CreateResponse(input="x"), "gpt-4o", items, TokenCounter())
+    for name, (dialect, target) in TARGETS.items():
+        plan = Plan(request=request, target=target, tools=tools, used_call_ids=used)
+        with bill.step(name):
+            rendered = dialect.render(plan)
+            encode(rendered.body)
+            dialect.reader(plan)
+            assert len(rendered.diagnostics) < 200
+            assert sum(len(each.message) for each in rendered.diagnostics) < 100_000
+            if dialect is DEMO:
+                asyncio.run(DemoUpstream().send(rendered, key="", headers={}))
+    return bill.seconds
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """The collector looks at all objects of the process, which says nothing about a request."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def steeper(make: Callable[[int], dict[str, Any]], entries: int) -> dict[str, float]:
+    """The steps whose cost grows faster than the request. The best of several measurements counts, and only
+    what seems to grow too fast is measured again."""
+    small: dict[str, float] = {}
+    large: dict[str, float] = {}
+    found: dict[str, float] = {}
+    with without_collections():
+        for _ in range(TRIES):
+            for best, size in ((small, entries), (large, entries * 2**DOUBLINGS)):
+                for name, seconds in bill_for(make(size)).items():
+                    best[name] = min(best.get(name, seconds), seconds)
+            found = {
+                name: round(seconds / small[name], 2)
+                for name, seconds in large.items()
+                if seconds > NOISE and seconds > MOST * small[name]
+            }
+            if not found:
+                break
+    return found
+
+
+@pytest.fixture(scope="module")
+def warm() -> None:
+    """The first request pays for what is loaded and compiled once."""
+    bill_for(ROWS[0].make(1))
+
+
+@pytest.mark.usefixtures("warm")
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_twice_the_entries_cost_about_twice(row: Row) -> None:
+    assert steeper(row.make, ENTRIES) == {}
+
+
+def test_every_list_of_a_request_is_measured() -> None:
+    assert {name for row in ROWS for name in row.covers} == list_fields()
+
+
+class Tight(Struct, frozen=True):
+    """A request that is just too much, the limit that it breaks, and the field that the error names."""
+
+    name: str
+    body: dict[str, Any]
+    limits: Limits
+    param: str | None
+    setting: str
+
+
+def nested(depth: int) -> dict[str, Any]:
+    tool = function("t")
+    for number in range(depth):
+        tool = {"type": "namespace", "name": f"n{number}", "tools": [tool]}
+    return tool
+
+
+THREE = [function(f"t{number}") for number in range(3)]
+TIGHT: tuple[Tight, ...] = (
+    Tight("items", {"input": [{"role": "user", "content": "x"}] * 3}, Limits(input_items=2), "input", "2"),
+    Tight("tools", {"input": "x", "tools": THREE}, Limits(tools=2), "tools", "limits.tools"),
+    Tight(
+        "tools of a namespace",
+        {"input": "x", "tools": [{"type": "namespace", "name": "n", "tools": THREE}]},
+        Limits(tools=3),
+        "tools",
+        "limits.tools",
+    ),
+    Tight(
+        "tools of items",
+        {"input": [{"type": "additional_tools", "tools": THREE[:2]}], "tools": THREE[2:]},
+        Limits(tools=2),
+        "tools",
+        "limits.tools",
+    ),
+    Tight(
+        "tools that a search found",
+        {"input": [{"type": "tool_search_output", "tools": THREE}]},
+        Limits(tools=2),
+        "tools",
+        "limits.tools",
+    ),
+    Tight(
+        "allowed tools",
+        {"input": "x", "tool_choice": {"type": "allowed_tools", "tools": THREE}},
+        Limits(tools=2),
+        "tool_choice.tools",
+        "limits.tools",
+    ),
+    Tight(
+        "content parts",
+        {"input": [{"role": "user", "content": [{"type": "input_text", "text": "x"}] * 2}] * 2},
+        Limits(content_parts=3),
+        "input",
+        "limits.content_parts",
+    ),
+    Tight(
+        "values", {"input": "x", "metadata": {"a": [0] * 2000}}, Limits(body_values=1000), None, "body_values"
+    ),
+    Tight(
+        "nested namespaces",
+        {"input": "x", "tools": [nested(NAMESPACE_DEPTH + 1)]},
+        Limits(),
+        "tools" + "[0].tools" * (NAMESPACE_DEPTH + 1),
+        str(NAMESPACE_DEPTH),
+    ),
+    Tight(
+        "a long name",
+        {"input": "x", "tools": [function("t" * (LONGEST_NAME + 1))]},
+        Limits(),
+        "tools[0].name",
+        str(LONGEST_NAME),
+    ),
+)
+
+
+@pytest.mark.parametrize("tight", TIGHT, ids=lambda tight: tight.name)
+def test_too_much_is_refused_by_the_name_of_its_field_and_its_limit(tight: Tight) -> None:
+    with pytest.raises(RequestRefused) as refused:
+        read_request(msgspec.json.encode({"model": "demo", **tight.body}), "", tight.limits)
+    assert (refused.value.status, refused.value.code) == (400, "invalid_request")
+    assert refused.value.param == tight.param
+    assert tight.setting in refused.value.message
+
+
+def test_text_is_not_counted_as_values() -> None:
+    text = '{"a": [1, 2, "\\""]},' * 1000
+    request = read_request(
+        msgspec.json.encode({"model": "demo", "input": text}), "", Limits(body_values=1000)
+    )
+    assert request.input == text
+
+
+def test_references_of_many_tools_share_one_bound() -> None:
+    """Each of them could be expanded as far as one alone."""
+    tools = [function(f"f{number}", parameters=doubling(30)) for number in range(40)]
+    request = read_request(msgspec.json.encode({"model": "m", "input": "x", "tools": tools}), "", Limits())
+    for name in ("anthropic", "gemini", "chat with references inlined"):
+        dialect, target = TARGETS[name]
+        rendered = dialect.render(Plan(request=request, target=target, tools=identities(request)))
+        assert str(rendered.body).count("'properties'") < 10 * SIZE
+
+
+def test_the_demo_model_gives_up_on_a_schema_that_doubles_itself() -> None:
+    """It ends: to join every path through these definitions would take years."""
+    request = read_request(
+        msgspec.json.encode({"model": "m", **with_schema(doubling_parts(60))}), "", Limits()
+    )
+    dialect, target = TARGETS["demo"]
+    rendered = dialect.render(Plan(request=request, target=target, tools=identities(request)))
+    asyncio.run(DemoUpstream().send(rendered, key="", headers={}))
+
+
+def test_a_large_definition_is_not_written_once_for_each_reference() -> None:
+    large = {"type": "string", "enum": ["x" * 100_000]}
+    properties = {f"p{number}": {"$ref": "#/$defs/large"} for number in range(1000)}
+    schema = {"type": "object", "properties": properties, "$defs": {"large": large}}
+    request = read_request(msgspec.json.encode({"model": "m", **with_schema(schema)}), "", Limits())
+    dialect, target = TARGETS["gemini"]
+    rendered = dialect.render(Plan(request=request, target=target, tools=identities(request)))
+    assert len(encode(rendered.body)) < 10_000_000
+
+
+@pytest.mark.parametrize("name", ["chat", "anthropic", "gemini", "demo"])
+def test_arguments_that_would_become_too_many_values_stay_text(name: str) -> None:
+    """They are in a string, so no limit of the request counts them."""
+    arguments = '{"a":[' + ",".join(["[]"] * 300_000) + "]}"
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": arguments}
+    request = read_request(msgspec.json.encode({"model": "m", "input": [call]}), "", Limits())
+    dialect, target = TARGETS[name]
+    rendered = dialect.render(Plan(request=request, target=target, tools=identities(request)))
+    assert "odd_arguments" in {each.code for each in rendered.diagnostics}
+    data = encode(rendered.body)
+    assert data.count(b"[]") == 300_000
+    assert not has_more_values(data, 1000)
+
+
+def test_an_error_does_not_list_every_tool() -> None:
+    tools = [{"type": f"hosted{number}"} for number in range(1000)]
+    body = {"model": "m", "input": "x", "tools": tools, "tool_choice": "required"}
+    request = read_request(msgspec.json.encode(body), "", Limits())
+    dialect, target = TARGETS["chat"]
+    with pytest.raises(DecodeError) as refused:
+        dialect.render(Plan(request=request, target=target, tools=identities(request)))
+    assert len(str(refused.value)) < 1000
+
+
+def test_diagnostics_of_one_code_are_counted_together_after_a_few() -> None:
+    told = Diagnostics()
+    for number in range(1000):
+        told.tell("unanswered_call", f"the call {number} has no output")
+        told.tell("orphan_output", "x" * 1_000_000)
+    by_code = [each for each in told.told if each.code == "unanswered_call"]
+    assert len(by_code) < 20
+    assert by_code[-1].message == OTHERS
+    assert sum(each.count for each in by_code) == 1000
+    assert sum(len(each.message) for each in told.told) < 10_000
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-1000, 1000) | st.text('a,[{"\\\n水', max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=5) | st.dictionaries(st.text('a,[{"\\', max_size=4), inner, max_size=5)
+    ),
+    max_leaves=30,
+)
+
+
+def separators(value: Any) -> int:
+    """What `has_more_values` counts, counted in the value."""
+    if isinstance(value, list | dict):
+        inner = value.values() if isinstance(value, dict) else value
+        return 1 + max(len(value) - 1, 0) + sum(map(separators, inner))
+    return 0
+
+
+@given(json_values, st.integers(1, 7))
+def test_values_are_counted_as_they_are_whatever_is_in_the_strings(value: Any, slice: int) -> None:
+    data, expected = msgspec.json.encode(value), separators(value)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wire, "_SLICE", slice)
+        assert not has_more_values(data, expected)
+        if len(data) > expected > 0:
+            assert has_more_values(data, expected - 1)
+
+
+@given(json_values)
+def test_a_document_in_pieces_is_the_same_document(value: Any) -> None:
+    data = msgspec.json.encode(value)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wire, "_AT_ONCE_VALUES", 2)
+        patch.setattr(wire, "_AT_ONCE_BYTES", 8)
+        patch.setattr(wire, "_MEMBERS_AT_ONCE", 1)
+        assert parse_in_pieces(data) == parse(data) == value
+        assert encode_stepwise(value) == data
+        with pytest.raises(DecodeError):
+            parse_in_pieces(data + b"]")
+
+
+@pytest.mark.parametrize("word", ["word ", "line\n", "x", "水 "])
+def test_a_long_text_has_as_many_tokens_in_pieces(word: str) -> None:
+    short = word * (100_000 // len(word))
+    assert abs(count("o200k_base", short * 4) - 4 * count("o200k_base", short)) <= 8
