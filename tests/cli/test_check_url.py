@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+import trustme
 
 from penstock.cli import UsageError
 from penstock.cli.fetch import endpoint
 from tests.cli import streams
 from tests.cli.running import Result, penstock
+from tests.client.server import Server as ScriptedServer
+from tests.client.server import in_a_thread
 
 KEY = "sk-test-0123456789"
 LAWFUL = streams.as_sse(streams.hello())
@@ -279,6 +283,34 @@ def test_something_that_does_not_speak_http_is_exit_code_2(said: bytes) -> None:
         thread.join()
     assert result.returncode == 2
     assert "no answer from http://127.0.0.1" in result.stderr
+
+
+def test_http_to_a_server_that_speaks_tls_is_named() -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(tls)
+    with in_a_thread(ScriptedServer(tls=tls)) as server:
+        place = server.url.removeprefix("https://")
+        result = check(f"http://{place}/v1")
+    assert result.returncode == 2
+    assert f"the server at {place} speaks TLS: use https://" in result.stderr
+
+
+def test_https_to_a_server_that_does_not_speak_tls_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        place = f"127.0.0.1:{listener.getsockname()[1]}"
+        result = check(f"https://{place}/v1")
+        thread.join()
+    assert result.returncode == 2
+    assert f"the server at {place} does not speak TLS: use http://" in result.stderr
 
 
 def test_a_url_needs_a_model() -> None:

@@ -93,6 +93,13 @@ def test_a_name_is_given_once(folder: Path) -> None:
     assert (folder / "penstock.toml").read_bytes() == before
 
 
+def test_the_key_of_an_operator_is_marked_in_the_file(folder: Path) -> None:
+    assert keys("create", "laptop", folder=folder).returncode == 0
+    assert keys("create", "prometheus", "--operator", folder=folder).returncode == 0
+    entries = tomllib.loads((folder / "penstock.toml").read_text())["keys"]
+    assert [entry.get("operator") for entry in entries] == [None, True]
+
+
 def test_print_writes_no_file(folder: Path) -> None:
     result = keys("create", "ci", "--print", folder=folder)
     assert result.returncode == 0
@@ -136,6 +143,7 @@ def test_a_file_without_keys_is_told(folder: Path) -> None:
         (["create"], "needs a NAME"),
         (["list", "x"], "takes no NAME"),
         (["remove", "x", "--print"], "--print is for penstock keys create"),
+        (["remove", "x", "--operator"], "--operator is for penstock keys create"),
         (["create", " "], "NAME must not be empty"),
         (["create", "two\nlines"], "NAME must be a name of at most 64 characters"),
         (["create", "x" * 65], "NAME must be a name of at most 64 characters"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -101,9 +100,23 @@ def test_prune_deletes_what_is_old_and_never_what_runs(store: Path) -> None:
 
 def test_prune_leaves_what_is_young_enough(tmp_path: Path) -> None:
     store = make_store(tmp_path / "store.db", Turn("resp_old", age=500 * 86_400), Turn("resp_new"))
-    days = int((os.stat(store).st_mtime - BEGIN) / 86_400) + 100
-    assert "deleted 1 response and 0" in run("prune", store, "--older-than", f"{days}d").stdout
+    result = run("prune", store, "--older-than", "100d")
+    assert "deleted 1 response and 0" in result.stdout
     assert [each["id"] for each in lines(run("export", store))] == ["resp_new"]
+
+
+def test_prune_does_not_believe_a_clock_that_is_far_ahead_unless_told_to(tmp_path: Path) -> None:
+    """The store was made by a gateway whose clock said 2023."""
+    store = make_store(tmp_path / "store.db", Turn("resp_new"))
+    result = run("prune", store, "--older-than", "30d")
+    assert result.stdout.startswith("deleted 0 responses and 0 conversations; ")
+    assert "ages are measured from 2023-11-15 04:13:20 UTC" in result.stderr
+    assert "--trust-clock" in result.stderr
+    dry = run("prune", store, "--older-than", "30d", "--dry-run")
+    assert "for their age 0 responses" in dry.stdout
+    result = run("prune", store, "--older-than", "30d", "--trust-clock")
+    assert result.stdout.startswith("deleted 1 response and 0 conversations; ")
+    assert result.stderr == ""
 
 
 def test_prune_to_a_size_says_when_what_runs_is_more(store: Path) -> None:

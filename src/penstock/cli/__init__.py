@@ -51,7 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(arguments)
         sys.stdout.flush()
     except UsageError as error:
-        print(f"penstock: {error}", file=sys.stderr)
+        from penstock.cli.terminal import escaped
+
+        print(f"penstock: {escaped(str(error))}", file=sys.stderr)
         return USAGE
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -132,4 +132,4 @@ def _print_json(account: Account, words: dict[str, list[str]], terminal: Termina
         "verdict": account.verdict if stored.verdict else None,
         **({"content": words} if words else {}),
     }
-    terminal.line(msgspec.json.encode(told).decode())
+    terminal.result(msgspec.json.encode(told).decode())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
+import ssl
 import urllib.error
 import urllib.request
 from email.message import Message
@@ -12,6 +14,8 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 import penstock
 from penstock.cli import UsageError
+from penstock.client import breaks
+from penstock.client.tls import speaks_tls
 from penstock.client.urls import is_loopback, read_address
 from penstock.errors import InvalidRequestError
 
@@ -92,7 +96,7 @@ def ask(url: str, *, model: str, prompt: str, key: str, timeout: float) -> Answe
     except urllib.error.HTTPError as error:
         answer = error
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise UsageError(f"no answer from {shown(url)}: {_reason(error, timeout)}") from None
+        raise UsageError(f"no answer from {shown(url)}: {_reason(error, timeout, urlsplit(url))}") from None
     return Answer(answer, answer.status, answer.reason, answer.headers)
 
 
@@ -102,21 +106,27 @@ def _opener(parts: SplitResult) -> urllib.request.OpenerDirector:
     return urllib.request.build_opener(_NoRedirect)
 
 
-def _reason(error: Exception, timeout: float) -> str:
+def _reason(error: Exception, timeout: float, url: SplitResult) -> str:
     cause = error.reason if isinstance(error, urllib.error.URLError) else error
     if isinstance(cause, TimeoutError):
         return f"nothing came within {timeout:g} seconds (--timeout waits longer)"
     if isinstance(cause, ConnectionRefusedError):
         return "connection refused. Is the server running, and is the port right?"
+    if isinstance(cause, ssl.SSLError) and breaks.is_no_tls(cause):
+        return breaks.NO_TLS.format(place=url.netloc)
+    if isinstance(cause, (http.client.BadStatusLine, ConnectionResetError)) and _wants_tls(url):
+        return breaks.WANTS_TLS.format(place=url.netloc)
     if isinstance(cause, http.client.BadStatusLine) and not isinstance(cause, http.client.RemoteDisconnected):
-        return (
-            "what answered does not speak HTTP. Is it http where it should be https, or the other way round?"
-        )
+        return "what answered does not speak HTTP: check the scheme and the port of the URL"
     if isinstance(cause, (http.client.InvalidURL, ValueError)):  # whose text would repeat the URL's query
         return "the URL holds a character that must be percent-encoded"
     if isinstance(cause, OSError) and cause.strerror:
         return cause.strerror
     return str(cause)
+
+
+def _wants_tls(url: SplitResult) -> bool:
+    return url.scheme == "http" and asyncio.run(speaks_tls(url.hostname or "", url.port or 80))
 
 
 def _message_in(text: str) -> str:

@@ -22,6 +22,7 @@ _EPILOG = """\
 examples:
   penstock keys create laptop           a new key; standard output has it alone
   penstock keys create ci --print       write no file, show what belongs into it
+  penstock keys create prometheus --operator
   penstock keys list
   penstock keys remove laptop           this key is refused from now on
 
@@ -41,6 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("action", metavar="create|list|remove", choices=("create", "list", "remove"), help="what to do")
     add("name", metavar="NAME", nargs="?", help="whose key it is, or what for")
     add("--config", metavar="FILE", help="the gateway's configuration")
+    add("--operator", action="store_true", help="with create: a key that sees all of /metrics")
     add("--print", action="store_true", help="with create: only show the entry, write no file")
 
 
@@ -50,8 +52,9 @@ def run(options: argparse.Namespace) -> int:
     if (options.name is None) != (options.action == "list"):
         needed = "takes no NAME" if options.action == "list" else "needs a NAME"
         raise UsageError(f"penstock keys {options.action} {needed}: see penstock keys --help")
-    if options.print and options.action != "create":
-        raise UsageError("--print is for penstock keys create")
+    for name in ("print", "operator"):
+        if getattr(options, name) and options.action != "create":
+            raise UsageError(f"--{name} is for penstock keys create")
     try:
         if options.action == "create":
             return _create(options)
@@ -70,7 +73,7 @@ def _create(options: argparse.Namespace) -> int:
         name = key_name(options.name)
     except Wrong as wrong:
         raise UsageError(f"NAME {wrong}") from None
-    key, entry = create_key(name)
+    key, entry = create_key(name, operator=options.operator)
     if options.print:
         sys.stderr.write(
             f"penstock: this belongs into penstock.toml, the key below to its owner:\n\n{entry}\n"

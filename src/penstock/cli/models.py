@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 from penstock.cli import FOUND, OK, UsageError
@@ -79,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
         terminal.note(f"no model has that in its name; the endpoint lists {len(listed)}")
         return FOUND
     if options.json:
-        _print_json(found)
+        _print_json(found, terminal)
     else:
         _print_table(found, terminal)
     return OK
@@ -94,11 +93,11 @@ async def _listed(endpoint: Endpoint) -> list[ModelInfo]:
             return await endpoint.directory(client).list()
 
 
-def _print_json(found: list[ModelInfo]) -> None:
+def _print_json(found: list[ModelInfo], terminal: Terminal) -> None:
     import msgspec
 
     for info in found:
-        sys.stdout.write(msgspec.json.encode(info).decode() + "\n")
+        terminal.result(msgspec.json.encode(info).decode())
 
 
 def _print_table(found: list[ModelInfo], terminal: Terminal) -> None:

@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
 
     terminal = Terminal()
     reading = _Reading(_adapter(options, terminal), terminal)
-    output = sys.stdout.buffer
+    output = terminal.output()
     capture = Capture()
     failure = None
     try:

@@ -70,8 +70,8 @@ def run(options: argparse.Namespace) -> int:
     for told in rendered.diagnostics:
         print(terminal.clean(f"{told.code}  {told.message}"), file=sys.stderr)
     if options.headers:
-        _print_head(rendered, preset)
-    print(json.dumps(rendered.body, indent=2, ensure_ascii=False))
+        _print_head(rendered, preset, terminal)
+    terminal.result(json.dumps(rendered.body, indent=2, ensure_ascii=False))
     return OK
 
 
@@ -121,15 +121,15 @@ def _target(name: str, preset: Preset | None, model: str) -> Target:
     return replace(target_for(preset, model, key.strip()), dialect=name)
 
 
-def _print_head(rendered: UpstreamRequest, preset: Preset | None) -> None:
+def _print_head(rendered: UpstreamRequest, preset: Preset | None, terminal: Terminal) -> None:
     from penstock.dialects.presets import KEY_HEADERS
 
     base = preset.base_url if preset else "{base_url}"
-    print(f"POST {base.rstrip('/')}/{rendered.path.lstrip('/')}")
+    terminal.result(f"POST {base.rstrip('/')}/{rendered.path.lstrip('/')}")
     headers = {"Content-Type": "application/json", **rendered.headers}
     if preset and preset.key_variable:
         header, value = KEY_HEADERS[preset.key_header]
         headers[header] = value.format(key=f"${preset.key_variable}")
     for header, value in headers.items():
-        print(f"{header}: {value}")
-    print()
+        terminal.result(f"{header}: {value}")
+    terminal.result("")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -170,7 +169,7 @@ def _print(
         _print_json(recording, replayed, comparison, terminal)
         return
     if options.events:
-        _print_events(recording, replayed)
+        _print_events(recording, replayed, terminal)
     tell = terminal.note if options.events else terminal.line
     for line in _sentences(recording, comparison, terminal):
         tell(line)
@@ -188,10 +187,10 @@ def _print_json(recording: Recording, replayed: Replayed, comparison: Comparison
         "differences": comparison.differences,
         "request_differences": comparison.requests,
     }
-    terminal.line(msgspec.json.encode(told).decode())
+    terminal.result(msgspec.json.encode(told).decode())
 
 
-def _print_events(recording: Recording, replayed: Replayed) -> None:
+def _print_events(recording: Recording, replayed: Replayed, terminal: Terminal) -> None:
     """In the accent of the client that had asked."""
     from penstock.protocol.events import TERMINAL
     from penstock.protocol.wire import encode
@@ -199,11 +198,12 @@ def _print_events(recording: Recording, replayed: Replayed) -> None:
     from penstock.stream.accents import ACCENTS
 
     speak = ACCENTS[recording.attempts[0].plan.accent]()
+    output = terminal.output()
     for event in map(speak, replayed.events):
-        sys.stdout.buffer.write(encode_frame(event.type, encode(event)))
+        output.write(encode_frame(event.type, encode(event)))
         if event.type in TERMINAL:
-            sys.stdout.buffer.write(DONE)
-    sys.stdout.buffer.flush()
+            output.write(DONE)
+    output.flush()
 
 
 def _sentences(recording: Recording, comparison: Comparison, terminal: Terminal) -> Iterator[str]:

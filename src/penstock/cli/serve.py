@@ -10,7 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.cli import OK, UsageError
+from penstock.cli import FOUND, OK, UsageError
+from penstock.cli.quantities import counted
 from penstock.dialects.table import RENDERED
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ asking; options add to it. SIGHUP reads it again, SIGTERM lets turns end.
 
 exit codes:
   0  it was stopped
+  1  it was stopped, and responses could not be written to the store before:
+     the log names them
   2  it could not start: wrong options, a wrong file, an address in use"""
 
 _TARGET = "upstream"
@@ -121,10 +124,14 @@ def run(options: argparse.Namespace) -> int:
     ready_file = _ready_file(options.ready_file)
     set_up(settings.log_level)
     try:
-        _serve(settings, listening, options, path, ready_file)
+        lost = _serve(settings, listening, options, path, ready_file)
     except (StoreError, ConfigError) as error:
         raise UsageError(f"--store: {error}") from None
-    return OK
+    if not lost:
+        return OK
+    count = counted(len(lost), "response")
+    print(f"penstock: {count} could not be written to the store: the log names each", file=sys.stderr)
+    return FOUND
 
 
 def _serve(
@@ -133,13 +140,14 @@ def _serve(
     options: argparse.Namespace,
     path: Path | None,
     ready_file: Path | None,
-) -> None:
+) -> list[str]:
+    """Until it is stopped; the ids of the responses that are lost."""
     from penstock.cli.editor_route import editor_routes, own_url
     from penstock.gateway.sealing import load_sealer
     from penstock.gateway.server import run as serve
     from penstock.gateway.stores import open_store, secret_folder
 
-    serve(
+    return serve(
         settings,
         listening,
         store=lambda: open_store(settings.store, os.environ),

@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from penstock.cli import FOUND, OK, UsageError
 from penstock.cli.quantities import counted, moment, size, span, told_moment, told_size
-from penstock.cli.terminal import Terminal
+from penstock.cli.terminal import Output, Terminal
 
 if TYPE_CHECKING:
     from penstock.store.beside import FileStats, Pruned, StoreFile
@@ -68,6 +68,7 @@ def _stats_options(add: Add) -> None:
 def _prune_options(add: Add) -> None:
     add("--older-than", metavar="TIME", help="what ended so long ago, such as 30d or 12h")
     add("--max-size", metavar="SIZE", help="the oldest, until it takes no more than such as 1GB")
+    add("--trust-clock", action="store_true", help="go by this machine's clock, however far ahead it is")
     add("--dry-run", action="store_true", help="only say what would go")
 
 
@@ -117,7 +118,7 @@ def _print_stats(file: StoreFile, terminal: Terminal, *, is_json: bool) -> int:
 
         told = {"path": str(file.path), **msgspec.to_builtins(stats.total), "by_status": stats.by_status}
         told |= {"oldest": stats.oldest, "newest": stats.newest}
-        terminal.line(msgspec.json.encode(told).decode())
+        terminal.result(msgspec.json.encode(told).decode())
         return OK
     for name, what in [*_figures(stats), ("file", terminal.clean(str(file.path)))]:
         terminal.line(terminal.paint(f"{name:<14}", "dim") + what)
@@ -145,10 +146,24 @@ def _figures(stats: FileStats) -> list[tuple[str, str]]:
 def _prune(options: argparse.Namespace, terminal: Terminal) -> Act:
     if options.older_than is None and options.max_size is None:
         raise UsageError("penstock store prune needs a bound: --older-than 30d, --max-size 1GB, or both")
-    before = time.time() - span(options.older_than, "--older-than") if options.older_than is not None else 0.0
+    age = span(options.older_than, "--older-than") if options.older_than is not None else None
     most = size(options.max_size, "--max-size") if options.max_size is not None else None
     act = _would_go if options.dry_run else _delete
-    return lambda file: act(file, before, most, terminal)
+    return lambda file: act(file, _before(file, age, options.trust_clock, terminal), most, terminal)
+
+
+def _before(file: StoreFile, age: float | None, trust_clock: bool, terminal: Terminal) -> float:
+    """What ended before this time is old enough."""
+    if age is None:
+        return 0.0
+    clock = time.time()
+    now = clock if trust_clock else file.time(clock)
+    if now < clock:
+        terminal.note(
+            f"ages are measured from {told_moment(now)}, when a gateway last looked after this file; this "
+            f"machine's clock says {told_moment(clock)}: if that is right, add --trust-clock"
+        )
+    return now - age
 
 
 def _delete(file: StoreFile, before: float, most: int | None, terminal: Terminal) -> int:
@@ -202,7 +217,7 @@ def _write(file: StoreFile, ids: list[str], since: float, output: str | None, te
 
     missing: list[str] = []
     lines = named(file, ids, missing) if ids else everything(file, since)
-    with _output(output, file.path) as out:
+    with _output(output, file.path, terminal) as out:
         for line in lines:
             out.write(line)
     for id in missing:
@@ -211,11 +226,12 @@ def _write(file: StoreFile, ids: list[str], since: float, output: str | None, te
 
 
 @contextmanager
-def _output(name: str | None, store: Path) -> Iterator[BinaryIO]:
+def _output(name: str | None, store: Path, terminal: Terminal) -> Iterator[Output]:
     """Standard output, or a file for nobody but its owner: it holds what people said."""
     if name is None:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        out = terminal.output()
+        yield out
+        out.flush()
         return
     if Path(name).resolve() in (store, *(store.with_name(store.name + end) for end in _BESIDE)):
         raise UsageError(f"{name} is the store itself: give another file")
@@ -223,8 +239,8 @@ def _output(name: str | None, store: Path) -> Iterator[BinaryIO]:
         descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     except OSError as error:
         raise UsageError(f"{name} cannot be written: {error.strerror or error}") from None
-    with os.fdopen(descriptor, "wb") as out:
-        yield out
+    with os.fdopen(descriptor, "wb") as written:
+        yield written
 
 
 _ACTIONS: dict[str, tuple[str, Callable[[Add], None], Callable[[argparse.Namespace, Terminal], Act]]] = {

@@ -140,7 +140,7 @@ def _translate(translation: Translation, options: argparse.Namespace, terminal: 
     from penstock.stream.accents import ACCENTS
 
     speak = ACCENTS[options.accent]()
-    output = sys.stdout.buffer
+    output = terminal.output()
 
     def write(events: Iterable[Event], end: bytes = b"") -> None:
         """What came in one read leaves in one write, at once: the stream may be a live one."""

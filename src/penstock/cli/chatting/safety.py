@@ -5,12 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_STEERING = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200e\u200f\u2028-\u202e\u2061-\u206f\ufeff\ufff9-\ufffb"
-    r"\ud800-\udfff\U000e0000-\U000e007f]"
-)
-"""What steers a terminal or turns the direction of text, and what is there without being seen. Tabs, newlines
-and the joiners that emoji and Persian are written with stay."""
+from penstock.cli.terminal import STEERING
 
 
 def safe(text: str) -> str:
@@ -19,7 +14,7 @@ def safe(text: str) -> str:
     It looks at one character at a time, so it may be given a text in pieces. Carriage returns go: in front of
     a newline they mean nothing, elsewhere they would write over what stands there.
     """
-    return _STEERING.sub(_written_out, text)
+    return STEERING.sub(_written_out, text)
 
 
 def one_line(text: str, most: int = 0) -> str:
