@@ -7,7 +7,7 @@ import time
 from io import BytesIO
 from typing import Any
 
-from penstock.protocol.wire import encode_in_pieces
+from penstock.protocol.large import encode_in_pieces
 
 SLICE = 0.004
 """Seconds of work after which the other streams of the process have their turn."""

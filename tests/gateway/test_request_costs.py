@@ -11,8 +11,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec import Struct
 
 from penstock.dialects.plan import Dialect, Plan, Quirks, Target
@@ -34,10 +32,10 @@ from penstock.gateway.requests import (
     used_call_ids,
 )
 from penstock.gateway.settings import Limits
-from penstock.protocol import wire
+from penstock.protocol.large import has_more_values
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.response import response_for
-from penstock.protocol.wire import encode, encode_stepwise, has_more_values, parse, parse_in_pieces
+from penstock.protocol.wire import encode
 from penstock.store.memories import context_of, memories_of, restored
 from penstock.stream.diagnostics import OTHERS, Diagnostics
 from penstock.stream.machine import ResponseStreamStateMachine
@@ -341,46 +339,6 @@ def test_diagnostics_of_one_code_are_counted_together_after_a_few() -> None:
     assert by_code[-1].message == OTHERS
     assert sum(each.count for each in by_code) == 1000
     assert sum(len(each.message) for each in told.told) < 10_000
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-1000, 1000) | st.text('a,[{"\\\n水', max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=5) | st.dictionaries(st.text('a,[{"\\', max_size=4), inner, max_size=5)
-    ),
-    max_leaves=30,
-)
-
-
-def separators(value: Any) -> int:
-    """What `has_more_values` counts, counted in the value."""
-    if isinstance(value, list | dict):
-        inner = value.values() if isinstance(value, dict) else value
-        return 1 + max(len(value) - 1, 0) + sum(map(separators, inner))
-    return 0
-
-
-@given(json_values, st.integers(1, 7))
-def test_values_are_counted_as_they_are_whatever_is_in_the_strings(value: Any, slice: int) -> None:
-    data, expected = msgspec.json.encode(value), separators(value)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wire, "_SLICE", slice)
-        assert not has_more_values(data, expected)
-        if len(data) > expected > 0:
-            assert has_more_values(data, expected - 1)
-
-
-@given(json_values)
-def test_a_document_in_pieces_is_the_same_document(value: Any) -> None:
-    data = msgspec.json.encode(value)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wire, "_AT_ONCE_VALUES", 2)
-        patch.setattr(wire, "_AT_ONCE_BYTES", 8)
-        patch.setattr(wire, "_MEMBERS_AT_ONCE", 1)
-        assert parse_in_pieces(data) == parse(data) == value
-        assert encode_stepwise(value) == data
-        with pytest.raises(DecodeError):
-            parse_in_pieces(data + b"]")
 
 
 @pytest.mark.parametrize("word", ["word ", "line\n", "x", "水 "])

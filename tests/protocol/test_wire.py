@@ -28,7 +28,7 @@ from penstock.protocol.items import Message
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.response import Response
 from penstock.protocol.tools import FunctionTool, NamespaceTool
-from penstock.protocol.wire import Wire, decode, encode, encode_in_pieces, parse, read, to_builtins
+from penstock.protocol.wire import Wire, decode, encode, parse, read, to_builtins
 from tests.protocol.samples import samples
 
 
@@ -324,35 +324,3 @@ def test_a_namespace_echoes_a_description_even_without_one() -> None:
         "description": "",
         "tools": [],
     }
-
-
-# Long texts
-
-
-@pytest.mark.parametrize("event", samples(), ids=lambda event: str(event.type))
-def test_pieces_are_the_same_json(event: Event, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "LONG_TEXT", 3)
-    assert b"".join(encode_in_pieces(event)) == encode(event)
-
-
-@given(
-    st.recursive(
-        st.none() | st.integers(-9, 9) | st.text(st.characters(exclude_categories=["Cs"])),
-        lambda inner: (
-            st.lists(inner) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner)
-        ),
-    )
-)
-def test_unknown_fields_come_in_the_same_pieces(value: Any) -> None:
-    holder = Holder(anything=value, extra={"more": value})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wire, "LONG_TEXT", 3)
-        assert b"".join(encode_in_pieces(holder)) == encode(holder)
-
-
-def test_no_piece_is_much_longer_than_a_long_text() -> None:
-    text = "\x00" * (3 * wire.LONG_TEXT)  # six bytes each in JSON
-    message = Message(role="assistant", content=[OutputText(text=text), OutputText(text=text)])
-    pieces = list(encode_in_pieces(message))
-    assert max(map(len, pieces)) <= 6 * wire.LONG_TEXT
-    assert b"".join(pieces) == encode(message)

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from penstock.dialects.plan import Target
-from penstock.protocol.wire import has_more_values
+from penstock.protocol.large import has_more_values
 
 _MARK = "pk1."
 """Version 1. Another version has another mark, and is foreign to us."""

@@ -39,8 +39,9 @@ from penstock.protocol.items import (
     ToolSearchCall,
     ToolSearchOutput,
 )
+from penstock.protocol.large import max_values
 from penstock.protocol.tools import Tool
-from penstock.protocol.wire import max_values, to_builtins
+from penstock.protocol.wire import to_builtins
 from penstock.stream.diagnostics import Diagnostics
 from penstock.tools.call_ids import UniqueIds, fitting, original
 

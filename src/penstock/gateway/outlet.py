@@ -18,8 +18,9 @@ from penstock.gateway.stopwatch import Stopwatch
 from penstock.gateway.verdict import Verdict
 from penstock.protocol.errors import ErrorBody, ErrorPayload, ResponseError
 from penstock.protocol.events import TERMINAL, ErrorEvent, Event, LifecycleEvent
+from penstock.protocol.large import LONG_TEXT, encode_in_pieces
 from penstock.protocol.response import Response
-from penstock.protocol.wire import LONG_TEXT, encode, encode_in_pieces, to_builtins
+from penstock.protocol.wire import encode, to_builtins
 from penstock.sse import DONE, comment, encode_frame, frame_in_pieces
 from penstock.store.keeping import Keeper, not_durable_event
 from penstock.stream.accents import Accent

@@ -16,8 +16,9 @@ from penstock.gateway.failures import wrong_request
 from penstock.gateway.settings import Limits
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import Item, ReasoningItem
+from penstock.protocol.large import has_more_values, parse_in_pieces
 from penstock.protocol.request import CreateResponse
-from penstock.protocol.wire import has_more_values, parse, parse_in_pieces, read
+from penstock.protocol.wire import parse, read
 from penstock.tools.identity import ToolIdentityMap
 
 R = TypeVar("R", bound=CreateResponse)

@@ -30,9 +30,10 @@ from penstock.gateway.usage import missing
 from penstock.gateway.verdict import Verdict, conclude, shown
 from penstock.protocol.errors import Diagnostic, ResponseError
 from penstock.protocol.events import Event
+from penstock.protocol.large import encode_stepwise
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.response import Response
-from penstock.protocol.wire import encode, encode_stepwise
+from penstock.protocol.wire import encode
 from penstock.stream.deltas import (
     BlockEnd,
     BlockStart,

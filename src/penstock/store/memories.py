@@ -18,7 +18,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.protocol.items import CLIENT_CALLS, Item, Message, ReasoningItem
-from penstock.protocol.wire import decode, encode, max_values, to_builtins
+from penstock.protocol.large import max_values
+from penstock.protocol.wire import decode, encode, to_builtins
 from penstock.store.store import StoredItem
 
 _NO_PART_OF_A_CALL = ("id", "status")
