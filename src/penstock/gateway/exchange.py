@@ -25,8 +25,9 @@ SERVER_STOPS = "penstock.server_stops"
 """A message that a WebSocket gets beside those of ASGI."""
 
 _NO_CONTENT = 204
-_FIRST_LOOK = 0.02
-"""Seconds until it is looked again whether a client has taken its answer."""
+_FIRST_LOOK, _LONGEST_LOOK = 0.02, 0.5
+"""Seconds until it is looked again whether a client has taken its answer. The connection may be aborted
+meanwhile, and then the server waits for this."""
 _SOUND_ID = re.compile(r"[\x21-\x7e]{1,128}")
 
 
@@ -113,7 +114,7 @@ class Exchange:
         taken_at = clock()
         while size and self.client_timeout is not None:
             await asyncio.sleep(wait)
-            left, wait = unsent(), min(wait * 2, self.client_timeout / 4)
+            left, wait = unsent(), min(wait * 2, self.client_timeout / 4, _LONGEST_LOOK)
             if left < size:
                 taken_at = clock()
             elif clock() - taken_at >= self.client_timeout:
