@@ -148,8 +148,8 @@ def violations(log: list[bytes]) -> list[str]:
 
 
 def _common(log: list[bytes], heard: list[bytes]) -> int:
-    """How many events of two logs are the same, from their beginning. Who heard that nothing of a response was
-    in the file yet may find it there without that."""
+    """How many events of two logs are the same, from their beginning. `store_late` does not count: it said
+    that the response was not in the file, and now it is."""
     pairs = enumerate(zip(map(_without_late, log), map(_without_late, heard), strict=False))
     return next((place for place, (one, other) in pairs if one != other), min(len(log), len(heard)))
 
