@@ -172,6 +172,7 @@ def warm() -> None:
     bill_for(ROWS[0].make(1))
 
 
+@pytest.mark.e2e
 @pytest.mark.usefixtures("warm")
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_twice_the_entries_cost_about_twice(row: Row) -> None:
