@@ -53,8 +53,8 @@ class Outlet(Protocol):
 class LiveOutlet(ABC):
     """Sends events as they come. The client may leave it, and the turn goes on: then they are only kept.
 
-    The turn and its heartbeat both write, so whoever numbers events of the heartbeat must hold `lock`; the
-    turn numbers its own before it asks for it, and they are the next to be sent, whoever gets it first.
+    The turn and its heartbeat both write. The heartbeat numbers its events while it holds `lock`; the turn
+    numbers its own before it waits for the lock, and they are the next to be sent, whichever gets it first.
     """
 
     def __init__(self, accent: Accent, keeper: Keeper, verdict: Verdict, watch: Stopwatch) -> None:
