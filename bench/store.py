@@ -26,8 +26,8 @@ from time import perf_counter
 import aiohttp
 
 from bench.servers import CHUNKS, PACES, ask, client, cpu_of, gateway, upstream
-from penstock.store.sqlite import SqliteStore, open_store
-from penstock.store.store import LOCAL, Closed, LoggedEvent, Opened, StoredItem
+from penstock.store.contract import LOCAL, Closed, LoggedEvent, Opened, StoredItem
+from penstock.store.sqlite.store import SqliteStore, open_store
 
 RESULTS = Path(__file__).parent / "results" / "store.json"
 STREAMS, TURNS = 32, 30

@@ -10,10 +10,11 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+from penstock.demo import wishes
+from penstock.demo.render import HANDLED
 from penstock.dialects import fields, presets
-from penstock.gateway.demo import wishes
-from penstock.gateway.demo.render import HANDLED
-from penstock.stream import phases, toolcalls
+from penstock.stream import phases
+from penstock.stream.calls import assembler
 from penstock.stream.checker.rules import as_markdown
 from penstock.stream.diagnostics import MESSAGES
 
@@ -27,7 +28,7 @@ def diagram() -> str:
 def policy() -> str:
     rows = [
         f"| {id.value} | {key.value} | {row.action.value} | {row.why} |"
-        for (id, key), row in toolcalls.POLICY.items()
+        for (id, key), row in assembler.POLICY.items()
     ]
     return "\n".join(["| id | key | the assembler will | because |", "|---|---|---|---|", *rows])
 

@@ -60,18 +60,18 @@ if TYPE_CHECKING:
     from penstock.protocol.response import Response, response_for
     from penstock.protocol.tools import FunctionTool
     from penstock.protocol.wire import decode, encode
+    from penstock.provider.editor_turn import Host
     from penstock.provider.loop import Answer, Listener, Tool, converse
     from penstock.provider.options import ResponseOptions
     from penstock.provider.provider import LanguageModelProvider
     from penstock.provider.tracker import UsageTracker
-    from penstock.provider.turn import Host
     from penstock.sse import Decoder, Frame, encode_frame
-    from penstock.store.keeping import StoreKeeper
+    from penstock.store.contract import Opened, Store
+    from penstock.store.keeper import StoreKeeper
     from penstock.store.memory import MemoryStore
-    from penstock.store.sqlite import open_store
-    from penstock.store.store import Opened, Store
+    from penstock.store.sqlite.store import open_store
     from penstock.stream.accents import ACCENTS
-    from penstock.stream.callblock import ToolCallBlock
+    from penstock.stream.calls.call_block import ToolCallBlock
     from penstock.stream.checker import StreamChecker
     from penstock.stream.checker.rules import RULES, Violation
     from penstock.stream.deltas import (
@@ -134,12 +134,12 @@ _HOMES = {
     "provider.options": "ResponseOptions",
     "provider.provider": "LanguageModelProvider",
     "provider.tracker": "UsageTracker",
-    "provider.turn": "Host",
+    "provider.editor_turn": "Host",
     "sse": "Decoder Frame encode_frame",
-    "store.keeping": "StoreKeeper",
+    "store.keeper": "StoreKeeper",
     "store.memory": "MemoryStore",
-    "store.sqlite": "open_store",
-    "store.store": "Opened Store",
+    "store.sqlite.store": "open_store",
+    "store.contract": "Opened Store",
     "stream.accents": "ACCENTS",
     "stream.checker": "StreamChecker",
     "stream.deltas": (
@@ -150,7 +150,7 @@ _HOMES = {
     "stream.machine": "ResponseStreamStateMachine",
     "stream.phases": "ResponseStreamPhase",
     "stream.checker.rules": "RULES Violation",
-    "stream.callblock": "ToolCallBlock",
+    "stream.calls.call_block": "ToolCallBlock",
     "tokens.counter": "Estimate TokenCounter",
     "tools.identity": "ToolIdentity ToolIdentityMap",
 }

@@ -7,7 +7,7 @@ PenstockError
 ├── ConfigError                a configuration file cannot be used; `errors` has all that is wrong in it
 ├── StoreError                 the store cannot be opened, or cannot write; `code` says why
 ├── RequestRefused, ClientGone how the gateway ends a request (`penstock.gateway.errors`)
-├── CannotReplay               a turn was not recorded, or not all of it (`penstock.gateway.recordings`)
+├── CannotReplay               a turn was not recorded, or not all of it (`penstock.replay.recording`)
 └── OpenResponsesError         an endpoint gave no answer, or one that fails
     ├── AuthenticationError    the key is missing or wrong
     ├── PermissionDeniedError  the key is right and does not allow this

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from penstock.store.sqlite import open_store
-from penstock.store.store import Closed, Conversation, LoggedEvent, Opened, StoredItem, Trace
+from penstock.store.contract import Closed, Conversation, LoggedEvent, Opened, StoredItem, Trace
+from penstock.store.sqlite.store import open_store
 
 BEGIN = 1_700_000_000.0
 PROMPT = "planted-prompt-heron"

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.explaining.meanings import MEANINGS
-from penstock.gateway.failures import STATUSES
-from penstock.gateway.stopped import CANCELLED, CLIENT_GONE, CLIENT_STALLED, SHUTTING_DOWN
-from penstock.store.interrupted import CODE
-from penstock.store.sqlite import open_store
-from penstock.store.store import Trace
+from penstock.explain.meanings import MEANINGS
+from penstock.gateway.refusals import STATUSES
+from penstock.gateway.turn.stop_reasons import CANCELLED, CLIENT_GONE, CLIENT_STALLED, SHUTTING_DOWN
+from penstock.store.contract import Trace
+from penstock.store.sqlite.store import open_store
+from penstock.stream.recovery import CODE
 from tests.cli.kept import (
     ANSWER,
     BEGIN,

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import ConfigError
-from penstock.gateway.access import KEY, authenticate, create_key
 from penstock.gateway.config.file import load_settings
 from penstock.gateway.config.keys import names_of, with_key, without_key
+from penstock.gateway.http.access import KEY, authenticate, create_key
 from tests.cli.running import Result, penstock
 from tests.effort import examples
 

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.cli import UsageError
 from penstock.cli.quantities import moment, size, span, told_size, told_span
-from penstock.store.store import Trace
+from penstock.store.contract import Trace
 from tests.cli.kept import ANSWER, BEGIN, PROMPT, Turn, log, make_store, request, trace
 from tests.cli.running import Result, penstock, start
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.client.failures import redirected, refusal
+from penstock.client.error_responses import redirected, refusal
 from penstock.client.logs import log_failure
-from penstock.client.masking import Secrets, secrets_in
 from penstock.errors import (
     AuthenticationError,
     ContextOverflowError,
@@ -21,6 +20,7 @@ from penstock.errors import (
     RateLimitError,
     ServerError,
 )
+from penstock.net.masking import Secrets, secrets_in
 
 KEY = "sk-test-0123456789"
 NOBODY = Secrets()

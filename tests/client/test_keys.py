@@ -10,9 +10,9 @@ import pytest
 
 from penstock.client.client import OpenResponsesClient
 from penstock.client.config import ClientConfig, KeySource
-from penstock.client.masking import Secrets, secrets_in_query
-from penstock.client.urls import read_address
 from penstock.errors import AuthenticationError, OpenResponsesError
+from penstock.net.masking import Secrets, secrets_in_query
+from penstock.net.urls import read_address
 from penstock.parts.adapter import OpenResponsesStreamAdapter
 from penstock.protocol.events import LifecycleEvent
 from tests.cli import streams

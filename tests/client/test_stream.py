@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client import reading
+from penstock.client import event_reader
 from penstock.errors import (
     AuthenticationError,
     InvalidRequestError,
@@ -302,7 +302,7 @@ def test_a_body_of_blank_lines_is_no_stream_and_is_not_read_for_ever() -> None:
 def test_an_event_past_the_limit_ends_the_stream_after_what_came_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reading, "Decoder", lambda: Decoder(limit=4096))
+    monkeypatch.setattr(event_reader, "Decoder", lambda: Decoder(limit=4096))
 
     async def main() -> None:
         body = sse(HELLO[:2]) + b"data: " + b"x" * 8192

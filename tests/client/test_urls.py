@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client.urls import is_loopback, proxy_for, read_address, read_proxy
 from penstock.errors import InvalidRequestError
+from penstock.net.urls import is_loopback, proxy_for, read_address, read_proxy
 
 
 @pytest.mark.parametrize(

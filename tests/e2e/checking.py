@@ -11,8 +11,8 @@ from pathlib import Path
 
 from penstock.protocol.events import TERMINAL
 from penstock.sse import Decoder
-from penstock.store.interrupted import CODE
 from penstock.stream.checker import StreamChecker
+from penstock.stream.recovery import CODE
 from tests.e2e.killing import Ledger
 from tests.gateway.running import Json, Running
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.store.interrupted import CODE
+from penstock.stream.recovery import CODE
 from tests.client.server import chunk, send
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.e2e.checking import Check

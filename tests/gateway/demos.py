@@ -6,10 +6,10 @@ import asyncio
 import json
 from typing import Any
 
+from penstock.demo.upstream import DemoUpstream
 from penstock.dialects.plan import Plan
 from penstock.dialects.toolset import declared_tools
 from penstock.dialects.translation import Translation
-from penstock.gateway.demo.upstream import DemoUpstream
 from penstock.protocol.events import TERMINAL, Event
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.response import response_for

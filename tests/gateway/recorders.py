@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock.gateway.differences import Comparison, compare
-from penstock.gateway.recordings import Recording, read_recording
-from penstock.gateway.replaying import Replayed, replay
-from penstock.store.beside import StoreFile
-from penstock.store.store import RUNNING, LoggedEvent, Trace
+from penstock.replay.differences import Comparison, compare
+from penstock.replay.recording import Recording, read_recording
+from penstock.replay.runner import Replayed, replay
+from penstock.store.contract import RUNNING, LoggedEvent, Trace
+from penstock.store.sqlite.offline import StoreFile
 from tests.gateway.conftest import CONFIG
 from tests.gateway.running import SECRET_KEY, Running, gateway
 from tests.gateway.test_leaving import wait_for

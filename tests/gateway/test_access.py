@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 
-from penstock.gateway import access
-from penstock.gateway.access import authenticate, check_origin, client_key_of, create_key, is_exposed
 from penstock.gateway.config.file import read_settings
 from penstock.gateway.errors import RequestRefused
+from penstock.gateway.http import access
+from penstock.gateway.http.access import authenticate, check_origin, client_key_of, create_key, is_exposed
 from penstock.gateway.settings import ClientKey, Settings
 from tests.effort import examples
 
@@ -95,7 +95,7 @@ def test_every_key_is_compared_whichever_fits(monkeypatch: pytest.MonkeyPatch) -
         compared.append(other)
         return hmac.compare_digest(one, other)
 
-    monkeypatch.setattr("penstock.gateway.access.compare_digest", compare)
+    monkeypatch.setattr("penstock.gateway.http.access.compare_digest", compare)
     for token in (LAPTOP, CI, "neither"):
         compared.clear()
         with suppress(RequestRefused):

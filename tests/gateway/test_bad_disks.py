@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from penstock.store.schema import STEPS
+from penstock.store.sqlite.schema import STEPS
 from tests.gateway.disks import CANNOT_WRITE, HARMS, Harm, file_of, late_count
 from tests.gateway.running import SECRET_PROMPT, Json, Reply, Running, gateway
 from tests.gateway.test_leaving import wait_for

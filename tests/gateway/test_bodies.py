@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 
-from penstock.gateway import bodies
-from penstock.gateway.bodies import CHUNK, DECODERS, BodyReader, decode_body
 from penstock.gateway.errors import ClientGone, RequestRefused
+from penstock.gateway.http import bodies
+from penstock.gateway.http.bodies import CHUNK, DECODERS, BodyReader, decode_body
 from tests.effort import examples
 
 MIB = 1024 * 1024

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from penstock.gateway import bodies
 from penstock.gateway.app import Gateway
-from penstock.gateway.bodies import DECODERS, BodyReader
+from penstock.gateway.http import bodies
+from penstock.gateway.http.bodies import DECODERS, BodyReader
 from penstock.gateway.settings import Settings
 from penstock.store.memory import MemoryStore
 from tests.gateway.raw import (

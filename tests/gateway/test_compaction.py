@@ -14,14 +14,14 @@ import pytest
 
 from penstock.dialects.envelope import seal
 from penstock.dialects.plan import Target
+from penstock.gateway.api.compact import INSTRUCTION
 from penstock.gateway.app import Gateway
-from penstock.gateway.compaction import INSTRUCTION
-from penstock.gateway.exchange import Message
-from penstock.gateway.requests import read_request
-from penstock.gateway.sealing import Sealer
+from penstock.gateway.history.compactions import Summary, expand, wants_compaction
+from penstock.gateway.history.sealing import Sealer
+from penstock.gateway.http.exchange import Message
 from penstock.gateway.settings import ClientKey, Limits, Settings
-from penstock.gateway.summaries import Summary, expand, wants_compaction
-from penstock.gateway.summarising import Summarising
+from penstock.gateway.turn.requests import read_request
+from penstock.gateway.turn.summarising import Summarising
 from penstock.protocol.items import Compaction, ReasoningItem
 from penstock.protocol.request import CreateResponse
 from penstock.store.memory import MemoryStore

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from openai import OpenAI
 
-from penstock.gateway.access import create_key
+from penstock.gateway.http.access import create_key
 from tests.gateway.running import Json, Reply, Running, gateway
 from tests.gateway.test_state import LOOK, calling, sent_to
 from tests.gateway.upstream import ScriptedUpstream, said, streamed

@@ -10,8 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import DecodeError
-from penstock.gateway import counting
-from penstock.gateway.counting import BYTES_PER_TOKEN, MOST_TEXT, count_input, estimate_usage
 from penstock.parts.messages import translate_messages
 from penstock.parts.parts import ChatMessage, ChatTool, Role, TextPart
 from penstock.protocol.items import Item, Message
@@ -19,10 +17,12 @@ from penstock.protocol.request import CreateResponse
 from penstock.protocol.tools import FunctionTool
 from penstock.protocol.wire import read
 from penstock.stream.usage import UsageTally
+from penstock.tokens import request_estimates
 from penstock.tokens.counter import TokenCounter
 from penstock.tokens.files import BYTES_PER_TOKEN as FILE_BYTES_PER_TOKEN
 from penstock.tokens.files import PER_PAGE
 from penstock.tokens.images import UNKNOWN, image_tokens
+from penstock.tokens.request_estimates import BYTES_PER_TOKEN, MOST_TEXT, count_input, estimate_usage
 from penstock.tokens.tokenizer import tokenizer
 from tests.dialects.recordings import needs_recordings
 from tests.protocol.test_liberal import JSON as ANYTHING
@@ -482,7 +482,7 @@ def test_what_is_left_of_the_bound_is_used() -> None:
 
 
 def test_the_bound_is_one_for_the_whole_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counting, "MOST_TEXT", 100)
+    monkeypatch.setattr(request_estimates, "MOST_TEXT", 100)
     counter = CountingCounter()
     count_input(request(*[user({"type": "input_text", "text": "a b c d e"})] * 50), MODEL, counter)
     assert counter.given == 99

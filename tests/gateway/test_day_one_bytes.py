@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from penstock.dialects.chat import DIALECT
-from penstock.gateway import source
+from penstock.gateway.turn import source
 from penstock.stream.deltas import Delta, ErrorDelta, TextDelta
 from tests.client.server import Script, chunk, head, send, trickle
 from tests.dialects.chat_streams import plan

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from openai.lib._pydantic import to_strict_json_schema
 from pydantic import BaseModel
 
+from penstock.demo.counting import count, pieces
+from penstock.demo.dialect import DIALECT
+from penstock.demo.render import HANDLED
+from penstock.demo.upstream import DemoUpstream
 from penstock.dialects import fields
 from penstock.dialects.plan import Plan, Target
 from penstock.errors import DecodeError
-from penstock.gateway.demo.counting import count, pieces
-from penstock.gateway.demo.dialect import DIALECT
-from penstock.gateway.demo.render import HANDLED
-from penstock.gateway.demo.upstream import DemoUpstream
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.wire import to_builtins
 from penstock.sse import Frame

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.gateway.demo.schema import patterns
-from penstock.gateway.demo.schema.fits import fits
-from penstock.gateway.demo.schema.hints import HARMLESS, Hints
-from penstock.gateway.demo.schema.making import make
+from penstock.demo.schema import patterns
+from penstock.demo.schema.fits import fits
+from penstock.demo.schema.hints import HARMLESS, Hints
+from penstock.demo.schema.making import make
 from tests.effort import examples
 
 PROMPT = (

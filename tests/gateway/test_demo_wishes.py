@@ -10,6 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.demo.dialect import DIALECT
+from penstock.demo.script import PACE
+from penstock.demo.upstream import DemoUpstream
+from penstock.demo.wishes import EXACTLY, LONGEST_WAIT, MOST_WORDS, SLOW, WISHES, Wishes, wishes_in
 from penstock.dialects.plan import Plan
 from penstock.errors import (
     AuthenticationError,
@@ -20,10 +24,6 @@ from penstock.errors import (
     RateLimitError,
     ServerError,
 )
-from penstock.gateway.demo.dialect import DIALECT
-from penstock.gateway.demo.script import PACE
-from penstock.gateway.demo.upstream import DemoUpstream
-from penstock.gateway.demo.wishes import EXACTLY, LONGEST_WAIT, MOST_WORDS, SLOW, WISHES, Wishes, wishes_in
 from penstock.stream.deltas import Delta, ErrorDelta
 from penstock.upstream.upstream import UpstreamAnswer
 from tests.effort import examples

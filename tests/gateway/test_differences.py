@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from penstock.gateway.recordings import CannotReplay, Failed, Recording, read_recording
-from penstock.gateway.turn import Turn
-from penstock.store.store import Trace
+from penstock.gateway.turn.run import Turn
+from penstock.replay.recording import CannotReplay, Failed, Recording, read_recording
+from penstock.store.contract import Trace
 from tests.client.server import chunk, send
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.recorders import Recorder, again, found, recording_gateway

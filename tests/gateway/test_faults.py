@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from penstock.gateway import responses
 from penstock.gateway.app import Gateway
 from penstock.gateway.services import Services
 from penstock.gateway.settings import Settings
+from penstock.gateway.turn import prepare
 from penstock.protocol.events import TERMINAL, Event
 from penstock.sse import Decoder
-from penstock.store.keeping import StoreKeeper
+from penstock.store.keeper import StoreKeeper
 from penstock.store.memory import MemoryStore
 from penstock.stream.accents import ACCENTS, OpenResponses
 
@@ -70,7 +70,7 @@ def events_of(body: bytes) -> list[Json]:
 FAULTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "the estimate of usage": lambda patch: patch.setattr(Services, "estimate", _raise),
     "the accent": lambda patch: patch.setitem(ACCENTS, "openresponses", Unspeakable),
-    "the store": lambda patch: patch.setattr(responses, "StoreKeeper", FaultyKeeper),
+    "the store": lambda patch: patch.setattr(prepare, "StoreKeeper", FaultyKeeper),
 }
 
 

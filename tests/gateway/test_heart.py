@@ -7,16 +7,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from penstock.gateway.exchange import Exchange, Message
-from penstock.gateway.heart import Heart
-from penstock.gateway.outlet import StreamOutlet
+from penstock.gateway.http.exchange import Exchange, Message
 from penstock.gateway.settings import Limits
-from penstock.gateway.stopwatch import Stopwatch
-from penstock.gateway.verdict import Verdict
+from penstock.gateway.turn.heartbeats import Heart
+from penstock.gateway.turn.outlets import StreamOutlet
+from penstock.gateway.turn.stopwatch import Stopwatch
+from penstock.gateway.turn.verdict import Verdict
 from penstock.protocol.events import Event
 from penstock.protocol.response import Response
-from penstock.store.keeping import CacheKeeper
-from penstock.store.memories import ReasoningCache
+from penstock.store.keeper import CacheKeeper
+from penstock.store.reasoning_memory import ReasoningCache
 from penstock.stream.accents import ACCENTS
 from penstock.stream.machine import ResponseStreamStateMachine
 from tests.client.server import run

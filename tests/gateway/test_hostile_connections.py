@@ -61,7 +61,7 @@ IMPATIENT = (
     "-c",
     """
 import runpy, sys
-from penstock.gateway import connection
+from penstock.gateway.http import connection
 connection.HEAD_SECONDS = connection.STALLED_MARGIN = 1.0
 sys.argv = sys.argv[3:]
 runpy.run_module("penstock", run_name="__main__", alter_sys=True)

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from penstock.errors import StoreError
-from penstock.gateway.housekeeping import keep_house
+from penstock.gateway.pruning import keep_house
 from penstock.gateway.settings import Limits
+from penstock.store.contract import Closed, Opened, Store
 from penstock.store.memory import MemoryStore
-from penstock.store.store import Closed, Opened, Store
 from tests.client.server import run
 from tests.store.making import Clock
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from penstock.client.client import _models as read_by_our_client
 from penstock.errors import ServerError
-from penstock.gateway.codex import INSTRUCTIONS, SAFE_EFFORTS
-from penstock.gateway.listing import DEMO_MODEL, Fetch, Listing, model_body, models_body
+from penstock.gateway.codex_models import INSTRUCTIONS, SAFE_EFFORTS
+from penstock.gateway.model_listing import DEMO_MODEL, Fetch, Listing, model_body, models_body
 from penstock.gateway.settings import DEMO, ModelRoute, Settings, Step
 from penstock.models.catalog import CATALOG
 from penstock.models.directory import RETRY_WAIT

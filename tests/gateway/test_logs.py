@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.gateway.logs import log, log_fault, log_verdict, set_up
-from penstock.gateway.verdict import Verdict, shown
+from penstock.gateway.telemetry.logs import log, log_fault, log_verdict, set_up
+from penstock.gateway.turn.verdict import Verdict, shown
 
 
 class Terminal(io.StringIO):

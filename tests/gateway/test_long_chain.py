@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.store.sqlite import SqliteStore, open_store
-from penstock.store.store import Closed, Opened, StoredItem
+from penstock.store.contract import Closed, Opened, StoredItem
+from penstock.store.sqlite.store import SqliteStore, open_store
 from tests.gateway.conftest import CONFIG
 from tests.gateway.running import SECRET_KEY, Running, gateway
 from tests.gateway.test_state import get, sent_to

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.gateway.metrics import DECLARED, LONGEST_VALUE, MOST_SERIES, MOST_VALUES, OTHER, Metrics
+from penstock.gateway.telemetry.metrics import (
+    DECLARED,
+    LONGEST_VALUE,
+    MOST_SERIES,
+    MOST_VALUES,
+    OTHER,
+    Metrics,
+)
 from penstock.version import VERSION
 
 Labels = tuple[tuple[str, str], ...]

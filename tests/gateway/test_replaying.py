@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from penstock.gateway.recordings import read_recording
-from penstock.gateway.stopped import CANCELLED
-from penstock.store.interrupted import interrupted
+from penstock.gateway.turn.stop_reasons import CANCELLED
+from penstock.replay.recording import read_recording
+from penstock.stream.recovery import interrupted
 from tests.client.server import Script, answer, chunk, cut, send
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.recorders import Recorder, again, found, recording_gateway

@@ -13,17 +13,17 @@ import msgspec
 import pytest
 from msgspec import Struct
 
+from penstock.demo.dialect import DIALECT as DEMO
+from penstock.demo.upstream import DemoUpstream
 from penstock.dialects.plan import Dialect, Plan, Quirks, Target
 from penstock.dialects.schemas import SIZE
 from penstock.dialects.table import rendered_dialect
 from penstock.errors import DecodeError
-from penstock.gateway.counting import count_input, estimate_usage
-from penstock.gateway.demo.dialect import DIALECT as DEMO
-from penstock.gateway.demo.upstream import DemoUpstream
 from penstock.gateway.errors import RequestRefused
-from penstock.gateway.history import named_items, public_request, read_items
-from penstock.gateway.repeats import latest_outputs, without_repeats
-from penstock.gateway.requests import (
+from penstock.gateway.history.chains import named_items, public_request, read_items
+from penstock.gateway.history.repeats import latest_outputs, without_repeats
+from penstock.gateway.settings import Limits
+from penstock.gateway.turn.requests import (
     LONGEST_NAME,
     NAMESPACE_DEPTH,
     fingerprints,
@@ -31,15 +31,15 @@ from penstock.gateway.requests import (
     read_request,
     used_call_ids,
 )
-from penstock.gateway.settings import Limits
 from penstock.protocol.large import has_more_values
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.response import response_for
 from penstock.protocol.wire import encode
-from penstock.store.memories import context_of, memories_of, restored
+from penstock.store.reasoning_memory import context_of, memories_of, restored
 from penstock.stream.diagnostics import OTHERS, Diagnostics
 from penstock.stream.machine import ResponseStreamStateMachine
 from penstock.tokens.counter import TokenCounter
+from penstock.tokens.request_estimates import count_input, estimate_usage
 from penstock.tokens.tokenizer import count
 from tests.gateway.request_lists import (
     ROWS,

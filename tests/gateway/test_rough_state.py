@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.gateway.access import create_key
+from penstock.gateway.http.access import create_key
 from tests.client.server import chunk as http_chunk
 from tests.client.server import send
 from tests.dialects.chat_streams import chunk as chat_chunk

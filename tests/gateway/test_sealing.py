@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ConfigError
-from penstock.gateway.sealing import FILE, MARK, OLD_SECRETS, SECRET, Sealer, load_sealer
+from penstock.gateway.history.sealing import FILE, MARK, OLD_SECRETS, SECRET, Sealer, load_sealer
 
 DATA = b"the summary of a conversation"
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from penstock.gateway.api.websocket import Socket
 from penstock.gateway.app import Gateway
 from penstock.gateway.settings import Settings
-from penstock.gateway.websocket import Socket
 from penstock.protocol.events import TERMINAL
 from penstock.store.memory import MemoryStore
 from tests.client.server import in_a_thread

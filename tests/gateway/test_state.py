@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from openai import OpenAI
 
-from penstock.gateway.access import create_key
+from penstock.gateway.http.access import create_key
 from tests.client.server import Script
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.running import Live, Reply, Running, gateway

@@ -14,7 +14,7 @@ import brotli  # type: ignore[import-untyped]
 import pytest
 import zstandard
 
-from penstock.gateway.access import create_key
+from penstock.gateway.http.access import create_key
 from tests.client.server import answer, in_a_thread
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.running import SECRET_KEY, SECRET_PROMPT, Running, gateway

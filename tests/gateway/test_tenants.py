@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from penstock.gateway.access import create_key
+from penstock.gateway.http.access import create_key
 from penstock.gateway.routes import ROUTES
 from tests.client.server import in_a_thread
 from tests.dialects.chat_streams import chunk as chat_chunk

@@ -17,11 +17,11 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 from websockets.sync.connection import Connection
 
-from penstock.gateway.access import create_key
+from penstock.gateway.api.websocket import Socket
 from penstock.gateway.app import Gateway
-from penstock.gateway.exchange import Exchange, Message
+from penstock.gateway.http.access import create_key
+from penstock.gateway.http.exchange import Exchange, Message
 from penstock.gateway.settings import ClientKey, Settings
-from penstock.gateway.websocket import Socket
 from penstock.protocol.events import TERMINAL
 from penstock.store.memory import MemoryStore
 from penstock.stream.checker import StreamChecker

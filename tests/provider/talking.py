@@ -11,8 +11,8 @@ from penstock.models.directory import ModelDirectory
 from penstock.models.overrides import parse_override
 from penstock.parts.parts import ChatMessage, Part, Role, TextPart
 from penstock.protocol.content import JsonObject
+from penstock.provider.editor_turn import Host
 from penstock.provider.provider import LanguageModelProvider
-from penstock.provider.turn import Host
 from tests.cli import streams
 from tests.client.asking import asking
 from tests.client.server import Script, Server, answer

@@ -25,8 +25,8 @@ from penstock.parts.parts import (
     ToolCallPart,
     ToolResultPart,
 )
+from penstock.provider.editor_turn import Host
 from penstock.provider.options import ResponseOptions
-from penstock.provider.turn import Host
 from tests.cli import streams
 from tests.client.server import run, streamed
 from tests.provider.talking import MODEL, Heard, talking, text_stream, user

@@ -30,10 +30,10 @@ from penstock.parts.parts import (
     ToolResultPart,
 )
 from penstock.protocol.content import JsonObject
+from penstock.provider.editor_turn import Host
 from penstock.provider.options import ResponseOptions
 from penstock.provider.provider import LanguageModelProvider
 from penstock.provider.tracker import UsageTracker
-from penstock.provider.turn import Host
 from tests.cli import streams
 from tests.client.asking import asking
 from tests.client.server import CHUNKED_HEAD, chunk, cut, head, run, send, sse, stall, streamed

@@ -6,8 +6,8 @@ import asyncio
 import os
 import sys
 
-from penstock.store.sqlite import SqliteStore, open_store
-from penstock.store.store import Closed, Opened
+from penstock.store.contract import Closed, Opened
+from penstock.store.sqlite.store import SqliteStore, open_store
 from tests.store.making import done, event, item, items
 
 

@@ -12,10 +12,10 @@ from typing import cast
 
 import pytest
 
-from penstock.store.house import Bounds
+from penstock.store.contract import LOCAL, Closed, LoggedEvent, Opened, Store, StoredItem, Trace
 from penstock.store.memory import MemoryStore
-from penstock.store.sqlite import SqliteStore, open_store
-from penstock.store.store import LOCAL, Closed, LoggedEvent, Opened, Store, StoredItem, Trace
+from penstock.store.sqlite.pruning import Bounds
+from penstock.store.sqlite.store import SqliteStore, open_store
 
 KINDS = ("memory", "sqlite")
 SQUEEZED = Bounds(gather=0, lull=0)

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import StoreError
-from penstock.store import beside
-from penstock.store.beside import Pruned, StoreFile
-from penstock.store.schema import STEPS
-from penstock.store.sqlite import SqliteStore, open_store
-from penstock.store.store import LOCAL, Conversation
+from penstock.store.contract import LOCAL, Conversation
+from penstock.store.sqlite import offline
+from penstock.store.sqlite.offline import Pruned, StoreFile
+from penstock.store.sqlite.schema import STEPS
+from penstock.store.sqlite.store import SqliteStore, open_store
 from tests.store.making import (
     SQUEEZED,
     Clock,
@@ -91,7 +91,7 @@ def test_a_file_of_a_newer_version_is_refused(path: Path) -> None:
 
 def test_a_file_of_an_older_version_is_left_to_a_gateway(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_store(path, _nothing)
-    monkeypatch.setattr(beside, "STEPS", (*STEPS, "CREATE TABLE more (number INTEGER)"))
+    monkeypatch.setattr(offline, "STEPS", (*STEPS, "CREATE TABLE more (number INTEGER)"))
     error = refused(path)
     assert error.code == StoreError.OLDER_VERSION
     assert "penstock serve" in error.message

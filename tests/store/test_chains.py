@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from penstock.store.store import LOCAL, Page, Store
+from penstock.store.contract import LOCAL, Page, Store
 from tests.store.making import closed, for_both, item, item_of, items, opened, whole
 
 

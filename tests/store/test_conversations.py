@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import StoreError
-from penstock.store.store import LOCAL, Conversation, Store
+from penstock.store.contract import LOCAL, Conversation, Store
 from tests.store.making import closed, for_both, item, item_of, items, opened, whole
 from tests.store.test_chains import ids
 

@@ -13,11 +13,11 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.errors import StoreError
-from penstock.store import writer, writing
-from penstock.store.house import Bounds
-from penstock.store.sqlite import SqliteStore, open_store
-from penstock.store.store import LOCAL, Closed, Conversation, LoggedEvent, Opened
-from penstock.store.writing import begin_turn
+from penstock.store.contract import LOCAL, Closed, Conversation, LoggedEvent, Opened
+from penstock.store.sqlite import statements, writer
+from penstock.store.sqlite.pruning import Bounds
+from penstock.store.sqlite.statements import begin_turn
+from penstock.store.sqlite.store import SqliteStore, open_store
 from tests.store.making import Clock, closed, event, events, items, opened, read, stuck, trace, whole
 
 
@@ -99,7 +99,7 @@ def test_a_background_turn_that_is_not_durable_in_time_leaves_nothing(
 
     async def body(store: SqliteStore) -> None:
         if is_committing:
-            monkeypatch.setattr(writing, "begin_turn", slow)
+            monkeypatch.setattr(statements, "begin_turn", slow)
             with pytest.raises(StoreError) as raised:
                 await store.open(BACKGROUND, patience=0.2)
             assert reached.is_set()

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import PenstockError, StoreError
-from penstock.store.file import FileLock
-from penstock.store.schema import APPLICATION, STEPS, migrate
-from penstock.store.sqlite import SqliteStore, open_store
-from penstock.store.store import LOCAL, Conversation
+from penstock.store.contract import LOCAL, Conversation
+from penstock.store.sqlite.file import FileLock
+from penstock.store.sqlite.schema import APPLICATION, STEPS, migrate
+from penstock.store.sqlite.store import SqliteStore, open_store
 from tests.store.making import (
     Clock,
     closed,
@@ -287,7 +287,7 @@ _AS_NOBODY = """
 import asyncio, os, sys
 from pathlib import Path
 from penstock.errors import StoreError
-from penstock.store.sqlite import open_store
+from penstock.store.sqlite.store import open_store
 if os.getuid() == 0:
     os.setuid(65534)
 try:

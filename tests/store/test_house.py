@@ -6,9 +6,9 @@ import asyncio
 import sqlite3
 from pathlib import Path
 
+from penstock.store.contract import LOCAL, Closed, Conversation, Store
 from penstock.store.memory import MemoryStore
-from penstock.store.sqlite import open_store
-from penstock.store.store import LOCAL, Closed, Conversation, Store
+from penstock.store.sqlite.store import open_store
 from tests.store.making import (
     Clock,
     closed,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.store.store import LOCAL, LoggedEvent, Store, Trace
+from penstock.store.contract import LOCAL, LoggedEvent, Store, Trace
 from tests.effort import examples
 from tests.store.making import KINDS, Clock, a_store, closed, event, item_of, items, opened, read, trace
 

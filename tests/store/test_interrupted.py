@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from penstock.protocol.events import TERMINAL, Event, decode_event
 from penstock.protocol.wire import encode
-from penstock.store.interrupted import CODE, interrupted
-from penstock.store.store import LoggedEvent
+from penstock.store.contract import LoggedEvent
 from penstock.stream.deltas import Delta, EventDelta, FinishReason, ReasoningDelta, TextDelta, ToolCallDelta
 from penstock.stream.machine import ResponseStreamStateMachine
+from penstock.stream.recovery import CODE, interrupted
 from tests.effort import examples
 from tests.stream import strategies
 from tests.stream.running import assert_lawful, machine

@@ -15,11 +15,11 @@ from penstock.protocol.events import Event, LifecycleEvent
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.response import response_for
 from penstock.protocol.wire import encode
-from penstock.store.keeping import NOT_DURABLE, CacheKeeper, StoreKeeper
-from penstock.store.memories import ReasoningCache
+from penstock.store.contract import LOCAL, Closed, Opened, StoredResponse, Trace
+from penstock.store.keeper import NOT_DURABLE, CacheKeeper, StoreKeeper
 from penstock.store.memory import MemoryStore
-from penstock.store.sqlite import open_store
-from penstock.store.store import LOCAL, Closed, Opened, StoredResponse, Trace
+from penstock.store.reasoning_memory import ReasoningCache
+from penstock.store.sqlite.store import open_store
 from penstock.stream.deltas import (
     Delta,
     FinishReason,

@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from penstock.store.sqlite import open_store
-from penstock.store.store import LOCAL, RUNNING
+from penstock.store.contract import LOCAL, RUNNING
+from penstock.store.sqlite.store import open_store
 from tests.store.killed import response_of
 from tests.store.making import items, read
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.store import reading, writing
-from penstock.store.file import connect
-from penstock.store.sqlite import open_store
-from penstock.store.store import LOCAL, Conversation
+from penstock.store.contract import LOCAL, Conversation
+from penstock.store.sqlite import queries, statements
+from penstock.store.sqlite.file import connect
+from penstock.store.sqlite.store import open_store
 from tests.store.making import closed, events, items, opened
 
 FEW, MANY = 50, 2_000
@@ -20,25 +20,25 @@ FEW, MANY = 50, 2_000
 pytestmark = pytest.mark.e2e
 
 QUESTIONS: dict[str, Callable[[sqlite3.Connection], object]] = {
-    "a response": lambda file: reading.response(file, LOCAL, "resp_20"),
-    "its log": lambda file: reading.events(file, LOCAL, "resp_20", 3),
-    "its traces": lambda file: reading.traces(file, LOCAL, "resp_20"),
-    "its chain": lambda file: reading.chain(file, LOCAL, "resp_20"),
-    "its history": lambda file: reading.history(file, LOCAL, "resp_20", False),
-    "an item": lambda file: reading.items_of(file, LOCAL, ["out_20"]),
-    "an item of a conversation": lambda file: reading.items_of(file, LOCAL, ["talk_20"]),
-    "a memory": lambda file: reading.memories(file, LOCAL, ["rs_20"]),
-    "a conversation": lambda file: reading.conversation_items(file, LOCAL, "conv_20", None, 20, True),
-    "nothing": lambda file: reading.response(file, "other", "resp_20"),
-    "what is unfinished": lambda file: writing.end_unfinished(file, 1.0),
-    "what is old": lambda file: writing.delete_ended(file, 0.0, 10),
+    "a response": lambda file: queries.response(file, LOCAL, "resp_20"),
+    "its log": lambda file: queries.events(file, LOCAL, "resp_20", 3),
+    "its traces": lambda file: queries.traces(file, LOCAL, "resp_20"),
+    "its chain": lambda file: queries.chain(file, LOCAL, "resp_20"),
+    "its history": lambda file: queries.history(file, LOCAL, "resp_20", False),
+    "an item": lambda file: queries.items_of(file, LOCAL, ["out_20"]),
+    "an item of a conversation": lambda file: queries.items_of(file, LOCAL, ["talk_20"]),
+    "a memory": lambda file: queries.memories(file, LOCAL, ["rs_20"]),
+    "a conversation": lambda file: queries.conversation_items(file, LOCAL, "conv_20", None, 20, True),
+    "nothing": lambda file: queries.response(file, "other", "resp_20"),
+    "what is unfinished": lambda file: statements.end_unfinished(file, 1.0),
+    "what is old": lambda file: statements.delete_ended(file, 0.0, 10),
     "deleting": lambda file: _deleted(file),
 }
 
 
 def _deleted(file: sqlite3.Connection) -> None:
     file.execute("BEGIN")
-    assert writing.delete_response(file, LOCAL, "resp_25")
+    assert statements.delete_response(file, LOCAL, "resp_25")
     file.execute("ROLLBACK")
 
 

@@ -22,9 +22,9 @@ from penstock.protocol.items import (
     ReasoningItem,
 )
 from penstock.protocol.wire import encode
-from penstock.store.memories import ReasoningCache, context_of, memories_of, restored
+from penstock.store.contract import LOCAL, Closed, Opened, StoredItem
 from penstock.store.memory import MemoryStore
-from penstock.store.store import LOCAL, Closed, Opened, StoredItem
+from penstock.store.reasoning_memory import ReasoningCache, context_of, memories_of, restored
 
 ASKED = Message(role="user", content="where is it?")
 TOLD = context_of([ASKED])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.store.packing import (
+from penstock.store.contract import LoggedEvent, StoredItem
+from penstock.store.sqlite.packing import (
     LARGE,
     item_of,
     pack_document,
@@ -12,7 +13,6 @@ from penstock.store.packing import (
     unpack_document,
     unpack_events,
 )
-from penstock.store.store import LoggedEvent, StoredItem
 
 SIZES = [0, 1, LARGE, LARGE + 1, 3 * LARGE]
 

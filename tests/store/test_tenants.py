@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.store.store import LOCAL, Conversation, Store
+from penstock.store.contract import LOCAL, Conversation, Store
 from tests.store.making import (
     closed,
     events,

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.errors import StoreError
-from penstock.store.store import LOCAL, LoggedEvent, Store
+from penstock.store.contract import LOCAL, LoggedEvent, Store
 from tests.store.making import (
     Clock,
     closed,

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from penstock.protocol.tools import AllowedTools, CustomTool, FunctionTool, NamespaceTool, Tool, ToolReference
+from penstock.stream.calls.assembler import POLICY, Seen
+from penstock.stream.calls.trailing_arguments import MOST_VALUES, Tail
 from penstock.stream.deltas import Delta, FinishDelta, FinishReason, TextDelta, ToolCallDelta
-from penstock.stream.tails import MOST_VALUES, Tail
-from penstock.stream.toolcalls import POLICY, Seen
 from tests.stream.running import calls, codes, machine, of_type, run
 
 TOOLS: list[Tool] = [

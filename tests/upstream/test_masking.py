@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.masking import Secrets, secrets_of
+from penstock.net.masking import Secrets, secrets_of
 from penstock.protocol.content import UrlCitation
 from penstock.stream import deltas
 from penstock.stream.deltas import AnnotationDelta, Delta, TextDelta, ToolCallDelta, UpstreamInfo, UsageDelta

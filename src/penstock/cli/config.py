@@ -45,8 +45,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from penstock.errors import ConfigError
-    from penstock.gateway.access import is_exposed
     from penstock.gateway.config.file import NAME, find_config, load_settings
+    from penstock.gateway.http.access import is_exposed
 
     path = Path(options.file) if options.file else find_config(Path(), os.environ)
     if path is None:

@@ -46,8 +46,8 @@ class Endpoint(NamedTuple):
     overrides: list[Any]
 
     def directory(self, client: OpenResponsesClient) -> ModelDirectory:
-        from penstock.client.urls import is_loopback, read_address
         from penstock.models.directory import ModelDirectory
+        from penstock.net.urls import is_loopback, read_address
 
         is_here = is_loopback(read_address(self.config.base_url).host)
         return ModelDirectory(
@@ -61,9 +61,9 @@ class Endpoint(NamedTuple):
 def read_endpoint(options: argparse.Namespace, *, responses: bool = True) -> Endpoint:
     """Raises `UsageError` for options that name none. `responses`: the endpoint must speak Responses."""
     from penstock.client.config import ClientConfig
-    from penstock.client.urls import read_address
     from penstock.dialects.presets import speaks_responses
     from penstock.errors import InvalidRequestError
+    from penstock.net.urls import read_address
 
     preset = _preset(options.preset)
     if preset is not None and responses and not speaks_responses(preset):

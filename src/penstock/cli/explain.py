@@ -10,8 +10,8 @@ from penstock.cli.store import add_store_option, store_path
 from penstock.cli.terminal import Terminal
 
 if TYPE_CHECKING:
-    from penstock.cli.explaining.account import Account
-    from penstock.cli.explaining.moments import Moment
+    from penstock.explain.account import Account
+    from penstock.explain.moments import Moment
 
 _USAGE = "penstock explain RESPONSE_ID [options]"
 
@@ -49,10 +49,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from penstock.cli.explaining.account import read_account
-    from penstock.cli.explaining.content import said
     from penstock.errors import StoreError
-    from penstock.store.beside import StoreFile
+    from penstock.explain.account import read_account
+    from penstock.explain.content import said
+    from penstock.store.sqlite.offline import StoreFile
 
     terminal = Terminal()
     try:
@@ -73,8 +73,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print_text(account: Account, words: dict[str, list[str]], terminal: Terminal) -> None:
-    from penstock.cli.explaining.moments import moments
-    from penstock.cli.explaining.sentences import sentences
+    from penstock.explain.moments import moments
+    from penstock.explain.sentences import sentences
 
     status = "running" if account.is_running else account.stored.status
     painted = terminal.paint(status, _TONES[status]) if status in _TONES else status
@@ -110,8 +110,8 @@ def _print_words(name: str, lines: list[str], terminal: Terminal) -> None:
 def _print_json(account: Account, words: dict[str, list[str]], terminal: Terminal) -> None:
     import msgspec
 
-    from penstock.cli.explaining.moments import moments
-    from penstock.cli.explaining.sentences import sentences
+    from penstock.explain.moments import moments
+    from penstock.explain.sentences import sentences
 
     stored, snapshot = account.stored, account.snapshot
     attempts = [

@@ -14,10 +14,10 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 import penstock
 from penstock.cli import UsageError
-from penstock.client import breaks
-from penstock.client.tls import speaks_tls
-from penstock.client.urls import is_loopback, read_address
 from penstock.errors import InvalidRequestError
+from penstock.net import network_errors
+from penstock.net.tls import speaks_tls
+from penstock.net.urls import is_loopback, read_address
 
 _ERROR_BODY = 64 * 1024
 _SHOWN = 300
@@ -112,10 +112,10 @@ def _reason(error: Exception, timeout: float, url: SplitResult) -> str:
         return f"nothing came within {timeout:g} seconds (--timeout waits longer)"
     if isinstance(cause, ConnectionRefusedError):
         return "connection refused. Is the server running, and is the port right?"
-    if isinstance(cause, ssl.SSLError) and breaks.is_no_tls(cause):
-        return breaks.NO_TLS.format(place=url.netloc)
+    if isinstance(cause, ssl.SSLError) and network_errors.is_no_tls(cause):
+        return network_errors.NO_TLS.format(place=url.netloc)
     if isinstance(cause, (http.client.BadStatusLine, ConnectionResetError)) and _wants_tls(url):
-        return breaks.WANTS_TLS.format(place=url.netloc)
+        return network_errors.WANTS_TLS.format(place=url.netloc)
     if isinstance(cause, http.client.BadStatusLine) and not isinstance(cause, http.client.RemoteDisconnected):
         return "what answered does not speak HTTP: check the scheme and the port of the URL"
     if isinstance(cause, (http.client.InvalidURL, ValueError)):  # whose text would repeat the URL's query

@@ -65,9 +65,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _create(options: argparse.Namespace) -> int:
-    from penstock.gateway.access import create_key
     from penstock.gateway.config.keys import key_name
     from penstock.gateway.config.values import Wrong
+    from penstock.gateway.http.access import create_key
 
     try:
         name = key_name(options.name)

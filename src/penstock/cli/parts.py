@@ -115,7 +115,7 @@ class _Reading:
 
 def _adapter(options: argparse.Namespace, terminal: Terminal) -> OpenResponsesStreamAdapter:
     from penstock.parts.adapter import OpenResponsesStreamAdapter
-    from penstock.parts.speech import Thinking
+    from penstock.parts.item_parts import Thinking
 
     thinking: Thinking = "part" if options.host_has_thinking else "none" if options.no_thinking else "text"
 

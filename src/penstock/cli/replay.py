@@ -14,9 +14,9 @@ from penstock.cli.store import add_store_option, store_path
 from penstock.cli.terminal import Terminal
 
 if TYPE_CHECKING:
-    from penstock.gateway.differences import Comparison, Difference
-    from penstock.gateway.recordings import Recording
-    from penstock.gateway.replaying import Replayed
+    from penstock.replay.differences import Comparison, Difference
+    from penstock.replay.recording import Recording
+    from penstock.replay.runner import Replayed
 
 _USAGE = "penstock replay [options] RESPONSE_ID|FILE|-"
 
@@ -60,9 +60,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from penstock.gateway.differences import compare  # here, so that --help does not pay for it
-    from penstock.gateway.recordings import CannotReplay
-    from penstock.gateway.replaying import replay
+    from penstock.replay.differences import compare  # here, so that --help does not pay for it
+    from penstock.replay.recording import CannotReplay
+    from penstock.replay.runner import replay
 
     terminal = Terminal()
     codes = []
@@ -97,8 +97,8 @@ def _recordings(options: argparse.Namespace, terminal: Terminal) -> Iterator[Cal
 
 def _stored(options: argparse.Namespace) -> Recording:
     from penstock.errors import StoreError
-    from penstock.gateway.recordings import read_recording
-    from penstock.store.beside import StoreFile
+    from penstock.replay.recording import read_recording
+    from penstock.store.sqlite.offline import StoreFile
 
     try:
         with StoreFile(store_path(options)) as file:
@@ -132,8 +132,8 @@ def _exported(record: dict[str, Any]) -> Recording:
 
     import msgspec
 
-    from penstock.gateway.recordings import CannotReplay, read_recording
-    from penstock.store.store import LoggedEvent, Trace
+    from penstock.replay.recording import CannotReplay, read_recording
+    from penstock.store.contract import LoggedEvent, Trace
 
     encode = msgspec.json.encode
     try:

@@ -110,8 +110,8 @@ def run(options: argparse.Namespace) -> int:
         StoreError,
     )
     from penstock.gateway.config.file import find_config
-    from penstock.gateway.logs import set_up
     from penstock.gateway.server import listen
+    from penstock.gateway.telemetry.logs import set_up
 
     path = Path(options.config) if options.config else find_config(Path.cwd(), os.environ)
     try:
@@ -142,10 +142,10 @@ def _serve(
     ready_file: Path | None,
 ) -> list[str]:
     """Until it is stopped; the ids of the responses that are lost."""
-    from penstock.cli.editor_route import editor_routes, own_url
-    from penstock.gateway.sealing import load_sealer
+    from penstock.editor.route import editor_routes, own_url
+    from penstock.gateway.history.sealing import load_sealer
     from penstock.gateway.server import run as serve
-    from penstock.gateway.stores import open_store, secret_folder
+    from penstock.gateway.storage import open_store, secret_folder
 
     return serve(
         settings,
@@ -302,7 +302,7 @@ def _keys(named: str | None, preset: Preset | None, base_url: str) -> tuple[str,
 
 
 def _check_host(settings: Settings) -> None:
-    from penstock.gateway.access import is_exposed
+    from penstock.gateway.http.access import is_exposed
 
     if is_exposed(settings):
         raise UsageError(

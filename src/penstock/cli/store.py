@@ -16,7 +16,7 @@ from penstock.cli.quantities import counted, moment, size, span, told_moment, to
 from penstock.cli.terminal import Output, Terminal
 
 if TYPE_CHECKING:
-    from penstock.store.beside import FileStats, Pruned, StoreFile
+    from penstock.store.sqlite.offline import FileStats, Pruned, StoreFile
 
     Act = Callable[[StoreFile], int]
     Add = Callable[..., object]
@@ -84,7 +84,7 @@ def add_store_option(parser: argparse.ArgumentParser) -> None:
 
 def store_path(options: argparse.Namespace) -> Path:
     """The file that is meant; without an option that of a gateway without one."""
-    from penstock.gateway.stores import NONE, default_path
+    from penstock.gateway.storage import NONE, default_path
 
     if options.store == NONE:
         raise UsageError("--store none keeps nothing in a file: there is nothing to look into")
@@ -93,7 +93,7 @@ def store_path(options: argparse.Namespace) -> Path:
 
 def run(options: argparse.Namespace) -> int:
     from penstock.errors import StoreError
-    from penstock.store.beside import StoreFile
+    from penstock.store.sqlite.offline import StoreFile
 
     _, _, prepare = _ACTIONS[options.action]
     act = prepare(options, Terminal())  # wrong options are told before any file is looked at
@@ -213,7 +213,7 @@ def _export(options: argparse.Namespace, terminal: Terminal) -> Act:
 
 
 def _write(file: StoreFile, ids: list[str], since: float, output: str | None, terminal: Terminal) -> int:
-    from penstock.cli.exporting import everything, named
+    from penstock.store.export import everything, named
 
     missing: list[str] = []
     lines = named(file, ids, missing) if ids else everything(file, since)

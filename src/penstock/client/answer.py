@@ -9,11 +9,11 @@ from typing import Any
 
 import aiohttp
 
-from penstock.client import breaks
 from penstock.client.config import ClientConfig
-from penstock.client.failures import request_id_of, unlawful
-from penstock.client.masking import Secrets
+from penstock.client.error_responses import request_id_of, unlawful
 from penstock.errors import OpenResponsesError
+from penstock.net import network_errors
+from penstock.net.masking import Secrets
 from penstock.sse import DEFAULT_LIMIT
 
 _ERROR_BODY = 64 * 1024
@@ -54,9 +54,9 @@ class Answer:
             return data
         except (aiohttp.ClientError, OSError) as error:  # a TimeoutError is an OSError
             if clock.expired():
-                self._failure = breaks.silence(self._place, phase, seconds, self.request_id)
+                self._failure = network_errors.silence(self._place, phase, seconds, self.request_id)
             else:
-                self._failure = breaks.cut(error, self._place, self.request_id)
+                self._failure = network_errors.cut(error, self._place, self.request_id)
         held = self._held_back()
         self.close()
         if held:

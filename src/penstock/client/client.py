@@ -12,12 +12,12 @@ from weakref import WeakSet
 from msgspec.structs import replace
 
 from penstock.client.config import ClientConfig
+from penstock.client.error_responses import closed_meanwhile, read_body, unlawful
 from penstock.client.events import EventStream
-from penstock.client.failures import closed_meanwhile, read_body, unlawful
 from penstock.client.logs import log_failure
 from penstock.client.retries import Patience, RetryPolicy
-from penstock.client.urls import read_address
 from penstock.errors import DecodeError, InvalidRequestError, NotFoundError, OpenResponsesError
+from penstock.net.urls import read_address
 from penstock.protocol.content import JsonObject
 from penstock.protocol.items import Item
 from penstock.protocol.request import CreateResponse

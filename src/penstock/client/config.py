@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit, urlunsplit
 
-from penstock.client.urls import read_address, read_proxy
 from penstock.errors import AuthenticationError, InvalidRequestError
+from penstock.net.urls import read_address, read_proxy
 
 KeySource = Callable[[], str | Awaitable[str | None] | None]
 """Gives the key for one request, or None where there is none. It is asked for every request: keys expire."""

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from penstock.client.event_reader import Arrival, EventReader
 from penstock.client.logs import log_failure
-from penstock.client.reading import Arrival, EventReader
 from penstock.client.retries import Patience, is_break
 from penstock.client.surrogates import Halves
 from penstock.errors import OpenResponsesError

@@ -14,14 +14,14 @@ from weakref import WeakSet
 
 import aiohttp
 
-from penstock.client import breaks
 from penstock.client.answer import Answer
 from penstock.client.config import ClientConfig, KeySource, check_key
-from penstock.client.failures import redirected, refusal
-from penstock.client.masking import Secrets, secrets_in, secrets_in_query, secrets_of
-from penstock.client.tls import speaks_tls, tls_context
-from penstock.client.urls import Address, Proxy, proxy_for, read_address
+from penstock.client.error_responses import redirected, refusal
 from penstock.errors import OpenResponsesError
+from penstock.net import network_errors
+from penstock.net.masking import Secrets, secrets_in, secrets_in_query, secrets_of
+from penstock.net.tls import speaks_tls, tls_context
+from penstock.net.urls import Address, Proxy, proxy_for, read_address
 from penstock.version import VERSION
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class Transport:
                     return response
             except (aiohttp.ClientError, OSError) as error:  # a TimeoutError is an OSError
                 failure = self._failure(error, opening, proxy, secrets)
-                may_want_tls = opening.is_connected and proxy is None and breaks.may_want_tls(error)
+                may_want_tls = opening.is_connected and proxy is None and network_errors.may_want_tls(error)
             except BaseException:
                 opening.abort()
                 raise
@@ -151,7 +151,7 @@ class Transport:
             is_closed = self._session is None
             if may_want_tls and not is_closed and not self._is_known_plain:
                 if await speaks_tls(self._address.host, self._address.port):
-                    raise breaks.wants_tls(self._address.authority)
+                    raise network_errors.wants_tls(self._address.authority)
                 self._is_known_plain = True  # to ask once is enough
             if is_closed or not opening.was_kept or failure.phase != "cut":
                 raise failure  # not from within the handler: see `breaks`
@@ -170,17 +170,17 @@ class Transport:
             error.message = secrets.mask(error.message)
         if not opening.is_connected:
             seconds = self._config.connect_timeout
-            return breaks.no_connection(error, place, proxy.place if proxy else "", seconds)
+            return network_errors.no_connection(error, place, proxy.place if proxy else "", seconds)
         if opening.deadline.expired():
-            return breaks.silence(place, "first_byte", self._config.first_byte_timeout)
-        return breaks.cut(error, place)
+            return network_errors.silence(place, "first_byte", self._config.first_byte_timeout)
+        return network_errors.cut(error, place)
 
     async def _refusal(self, answer: Answer) -> OpenResponsesError:
         if answer.status < 400:
             return redirected(answer.status, answer.headers, answer.secrets)
         body = await answer.error_body()
-        if self._address.scheme == "http" and breaks.says_it_wants_tls(body):
-            return breaks.wants_tls(self._address.authority)
+        if self._address.scheme == "http" and network_errors.says_it_wants_tls(body):
+            return network_errors.wants_tls(self._address.authority)
         return self._explain(answer.status, answer.headers, body, answer.secrets, self._address.advice)
 
     def _trust(self) -> ssl.SSLContext | bool:

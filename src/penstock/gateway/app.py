@@ -7,24 +7,24 @@ import time
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from penstock.gateway.access import authenticate, check_origin
-from penstock.gateway.bodies import BodyReader
+from penstock.gateway.api.websocket import Socket
 from penstock.gateway.errors import ClientGone, RequestRefused
-from penstock.gateway.exchange import Exchange, Message, Receive, Send
-from penstock.gateway.failures import refused_by
-from penstock.gateway.housekeeping import keep_house
-from penstock.gateway.listeners import Listeners
-from penstock.gateway.logs import log, log_refused
-from penstock.gateway.metrics import OTHER, Metrics
+from penstock.gateway.history.sealing import Sealer, load_sealer
+from penstock.gateway.http.access import authenticate, check_origin
+from penstock.gateway.http.bodies import BodyReader
+from penstock.gateway.http.exchange import Exchange, Message, Receive, Send
+from penstock.gateway.pruning import keep_house
+from penstock.gateway.refusals import refused_by
 from penstock.gateway.routes import ROUTES, SPOKEN, Routes, find_route
-from penstock.gateway.sealing import Sealer, load_sealer
 from penstock.gateway.services import Fleet, Services
 from penstock.gateway.settings import Settings
-from penstock.gateway.stopped import SHUTTING_DOWN
-from penstock.gateway.turn import Turn
-from penstock.gateway.websocket import Socket
-from penstock.store.memories import ReasoningCache
-from penstock.store.store import Store
+from penstock.gateway.telemetry.logs import log, log_refused
+from penstock.gateway.telemetry.metrics import OTHER, Metrics
+from penstock.gateway.turn.followers import Listeners
+from penstock.gateway.turn.run import Turn
+from penstock.gateway.turn.stop_reasons import SHUTTING_DOWN
+from penstock.store.contract import Store
+from penstock.store.reasoning_memory import ReasoningCache
 from penstock.tokens.counter import TokenCounter
 from penstock.tokens.tokenizer import import_tokenizers
 from penstock.upstream.upstream import Upstream

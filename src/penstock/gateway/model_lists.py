@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.client.client import OpenResponsesClient
-from penstock.client.urls import is_loopback, read_address
 from penstock.dialects.presets import fingerprint
-from penstock.gateway.listing import Listing
+from penstock.gateway.model_listing import Listing
 from penstock.gateway.settings import Settings
 from penstock.models.probes import Fetcher
+from penstock.net.urls import is_loopback, read_address
 from penstock.protocol.content import JsonObject
 from penstock.upstream.http import listing_config
 from penstock.upstream.target import UpstreamTarget

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from penstock.gateway import conversations
-from penstock.gateway.access import sees_all
-from penstock.gateway.background import answer_later
-from penstock.gateway.compaction import compact, prepare_any
+from penstock.gateway.api import conversations
+from penstock.gateway.api.background import answer_later
+from penstock.gateway.api.compact import compact, prepare_any
+from penstock.gateway.api.retrieve import cancel_response, delete_response, get_response, list_input_items
 from penstock.gateway.errors import RequestRefused
-from penstock.gateway.exchange import Exchange
-from penstock.gateway.listing import model_body, models_body
-from penstock.gateway.metrics import CONTENT_TYPE
+from penstock.gateway.history.resolving import complete
+from penstock.gateway.http.access import sees_all
+from penstock.gateway.http.exchange import Exchange
+from penstock.gateway.model_listing import model_body, models_body
 from penstock.gateway.offload import run_heavy, weight_of
-from penstock.gateway.requests import read_request
-from penstock.gateway.resolving import complete
-from penstock.gateway.responses import answer
 from penstock.gateway.settings import ClientKey
-from penstock.gateway.stopwatch import Stopwatch
-from penstock.gateway.stored import cancel_response, delete_response, get_response, list_input_items
+from penstock.gateway.telemetry.metrics import CONTENT_TYPE
+from penstock.gateway.turn.prepare import answer
+from penstock.gateway.turn.requests import read_request
+from penstock.gateway.turn.stopwatch import Stopwatch
 from penstock.protocol.request import CreateResponse
 from penstock.version import VERSION
 

@@ -19,13 +19,13 @@ import uvicorn
 
 from penstock.errors import PenstockError
 from penstock.gateway.app import Gateway
-from penstock.gateway.connection import ClientConnection
-from penstock.gateway.logs import log
+from penstock.gateway.history.sealing import Sealer
+from penstock.gateway.http.connection import ClientConnection
+from penstock.gateway.http.websocket_connection import WebSocketConnection
 from penstock.gateway.routes import Routes
-from penstock.gateway.sealing import Sealer
 from penstock.gateway.settings import Settings
-from penstock.gateway.websocket_connection import WebSocketConnection
-from penstock.store.store import Store
+from penstock.gateway.telemetry.logs import log
+from penstock.store.contract import Store
 
 _BACKLOG = 2048
 _LAST_WORDS = 1.0

@@ -7,27 +7,27 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from penstock.gateway.access import client_key_of
-from penstock.gateway.counting import count_input, estimate_usage
-from penstock.gateway.demo.upstream import DemoUpstream
+from penstock.demo.upstream import DemoUpstream
 from penstock.gateway.errors import RequestRefused
-from penstock.gateway.exchange import Exchange
-from penstock.gateway.listing import Listing
-from penstock.gateway.metrics import OTHER, Metrics
+from penstock.gateway.http.access import client_key_of
+from penstock.gateway.http.exchange import Exchange
+from penstock.gateway.model_listing import Listing
 from penstock.gateway.model_lists import ModelLists
 from penstock.gateway.settings import DEMO, Settings
-from penstock.gateway.verdict import Verdict
+from penstock.gateway.telemetry.metrics import OTHER, Metrics
+from penstock.gateway.turn.verdict import Verdict
 from penstock.protocol.items import Item
 from penstock.protocol.request import CreateResponse
 from penstock.stream.deltas import UsageDelta
 from penstock.tokens.counter import TokenCounter
+from penstock.tokens.request_estimates import count_input, estimate_usage
 from penstock.upstream.attempts import Choice
 from penstock.upstream.http import HttpUpstream
 from penstock.upstream.target import UpstreamTarget
 from penstock.upstream.upstream import Upstream
 
 if TYPE_CHECKING:
-    from penstock.gateway.turn import Turn
+    from penstock.gateway.turn.run import Turn
 
 _ALL = "*"
 

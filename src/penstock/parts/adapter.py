@@ -16,6 +16,7 @@ from penstock.parts.calls import CALL_TYPES, CUSTOM, FUNCTION, WHOLE_FIELDS, Cal
 from penstock.parts.data import carried, generated_image
 from penstock.parts.ends import failure_of, finish_of, no_answer, says_why
 from penstock.parts.fields import JSON, field, number_field, object_field, place, text_field
+from penstock.parts.item_parts import CARRIERS, Speech, Thinking
 from penstock.parts.items import (
     CALL,
     CONTENT,
@@ -29,7 +30,6 @@ from penstock.parts.items import (
 )
 from penstock.parts.parts import Part, TextPart
 from penstock.parts.result import StreamResult
-from penstock.parts.speech import CARRIERS, Speech, Thinking
 from penstock.protocol.events import ENDS, EVENTS, Event
 from penstock.protocol.usage import Usage
 from penstock.protocol.wire import read, to_builtins

@@ -13,16 +13,16 @@ from msgspec.structs import replace
 from penstock.errors import ContextOverflowError, InvalidRequestError, OpenResponsesError
 from penstock.models.info import ModelInfo
 from penstock.parts.adapter import Log
+from penstock.parts.item_parts import Thinking
 from penstock.parts.messages import TranslatedMessages, instructions_of, system_prompt_of, translate_messages
 from penstock.parts.parts import ChatMessage
 from penstock.parts.result import StreamResult
-from penstock.parts.speech import Thinking
 from penstock.parts.toolset import translate_tool_mode, translate_tools
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.request import CreateResponse
+from penstock.provider.editor_turn import Host, Progress, Turn
 from penstock.provider.options import ResponseOptions, with_options
 from penstock.provider.tracker import UsageTracker
-from penstock.provider.turn import Host, Progress, Turn
 from penstock.tokens.counter import TokenCounter
 
 if TYPE_CHECKING:

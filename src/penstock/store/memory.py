@@ -13,10 +13,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from msgspec.structs import replace
 
 from penstock.errors import StoreError
-from penstock.store.house import advanced
-from penstock.store.paging import page_of
-from penstock.store.running import Running, size_of_events, size_of_items
-from penstock.store.store import (
+from penstock.store.contract import (
     Closed,
     Conversation,
     LoggedEvent,
@@ -28,6 +25,9 @@ from penstock.store.store import (
     Trace,
     Turn,
 )
+from penstock.store.paging import page_of
+from penstock.store.sqlite.pruning import advanced
+from penstock.store.sqlite.unwritten import Running, size_of_events, size_of_items
 
 MOST_BYTES = 256 * 1024 * 1024
 MOST_RESPONSES = 10_000
@@ -73,7 +73,7 @@ class _Index:
 
 
 class MemoryStore:
-    """See `penstock.store.store.Store` for what each method promises."""
+    """See `penstock.store.contract.Store` for what each method promises."""
 
     def __init__(
         self,

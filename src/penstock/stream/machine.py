@@ -22,7 +22,8 @@ from penstock.protocol.items import Item
 from penstock.protocol.response import Response
 from penstock.stream.blocks import Block, TextPart
 from penstock.stream.blockset import BlockSet
-from penstock.stream.callblock import ToolCallBlock
+from penstock.stream.calls.assembler import ToolCallAssembler
+from penstock.stream.calls.call_block import ToolCallBlock
 from penstock.stream.deltas import (
     AnnotationDelta,
     BlockEnd,
@@ -49,7 +50,6 @@ from penstock.stream.diagnostics import Diagnostics
 from penstock.stream.hosted import NEVER_HOSTED, HostedItem
 from penstock.stream.output import COMPLETED, INCOMPLETE, Output
 from penstock.stream.phases import Lifecycle, Move, ResponseStreamPhase
-from penstock.stream.toolcalls import ToolCallAssembler
 from penstock.stream.usage import UsageTally
 from penstock.tools.identity import ToolIdentityMap
 from penstock.tools.jsontext import sound

@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from penstock.client.urls import RESPONSES, Address, Form, read_address
 from penstock.dialects.presets import PRESETS
 from penstock.errors import InvalidRequestError
+from penstock.net.urls import RESPONSES, Address, Form, read_address
 
 FORMS: dict[str, Form] = {
     "chat": Form(re.compile(r"/chat/completions$")),

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from penstock.client.failures import refusal
+from penstock.client.error_responses import refusal
 from penstock.dialects.plan import Dialect
 from penstock.errors import KINDS, NotFoundError, OpenResponsesError, ServerError
 from penstock.stream.deltas import ErrorDelta
 
 if TYPE_CHECKING:
-    from penstock.client.masking import Secrets
     from penstock.client.transport import Refusal
+    from penstock.net.masking import Secrets
 
 
 def failure_of(delta: ErrorDelta) -> OpenResponsesError:

@@ -9,7 +9,7 @@ from urllib.parse import urlunsplit
 from weakref import WeakSet
 
 from penstock.client.config import ClientConfig, check_headers, check_key
-from penstock.client.failures import closed_meanwhile
+from penstock.client.error_responses import closed_meanwhile
 from penstock.client.transport import Transport
 from penstock.dialects.anthropic.render import VERSION
 from penstock.dialects.families import family_of

@@ -19,7 +19,7 @@ from penstock.errors import (
     RateLimitError,
     ServerError,
 )
-from penstock.provider.host.failures import ROWS, Place, failure_line, fault_line
+from penstock.provider.host.error_messages import ROWS, Place, failure_line, fault_line
 
 PLACE = Place(endpoint="http://127.0.0.1:8080/v1", group="Work", model="big-model")
 

@@ -14,7 +14,7 @@ from penstock.errors import ServerError
 from penstock.models.enrich import enrich
 from penstock.models.info import Prices, Told
 from penstock.provider.host.figures import model_to_json, usage_to_json
-from penstock.provider.host.news import PAUSE, UsageNews
+from penstock.provider.host.usage_updates import PAUSE, UsageNews
 from penstock.provider.tracker import UsageTracker
 from tests.provider.test_tracker import usage
 

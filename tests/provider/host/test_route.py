@@ -178,7 +178,7 @@ keys = ["UPSTREAM_KEY"]
 
 
 def test_tenants_see_their_own_figures_only(tmp_path: Path, upstream: ScriptedUpstream) -> None:
-    from penstock.gateway.access import create_key
+    from penstock.gateway.http.access import create_key
 
     made = {name: create_key(name) for name in ("ada", "bob")}
     config = KEYS.format(url=upstream.url) + "".join(entry for _, entry in made.values())

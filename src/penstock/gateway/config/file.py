@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import ConfigError, InvalidRequestError
-from penstock.gateway.access import plain_host, read_origin
 from penstock.gateway.config.keys import read_keys
 from penstock.gateway.config.models import Names
 from penstock.gateway.config.targets import read_targets
@@ -30,6 +29,7 @@ from penstock.gateway.config.values import (
     whole_or_off,
     word,
 )
+from penstock.gateway.http.access import plain_host, read_origin
 from penstock.gateway.settings import LOG_LEVELS, Limits, Settings
 from penstock.stream.accents import ACCENTS
 from penstock.upstream.http import HttpUpstream

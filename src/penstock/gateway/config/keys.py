@@ -12,7 +12,7 @@ from penstock.errors import ConfigError
 from penstock.gateway.config.toml_lines import TomlLines, parse
 from penstock.gateway.config.values import ABOVE, Table, Wrong, flag, one_of, quoted, word
 from penstock.gateway.settings import ClientKey
-from penstock.store.store import LOCAL
+from penstock.store.contract import LOCAL
 from penstock.stream.accents import ACCENTS
 
 KEY = ("name", "hash", "accent", "operator")

@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 from msgspec.structs import replace
 
 from penstock.client.config import ClientConfig, check_headers
-from penstock.client.tls import tls_context
-from penstock.client.urls import is_loopback, read_address, read_proxy
 from penstock.dialects.chat.effort import EFFORTS as CHAT_EFFORTS
 from penstock.dialects.gemini.thinking import EFFORTS as GEMINI_EFFORTS
 from penstock.dialects.plan import Quirks
@@ -37,6 +35,8 @@ from penstock.gateway.config.values import (
     word,
 )
 from penstock.gateway.settings import DEMO
+from penstock.net.tls import tls_context
+from penstock.net.urls import is_loopback, read_address, read_proxy
 from penstock.upstream.target import UpstreamTarget
 
 TARGET = (

@@ -7,15 +7,15 @@ from contextlib import contextmanager
 
 from penstock.client.client import OpenResponsesClient
 from penstock.client.config import ClientConfig, check_key
-from penstock.client.urls import is_loopback, read_address
 from penstock.dialects.presets import KEY_HEADERS, PRESETS, Preset, speaks_responses
 from penstock.errors import InvalidRequestError
 from penstock.models.directory import ModelDirectory
-from penstock.provider.host.failures import Place
+from penstock.net.urls import is_loopback, read_address
+from penstock.provider.editor_turn import Host
+from penstock.provider.host.error_messages import Place
 from penstock.provider.host.requests import Configure
 from penstock.provider.provider import LanguageModelProvider
 from penstock.provider.tracker import UsageTracker
-from penstock.provider.turn import Host
 
 _PATIENCE = 10.0
 """Seconds that a server may ask us to wait before a person is asked instead, who sees nothing meanwhile."""

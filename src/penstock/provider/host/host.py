@@ -9,13 +9,19 @@ from msgspec import Struct
 
 from penstock.errors import DecodeError, NotFoundError, OpenResponsesError
 from penstock.parts.wire import JSON, encode_line
-from penstock.provider.host.answering import answer
-from penstock.provider.host.failures import Place, failure_line, fault_line, known_code, news_line, wrong_line
+from penstock.provider.host.answers import answer
+from penstock.provider.host.error_messages import (
+    Place,
+    failure_line,
+    fault_line,
+    known_code,
+    news_line,
+    wrong_line,
+)
 from penstock.provider.host.figures import usage_to_json
 from penstock.provider.host.groups import Group
 from penstock.provider.host.lines import read_object
 from penstock.provider.host.logs import log_failure, log_fault, log_request
-from penstock.provider.host.news import UsageNews
 from penstock.provider.host.outbox import Outbox
 from penstock.provider.host.requests import (
     Cancel,
@@ -28,6 +34,7 @@ from penstock.provider.host.requests import (
     id_of,
     read_request,
 )
+from penstock.provider.host.usage_updates import UsageNews
 from penstock.provider.tracker import UsageTracker
 from penstock.tokens.counter import TokenCounter
 

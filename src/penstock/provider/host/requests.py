@@ -8,8 +8,8 @@ from typing import Any, get_args
 from msgspec import Struct
 
 from penstock.errors import DecodeError
+from penstock.parts.item_parts import Thinking
 from penstock.parts.parts import ChatMessage, ChatTool
-from penstock.parts.speech import Thinking
 from penstock.parts.wire import message_from_json
 from penstock.provider.host.lines import JSON
 from penstock.provider.options import ResponseOptions

@@ -1,0 +1,129 @@
+"""What an answer that is no success means, as an exception of `penstock.errors`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
+
+from penstock.client.logs import one_line
+from penstock.client.retries import TRUNCATED
+from penstock.dialects.failures import classify
+from penstock.errors import KINDS, DecodeError, NetworkError, NotFoundError, OpenResponsesError, ProtocolError
+from penstock.net.masking import Secrets
+from penstock.protocol.wire import parse
+
+if TYPE_CHECKING:
+    from penstock.client.answer import Answer
+
+_LONGEST_CODE = 128
+
+
+def request_id_of(headers: Mapping[str, str], secrets: Secrets) -> str | None:
+    names = {name.lower(): value for name, value in headers.items()}
+    return secrets.mask(names.get("x-request-id") or names.get("request-id") or "") or None
+
+
+def refusal(
+    status: int, headers: Mapping[str, str], body: bytes, secrets: Secrets, advice: str = ""
+) -> OpenResponsesError:
+    """What a body says that holds an error, at any status. `advice` is given where a 404 does not say more
+    than that (notes/asks L3)."""
+    # The kind is read from what came, and what is shown from what was masked: a key that is a word of the
+    # error, such as `context`, must not hide what the error is.
+    told = classify(status, headers, body)
+    masked = secrets.mask_body(body)
+    shown = classify(status, headers, masked)
+    message, code = shown.message, _code_in(masked)
+    if status == 404 and not code:
+        if told.code == "model_not_found" and "model" not in told.message.lower():
+            code = NotFoundError.default_code  # it may be anything that was not found
+        if advice:
+            message = f"{message} ({one_line(advice)})"
+    if told.code == "insufficient_quota":
+        code = told.code  # whatever the server calls it: this is the word for what no waiting helps
+    kind = NotFoundError if status == 404 else KINDS[told.code]
+    return kind(
+        message,
+        code=code or told.code,
+        status=status if status >= 400 else None,
+        param=shown.param,
+        request_id=request_id_of(headers, secrets),
+        retry_after=_wait_until(headers) if told.retry_after is None else told.retry_after,
+        limit_tokens=told.limit_tokens,
+        used_tokens=told.used_tokens,
+    )
+
+
+def _code_in(body: bytes) -> str:
+    """The server's own word for the failure; a number is none."""
+    value = _json(body)
+    error = value.get("error") if isinstance(value, dict) else None
+    if isinstance(value, dict) and value.get("type") == "error" and not isinstance(error, dict):
+        error = value
+    code = error.get("code") if isinstance(error, dict) else None
+    return code[:_LONGEST_CODE] if isinstance(code, str) and not code.isdigit() else ""
+
+
+def _wait_until(headers: Mapping[str, str]) -> float | None:
+    """A `retry-after` that is a date: seconds from the server's own now where it says it, else from ours."""
+    names = {name.lower(): value for name, value in headers.items()}
+    try:
+        then = parsedate_to_datetime(names["retry-after"]).timestamp()
+    except (KeyError, ValueError, TypeError, OverflowError):
+        return None
+    try:
+        now = parsedate_to_datetime(names["date"]).timestamp()
+    except (KeyError, ValueError, TypeError, OverflowError):
+        now = time.time()
+    return max(then - now, 0.0)
+
+
+def redirected(status: int, headers: Mapping[str, str], secrets: Secrets) -> OpenResponsesError:
+    """A redirect is not followed: it would carry the key, and the conversation, to where nobody sent them."""
+    names = {name.lower(): value for name, value in headers.items()}
+    target = secrets.mask(names.get("location", ""))
+    try:
+        target = urlunsplit(urlsplit(target)._replace(query="", fragment=""))
+    except ValueError:
+        target = ""
+    where = f" to {target}" if target else ""
+    message = f"the endpoint redirects{where}, which is not followed: use the final address as the base URL"
+    return unlawful(message, request_id_of(headers, secrets), code="redirected", status=status)
+
+
+def unlawful(
+    message: str, request_id: str | None, *, code: str = "", status: int | None = None
+) -> ProtocolError:
+    return ProtocolError(message, code=code, status=status, request_id=request_id)
+
+
+def truncated(request_id: str | None) -> ProtocolError:
+    message = "the stream was closed before response.completed, response.incomplete or response.failed"
+    return unlawful(message, request_id, code=TRUNCATED)
+
+
+def closed_meanwhile() -> NetworkError:
+    return NetworkError("the client was closed meanwhile", code="client_closed", phase="cut")
+
+
+def read_body(answer: Answer, body: bytes) -> Any:
+    """The JSON of a body, None where it is none. An error is raised, at whatever status it came."""
+    value = _json(body)
+    if isinstance(value, dict) and value.get("error") and not _is_response(value):
+        raise refusal(answer.status, answer.headers, body, answer.secrets)
+    return value
+
+
+def _is_response(value: dict[str, Any]) -> bool:
+    """One that failed has an `error` too."""
+    return value.get("object") == "response" or "output" in value
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return parse(body)
+    except DecodeError:
+        return None

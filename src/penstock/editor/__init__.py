@@ -1,0 +1,1 @@
+"""`POST /v1/parts`: joins the gateway and the provider."""

@@ -1,0 +1,1 @@
+"""What happened in a turn, from what the store holds of it."""

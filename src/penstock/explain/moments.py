@@ -1,0 +1,218 @@
+"""A turn as a list of moments, in the order of time: towards the upstream and towards the client alike.
+
+What comes by the hundred is told in one line: reads and deltas together, and heartbeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from heapq import merge
+
+import msgspec
+from msgspec import Struct
+
+from penstock.cli.quantities import counted, told_size, told_span
+from penstock.explain.account import Account, Answer, Failure, Refused, Request, read
+from penstock.protocol.events import TERMINAL
+from penstock.store.contract import LoggedEvent, Trace
+
+_SILENCE = 0.5
+"""Seconds. A shorter silence is how streams are."""
+
+
+class Moment(Struct, frozen=True):
+    at: float
+    """Seconds since the turn began."""
+    what: str
+    tone: str = ""
+    """`red` or `green`, where it matters."""
+
+
+class _Item(Struct):
+    type: str = "item"
+    id: str | None = None
+    name: str | None = None
+    status: str | None = None
+
+
+class _Event(Struct):
+    type: str
+    item: _Item | None = None
+    error: Failure | None = None
+    code: str | None = None
+
+
+class _Many(Struct):
+    """What is told together."""
+
+    begin: float
+    reads: int = 0
+    bytes: int = 0
+    events: int = 0
+    heartbeats: int = 0
+    silence: float = 0.0
+
+    def told(self) -> str:
+        if self.heartbeats:
+            return counted(self.heartbeats, "heartbeat")
+        read = [counted(self.reads, "read"), told_size(self.bytes)] if self.reads else []
+        sent = [counted(self.events, "event")] if self.events else []
+        silent = [f"longest silence {told_span(self.silence)}"] if self.silence >= _SILENCE else []
+        return ", ".join((*read, *sent, *silent))
+
+
+def moments(account: Account) -> list[Moment]:
+    teller = _Teller(account.begin)
+    both: tuple[Sequence[Trace | LoggedEvent], ...] = (account.traces, account.events)
+    for entry in merge(*both, key=_time_of):  # at the same time, a trace before what it caused
+        teller.tell(entry)
+    return teller.end()
+
+
+def _time_of(entry: Trace | LoggedEvent) -> float:
+    return entry.time
+
+
+class _Teller:
+    def __init__(self, begin: float) -> None:
+        self._begin = begin
+        self._told: list[Moment] = []
+        self._many: _Many | None = None
+        self._heard: float | None = None
+        self._sequence = -1
+        self._is_started = self._has_output = False
+        self._traces: dict[str, Callable[[Trace], None]] = {
+            "request": self._request,
+            "answer": self._answer,
+            "read": self._read,
+            "failure": self._failure,
+        }
+        self._events: dict[str, Callable[[LoggedEvent, _Event], None]] = {
+            "response.queued": self._lifecycle,
+            "response.created": self._lifecycle,
+            "response.in_progress": self._progress,
+            "response.output_item.added": self._opened,
+            "response.output_item.done": self._closed,
+            "error": self._error,
+            **dict.fromkeys(TERMINAL, self._terminal),
+        }
+
+    def tell(self, entry: Trace | LoggedEvent) -> None:
+        if isinstance(entry, LoggedEvent):
+            self._event(entry)
+        elif entry.kind in self._traces:
+            self._traces[entry.kind](entry)
+
+    def end(self) -> list[Moment]:
+        self._flush()
+        return self._told
+
+    def _add(self, time: float, what: str, tone: str = "") -> None:
+        self._flush()
+        self._told.append(Moment(time - self._begin, what, tone))
+
+    def _flush(self) -> None:
+        if self._many is not None:
+            self._told.append(Moment(self._many.begin - self._begin, self._many.told()))
+            self._many = None
+
+    def _together(self, time: float, *, is_heartbeat: bool = False) -> _Many:
+        if self._many is not None and bool(self._many.heartbeats) != is_heartbeat:
+            self._flush()
+        if self._many is None:
+            self._many = _Many(time)
+        return self._many
+
+    # Towards the upstream
+
+    def _request(self, trace: Trace) -> None:
+        asked = read(trace.data, Request) or Request()
+        dialect = f"{asked.dialect}, " if asked.dialect else ""
+        self._add(trace.time, f"asked {asked.target} for {asked.model} ({dialect}{told_size(trace.size)})")
+        self._heard = None
+
+    def _answer(self, trace: Trace) -> None:
+        answer = read(trace.data, Answer) or Answer()
+        kind = f", {answer.content_type}" if answer.content_type else ""
+        named = f", its id {answer.request_id}" if answer.request_id else ""
+        self._add(trace.time, f"answered {answer.status or 'without a status'}{kind}{named}")
+        self._heard = trace.time
+
+    def _read(self, trace: Trace) -> None:
+        silence = trace.time - self._heard if self._heard is not None else 0.0
+        self._heard = trace.time
+        if not trace.size:
+            told = f" after {told_span(silence)} of silence" if silence >= _SILENCE else ""
+            self._add(trace.time, f"the upstream's answer ended{told}")
+            return
+        many = self._together(trace.time)
+        many.reads, many.bytes = many.reads + 1, many.bytes + trace.size
+        many.silence = max(many.silence, silence)
+
+    def _failure(self, trace: Trace) -> None:
+        failed = read(trace.data, Refused) or Refused()
+        status = f" (HTTP {failed.status})" if failed.status is not None else ""
+        self._add(trace.time, f"failed: {failed.code or 'no code'}{status}", "red")
+
+    # Towards the client
+
+    def _event(self, logged: LoggedEvent) -> None:
+        if (lost := logged.sequence - self._sequence - 1) > 0:
+            self._add(logged.time, f"{counted(lost, 'event')} missing here: the log has none", "red")
+        self._sequence = logged.sequence
+        event = _read_event(logged.data)
+        if event is None:
+            self._add(logged.time, f"event {logged.sequence} cannot be read", "red")
+        elif event.type in self._events:
+            self._events[event.type](logged, event)
+        else:
+            self._together(logged.time).events += 1
+
+    def _lifecycle(self, logged: LoggedEvent, event: _Event) -> None:
+        self._add(logged.time, event.type.removeprefix("response."))
+
+    def _progress(self, logged: LoggedEvent, _: _Event) -> None:
+        """The first says that it runs; every other one is a sign of life (decisions 10)."""
+        if self._is_started:
+            self._together(logged.time, is_heartbeat=True).heartbeats += 1
+        else:
+            self._is_started = True
+            self._add(logged.time, "in progress")
+
+    def _opened(self, logged: LoggedEvent, event: _Event) -> None:
+        if not self._has_output:
+            self._has_output = True
+            self._add(logged.time, "first output")
+        self._add(logged.time, f"opened {' '.join(_named(event.item or _Item()))}")
+
+    def _closed(self, logged: LoggedEvent, event: _Event) -> None:
+        item = event.item or _Item()
+        status = f" ({item.status})" if item.status else ""
+        self._add(logged.time, f"closed {' '.join(_named(item))}{status}")
+
+    def _error(self, logged: LoggedEvent, event: _Event) -> None:
+        code = (event.error.code if event.error else None) or event.code or "no code"
+        self._add(logged.time, f"error: {code}", "red")
+
+    def _terminal(self, logged: LoggedEvent, event: _Event) -> None:
+        what = event.type.removeprefix("response.")
+        tone = {"completed": "green", "failed": "red"}.get(what, "")
+        self._add(logged.time, f"{what}, the last event (number {logged.sequence})", tone)
+
+
+def _named(item: _Item) -> Iterator[str]:
+    yield item.type
+    if item.id:
+        yield item.id
+    if item.name:
+        yield f"calling {item.name}"
+
+
+_events = msgspec.json.Decoder(_Event)
+
+
+def _read_event(data: bytes) -> _Event | None:
+    try:
+        return _events.decode(data)
+    except msgspec.MsgspecError:
+        return None

@@ -1,0 +1,99 @@
+"""Turns that nobody waits for: `background: true`. They survive their client, and not the process."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from penstock.errors import StoreError
+from penstock.gateway.api.retrieve import stream_response
+from penstock.gateway.errors import RequestRefused
+from penstock.gateway.http.exchange import Exchange
+from penstock.gateway.refusals import refused_by
+from penstock.gateway.telemetry.logs import log_verdict
+from penstock.gateway.turn.heartbeats import Heart
+from penstock.gateway.turn.outlets import LiveOutlet
+from penstock.gateway.turn.prepare import Prepared
+from penstock.gateway.turn.verdict import conclude
+from penstock.protocol.events import Event
+from penstock.protocol.wire import encode
+from penstock.stream.accents import ACCENTS
+
+if TYPE_CHECKING:
+    from penstock.gateway.app import Gateway
+    from penstock.gateway.services import Services
+    from penstock.gateway.settings import ClientKey
+
+
+class KeptOutlet(LiveOutlet):
+    """Nobody reads here: what a turn says is only kept, and whoever wants it reads it there."""
+
+    def __init__(self, prepared: Prepared) -> None:
+        speak = ACCENTS[prepared.accent]()
+        super().__init__(speak, prepared.keeper, prepared.verdict, prepared.watch)
+        self.leave()
+
+    async def _deliver(self, events: list[Event], *, is_large: bool) -> None:
+        """Never called: it was left from the beginning."""
+
+    async def _resume(self) -> None:
+        """Nothing is ever sent."""
+
+    async def comment(self) -> None:
+        """Those who read the log have their own."""
+        self.last_write = self._clock()
+
+    async def refuse(self, refused: RequestRefused) -> None:
+        """The turn has begun before it was run: there is no status left to answer with."""
+        raise AssertionError(refused.code)
+
+
+async def answer_later(
+    gateway: Gateway, exchange: Exchange, key: ClientKey | None, prepared: Prepared
+) -> None:
+    """Begin a turn and answer as soon as it is durable: with its queued response, or with its stream."""
+    if not prepared.machine.snapshot.store:
+        message = "what runs in the background must be stored: leave `store` out, or `background`"
+        raise RequestRefused(400, "invalid_request", message, param="store")
+    services, turn = gateway.services, prepared.turn
+    services.begin(turn, exchange)
+    try:
+        await prepared.keeper.keep(prepared.machine.start(queued=True))
+    except StoreError as error:
+        # What is not in the file is not accepted: after a crash nobody would know of it.
+        refused = refused_by(error, exchange.request_id)
+        _refused(services, prepared, refused)
+        await exchange.refuse(refused)
+        return
+    queued = prepared.machine.snapshot
+    gateway.run_beside(_run(services, prepared))
+    if prepared.verdict.stream:
+        await stream_response(gateway, exchange, key, turn.tenant, turn.id, -1)
+    else:
+        await exchange.answer(200, encode(queued))
+
+
+def _refused(services: Services, prepared: Prepared, refused: RequestRefused) -> None:
+    verdict = prepared.verdict
+    verdict.outcome, verdict.closer = "refused", "gateway"
+    verdict.status, verdict.code = refused.status, refused.code
+    conclude(verdict, prepared.machine.snapshot, prepared.watch)
+    services.end(prepared.turn, verdict)
+    log_verdict(verdict)
+
+
+async def _run(services: Services, prepared: Prepared) -> None:
+    turn, verdict = prepared.turn, prepared.verdict
+    outlet = KeptOutlet(prepared)
+    heart = Heart(turn, outlet, prepared.limits, verdict, clock=asyncio.get_running_loop().time)
+    beating = asyncio.create_task(
+        heart.run()
+    )  # some clients that read the log count only events (decisions 10)
+    try:
+        await outlet.write(prepared.machine.begin())
+        await turn.run(outlet)
+    finally:
+        beating.cancel()
+        await asyncio.gather(beating, return_exceptions=True)
+        services.end(turn, verdict)
+        log_verdict(verdict)

@@ -1,0 +1,196 @@
+"""Compaction for any model: it writes a summary, and the gateway makes one sealed item of it (W02, G4).
+
+A compaction is a turn like any other, so that retries, heartbeats, usage, the store and the ways to fail are
+those of every turn. Only what the model says is not passed on: an upstream is wrapped so that its text
+becomes the item. Nothing is lost by asking another one until the very end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from penstock.gateway.errors import RequestRefused
+from penstock.gateway.history.chains import Resolved
+from penstock.gateway.history.compactions import TRIGGER, Summary, opened, wants_compaction
+from penstock.gateway.history.resolving import complete
+from penstock.gateway.http.exchange import Exchange
+from penstock.gateway.offload import run_heavy, weight_of
+from penstock.gateway.refusals import refusal, with_request_id
+from penstock.gateway.services import Services
+from penstock.gateway.settings import ClientKey
+from penstock.gateway.telemetry.logs import log_verdict
+from penstock.gateway.turn.outlets import WholeOutlet
+from penstock.gateway.turn.prepare import Prepared, diagnostics_header, prepare, tenant_of
+from penstock.gateway.turn.requests import read_request
+from penstock.gateway.turn.run import Turn
+from penstock.gateway.turn.stop_reasons import CLIENT_GONE
+from penstock.gateway.turn.stopwatch import Stopwatch
+from penstock.gateway.turn.summarising import SummarisingServices
+from penstock.protocol.events import LifecycleEvent
+from penstock.protocol.items import AdditionalTools, Item, Message, ToolSearchOutput
+from penstock.protocol.request import CompactRequest, CreateResponse
+from penstock.protocol.response import CompactedResponse, Response
+from penstock.protocol.usage import Usage
+from penstock.protocol.wire import encode
+from penstock.stream.accents import ACCENTS
+
+if TYPE_CHECKING:
+    from penstock.gateway.app import Gateway
+
+INSTRUCTION = """\
+The conversation up to here is about to be replaced by a summary, and whoever goes on with the work will see \
+only that. Write this summary now. Do not go on with the work itself, and call no tools. Tell:
+- what the user wants, and every wish, rule and limit that still holds, in the user's own words
+- what was decided, and why
+- what was done and found out: files that were read, made or changed and the state they are in, commands \
+and their results, errors and what caused them
+- what is open: the steps that are left, in order, and the one that was being worked on
+- exact names: paths, identifiers, addresses, versions, numbers. Copy them letter by letter
+Leave out what nobody needs any more. Answer with the summary alone."""
+
+_CUT_OFF = {"content_filter": "content_filter"}
+"""The code for a summary that did not come to its end, by the reason; any other was cut off."""
+
+_NO_TOOLS = dict.fromkeys(("tools", "tool_choice", "parallel_tool_calls", "max_tool_calls", "text"), UNSET)
+"""A summary is plain text: neither a call nor JSON can be wanted."""
+
+_COMPACTED_FIELDS = tuple(name for name in CompactRequest.__struct_fields__ if name != "extra")
+
+
+# What is asked
+
+
+def prepare_any(
+    gateway: Gateway,
+    exchange: Exchange,
+    key: ClientKey | None,
+    resolved: Resolved,
+    watch: Stopwatch,
+    *,
+    error_event: bool = True,
+) -> Prepared:
+    """A turn; of an input that ends in a trigger, one whose only output is a compaction."""
+    wanted = prepare_compaction if wants_compaction(resolved.request) else prepare
+    return wanted(gateway, exchange, key, resolved, watch, error_event=error_event)
+
+
+def prepare_compaction(
+    gateway: Gateway,
+    exchange: Exchange,
+    key: ClientKey | None,
+    resolved: Resolved,
+    watch: Stopwatch,
+    *,
+    error_event: bool = True,
+) -> Prepared:
+    """A turn like that of `prepare`, whose only output is a compaction. It is run as any other."""
+    request, sealer = resolved.request, gateway.sealer
+
+    def sealed(summary: str) -> str:
+        made = Summary(summary, str(request.model), int(time.time()))
+        return sealer.seal(tenant_of(key), msgspec.json.encode(made))
+
+    services = SummarisingServices(
+        gateway.services, sealed, lambda item: opened(sealer, tenant_of(key), item)
+    )
+    asking = replace(resolved, request=_asking(request))
+    return prepare(gateway, exchange, key, asking, watch, services=services, error_event=error_event)
+
+
+def _asking(request: CreateResponse) -> CreateResponse:
+    """The conversation, and behind it what we want of it."""
+    given = request.input if isinstance(request.input, list) else []
+    items = [_without_tools(item) for item in given if item.type != TRIGGER]
+    items = [item for item in items if not isinstance(item, AdditionalTools)]
+    if not items:
+        raise RequestRefused(400, "invalid_request", "there is no conversation to compact", param="input")
+    asked = Message(role="user", content=INSTRUCTION)
+    return replace(request, input=[*items, asked], **_NO_TOOLS)
+
+
+def _without_tools(item: Item) -> Item:
+    return replace(item, tools=[]) if isinstance(item, ToolSearchOutput) else item
+
+
+# POST /v1/responses/compact
+
+
+async def compact(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
+    """One compaction of what is sent, or of what a response and those before it hold."""
+    gateway.refuse_if_full()
+    services, body = gateway.services, await gateway.read(exchange)
+    watch = Stopwatch(services.clock)
+    # The model is required here, so that none is put in its place (notes/spec (a)).
+    weight = weight_of(body)
+    given = await run_heavy(weight, read_request, body, "", services.settings.limits)
+    del body  # it may be large, and the turn may be long
+    request = CreateResponse(store=False, **{name: getattr(given, name) for name in _COMPACTED_FIELDS})
+    with watch.waiting():
+        resolved = await gateway.while_there(exchange, complete(gateway, key, request, weight))
+    prepared = await run_heavy(resolved.weight, prepare_compaction, gateway, exchange, key, resolved, watch)
+    await _answer(services, exchange, prepared)
+
+
+async def _answer(services: Services, exchange: Exchange, prepared: Prepared) -> None:
+    turn, verdict = prepared.turn, prepared.verdict
+    services.begin(turn, exchange)
+    leaving = asyncio.create_task(_watch_client(turn, exchange))
+    try:
+        await turn.run(CompactOutlet(exchange, prepared))
+    finally:
+        leaving.cancel()
+        await asyncio.gather(leaving, return_exceptions=True)
+        services.end(turn, verdict)
+        log_verdict(verdict)
+    if verdict.closer == "client":
+        await exchange.cut()
+
+
+async def _watch_client(turn: Turn, exchange: Exchange) -> None:
+    await exchange.gone()
+    turn.stop(CLIENT_GONE)
+
+
+class CompactOutlet(WholeOutlet):
+    """One JSON answer, which is no response."""
+
+    def __init__(self, exchange: Exchange, prepared: Prepared) -> None:
+        def head() -> list[tuple[str, str]]:
+            return diagnostics_header(prepared.turn.known)
+
+        speak = ACCENTS[prepared.accent]()
+        super().__init__(exchange, speak, prepared.keeper, prepared.verdict, head)
+
+    async def _answer(self, event: LifecycleEvent) -> None:
+        response, verdict = event.response, self._verdict
+        if response.error is not None:
+            await super()._answer(event)
+            return
+        verdict.last_event, verdict.last_sequence = event.type, event.sequence_number
+        if response.incomplete_details is not None:
+            await self.refuse(_cut_off(response.incomplete_details.reason, verdict.request_id))
+        else:
+            body = encode(_compacted(response))
+            verdict.status, verdict.bytes_out = 200, len(body)
+            await self._exchange.answer(200, body, headers=self._head())
+        verdict.terminal_sent = True
+
+
+def _compacted(response: Response) -> CompactedResponse:
+    return CompactedResponse(
+        id=response.id,
+        output=response.output,
+        created_at=response.created_at,
+        usage=response.usage or Usage(),
+    )
+
+
+def _cut_off(reason: str, request_id: str) -> RequestRefused:
+    message = with_request_id(f"the summary did not come to its end: {reason}", request_id)
+    return refusal(_CUT_OFF.get(reason, "upstream_truncated"), message)

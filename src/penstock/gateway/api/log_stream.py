@@ -1,0 +1,61 @@
+"""A client that reads a log, and not a turn: it needs signs of life too, and may not stay for ever.
+
+It sets nobody's pace: whoever made the request is written to by the turn, and this one out of the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from penstock.fairness import WorkSlice
+from penstock.gateway.http.exchange import Exchange
+from penstock.gateway.settings import Limits
+from penstock.protocol.events import Event
+from penstock.protocol.large import encode_in_pieces
+from penstock.protocol.wire import encode
+from penstock.sse import comment, encode_frame, frame_in_pieces
+
+_COMMENT = comment("waiting for the model")
+_SHORTEST = 0.01
+"""Seconds: however the limits are set, signs of life do not keep the machine busy."""
+
+
+class Listener:
+    """`write` and `beat` raise `TimeoutError` when the client took nothing for `client_timeout`."""
+
+    def __init__(self, exchange: Exchange, limits: Limits) -> None:
+        self._exchange, self._limits = exchange, limits
+        self._lock = asyncio.Lock()
+        self._clock = asyncio.get_running_loop().time
+        self._last_write = self._clock()
+        self._is_over = False
+
+    async def write(self, data: bytes, *, is_last: bool = False) -> None:
+        async with self._lock:
+            await self._send(data, is_last)
+
+    async def write_event(self, event: Event, *, is_large: bool) -> None:
+        """A large one leaves piece by piece, as the client reads it."""
+        if not is_large:
+            await self.write(encode_frame(event.type, encode(event)))
+            return
+        work = WorkSlice()
+        async with self._lock:
+            for piece in frame_in_pieces(event.type, encode_in_pieces(event)):
+                await self._send(piece, False)
+                await work.pause()
+
+    async def beat(self) -> None:
+        """A comment after each time of silence (decisions 10), until it is cancelled."""
+        every = self._limits.comment_every
+        while True:
+            await asyncio.sleep(max(self._last_write + every - self._clock(), _SHORTEST))
+            async with self._lock:
+                if not self._is_over and self._clock() - self._last_write >= every:
+                    await self._send(_COMMENT, False)
+
+    async def _send(self, data: bytes, is_last: bool) -> None:
+        self._is_over = is_last
+        async with asyncio.timeout(self._limits.client_timeout):
+            await self._exchange.send({"type": "http.response.body", "body": data, "more_body": not is_last})
+        self._last_write = self._clock()

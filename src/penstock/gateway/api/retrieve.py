@@ -1,0 +1,176 @@
+"""Responses that are kept: `GET`, `DELETE`, `cancel`, `input_items`, and a stream taken up again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
+
+from penstock.gateway.api.log_stream import Listener
+from penstock.gateway.errors import RequestRefused
+from penstock.gateway.http.client_accent import accent_for
+from penstock.gateway.http.exchange import Exchange
+from penstock.gateway.http.paging import list_body, number, page_options
+from penstock.gateway.settings import ClientKey
+from penstock.gateway.turn.outlets import LARGE_ANSWER, STREAM_HEADERS
+from penstock.gateway.turn.prepare import limits_for, tenant_of
+from penstock.gateway.turn.stop_reasons import CANCELLED
+from penstock.protocol.events import TERMINAL, LifecycleEvent, decode_event
+from penstock.protocol.response import Response
+from penstock.protocol.wire import decode, encode
+from penstock.sse import DONE
+from penstock.store.contract import RUNNING, StoredResponse
+from penstock.store.keeper import not_durable
+from penstock.stream.accents import ACCENTS, Copilot
+from penstock.stream.recovery import CODE
+
+if TYPE_CHECKING:
+    from penstock.gateway.app import Gateway
+
+
+async def get_response(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
+    stored = await _find(gateway, exchange, key)
+    if exchange.query.get("stream", "").lower() == "true":
+        after = _after(exchange.query.get("starting_after"))
+        await stream_response(gateway, exchange, key, stored.tenant, stored.id, after)
+    else:
+        await _tell(gateway, exchange, key, stored)
+
+
+async def delete_response(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
+    stored = await _find(gateway, exchange, key)
+    if not await gateway.store.delete(stored.tenant, stored.id):
+        await _find(gateway, exchange, key)  # Another may have deleted it meanwhile: then it is not there.
+        message = "a response that runs is not deleted: cancel it first"
+        raise RequestRefused(409, "response_running", message)
+    told = {"id": stored.id, "object": "response", "deleted": True}
+    await exchange.answer(200, msgspec.json.encode(told))
+
+
+async def cancel_response(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
+    """Cancel what runs. What has ended is answered as it is: twice is as good as once (notes/asks F3)."""
+    stored = await _find(gateway, exchange, key)
+    if stored.status in RUNNING and (turn := gateway.turn(stored.tenant, stored.id)) is not None:
+        turn.stop(CANCELLED)
+        async for _ in gateway.store.events(stored.tenant, stored.id):
+            pass  # to its end
+        stored = await gateway.store.get(stored.tenant, stored.id) or stored
+    await _tell(gateway, exchange, key, stored)
+
+
+async def list_input_items(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
+    stored, query = await _find(gateway, exchange, key), exchange.query
+    page = await gateway.store.input_items(stored.tenant, stored.id, **page_options(query))
+    if page is None:
+        raise _unknown(stored.id)
+    await exchange.answer(200, list_body(page.items, has_more=page.has_more))
+
+
+async def _tell(gateway: Gateway, exchange: Exchange, key: ClientKey | None, stored: StoredResponse) -> None:
+    """A response in the accent of whoever asks: it is kept in the machine's own words."""
+    accent = accent_for(gateway.services.settings, key, exchange.query, exchange.headers)
+    kept = LifecycleEvent(type="response.completed", sequence_number=0, response=_response_of(stored))
+    told = ACCENTS[accent]()(kept)
+    assert isinstance(told, LifecycleEvent)
+    await exchange.answer(200, encode(told.response))
+
+
+async def _find(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> StoredResponse:
+    id = exchange.path.strip("/").removeprefix("v1/").split("/")[1]
+    stored = await gateway.store.get(tenant_of(key), id)
+    if stored is None:
+        raise _unknown(id)
+    if stored.status in RUNNING and (turn := gateway.turn(stored.tenant, id)) is not None:
+        now = _still_running(turn.snapshot)
+        return replace(stored, status=now.status, response=encode(now))
+    return stored
+
+
+def _still_running(now: Response) -> Response:
+    """An end that the store was not given yet could be taken back by a crash: until then it runs."""
+    if now.status in RUNNING:
+        return now
+    return replace(now, status="in_progress", completed_at=None, error=None, incomplete_details=None)
+
+
+def _unknown(id: str) -> RequestRefused:
+    """The same for what never was, what is gone and what is another's (K1)."""
+    message = f"there is no response {id[:64]!r} here, or it is not kept any more"
+    return RequestRefused(404, "response_not_found", message, type="not_found", param="response_id")
+
+
+def _after(text: str | None) -> int:
+    if text is None:
+        return -1
+    after = number(text, -1)
+    if after < 0:
+        message = "starting_after is the sequence_number of the last event that you have"
+        raise RequestRefused(400, "invalid_request", message, param="starting_after")
+    return after
+
+
+async def stream_response(
+    gateway: Gateway, exchange: Exchange, key: ClientKey | None, tenant: str, id: str, after: int
+) -> None:
+    """The log behind a number, as it was sent, and then what is still being said (notes/asks G6)."""
+    settings = gateway.services.settings
+    accent = accent_for(settings, key, exchange.query, exchange.headers)
+    listener = Listener(exchange, limits_for(settings.limits, exchange))
+    await exchange.begin(200, STREAM_HEADERS)
+    reading = asyncio.create_task(_replay(gateway, listener, tenant, id, after, accent))
+    tasks = [reading, asyncio.create_task(exchange.gone()), asyncio.create_task(listener.beat())]
+    with gateway.listeners.listening((tenant, id)):
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    if any(isinstance(task.exception(), TimeoutError) for task in done):
+        await exchange.cut()  # it reads nothing: what waits for it must not stay in memory for ever
+    elif not reading.cancelled() and (error := reading.exception()) is not None:
+        raise error
+
+
+async def _replay(
+    gateway: Gateway, listener: Listener, tenant: str, id: str, after: int, accent: str
+) -> None:
+    speak = ACCENTS[accent]()
+    # This accent counts parts as they open: it must have heard everything to go on.
+    begin, heard = -1 if isinstance(speak, Copilot) else after, after
+    end: LifecycleEvent | None = None
+    async for logged in gateway.store.events(tenant, id, begin):
+        event = decode_event(logged.data)
+        heard = max(heard, logged.sequence)
+        if isinstance(event, LifecycleEvent) and event.type in TERMINAL:
+            end = event if logged.sequence > after else None
+            continue
+        spoken = speak(event)
+        if logged.sequence > after:
+            await listener.write_event(spoken, is_large=len(logged.data) > LARGE_ANSWER)
+    # The end is told when it is durable (decisions 17), and that is what the store waits for here.
+    stored = await gateway.store.get(tenant, id)
+    end = end if stored is None else _last_event(stored, end, heard)
+    if end is not None:
+        await listener.write_event(speak(end), is_large=stored is None or len(stored.response) > LARGE_ANSWER)
+    await listener.write(DONE, is_last=True)
+
+
+def _last_event(stored: StoredResponse, end: LifecycleEvent | None, heard: int) -> LifecycleEvent | None:
+    """What is left to say at the end of a log. None: the client has the terminal event already."""
+    if end is not None:
+        return end if stored.is_durable else replace(end, response=not_durable(end.response))
+    response = _response_of(stored)
+    is_cut = response.error is not None and response.error.code == CODE
+    if stored.status in RUNNING or not (is_cut or stored.dropped):
+        return None
+    # The log is shorter than what was sent: the numbers of what is lost are not given a second time. Who has
+    # this end already cannot be told from who has lost it, and once too often is better than never.
+    if stored.status == "cancelled":  # the stream has no such end (decisions 6)
+        response = replace(response, status="incomplete")
+    return LifecycleEvent(type=f"response.{response.status}", sequence_number=heard + 1, response=response)
+
+
+def _response_of(stored: StoredResponse) -> Response:
+    response = decode(stored.response, Response)
+    return response if stored.is_durable else not_durable(response)

@@ -1,0 +1,1 @@
+"""What a request refers to: earlier responses, conversations, items, compactions."""

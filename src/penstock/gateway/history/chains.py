@@ -1,0 +1,240 @@
+"""What a request leaves unsaid: the chain before it, the items that it names by id (decisions 14, 15).
+
+The order is the specification's: what the earlier turns were given and gave, then the input (N44, N45).
+Instructions are not inherited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from uuid import uuid4
+
+from msgspec import UNSET, Struct
+from msgspec.structs import replace
+
+from penstock.gateway.errors import RequestRefused
+from penstock.gateway.history.repeats import Numbered, latest_outputs, without_repeats
+from penstock.gateway.offload import ITEM_WEIGHT, run_heavy
+from penstock.protocol.errors import Diagnostic
+from penstock.protocol.items import (
+    CLIENT_CALLS,
+    ID_PREFIXES,
+    AdditionalTools,
+    Item,
+    ItemReference,
+    Message,
+    ToolSearchOutput,
+)
+from penstock.protocol.request import CreateResponse
+from penstock.protocol.tools import public_tools
+from penstock.protocol.wire import encode, parse, read
+from penstock.store.contract import Store, StoredItem
+from penstock.store.reasoning_memory import Recalling, filled
+
+_LONGEST_ID = 64
+_ALL = 2**31 - 1
+_OUTPUTS = frozenset(f"{call}_output" for call in CLIENT_CALLS) | {"tool_search_output"}
+
+
+class Resolved(Struct, frozen=True, kw_only=True):
+    """A request with nothing left unsaid."""
+
+    request: CreateResponse
+    """Its `input` is the whole conversation."""
+    brought: tuple[StoredItem, ...]
+    """What this turn adds to it, under ids."""
+    previous_id: str | None = None
+    conversation_id: str | None = None
+    before: int = 0
+    """How many of its items are not of this turn."""
+    weight: int = 0
+    """How much work it is, with its history (`offload.run_heavy`)."""
+    diagnostics: tuple[Diagnostic, ...] = ()
+    """What could not be understood of it."""
+
+
+class Local(Struct, frozen=True):
+    """The last response of a WebSocket, with all that led to it, stored or not (N18)."""
+
+    id: str
+    items: tuple[Item, ...]
+    is_stored: bool = True
+    weight: int = 0
+
+
+async def resolve(
+    store: Store,
+    tenant: str,
+    request: CreateResponse,
+    local: Local | None = None,
+    reasoning: Sequence[Recalling] = (),
+    weight: int = 0,
+) -> Resolved:
+    """Look up what the request refers to; what is not there, or is another's, is refused by its name."""
+    given = await referred(store, tenant, _items_of(request), "input")
+    # Before it is kept as input: a bare copy must not be all that is left of it.
+    whole_items = await filled(reasoning, tenant, [item for _, item in given])
+    given = [(place, item) for (place, _), item in zip(given, whole_items, strict=True)]
+    before: list[Item] = []
+    unstored: list[Item] = []
+    """What nobody could look up for whoever continues this turn: it becomes part of it."""
+    previous, conversation = request.previous_response_id or None, _conversation_of(request)
+    if previous is not None and conversation is not None:
+        message = "a response continues another one, or a conversation: name one of them"
+        raise RequestRefused(400, "invalid_request", message, param="conversation")
+    parent = previous
+    if previous is not None and local is not None and local.id == previous:
+        before, weight = list(local.items), weight + local.weight
+        if not local.is_stored:
+            parent, unstored = None, before
+    elif previous is not None:
+        before, history_weight = await _chain(store, tenant, previous)
+        weight += history_weight
+    elif conversation is not None:
+        before, history_weight = await _conversation(store, tenant, conversation)
+        weight += history_weight
+    weight += ITEM_WEIGHT * len(given)
+    continues = previous is not None or conversation is not None
+    items, brought = await run_heavy(weight, _joined, before, given, continues)
+    return Resolved(
+        request=replace(request, input=items),
+        brought=(*named_items(unstored), *brought),
+        previous_id=parent,
+        conversation_id=conversation,
+        before=len(before),
+        weight=weight,
+    )
+
+
+def _joined(
+    before: list[Item], given: list[Numbered], continues: bool
+) -> tuple[list[Item], tuple[StoredItem, ...]]:
+    """The whole conversation, and what of it is new."""
+    if continues:
+        given = without_repeats(before, given)
+        _check_outputs(before, given)
+    brought = named_items(item for _, item in given)
+    named = [_with_id(item, stored.id) for (_, item), stored in zip(given, brought, strict=True)]
+    return latest_outputs([*before, *named]) if before else named, brought
+
+
+def public_request(request: CreateResponse) -> CreateResponse:
+    """A request as it may be written down."""
+    tools = public_tools(request.tools) if isinstance(request.tools, list) else request.tools
+    given = request.input
+    items = [public_item(item) for item in given] if isinstance(given, list) else given
+    # What we do not know may be anything, a key as well.
+    return replace(request, tools=tools, input=items, extra=UNSET)
+
+
+def named_items(items: Iterable[Item]) -> tuple[StoredItem, ...]:
+    """Items of a request, each under its own id or a new one."""
+    return tuple(_stored(item) for item in items)
+
+
+def read_items(stored: Sequence[StoredItem]) -> list[Item]:
+    if not stored:
+        return []
+    found = read({"input": [parse(each.data) for each in stored]}, CreateResponse).input
+    return found if isinstance(found, list) else []
+
+
+def _items_of(request: CreateResponse) -> list[Numbered]:
+    if isinstance(request.input, str):
+        return [(0, Message(role="user", content=request.input))]
+    return list(enumerate(request.input or []))
+
+
+async def referred(store: Store, tenant: str, given: list[Numbered], field: str) -> list[Numbered]:
+    """References, replaced by what they stand for: the AI SDK replays its history so (notes/clients 2)."""
+    ids = [item.id for _, item in given if isinstance(item, ItemReference)]
+    if not ids:
+        return given
+    stored = await store.items(tenant, ids)
+    return await run_heavy(_weight(stored.values()), _dereferenced, given, stored, field)
+
+
+def _dereferenced(given: list[Numbered], stored: dict[str, StoredItem], field: str) -> list[Numbered]:
+    found: list[Numbered] = []
+    for index, item in given:
+        if isinstance(item, ItemReference):
+            if item.id not in stored:
+                message = f"there is no item {item.id[:_LONGEST_ID]!r} here: send the item itself"
+                raise RequestRefused(400, "item_not_found", message, param=f"{field}[{index}].id")
+            item = read_items([stored[item.id]])[0]
+        found.append((index, item))
+    return found
+
+
+async def _chain(store: Store, tenant: str, id: str) -> tuple[list[Item], int]:
+    """Every item of a chain, and what they weigh."""
+    turns = await store.chain(tenant, id)
+    if turns is None:
+        message = f"there is no response {id[:_LONGEST_ID]!r} here, or not any more: send the whole history"
+        raise RequestRefused(400, "previous_response_not_found", message, param="previous_response_id")
+    stored = [item for turn in turns for item in (*turn.input, *turn.output)]
+    weight = _weight(stored)
+    return await run_heavy(weight, read_items, stored), weight
+
+
+def _weight(stored: Collection[StoredItem]) -> int:
+    return sum(len(item.data) for item in stored) + ITEM_WEIGHT * len(stored)
+
+
+def _conversation_of(request: CreateResponse) -> str | None:
+    named = request.conversation
+    if not named:
+        return None
+    return named if isinstance(named, str) else named.id
+
+
+async def _conversation(store: Store, tenant: str, id: str) -> tuple[list[Item], int]:
+    await store.quiet(tenant, id)
+    found = await all_items(store, tenant, id)
+    if found is None:
+        message = f"there is no conversation {id[:_LONGEST_ID]!r} here, or not any more"
+        raise RequestRefused(404, "conversation_not_found", message, type="not_found", param="conversation")
+    weight = _weight(found)
+    return await run_heavy(weight, read_items, found), weight
+
+
+async def all_items(store: Store, tenant: str, id: str) -> list[StoredItem] | None:
+    """All of a conversation; None: not there. In one read: page by page, an id that is there twice, or an
+    item that is deleted meanwhile, would cost the rest."""
+    page = await store.conversation_items(tenant, id, limit=_ALL, newest_first=False)
+    return None if page is None else list(page.items)
+
+
+def _check_outputs(before: list[Item], given: list[Numbered]) -> None:
+    """An output whose call is nowhere is a mistake of the client's: the chain is ours (decisions 14)."""
+    calls = {item.call_id for item in (*before, *(each for _, each in given)) if _is_call(item)}  # type: ignore[union-attr]
+    for index, item in given:
+        call_id = getattr(item, "call_id", None)
+        if item.type in _OUTPUTS and call_id and call_id not in calls:
+            message = f"no call {str(call_id)[:_LONGEST_ID]!r} is in the conversation"
+            raise RequestRefused(400, "invalid_request", message, param=f"input[{index}].call_id")
+
+
+def _is_call(item: Item) -> bool:
+    return item.type in CLIENT_CALLS and bool(getattr(item, "call_id", None))
+
+
+def _stored(item: Item) -> StoredItem:
+    """Under the client's own id, if it can be one; else under a new one (notes/asks G3)."""
+    id = item.id if item.id and len(item.id) <= _LONGEST_ID else _new_id(item.type)
+    return StoredItem(id, encode(public_item(_with_id(item, id))))
+
+
+def public_item(item: Item) -> Item:
+    """The same without the client's keys to its own servers."""
+    if isinstance(item, AdditionalTools | ToolSearchOutput):
+        return replace(item, tools=public_tools(item.tools))
+    return item
+
+
+def _with_id(item: Item, id: str) -> Item:
+    return item if item.id == id else replace(item, id=id)
+
+
+def _new_id(type: str) -> str:
+    return f"{ID_PREFIXES.get(type, 'item')}_{uuid4().hex}"

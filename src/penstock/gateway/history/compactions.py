@@ -1,0 +1,91 @@
+"""Compactions that come back: what is sealed in them stands in their place (W02, G4)."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from penstock.dialects.envelope import unseal
+from penstock.gateway.history.sealing import Sealer
+from penstock.protocol.errors import Diagnostic
+from penstock.protocol.items import Compaction, Item, Message
+from penstock.protocol.request import CreateResponse
+
+TRIGGER = "compaction_trigger"
+"""The type of an item at the end of an input: Codex asks for a compaction with it."""
+
+FRAME = """\
+The conversation before this message was replaced by a summary, to save room. Go on from it as if you \
+remembered all of it.
+
+<summary>
+{summary}
+</summary>"""
+
+
+class Summary(Struct, frozen=True):
+    """What is in a compaction item of ours."""
+
+    summary: str
+    model: str = ""
+    created_at: int = 0
+
+
+def wants_compaction(request: CreateResponse) -> bool:
+    """Does the input end in a trigger?"""
+    return isinstance(request.input, list) and bool(request.input) and request.input[-1].type == TRIGGER
+
+
+def expand(
+    request: CreateResponse, sealer: Sealer, tenant: str, before: int = 0
+) -> tuple[CreateResponse, list[Diagnostic]]:
+    """The request with every compaction of ours as the message that it stands for, in its place.
+
+    An upstream's own goes on to its dialect, which knows whom it can be given back to. One that nobody here
+    can read is left out, whoever's it is (K1). A trigger that is not the last item was answered before. Of
+    the first `before` items, which an earlier turn brought, one of ours replaces those in front of it.
+    """
+    if not isinstance(request.input, list) or not any(_concerns(item) for item in request.input):
+        return request, []
+    items: list[Item] = []
+    unreadable = 0
+    for place, item in enumerate(request.input, start=1):
+        if isinstance(item, Compaction) and unseal(item.encrypted_content) is None:
+            summary = opened(sealer, tenant, item)
+            if summary is None:
+                unreadable += 1
+            else:
+                items = [each for each in items if _instructs(each)] if place <= before else items
+                items.append(_framed(item, summary))
+        elif item.type != TRIGGER or place == len(request.input):
+            items.append(item)
+    return replace(request, input=items), _told(unreadable)
+
+
+def _instructs(item: Item) -> bool:
+    return isinstance(item, Message) and item.role in ("system", "developer")
+
+
+def _concerns(item: Item) -> bool:
+    return isinstance(item, Compaction) or item.type == TRIGGER
+
+
+def opened(sealer: Sealer, tenant: str, item: Compaction) -> Summary | None:
+    """What a compaction of this tenant holds; None: it is not ours, or not theirs."""
+    data = sealer.open(tenant, item.encrypted_content)
+    try:
+        return None if data is None else msgspec.json.decode(data, type=Summary)
+    except msgspec.MsgspecError:
+        return None  # sealed by us, and something else
+
+
+def _framed(item: Compaction, summary: Summary) -> Message:
+    return Message(id=item.id, role="user", content=FRAME.format(summary=summary.summary))
+
+
+def _told(unreadable: int) -> list[Diagnostic]:
+    if not unreadable:
+        return []
+    message = "a compaction that this gateway cannot read was left out"
+    return [Diagnostic(code="compaction_unreadable", message=message, count=unreadable)]

@@ -1,0 +1,42 @@
+"""A request with nothing left unsaid: its chain, its compactions, and the reasoning that was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec.structs import replace
+
+from penstock.gateway.history.chains import Local, Resolved, resolve
+from penstock.gateway.history.compactions import expand
+from penstock.gateway.offload import run_heavy
+from penstock.gateway.settings import ClientKey
+from penstock.gateway.turn.prepare import tenant_of
+from penstock.protocol.request import CreateResponse
+from penstock.store.reasoning_memory import restored
+
+if TYPE_CHECKING:
+    from penstock.gateway.app import Gateway
+
+T = TypeVar("T")
+
+
+async def complete(
+    gateway: Gateway,
+    key: ClientKey | None,
+    request: CreateResponse,
+    weight: int,
+    local: Local | None = None,
+) -> Resolved:
+    """`weight` is the request's own (`offload.weight_of`), `local` what the connection itself remembers."""
+    tenant, reasoning = tenant_of(key), (gateway.reasoning, gateway.store)
+    resolved = await resolve(gateway.store, tenant, request, local, reasoning, weight)
+
+    async def run(function: Callable[..., T], *args: Any) -> T:
+        return await run_heavy(resolved.weight, function, *args)
+
+    expanded, told = await run(expand, resolved.request, gateway.sealer, tenant, resolved.before)
+    if isinstance(expanded.input, list):
+        items = await restored(reasoning, tenant, expanded.input, run)
+        expanded = replace(expanded, input=items)
+    return replace(resolved, request=expanded, diagnostics=tuple(told))

@@ -1,0 +1,1 @@
+"""HTTP and WebSocket connections of clients: reading a request, checking access, answering."""

@@ -1,0 +1,368 @@
+"""One HTTP connection of a client: uvicorn's, with bounds on what it can cost before a key was asked for.
+
+- A request is parsed when the one before it has been answered. Until then its bytes wait, up to
+  `WAITING_BYTES`; beyond that the connection is not read.
+- The head of a request is bounded in bytes and in time; so are its trailers and what stands between chunks.
+- A client that disconnects is noticed also when it has already sent its next request.
+- A client that reads none of its answers is disconnected after `client_timeout`.
+- Only WebSockets are upgraded to, and such a request is checked before the connection changes hands. Other
+  offers (HTTP/2) are ignored, as the standard allows: the parser would not read the body behind them.
+- An HTTP/1.0 client gets a body that ends with the connection, instead of chunks.
+- The application can close a connection, at once or in good order, and see what its client has not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from penstock.gateway.errors import RequestRefused
+from penstock.gateway.http.exchange import EXTENSION, JSON, Message, Receive, Send, request_id_for
+from penstock.gateway.http.websocket_connection import WebSocketConnection
+from penstock.gateway.telemetry.logs import log_refused
+
+HEAD_BYTES = 64 * 1024
+"""Of a request: also of its trailers, and of what stands between two chunks of its body."""
+HEAD_SECONDS = 30.0
+WAITING_BYTES = 64 * 1024
+"""What a client may have sent ahead while an earlier request is answered. Reading goes on until then, because
+that is how a client that goes is noticed."""
+STALLED_MARGIN = 5.0
+"""Seconds beyond `client_timeout` before the connection of a client that reads nothing is aborted. Turns do
+this themselves at `client_timeout`, and record it in their verdict; they should come first."""
+
+_HEAD_END = b"\r\n\r\n"
+_LINE_END = b"\r\n"
+_CHUNKED_PIECE = 1024
+"""How much of a chunked body the parser gets at once. Its end cannot be foreseen, so a piece may also hold
+the next requests; a smaller piece holds fewer of them."""
+_PIECES = 16
+"""How many pieces are parsed before other connections get their turn: a byte may be a chunk of its own."""
+_OFFER = re.compile(rb"\r\nupgrade:(?![ \t]*websocket[ \t]*(?:\r|$))", re.IGNORECASE)
+
+
+class _Flow(FlowControl):
+    """uvicorn resumes reading whenever the application waits for the client. This one waits for room."""
+
+    is_full = False
+
+    def resume_reading(self) -> None:
+        if not self.is_full:
+            super().resume_reading()
+
+
+class ClientConnection(HttpToolsProtocol):
+    """`client_timeout` gives the setting of that name, which may change while the connection is open."""
+
+    def __init__(self, *args: Any, client_timeout: Callable[[], float | None], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._client_timeout = client_timeout
+        self._waiting = bytearray()
+        """Received, and not given to the parser yet."""
+        self._next_parse: asyncio.Handle | None = None
+        self._is_in_head = True
+        self._body_left: int | None = 0
+        """How much of the body is to come; None: its end is in the bytes (chunked)."""
+        self._overhead = 0
+        """Bytes since the head began, or since the last byte of the body."""
+        self._deadline: asyncio.TimerHandle | None = None
+        self._stalled: asyncio.TimerHandle | None = None
+        self._running: RequestResponseCycle | None = None
+        self.flow: _Flow
+
+    # The connection
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.flow = _Flow(transport)
+        self._arm()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._disarm()
+        self._unset_stalled()
+        self._waiting.clear()
+        for cycle in (self._running, *(waiting for waiting, _ in self.pipeline)):
+            if cycle is not None and not cycle.response_complete:
+                _disconnect(cycle)
+        super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """The server stops. A request that is still being sent is refused now, and not when it is there."""
+        cycle = self._running
+        if cycle is not None and cycle is self.cycle and cycle.more_body and not cycle.response_started:
+            message = "the gateway is stopping: try again in a moment"
+            headers = [("retry-after", "2")]
+            self._refuse(
+                RequestRefused(503, "server_is_overloaded", message, type="server_error", headers=headers)
+            )
+            return
+        if cycle is not None:
+            cycle.keep_alive = False  # what waits behind it is not begun
+        super().shutdown()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._watch_reader()
+
+    def resume_writing(self) -> None:
+        self._unset_stalled()
+        super().resume_writing()
+
+    # What comes in
+
+    def data_received(self, data: bytes) -> None:
+        self._waiting += data
+        if self._next_parse is None:
+            self._parse()
+
+    def _parse(self) -> None:
+        """Give the parser what belongs to the request that it reads, and nothing while one is answered."""
+        self._next_parse = None
+        for _ in range(_PIECES):
+            if not self._waiting or self._is_answering or self.transport.is_closing():
+                break
+            if self._is_in_head:
+                size = self._head_size()
+            elif self._body_left is not None:
+                size = min(len(self._waiting), self._body_left)
+            else:
+                size = self._chunked_size()
+            if self._overhead > HEAD_BYTES:
+                self._refuse_head()
+            if not size or self.transport.is_closing():
+                break
+            piece = bytes(self._waiting[:size])
+            del self._waiting[:size]
+            super().data_received(_OFFER.sub(b"\r\nx-upgrade:", piece) if self._is_in_head else piece)
+        else:
+            self._next_parse = self.loop.call_soon(self._parse)
+        if self.transport.get_protocol() is not self:
+            return  # it is a WebSocket now
+        self._keep_time()
+        was_full = self.flow.is_full
+        self.flow.is_full = self._next_parse is not None or len(self._waiting) > WAITING_BYTES
+        if self.flow.is_full:
+            self.flow.pause_reading()
+        elif was_full:
+            self.flow.resume_reading()
+
+    @property
+    def _is_answering(self) -> bool:
+        """Is there a request that has come to its end, or several, and no answer to it yet?"""
+        cycle = self.cycle
+        is_whole = cycle is not None and not cycle.more_body and not cycle.response_complete
+        return is_whole or bool(self.pipeline)
+
+    def _head_size(self) -> int:
+        """To the end of the head, or else of its last whole line: `_OFFER` must see lines whole."""
+        end = self._waiting.find(_HEAD_END)
+        if end >= 0:
+            size = end + len(_HEAD_END)
+        elif self._overhead + len(self._waiting) > HEAD_BYTES:
+            size = len(self._waiting)
+        elif _LINE_END in self._waiting or self._overhead:
+            size = max(self._waiting.rfind(_LINE_END), 0)
+        else:
+            size = len(self._waiting)  # the first line, whose mistakes should show at once
+        self._overhead += size
+        return size
+
+    def _chunked_size(self) -> int:
+        """A message ends with an empty line. Cutting behind one never splits the end of the next head."""
+        piece = self._waiting[:_CHUNKED_PIECE]
+        end = piece.rfind(_HEAD_END)
+        size = end + len(_HEAD_END) if end >= 0 else len(piece.rstrip(_LINE_END))
+        if len(piece) == _CHUNKED_PIECE:
+            size = size or len(piece)
+        self._overhead += size
+        return size
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        transport = self.transport
+        told: dict[object, object] = {
+            "abort": transport.abort,
+            "close": transport.close,
+            "unsent": transport.get_write_buffer_size,
+        }
+        self.scope["extensions"] = {EXTENSION: told}
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._is_in_head:  # what comes behind the body are trailers, and means nothing here
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        named = dict(self.headers)
+        self._is_in_head, self._overhead = False, 0
+        self._body_left = None if b"transfer-encoding" in named else int(named.get(b"content-length", 0))
+        if self.parser.should_upgrade() and self._should_upgrade():
+            self._check_upgrade()
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._overhead = 0
+        if self._body_left is not None:
+            self._body_left -= len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._is_in_head, self._overhead = True, 0
+        super().on_message_complete()
+
+    # What goes out
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle
+        if cycle.scope["http_version"] != "1.1":
+            app = partial(_without_chunks, app, cycle)
+        super()._start_asgi_task(cycle, app)
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self.transport.is_closing():
+            self._parse()
+        elif self.transport.get_write_buffer_size():
+            self._watch_reader()  # a connection that is being closed stays until its client has read
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(RequestRefused(400, "invalid_http", f"{msg} Send a request in HTTP/1.1."))
+
+    def _refuse_head(self) -> None:
+        message = f"the head of the request, or its trailers, are larger than {HEAD_BYTES:,} bytes: send less"
+        self._refuse(RequestRefused(431, "request_head_too_large", message))
+
+    def _refuse(self, refused: RequestRefused) -> None:
+        """Answer in the application's place, and close the connection."""
+        cycle, headers = self._running, dict(self.headers or ())
+        if self.transport.is_closing():
+            return
+        if cycle is None or cycle.response_complete or not cycle.response_started:
+            id = request_id_for(headers.get(b"x-request-id", b"").decode("latin-1"))
+            log_refused(refused, (self.scope or {}).get("method", "?"), "other", id)
+            self.transport.write(_refusal(refused, self.server_state.default_headers, id))
+        if cycle is not None and not cycle.response_complete:
+            _disconnect(cycle)
+        self.transport.close()
+
+    # WebSockets
+
+    def _check_upgrade(self) -> None:
+        """Refuse what cannot become a WebSocket."""
+        wrong = ""
+        if self.parser.get_method() != b"GET" or self.parser.get_http_version() != "1.1":
+            wrong = "it takes a GET of HTTP/1.1"
+        elif self._body_left != 0:
+            wrong = "the request must have no body"
+        elif not self.url.isascii():
+            wrong = "its URL must be ASCII"
+        if wrong:
+            message = f"a WebSocket cannot be opened like this: {wrong}. Or leave out the Upgrade header"
+            self._refuse(RequestRefused(400, "invalid_upgrade", message))
+
+    def handle_websocket_upgrade(self) -> None:
+        if self.transport.is_closing():
+            return
+        if self._waiting:
+            message = "wait for the answer to a request for a WebSocket before you send anything"
+            self._refuse(RequestRefused(400, "invalid_upgrade", message))
+            return
+        self.connections.discard(self)
+        if self._deadline is None:  # the request came as a whole
+            self._arm()
+        deadline, self._deadline = self._deadline, None
+        socket = WebSocketConnection(
+            config=self.config, server_state=self.server_state, app_state=self.app_state
+        )
+        socket.connection_made(self.transport)
+        self.transport.set_protocol(socket)
+        socket.open(self.url, self.headers, deadline)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """The application answers as if nothing had been offered."""
+
+    # Time
+
+    def _keep_time(self) -> None:
+        """The deadline is for what the application does not wait for: a head, and a body that was refused."""
+        is_reading_body = not self._is_in_head and self.cycle is not None and not self.cycle.response_complete
+        if self.transport.is_closing() or self._is_answering or is_reading_body:
+            self._disarm()
+        elif self._deadline is None and (self._waiting or self._overhead or not self._is_in_head):
+            self._arm()
+
+    def timeout_keep_alive_handler(self) -> None:
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        """Close, without waiting for a client that has still not read its last answer."""
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            self.transport.close()
+
+    def _arm(self) -> None:
+        self._disarm()
+        self._deadline = self.loop.call_later(HEAD_SECONDS, self._hang_up)
+
+    def _disarm(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _watch_reader(self, unread: float = math.inf) -> None:
+        """Abort when the client has read nothing since there were `unread` bytes for it."""
+        left, longest = self.transport.get_write_buffer_size(), self._client_timeout()
+        self._unset_stalled()
+        if left >= unread:
+            self.transport.abort()
+        elif longest is not None:
+            self._stalled = self.loop.call_later(longest + STALLED_MARGIN, self._watch_reader, left)
+
+    def _unset_stalled(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+
+
+def _disconnect(cycle: RequestResponseCycle) -> None:
+    """Tell the application that its client has gone."""
+    cycle.disconnected = True
+    cycle.message_event.set()
+
+
+async def _without_chunks(
+    app: Any, cycle: RequestResponseCycle, scope: Message, receive: Receive, send: Send
+) -> None:
+    """A body of unknown length for a client that does not know chunks: it ends with the connection."""
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            if not any(name == b"content-length" for name, _ in message["headers"]):
+                cycle.chunked_encoding = False
+        elif cycle.chunked_encoding is False and not cycle.expected_content_length:
+            cycle.expected_content_length = len(message.get("body", b""))
+        await send(message)
+
+    await app(scope, receive, sent)
+
+
+def _refusal(refused: RequestRefused, headers: Iterable[tuple[bytes, bytes]], request_id: str) -> bytes:
+    body = refused.body()
+    lines = [
+        f"HTTP/1.1 {refused.status} {HTTPStatus(refused.status).phrase}",
+        *(f"{name.decode('latin-1')}: {value.decode('latin-1')}" for name, value in headers),
+        f"content-type: {JSON}",
+        f"content-length: {len(body)}",
+        f"x-request-id: {request_id}",
+        *(f"{name}: {value}" for name, value in refused.headers),
+        "connection: close",
+    ]
+    return "\r\n".join(lines).encode("latin-1") + _HEAD_END + body

@@ -1,0 +1,100 @@
+"""What an upstream's failure is to the client: an HTTP status before the stream began, words after it."""
+
+from __future__ import annotations
+
+import math
+
+from penstock.dialects.failures import ERROR_TYPES
+from penstock.errors import DecodeError, NetworkError, OpenResponsesError, ProtocolError, StoreError
+from penstock.gateway.errors import RequestRefused
+from penstock.gateway.telemetry.logs import log_fault
+
+STATUSES: dict[str, int] = {
+    "invalid_request": 400,
+    "invalid_prompt": 400,
+    "content_filter": 400,
+    # Whatever the upstream called it: clients shorten the conversation at a 400 (N54, notes/asks E4).
+    "context_length_exceeded": 400,
+    "authentication_error": 401,
+    "permission_denied": 403,
+    "model_not_found": 404,
+    "rate_limit_exceeded": 429,
+    "insufficient_quota": 429,
+    "server_error": 500,
+    "tool_not_allowed": 500,
+    "internal_error": 500,
+    "server_is_overloaded": 503,
+    "shutting_down": 503,
+    "upstream_timeout": 504,
+}
+"""The HTTP status of each code. What else goes wrong between us and the upstream is a 502."""
+
+_SILENT_PHASES = ("first_byte", "idle")
+_DEFAULT_WAIT = 5
+"""Seconds, where nobody named any: Codex gives up at a 429 that does not say how long (notes/clients 1.5)."""
+
+
+def code_of(error: OpenResponsesError) -> str:
+    """Our word for a failure. The vendor's own stays in its message."""
+    if isinstance(error, NetworkError):
+        if error.code in ("certificate_error", "tls_error", "proxy_error"):
+            return error.code
+        if error.phase == "connect":
+            return "upstream_unreachable"
+        return "upstream_timeout" if error.phase in _SILENT_PHASES else "upstream_truncated"
+    if isinstance(error, ProtocolError):
+        return "upstream_invalid"
+    if error.code in STATUSES or error.code.startswith(("upstream_", "bridge.")):
+        return error.code
+    return error.default_code if error.default_code != "not_found" else "model_not_found"
+
+
+def type_of(code: str) -> str:
+    return ERROR_TYPES.get(code, "server_error")
+
+
+def status_of(code: str) -> int:
+    return STATUSES.get(code, 502)
+
+
+def closer_of(error: OpenResponsesError) -> str:
+    """Who ended it."""
+    return "timeout" if isinstance(error, NetworkError) and error.phase in _SILENT_PHASES else "upstream"
+
+
+def refusal(
+    code: str, message: str, *, param: str | None = None, wait: float | None = None
+) -> RequestRefused:
+    """The same failure as an HTTP answer."""
+    headers = []
+    if code == "rate_limit_exceeded" or wait is not None:
+        headers.append(("retry-after", str(max(1, math.ceil(_DEFAULT_WAIT if wait is None else wait)))))
+    return RequestRefused(status_of(code), code, message, type=type_of(code), param=param, headers=headers)
+
+
+def with_request_id(message: str, request_id: str) -> str:
+    """What the user sees names the record in the log that explains it (notes/asks M1)."""
+    return f"{message} (request {request_id})"
+
+
+def wrong_request(error: DecodeError) -> RequestRefused:
+    """A request that cannot be read, or that this upstream cannot be sent."""
+    code = "invalid_json" if not error.param and "JSON" in error.message else "invalid_request"
+    return RequestRefused(400, code, str(error), param=error.param or None)
+
+
+def refused_by(error: Exception, request_id: str) -> RequestRefused:
+    """What a request is answered with that something stopped before its turn began.
+
+    Where it was raised is taken off it: those frames hold the body of the request, and one of them is the
+    caller's own, which holds the answer. Such a cycle would keep the body until garbage is collected.
+    """
+    if isinstance(error, RequestRefused):
+        error.__context__ = None
+        return error.with_traceback(None)
+    if isinstance(error, StoreError):  # its own words name the file, and are for the log
+        message = f"the store cannot be used now ({error.code}): try again in a moment"
+        headers = [("retry-after", "2")]
+        return RequestRefused(503, "store_unavailable", message, type="server_error", headers=headers)
+    log_fault(error, request_id)
+    return RequestRefused(500, "internal_error", "the gateway failed", type="server_error")

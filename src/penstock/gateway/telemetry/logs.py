@@ -1,0 +1,107 @@
+"""What the gateway tells its log: one line for each turn, and nothing that anybody said in it.
+
+Neither a prompt, nor an answer, nor a key: not the words of a vendor either, nor the text of an exception,
+which may repeat them (notes/asks K3). What failed is told by codes, and where by lines of code.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from traceback import extract_tb
+from typing import TextIO
+
+from penstock.gateway.errors import RequestRefused
+from penstock.gateway.turn.verdict import Verdict
+
+log = logging.getLogger("penstock.gateway")
+
+_BAD = ("failed", "refused")
+_OURS = "penstock.gateway"
+_COLOURS = {logging.WARNING: "\x1b[33m", logging.ERROR: "\x1b[31m", logging.DEBUG: "\x1b[2m"}
+_PLAIN = "\x1b[0m"
+
+
+def set_up(level: str, stream: TextIO | None = None) -> None:
+    """Send every log record of the process to `stream`: readable on a terminal, JSON lines elsewhere."""
+    stream = stream or sys.stderr
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(Readable(colour=True) if stream.isatty() else JsonLines())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    log.setLevel(level.upper())
+    logging.getLogger("penstock.client").setLevel(logging.CRITICAL)  # what it tells has a vendor's words
+
+
+def log_verdict(verdict: Verdict) -> None:
+    level = logging.WARNING if verdict.outcome in _BAD else logging.INFO
+    log.log(level, "%s", verdict.sentence(), extra={"fields": {"event": "turn", **verdict.fields()}})
+
+
+def log_refused(refused: RequestRefused, method: str, path: str, request_id: str) -> None:
+    """A request that never became a turn."""
+    fields = {
+        "event": "refused",
+        "request_id": request_id,
+        "method": method,
+        "path": path[:200],
+        "status": refused.status,
+        "code": refused.code,
+    }
+    told = f"{method} {path[:200]}: {refused.status} {refused.code} [{request_id}]"
+    log.info("%s", told, extra={"fields": fields})
+
+
+def log_fault(error: BaseException, request_id: str) -> None:
+    """A fault of ours: what kind, and where, without what it was about."""
+    where = _where(error)
+    fields = {"event": "fault", "request_id": request_id, "kind": type(error).__name__, "where": where}
+    told = f"a fault of the gateway, {type(error).__name__} at {' < '.join(where)} [{request_id}]"
+    log.error("%s", told, extra={"fields": fields})
+
+
+def _where(error: BaseException) -> list[str]:
+    frames = extract_tb(error.__traceback__)[-8:]
+    return [f"{frame.filename.rpartition('penstock/')[2]}:{frame.lineno}" for frame in reversed(frames)]
+
+
+class _Safe(logging.Formatter):
+    """Of a library's own messages only the fixed words are written, and of an exception only its kind."""
+
+    def told(self, record: logging.LogRecord) -> str:
+        if record.name == _OURS:
+            return record.getMessage()
+        told = str(record.msg).partition("\n")[0]
+        kind = record.exc_info[0] if record.exc_info else None
+        return f"{record.name}: {told}" + (f" ({kind.__name__})" if kind else "")
+
+
+class JsonLines(_Safe):
+    """For programs."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        line = {
+            "time": f"{moment}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "message": self.told(record),
+            **getattr(record, "fields", {}),
+        }
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+class Readable(_Safe):
+    """For people at a terminal."""
+
+    def __init__(self, *, colour: bool) -> None:
+        super().__init__()
+        self._colour = colour
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = time.strftime("%H:%M:%S", time.localtime(record.created))
+        line = f"{moment} {record.levelname.lower():<7} {self.told(record)}"
+        colour = _COLOURS.get(record.levelno, "") if self._colour else ""
+        return f"{colour}{line}{_PLAIN}" if colour else line

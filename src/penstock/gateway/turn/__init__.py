@@ -1,0 +1,1 @@
+"""One turn from the prepared request to the verdict."""

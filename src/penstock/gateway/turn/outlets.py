@@ -1,0 +1,311 @@
+"""Where the events of a turn go: down a stream, or together into one answer."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain, takewhile
+from typing import Protocol
+
+from penstock.fairness import WorkSlice
+from penstock.gateway.errors import RequestRefused
+from penstock.gateway.http.exchange import Exchange
+from penstock.gateway.refusals import refusal
+from penstock.gateway.telemetry.logs import log_fault
+from penstock.gateway.turn.stopwatch import Stopwatch
+from penstock.gateway.turn.verdict import Verdict
+from penstock.protocol.errors import ErrorBody, ErrorPayload, ResponseError
+from penstock.protocol.events import TERMINAL, ErrorEvent, Event, LifecycleEvent
+from penstock.protocol.large import LONG_TEXT, encode_in_pieces
+from penstock.protocol.response import Response
+from penstock.protocol.wire import encode, to_builtins
+from penstock.sse import DONE, comment, encode_frame, frame_in_pieces
+from penstock.store.keeper import Keeper, not_durable_event
+from penstock.stream.accents import Accent
+
+Head = Callable[[], list[tuple[str, str]]]
+"""The headers of an answer that is about to begin: what is known by then."""
+
+LARGE_ANSWER = 1024 * 1024
+"""Bytes from an upstream. Beyond these, what repeats the answer is encoded and sent in pieces."""
+
+_COMMENT = comment("waiting for the model")
+
+
+class Outlet(Protocol):
+    """One turn's way to its client."""
+
+    async def write(self, events: Sequence[Event]) -> None:
+        """Send events. Those that hold a terminal event are the last, and close the answer."""
+
+    async def keep(self, events: Sequence[Event]) -> None:
+        """Keep events that nobody is there to read."""
+
+    async def refuse(self, refused: RequestRefused) -> None:
+        """Answer with an HTTP error instead; only before anything was written."""
+
+    async def end_at_once(self, response: Response) -> None:
+        """Send this failed response as the end, and nothing else: what should precede it cannot be sent."""
+
+
+class LiveOutlet(ABC):
+    """Sends events as they come. The client may leave it, and the turn goes on: then they are only kept.
+
+    The turn and its heartbeat both write. The heartbeat numbers its events while it holds `lock`; the turn
+    numbers its own before it waits for the lock, and they are the next to be sent, whichever gets it first.
+    """
+
+    def __init__(self, accent: Accent, keeper: Keeper, verdict: Verdict, watch: Stopwatch) -> None:
+        self._accent, self._keeper, self._verdict, self._watch = accent, keeper, verdict, watch
+        self._clock = asyncio.get_running_loop().time
+        self._waiting: list[Event] = []
+        """Numbered and not yet kept. A turn that is stopped in the middle of a write leaves some here for its
+        next write."""
+        self._is_left = False
+        self.stalled = asyncio.Event()
+        """Set when the client takes nothing any more."""
+        self.lock = asyncio.Lock()
+        self.last_event = self.last_write = self._clock()
+        self.writing_since: float | None = None
+
+    async def write(self, events: Sequence[Event]) -> None:
+        self._waiting += events
+        async with self.lock:
+            await self._write_waiting()
+
+    async def write_locked(self, events: Sequence[Event]) -> None:
+        self._waiting += events
+        await self._write_waiting()
+
+    async def _write_waiting(self) -> None:
+        await self._resume()
+        while self._waiting:
+            events, is_large = first_batch(self._waiting, self._verdict)
+            with self._watch.waiting():  # for the store
+                kept = await kept_by(self._keeper, events, self._verdict, is_large=is_large)
+            del self._waiting[: len(events)]
+            last = kept[-1]
+            self._verdict.last_event, self._verdict.last_sequence = last.type, last.sequence_number
+            if not self._is_left:
+                self.writing_since = self._clock()
+                with self._watch.waiting():  # for the client to read
+                    await self._deliver([self._accent(event) for event in kept], is_large=is_large)
+                self.writing_since = None
+                self._verdict.terminal_sent = last.type in TERMINAL
+            self.last_event = self.last_write = self._clock()
+
+    @abstractmethod
+    async def _resume(self) -> None:
+        """Send what an interrupted write has left."""
+
+    @abstractmethod
+    async def _deliver(self, events: list[Event], *, is_large: bool) -> None:
+        """To a client that is there."""
+
+    async def keep(self, events: Sequence[Event]) -> None:
+        self._waiting += events
+        self.leave()
+        async with self.lock:
+            await self._write_waiting()
+
+    async def end_at_once(self, response: Response) -> None:
+        self._waiting.clear()
+        number = self._verdict.last_sequence + 1
+        end = LifecycleEvent(type="response.failed", sequence_number=number, response=response)
+        async with self.lock:
+            await self._deliver([end], is_large=False)
+        self._verdict.last_event, self._verdict.last_sequence = end.type, number
+
+    def give_up(self) -> None:
+        self.stalled.set()
+
+    def leave(self) -> None:
+        """Nobody is there any more."""
+        self._is_left = True
+
+
+async def kept_by(
+    keeper: Keeper, events: Sequence[Event], verdict: Verdict, *, is_large: bool
+) -> Sequence[Event]:
+    """The events to send. Whatever is wrong with the store, the client gets them."""
+    try:
+        return await keeper.keep(events, is_large=is_large)
+    except Exception as error:
+        log_fault(error, verdict.request_id)
+    return [not_durable_event(event) for event in events]
+
+
+def first_batch(events: list[Event], verdict: Verdict) -> tuple[Sequence[Event], bool]:
+    """The events to send next, and whether they are large: then it is one, which is sent in pieces.
+
+    What a model said comes again at the end of each part, item and response, so of a large answer everything
+    but its deltas may be large.
+    """
+    if verdict.bytes_in <= LARGE_ANSWER and not _has_long_instructions(events[0]):
+        return events[:], False
+    if not _is_short_delta(events[0]):
+        return events[:1], True
+    return list(takewhile(_is_short_delta, events)), False
+
+
+def _is_short_delta(event: Event) -> bool:
+    delta = getattr(event, "delta", None)
+    return isinstance(delta, str) and len(delta) <= LONG_TEXT
+
+
+def _has_long_instructions(event: Event) -> bool:
+    """Lifecycle events repeat the request's instructions, which may be as large as an answer."""
+    if not isinstance(event, LifecycleEvent):
+        return False
+    instructions = event.response.instructions
+    return isinstance(instructions, str) and len(instructions) > LONG_TEXT
+
+
+class StreamOutlet(LiveOutlet):
+    """Server-sent events. What one call is given leaves in one write, in frames that are whole; a large frame
+    leaves piece by piece, as the client reads it."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        accent: Accent,
+        keeper: Keeper,
+        verdict: Verdict,
+        watch: Stopwatch,
+        head: Head,
+    ) -> None:
+        super().__init__(accent, keeper, verdict, watch)
+        self._exchange = exchange
+        self._head = head
+        self._rest: Iterator[bytes] = iter(())
+        """What is to be sent. A write that is interrupted leaves the rest of a frame here: it must follow."""
+        self._unsent = b""
+        """The piece that is being sent."""
+        self._final: bytes | None = None
+        """The piece that ends the answer."""
+        self.is_open = False
+
+    async def _deliver(self, events: list[Event], *, is_large: bool) -> None:
+        last = events[-1]
+        ends = last.type in TERMINAL
+        if is_large:
+            pieces = frame_in_pieces(last.type, encode_in_pieces(last))
+            await self._send(DONE if ends else b"", before=pieces, ends=ends)
+        else:
+            data = b"".join([encode_frame(event.type, encode(event)) for event in events])
+            await self._send(data + DONE if ends else data, ends=ends)
+        if last.type == "response.failed":
+            self._exchange.close()  # clients tell of a failure when the connection ends (decisions 9, A10)
+
+    async def comment(self) -> None:
+        """A sign of life that proxies count; with the lock held."""
+        if not self._is_left:
+            self.writing_since = self._clock()
+            with self._watch.waiting():
+                await self._resume()
+                await self._send(_COMMENT)
+        self.writing_since = None
+        self.last_write = self._clock()
+
+    async def refuse(self, refused: RequestRefused) -> None:
+        async with self.lock:
+            self._verdict.status = refused.status
+            await self._exchange.refuse(refused)
+
+    async def _send(self, data: bytes, *, before: Iterable[bytes] = (), ends: bool = False) -> None:
+        self._rest, self._final = chain(before, [data]), data if ends else None
+        await self._resume()
+
+    async def _resume(self) -> None:
+        work = WorkSlice()
+        while (piece := self._unsent or next(self._rest, b"")) and not self._is_left:
+            self._unsent = piece
+            await self._open()
+            self.writing_since = self._clock()
+            is_final = piece is self._final
+            await self._exchange.send(
+                {"type": "http.response.body", "body": piece, "more_body": not is_final}
+            )
+            self._unsent = b""
+            self._verdict.bytes_out += len(piece)
+            self._verdict.terminal_sent = is_final
+            await work.pause()
+
+    async def _open(self) -> None:
+        if not self.is_open:
+            await self._exchange.begin(200, [*STREAM_HEADERS, *self._head()])
+            self.is_open = True
+            self._verdict.status = 200
+
+
+STREAM_HEADERS = [
+    ("content-type", "text/event-stream"),
+    # What stands in between must neither keep, nor gather, nor compress it (notes/asks A14).
+    ("cache-control", "no-cache, no-transform"),
+    ("x-accel-buffering", "no"),
+]
+
+
+class WholeOutlet:
+    """One JSON answer at the end."""
+
+    def __init__(
+        self, exchange: Exchange, accent: Accent, keeper: Keeper, verdict: Verdict, head: Head
+    ) -> None:
+        self._exchange = exchange
+        self._accent = accent
+        self._keeper = keeper
+        self._verdict = verdict
+        self._head = head
+        self._param: str | None = None
+        """What the error event named, which a failed response has no room for."""
+
+    async def keep(self, events: Sequence[Event]) -> None:
+        await self._kept(events)
+
+    async def write(self, events: Sequence[Event]) -> None:
+        for event in map(self._accent, await self._kept(events)):
+            if isinstance(event, ErrorEvent):
+                self._param = event.error.param
+            if event.type in TERMINAL and isinstance(event, LifecycleEvent):
+                await self._answer(event)
+
+    async def _kept(self, events: Sequence[Event]) -> list[Event]:
+        waiting = list(events)
+        kept: list[Event] = []
+        while waiting:
+            batch, is_large = first_batch(waiting, self._verdict)
+            kept += await kept_by(self._keeper, batch, self._verdict, is_large=is_large)
+            del waiting[: len(batch)]
+        return kept
+
+    async def refuse(self, refused: RequestRefused) -> None:
+        self._verdict.status = refused.status
+        await self._exchange.refuse(refused)
+
+    async def end_at_once(self, response: Response) -> None:
+        error = response.error or ResponseError(code="internal_error", message="the gateway failed")
+        await self.refuse(refusal(error.code, error.message))
+
+    async def _answer(self, event: LifecycleEvent) -> None:
+        """A failure is told by the status, and what had come until then is not lost: it goes along."""
+        response, headers, status = event.response, self._head(), 200
+        body: Response | ErrorBody = response
+        if response.error is not None:
+            wait = self._verdict.retry_after or None
+            failed = refusal(response.error.code, response.error.message, wait=wait)
+            status, headers = failed.status, [*headers, *failed.headers]
+            error = ErrorPayload(type=failed.type, code=failed.code, message=failed.message)
+            body = ErrorBody(error=error, extra={"response": to_builtins(response)})
+        self._verdict.status = status
+        self._verdict.last_event, self._verdict.last_sequence = event.type, event.sequence_number
+        if self._verdict.bytes_in > LARGE_ANSWER:
+            pieces = partial(encode_in_pieces, body)
+            self._verdict.bytes_out = await self._exchange.answer_large(status, pieces, headers=headers)
+        else:
+            data = encode(body)
+            self._verdict.bytes_out = len(data)
+            await self._exchange.answer(status, data, headers=headers)
+        self._verdict.terminal_sent = True

@@ -1,0 +1,198 @@
+"""A request as it came, understood: what can be wrong with it is told before anybody else is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from penstock.dialects.envelope import key_of
+from penstock.dialects.toolset import declared_tools
+from penstock.errors import DecodeError
+from penstock.gateway.errors import RequestRefused
+from penstock.gateway.refusals import wrong_request
+from penstock.gateway.settings import Limits
+from penstock.protocol.errors import Diagnostic
+from penstock.protocol.items import Item, ReasoningItem
+from penstock.protocol.large import has_more_values, parse_in_pieces
+from penstock.protocol.request import CreateResponse
+from penstock.protocol.wire import parse, read
+from penstock.tools.identity import ToolIdentityMap
+
+R = TypeVar("R", bound=CreateResponse)
+
+PASSED_ON = ("traceparent", "tracestate")
+"""Headers that the upstream gets as they came."""
+
+_RANGES: dict[str, tuple[float, float | None]] = {
+    "max_output_tokens": (1, None),
+    "max_tool_calls": (1, None),
+    "top_logprobs": (0, 20),
+    "temperature": (0, 2),
+    "top_p": (0, 1),
+    "presence_penalty": (-2, 2),
+    "frequency_penalty": (-2, 2),
+}
+"""What a number may be, where the specification says so. The least output is 16 there; models take less."""
+
+_TRUNCATIONS = ("auto", "disabled")
+
+
+LONGEST_NAME = 512
+"""Characters of the name of a tool or a namespace."""
+NAMESPACE_DEPTH = 8
+"""How deep namespaces may be nested. Codex, which has them, does not nest them at all."""
+
+_LARGE = 1024 * 1024
+_TOOL_ITEMS = ("additional_tools", "tool_search_output")
+_PARTS = ("content", "output", "summary")
+"""Fields of an item that hold content parts."""
+
+
+def read_request(body: bytes, default_model: str, limits: Limits) -> CreateResponse:
+    """The request, with its model; `RequestRefused` names what is wrong."""
+    try:
+        request: CreateResponse = read(parse_bounded(body, limits), CreateResponse)
+    except DecodeError as error:
+        raise wrong_request(error) from None
+    return check_request(request, default_model)
+
+
+def parse_bounded(data: bytes | str, limits: Limits, field: str = "input") -> Any:
+    """The JSON of a request, unless there is too much in it. That is looked for before it is read, because
+    reading is what takes the time. `field` holds the items."""
+    if len(data) > min(limits.body_values, _LARGE):
+        data = data.encode() if isinstance(data, str) else data
+        if has_more_values(data, limits.body_values):
+            message = f"the request has more than {limits.body_values} JSON values (limits.body_values)"
+            raise RequestRefused(400, "invalid_request", message)
+    raw = parse_in_pieces(data) if isinstance(data, bytes) and len(data) > _LARGE else parse(data)
+    if isinstance(raw, dict):
+        check_counts(raw, limits, field)
+    return raw
+
+
+def check_request(request: R, default_model: str) -> R:
+    """The same request with its model, if nothing is wrong with it."""
+    model = request.model or default_model
+    if not model:
+        message = "say which model: GET /v1/models lists them, and `demo` is always there"
+        raise _wrong("missing_required_parameter", message, "model")
+    if request.input is UNSET and not request.instructions and not request.previous_response_id:
+        raise _wrong("missing_required_parameter", "there is nothing to answer: give an `input`", "input")
+    _check(request)
+    return replace(request, model=model)
+
+
+def check_counts(raw: dict[str, Any], limits: Limits, field: str) -> None:
+    """Refuse more items, tools or content parts than the limits allow."""
+    items = _list(raw.get(field))
+    if len(items) > limits.input_items:
+        raise _too_many("items", len(items), limits.input_items, field)
+    parts = tools = 0
+    for index, item in enumerate(items):
+        if not isinstance(item, dict):
+            continue
+        for name in _PARTS:
+            if isinstance(held := item.get(name), list):
+                parts += len(held)
+        if item.get("type") in _TOOL_ITEMS:
+            tools += _count_tools(item.get("tools"), f"{field}[{index}].tools")
+    if parts > limits.content_parts:
+        raise _too_many("content parts", parts, limits.content_parts, field)
+    tools += _count_tools(raw.get("tools"), "tools")
+    if tools > limits.tools:
+        raise _too_many("tools", tools, limits.tools, "tools")
+    choice = raw.get("tool_choice")
+    allowed = len(_list(choice.get("tools"))) if isinstance(choice, dict) else 0
+    if allowed > limits.tools:
+        raise _too_many("tools", allowed, limits.tools, "tool_choice.tools")
+
+
+def _count_tools(tools: object, param: str, depth: int = 0) -> int:
+    """How many there are, with those in namespaces. A long name would be repeated for each tool below it."""
+    if depth > NAMESPACE_DEPTH:
+        message = f"namespaces are nested more than {NAMESPACE_DEPTH} deep"
+        raise _wrong("invalid_request", message, param[:LONGEST_NAME])
+    count = 0
+    for index, tool in enumerate(_list(tools)):
+        count += 1
+        if isinstance(tool, dict):
+            if isinstance(name := tool.get("name"), str) and len(name) > LONGEST_NAME:
+                message = f"a name of {len(name)} characters is longer than {LONGEST_NAME}"
+                raise _wrong("invalid_request", message, f"{param}[{index}].name")
+            if "tools" in tool:
+                count += _count_tools(tool["tools"], f"{param}[{index}].tools", depth + 1)
+    return count
+
+
+def _too_many(what: str, count: int, most: int, param: str) -> RequestRefused:
+    setting = "input_items" if what == "items" else what.replace(" ", "_")
+    message = f"there are {count} {what}, and {most} are accepted at most (limits.{setting})"
+    return _wrong("invalid_request", message, param)
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _check(request: CreateResponse) -> None:
+    for name, (least, most) in _RANGES.items():
+        value = getattr(request, name)
+        if value is not UNSET and (value < least or (most is not None and value > most)):
+            told = (
+                f"must be from {least:g} to {most:g}" if most is not None else f"must be at least {least:g}"
+            )
+            raise _wrong("invalid_request", f"{name} {told}, not {value:g}", name)
+    if request.truncation and request.truncation not in _TRUNCATIONS:
+        raise _wrong("invalid_request", "truncation is `auto` or `disabled`", "truncation")
+
+
+def _wrong(code: str, message: str, param: str) -> RequestRefused:
+    return RequestRefused(400, code, message, param=param)
+
+
+def identities(request: CreateResponse) -> ToolIdentityMap:
+    try:
+        return ToolIdentityMap(declared_tools(request), request.tool_choice)
+    except DecodeError as error:
+        raise wrong_request(error) from None
+
+
+def used_call_ids(request: CreateResponse) -> frozenset[str]:
+    """The call ids of the conversation so far: none of them is given out again (decisions 7)."""
+    return frozenset(
+        id for item in _items(request) if isinstance(id := getattr(item, "call_id", None), str) and id
+    )
+
+
+def fingerprints(request: CreateResponse) -> frozenset[str]:
+    """The keys that reasoning in the history is bound to: with them it can be given back (notes/asks C4)."""
+    found = set()
+    for item in _items(request):
+        sealed: Any = item.encrypted_content if isinstance(item, ReasoningItem) else None
+        if isinstance(sealed, str) and (key := key_of(sealed)):
+            found.add(key)
+    return frozenset(found)
+
+
+def own_diagnostics(request: CreateResponse) -> list[Diagnostic]:
+    """What the gateway itself does not do of what was asked for."""
+    told = []
+    if request.stream_options and request.stream_options.include_obfuscation is True:
+        message, param = "this gateway does not pad its events", "stream_options.include_obfuscation"
+        told.append(Diagnostic(code="field_dropped", message=message, param=param))
+    if request.conversation and request.store is False:
+        message = "what is not stored is not added to its conversation"
+        told.append(Diagnostic(code="field_dropped", message=message, param="conversation"))
+    return told
+
+
+def passed_on(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: headers[name] for name in PASSED_ON if name in headers}
+
+
+def _items(request: CreateResponse) -> list[Item]:
+    return request.input if isinstance(request.input, list) else []

@@ -1,0 +1,1 @@
+"""What every network connection needs: URLs, proxies, TLS, masking of secrets, network errors."""

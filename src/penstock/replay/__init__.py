@@ -1,0 +1,1 @@
+"""Run a recorded turn through the present code and compare."""

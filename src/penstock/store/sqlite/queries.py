@@ -1,0 +1,230 @@
+"""What is read, as statements. All of it runs in a reader's thread, and never waits for the writer."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from penstock.store.contract import (
+    RUNNING,
+    Conversation,
+    LoggedEvent,
+    Page,
+    Stats,
+    StoredItem,
+    StoredResponse,
+    Trace,
+    Turn,
+)
+from penstock.store.paging import page_of
+from penstock.store.sqlite.packing import item_of, unpack_document, unpack_events, unpack_traces
+from penstock.stream.recovery import interrupted
+
+_ROWS = 4
+"""So many rows of a log are read at a time: a reader that stops holds no more than these."""
+
+COLUMNS = """
+number, id, tenant, created_at, status, previous_id, conversation_id, is_background, dropped,
+    request, response, verdict
+"""
+"""Of a response, as `response_of` takes them."""
+_RESPONSE = f"SELECT {COLUMNS} FROM responses WHERE tenant = ? AND id = ?"
+
+# What continues something is newer than it, and has the greater number: whatever the ids say, this ends.
+_CHAIN = """
+WITH RECURSIVE chain (number, id, status, previous_id, depth) AS (
+    SELECT number, id, status, previous_id, 0 FROM responses WHERE tenant = :tenant AND id = :id
+    UNION ALL
+    SELECT before.number, before.id, before.status, before.previous_id, depth + 1
+    FROM chain JOIN responses AS before
+    ON before.tenant = :tenant AND before.id = chain.previous_id AND before.number < chain.number
+)
+"""
+_LINKS = _CHAIN + "SELECT number, id, status, previous_id FROM chain ORDER BY depth DESC"
+_LINKED_ITEMS = (
+    _CHAIN
+    + """
+SELECT chain.number, is_output, items.id, data FROM chain CROSS JOIN items ON items.response = chain.number
+ORDER BY depth DESC, is_output, items.number
+"""
+)
+_HISTORY = (
+    _CHAIN
+    + """
+SELECT items.number, items.id FROM chain CROSS JOIN items ON items.response = chain.number
+WHERE depth > 0 OR is_output = 0 OR :is_before ORDER BY depth DESC, is_output, items.number
+"""
+)
+
+_EVENTS = """
+SELECT events.data FROM responses JOIN events ON events.response = responses.number
+WHERE tenant = ? AND id = ? AND last > ? ORDER BY last LIMIT ?
+"""
+_TRACES = """
+SELECT traces.data FROM responses JOIN traces ON traces.response = responses.number
+WHERE tenant = ? AND id = ? ORDER BY traces.number
+"""
+_ITEM = """
+SELECT id, data, is_output FROM items WHERE tenant = ? AND id = ? ORDER BY is_output DESC, number DESC LIMIT 1
+"""
+"""What a model made, before a client's copy of it: some leave out what they do not read."""
+_CONVERSATION_ITEM = (
+    "SELECT id, data, 0 FROM conversation_items WHERE tenant = ? AND id = ? ORDER BY number DESC LIMIT 1"
+)
+_CONVERSATION = "SELECT number, id, created_at, metadata FROM conversations WHERE tenant = ? AND id = ?"
+
+
+def response(connection: sqlite3.Connection, tenant: str, id: str) -> StoredResponse | None:
+    """A response that no turn of this process runs any more."""
+    row = connection.execute(_RESPONSE, (tenant, id)).fetchone()
+    if row is None:
+        return None
+    stored = response_of(row)
+    if stored.status in RUNNING:  # Its end could not be written, and was given up.
+        end = interrupted(id, stored.response, all_events(connection, row[0])).end
+        return replace(stored, status=end.status, response=end.response)
+    return stored
+
+
+def response_of(row: tuple[Any, ...]) -> StoredResponse:
+    """A row of `COLUMNS`, as it stands in the file."""
+    _, id, tenant, created_at, status, previous_id, conversation_id, is_background, dropped, *blobs = row
+    request, body, verdict = blobs
+    return StoredResponse(
+        id=id,
+        tenant=tenant,
+        created_at=created_at,
+        status=status,
+        previous_id=previous_id,
+        conversation_id=conversation_id,
+        is_background=bool(is_background),
+        request=request,
+        response=unpack_document(body),
+        verdict=verdict,
+        dropped=dropped,
+    )
+
+
+def all_events(connection: sqlite3.Connection, number: int) -> Iterator[LoggedEvent]:
+    query = "SELECT data FROM events WHERE response = ? ORDER BY last"
+    for (blob,) in connection.execute(query, (number,)):
+        yield from unpack_events(blob)
+
+
+def events(connection: sqlite3.Connection, tenant: str, id: str, after: int) -> list[LoggedEvent]:
+    """Some of the events behind a number; empty when there are none."""
+    rows = connection.execute(_EVENTS, (tenant, id, after, _ROWS)).fetchall()
+    return [event for (blob,) in rows for event in unpack_events(blob) if event.sequence > after]
+
+
+def traces(connection: sqlite3.Connection, tenant: str, id: str) -> list[Trace]:
+    rows = connection.execute(_TRACES, (tenant, id))
+    return [trace for (blob,) in rows for trace in unpack_traces(blob)]
+
+
+def chain(connection: sqlite3.Connection, tenant: str, id: str) -> list[Turn] | None:
+    """The turns that lead to a response; None where it or one before it is not there."""
+    asked = {"tenant": tenant, "id": id}
+    connection.execute("BEGIN")  # Both questions are answered by the same state of the file.
+    try:
+        links = connection.execute(_LINKS, asked).fetchall()
+        if not links or links[0][3] is not None:
+            return None
+        items: dict[int, tuple[list[StoredItem], list[StoredItem]]] = {link[0]: ([], []) for link in links}
+        for number, is_output, item_id, data in connection.execute(_LINKED_ITEMS, asked):
+            items[number][is_output].append(item_of(item_id, data))
+    finally:
+        connection.execute("COMMIT")
+    return [
+        Turn(link_id, status, tuple(items[number][0]), tuple(items[number][1]))
+        for number, link_id, status, _ in links
+    ]
+
+
+def is_there(connection: sqlite3.Connection, tenant: str, id: str) -> bool:
+    query = "SELECT 1 FROM responses WHERE tenant = ? AND id = ?"
+    return connection.execute(query, (tenant, id)).fetchone() is not None
+
+
+def history(connection: sqlite3.Connection, tenant: str, id: str, is_before: bool) -> list[tuple[int, str]]:
+    """Numbers and ids of all the items that a response was made from; with `is_before` its own output too,
+    as part of the history of another."""
+    asked = {"tenant": tenant, "id": id, "is_before": is_before}
+    return connection.execute(_HISTORY, asked).fetchall()
+
+
+def items(connection: sqlite3.Connection, numbers: list[int]) -> dict[int, StoredItem]:
+    found: dict[int, StoredItem] = {}
+    for number in numbers:
+        row = connection.execute("SELECT id, data FROM items WHERE number = ?", (number,)).fetchone()
+        if row is not None:
+            found[number] = item_of(*row)
+    return found
+
+
+def items_of(
+    connection: sqlite3.Connection, tenant: str, ids: Sequence[str]
+) -> dict[str, tuple[StoredItem, bool]]:
+    """Items by their ids, and of each whether a model made it."""
+    found = {}
+    for id in ids:
+        for query in (_ITEM, _CONVERSATION_ITEM):
+            row = connection.execute(query, (tenant, id)).fetchone()
+            if row is not None:
+                found[id] = item_of(row[0], row[1]), bool(row[2])
+                break
+    return found
+
+
+def memories(connection: sqlite3.Connection, tenant: str, keys: Sequence[str]) -> dict[str, bytes]:
+    query = "SELECT data FROM memories WHERE tenant = ? AND key = ?"
+    rows = ((key, connection.execute(query, (tenant, key)).fetchone()) for key in keys)
+    return {key: row[0] for key, row in rows if row}
+
+
+def conversation(connection: sqlite3.Connection, tenant: str, id: str) -> Conversation | None:
+    row = connection.execute(_CONVERSATION, (tenant, id)).fetchone()
+    return Conversation(*row[1:]) if row else None
+
+
+def conversation_items(
+    connection: sqlite3.Connection, tenant: str, id: str, after: str | None, limit: int, newest_first: bool
+) -> Page | None:
+    row = connection.execute(_CONVERSATION, (tenant, id)).fetchone()
+    if row is None:
+        return None
+    query = "SELECT number, id FROM conversation_items WHERE conversation = ? ORDER BY number"
+    entries = connection.execute(query, (row[0],)).fetchall()
+    page, has_more = page_of(entries, _second, after=after, limit=limit, newest_first=newest_first)
+    data = "SELECT id, data FROM conversation_items WHERE number = ?"
+    rows = (connection.execute(data, (number,)).fetchone() for number, _ in page)
+    return Page(tuple(item_of(*row) for row in rows if row), has_more)
+
+
+def _second(row: tuple[int, str]) -> str:
+    return row[1]
+
+
+def used_bytes(connection: sqlite3.Connection) -> int:
+    """What is in use of the file; free pages are used again before it grows."""
+    pages, free, size = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - free) * size)
+
+
+def stats(connection: sqlite3.Connection) -> Stats:
+    def count(what: str) -> int:
+        return int(connection.execute(f"SELECT {what}").fetchone()[0])
+
+    return Stats(
+        responses=count("count(*) FROM responses"),
+        items=count("count(*) FROM items") + count("count(*) FROM conversation_items"),
+        events=count("coalesce(sum(count), 0) FROM events"),
+        conversations=count("count(*) FROM conversations"),
+        bytes=used_bytes(connection),
+    )

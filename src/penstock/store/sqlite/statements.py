@@ -1,0 +1,205 @@
+"""What is written, as statements. All of it runs in the writer's thread, inside of a transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from penstock.errors import StoreError
+from penstock.store.contract import Closed, Conversation, LoggedEvent, Opened, StoredItem
+from penstock.store.sqlite.packing import in_rows, item_of, pack_document, pack_events, pack_traces
+from penstock.store.sqlite.queries import all_events
+from penstock.store.sqlite.unwritten import Part
+from penstock.stream.recovery import interrupted
+
+_RESPONSE = """
+INSERT INTO responses
+    (tenant, id, created_at, status, previous_id, conversation_id, is_background, request, response)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_END = (
+    "UPDATE responses SET status = ?, response = ?, verdict = ?, ended_at = ?, dropped = ? WHERE number = ?"
+)
+_ITEM = "INSERT INTO items (response, is_output, tenant, id, data) VALUES (?, ?, ?, ?, ?)"
+_EVENTS = "INSERT INTO events (response, last, count, data) VALUES (?, ?, ?, ?)"
+_MEMORY = "INSERT OR REPLACE INTO memories (response, tenant, key, data) VALUES (?, ?, ?, ?)"
+_NUMBER = "SELECT number FROM responses WHERE tenant = ? AND id = ?"
+_CONVERSATION = "SELECT number FROM conversations WHERE tenant = ? AND id = ?"
+_CONVERSATION_ITEM = "INSERT INTO conversation_items (conversation, tenant, id, data) VALUES (?, ?, ?, ?)"
+_UNFINISHED = (
+    "SELECT number, tenant, id, conversation_id, dropped, response FROM responses WHERE ended_at IS NULL"
+)
+
+
+def write_part(connection: sqlite3.Connection, part: Part) -> None:
+    """All that a turn has to be written since it was last written."""
+    turn = part.turn
+    number = begin_turn(connection, turn) if part.is_new else _number_of(connection, turn.tenant, turn.id)
+    if number is None:
+        raise StoreError(StoreError.IO, "the row of a running turn is gone from the file")
+    _append(connection, number, part.events)
+    if part.traces:
+        statement = "INSERT INTO traces (response, data) VALUES (?, ?)"
+        connection.execute(statement, (number, pack_traces(part.traces)))
+    for key, data in part.memories.items():
+        connection.execute(_MEMORY, (number, turn.tenant, key, data))
+    if part.end is not None:
+        _finish(connection, number, turn.tenant, part.end, part.ended_at, part.dropped)
+        _add_to_conversation(connection, turn, part.end, part.ended_at)
+
+
+def begin_turn(connection: sqlite3.Connection, turn: Opened) -> int:
+    """Insert the row of a new turn, with the items that it brought; its number."""
+    values = (
+        turn.tenant,
+        turn.id,
+        turn.created_at,
+        turn.status,
+        turn.previous_id,
+        turn.conversation_id,
+        turn.is_background,
+        turn.request,
+        turn.response,
+    )
+    number = connection.execute(_RESPONSE, values).lastrowid
+    assert number is not None  # an INSERT of one row has one
+    _add_items(connection, number, turn.tenant, turn.input, is_output=False)
+    return number
+
+
+def _number_of(connection: sqlite3.Connection, tenant: str, id: str) -> int | None:
+    row = connection.execute(_NUMBER, (tenant, id)).fetchone()
+    return row[0] if row else None
+
+
+def _append(connection: sqlite3.Connection, number: int, events: Sequence[LoggedEvent]) -> None:
+    for row in in_rows(events):
+        connection.execute(_EVENTS, (number, row[-1].sequence, len(row), pack_events(row)))
+
+
+def _add_items(
+    connection: sqlite3.Connection, number: int, tenant: str, items: Sequence[StoredItem], *, is_output: bool
+) -> None:
+    connection.executemany(
+        _ITEM, ((number, is_output, tenant, item.id, pack_document(item.data)) for item in items)
+    )
+
+
+def _finish(
+    connection: sqlite3.Connection, number: int, tenant: str, end: Closed, ended_at: float, dropped: int
+) -> None:
+    connection.execute(
+        _END, (end.status, pack_document(end.response), end.verdict, ended_at, dropped, number)
+    )
+    _add_items(connection, number, tenant, end.output, is_output=True)
+
+
+def _add_to_conversation(connection: sqlite3.Connection, turn: Opened, end: Closed, now: float) -> None:
+    if turn.conversation_id is not None:
+        add_items(connection, turn.tenant, turn.conversation_id, (*turn.input, *end.output), now)
+
+
+# Turns of a process that died
+
+
+def end_unfinished(connection: sqlite3.Connection, now: float) -> int:
+    """End every turn that has no end: whoever ran it is gone (G8). How many there were."""
+    rows = connection.execute(_UNFINISHED).fetchall()
+    for number, tenant, id, conversation_id, dropped, response in rows:
+        ending = interrupted(id, response, all_events(connection, number), now)
+        end = ending.end
+        _append(connection, number, ending.events)
+        _finish(connection, number, tenant, end, now, dropped)
+        if conversation_id is not None:
+            brought = _input_of(connection, number)
+            add_items(connection, tenant, conversation_id, (*brought, *end.output), now)
+    return len(rows)
+
+
+def _input_of(connection: sqlite3.Connection, number: int) -> list[StoredItem]:
+    query = "SELECT id, data FROM items WHERE response = ? AND is_output = 0 ORDER BY number"
+    return [item_of(*row) for row in connection.execute(query, (number,))]
+
+
+# Deleting and remembering
+
+
+def delete_response(connection: sqlite3.Connection, tenant: str, id: str) -> bool:
+    query = "DELETE FROM responses WHERE tenant = ? AND id = ?"
+    return connection.execute(query, (tenant, id)).rowcount > 0
+
+
+def remember(connection: sqlite3.Connection, tenant: str, id: str, key: str, data: bytes) -> None:
+    number = _number_of(connection, tenant, id)
+    if number is not None:
+        connection.execute(_MEMORY, (number, tenant, key, data))
+
+
+# Conversations
+
+
+def create_conversation(
+    connection: sqlite3.Connection, tenant: str, conversation: Conversation, now: float
+) -> None:
+    query = "INSERT INTO conversations (tenant, id, created_at, changed_at, metadata) VALUES (?, ?, ?, ?, ?)"
+    connection.execute(query, (tenant, conversation.id, conversation.created_at, now, conversation.metadata))
+
+
+def update_conversation(
+    connection: sqlite3.Connection, tenant: str, id: str, metadata: bytes, now: float
+) -> bool:
+    query = "UPDATE conversations SET metadata = ?, changed_at = ? WHERE tenant = ? AND id = ?"
+    return connection.execute(query, (metadata, now, tenant, id)).rowcount > 0
+
+
+def delete_conversation(connection: sqlite3.Connection, tenant: str, id: str) -> bool:
+    query = "DELETE FROM conversations WHERE tenant = ? AND id = ?"
+    return connection.execute(query, (tenant, id)).rowcount > 0
+
+
+def add_items(
+    connection: sqlite3.Connection, tenant: str, id: str, items: Sequence[StoredItem], now: float
+) -> bool:
+    row = connection.execute(_CONVERSATION, (tenant, id)).fetchone()
+    if row is None:
+        return False
+    connection.executemany(
+        _CONVERSATION_ITEM, ((row[0], tenant, item.id, pack_document(item.data)) for item in items)
+    )
+    connection.execute("UPDATE conversations SET changed_at = ? WHERE number = ?", (now, row[0]))
+    return True
+
+
+def delete_item(connection: sqlite3.Connection, tenant: str, id: str, item_id: str) -> bool:
+    query = f"DELETE FROM conversation_items WHERE conversation = ({_CONVERSATION}) AND id = ?"
+    return connection.execute(query, (tenant, id, item_id)).rowcount > 0
+
+
+# Keeping house
+
+
+_ENDED = """
+SELECT number FROM responses AS one WHERE ended_at < ? AND NOT EXISTS (
+    SELECT 1 FROM responses AS next WHERE next.tenant = one.tenant AND next.previous_id = one.id
+) ORDER BY ended_at LIMIT ?
+"""
+_UNUSED = "SELECT number FROM conversations WHERE changed_at < ? ORDER BY changed_at LIMIT ?"
+
+
+def delete_ended(connection: sqlite3.Connection, before: float, most: int) -> int:
+    """The oldest of what ended before a time, at most so many. A chain goes from its end: what a younger turn
+    continues stays, since without it that turn could not be continued."""
+    return connection.execute(f"DELETE FROM responses WHERE number IN ({_ENDED})", (before, most)).rowcount
+
+
+def delete_unused_conversations(connection: sqlite3.Connection, before: float, most: int) -> int:
+    deleted = connection.execute(f"DELETE FROM conversations WHERE number IN ({_UNUSED})", (before, most))
+    return deleted.rowcount
+
+
+def give_back_pages(connection: sqlite3.Connection, most: int) -> bool:
+    """Let the file shrink by pages that nothing uses; whether there are more of them."""
+    free: int = connection.execute("PRAGMA freelist_count").fetchone()[0]
+    for _ in range(min(free, most)):  # Python takes one step of the statement, and that is one page.
+        connection.execute("PRAGMA incremental_vacuum")
+    return free > most

@@ -1,0 +1,199 @@
+"""A turn from its opening until all of it is in the file: what is not written yet, and who waits for it.
+
+All of this belongs to the event loop. The writer's thread gets a `Part`, which nobody changes any more, and
+what it took stays here until it is committed: a write that fails loses nothing, and is tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from penstock.store.contract import Closed, LoggedEvent, Opened, StoredItem, StoredResponse, Trace, Turn
+
+_STEP = 64
+"""So many events are given to a reader at a time: one that stops in the middle holds no more than these."""
+
+_OVERHEAD = 64
+"""About what Python adds to the data of an event."""
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """What one commit writes of one turn."""
+
+    turn: Opened
+    is_new: bool
+    events: Sequence[LoggedEvent]
+    traces: Sequence[Trace]
+    memories: dict[str, bytes]
+    dropped: int
+    end: Closed | None
+    ended_at: float
+    size: int
+
+
+class Waiting:
+    """Those who wait for something to change. A reader that goes away leaves nothing behind."""
+
+    def __init__(self) -> None:
+        self._futures: set[asyncio.Future[None]] = set()
+
+    async def change(self) -> None:
+        future = asyncio.get_running_loop().create_future()
+        self._futures.add(future)
+        try:
+            await future
+        finally:
+            self._futures.discard(future)
+
+    def tell(self) -> None:
+        if self._futures:
+            for future in self._futures:
+                if not future.done():
+                    future.set_result(None)
+
+
+class Running:
+    def __init__(self, opened: Opened) -> None:
+        self.opened = opened
+        self.end: Closed | None = None
+        self.ended_at = 0.0
+        self.events: list[LoggedEvent] = []
+        self.traces: list[Trace] = []
+        self.memories: dict[str, bytes] = {}
+        self.dropped = 0
+        self.stored_sequence = -1
+        """The last event that is in the file."""
+        self.stored_traces = 0
+        self.is_stored = False
+        """Its row is in the file."""
+        self.is_lost = False
+        """It will never be in the file."""
+        self.size = size_of(opened)
+        """Bytes that are not in the file yet."""
+        self.grown = Waiting()
+        self.over = asyncio.Event()
+        """It has ended, or the store was closed under it."""
+        self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Its row is in the file, or could not be put there at the first attempt."""
+        self.written: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        """Its end is in the file, or could not be put there at the first attempt."""
+        self.is_committed = False
+        """Its end was committed. Set by the writer's thread."""
+        self._input = {item.id: item for item in opened.input}
+        self._output: dict[str, StoredItem] = {}
+
+    # What happens
+
+    def log(self, events: Sequence[LoggedEvent], size: int) -> None:
+        self.events.extend(events)
+        self.size += size
+        self.grown.tell()
+
+    def trace(self, traces: Sequence[Trace], size: int) -> None:
+        self.traces.extend(traces)
+        self.size += size
+
+    def remember(self, key: str, data: bytes) -> None:
+        self.memories[key] = data
+        self.size += len(key) + len(data)
+
+    def close(self, end: Closed, now: float) -> None:
+        self.end = end
+        self.ended_at = now
+        self.size += size_of_end(end)
+        self._output = {item.id: item for item in end.output}
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Nothing more comes: let those go who wait for it."""
+        self.over.set()
+        self.grown.tell()
+
+    # Writing
+
+    def take(self) -> Part:
+        return Part(
+            turn=self.opened,
+            is_new=not self.is_stored,
+            events=self.events[:],
+            traces=self.traces[:],
+            memories=self.memories.copy(),
+            dropped=self.dropped,
+            end=self.end,
+            ended_at=self.ended_at,
+            size=self.size,
+        )
+
+    def settle(self, part: Part) -> None:
+        """A part is in the file: from now on it is read from there."""
+        self.is_stored = True
+        self.size -= part.size
+        del self.events[: len(part.events)]
+        del self.traces[: len(part.traces)]
+        self.stored_traces += len(part.traces)
+        if part.events:
+            self.stored_sequence = part.events[-1].sequence
+        for key, data in part.memories.items():
+            if self.memories.get(key) is data:
+                del self.memories[key]
+
+    @property
+    def is_written(self) -> bool:
+        """Also where the loop is too busy to have heard of it: the writer's thread says so."""
+        return self.is_committed or (self.written.done() and self.written.result())
+
+    # Reading
+
+    def behind(self, sequence: int) -> list[LoggedEvent]:
+        """Some of the events behind a number that are not in the file yet."""
+        begin = bisect_right(self.events, sequence, key=_sequence)
+        return self.events[begin : begin + _STEP]
+
+    def item(self, id: str, *, is_output: bool) -> StoredItem | None:
+        return (self._output if is_output else self._input).get(id)
+
+    def turn(self) -> Turn:
+        end = self.end
+        status = end.status if end else self.opened.status
+        return Turn(self.opened.id, status, self.opened.input, end.output if end else ())
+
+    def response(self) -> StoredResponse:
+        turn, end = self.opened, self.end
+        return StoredResponse(
+            id=turn.id,
+            tenant=turn.tenant,
+            created_at=turn.created_at,
+            status=end.status if end else turn.status,
+            previous_id=turn.previous_id,
+            conversation_id=turn.conversation_id,
+            is_background=turn.is_background,
+            request=turn.request,
+            response=end.response if end else turn.response,
+            verdict=end.verdict if end else b"",
+            dropped=self.dropped,
+            is_durable=self.is_stored if end is None else self.is_written,
+        )
+
+
+def _sequence(event: LoggedEvent) -> int:
+    return event.sequence
+
+
+def size_of(turn: Opened) -> int:
+    return len(turn.request) + len(turn.response) + size_of_items(turn.input)
+
+
+def size_of_end(end: Closed) -> int:
+    return len(end.response) + len(end.verdict) + size_of_items(end.output)
+
+
+def size_of_items(items: Sequence[StoredItem]) -> int:
+    return sum(len(item.data) + len(item.id) + _OVERHEAD for item in items)
+
+
+def size_of_events(events: Sequence[LoggedEvent] | Sequence[Trace]) -> int:
+    return sum([len(event.data) + _OVERHEAD for event in events])

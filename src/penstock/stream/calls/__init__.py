@@ -1,0 +1,1 @@
+"""Tool calls: from fragments to calls that are announced once and closed once."""
