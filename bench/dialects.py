@@ -21,12 +21,9 @@ from tests.dialects import recordings
 
 from penstock.dialects.plan import Plan, ReadDialect, Target
 from penstock.dialects.table import DIALECTS, dialect
-from penstock.dialects.translation import Translation
 from penstock.protocol.request import CreateResponse
-from penstock.protocol.response import response_for
 from penstock.protocol.wire import encode
 from penstock.sse import Frame, encode_frame
-from penstock.stream.machine import ResponseStreamStateMachine
 
 RESULTS = Path(__file__).parent / "results" / "dialects.json"
 ROUNDS = 5
@@ -71,13 +68,11 @@ def reading(spoken: ReadDialect, plan: Plan) -> Callable[[Stream], None]:
 
 def translating(spoken: ReadDialect, plan: Plan) -> Callable[[Stream], None]:
     def translate(stream: Stream) -> None:
-        response = response_for(plan.request, id="resp_bench", created_at=0, model="m")
-        machine = ResponseStreamStateMachine(response, clock=lambda: 0)
-        translation = Translation(spoken.reader(plan), machine)
-        events = translation.start()
+        pipeline = recordings.FrameStream(spoken, plan)
+        events = pipeline.start()
         for frame in stream:
-            events += translation.feed(frame)
-        for event in events + translation.end():
+            events += pipeline.feed(frame)
+        for event in events + pipeline.end():
             encode_frame(event.type, encode(event))
 
     return translate

@@ -19,12 +19,12 @@ from penstock.protocol.wire import to_builtins
 from penstock.sse import Decoder, Frame
 from tests.dialects.recordings import (
     ROOT,
+    FrameStream,
     files,
     frames,
     plan_for,
     reading,
     translate,
-    translation,
 )
 from tests.stream.running import violations
 
@@ -62,17 +62,17 @@ def check_noise(dialect: ReadDialect, file: str, noise: list[Frame]) -> None:
         if frame.data.startswith("{"):
             frame = Frame(frame.event, json.dumps({**json.loads(frame.data), "p": "abc"}))
         noisy.append(frame)
-    _, expected = translate(dialect, plan, clean)
-    _, events = translate(dialect, plan, noisy + noise)
+    expected = translate(dialect, plan, clean)
+    events = translate(dialect, plan, noisy + noise)
     assert _content(events) == _content(expected)
 
 
 def check_cuts(dialect: ReadDialect, file: str, given: Iterator[list[Frame]], said: Said) -> None:
     """Wherever the upstream breaks off: one end, lawful, and nothing that came before it is lost."""
     plan = plan_for(file, dialect.name)
-    whole = _content(translate(dialect, plan, frames(file))[1])
+    whole = _content(translate(dialect, plan, frames(file)))
     for cut in given:
-        stream = translation(dialect, plan)
+        stream = FrameStream(dialect, plan)
         events = stream.start() + [event for frame in cut for event in stream.feed(frame)] + stream.end()
         assert [event.type for event in events if event.type in TERMINAL] == [events[-1].type]
         assert violations(events, "openresponses") == []

@@ -47,7 +47,7 @@ def read(*chunks: Any, given: Plan | None = None) -> list[Delta]:
 def answer(*chunks: Any, given: Plan | None = None) -> dict[str, Any]:
     """The last snapshot of a whole stream, judged as lawful."""
     frames = [each if isinstance(each, Frame) else as_frame(each) for each in chunks]
-    events = translate(DIALECT, given or plan(), frames)[1]
+    events = translate(DIALECT, given or plan(), frames)
     response: dict[str, Any] = to_builtins(events[-1])["response"]
     return response
 

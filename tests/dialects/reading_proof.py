@@ -19,12 +19,12 @@ from penstock.sse import Decoder, Frame
 from penstock.stream.deltas import Delta
 from tests.dialects.recordings import (
     ROOT,
+    FrameStream,
     disagreements,
     frames,
     plan_for,
     reading,
     translate,
-    translation,
 )
 from tests.stream.running import violations
 
@@ -47,7 +47,7 @@ def read(dialect: ReadDialect, chunks: list[Any], vendor: str = "") -> list[Delt
 def response(dialect: ReadDialect, chunks: list[Any]) -> dict[str, Any]:
     """The last snapshot of hand-written chunks, judged."""
     given = [Frame(None, each if isinstance(each, str) else json.dumps(each)) for each in chunks]
-    return last(translate(dialect, plan(dialect.name), given)[1])
+    return last(translate(dialect, plan(dialect.name), given))
 
 
 def last(events: list[Event]) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def last(events: list[Event]) -> dict[str, Any]:
 
 def assert_agrees(dialect: ReadDialect, file: str, exceptions: dict[str, str]) -> None:
     """The oracles agree, or the file is an exception. An exception that is none any more is a failure."""
-    _, events = translate(dialect, plan_for(file, dialect.name), frames(file))
+    events = translate(dialect, plan_for(file, dialect.name), frames(file))
     told = disagreements(file, reading(events))
     if file in exceptions:
         assert told, f"{file} agrees now: take it out of the exceptions"
@@ -68,7 +68,7 @@ def assert_agrees(dialect: ReadDialect, file: str, exceptions: dict[str, str]) -
 def assert_same_after_noise(dialect: ReadDialect, file: str) -> None:
     """Other cuts into reads, comments, pings and unknown fields change nothing."""
     given = frames(file)
-    _, events = translate(dialect, plan_for(file, dialect.name), given)
+    events = translate(dialect, plan_for(file, dialect.name), given)
     if file.endswith(".sse"):
         data = (ROOT / file).read_bytes()
         for reads in ([data[i : i + 1] for i in range(len(data))], list(_random_reads(data, Random(file)))):
@@ -78,7 +78,7 @@ def assert_same_after_noise(dialect: ReadDialect, file: str) -> None:
         commented = data.replace(b"data: ", b": a comment\ndata: ")
         assert frames(file, b": ping\n\n" + commented) == given
     noisy = [Frame(frame.event, _with_unknown_fields(frame.data)) for frame in given]
-    _, again_events = translate(dialect, plan_for(file, dialect.name), noisy)
+    again_events = translate(dialect, plan_for(file, dialect.name), noisy)
     assert again_events == events
 
 
@@ -123,7 +123,7 @@ def _cut_frames(file: str, data: bytes) -> list[Frame]:
 
 
 def _output(dialect: ReadDialect, file: str, given: list[Frame]) -> list[dict[str, Any]]:
-    stream = translation(dialect, plan_for(file, dialect.name))
+    stream = FrameStream(dialect, plan_for(file, dialect.name))
     events = stream.start()
     for frame in given:
         events += stream.feed(frame)

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
+from penstock.dialects.pipeline import Pipeline
 from penstock.dialects.plan import Plan, Quirks, ReadDialect, Target
 from penstock.dialects.table import dialect
-from penstock.dialects.translation import Translation
 from penstock.protocol.events import TERMINAL, Event
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.response import response_for
@@ -99,33 +99,62 @@ def plan_for(file: str, dialect: str, quirks: Quirks | None = None) -> Plan:
     return Plan(request=request, target=target, tools=ToolIdentityMap(tools))
 
 
-def translation(speaker: ReadDialect, plan: Plan) -> Translation:
-    machine = ResponseStreamStateMachine(
-        response_for(plan.request, id="resp_1", created_at=NOW), clock=lambda: NOW, tools=plan.tools
-    )
-    return Translation(speaker.reader(plan), machine)
+class _Frames:
+    """A decoder for frames that were read already: `feed` gives those that wait."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Frame] = []
+
+    def feed(self, _: bytes) -> list[Frame]:
+        frames, self.waiting = self.waiting, []
+        return frames
+
+    def end(self) -> list[Frame]:
+        return self.feed(b"")
 
 
-def translate(speaker: ReadDialect, plan: Plan, given: list[Frame]) -> tuple[Translation, list[Event]]:
+class FrameStream:
+    """The pipeline of one answer, fed with frames."""
+
+    def __init__(self, speaker: ReadDialect, plan: Plan) -> None:
+        machine = ResponseStreamStateMachine(
+            response_for(plan.request, id="resp_1", created_at=NOW), clock=lambda: NOW, tools=plan.tools
+        )
+        self._frames = _Frames()
+        self._pipeline = Pipeline(machine)
+        self._pipeline.open(speaker, plan, decoder=self._frames)
+
+    def start(self) -> list[Event]:
+        return self._pipeline.start()
+
+    def feed(self, frame: Frame) -> list[Event]:
+        self._frames.waiting.append(frame)
+        return self._pipeline.feed(b"")
+
+    def end(self) -> list[Event]:
+        return self._pipeline.end()
+
+
+def translate(speaker: ReadDialect, plan: Plan, given: list[Frame]) -> list[Event]:
     """A whole stream, judged: lawful in every accent, with exactly one terminal event."""
-    stream, events = _translated(speaker, plan, given)
+    events = _translated(speaker, plan, given)
     assert [event.type for event in events if event.type in TERMINAL] == [events[-1].type]
     for accent in ("openresponses", "openai", "copilot"):
         assert violations(events, accent) == []
-    return stream, events
+    return events
 
 
-def _translated(speaker: ReadDialect, plan: Plan, given: list[Frame]) -> tuple[Translation, list[Event]]:
-    stream = translation(speaker, plan)
+def _translated(speaker: ReadDialect, plan: Plan, given: list[Frame]) -> list[Event]:
+    stream = FrameStream(speaker, plan)
     events = stream.start()
     for frame in given:
         events += stream.feed(frame)
-    return stream, events + stream.end()
+    return events + stream.end()
 
 
 def events_of(file: str, name: str) -> list[Event]:
     """A recording as a stream of ours, for tests of what reads it. That it is lawful is tested elsewhere."""
-    return _translated(dialect(name), plan_for(file, name), frames(file))[1]
+    return _translated(dialect(name), plan_for(file, name), frames(file))
 
 
 class Reading(Struct):

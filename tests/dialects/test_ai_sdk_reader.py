@@ -106,7 +106,7 @@ SEED = [start(), *PIECES, call({"location": "NYC"})]
 )
 def test_one_call_whatever_says_it(parts: list[Any]) -> None:
     frames = proofs.as_frames([*parts, CALLS])
-    _, events = proofs.translate(DIALECT, proofs.plan("ai_sdk", TOOLS), frames)
+    events = proofs.translate(DIALECT, proofs.plan("ai_sdk", TOOLS), frames)
     said = [json.loads(json.dumps(proofs.to_builtins(event))) for event in events]
     assert [event["type"] for event in said].count("response.output_item.added") == 1
     assert [event["type"] for event in said].count("response.output_item.done") == 1

@@ -420,6 +420,7 @@ class _Whole:
     """A dialect whose stream is a body."""
 
     name = "bedrock"
+    is_over = False
 
     def __init__(self, body: bytes) -> None:
         self._body = body

@@ -369,7 +369,7 @@ def test_every_finish_reason_has_an_outcome(
     reason: Any, vendor: str, status: str, why: Any
 ) -> None:  # G2, G10
     frame = Frame(None, json.dumps(chunk({"text": "x"}, finish=reason, finishMessage="said so")))
-    snapshot = last(translate(DIALECT, plan("gemini", vendor), [frame])[1])
+    snapshot = last(translate(DIALECT, plan("gemini", vendor), [frame]))
     told = (snapshot["error"] or {}).get("code") or (snapshot["incomplete_details"] or {}).get("reason")
     assert (snapshot["status"], told) == (status, why)
     if status == "failed" and why != "upstream_truncated":

@@ -165,7 +165,7 @@ def test_a_stream_on_which_peers_fail(name: str) -> None:
     frames = [as_frame(each) for each in scenario.chunks]
     if scenario.ends:
         frames += [as_frame(USAGE_CHUNK), DONE]
-    events = [to_builtins(event) for event in translate(DIALECT, plan(tools=TOOLS), frames)[1]]
+    events = [to_builtins(event) for event in translate(DIALECT, plan(tools=TOOLS), frames)]
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
     response = events[-1]["response"]
     assert response["status"] == scenario.status
@@ -185,7 +185,7 @@ def test_a_stream_on_which_peers_fail(name: str) -> None:
 
 def test_the_error_is_told_in_the_vendors_words() -> None:
     scenario = SCENARIOS["error object mid-stream"]
-    events = translate(DIALECT, plan(), [as_frame(each) for each in scenario.chunks])[1]
+    events = translate(DIALECT, plan(), [as_frame(each) for each in scenario.chunks])
     assert to_builtins(events[-1])["response"]["error"]["message"] == "The engine is on fire"
 
 

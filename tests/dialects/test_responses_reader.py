@@ -511,7 +511,7 @@ def test_r15_a_shell_call_is_told_by_index_alone() -> None:
     ]
     [shell] = proofs.answer(DIALECT, events)["output"]
     assert (shell["call_id"], shell["action"]) == ("call_s", {"commands": ["ls"]})
-    _, said = translate(DIALECT, proofs.plan("responses"), proofs.as_frames(events))
+    said = translate(DIALECT, proofs.plan("responses"), proofs.as_frames(events))
     assert sum(event.type.startswith("response.shell_call_command") for event in said) == 2
 
 
@@ -782,7 +782,7 @@ def test_our_own_output_gives_the_same_items(deltas: list[Delta], accent: str) -
         # There, content and summary are one list; parts that took turns cannot be told apart any more.
         deltas = [each for each in deltas if not isinstance(each, SummaryDelta)]
     said, frames = spoken(deltas, accent)
-    _, events = translate(DIALECT, proofs.plan("responses", strategies.TOOLS), frames)
+    events = translate(DIALECT, proofs.plan("responses", strategies.TOOLS), frames)
     speak = ACCENTS[accent]()
     again = [speak(event) for event in events]
     before, after = essence(said[-1]), essence(again[-1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
 from itertools import pairwise
@@ -11,12 +10,14 @@ from typing import Any
 
 import pytest
 
+from penstock.dialects import pipeline
 from penstock.dialects.chat import DIALECT
-from penstock.gateway.turn import source
-from penstock.stream.deltas import Delta, ErrorDelta, TextDelta
-from tests.client.server import Script, chunk, head, send, trickle
+from penstock.protocol.response import response_for
+from penstock.protocol.wire import to_builtins
+from penstock.stream.machine import ResponseStreamStateMachine
+from tests.client.server import head, send, trickle
 from tests.dialects.chat_streams import plan
-from tests.gateway.day_one import calls_in, failed
+from tests.gateway.day_one import calls_in
 from tests.gateway.running import Reply, Running
 from tests.gateway.scripts import (
     ANTHROPIC,
@@ -30,10 +31,9 @@ from tests.gateway.scripts import (
     WRITE_ARGUMENTS,
     body,
     pieces,
-    rich_chat,
     text,
 )
-from tests.gateway.upstream import LAST_CHUNK, SSE_HEAD, USAGE, ScriptedUpstream, frames
+from tests.gateway.upstream import USAGE, ScriptedUpstream, frames
 
 Json = dict[str, Any]
 
@@ -205,60 +205,32 @@ def test_d09_what_comes_behind_done_is_not_read(penstock: Running, upstream: Scr
 # A line without an end
 
 
-def read_with_limit(monkeypatch: pytest.MonkeyPatch, data: list[bytes], content_type: str) -> list[Delta]:
-    """What the gateway makes of these reads when it may hold 1000 bytes."""
-    monkeypatch.setattr(source, "FRAME_LIMIT", 1000)
-    left = iter([*data, b""])
-
-    async def read() -> bytes:
-        return next(left)
-
-    async def collect() -> list[Delta]:
-        return [
-            delta
-            async for deltas in source.deltas_of(read, content_type, DIALECT, plan())
-            for delta in deltas
-        ]
-
-    return asyncio.run(collect())
+def translate_with_limit(
+    monkeypatch: pytest.MonkeyPatch, data: list[bytes], content_type: str
+) -> list[dict[str, Any]]:
+    """What these reads become when the pipeline may hold 1000 bytes."""
+    monkeypatch.setattr(pipeline, "DEFAULT_LIMIT", 1000)
+    given = plan()
+    response = response_for(given.request, id="resp_1", created_at=0, model="m")
+    made = pipeline.Pipeline(ResponseStreamStateMachine(response, clock=lambda: 0))
+    made.open(DIALECT, given, content_type=content_type)
+    events = [event for each in data for event in made.feed(each)]
+    return [to_builtins(event) for event in events]
 
 
 @pytest.mark.parametrize("size", [1, 64, 5000])
 def test_d09_a_line_that_does_not_end_is_a_typed_failure(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     endless = b"data: " + b"x" * 5000
     parts = [endless[at : at + size] for at in range(0, len(endless), size)]
-    told = read_with_limit(monkeypatch, [frames(*text("One"), done=False), *parts], "text/event-stream")
-    assert TextDelta("One") in told
-    last = told[-1]
-    assert isinstance(last, ErrorDelta)
-    assert (last.code, "1000" in last.message) == ("upstream_invalid", True)
+    reads = [frames(*text("One"), done=False), *parts]
+    events = translate_with_limit(monkeypatch, reads, "text/event-stream")
+    assert "One" in [event.get("delta") for event in events]
+    assert events[-1]["type"] == "response.failed"
+    error = events[-1]["response"]["error"]
+    assert (error["code"], "1000" in error["message"]) == ("upstream_invalid", True)
 
 
 def test_d09_so_is_a_document_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = read_with_limit(monkeypatch, [b'{"choices": [' + b" " * 600] * 3, "application/json")
-    assert [each.code for each in told if isinstance(each, ErrorDelta)] == ["upstream_invalid"]
-
-
-def test_d09_a_line_over_the_real_limit(penstock: Running, upstream: ScriptedUpstream) -> None:
-    """65 MiB without a line end."""
-    many: Script = [send(chunk(b"x" * (1 << 20)))] * 65
-    upstream.play(
-        "d09-long",
-        [send(SSE_HEAD + chunk(frames(*text("One"), done=False) + b"data: ")), *many, send(LAST_CHUNK)],
-    )
-    reply = penstock.stream("d09-long")
-    failed(reply, "upstream_invalid")
-    assert reply.text == "One"
-
-
-def test_d09_our_own_frames_are_whole(penstock: Running, upstream: ScriptedUpstream) -> None:
-    """Every frame ends with a blank line, one line of data each, and [DONE] comes last."""
-    upstream.play("d09-out", body(CHAT))
-    told = penstock.stream("d09-out", tools=TOOLS).body.decode()
-    *events, done, rest = told.split("\n\n")
-    assert (done, rest) == ("data: [DONE]", "")
-    for frame in events:
-        if not frame.startswith(":"):
-            event, data = frame.split("\n")
-            assert event == f"event: {json.loads(data.removeprefix('data: '))['type']}"
-    assert len(rich_chat()) < len(events)
+    events = translate_with_limit(monkeypatch, [b'{"choices": [' + b" " * 600] * 3, "application/json")
+    assert [event["code"] for event in events if event["type"] == "error"] == ["upstream_invalid"]
+    assert events[-1]["type"] == "response.failed"

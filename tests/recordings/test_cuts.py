@@ -19,7 +19,7 @@ from penstock.protocol.wire import encode, to_builtins
 from penstock.sse import Frame
 from penstock.stream.accents import ACCENTS
 from penstock.stream.checker import StreamChecker
-from tests.dialects.recordings import ROOT, every, frames, needs_recordings, plan_for, translation
+from tests.dialects.recordings import ROOT, FrameStream, every, frames, needs_recordings, plan_for
 
 RECORDINGS = every()
 BYTE_CUTS = 20
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.recordings, needs_recordings]
 
 def output_of(speaker: ReadDialect, file: str, given: list[Frame]) -> list[dict[str, Any]]:
     """The output of a stream that ends after these frames; the stream is judged on the way."""
-    stream = translation(speaker, plan_for(file, speaker.name))
+    stream = FrameStream(speaker, plan_for(file, speaker.name))
     events: list[Event] = stream.start()
     for frame in given:
         events += stream.feed(frame)

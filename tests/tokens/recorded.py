@@ -64,7 +64,7 @@ class Conversation(Struct):
             messages = [*messages, ChatMessage(Role.ASSISTANT, parts)]
 
     def _answer(self, file: str) -> tuple[list[MessagePart], int]:
-        events = translate(dialect(self.dialect), plan_for(file, self.dialect), frames(file))[1]
+        events = translate(dialect(self.dialect), plan_for(file, self.dialect), frames(file))
         adapter = OpenResponsesStreamAdapter(model=self.model)
         parts: list[MessagePart] = [part for event in events for part in adapter.feed(event)]
         parts += adapter.end()

@@ -13,8 +13,8 @@ from penstock.cli.terminal import Terminal
 from penstock.dialects.table import DIALECTS
 
 if TYPE_CHECKING:
+    from penstock.dialects.pipeline import Pipeline
     from penstock.dialects.plan import Plan
-    from penstock.dialects.translation import Translation
     from penstock.protocol.events import Event
     from penstock.protocol.request import CreateResponse
 
@@ -73,26 +73,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     terminal = Terminal()
-    translation = _prepare(options, terminal)
-    _translate(translation, options, terminal)
-    snapshot = translation.machine.snapshot
+    pipeline = _prepare(options, terminal)
+    _translate(pipeline, options, terminal)
+    snapshot = pipeline.snapshot
     if options.explain:
-        for told in snapshot.diagnostics or []:
-            times = f" ({told.count} times)" if told.count > 1 else ""
-            print(terminal.clean(f"{told.code}  {told.message}{times}"), file=sys.stderr)
+        for each in snapshot.diagnostics or []:
+            times = f" ({each.count} times)" if each.count > 1 else ""
+            print(terminal.clean(f"{each.code}  {each.message}{times}"), file=sys.stderr)
     if snapshot.error is None:
         return OK
     terminal.note(f"the stream fails: {snapshot.error.message} ({snapshot.error.code})")
     return FOUND
 
 
-def _prepare(options: argparse.Namespace, terminal: Terminal) -> Translation:
+def _prepare(options: argparse.Namespace, terminal: Terminal) -> Pipeline:
     """Everything that can be wrong with the options shows here, before anything is written."""
     from time import time  # here and below, so that --help does not pay for the imports
     from uuid import uuid4
 
+    from penstock.cli.capture import Capture
+    from penstock.dialects.pipeline import Pipeline
     from penstock.dialects.table import dialect
-    from penstock.dialects.translation import Translation
     from penstock.protocol.response import response_for
     from penstock.stream.machine import ResponseStreamStateMachine
 
@@ -101,7 +102,9 @@ def _prepare(options: argparse.Namespace, terminal: Terminal) -> Translation:
         plan.request, id=f"resp_{uuid4().hex}", created_at=int(time()), model=plan.request.model or "unknown"
     )
     machine = ResponseStreamStateMachine(response, clock=time, tools=plan.tools)
-    return Translation(dialect(options.dialect).reader(plan), machine)
+    pipeline = Pipeline(machine)
+    pipeline.open(dialect(options.dialect), plan, decoder=Capture(arrays=True))
+    return pipeline
 
 
 def _plan(options: argparse.Namespace, request: CreateResponse) -> Plan:
@@ -132,9 +135,7 @@ def _request(source: str | None, terminal: Terminal) -> CreateResponse:
         raise UsageError(f"--tools: {source} is neither a request nor a list of tools: {error}") from None
 
 
-def _translate(translation: Translation, options: argparse.Namespace, terminal: Terminal) -> None:
-    from penstock.cli.capture import Capture
-    from penstock.errors import FrameTooLarge
+def _translate(pipeline: Pipeline, options: argparse.Namespace, terminal: Terminal) -> None:
     from penstock.protocol.wire import encode
     from penstock.sse import DONE, encode_frame
     from penstock.stream.accents import ACCENTS
@@ -148,17 +149,7 @@ def _translate(translation: Translation, options: argparse.Namespace, terminal: 
         output.write(b"".join(encode_frame(event.type, encode(event)) for event in spoken) + end)
         output.flush()
 
-    capture = Capture(arrays=True)
-    try:
-        started = False
-        for chunk in chunks(options.source, terminal):
-            frames = capture.feed(chunk)
-            if not started:  # not before it is known that there is something to read
-                started = True
-                write(translation.start())
-            write(event for frame in frames for event in translation.feed(frame))
-        events = [] if started else translation.start()
-        events += [event for frame in capture.end() for event in translation.feed(frame)]
-        write(events + translation.end(), DONE)
-    except FrameTooLarge as error:
-        write(translation.machine.fail("upstream_invalid", str(error)), DONE)
+    for chunk in chunks(options.source, terminal):
+        events = pipeline.feed(chunk)  # first of all: it may turn out that this is no stream
+        write(events + pipeline.start())
+    write(pipeline.start() + pipeline.end(), DONE)
