@@ -7,16 +7,16 @@ import json
 from typing import Any
 
 from penstock.demo.upstream import DemoUpstream
+from penstock.dialects.pipeline import Pipeline
 from penstock.dialects.plan import Plan
 from penstock.dialects.toolset import declared_tools
-from penstock.dialects.translation import Translation
 from penstock.protocol.events import TERMINAL, Event
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.response import response_for
 from penstock.protocol.wire import read, to_builtins
-from penstock.sse import Decoder
 from penstock.stream.machine import ResponseStreamStateMachine
 from penstock.tools.identity import ToolIdentityMap
+from penstock.upstream.source import UpstreamSource
 from tests.stream.running import NOW, assert_lawful
 
 WEATHER: dict[str, Any] = {
@@ -96,12 +96,33 @@ class Told:
 
 async def reads_of(plan: Plan, sleep: Slept) -> list[bytes]:
     upstream = DemoUpstream(sleep)
-    answer = await upstream.send(upstream.dialect.render(plan), key="", headers={})
-    reads: list[bytes] = []
-    while data := await answer.read():
-        reads.append(data)
-    await answer.finish()
-    return reads
+    source = await upstream.send(upstream.dialect.render(plan), key="", headers={})
+    return await read_all(source)
+
+
+class _Reads:
+    """What a source calls back with, read by read."""
+
+    def __init__(self) -> None:
+        self.reads: list[bytes] = []
+        self.over = asyncio.get_running_loop().create_future()
+
+    def data(self, data: bytes) -> None:
+        self.reads.append(data)
+
+    def end(self) -> None:
+        self.over.set_result(None)
+
+    def failed(self, error: Exception) -> None:
+        self.over.set_exception(error)
+
+
+async def read_all(source: UpstreamSource) -> list[bytes]:
+    reads = _Reads()
+    source.start(reads)
+    await reads.over
+    await source.finish()
+    return reads.reads
 
 
 def events_of(plan: Plan, data: bytes) -> list[Event]:
@@ -109,13 +130,9 @@ def events_of(plan: Plan, data: bytes) -> list[Event]:
     machine = ResponseStreamStateMachine(
         response_for(plan.request, id="resp_1", created_at=NOW), clock=lambda: NOW, tools=plan.tools
     )
-    translation = Translation(DemoUpstream().dialect.reader(plan), machine)
-    decoder = Decoder()
-    frames = [*decoder.feed(data), *decoder.end()] if data else []
-    events = translation.start()
-    for frame in frames:
-        events += translation.feed(frame)
-    events += translation.end()
+    pipeline = Pipeline(machine)
+    pipeline.open(DemoUpstream().dialect, plan)
+    events = pipeline.start() + pipeline.feed(data) + pipeline.end()
     assert [event.type for event in events if event.type in TERMINAL] == [events[-1].type]
     assert_lawful(events)
     return events

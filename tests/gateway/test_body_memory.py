@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from penstock.gateway.app import Gateway
+from penstock.gateway.app import GatewayApp
+from penstock.gateway.gateway import Gateway
 from penstock.gateway.http import bodies
 from penstock.gateway.http.bodies import DECODERS, BodyReader
 from penstock.gateway.settings import Settings
@@ -91,7 +92,7 @@ async def ask(gateway: Gateway, body: bytes, encoding: str) -> int:
         "query_string": b"",
         "headers": headers,
     }
-    await gateway(scope, receive, send)
+    await GatewayApp(gateway)(scope, receive, send)
     gone.set()
     return statuses[0]
 

@@ -15,7 +15,8 @@ import pytest
 from penstock.dialects.envelope import seal
 from penstock.dialects.plan import Target
 from penstock.gateway.api.compact import INSTRUCTION
-from penstock.gateway.app import Gateway
+from penstock.gateway.app import GatewayApp
+from penstock.gateway.gateway import Gateway
 from penstock.gateway.history.compactions import Summary, expand, wants_compaction
 from penstock.gateway.history.sealing import Sealer
 from penstock.gateway.http.exchange import Message
@@ -81,7 +82,7 @@ class Client:
         headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
         headers += [(b"authorization", f"Bearer {key}".encode())] if key else []
         scope = {"type": "http", "method": method, "path": path, "query_string": b"", "headers": headers}
-        await self.gateway(scope, receive, send)
+        await GatewayApp(self.gateway)(scope, receive, send)
         if not replied:
             return Reply(0, {}, b"")
         named = {name.decode(): value.decode() for name, value in replied[0]["headers"]}

@@ -27,7 +27,8 @@ from penstock.protocol.request import CreateResponse
 from penstock.protocol.wire import to_builtins
 from penstock.sse import Frame
 from penstock.stream.deltas import ErrorDelta, FinishDelta
-from penstock.upstream.upstream import Upstream, UpstreamAnswer
+from penstock.upstream.source import UpstreamSource
+from penstock.upstream.upstream import Upstream
 from tests.dialects.reading_proof import json_with
 from tests.dialects.rendering import EVERY_ITEM, EVERY_TOOL, PIXEL, codes, dropped, requests
 from tests.dialects.test_fields import SAMPLES, TOOLS
@@ -42,6 +43,7 @@ from tests.gateway.demos import (
     ask,
     events_of,
     plan_for,
+    read_all,
     reads_of,
     user,
 )
@@ -538,7 +540,7 @@ def test_it_is_an_upstream() -> None:
 
 
 def test_an_answer_is_a_stream_of_events() -> None:
-    async def run() -> UpstreamAnswer:
+    async def run() -> UpstreamSource:
         upstream = DemoUpstream(Slept())
         return await upstream.send(upstream.dialect.render(plan_for("Hello.")), key="", headers={})
 
@@ -552,9 +554,7 @@ def test_no_pause_is_possible() -> None:
     async def run() -> list[float]:
         sleep = Slept()
         upstream = DemoUpstream(sleep, pace=0)
-        answer = await upstream.send(upstream.dialect.render(plan_for("Hello.")), key="", headers={})
-        while await answer.read():
-            pass
+        await read_all(await upstream.send(upstream.dialect.render(plan_for("Hello.")), key="", headers={}))
         return sleep.times
 
     assert set(asyncio.run(run())) == {0}

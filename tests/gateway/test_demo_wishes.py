@@ -25,9 +25,9 @@ from penstock.errors import (
     ServerError,
 )
 from penstock.stream.deltas import Delta, ErrorDelta
-from penstock.upstream.upstream import UpstreamAnswer
+from penstock.upstream.source import Inbox, UpstreamSource
 from tests.effort import examples
-from tests.gateway.demos import CLOCK, PATCH, WEATHER, Slept, ask, plan_for, reads_of
+from tests.gateway.demos import CLOCK, PATCH, WEATHER, Slept, ask, plan_for, read_all, reads_of
 
 WORDS = [wish.words for wish in (EXACTLY, *WISHES)]
 MANNERS = ["{}", "Please {}!", "Hello. Could you {}, and thank you?", "First line.\n{}\nLast line."]
@@ -299,7 +299,7 @@ async def _at_once(_: float) -> None:
     await asyncio.sleep(0)
 
 
-async def answer_to(prompt: str, sleep: Callable[[float], Awaitable[None]]) -> UpstreamAnswer:
+async def answer_to(prompt: str, sleep: Callable[[float], Awaitable[None]]) -> UpstreamSource:
     upstream = DemoUpstream(sleep)
     return await upstream.send(upstream.dialect.render(plan_for(prompt)), key="", headers={})
 
@@ -313,17 +313,17 @@ async def settled(rounds: int = 5) -> None:
 @pytest.mark.parametrize("prompt", ["Be silent.", "Wait 3 seconds.", "Hello.", "Think about it."])
 def test_closing_ends_a_read_that_waits(prompt: str) -> None:
     async def run() -> None:
-        answer = await answer_to(prompt, _for_ever)
-        reading = asyncio.ensure_future(answer.read())
+        source = await answer_to(prompt, _for_ever)
+        inbox = Inbox(source)
         await settled()
-        if reading.done():  # which model answers is told at once
-            reading = asyncio.ensure_future(answer.read())
+        if inbox.is_ready:  # which model answers is told at once
+            await inbox.take()
             await settled()
-        assert not reading.done()
-        answer.close()
-        answer.close()
-        assert await reading == b""
-        assert await answer.read() == b""
+        assert not inbox.is_ready
+        source.close()
+        source.close()
+        await settled()
+        assert not inbox.is_ready  # after `close` nothing is called back
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(run())
@@ -336,8 +336,12 @@ def test_cancelling_leaves_nothing_behind(prompt: str) -> None:
 
         async def read() -> bytes:
             try:
-                answer = await answer_to(prompt, _for_ever)
-                return await answer.read()
+                source = await answer_to(prompt, _for_ever)
+                try:
+                    return await Inbox(source).take()
+                finally:
+                    source.close()
+                    await settled()
             finally:
                 left.update(asyncio.all_tasks())
 
@@ -354,17 +358,18 @@ def test_cancelling_leaves_nothing_behind(prompt: str) -> None:
 
 def test_an_answer_that_was_read_in_part_can_be_finished() -> None:
     async def run() -> None:
-        answer = await answer_to("Hello.", _at_once)
-        assert await answer.read()
-        await answer.finish()
-        assert await answer.read() == b""
+        source = await answer_to("Hello.", _at_once)
+        inbox = Inbox(source)
+        assert await inbox.take()
+        await source.finish()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(run())
 
 
 def test_a_fast_answer_lets_others_go_on() -> None:
     async def run() -> None:
-        answer = await answer_to("Answer fast, with 100 words.", asyncio.sleep)
+        source = await answer_to("Answer fast, with 100 words.", asyncio.sleep)
         counted = 0
 
         async def beside() -> None:
@@ -374,8 +379,7 @@ def test_a_fast_answer_lets_others_go_on() -> None:
                 await asyncio.sleep(0)
 
         other = asyncio.ensure_future(beside())
-        while await answer.read():
-            pass
+        await read_all(source)
         other.cancel()
         assert counted >= 100
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from penstock.gateway.turn.run import Turn
+from penstock.gateway.turn.turn import Turn
 from penstock.replay.recording import CannotReplay, Failed, Recording, read_recording
 from penstock.store.contract import Trace
 from tests.client.server import chunk, send

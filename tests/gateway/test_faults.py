@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from penstock.gateway.app import Gateway
+from penstock.gateway.app import GatewayApp
+from penstock.gateway.gateway import Gateway
 from penstock.gateway.services import Services
 from penstock.gateway.settings import Settings
 from penstock.gateway.turn import prepare
@@ -54,7 +55,7 @@ def ask(prompt: str, *, stream: bool = True) -> bytes:
         gateway = Gateway(Settings(), store=MemoryStore())
         headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
         scope = {"type": "http", "method": "POST", "path": "/v1/responses", "query_string": b""}
-        await gateway({**scope, "headers": headers}, receive, send)
+        await GatewayApp(gateway)({**scope, "headers": headers}, receive, send)
         await gateway.aclose()
 
     asyncio.run(run())

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.gateway.http.exchange import Exchange, Message
 from penstock.gateway.settings import Limits
-from penstock.gateway.turn.heartbeats import Heart
+from penstock.gateway.turn.heartbeats import Heartbeats
 from penstock.gateway.turn.outlets import StreamOutlet
 from penstock.gateway.turn.stopwatch import Stopwatch
 from penstock.gateway.turn.verdict import Verdict
@@ -47,7 +47,7 @@ class Patient:
         self.machine = ResponseStreamStateMachine(Response(id="resp_1", model="m"), clock=lambda: 0)
         self.has_begun = False
 
-    def begin_late(self) -> list[Event]:
+    def start(self) -> list[Event]:
         if self.has_begun:
             return []
         self.has_begun = True
@@ -86,7 +86,7 @@ def beats(
         outlet.last_event = outlet.last_write = 0.0
         if act is not None:
             act(clock, turn)
-        heart = Heart(turn, outlet, limits, Verdict(request_id="r"), clock=clock, sleep=clock.sleep)
+        heart = Heartbeats(turn, outlet, limits, Verdict(request_id="r"), clock=clock, sleep=clock.sleep)
         with suppress(asyncio.CancelledError):
             await heart.run()
 
@@ -112,7 +112,7 @@ def test_comments_come_in_between_and_an_event_after_a_minute() -> None:
 
 def test_a_stream_that_has_begun_is_not_begun_again() -> None:
     def begun(_: Clock, turn: Patient) -> None:
-        turn.begin_late()
+        turn.start()
 
     assert beats(16, act=begun) == [(15, ": waiting for the model")]
 

@@ -12,7 +12,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from penstock.gateway.api.websocket import Socket
-from penstock.gateway.app import Gateway
+from penstock.gateway.gateway import Gateway
 from penstock.gateway.settings import Settings
 from penstock.protocol.events import TERMINAL
 from penstock.store.memory import MemoryStore

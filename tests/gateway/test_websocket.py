@@ -18,7 +18,8 @@ from websockets.sync.client import connect
 from websockets.sync.connection import Connection
 
 from penstock.gateway.api.websocket import Socket
-from penstock.gateway.app import Gateway
+from penstock.gateway.app import GatewayApp
+from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.access import create_key
 from penstock.gateway.http.exchange import Exchange, Message
 from penstock.gateway.settings import ClientKey, Settings
@@ -414,7 +415,7 @@ class FakeClient:
         """The status of the answer, and the code in it; a socket that opens is 101."""
         self.said.put_nowait({"type": "websocket.connect"})
         self.said.put_nowait({"type": "websocket.disconnect"})
-        await gateway(self.scope(path, **headers), self.said.get, self.send)
+        await GatewayApp(gateway)(self.scope(path, **headers), self.said.get, self.send)
         first, *more = self.sent
         if first["type"] == "websocket.accept":
             return 101, ""

@@ -12,8 +12,8 @@ from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.errors import OpenResponsesError
 from penstock.protocol.request import CreateResponse
 from penstock.upstream.http import HttpUpstream
+from penstock.upstream.source import Inbox, UpstreamSource
 from penstock.upstream.target import UpstreamTarget
-from penstock.upstream.upstream import UpstreamAnswer
 from tests.client.server import Script, Server
 
 KEY = "sk-test-0123456789"
@@ -53,7 +53,7 @@ async def sending(
 
 async def ask(
     upstream: HttpUpstream, *, key: str = "", headers: Mapping[str, str] | None = None
-) -> UpstreamAnswer:
+) -> UpstreamSource:
     return await upstream.send(rendered(upstream, key=key), key=key, headers=headers or {})
 
 
@@ -63,10 +63,10 @@ async def ask_in_vain(upstream: HttpUpstream, *, key: str = "") -> OpenResponses
     return caught.value
 
 
-async def whole(answer: UpstreamAnswer) -> bytes:
+async def whole(source: UpstreamSource) -> bytes:
     """The body to its end."""
-    body = b""
-    while data := await answer.read():
+    inbox, body = Inbox(source), b""
+    while data := await inbox.take():
         body += data
-    answer.close()
+    source.close()
     return body

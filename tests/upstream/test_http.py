@@ -15,6 +15,7 @@ from penstock.dialects.plan import Quirks, Target, UpstreamRequest
 from penstock.dialects.presets import KEY_HEADERS, fingerprint
 from penstock.errors import AuthenticationError, InvalidRequestError, NetworkError, OpenResponsesError
 from penstock.upstream.http import HttpUpstream
+from penstock.upstream.source import Inbox
 from penstock.upstream.upstream import Upstream
 from tests.client.server import (
     CHUNKED_HEAD,
@@ -214,12 +215,12 @@ def test_finishing_frees_the_connection_and_closing_ends_it() -> None:
         script = [send(KEPT + chunk(sse(HELLO, done=True))), gate, send(LAST_CHUNK), keep]
         async with sending(script, script, streamed()) as (upstream, server):
             first = await ask(upstream)
-            assert await first.read() == sse(HELLO, done=True)
+            assert await Inbox(first).take() == sse(HELLO, done=True)
             server.opened.set()
             await first.finish()
             first.close()
             second = await ask(upstream)
-            assert await second.read() == sse(HELLO, done=True)
+            assert await Inbox(second).take() == sse(HELLO, done=True)
             assert server.connections == 1
             second.close()
             second.close()
@@ -308,9 +309,9 @@ def test_a_closed_upstream_breaks_its_streams_and_takes_no_more() -> None:
     async def main() -> None:
         script = [send(CHUNKED_HEAD + chunk(b"data: 1\n\n")), stall]
         async with sending(script) as (upstream, server):
-            answered = await ask(upstream)
-            assert await answered.read() == b"data: 1\n\n"
-            reading = asyncio.create_task(answered.read())
+            inbox = Inbox(await ask(upstream))
+            assert await inbox.take() == b"data: 1\n\n"
+            reading = asyncio.create_task(inbox.take())
             await asyncio.sleep(0)
             await upstream.aclose()
             with pytest.raises(NetworkError):

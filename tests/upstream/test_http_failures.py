@@ -21,6 +21,7 @@ from penstock.errors import (
     ServerError,
 )
 from penstock.upstream.http import HttpUpstream
+from penstock.upstream.source import Inbox
 from tests.client.server import CHUNKED_HEAD, Script, answer, chunk, cut, head, run, send, stall
 from tests.client.test_keys import seen
 from tests.upstream.sending import KEY, ask, ask_in_vain, sending, target, whole
@@ -68,7 +69,7 @@ def test_no_first_byte_in_time(script: Script) -> None:
     async def main() -> None:
         async with sending(script, first_byte_timeout=QUICK, idle_timeout=None) as (upstream, server):
             with pytest.raises(NetworkError, match="sent nothing") as caught:
-                await (await ask(upstream)).read()
+                await Inbox(await ask(upstream)).take()
             assert caught.value.phase == "first_byte"
             await server.hung_up()
 
@@ -78,10 +79,10 @@ def test_no_first_byte_in_time(script: Script) -> None:
 def test_silence_in_the_middle() -> None:
     async def main() -> None:
         async with sending([BEGUN, stall], first_byte_timeout=None, idle_timeout=QUICK) as (upstream, server):
-            answered = await ask(upstream)
-            assert await answered.read() == b"data: 1\n\n"
+            inbox = Inbox(await ask(upstream))
+            assert await inbox.take() == b"data: 1\n\n"
             with pytest.raises(NetworkError, match="was silent") as caught:
-                await answered.read()
+                await inbox.take()
             assert caught.value.phase == "idle"
             await server.hung_up()
 
@@ -92,11 +93,11 @@ def test_an_answer_that_is_cut_gives_what_came_and_then_says_so() -> None:
     async def main() -> None:
         async with sending([BEGUN, cut], [send(CHUNKED_HEAD + b"9\r\ndata")]) as (upstream, _):
             for received in (b"data: 1\n\n", b"data"):
-                answered = await ask(upstream)
-                assert await answered.read() == received
+                inbox = Inbox(await ask(upstream))
+                assert await inbox.take() == received
                 for _ in range(2):  # and goes on saying so
                     with pytest.raises(NetworkError) as caught:
-                        await answered.read()
+                        await inbox.take()
                     assert caught.value.phase == "cut"
 
     run(main())

@@ -10,7 +10,7 @@ from hashlib import sha256
 
 import msgspec
 
-from penstock.demo.answer import DemoAnswer, Sleep
+from penstock.demo.answer import DemoSource, Sleep
 from penstock.demo.counting import input_tokens
 from penstock.demo.dialect import DIALECT
 from penstock.demo.request import DemoRequest
@@ -20,7 +20,7 @@ from penstock.dialects.plan import Dialect, Target, UpstreamRequest
 from penstock.errors import KINDS, ContextOverflowError, OpenResponsesError
 from penstock.fairness import HEAVY, run_heavy
 from penstock.upstream.keys import KeyRing
-from penstock.upstream.upstream import UpstreamAnswer
+from penstock.upstream.source import UpstreamSource
 
 
 class DemoUpstream:
@@ -44,7 +44,7 @@ class DemoUpstream:
         *,
         key: str,  # noqa: ARG002
         headers: Mapping[str, str],  # noqa: ARG002
-    ) -> UpstreamAnswer:
+    ) -> UpstreamSource:
         weight = len(request.data)
         asked = await run_heavy(weight, msgspec.convert, request.body, DemoRequest)
         if asked.tools or asked.format.schema:
@@ -57,7 +57,7 @@ class DemoUpstream:
             raise await run_heavy(weight, _refusal, wishes.refused, asked, request_id)
         pace = self._pace if wishes.pace is None else wishes.pace
         steps = await run_heavy(weight, script_of, asked, wishes)
-        return DemoAnswer(steps, request_id=request_id, pace=pace, sleep=self._sleep)
+        return DemoSource(steps, request_id=request_id, pace=pace, sleep=self._sleep)
 
     async def aclose(self) -> None:
         """Nothing is kept open: every answer is closed by whoever has it."""

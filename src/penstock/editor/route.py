@@ -39,7 +39,7 @@ from penstock.provider.tracker import UsageTracker
 from penstock.tokens.counter import TokenCounter
 
 if TYPE_CHECKING:
-    from penstock.gateway.app import Gateway
+    from penstock.gateway.gateway import Gateway
 
 SHOWN = ("authorization", "x-api-key")
 """What tells who a caller is."""

@@ -17,7 +17,7 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from penstock.gateway.codex_models import CodexModel, Level, codex_model, levels
-from penstock.gateway.settings import DEMO, ModelRoute, Settings, Step
+from penstock.gateway.settings import DEMO, Settings
 from penstock.models.directory import ModelDirectory
 from penstock.models.enrich import enrich
 from penstock.models.info import ModelInfo, Prices, Told
@@ -225,10 +225,10 @@ class Listing:
     async def find(self, name: str) -> ModelInfo | None:
         """One model; None for a name that leads nowhere. An upstream that takes every name may know more of
         them than it lists."""
-        end = self._end(name)
-        if end is None:
+        route = self._settings.route_of(name)
+        if route is None:
             return None
-        await self._refresh(step.target for step in end.steps)
+        await self._refresh(step.target for step in route.steps if step.target != DEMO)
         return self._info(name)
 
     def lists(self, name: str) -> bool:
@@ -240,30 +240,17 @@ class Listing:
         lists = [self._lists[target] for target in dict.fromkeys(targets)]
         await asyncio.gather(*(each.refresh(self._patience) for each in lists))
 
-    def _end(self, name: str) -> ModelRoute | None:
-        """Where a name leads, as it does for requests. The demo has no steps."""
-        settings = self._settings
-        for _ in range(len(settings.aliases) + 1):
-            if name == DEMO:
-                return ModelRoute(name=DEMO, steps=())
-            if name in settings.models:
-                return settings.models[name]
-            if name not in settings.aliases and settings.passthrough:
-                return ModelRoute(name=name, steps=(Step(settings.passthrough),))
-            name = settings.aliases.get(name) or settings.aliases.get(ALL, "")
-        return None
-
     def _info(self, name: str) -> ModelInfo | None:
-        end = self._end(name)
-        if end is None:
+        route = self._settings.route_of(name)
+        if route is None:
             return None
-        if end.name == DEMO:
+        if route.name == DEMO:
             info = enrich(DEMO_MODEL, self._override(DEMO, name))
             return info if name == DEMO else _called(info, name)
-        steps = [(self._lists[step.target], step.model or end.name) for step in end.steps]
+        steps = [(self._lists[step.target], step.model or route.name) for step in route.steps]
         # The first step that is known at all speaks for the chain.
         upstream, model = next((step for step in steps if step[1] in step[0].told), steps[0])
-        info = upstream.info(model, self._override(model, end.name, name))
+        info = upstream.info(model, self._override(model, route.name, name))
         return info if model == name else _called(info, name)
 
     def _override(self, *names: str) -> Told:

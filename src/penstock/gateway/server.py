@@ -18,13 +18,15 @@ from functools import partial
 import uvicorn
 
 from penstock.errors import PenstockError
-from penstock.gateway.app import Gateway
+from penstock.gateway.app import GatewayApp
+from penstock.gateway.gateway import Gateway
 from penstock.gateway.history.sealing import Sealer
 from penstock.gateway.http.connection import ClientConnection
 from penstock.gateway.http.websocket_connection import WebSocketConnection
 from penstock.gateway.routes import Routes
 from penstock.gateway.settings import Settings
 from penstock.gateway.telemetry.logs import log
+from penstock.gateway.turn.stop_reasons import SHUTTING_DOWN
 from penstock.store.contract import Store
 
 _BACKLOG = 2048
@@ -86,11 +88,11 @@ class _Signals:
         self._loop.call_later(self._gateway.services.settings.limits.drain, self._end)
 
     def _end(self) -> None:
-        self._gateway.stop_turns()
+        self._gateway.turns.stop(SHUTTING_DOWN)
         self._loop.call_later(_LAST_WORDS, self._leave)
 
     def _leave(self) -> None:
-        self._gateway.abort_turns()
+        self._gateway.turns.abort()
         self._loop.call_later(_LAST_WORDS, self._force)
 
     def _force(self) -> None:
@@ -144,12 +146,12 @@ def run(
     is told the URL; `reload` reads the settings again; `routes` are more than the gateway's own."""
 
     async def serve() -> list[str]:
-        gateway = Gateway(settings, store=await store(), sealer=sealer, routes=routes)
+        gateway = Gateway(settings, store=await store(), sealer=sealer)
         connection = partial(
             ClientConnection, client_timeout=lambda: gateway.services.settings.limits.client_timeout
         )
         config = uvicorn.Config(
-            gateway,
+            GatewayApp(gateway, routes),
             http=connection,  # type: ignore[arg-type]  # it is only called
             ws=WebSocketConnection,
             ws_max_size=settings.limits.body_bytes,

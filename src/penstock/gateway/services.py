@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from penstock.demo.upstream import DemoUpstream
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.http.access import client_key_of
-from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.model_listing import Listing
 from penstock.gateway.model_lists import ModelLists
 from penstock.gateway.settings import DEMO, Settings
@@ -25,11 +23,6 @@ from penstock.upstream.attempts import Choice
 from penstock.upstream.http import HttpUpstream
 from penstock.upstream.target import UpstreamTarget
 from penstock.upstream.upstream import Upstream
-
-if TYPE_CHECKING:
-    from penstock.gateway.turn.run import Turn
-
-_ALL = "*"
 
 
 class Fleet:
@@ -62,7 +55,7 @@ class Fleet:
 
 
 class Services:
-    """Belongs to one event loop. `turns` are those that run under these settings."""
+    """Belongs to one event loop."""
 
     def __init__(
         self,
@@ -75,25 +68,28 @@ class Services:
         self.settings = settings
         self.metrics = metrics
         self.clock = clock
-        self.turns: dict[Turn, Exchange] = {}
+        self._running = 0
         self.idle = asyncio.Event()
-        """Set while no turn runs."""
+        """Set while no turn runs under these settings."""
         self.idle.set()
         self._upstreams = upstreams
         self._counter = counter
         self._lists = ModelLists(settings, clock)
 
-    def begin(self, turn: Turn, exchange: Exchange) -> None:
-        self.turns[turn] = exchange
+    def enter(self) -> None:
+        """A turn begins under these settings."""
+        self._running += 1
         self.idle.clear()
 
-    def end(self, turn: Turn, verdict: Verdict) -> None:
-        del self.turns[turn]
-        if not self.turns:
+    def leave(self) -> None:
+        self._running -= 1
+        if not self._running:
             self.idle.set()
-        self._count(verdict)
 
-    def _count(self, verdict: Verdict) -> None:
+    def count_attempt(self, target: str, result: str) -> None:
+        self.metrics.count("penstock_upstream_attempts_total", target=target, result=result)
+
+    def count_turn(self, verdict: Verdict) -> None:
         metrics = self.metrics
         model = verdict.model if self._is_public(verdict.model) else OTHER
         metrics.count(
@@ -115,20 +111,12 @@ class Services:
 
     def choices(self, model: str) -> list[Choice]:
         """Where to ask for a model, in order; refuses a name that leads nowhere."""
-        settings = self.settings
-        name = settings.aliases.get(model, model)
-        if not self._is_known(name) and not settings.passthrough:
-            name = settings.aliases.get(_ALL, name)
-        if name == DEMO:
-            return [Choice(self._upstreams[DEMO], DEMO)]
-        if name in settings.models:
-            steps = settings.models[name].steps
-            return [Choice(self._upstreams[step.target], step.model or name) for step in steps]
-        if settings.passthrough:
-            return [Choice(self._upstreams[settings.passthrough], name)]
-        known = ", ".join([*settings.models, *settings.aliases, DEMO])
-        message = f"there is no model called {model[:128]!r} here: there are {known}"
-        raise RequestRefused(404, "model_not_found", message, type="not_found", param="model")
+        settings, route = self.settings, self.settings.route_of(model)
+        if route is None:
+            known = ", ".join([*settings.models, *settings.aliases, DEMO])
+            message = f"there is no model called {model[:128]!r} here: there are {known}"
+            raise RequestRefused(404, "model_not_found", message, type="not_found", param="model")
+        return [Choice(self._upstreams[step.target], step.model or route.name) for step in route.steps]
 
     def listing_for(self, headers: Mapping[str, str]) -> Listing:
         """The models, as this client may see them."""
@@ -137,10 +125,7 @@ class Services:
     def _is_public(self, model: str) -> bool:
         """Is this a name of the operator's or of an upstream's? What a client makes up is no label: there is
         no end to such names, and they may say something about the client."""
-        return self._is_known(model) or model in self.settings.aliases or self._lists.for_key("").lists(model)
-
-    def _is_known(self, name: str) -> bool:
-        return name == DEMO or name in self.settings.models
+        return self.settings.names(model) or self._lists.for_key("").lists(model)
 
     def count_input(self, request: CreateResponse, model: str) -> int:
         return count_input(request, self._upstream_name(model), self._counter)

@@ -12,6 +12,9 @@ from penstock.upstream.target import UpstreamTarget
 DEMO = "demo"
 """The model that is always there."""
 
+EVERY = "*"
+"""The alias for every name that nothing else has."""
+
 MIB = 1024 * 1024
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -109,3 +112,17 @@ class Settings(Struct, frozen=True, kw_only=True):
     websocket: bool = True
     """Whether a WebSocket is offered; else it is answered 426."""
     limits: Limits = Limits()
+
+    def names(self, model: str) -> bool:
+        """Is this a name that the operator gave, or the demo?"""
+        return model == DEMO or model in self.models or model in self.aliases
+
+    def route_of(self, model: str) -> ModelRoute | None:
+        """Where a model's name leads; None for one that leads nowhere. Aliases lead to no other alias."""
+        name = self.aliases.get(model, model)
+        if not self.passthrough and name != DEMO and name not in self.models:
+            name = self.aliases.get(EVERY, name)
+        if name in self.models:
+            return self.models[name]
+        target = DEMO if name == DEMO else self.passthrough
+        return ModelRoute(name=name, steps=(Step(target),)) if target else None

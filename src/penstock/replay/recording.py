@@ -11,7 +11,7 @@ from msgspec import Raw, Struct
 from penstock import errors
 from penstock.dialects.plan import Target
 from penstock.errors import DecodeError, NetworkError, OpenResponsesError, PenstockError, ProtocolError
-from penstock.gateway.turn.stop_reasons import CANCELLED, SHUTTING_DOWN, Stopped
+from penstock.gateway.turn.stop_reasons import CANCELLED, SHUTTING_DOWN, StopReason
 from penstock.protocol.events import TERMINAL
 from penstock.protocol.request import CreateResponse, WebSocketCreate
 from penstock.protocol.wire import decode
@@ -104,7 +104,7 @@ class Recording(Struct, frozen=True, kw_only=True):
     verdict: dict[str, Any]
     last: dict[str, Any]
     """The last event of the log."""
-    stopped: Stopped | None = None
+    stopped: StopReason | None = None
     """Why the turn was ended from outside, if it was."""
     is_cut: bool = False
     """Did the gateway go down meanwhile? Then its last words are not in the recording."""
@@ -147,7 +147,7 @@ def read_recording(
     )
 
 
-def _stopped(last: dict[str, Any]) -> tuple[Stopped | None, bool]:
+def _stopped(last: dict[str, Any]) -> tuple[StopReason | None, bool]:
     """Who ended the turn, if it was neither the model nor its upstream."""
     if last.get("type") not in TERMINAL:
         return CANCELLED, True

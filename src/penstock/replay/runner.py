@@ -20,31 +20,34 @@ from penstock.errors import OpenResponsesError
 from penstock.gateway.api.compact import INSTRUCTION
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.history.compactions import Summary
-from penstock.gateway.services import Services
-from penstock.gateway.settings import DEMO, Limits, ModelRoute, Settings, Step
-from penstock.gateway.telemetry.metrics import Metrics
+from penstock.gateway.settings import DEMO
 from penstock.gateway.telemetry.traces import Tracer
 from penstock.gateway.turn.requests import identities, own_diagnostics
-from penstock.gateway.turn.run import Asked, Turn
 from penstock.gateway.turn.stopwatch import Stopwatch
-from penstock.gateway.turn.summarising import SummarisingServices, SummarisingUpstream
+from penstock.gateway.turn.summarising import SummaryCodec
+from penstock.gateway.turn.turn import Turn, TurnContext, TurnRequest
 from penstock.gateway.turn.verdict import Verdict
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.events import TERMINAL, Event, LifecycleEvent
-from penstock.protocol.items import Message
+from penstock.protocol.items import Item, Message
 from penstock.protocol.request import CreateResponse, WebSocketCreate
 from penstock.protocol.response import Response, response_for
 from penstock.replay.recording import CannotReplay, RecordedAttempt, Recording
+from penstock.stream.deltas import UsageDelta
 from penstock.stream.machine import ResponseStreamStateMachine
 from penstock.tokens.counter import TokenCounter
-from penstock.upstream.attempts import Attempt, Attempts, Choice
+from penstock.tokens.request_estimates import estimate_usage
+from penstock.upstream.attempts import Attempt, Choice
 from penstock.upstream.keys import KeyRing
-from penstock.upstream.upstream import Upstream, UpstreamAnswer
+from penstock.upstream.source import PulledSource, UpstreamSource
+from penstock.upstream.upstream import Upstream
 
 _FOREVER = 3600.0
 _FROM_HISTORY = ("compaction_unreadable",)
 """Diagnostics of what happens before a turn is planned. The plan has what came of it."""
 _FELL_BACK = "fell_back"
+_UNSEALED = SummaryCodec(str, lambda item: Summary(item.encrypted_content))
+"""What was sealed cannot be compared anyway."""
 
 
 class Rendered(Struct, frozen=True):
@@ -82,9 +85,9 @@ async def _replay(recording: Recording) -> Replayed:
         error_event=not isinstance(request, WebSocketCreate),  # decisions 9
     )
     turn = Turn(
-        _services(asked, upstreams[0]),
+        _context(asked),
         asked,
-        _Attempts(recording, upstreams, stage),
+        RecordedAttempts(recording, upstreams, stage),
         machine,
         verdict,
         Stopwatch(time.monotonic),
@@ -93,13 +96,12 @@ async def _replay(recording: Recording) -> Replayed:
     stage.begin(turn, verdict)
     if request.background:
         await stage.write([*machine.start(queued=True), *machine.begin()])
-    # A task of its own: a turn that is stopped cancels the one that it runs in.
-    await asyncio.create_task(turn.run(stage))
+    await turn.run(stage)
     return stage.replayed
 
 
 class _Stage:
-    """What stands around the turn: its outlet, its heart, and whoever stops it."""
+    """What stands around the turn: its outlet, its heartbeats, and whoever stops it."""
 
     def __init__(self, recording: Recording) -> None:
         self.replayed = Replayed()
@@ -129,7 +131,7 @@ class _Stage:
     async def catch_up(self, moment: float) -> None:
         """A stream that had begun by then, because the client had waited long enough, begins here too."""
         if not self.replayed.events and self._recording.began_at < moment:
-            await self.write(self._turn.begin_late())
+            await self.write(self._turn.start())
 
     async def stop(self) -> NoReturn:
         """The turn was ended here."""
@@ -148,19 +150,15 @@ class _Stage:
         return self._recording.stopped is not None and attempt is self._recording.attempts[-1]
 
 
-class _Attempts(Attempts):
+class RecordedAttempts:
     """Those that were made, in their order, without the waits between them."""
 
     def __init__(self, recording: Recording, upstreams: Sequence[Upstream], stage: _Stage) -> None:
-        choices = [
-            Choice(upstream, each.sent.model)
+        self._left = [
+            Attempt(upstream, each.sent.model, "", 0.0, each.sent.attempt)
             for upstream, each in zip(upstreams, recording.attempts, strict=True)
         ]
-        super().__init__(choices, retries=0, wait_budget=0, clock=lambda: 0.0, random=lambda: 0.0)
-        self._left = [
-            Attempt(choice.upstream, choice.model, "", 0.0, each.sent.attempt)
-            for choice, each in zip(choices, recording.attempts, strict=True)
-        ]
+        self._last = self._left[-1]
         self._recording, self._stage = recording, stage
 
     def first(self) -> Attempt:
@@ -173,11 +171,10 @@ class _Attempts(Attempts):
             return None
         # It had failed then too, and was stopped while it waited to ask again.
         self._stage.stop_soon()
-        last = self._untried[-1]
-        return Attempt(last.upstream, last.model, "", _FOREVER, 0)
+        return Attempt(self._last.upstream, self._last.model, "", _FOREVER, 0)
 
 
-class _Upstream:
+class RecordedUpstream:
     """Answers one attempt as it was answered."""
 
     pass_key = False
@@ -197,22 +194,23 @@ class _Upstream:
         *,
         key: str,  # noqa: ARG002
         headers: Mapping[str, str],  # noqa: ARG002
-    ) -> UpstreamAnswer:
+    ) -> UpstreamSource:
         self._stage.replayed.rendered.append(Rendered(self._recorded, request.body))
-        answer = _Answer(self._recorded, self._stage)
+        source = RecordedSource(self._recorded, self._stage)
         if self._recorded.answer is None:
-            await answer.end()
+            await source.end()
         await self._stage.catch_up(self._recorded.answered_at)
-        return answer
+        return source
 
     async def aclose(self) -> None:
         """Nothing is open."""
 
 
-class _Answer:
-    """The recorded reads, cut as they were."""
+class RecordedSource(PulledSource):
+    """The recorded reads, cut as they were. Each is given when the turn has dealt with the one before it."""
 
     def __init__(self, recorded: RecordedAttempt, stage: _Stage) -> None:
+        super().__init__()
         self._recorded, self._stage = recorded, stage
         self._left = iter(recorded.reads)
         told = recorded.answer
@@ -220,7 +218,8 @@ class _Answer:
         self.content_type = told.content_type if told else ""
         self.request_id = told.request_id if told else None
 
-    async def read(self) -> bytes:
+    async def _read(self) -> bytes:
+        self.pause()
         trace = next(self._left, None)
         if trace is None:
             return await self.end()
@@ -251,13 +250,10 @@ class _Answer:
     async def finish(self) -> None:
         """There is nothing left."""
 
-    def close(self) -> None:
-        """Nothing is open."""
-
 
 def _upstream(recorded: RecordedAttempt, stage: _Stage) -> Upstream:
-    upstream = _Upstream(recorded, stage)
-    return SummarisingUpstream(upstream, str) if _is_compaction(recorded.plan.request) else upstream
+    upstream = RecordedUpstream(recorded, stage)
+    return _UNSEALED.upstream(upstream) if _is_compaction(recorded.plan.request) else upstream
 
 
 def _dialect(name: str) -> Dialect:
@@ -270,10 +266,10 @@ def _dialect(name: str) -> Dialect:
     return rendered_dialect(name)
 
 
-def _asked(recording: Recording, upstream: Upstream) -> Asked:
+def _asked(recording: Recording, upstream: Upstream) -> TurnRequest:
     attempt = recording.attempts[0]
     plan = attempt.plan
-    return Asked(
+    return TurnRequest(
         request=plan.request,
         model=str(plan.request.model),
         tools=identities(plan.request),
@@ -300,18 +296,22 @@ def _told_before(recording: Recording) -> list[Diagnostic]:
     ]
 
 
-def _services(asked: Asked, upstream: Upstream) -> Services:
-    route = ModelRoute(name=asked.model, steps=(Step(upstream.name, asked.first.model),))
-    # How much an answer might be was settled when it came.
-    settings = Settings(models={asked.model: route}, limits=Limits(answer_bytes=sys.maxsize))
-    services = Services(settings, {upstream.name: upstream}, Metrics(), TokenCounter())
-    if not _is_compaction(asked.request):
-        return services
-    return SummarisingServices(services, str, lambda item: Summary(item.encrypted_content))
+def _context(asked: TurnRequest) -> TurnContext:
+    counter = TokenCounter()
+
+    def estimate(output: Sequence[Item]) -> UsageDelta:
+        written = _UNSEALED.written(output) if _is_compaction(asked.request) else output
+        return estimate_usage(asked.request, asked.first.model, written, counter)
+
+    return TurnContext(
+        answer_bytes=sys.maxsize,  # how much an answer might be was settled when it came
+        estimate=estimate,
+        count_attempt=lambda *_: None,
+    )
 
 
 def _is_compaction(request: CreateResponse) -> bool:
-    """Was a summary asked for? Here it stays unsealed: what was sealed cannot be compared anyway."""
+    """Was a summary asked for?"""
     last = request.input[-1] if isinstance(request.input, list) and request.input else None
     return isinstance(last, Message) and last.content == INSTRUCTION
 

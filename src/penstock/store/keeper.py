@@ -217,8 +217,6 @@ async def _shielded(work: Coroutine[Any, Any, bool], *, is_end: bool = False) ->
             await asyncio.shield(task)
         except asyncio.CancelledError:
             is_stopped = True
-            if current is not None:
-                current.uncancel()
     if current is not None and is_stopped and not is_end:
         current.cancel()
     return task.result()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from urllib.parse import urlunsplit
 from weakref import WeakSet
 
+from penstock.client.answer import Answer
 from penstock.client.config import ClientConfig, check_headers, check_key
 from penstock.client.error_responses import closed_meanwhile
 from penstock.client.transport import Transport
@@ -21,11 +22,36 @@ from penstock.protocol.wire import encode
 from penstock.upstream.addresses import address_of
 from penstock.upstream.failures import refusal_in
 from penstock.upstream.keys import KeyRing
+from penstock.upstream.source import PulledSource, UpstreamSource
 from penstock.upstream.target import UpstreamTarget
-from penstock.upstream.upstream import UpstreamAnswer
 
 _ACCEPT = "text/event-stream, application/json"
 """Every request asks for a stream; some servers answer with a whole document all the same."""
+
+
+class HttpSource(PulledSource):
+    """An answer across the network."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__()
+        self._answer = answer
+        self.status, self.content_type, self.request_id = (
+            answer.status,
+            answer.content_type,
+            answer.request_id,
+        )
+        self.mask, self.mask_value, self.mask_bytes = answer.mask, answer.mask_value, answer.mask_bytes
+
+    async def _read(self) -> bytes:
+        return await self._answer.read()
+
+    async def finish(self) -> None:
+        await self._stop_reading()
+        await self._answer.finish()
+
+    def close(self) -> None:
+        super().close()
+        self._answer.close()
 
 
 class HttpUpstream:
@@ -48,7 +74,7 @@ class HttpUpstream:
         self.keys = KeyRing(keys, clock=clock)
         self._transport = Transport(_config(target), self._address, refusal_in(self.dialect))
         self._transport.check()
-        self._answers: WeakSet[UpstreamAnswer] = WeakSet()
+        self._answers: WeakSet[Answer] = WeakSet()
         self._is_closed = False
 
     def __repr__(self) -> str:
@@ -64,7 +90,7 @@ class HttpUpstream:
             quirks=self._target.quirks,
         )
 
-    async def send(self, request: UpstreamRequest, *, key: str, headers: Mapping[str, str]) -> UpstreamAnswer:
+    async def send(self, request: UpstreamRequest, *, key: str, headers: Mapping[str, str]) -> UpstreamSource:
         if self._is_closed:
             raise closed_meanwhile()
         check_headers(headers)
@@ -76,7 +102,7 @@ class HttpUpstream:
             headers=_lowered(headers) | _lowered(request.headers) | self._key(key),
         )
         self._answers.add(answer)
-        return answer
+        return HttpSource(answer)
 
     async def aclose(self) -> None:
         """Close every connection; what is still being read on one breaks."""

@@ -18,7 +18,7 @@ from penstock.stream.deltas import (
     ToolCallDelta,
     UpstreamInfo,
 )
-from penstock.upstream.upstream import UpstreamAnswer
+from penstock.upstream.source import UpstreamSource
 
 FIELDS: dict[type[Any], tuple[str, ...]] = {
     UpstreamInfo: ("id", "model", "service_tier"),
@@ -35,16 +35,16 @@ FIELDS: dict[type[Any], tuple[str, ...]] = {
 they are given out as they came. Keys of blocks and calls stay inside."""
 
 
-def masked(deltas: list[Delta], answer: UpstreamAnswer) -> list[Delta]:
-    return [_masked(delta, answer) if type(delta) in FIELDS else delta for delta in deltas]
+def masked(deltas: list[Delta], source: UpstreamSource) -> list[Delta]:
+    return [_masked(delta, source) if type(delta) in FIELDS else delta for delta in deltas]
 
 
-def _masked(delta: Delta, answer: UpstreamAnswer) -> Delta:
+def _masked(delta: Delta, source: UpstreamSource) -> Delta:
     changes: dict[str, Any] = {}
     for name in FIELDS[type(delta)]:
         value = getattr(delta, name)
-        if value is not None and (clean := answer.mask_value(value)) is not value:
+        if value is not None and (clean := source.mask_value(value)) is not value:
             changes[name] = clean
     if isinstance(delta, ErrorDelta):
-        changes["message"] = answer.mask(delta.message)
+        changes["message"] = source.mask(delta.message)
     return replace(delta, **changes) if changes else delta

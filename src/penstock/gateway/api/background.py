@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING
-
 from penstock.errors import StoreError
 from penstock.gateway.api.retrieve import stream_response
 from penstock.gateway.errors import RequestRefused
+from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.refusals import refused_by
-from penstock.gateway.telemetry.logs import log_verdict
-from penstock.gateway.turn.heartbeats import Heart
+from penstock.gateway.settings import ClientKey
 from penstock.gateway.turn.outlets import LiveOutlet
 from penstock.gateway.turn.prepare import Prepared
+from penstock.gateway.turn.run import close_turn, run_turn
 from penstock.gateway.turn.verdict import conclude
 from penstock.protocol.events import Event
 from penstock.protocol.wire import encode
 from penstock.stream.accents import ACCENTS
 
-if TYPE_CHECKING:
-    from penstock.gateway.app import Gateway
-    from penstock.gateway.services import Services
-    from penstock.gateway.settings import ClientKey
 
-
-class KeptOutlet(LiveOutlet):
-    """Nobody reads here: what a turn says is only kept, and whoever wants it reads it there."""
+class LogOutlet(LiveOutlet):
+    """Nobody reads here: what a turn says goes to the store's log, and clients read it there."""
 
     def __init__(self, prepared: Prepared) -> None:
-        speak = ACCENTS[prepared.accent]()
-        super().__init__(speak, prepared.keeper, prepared.verdict, prepared.watch)
+        accent = ACCENTS[prepared.accent]()
+        super().__init__(accent, prepared.keeper, prepared.verdict, prepared.watch)
         self.leave()
 
     async def _deliver(self, events: list[Event], *, is_large: bool) -> None:
@@ -55,45 +48,33 @@ async def answer_later(
     if not prepared.machine.snapshot.store:
         message = "what runs in the background must be stored: leave `store` out, or `background`"
         raise RequestRefused(400, "invalid_request", message, param="store")
-    services, turn = gateway.services, prepared.turn
-    services.begin(turn, exchange)
+    turn = prepared.turn
+    gateway.turns.add(turn, exchange, prepared.services)
     try:
         await prepared.keeper.keep(prepared.machine.start(queued=True))
     except StoreError as error:
         # What is not in the file is not accepted: after a crash nobody would know of it.
         refused = refused_by(error, exchange.request_id)
-        _refused(services, prepared, refused)
+        _refuse(gateway, prepared, refused)
         await exchange.refuse(refused)
         return
     queued = prepared.machine.snapshot
-    gateway.run_beside(_run(services, prepared))
+    gateway.run_beside(_run(gateway, prepared, exchange))
     if prepared.verdict.stream:
         await stream_response(gateway, exchange, key, turn.tenant, turn.id, -1)
     else:
         await exchange.answer(200, encode(queued))
 
 
-def _refused(services: Services, prepared: Prepared, refused: RequestRefused) -> None:
+async def _run(gateway: Gateway, prepared: Prepared, exchange: Exchange) -> None:
+    outlet = LogOutlet(prepared)
+    await outlet.write(prepared.machine.begin())
+    await run_turn(gateway, prepared, outlet, exchange)
+
+
+def _refuse(gateway: Gateway, prepared: Prepared, refused: RequestRefused) -> None:
     verdict = prepared.verdict
     verdict.outcome, verdict.closer = "refused", "gateway"
     verdict.status, verdict.code = refused.status, refused.code
     conclude(verdict, prepared.machine.snapshot, prepared.watch)
-    services.end(prepared.turn, verdict)
-    log_verdict(verdict)
-
-
-async def _run(services: Services, prepared: Prepared) -> None:
-    turn, verdict = prepared.turn, prepared.verdict
-    outlet = KeptOutlet(prepared)
-    heart = Heart(turn, outlet, prepared.limits, verdict, clock=asyncio.get_running_loop().time)
-    beating = asyncio.create_task(
-        heart.run()
-    )  # some clients that read the log count only events (decisions 10)
-    try:
-        await outlet.write(prepared.machine.begin())
-        await turn.run(outlet)
-    finally:
-        beating.cancel()
-        await asyncio.gather(beating, return_exceptions=True)
-        services.end(turn, verdict)
-        log_verdict(verdict)
+    close_turn(gateway, prepared)

@@ -7,9 +7,7 @@ becomes the item. Nothing is lost by asking another one until the very end.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import UNSET
@@ -17,21 +15,20 @@ from msgspec.structs import replace
 
 from penstock.fairness import run_heavy, weight_of
 from penstock.gateway.errors import RequestRefused
+from penstock.gateway.gateway import Gateway
 from penstock.gateway.history.chains import Resolved
 from penstock.gateway.history.compactions import TRIGGER, Summary, opened, wants_compaction
 from penstock.gateway.history.resolving import complete
+from penstock.gateway.http.access import tenant_of
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.refusals import refusal, with_request_id
-from penstock.gateway.services import Services
 from penstock.gateway.settings import ClientKey
-from penstock.gateway.telemetry.logs import log_verdict
 from penstock.gateway.turn.outlets import WholeOutlet
-from penstock.gateway.turn.prepare import Prepared, diagnostics_header, prepare, tenant_of
+from penstock.gateway.turn.prepare import Prepared, diagnostics_header, prepare
 from penstock.gateway.turn.requests import read_request
-from penstock.gateway.turn.run import Turn
-from penstock.gateway.turn.stop_reasons import CLIENT_GONE
+from penstock.gateway.turn.run import run_turn
 from penstock.gateway.turn.stopwatch import Stopwatch
-from penstock.gateway.turn.summarising import SummarisingServices
+from penstock.gateway.turn.summarising import SummaryCodec
 from penstock.protocol.events import LifecycleEvent
 from penstock.protocol.items import AdditionalTools, Item, Message, ToolSearchOutput
 from penstock.protocol.request import CompactRequest, CreateResponse
@@ -39,9 +36,6 @@ from penstock.protocol.response import CompactedResponse, Response
 from penstock.protocol.usage import Usage
 from penstock.protocol.wire import encode
 from penstock.stream.accents import ACCENTS
-
-if TYPE_CHECKING:
-    from penstock.gateway.app import Gateway
 
 INSTRUCTION = """\
 The conversation up to here is about to be replaced by a summary, and whoever goes on with the work will see \
@@ -96,11 +90,9 @@ def prepare_compaction(
         made = Summary(summary, str(request.model), int(time.time()))
         return sealer.seal(tenant_of(key), msgspec.json.encode(made))
 
-    services = SummarisingServices(
-        gateway.services, sealed, lambda item: opened(sealer, tenant_of(key), item)
-    )
+    codec = SummaryCodec(sealed, lambda item: opened(sealer, tenant_of(key), item))
     asking = replace(resolved, request=_asking(request))
-    return prepare(gateway, exchange, key, asking, watch, services=services, error_event=error_event)
+    return prepare(gateway, exchange, key, asking, watch, summary=codec, error_event=error_event)
 
 
 def _asking(request: CreateResponse) -> CreateResponse:
@@ -134,27 +126,9 @@ async def compact(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -
     with watch.waiting():
         resolved = await gateway.while_there(exchange, complete(gateway, key, request, weight))
     prepared = await run_heavy(resolved.weight, prepare_compaction, gateway, exchange, key, resolved, watch)
-    await _answer(services, exchange, prepared)
-
-
-async def _answer(services: Services, exchange: Exchange, prepared: Prepared) -> None:
-    turn, verdict = prepared.turn, prepared.verdict
-    services.begin(turn, exchange)
-    leaving = asyncio.create_task(_watch_client(turn, exchange))
-    try:
-        await turn.run(CompactOutlet(exchange, prepared))
-    finally:
-        leaving.cancel()
-        await asyncio.gather(leaving, return_exceptions=True)
-        services.end(turn, verdict)
-        log_verdict(verdict)
-    if verdict.closer == "client":
+    await run_turn(gateway, prepared, CompactOutlet(exchange, prepared), exchange, exchange.gone())
+    if prepared.verdict.closer == "client":
         await exchange.cut()
-
-
-async def _watch_client(turn: Turn, exchange: Exchange) -> None:
-    await exchange.gone()
-    turn.stop(CLIENT_GONE)
 
 
 class CompactOutlet(WholeOutlet):

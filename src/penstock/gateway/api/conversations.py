@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import msgspec
@@ -12,20 +12,18 @@ import msgspec
 from penstock.errors import DecodeError
 from penstock.fairness import run_heavy, weight_of
 from penstock.gateway.errors import RequestRefused
+from penstock.gateway.gateway import Gateway
 from penstock.gateway.history.chains import all_items, named_items, referred
+from penstock.gateway.http.access import tenant_of
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.http.paging import list_body, page_options
 from penstock.gateway.refusals import wrong_request
 from penstock.gateway.settings import ClientKey, Limits
-from penstock.gateway.turn.prepare import tenant_of
 from penstock.gateway.turn.requests import parse_bounded
 from penstock.protocol.content import JsonObject
 from penstock.protocol.items import Item
 from penstock.protocol.wire import Wire, read
 from penstock.store.contract import Conversation, StoredItem
-
-if TYPE_CHECKING:
-    from penstock.gateway.app import Gateway
 
 _MOST_ITEMS = 20
 """That can be added at once, as OpenAI has it for both ways of adding."""
@@ -48,64 +46,76 @@ async def create_conversation(gateway: Gateway, exchange: Exchange, key: ClientK
     await exchange.answer(200, _body(made))
 
 
-async def get_conversation(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
-    await exchange.answer(200, _body(await _find(gateway, exchange, key)))
+async def get_conversation(
+    gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, conversation_id: str
+) -> None:
+    await exchange.answer(200, _body(await _find(gateway, key, conversation_id)))
 
 
-async def update_conversation(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
-    given, (id, *_) = await _read(gateway, exchange), _ids(exchange)
+async def update_conversation(
+    gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, conversation_id: str
+) -> None:
+    given = await _read(gateway, exchange)
     if given.metadata is None:
         raise _missing("metadata")
     metadata = msgspec.json.encode(given.metadata)
-    changed = await gateway.store.update_conversation(tenant_of(key), id, metadata)
+    changed = await gateway.store.update_conversation(tenant_of(key), conversation_id, metadata)
     if changed is None:
-        raise unknown_conversation(id)
+        raise unknown_conversation(conversation_id)
     await exchange.answer(200, _body(changed))
 
 
-async def delete_conversation(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
-    id = _ids(exchange)[0]
-    if not await gateway.store.delete_conversation(tenant_of(key), id):
-        raise unknown_conversation(id)
-    told = {"id": id, "object": "conversation.deleted", "deleted": True}
-    await exchange.answer(200, msgspec.json.encode(told))
+async def delete_conversation(
+    gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, conversation_id: str
+) -> None:
+    if not await gateway.store.delete_conversation(tenant_of(key), conversation_id):
+        raise unknown_conversation(conversation_id)
+    deleted = {"id": conversation_id, "object": "conversation.deleted", "deleted": True}
+    await exchange.answer(200, msgspec.json.encode(deleted))
 
 
-async def list_items(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
-    id = _ids(exchange)[0]
-    page = await gateway.store.conversation_items(tenant_of(key), id, **page_options(exchange.query))
+async def list_items(
+    gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, conversation_id: str
+) -> None:
+    options = page_options(exchange.query)
+    page = await gateway.store.conversation_items(tenant_of(key), conversation_id, **options)
     if page is None:
-        raise unknown_conversation(id)
+        raise unknown_conversation(conversation_id)
     await exchange.answer(200, list_body(page.items, has_more=page.has_more))
 
 
-async def add_items(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
-    given, (id, *_), tenant = await _read(gateway, exchange), _ids(exchange), tenant_of(key)
+async def add_items(
+    gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, conversation_id: str
+) -> None:
+    given, tenant = await _read(gateway, exchange), tenant_of(key)
     if not given.items:
         raise _missing("items")
     items = await _named(gateway, tenant, given.items)
-    if not await gateway.store.add_items(tenant, id, items):
-        raise unknown_conversation(id)
+    if not await gateway.store.add_items(tenant, conversation_id, items):
+        raise unknown_conversation(conversation_id)
     await exchange.answer(200, list_body(items, has_more=False))
 
 
-async def get_item(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
+async def get_item(
+    gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, conversation_id: str, item_id: str
+) -> None:
     """One of this conversation: another one's is not here."""
-    id, _, wanted = _ids(exchange)[:3]
-    items = await all_items(gateway.store, tenant_of(key), id)
+    items = await all_items(gateway.store, tenant_of(key), conversation_id)
     if items is None:
-        raise unknown_conversation(id)
+        raise unknown_conversation(conversation_id)
     for item in items:
-        if item.id == wanted:
+        if item.id == item_id:
             await exchange.answer(200, item.data)
             return
-    raise _unknown_item(wanted)
+    raise _unknown_item(item_id)
 
 
-async def delete_item(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
-    found, item = await _find(gateway, exchange, key), _ids(exchange)[2]
-    if not await gateway.store.delete_item(tenant_of(key), found.id, item):
-        raise _unknown_item(item)
+async def delete_item(
+    gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, conversation_id: str, item_id: str
+) -> None:
+    found = await _find(gateway, key, conversation_id)
+    if not await gateway.store.delete_item(tenant_of(key), conversation_id, item_id):
+        raise _unknown_item(item_id)
     await exchange.answer(200, _body(found))
 
 
@@ -124,13 +134,7 @@ def _unknown_item(id: str) -> RequestRefused:
     return RequestRefused(404, "item_not_found", message, type="not_found", param="item_id")
 
 
-def _ids(exchange: Exchange) -> list[str]:
-    """What stands behind `conversations/`: its id, and perhaps `items` and an item's id."""
-    return exchange.path.strip("/").removeprefix("v1/").split("/")[1:]
-
-
-async def _find(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> Conversation:
-    id = _ids(exchange)[0]
+async def _find(gateway: Gateway, key: ClientKey | None, id: str) -> Conversation:
     found = await gateway.store.get_conversation(tenant_of(key), id)
     if found is None:
         raise unknown_conversation(id)

@@ -20,7 +20,7 @@ _SHORTEST = 0.01
 """Seconds: however the limits are set, signs of life do not keep the machine busy."""
 
 
-class Listener:
+class LogStream:
     """`write` and `beat` raise `TimeoutError` when the client took nothing for `client_timeout`."""
 
     def __init__(self, exchange: Exchange, limits: Limits) -> None:

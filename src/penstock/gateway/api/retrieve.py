@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
-from penstock.gateway.api.log_stream import Listener
+from penstock.gateway.api.log_stream import LogStream
 from penstock.gateway.errors import RequestRefused
+from penstock.gateway.gateway import Gateway
+from penstock.gateway.http.access import tenant_of
 from penstock.gateway.http.client_accent import accent_for
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.http.paging import list_body, number, page_options
 from penstock.gateway.settings import ClientKey
 from penstock.gateway.turn.outlets import LARGE_ANSWER, STREAM_HEADERS
-from penstock.gateway.turn.prepare import limits_for, tenant_of
+from penstock.gateway.turn.prepare import limits_for
 from penstock.gateway.turn.stop_reasons import CANCELLED
 from penstock.protocol.events import TERMINAL, LifecycleEvent, decode_event
 from penstock.protocol.response import Response
@@ -26,63 +27,67 @@ from penstock.store.keeper import not_durable
 from penstock.stream.accents import ACCENTS, Copilot
 from penstock.stream.recovery import CODE
 
-if TYPE_CHECKING:
-    from penstock.gateway.app import Gateway
 
-
-async def get_response(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
-    stored = await _find(gateway, exchange, key)
+async def get_response(
+    gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, response_id: str
+) -> None:
+    stored = await _find(gateway, key, response_id)
     if exchange.query.get("stream", "").lower() == "true":
         after = _after(exchange.query.get("starting_after"))
         await stream_response(gateway, exchange, key, stored.tenant, stored.id, after)
     else:
-        await _tell(gateway, exchange, key, stored)
+        await _show(gateway, exchange, key, stored)
 
 
-async def delete_response(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
-    stored = await _find(gateway, exchange, key)
+async def delete_response(
+    gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, response_id: str
+) -> None:
+    stored = await _find(gateway, key, response_id)
     if not await gateway.store.delete(stored.tenant, stored.id):
-        await _find(gateway, exchange, key)  # Another may have deleted it meanwhile: then it is not there.
+        await _find(gateway, key, response_id)  # Another may have deleted it meanwhile: then it is not there.
         message = "a response that runs is not deleted: cancel it first"
         raise RequestRefused(409, "response_running", message)
-    told = {"id": stored.id, "object": "response", "deleted": True}
-    await exchange.answer(200, msgspec.json.encode(told))
+    deleted = {"id": stored.id, "object": "response", "deleted": True}
+    await exchange.answer(200, msgspec.json.encode(deleted))
 
 
-async def cancel_response(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
+async def cancel_response(
+    gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, response_id: str
+) -> None:
     """Cancel what runs. What has ended is answered as it is: twice is as good as once (notes/asks F3)."""
-    stored = await _find(gateway, exchange, key)
-    if stored.status in RUNNING and (turn := gateway.turn(stored.tenant, stored.id)) is not None:
+    stored = await _find(gateway, key, response_id)
+    if stored.status in RUNNING and (turn := gateway.turns.find(stored.tenant, stored.id)) is not None:
         turn.stop(CANCELLED)
         async for _ in gateway.store.events(stored.tenant, stored.id):
             pass  # to its end
         stored = await gateway.store.get(stored.tenant, stored.id) or stored
-    await _tell(gateway, exchange, key, stored)
+    await _show(gateway, exchange, key, stored)
 
 
-async def list_input_items(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
-    stored, query = await _find(gateway, exchange, key), exchange.query
-    page = await gateway.store.input_items(stored.tenant, stored.id, **page_options(query))
+async def list_input_items(
+    gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, response_id: str
+) -> None:
+    stored = await _find(gateway, key, response_id)
+    page = await gateway.store.input_items(stored.tenant, stored.id, **page_options(exchange.query))
     if page is None:
         raise _unknown(stored.id)
     await exchange.answer(200, list_body(page.items, has_more=page.has_more))
 
 
-async def _tell(gateway: Gateway, exchange: Exchange, key: ClientKey | None, stored: StoredResponse) -> None:
+async def _show(gateway: Gateway, exchange: Exchange, key: ClientKey | None, stored: StoredResponse) -> None:
     """A response in the accent of whoever asks: it is kept in the machine's own words."""
     accent = accent_for(gateway.services.settings, key, exchange.query, exchange.headers)
     kept = LifecycleEvent(type="response.completed", sequence_number=0, response=_response_of(stored))
-    told = ACCENTS[accent]()(kept)
-    assert isinstance(told, LifecycleEvent)
-    await exchange.answer(200, encode(told.response))
+    shown = ACCENTS[accent]()(kept)
+    assert isinstance(shown, LifecycleEvent)
+    await exchange.answer(200, encode(shown.response))
 
 
-async def _find(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> StoredResponse:
-    id = exchange.path.strip("/").removeprefix("v1/").split("/")[1]
+async def _find(gateway: Gateway, key: ClientKey | None, id: str) -> StoredResponse:
     stored = await gateway.store.get(tenant_of(key), id)
     if stored is None:
         raise _unknown(id)
-    if stored.status in RUNNING and (turn := gateway.turn(stored.tenant, id)) is not None:
+    if stored.status in RUNNING and (turn := gateway.turns.find(stored.tenant, id)) is not None:
         now = _still_running(turn.snapshot)
         return replace(stored, status=now.status, response=encode(now))
     return stored
@@ -117,11 +122,11 @@ async def stream_response(
     """The log behind a number, as it was sent, and then what is still being said (notes/asks G6)."""
     settings = gateway.services.settings
     accent = accent_for(settings, key, exchange.query, exchange.headers)
-    listener = Listener(exchange, limits_for(settings.limits, exchange))
+    stream = LogStream(exchange, limits_for(settings.limits, exchange))
     await exchange.begin(200, STREAM_HEADERS)
-    reading = asyncio.create_task(_replay(gateway, listener, tenant, id, after, accent))
-    tasks = [reading, asyncio.create_task(exchange.gone()), asyncio.create_task(listener.beat())]
-    with gateway.listeners.listening((tenant, id)):
+    reading = asyncio.create_task(_replay(gateway, stream, tenant, id, after, accent))
+    tasks = [reading, asyncio.create_task(exchange.gone()), asyncio.create_task(stream.beat())]
+    with gateway.followers.following((tenant, id)):
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in tasks:
         task.cancel()
@@ -132,9 +137,7 @@ async def stream_response(
         raise error
 
 
-async def _replay(
-    gateway: Gateway, listener: Listener, tenant: str, id: str, after: int, accent: str
-) -> None:
+async def _replay(gateway: Gateway, stream: LogStream, tenant: str, id: str, after: int, accent: str) -> None:
     speak = ACCENTS[accent]()
     # This accent counts parts as they open: it must have heard everything to go on.
     begin, heard = -1 if isinstance(speak, Copilot) else after, after
@@ -147,13 +150,13 @@ async def _replay(
             continue
         spoken = speak(event)
         if logged.sequence > after:
-            await listener.write_event(spoken, is_large=len(logged.data) > LARGE_ANSWER)
+            await stream.write_event(spoken, is_large=len(logged.data) > LARGE_ANSWER)
     # The end is told when it is durable (decisions 17), and that is what the store waits for here.
     stored = await gateway.store.get(tenant, id)
     end = end if stored is None else _last_event(stored, end, heard)
     if end is not None:
-        await listener.write_event(speak(end), is_large=stored is None or len(stored.response) > LARGE_ANSWER)
-    await listener.write(DONE, is_last=True)
+        await stream.write_event(speak(end), is_large=stored is None or len(stored.response) > LARGE_ANSWER)
+    await stream.write(DONE, is_last=True)
 
 
 def _last_event(stored: StoredResponse, end: LifecycleEvent | None, heard: int) -> LifecycleEvent | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -18,15 +18,15 @@ from penstock.errors import DecodeError
 from penstock.fairness import encode_large, run_heavy, weight_of
 from penstock.gateway.api.compact import prepare_any
 from penstock.gateway.errors import RequestRefused
+from penstock.gateway.gateway import Gateway
 from penstock.gateway.history.chains import Local
 from penstock.gateway.history.resolving import complete
 from penstock.gateway.http.exchange import SERVER_STOPS, Exchange, Message, Send
 from penstock.gateway.refusals import refused_by, wrong_request
-from penstock.gateway.telemetry.logs import log_verdict
-from penstock.gateway.turn.heartbeats import Heart
+from penstock.gateway.settings import ClientKey, Limits
 from penstock.gateway.turn.outlets import LiveOutlet
-from penstock.gateway.turn.prepare import Prepared, watch_client
 from penstock.gateway.turn.requests import check_request, parse_bounded
+from penstock.gateway.turn.run import run_turn
 from penstock.gateway.turn.stopwatch import Stopwatch
 from penstock.gateway.turn.verdict import Verdict
 from penstock.protocol.events import Event
@@ -36,10 +36,6 @@ from penstock.protocol.wire import encode, read
 from penstock.store.keeper import Keeper
 from penstock.stream.accents import ACCENTS, Accent
 from penstock.stream.deltas import FinishReason
-
-if TYPE_CHECKING:
-    from penstock.gateway.app import Gateway
-    from penstock.gateway.settings import ClientKey, Limits
 
 LONGEST = 60 * 60.0
 """Seconds that a connection may last (N24)."""
@@ -225,7 +221,8 @@ class Socket:
         if given.generate is False:
             await outlet.write([*prepared.machine.start(), *prepared.machine.finish(FinishReason.STOP)])
         else:
-            await self._run(prepared, outlet)
+            prepared.verdict.stream = True
+            await run_turn(gateway, prepared, outlet, self._exchange, self._until_gone())
         snapshot = prepared.machine.snapshot
         if outlet.is_refused or snapshot.status == "failed":
             return True
@@ -233,22 +230,6 @@ class Socket:
         items: list[Item] = [*(whole if isinstance(whole, list) else []), *snapshot.output]
         self._local = Local(snapshot.id, tuple(items), snapshot.store, resolved.weight)
         return False
-
-    async def _run(self, prepared: Prepared, outlet: SocketOutlet) -> None:
-        services, verdict = self._gateway.services, prepared.verdict
-        verdict.stream = True
-        heart = Heart(prepared.turn, outlet, prepared.limits, verdict, clock=asyncio.get_running_loop().time)
-        watching = watch_client(self._gateway, prepared, outlet, self._exchange, self._until_gone())
-        helpers = [asyncio.create_task(heart.run()), asyncio.create_task(watching)]
-        services.begin(prepared.turn, self._exchange)
-        try:
-            await prepared.turn.run(outlet)
-        finally:
-            for helper in helpers:
-                helper.cancel()
-            await asyncio.gather(*helpers, return_exceptions=True)
-            services.end(prepared.turn, verdict)
-            log_verdict(verdict)
 
 
 def _read_create(frame: str, limits: Limits) -> WebSocketCreate:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
 from penstock.fairness import run_heavy
+from penstock.gateway.gateway import Gateway
 from penstock.gateway.history.chains import Local, Resolved, resolve
 from penstock.gateway.history.compactions import expand
+from penstock.gateway.http.access import tenant_of
 from penstock.gateway.settings import ClientKey
-from penstock.gateway.turn.prepare import tenant_of
 from penstock.protocol.request import CreateResponse
 from penstock.store.reasoning_memory import restored
-
-if TYPE_CHECKING:
-    from penstock.gateway.app import Gateway
 
 T = TypeVar("T")
 
@@ -35,8 +33,8 @@ async def complete(
     async def run(function: Callable[..., T], *args: Any) -> T:
         return await run_heavy(resolved.weight, function, *args)
 
-    expanded, told = await run(expand, resolved.request, gateway.sealer, tenant, resolved.before)
+    expanded, diagnostics = await run(expand, resolved.request, gateway.sealer, tenant, resolved.before)
     if isinstance(expanded.input, list):
         items = await restored(reasoning, tenant, expanded.input, run)
         expanded = replace(expanded, input=items)
-    return replace(resolved, request=expanded, diagnostics=tuple(told))
+    return replace(resolved, request=expanded, diagnostics=tuple(diagnostics))

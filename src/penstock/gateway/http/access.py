@@ -18,6 +18,7 @@ from penstock.gateway.config.values import quoted
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.settings import ClientKey, Settings
 from penstock.net.urls import is_loopback
+from penstock.store.contract import LOCAL
 
 KEY = re.compile(r"pk_[A-Za-z0-9_-]{43}")
 """The form of our keys. Whatever has it is never sent to an upstream, known or not."""
@@ -54,6 +55,11 @@ def authenticate(settings: Settings, headers: Mapping[str, str]) -> ClientKey | 
         f"{what}: send yours as `Authorization: Bearer KEY` or as `x-api-key: KEY`",
         headers=[("www-authenticate", "Bearer")],
     )
+
+
+def tenant_of(key: ClientKey | None) -> str:
+    """Each key is a tenant of its own; without keys there is one."""
+    return LOCAL if key is None else key.name
 
 
 def client_key_of(settings: Settings, headers: Mapping[str, str]) -> str:

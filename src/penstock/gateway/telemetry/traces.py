@@ -19,7 +19,7 @@ from penstock.protocol.tools import SECRETS
 from penstock.protocol.wire import to_builtins
 from penstock.store.contract import Trace
 from penstock.upstream.attempts import Attempt
-from penstock.upstream.upstream import UpstreamAnswer
+from penstock.upstream.source import UpstreamSource
 
 LONGEST_KEY = 4096
 LONGEST_BODY = 1024 * 1024
@@ -60,7 +60,7 @@ class Tracer:
         }
         self._note("request", told, len(rendered.data))
 
-    def answer(self, answer: UpstreamAnswer) -> None:
+    def answer(self, answer: UpstreamSource) -> None:
         told = {
             "status": answer.status,
             "content_type": answer.content_type,

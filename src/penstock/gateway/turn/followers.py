@@ -1,4 +1,4 @@
-"""Who listens to the log of a response that runs: whoever comes back keeps it alive (decisions 16)."""
+"""Clients that follow the log of a running response: one that comes back keeps it alive (decisions 16)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Key = tuple[str, str]
 """A tenant, and the id of a response."""
 
 
-class Listeners:
+class Followers:
     """Belongs to one event loop."""
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class Listeners:
         """Of those that somebody waits for."""
 
     @contextmanager
-    def listening(self, key: Key) -> Iterator[None]:
+    def following(self, key: Key) -> Iterator[None]:
         """For as long as somebody reads."""
         self._count(key, 1)
         try:
@@ -35,7 +35,7 @@ class Listeners:
             self._changes[key].set()
 
     async def gone(self, key: Key, seconds: float) -> None:
-        """Wait until nobody has listened for so long."""
+        """Wait until nobody has followed it for so long."""
         change = self._changes[key] = asyncio.Event()
         try:
             while True:

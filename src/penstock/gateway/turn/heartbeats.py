@@ -1,4 +1,4 @@
-"""Signs of life for a client that waits, and an eye on one that does not read (decisions 10, A8)."""
+"""Heartbeats for a client that waits, and an eye on one that does not read (decisions 10, A8)."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from penstock.gateway.turn.verdict import Verdict
 from penstock.protocol.events import Event
 
 _SHORTEST = 0.01
-"""Seconds: however the limits are set, the heart does not keep the machine busy."""
+"""Seconds: however the limits are set, heartbeats do not keep the machine busy."""
 _CHECKS = 4
 """So often a write is looked at before its client counts as stalled."""
 
 
-class Living(Protocol):
-    """What the heart knows of a turn."""
+class StreamedTurn(Protocol):
+    """What heartbeats need of a turn."""
 
-    def begin_late(self) -> list[Event]:
+    def start(self) -> list[Event]:
         """The beginning of the stream, if it has not begun."""
 
     def heartbeat(self) -> list[Event]:
         """A repeated `response.in_progress`; nothing when the turn is over."""
 
 
-class Beaten(Protocol):
-    """What the heart knows of an outlet."""
+class HeartbeatOutlet(Protocol):
+    """What heartbeats need of an outlet."""
 
     lock: asyncio.Lock
     last_event: float
@@ -43,13 +43,13 @@ class Beaten(Protocol):
         """The client takes nothing any more."""
 
 
-class Heart:
-    """Beats beside a turn that streams. It is a task of its own, cancelled with the turn."""
+class Heartbeats:
+    """Runs beside a turn, as a task of its own that is cancelled with it."""
 
     def __init__(
         self,
-        turn: Living,
-        outlet: Beaten,
+        turn: StreamedTurn,
+        outlet: HeartbeatOutlet,
         limits: Limits,
         verdict: Verdict,
         *,
@@ -72,7 +72,7 @@ class Heart:
     async def _unless_writing(self, act: Callable[[], Awaitable[None]]) -> None:
         """While the turn itself is writing, it needs no sign of life; it may need an end.
 
-        A client that does not read stops whoever writes next, which may be the heart itself.
+        A client that does not read stops whoever writes next, which may be the heartbeat itself.
         """
         if self._outlet.lock.locked():
             self._watch_stalled_write()
@@ -84,7 +84,7 @@ class Heart:
             self._outlet.give_up()
 
     async def _begin(self) -> None:
-        await self._outlet.write_locked(self._turn.begin_late())
+        await self._outlet.write_locked(self._turn.start())
 
     def _until_next(self) -> float:
         outlet, limits = self._outlet, self._limits

@@ -97,6 +97,10 @@ class LiveOutlet(ABC):
             self.last_event = self.last_write = self._clock()
 
     @abstractmethod
+    async def comment(self) -> None:
+        """A sign of life that is no event; with the lock held."""
+
+    @abstractmethod
     async def _resume(self) -> None:
         """Send what an interrupted write has left."""
 

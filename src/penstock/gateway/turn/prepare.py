@@ -1,13 +1,10 @@
-"""`POST /v1/responses`: from the request to a turn, and what runs beside the turn."""
+"""From a request to a turn that can be run."""
 
 from __future__ import annotations
 
-import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 from uuid import uuid4
 
 import msgspec
@@ -15,33 +12,29 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from penstock.gateway.errors import RequestRefused
+from penstock.gateway.gateway import Gateway
 from penstock.gateway.history.chains import Resolved, public_request
-from penstock.gateway.http.access import client_key_of
+from penstock.gateway.http.access import client_key_of, tenant_of
 from penstock.gateway.http.client_accent import accent_for
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.services import Services
 from penstock.gateway.settings import ClientKey, Limits
-from penstock.gateway.telemetry.logs import log_fault, log_verdict
 from penstock.gateway.telemetry.traces import Tracer
-from penstock.gateway.turn.heartbeats import Heart
-from penstock.gateway.turn.outlets import LiveOutlet, Outlet, StreamOutlet, WholeOutlet
 from penstock.gateway.turn.requests import fingerprints, identities, own_diagnostics, passed_on, used_call_ids
-from penstock.gateway.turn.run import Asked, Turn
-from penstock.gateway.turn.stop_reasons import CLIENT_GONE, CLIENT_STALLED, Stopped
 from penstock.gateway.turn.stopwatch import Stopwatch
+from penstock.gateway.turn.summarising import SummaryCodec
+from penstock.gateway.turn.turn import Turn, TurnContext, TurnRequest
 from penstock.gateway.turn.verdict import Verdict, conclude, shown
 from penstock.protocol.errors import Diagnostic
+from penstock.protocol.items import Item
 from penstock.protocol.response import Response, response_for
 from penstock.protocol.wire import encode
-from penstock.store.contract import LOCAL, Opened
+from penstock.store.contract import Opened
 from penstock.store.keeper import CacheKeeper, Keeper, StoreKeeper
 from penstock.store.reasoning_memory import context_of
-from penstock.stream.accents import ACCENTS
+from penstock.stream.deltas import UsageDelta
 from penstock.stream.machine import ResponseStreamStateMachine
-from penstock.upstream.attempts import Attempts
-
-if TYPE_CHECKING:
-    from penstock.gateway.app import Gateway
+from penstock.upstream.attempts import Attempts, Choice
 
 OVERHEAD = "x-penstock-overhead-ms"
 DIAGNOSTICS = "x-penstock-diagnostics"
@@ -55,12 +48,18 @@ class Prepared(Struct, frozen=True, kw_only=True):
     """A turn that can be run, and what belongs to it."""
 
     turn: Turn
+    services: Services
     machine: ResponseStreamStateMachine
     keeper: Keeper
     verdict: Verdict
     watch: Stopwatch
     limits: Limits
     accent: str
+
+    def head(self) -> list[tuple[str, str]]:
+        """The headers of an answer that is about to begin: what is known by then."""
+        overhead = f"{self.watch.overhead * 1000:.1f}"
+        return [(OVERHEAD, overhead), *diagnostics_header([*self.turn.known, *self.keeper.diagnostics])]
 
 
 def prepare(
@@ -70,13 +69,15 @@ def prepare(
     resolved: Resolved,
     watch: Stopwatch,
     *,
-    services: Services | None = None,
+    summary: SummaryCodec | None = None,
     error_event: bool = True,
 ) -> Prepared:
-    """What is wrong with a request is told here, before anybody is asked."""
-    services = services or gateway.services
+    """What is wrong with a request is told here, before anybody is asked. `summary`: what the model writes
+    becomes a compaction."""
+    services = gateway.services
     limits = limits_for(services.settings.limits, exchange)
-    asked = _understand(services, exchange, key, resolved)
+    choices = _choices(services, resolved, summary)
+    asked = _understand(services, exchange, key, resolved, choices[0])
     response = response_for(asked.request, id=f"resp_{uuid4().hex}", created_at=int(time.time()))
     verdict = Verdict(
         request_id=exchange.request_id,
@@ -95,9 +96,10 @@ def prepare(
     )
     keeper = _keeper(gateway, resolved, response, asked, verdict, watch)
     tracer = Tracer(keeper.trace, is_recording=services.settings.record)
-    attempts = _attempts(services, exchange, asked)
+    attempts = _attempts(services, exchange, asked, choices)
     return Prepared(
-        turn=Turn(services, asked, attempts, machine, verdict, watch, tracer),
+        turn=Turn(_context(services, asked, summary), asked, attempts, machine, verdict, watch, tracer),
+        services=services,
         machine=machine,
         keeper=keeper,
         verdict=verdict,
@@ -107,36 +109,20 @@ def prepare(
     )
 
 
-async def answer(gateway: Gateway, exchange: Exchange, prepared: Prepared) -> None:
-    """Run a turn for the client that waits for it, whatever the upstream does."""
-    services, turn, verdict, limits = gateway.services, prepared.turn, prepared.verdict, prepared.limits
-    outlet = _outlet(exchange, prepared)
-    services.begin(turn, exchange)
-    watching = watch_client(gateway, prepared, outlet, exchange, exchange.gone())
-    try:
-        async with _beside(watching, turn, outlet, limits, verdict):
-            await turn.run(outlet)
-    finally:
-        services.end(turn, verdict)
-        log_verdict(verdict)
-    if verdict.closer == "client":
-        await exchange.cut()
-
-
-def tenant_of(key: ClientKey | None) -> str:
-    """Each key is a tenant of its own; without keys there is one."""
-    return LOCAL if key is None else key.name
-
-
 def _keeper(
-    gateway: Gateway, resolved: Resolved, response: Response, asked: Asked, verdict: Verdict, watch: Stopwatch
+    gateway: Gateway,
+    resolved: Resolved,
+    response: Response,
+    asked: TurnRequest,
+    verdict: Verdict,
+    watch: Stopwatch,
 ) -> Keeper:
     given = asked.request.input
     context = context_of(given) if isinstance(given, list) else ""
     if not response.store:
         return CacheKeeper(gateway.reasoning, asked.tenant, context)
 
-    def told(ended: Response) -> bytes:
+    def concluded(ended: Response) -> bytes:
         # A copy: who closed it, and how, may still be learnt while the client is told of the end.
         now = replace(verdict)
         conclude(now, ended, watch)
@@ -153,30 +139,53 @@ def _keeper(
         request=encode(public_request(replace(asked.request, input=UNSET))),
         input=resolved.brought,
     )
-    return StoreKeeper(gateway.store, opened, verdict=told, context=context)
+    return StoreKeeper(gateway.store, opened, verdict=concluded, context=context)
 
 
-def _understand(services: Services, exchange: Exchange, key: ClientKey | None, resolved: Resolved) -> Asked:
+def _choices(services: Services, resolved: Resolved, summary: SummaryCodec | None) -> list[Choice]:
+    choices = services.choices(str(resolved.request.model))
+    if summary is None:
+        return choices
+    return [replace(each, upstream=summary.upstream(each.upstream)) for each in choices]
+
+
+def _context(services: Services, asked: TurnRequest, summary: SummaryCodec | None) -> TurnContext:
+    def estimate(output: Sequence[Item]) -> UsageDelta:
+        written = summary.written(output) if summary is not None else output
+        return services.estimate(asked.request, asked.model, written)
+
+    return TurnContext(
+        answer_bytes=services.settings.limits.answer_bytes,
+        estimate=estimate,
+        count_attempt=services.count_attempt,
+    )
+
+
+def _understand(
+    services: Services, exchange: Exchange, key: ClientKey | None, resolved: Resolved, first: Choice
+) -> TurnRequest:
     settings, request = services.settings, resolved.request
     model = str(request.model)
-    return Asked(
+    return TurnRequest(
         request=request,
         model=model,
         tools=identities(request),
         used_call_ids=used_call_ids(request),
         accent=accent_for(settings, key, exchange.query, exchange.headers),
         headers=passed_on(exchange.headers),
-        first=services.choices(model)[0],
+        first=first,
         tenant=tenant_of(key),
         weight=resolved.weight,
         diagnostics=[*own_diagnostics(request), *resolved.diagnostics],
     )
 
 
-def _attempts(services: Services, exchange: Exchange, asked: Asked) -> Attempts:
+def _attempts(
+    services: Services, exchange: Exchange, asked: TurnRequest, choices: Sequence[Choice]
+) -> Attempts:
     settings = services.settings
     return Attempts(
-        services.choices(asked.model),
+        choices,
         retries=settings.limits.retries,
         wait_budget=settings.limits.retry_wait,
         clock=services.clock,
@@ -184,72 +193,6 @@ def _attempts(services: Services, exchange: Exchange, asked: Asked) -> Attempts:
         client_key=client_key_of(settings, exchange.headers),
         prefer=fingerprints(asked.request),
     )
-
-
-def _outlet(exchange: Exchange, prepared: Prepared) -> Outlet:
-    keeper, verdict, watch = prepared.keeper, prepared.verdict, prepared.watch
-
-    def head() -> list[tuple[str, str]]:
-        return _head(watch, [*prepared.turn.known, *keeper.diagnostics])
-
-    speak = ACCENTS[prepared.accent]()
-    if verdict.stream:
-        return StreamOutlet(exchange, speak, keeper, verdict, watch, head)
-    return WholeOutlet(exchange, speak, keeper, verdict, head)
-
-
-@asynccontextmanager
-async def _beside(
-    watching: Coroutine[Any, Any, None], turn: Turn, outlet: Outlet, limits: Limits, verdict: Verdict
-) -> AsyncIterator[None]:
-    """One helper waits for the client to go (notes/asks F1), the other is the heart."""
-    helpers = [asyncio.create_task(watching)]
-    if isinstance(outlet, StreamOutlet):
-        heart = Heart(turn, outlet, limits, verdict, clock=asyncio.get_running_loop().time)
-        helpers.append(asyncio.create_task(heart.run()))
-    try:
-        yield
-    finally:
-        for helper in helpers:
-            helper.cancel()
-        for fault in await asyncio.gather(*helpers, return_exceptions=True):
-            if isinstance(fault, Exception):
-                log_fault(fault, verdict.request_id)
-
-
-async def watch_client(
-    gateway: Gateway, prepared: Prepared, outlet: Outlet, exchange: Exchange, gone: Coroutine[Any, Any, None]
-) -> None:
-    """Wait until the client goes, or takes nothing for too long, which is no better."""
-    leaving = asyncio.create_task(gone)
-    stalling = [asyncio.create_task(outlet.stalled.wait())] if isinstance(outlet, LiveOutlet) else []
-    try:
-        await asyncio.wait([leaving, *stalling], return_when=asyncio.FIRST_COMPLETED)
-        why = CLIENT_GONE if leaving.done() else CLIENT_STALLED
-    finally:
-        for task in (leaving, *stalling):
-            task.cancel()
-    await _leave(gateway, prepared, outlet, exchange, why)
-
-
-async def _leave(
-    gateway: Gateway, prepared: Prepared, outlet: Outlet, exchange: Exchange, why: Stopped
-) -> None:
-    """One that knows the id of a stored response may come back to it for a while (decisions 16)."""
-    turn, verdict, grace = prepared.turn, prepared.verdict, prepared.limits.disconnect_grace
-    if grace and prepared.machine.snapshot.store and verdict.last_event and isinstance(outlet, LiveOutlet):
-        verdict.left = True
-        outlet.leave()
-        exchange.abort()  # a write may wait there for a client that is not there any more
-        await gateway.listeners.gone((turn.tenant, turn.id), grace)
-        why = CLIENT_GONE
-    turn.stop(why)
-    if why is CLIENT_STALLED:
-        exchange.abort()  # also the last write of a turn that was stopped before
-
-
-def _head(watch: Stopwatch, known: list[Diagnostic]) -> list[tuple[str, str]]:
-    return [(OVERHEAD, f"{watch.overhead * 1000:.1f}"), *diagnostics_header(known)]
 
 
 def diagnostics_header(known: list[Diagnostic]) -> list[tuple[str, str]]:

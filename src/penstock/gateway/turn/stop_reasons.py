@@ -5,13 +5,13 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class Stopped(Struct, frozen=True):
+class StopReason(Struct, frozen=True):
     closer: str
     code: str
     message: str
 
 
-CANCELLED = Stopped("gateway", "cancelled", "the response was cancelled")
-CLIENT_GONE = Stopped("client", "client_gone", "the client closed the connection")
-CLIENT_STALLED = Stopped("client", "client_stalled", "the client took nothing for too long")
-SHUTTING_DOWN = Stopped("gateway", "shutting_down", "the gateway was stopped before the answer was whole")
+CANCELLED = StopReason("gateway", "cancelled", "the response was cancelled")
+CLIENT_GONE = StopReason("client", "client_gone", "the client closed the connection")
+CLIENT_STALLED = StopReason("client", "client_stalled", "the client took nothing for too long")
+SHUTTING_DOWN = StopReason("gateway", "shutting_down", "the gateway was stopped before the answer was whole")

@@ -14,7 +14,7 @@ class Stopwatch:
         self._began = self._heard = clock()
         self._waited = 0.0
         self._waiting = 0
-        """How many wait now: the turn for its upstream, and the heart for the client."""
+        """How many wait now: the turn for its upstream, and a heartbeat for the client."""
         self._waiting_since = 0.0
 
     @contextmanager

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from msgspec.structs import replace
+from msgspec import Struct
 
 from penstock.dialects.plan import Dialect, Plan, Reader, Target, UpstreamError, UpstreamRequest
 from penstock.gateway.history.compactions import TRIGGER, Summary
-from penstock.gateway.services import Services
 from penstock.protocol.items import Compaction, Item, Message
-from penstock.protocol.request import CreateResponse
 from penstock.sse import Frame
 from penstock.stream.deltas import (
     Delta,
@@ -23,40 +21,30 @@ from penstock.stream.deltas import (
     UsageDelta,
 )
 from penstock.stream.machine import INCOMPLETE_REASONS
-from penstock.tokens.counter import TokenCounter
-from penstock.upstream.attempts import Choice
-from penstock.upstream.upstream import Upstream, UpstreamAnswer
+from penstock.upstream.source import UpstreamSource
+from penstock.upstream.upstream import Upstream
 
 _PASSED = (UsageDelta, UpstreamInfo, DiagnosticDelta, ErrorDelta)
 """What is passed on of an answer that becomes a summary."""
 
 
-class SummarisingServices(Services):
-    """The same services, with upstreams whose text becomes an item: `seal` makes it, `opened` reads it."""
+class SummaryCodec(Struct, frozen=True):
+    """How the text of a summary becomes a compaction item, and what is in one."""
 
-    def __init__(
-        self,
-        services: Services,
-        seal: Callable[[str], str],
-        opened: Callable[[Compaction], Summary | None],
-    ) -> None:
-        super().__init__(services.settings, {}, services.metrics, TokenCounter(), services.clock)
-        self._services, self._seal, self._opened = services, seal, opened
+    seal: Callable[[str], str]
+    open: Callable[[Compaction], Summary | None]
 
-    def choices(self, model: str) -> list[Choice]:
+    def upstream(self, upstream: Upstream) -> Upstream:
+        """The same upstream, whose text becomes an item."""
+        return SummarisingUpstream(upstream, self.seal)
+
+    def written(self, output: Sequence[Item]) -> list[Item]:
+        """What the model wrote, and not what sealing made of it: that is what is counted."""
         return [
-            replace(choice, upstream=SummarisingUpstream(choice.upstream, self._seal))
-            for choice in self._services.choices(model)
-        ]
-
-    def estimate(self, request: CreateResponse, model: str, output: Sequence[Item]) -> UsageDelta:
-        """What the model wrote is counted, and not what sealing made of it."""
-        written: list[Item] = [
             Message(role="assistant", content=summary.summary)
             for item in output
-            if isinstance(item, Compaction) and (summary := self._opened(item)) is not None
+            if isinstance(item, Compaction) and (summary := self.open(item)) is not None
         ]
-        return self._services.estimate(request, model, written)
 
 
 class SummarisingUpstream:
@@ -70,7 +58,7 @@ class SummarisingUpstream:
     def target(self, model: str, key: str) -> Target:
         return self._upstream.target(model, key)
 
-    async def send(self, request: UpstreamRequest, *, key: str, headers: Mapping[str, str]) -> UpstreamAnswer:
+    async def send(self, request: UpstreamRequest, *, key: str, headers: Mapping[str, str]) -> UpstreamSource:
         return await self._upstream.send(request, key=key, headers=headers)
 
     async def aclose(self) -> None:

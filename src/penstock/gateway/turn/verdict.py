@@ -92,6 +92,8 @@ def conclude(verdict: Verdict, response: Response, watch: Stopwatch) -> None:
     """Fill in what the response tells of itself, now that it has ended."""
     verdict.outcome = verdict.outcome or response.status
     verdict.closer = verdict.closer or "upstream"
+    if response.error is not None:
+        verdict.code = verdict.code or response.error.code
     if response.usage is not None:
         verdict.input_tokens = response.usage.input_tokens
         verdict.cached_tokens = response.usage.input_tokens_details.cached_tokens

@@ -1,0 +1,67 @@
+"""`POST /v1/responses` and `POST /v1/responses/input_tokens`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from penstock.fairness import run_heavy, weight_of
+from penstock.gateway.api.background import answer_later
+from penstock.gateway.api.compact import prepare_any
+from penstock.gateway.gateway import Gateway
+from penstock.gateway.history.resolving import complete
+from penstock.gateway.http.exchange import Exchange
+from penstock.gateway.settings import ClientKey
+from penstock.gateway.turn.outlets import StreamOutlet, WholeOutlet
+from penstock.gateway.turn.prepare import Prepared
+from penstock.gateway.turn.requests import read_request
+from penstock.gateway.turn.run import run_turn
+from penstock.gateway.turn.stopwatch import Stopwatch
+from penstock.protocol.request import CreateResponse
+from penstock.stream.accents import ACCENTS
+
+
+async def create_response(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
+    gateway.refuse_if_full()
+    body = await gateway.read(exchange)
+    watch = Stopwatch(gateway.services.clock)
+    weight = weight_of(body)
+    request = await run_heavy(weight, _read, gateway, body)
+    del body  # it may be large, and the turn may be long
+    with watch.waiting():
+        resolved = await gateway.while_there(exchange, complete(gateway, key, request, weight))
+    gateway.refuse_if_full()
+    prepared = await run_heavy(resolved.weight, prepare_any, gateway, exchange, key, resolved, watch)
+    if request.background:
+        await answer_later(gateway, exchange, key, prepared)
+    else:
+        await _answer(gateway, exchange, prepared)
+
+
+async def _answer(gateway: Gateway, exchange: Exchange, prepared: Prepared) -> None:
+    """Run a turn for the client that waits for it."""
+    keeper, verdict, watch = prepared.keeper, prepared.verdict, prepared.watch
+    accent = ACCENTS[prepared.accent]()
+    outlet = (
+        StreamOutlet(exchange, accent, keeper, verdict, watch, prepared.head)
+        if verdict.stream
+        else WholeOutlet(exchange, accent, keeper, verdict, prepared.head)
+    )
+    await run_turn(gateway, prepared, outlet, exchange, exchange.gone())
+    if verdict.closer == "client":
+        await exchange.cut()
+
+
+async def count_input_tokens(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
+    body = await gateway.read(exchange)
+    weight = weight_of(body)
+    asked = await run_heavy(weight, _read, gateway, body)
+    resolved = await gateway.while_there(exchange, complete(gateway, key, asked, weight))
+    request, services = resolved.request, gateway.services
+    tokens = await run_heavy(resolved.weight, services.count_input, request, str(request.model))
+    answer = {"object": "response.input_tokens", "input_tokens": tokens}
+    await exchange.answer(200, msgspec.json.encode(answer))
+
+
+def _read(gateway: Gateway, body: bytes) -> CreateResponse:
+    settings = gateway.services.settings
+    return read_request(body, settings.default_model, settings.limits)

@@ -1,0 +1,22 @@
+"""`GET /v1/models` and `GET /v1/models/{model}`."""
+
+from __future__ import annotations
+
+from penstock.gateway.errors import RequestRefused
+from penstock.gateway.gateway import Gateway
+from penstock.gateway.http.exchange import Exchange
+from penstock.gateway.model_listing import model_body, models_body
+from penstock.gateway.settings import ClientKey
+
+
+async def list_models(gateway: Gateway, exchange: Exchange, _: ClientKey | None) -> None:
+    models = await gateway.services.listing_for(exchange.headers).models()
+    await exchange.answer(200, models_body(models, created=gateway.started_at))
+
+
+async def get_model(gateway: Gateway, exchange: Exchange, _: ClientKey | None, *, model: str) -> None:
+    found = await gateway.services.listing_for(exchange.headers).find(model)
+    if found is None:
+        message = f"there is no model called {model[:128]!r} here: GET /v1/models lists them"
+        raise RequestRefused(404, "model_not_found", message, type="not_found", param="model")
+    await exchange.answer(200, model_body(found, created=gateway.started_at))

@@ -1,0 +1,35 @@
+"""What operators and load balancers ask for: `/`, `/healthz`, `/readyz`, `/metrics`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from penstock.gateway.gateway import Gateway
+from penstock.gateway.http.access import sees_all
+from penstock.gateway.http.exchange import Exchange
+from penstock.gateway.settings import ClientKey
+from penstock.gateway.telemetry.metrics import CONTENT_TYPE
+from penstock.version import VERSION
+
+SPOKEN = "this gateway speaks OpenResponses: POST /v1/responses, GET /v1/models"
+
+
+async def show_root(_: Gateway, exchange: Exchange, __: ClientKey | None) -> None:
+    about = {"name": "penstock", "version": VERSION, "speaks": SPOKEN, "health": "/healthz"}
+    await exchange.answer(200, msgspec.json.encode(about))
+
+
+async def show_health(_: Gateway, exchange: Exchange, __: ClientKey | None) -> None:
+    await exchange.answer(200, b'{"status":"ok"}')
+
+
+async def show_ready(gateway: Gateway, exchange: Exchange, _: ClientKey | None) -> None:
+    if gateway.is_draining:
+        await exchange.answer(503, b'{"status":"draining"}')
+    else:
+        await exchange.answer(200, b'{"status":"ready"}')
+
+
+async def show_metrics(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
+    text = gateway.metrics.render() if sees_all(key) else gateway.metrics.render_public()
+    await exchange.answer(200, text, content_type=CONTENT_TYPE)

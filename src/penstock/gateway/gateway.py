@@ -1,0 +1,128 @@
+"""The state of a gateway: its settings, upstreams and store, and what runs now."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from penstock.gateway.errors import ClientGone, RequestRefused
+from penstock.gateway.history.sealing import Sealer, load_sealer
+from penstock.gateway.http.bodies import BodyReader
+from penstock.gateway.http.exchange import Exchange
+from penstock.gateway.services import Fleet, Services
+from penstock.gateway.settings import Settings
+from penstock.gateway.telemetry.logs import log
+from penstock.gateway.telemetry.metrics import Metrics
+from penstock.gateway.turn.followers import Followers
+from penstock.gateway.turn.registry import RunningTurns
+from penstock.store.contract import Store
+from penstock.store.reasoning_memory import ReasoningCache
+from penstock.tokens.counter import TokenCounter
+from penstock.tokens.tokenizer import import_tokenizers
+from penstock.upstream.upstream import Upstream
+
+T = TypeVar("T")
+
+
+class Gateway:
+    """What every request works with. Belongs to one event loop."""
+
+    def __init__(self, settings: Settings, *, store: Store, sealer: Sealer | None = None) -> None:
+        self.store = store
+        self.sealer = sealer or load_sealer({}, None)
+        self.reasoning = ReasoningCache(time.monotonic)
+        self.followers = Followers()
+        self.turns = RunningTurns()
+        self.metrics = Metrics()
+        self.started_at = int(time.time())
+        self.is_draining = False
+        self._waiting = 0
+        """Requests whose turns have not begun, as they wait for other turns."""
+        self._bodies = BodyReader()
+        self._fleet = Fleet()
+        self._counter = TokenCounter()
+        import_tokenizers()
+        self._beside: set[asyncio.Task[None]] = set()
+        self._retiring: dict[asyncio.Task[None], Services] = {}
+        upstreams, _ = self._fleet.renew(settings.targets)
+        self.services = Services(settings, upstreams, self.metrics, self._counter)
+        self.metrics.gauge("penstock_turns_running", self.running)
+        self.metrics.gauge("penstock_tasks", lambda: len(asyncio.all_tasks()))
+        self.metrics.gauge("penstock_keys_resting", self._fleet.resting)
+
+    def running(self) -> int:
+        """How many turns there are now."""
+        return len(self.turns)
+
+    def reload(self, settings: Settings) -> None:
+        """New turns follow the new settings; running ones end under the old."""
+        upstreams, dropped = self._fleet.renew(settings.targets)
+        old, self.services = self.services, Services(settings, upstreams, self.metrics, self._counter)
+        task = asyncio.create_task(_retire(old, list(self._retiring.values()), dropped))
+        self._retiring[task] = old
+        task.add_done_callback(self._retiring.pop)
+
+    async def read(self, exchange: Exchange) -> bytes:
+        """The body of a request. A client that sends too slowly is as gone as one that reads too slowly."""
+        limits = self.services.settings.limits
+        try:
+            async with asyncio.timeout(limits.client_timeout):
+                return await self._bodies.read(exchange.receive, exchange.headers, limits.body_bytes)
+        except TimeoutError:
+            message = "the request did not come to its end in time"
+            raise RequestRefused(408, "request_timeout", message) from None
+
+    def refuse_if_full(self) -> None:
+        """No hidden queue: what is too much is told at once (notes/asks J5)."""
+        limit = self.services.settings.limits.max_turns
+        if not self.is_draining and (not limit or self.running() + self._waiting < limit):
+            return
+        why = "the gateway is stopping" if self.is_draining else f"{limit} turns are running already"
+        headers = [("retry-after", "2")]
+        message = f"{why}: try again in a moment"
+        raise RequestRefused(503, "server_is_overloaded", message, type="server_error", headers=headers)
+
+    async def while_there(self, exchange: Exchange, work: Coroutine[Any, Any, T]) -> T:
+        """What is done for a client before its turn begins, unless it goes meanwhile: a follow-up may have to
+        wait for the response that it continues."""
+        working = asyncio.create_task(work)
+        leaving = asyncio.create_task(exchange.gone())
+        self._waiting += 1
+        try:
+            await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                raise ClientGone
+            return working.result()
+        finally:
+            self._waiting -= 1
+            working.cancel()
+            leaving.cancel()
+            await asyncio.gather(working, leaving, return_exceptions=True)
+
+    def run_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Something that no client waits for."""
+        task = asyncio.create_task(work)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+
+    async def aclose(self) -> list[str]:
+        """The ids of the responses that the store could not write any more."""
+        for task in list(self._retiring):
+            task.cancel()
+        await asyncio.gather(*self._retiring, return_exceptions=True)
+        # First of all: what runs beside still needs its upstreams, until `drain` ends it.
+        await asyncio.gather(*self._beside, return_exceptions=True)
+        for upstream in self._fleet.all():
+            await upstream.aclose()
+        return await self.store.aclose()
+
+
+async def _retire(old: Services, older: list[Services], dropped: list[Upstream]) -> None:
+    """When no turn runs under old settings any more, what only they needed is closed."""
+    for services in (old, *older):
+        await services.idle.wait()
+    for upstream in dropped:
+        await upstream.aclose()
+    log.debug("the last turn under the old settings has ended")

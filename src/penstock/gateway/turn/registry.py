@@ -1,0 +1,50 @@
+"""The turns that run now."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from penstock.gateway.http.exchange import Exchange
+from penstock.gateway.services import Services
+from penstock.gateway.turn.stop_reasons import StopReason
+from penstock.gateway.turn.turn import Turn
+
+
+class _Entry(Struct, frozen=True):
+    turn: Turn
+    exchange: Exchange
+    services: Services
+    """Those that the turn began under: the settings may have changed since."""
+
+
+class RunningTurns:
+    """Found by tenant and response id. Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self._entries: dict[tuple[str, str], _Entry] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, turn: Turn, exchange: Exchange, services: Services) -> None:
+        """A turn that is there already stays as it is."""
+        if (turn.tenant, turn.id) not in self._entries:
+            self._entries[turn.tenant, turn.id] = _Entry(turn, exchange, services)
+            services.enter()
+
+    def remove(self, turn: Turn) -> None:
+        self._entries.pop((turn.tenant, turn.id)).services.leave()
+
+    def find(self, tenant: str, id: str) -> Turn | None:
+        entry = self._entries.get((tenant, id))
+        return entry.turn if entry is not None else None
+
+    def stop(self, why: StopReason) -> None:
+        """End all of them; their clients are told."""
+        for entry in list(self._entries.values()):
+            entry.turn.stop(why)
+
+    def abort(self) -> None:
+        """Leave those whose clients do not even take that."""
+        for entry in self._entries.values():
+            entry.exchange.abort()

@@ -1,0 +1,82 @@
+"""The only runner: streamed, whole, WebSocket, background and compaction turns differ in their outlet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from penstock.gateway.gateway import Gateway
+from penstock.gateway.http.exchange import Exchange
+from penstock.gateway.telemetry.logs import log_fault, log_verdict
+from penstock.gateway.turn.heartbeats import Heartbeats
+from penstock.gateway.turn.outlets import LiveOutlet, Outlet
+from penstock.gateway.turn.prepare import Prepared
+from penstock.gateway.turn.stop_reasons import CLIENT_GONE, CLIENT_STALLED, StopReason
+
+
+async def run_turn(
+    gateway: Gateway,
+    prepared: Prepared,
+    outlet: Outlet,
+    exchange: Exchange,
+    gone: Coroutine[Any, Any, None] | None = None,
+) -> None:
+    """Run a turn to its end, whatever the upstream and the client do. `gone` ends when the client has gone;
+    without it nobody waits for the turn."""
+    turn, verdict = prepared.turn, prepared.verdict
+    gateway.turns.add(turn, exchange, prepared.services)
+    helpers = []
+    if gone is not None:
+        helpers.append(_watch_client(gateway, prepared, outlet, exchange, gone))
+    if isinstance(outlet, LiveOutlet):
+        clock = asyncio.get_running_loop().time
+        helpers.append(Heartbeats(turn, outlet, prepared.limits, verdict, clock=clock).run())
+    tasks = [asyncio.create_task(each) for each in helpers]
+    try:
+        await turn.run(outlet)
+    finally:
+        for task in tasks:
+            task.cancel()
+        for fault in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(fault, Exception):
+                log_fault(fault, verdict.request_id)
+        close_turn(gateway, prepared)
+
+
+def close_turn(gateway: Gateway, prepared: Prepared) -> None:
+    """A turn has ended, and its verdict is filled in."""
+    gateway.turns.remove(prepared.turn)
+    prepared.services.count_turn(prepared.verdict)
+    log_verdict(prepared.verdict)
+
+
+async def _watch_client(
+    gateway: Gateway, prepared: Prepared, outlet: Outlet, exchange: Exchange, gone: Coroutine[Any, Any, None]
+) -> None:
+    """Wait until the client goes (notes/asks F1), or takes nothing for too long, which is no better."""
+    leaving = asyncio.create_task(gone)
+    stalling = [asyncio.create_task(outlet.stalled.wait())] if isinstance(outlet, LiveOutlet) else []
+    try:
+        await asyncio.wait([leaving, *stalling], return_when=asyncio.FIRST_COMPLETED)
+        why = CLIENT_GONE if leaving.done() else CLIENT_STALLED
+    finally:
+        for task in (leaving, *stalling):
+            task.cancel()
+    await _leave(gateway, prepared, outlet, exchange, why)
+
+
+async def _leave(
+    gateway: Gateway, prepared: Prepared, outlet: Outlet, exchange: Exchange, why: StopReason
+) -> None:
+    """One that knows the id of a stored response may come back to it for a while (decisions 16)."""
+    turn, verdict, grace = prepared.turn, prepared.verdict, prepared.limits.disconnect_grace
+    if grace and turn.snapshot.store and verdict.last_event and isinstance(outlet, LiveOutlet):
+        verdict.left = True
+        outlet.leave()
+        exchange.abort()  # a write may wait there for a client that is not there any more
+        await gateway.followers.gone((turn.tenant, turn.id), grace)
+        why = CLIENT_GONE
+    turn.stop(why)
+    if why is CLIENT_STALLED:
+        exchange.abort()  # also the last write of a turn that was stopped before
