@@ -13,7 +13,7 @@ from msgspec import Struct
 from penstock.gateway.turn.verdict import Verdict
 from penstock.store.contract import RUNNING, LoggedEvent, StoredResponse, Trace
 from penstock.store.sqlite.offline import StoreFile
-from penstock.stream.recovery import CODE as RESTARTED
+from penstock.stream.recovery import RESTARTED
 
 T = TypeVar("T")
 

@@ -19,9 +19,9 @@ from penstock.store.contract import (
     Trace,
     Turn,
 )
+from penstock.store.interrupted import end_interrupted
 from penstock.store.paging import page_of
 from penstock.store.sqlite.packing import item_of, unpack_document, unpack_events, unpack_traces
-from penstock.stream.recovery import interrupted
 
 _ROWS = 4
 """So many rows of a log are read at a time: a reader that stops holds no more than these."""
@@ -84,7 +84,7 @@ def response(connection: sqlite3.Connection, tenant: str, id: str) -> StoredResp
         return None
     stored = response_of(row)
     if stored.status in RUNNING:  # Its end could not be written, and was given up.
-        end = interrupted(id, stored.response, all_events(connection, row[0])).end
+        end = end_interrupted(id, stored.response, all_events(connection, row[0])).end
         return replace(stored, status=end.status, response=end.response)
     return stored
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from penstock.errors import StoreError
 from penstock.store.contract import Closed, Conversation, LoggedEvent, Opened, StoredItem
+from penstock.store.interrupted import end_interrupted
 from penstock.store.sqlite.packing import in_rows, item_of, pack_document, pack_events, pack_traces
 from penstock.store.sqlite.queries import all_events
 from penstock.store.sqlite.unwritten import Part
-from penstock.stream.recovery import interrupted
 
 _RESPONSE = """
 INSERT INTO responses
@@ -106,7 +106,7 @@ def end_unfinished(connection: sqlite3.Connection, now: float) -> int:
     """End every turn that has no end: whoever ran it is gone (G8). How many there were."""
     rows = connection.execute(_UNFINISHED).fetchall()
     for number, tenant, id, conversation_id, dropped, response in rows:
-        ending = interrupted(id, response, all_events(connection, number), now)
+        ending = end_interrupted(id, response, all_events(connection, number), now)
         end = ending.end
         _append(connection, number, ending.events)
         _finish(connection, number, tenant, end, now, dropped)
