@@ -13,11 +13,11 @@ from penstock.gateway.history.sealing import Sealer, load_sealer
 from penstock.gateway.http.access import authenticate, check_origin
 from penstock.gateway.http.bodies import BodyReader
 from penstock.gateway.http.exchange import Exchange, Message, Receive, Send
-from penstock.gateway.pruning import keep_house
 from penstock.gateway.refusals import refused_by
 from penstock.gateway.routes import ROUTES, SPOKEN, Routes, find_route
 from penstock.gateway.services import Fleet, Services
 from penstock.gateway.settings import Settings
+from penstock.gateway.storage import prune_regularly
 from penstock.gateway.telemetry.logs import log, log_refused
 from penstock.gateway.telemetry.metrics import OTHER, Metrics
 from penstock.gateway.turn.followers import Listeners
@@ -167,11 +167,11 @@ class Gateway:
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
-        house = asyncio.create_task(keep_house(self.store, lambda: self.services.settings.limits))
+        pruning = asyncio.create_task(prune_regularly(self.store, lambda: self.services.settings.limits))
         await send({"type": "lifespan.startup.complete"})
         await receive()
-        house.cancel()
-        await asyncio.gather(house, return_exceptions=True)
+        pruning.cancel()
+        await asyncio.gather(pruning, return_exceptions=True)
         await self.aclose()
         await send({"type": "lifespan.shutdown.complete"})
 

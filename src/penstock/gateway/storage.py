@@ -1,16 +1,25 @@
-"""Which store a gateway has: a file, or its own memory."""
+"""The store of a gateway: which one it has, and how it is kept from growing for ever (notes/asks G5)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from penstock.errors import StoreError
+from penstock.errors import PenstockError, StoreError
+from penstock.gateway.settings import Limits
 from penstock.gateway.telemetry.logs import log
 from penstock.store.contract import Store
 
 NONE = "none"
 NAME = "responses.sqlite"
+
+PRUNE_EVERY = 600.0
+"""Seconds."""
+_DAY = 86_400
+
+
+# Which store
 
 
 async def open_store(where: str, environment: Mapping[str, str]) -> Store:
@@ -34,7 +43,7 @@ async def open_store(where: str, environment: Mapping[str, str]) -> Store:
 
 
 def secret_folder(where: str, environment: Mapping[str, str]) -> Path | None:
-    """Beside the store; None where there is no file."""
+    """The folder of the store's file; None where there is no file."""
     if where == NONE:
         return None
     return (Path(where) if where else default_path(environment)).parent
@@ -46,3 +55,29 @@ def default_path(environment: Mapping[str, str]) -> Path:
         return folder / "penstock" / NAME
     home = environment.get("HOME") or environment.get("USERPROFILE") or "."
     return Path(home) / ".local" / "share" / "penstock" / NAME
+
+
+# Pruning
+
+
+async def prune_regularly(store: Store, limits: Callable[[], Limits], *, every: float = PRUNE_EVERY) -> None:
+    """Runs for as long as the gateway does. If the store cannot be pruned now, it is tried again later.
+
+    Nothing is deleted for its age when the gateway starts: the clock of a machine that has just started may
+    not be set yet.
+    """
+    await _prune(store, limits(), by_age=False)
+    while True:
+        await asyncio.sleep(every)
+        await _prune(store, limits(), by_age=True)
+
+
+async def _prune(store: Store, limits: Limits, *, by_age: bool) -> None:
+    try:
+        oldest = await store.advance_time() - limits.store_days * _DAY if by_age else 0.0
+        deleted = await store.prune(older_than=oldest, most_bytes=limits.store_bytes)
+    except PenstockError as error:
+        log.warning("%s", f"the store could not be tidied: {error}")
+    else:
+        if deleted:
+            log.info("%s", f"{deleted} old responses were deleted from the store")
