@@ -14,7 +14,7 @@ from penstock.explain.meanings import MEANINGS
 from penstock.gateway.refusals import STATUSES
 from penstock.gateway.turn.stop_reasons import CANCELLED, CLIENT_GONE, CLIENT_STALLED, SHUTTING_DOWN
 from penstock.store.contract import Trace
-from penstock.store.sqlite.store import open_store
+from penstock.store.sqlite.store import open_sqlite_store
 from penstock.stream.recovery import RESTARTED
 from tests.cli.kept import (
     ANSWER,
@@ -184,7 +184,7 @@ def test_every_end_says_how_and_by_whom(tmp_path: Path, name: str) -> None:
 
 
 async def _restart(path: Path) -> None:
-    store = await open_store(path, clock=lambda: BEGIN + 500)
+    store = await open_sqlite_store(path, clock=lambda: BEGIN + 500)
     await store.aclose()
 
 

@@ -17,13 +17,13 @@ from penstock.store.contract import LOCAL, Closed, Conversation, LoggedEvent, Op
 from penstock.store.sqlite import statements, writer
 from penstock.store.sqlite.pruning import Bounds
 from penstock.store.sqlite.statements import begin_turn
-from penstock.store.sqlite.store import SqliteStore, open_store
+from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
 from tests.store.making import Clock, closed, event, events, items, opened, read, stuck, trace, whole
 
 
 def using(folder: Path, body: Callable[[SqliteStore], Awaitable[None]], bounds: Bounds | None = None) -> None:
     async def run() -> None:
-        store = await open_store(folder / "store.db", clock=Clock(), bounds=bounds, busy_ms=0)
+        store = await open_sqlite_store(folder / "store.db", clock=Clock(), bounds=bounds, busy_ms=0)
         try:
             await body(store)
         finally:
@@ -278,14 +278,14 @@ def test_what_could_not_be_written_is_tried_again_when_the_store_is_closed(tmp_p
         assert not await store.close("resp_1", Closed(status="completed", response=LARGE), patience=30)
 
     async def run() -> None:
-        store = await open_store(tmp_path / "store.db")
+        store = await open_sqlite_store(tmp_path / "store.db")
         await store.open(opened("resp_1"), patience=30)
         await lose(store)
         closing = asyncio.create_task(store.aclose())
         await asyncio.sleep(0.05)  # the first attempt has failed
         await free_disk(store)
         assert await closing == []
-        store = await open_store(tmp_path / "store.db")
+        store = await open_sqlite_store(tmp_path / "store.db")
         found = await store.get(LOCAL, "resp_1")
         assert found is not None
         assert found.status == "completed"
@@ -300,7 +300,7 @@ def test_what_is_lost_when_the_store_is_closed_is_named(
     monkeypatch.setattr(writer, "LAST_TRIES", 0.1)
 
     async def run() -> None:
-        store = await open_store(tmp_path / "store.db")
+        store = await open_sqlite_store(tmp_path / "store.db")
         assert await whole(store, "resp_0")
         await fill_disk(store)
         for id in ("resp_1", "resp_2"):

@@ -12,7 +12,7 @@ import pytest
 from penstock.store.contract import LOCAL, Conversation
 from penstock.store.sqlite import queries, statements
 from penstock.store.sqlite.file import connect
-from penstock.store.sqlite.store import open_store
+from penstock.store.sqlite.store import open_sqlite_store
 from tests.store.making import closed, events, items, opened
 
 FEW, MANY = 50, 2_000
@@ -50,7 +50,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
 
 def _filled(path: Path, count: int) -> Path:
     async def fill() -> None:
-        store = await open_store(path)
+        store = await open_sqlite_store(path)
         for number in range(count):
             id = f"resp_{number}"
             previous = f"resp_{number - 1}" if number % 10 else None

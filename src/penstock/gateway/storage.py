@@ -9,6 +9,7 @@ from pathlib import Path
 from penstock.errors import PenstockError, StoreError
 from penstock.gateway.settings import Limits
 from penstock.gateway.telemetry.logs import log
+from penstock.store import IN_MEMORY, open_store
 from penstock.store.contract import Store
 
 NONE = "none"
@@ -22,24 +23,21 @@ _DAY = 86_400
 # Which store
 
 
-async def open_store(where: str, environment: Mapping[str, str]) -> Store:
+async def open_gateway_store(where: str, environment: Mapping[str, str]) -> Store:
     """`none` is a bounded memory; nothing named is a file in the user's data folder (decisions 15).
 
-    Where another gateway has that one already, this one makes do with its memory, and says so: whoever starts
-    a second one to try something must not have to name a file first.
+    If another gateway is using that default file, a bounded memory is used instead and a warning is logged:
+    starting a second gateway to try something must not require naming a file first.
     """
-    from penstock.store.memory import MemoryStore
-    from penstock.store.sqlite.store import open_store as open_file
-
     if where == NONE:
-        return MemoryStore()
+        return await open_store(IN_MEMORY)
     try:
-        return await open_file(Path(where) if where else default_path(environment))
+        return await open_store(where or default_path(environment))
     except StoreError as error:
         if where or error.code != StoreError.LOCKED:
             raise
         log.warning("another gateway has the store: what this one keeps is gone when it ends (--store PATH)")
-        return MemoryStore()
+        return await open_store(IN_MEMORY)
 
 
 def secret_folder(where: str, environment: Mapping[str, str]) -> Path | None:

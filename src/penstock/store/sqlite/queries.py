@@ -16,11 +16,11 @@ from penstock.store.contract import (
     Stats,
     StoredItem,
     StoredResponse,
+    StoredTurn,
     Trace,
-    Turn,
+    page_of,
 )
 from penstock.store.interrupted import end_interrupted
-from penstock.store.paging import page_of
 from penstock.store.sqlite.packing import item_of, unpack_document, unpack_events, unpack_traces
 
 _ROWS = 4
@@ -125,7 +125,7 @@ def traces(connection: sqlite3.Connection, tenant: str, id: str) -> list[Trace]:
     return [trace for (blob,) in rows for trace in unpack_traces(blob)]
 
 
-def chain(connection: sqlite3.Connection, tenant: str, id: str) -> list[Turn] | None:
+def chain(connection: sqlite3.Connection, tenant: str, id: str) -> list[StoredTurn] | None:
     """The turns that lead to a response; None where it or one before it is not there."""
     asked = {"tenant": tenant, "id": id}
     connection.execute("BEGIN")  # Both questions are answered by the same state of the file.
@@ -139,7 +139,7 @@ def chain(connection: sqlite3.Connection, tenant: str, id: str) -> list[Turn] | 
     finally:
         connection.execute("COMMIT")
     return [
-        Turn(link_id, status, tuple(items[number][0]), tuple(items[number][1]))
+        StoredTurn(link_id, status, tuple(items[number][0]), tuple(items[number][1]))
         for number, link_id, status, _ in links
     ]
 

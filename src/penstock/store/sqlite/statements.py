@@ -10,7 +10,7 @@ from penstock.store.contract import Closed, Conversation, LoggedEvent, Opened, S
 from penstock.store.interrupted import end_interrupted
 from penstock.store.sqlite.packing import in_rows, item_of, pack_document, pack_events, pack_traces
 from penstock.store.sqlite.queries import all_events
-from penstock.store.sqlite.unwritten import Part
+from penstock.store.turn_buffer import UnwrittenPart
 
 _RESPONSE = """
 INSERT INTO responses
@@ -31,7 +31,7 @@ _UNFINISHED = (
 )
 
 
-def write_part(connection: sqlite3.Connection, part: Part) -> None:
+def write_part(connection: sqlite3.Connection, part: UnwrittenPart) -> None:
     """All that a turn has to be written since it was last written."""
     turn = part.turn
     number = begin_turn(connection, turn) if part.is_new else _number_of(connection, turn.tenant, turn.id)
@@ -175,7 +175,7 @@ def delete_item(connection: sqlite3.Connection, tenant: str, id: str, item_id: s
     return connection.execute(query, (tenant, id, item_id)).rowcount > 0
 
 
-# Keeping house
+# Pruning
 
 
 _ENDED = """

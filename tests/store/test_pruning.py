@@ -8,7 +8,7 @@ from pathlib import Path
 
 from penstock.store.contract import LOCAL, Closed, Conversation, Store
 from penstock.store.memory import MemoryStore
-from penstock.store.sqlite.store import open_store
+from penstock.store.sqlite.store import open_sqlite_store
 from tests.store.making import (
     Clock,
     closed,
@@ -164,7 +164,7 @@ def test_a_restart_with_a_clock_that_is_ahead_does_not_move_the_time(tmp_path: P
 
     async def run() -> None:
         for number in range(5):
-            store = await open_store(tmp_path / "store.db", clock=clock)
+            store = await open_sqlite_store(tmp_path / "store.db", clock=clock)
             await keep(store, number)
             await look(store)
             assert "resp_0" in await there(store)
@@ -178,14 +178,14 @@ def test_a_file_of_the_first_format_begins_with_the_time_of_its_newest_row(tmp_p
     path, clock = tmp_path / "store.db", Clock()
 
     async def run() -> None:
-        store = await open_store(path, clock=clock)
+        store = await open_sqlite_store(path, clock=clock)
         await keep(store, 0)
         await store.aclose()
         with sqlite3.connect(path) as file:
             file.execute("DROP TABLE store_time")
             file.execute("PRAGMA user_version = 1")
         clock.now += 40 * DAY
-        store = await open_store(path, clock=clock)
+        store = await open_sqlite_store(path, clock=clock)
         await look(store)
         assert await there(store) == ["resp_0", "conv_0"]
         await store.aclose()
@@ -196,12 +196,12 @@ def test_a_file_of_the_first_format_begins_with_the_time_of_its_newest_row(tmp_p
 def test_the_file_shrinks_when_much_is_deleted(tmp_path: Path) -> None:
     async def run() -> None:
         path = tmp_path / "store.db"
-        store = await open_store(path)
+        store = await open_sqlite_store(path)
         for number in range(30):
             await whole(store, f"resp_{number}", log=[event(0, _noise(number))])
         await store.aclose()
         before = path.stat().st_size
-        store = await open_store(path)
+        store = await open_sqlite_store(path)
         await store.prune(older_than=0, most_bytes=0)
         await store.aclose()
         assert path.stat().st_size < before / 2
