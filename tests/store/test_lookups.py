@@ -27,7 +27,7 @@ QUESTIONS: dict[str, Callable[[sqlite3.Connection], object]] = {
     "its history": lambda file: queries.history(file, LOCAL, "resp_20", False),
     "an item": lambda file: queries.items_of(file, LOCAL, ["out_20"]),
     "an item of a conversation": lambda file: queries.items_of(file, LOCAL, ["talk_20"]),
-    "a memory": lambda file: queries.memories(file, LOCAL, ["rs_20"]),
+    "a memory": lambda file: queries.reasoning_memory(file, LOCAL, ["rs_20"]),
     "a conversation": lambda file: queries.conversation_items(file, LOCAL, "conv_20", None, 20, True),
     "nothing": lambda file: queries.response(file, "other", "resp_20"),
     "what is unfinished": lambda file: statements.end_unfinished(file, 1.0),

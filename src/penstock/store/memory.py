@@ -92,7 +92,7 @@ class MemoryStore:
         self._items = _Index()
         self._outputs = _Index()
         self._conversation_items = _Index()
-        self._memories: dict[Key, tuple[TurnBuffer, bytes]] = {}
+        self._reasoning_memory: dict[Key, tuple[TurnBuffer, bytes]] = {}
         self._bytes = 0
         self._time = clock()
         """The time from which ages are measured."""
@@ -287,12 +287,12 @@ class MemoryStore:
         if found is not None:
             before = found.size
             found.remember(key, data)
-            self._memories[tenant, key] = (found, data)
+            self._reasoning_memory[tenant, key] = (found, data)
             self._grow(found.size - before)
 
     async def recall(self, tenant: str, keys: Sequence[str]) -> dict[str, bytes]:
-        memories = self._memories
-        return {key: memories[tenant, key][1] for key in keys if (tenant, key) in memories}
+        kept = self._reasoning_memory
+        return {key: kept[tenant, key][1] for key in keys if (tenant, key) in kept}
 
     # Pruning
 
@@ -373,9 +373,9 @@ class MemoryStore:
         turn = ended.turn()
         self._items.remove(key[0], ended, turn.input)
         self._outputs.remove(key[0], ended, turn.output)
-        for name in ended.memories:
-            if self._memories.get((key[0], name), (None,))[0] is ended:
-                del self._memories[key[0], name]
+        for name in ended.reasoning_memory:
+            if self._reasoning_memory.get((key[0], name), (None,))[0] is ended:
+                del self._reasoning_memory[key[0], name]
         self._bytes -= ended.size
 
     def _drop_conversation(self, key: Key) -> None:

@@ -28,7 +28,7 @@ class UnwrittenPart(Struct, frozen=True, kw_only=True):
     is_new: bool
     events: Sequence[LoggedEvent]
     traces: Sequence[Trace]
-    memories: dict[str, bytes]
+    reasoning_memory: dict[str, bytes]
     dropped: int
     end: Closed | None
     ended_at: float
@@ -65,7 +65,7 @@ class TurnBuffer:
         self.ended_at = 0.0
         self.events: list[LoggedEvent] = []
         self.traces: list[Trace] = []
-        self.memories: dict[str, bytes] = {}
+        self.reasoning_memory: dict[str, bytes] = {}
         self.dropped = 0
         self.stored_sequence = -1
         """The last event that is in the file."""
@@ -100,7 +100,7 @@ class TurnBuffer:
         self.size += size
 
     def remember(self, key: str, data: bytes) -> None:
-        self.memories[key] = data
+        self.reasoning_memory[key] = data
         self.size += len(key) + len(data)
 
     def close(self, end: Closed, now: float) -> None:
@@ -123,7 +123,7 @@ class TurnBuffer:
             is_new=not self.is_stored,
             events=self.events[:],
             traces=self.traces[:],
-            memories=self.memories.copy(),
+            reasoning_memory=self.reasoning_memory.copy(),
             dropped=self.dropped,
             end=self.end,
             ended_at=self.ended_at,
@@ -139,9 +139,9 @@ class TurnBuffer:
         self.stored_traces += len(part.traces)
         if part.events:
             self.stored_sequence = part.events[-1].sequence
-        for key, data in part.memories.items():
-            if self.memories.get(key) is data:
-                del self.memories[key]
+        for key, data in part.reasoning_memory.items():
+            if self.reasoning_memory.get(key) is data:
+                del self.reasoning_memory[key]
 
     @property
     def is_written(self) -> bool:

@@ -13,7 +13,7 @@ from penstock.gateway.offload import run_heavy
 from penstock.gateway.settings import ClientKey
 from penstock.gateway.turn.prepare import tenant_of
 from penstock.protocol.request import CreateResponse
-from penstock.store.reasoning_memory import restored
+from penstock.store.reasoning_memory import restore_reasoning
 
 if TYPE_CHECKING:
     from penstock.gateway.app import Gateway
@@ -37,6 +37,6 @@ async def complete(
 
     expanded, told = await run(expand, resolved.request, gateway.sealer, tenant, resolved.before)
     if isinstance(expanded.input, list):
-        items = await restored(reasoning, tenant, expanded.input, run)
+        items = await restore_reasoning(reasoning, tenant, expanded.input, run)
         expanded = replace(expanded, input=items)
     return replace(resolved, request=expanded, diagnostics=tuple(told))

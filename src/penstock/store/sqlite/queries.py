@@ -179,7 +179,7 @@ def items_of(
     return found
 
 
-def memories(connection: sqlite3.Connection, tenant: str, keys: Sequence[str]) -> dict[str, bytes]:
+def reasoning_memory(connection: sqlite3.Connection, tenant: str, keys: Sequence[str]) -> dict[str, bytes]:
     query = "SELECT data FROM memories WHERE tenant = ? AND key = ?"
     rows = ((key, connection.execute(query, (tenant, key)).fetchone()) for key in keys)
     return {key: row[0] for key, row in rows if row}

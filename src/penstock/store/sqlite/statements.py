@@ -22,7 +22,7 @@ _END = (
 )
 _ITEM = "INSERT INTO items (response, is_output, tenant, id, data) VALUES (?, ?, ?, ?, ?)"
 _EVENTS = "INSERT INTO events (response, last, count, data) VALUES (?, ?, ?, ?)"
-_MEMORY = "INSERT OR REPLACE INTO memories (response, tenant, key, data) VALUES (?, ?, ?, ?)"
+_REASONING_MEMORY = "INSERT OR REPLACE INTO memories (response, tenant, key, data) VALUES (?, ?, ?, ?)"
 _NUMBER = "SELECT number FROM responses WHERE tenant = ? AND id = ?"
 _CONVERSATION = "SELECT number FROM conversations WHERE tenant = ? AND id = ?"
 _CONVERSATION_ITEM = "INSERT INTO conversation_items (conversation, tenant, id, data) VALUES (?, ?, ?, ?)"
@@ -41,8 +41,8 @@ def write_part(connection: sqlite3.Connection, part: UnwrittenPart) -> None:
     if part.traces:
         statement = "INSERT INTO traces (response, data) VALUES (?, ?)"
         connection.execute(statement, (number, pack_traces(part.traces)))
-    for key, data in part.memories.items():
-        connection.execute(_MEMORY, (number, turn.tenant, key, data))
+    for key, data in part.reasoning_memory.items():
+        connection.execute(_REASONING_MEMORY, (number, turn.tenant, key, data))
     if part.end is not None:
         _finish(connection, number, turn.tenant, part.end, part.ended_at, part.dropped)
         _add_to_conversation(connection, turn, part.end, part.ended_at)
@@ -132,7 +132,7 @@ def delete_response(connection: sqlite3.Connection, tenant: str, id: str) -> boo
 def remember(connection: sqlite3.Connection, tenant: str, id: str, key: str, data: bytes) -> None:
     number = _number_of(connection, tenant, id)
     if number is not None:
-        connection.execute(_MEMORY, (number, tenant, key, data))
+        connection.execute(_REASONING_MEMORY, (number, tenant, key, data))
 
 
 # Conversations

@@ -399,10 +399,11 @@ class SqliteStore:
             self._writer.wants(running, soon=False)
 
     async def recall(self, tenant: str, keys: Sequence[str]) -> dict[str, bytes]:
-        turns = [one for one in self._turns.values() if one.opened.tenant == tenant]
-        found = {key: one.memories[key] for one in turns for key in keys if key in one.memories}
+        kept = [turn.reasoning_memory for turn in self._turns.values() if turn.opened.tenant == tenant]
+        found = {key: memory[key] for memory in kept for key in keys if key in memory}
         missing = [key for key in keys if key not in found]
-        return found | (await self._readers.read(queries.memories, tenant, missing) if missing else {})
+        stored = await self._readers.read(queries.reasoning_memory, tenant, missing) if missing else {}
+        return found | stored
 
     # Pruning
 
