@@ -14,11 +14,11 @@ import pytest
 
 from penstock.store.contract import LOCAL, Closed, LoggedEvent, Opened, Store, StoredItem, Trace
 from penstock.store.memory import MemoryStore
-from penstock.store.sqlite.pruning import Bounds
 from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
+from penstock.store.sqlite.writer import WriteLimits
 
 KINDS = ("memory", "sqlite")
-SQUEEZED = Bounds(gather=0, lull=0)
+SQUEEZED = WriteLimits(gather=0, lull=0)
 """Every write at once: what is asked next is more likely to be in the file than in memory."""
 
 

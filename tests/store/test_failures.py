@@ -15,13 +15,15 @@ from msgspec.structs import replace
 from penstock.errors import StoreError
 from penstock.store.contract import LOCAL, Closed, Conversation, LoggedEvent, Opened
 from penstock.store.sqlite import statements, writer
-from penstock.store.sqlite.pruning import Bounds
 from penstock.store.sqlite.statements import begin_turn
 from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
+from penstock.store.sqlite.writer import WriteLimits
 from tests.store.making import Clock, closed, event, events, items, opened, read, stuck, trace, whole
 
 
-def using(folder: Path, body: Callable[[SqliteStore], Awaitable[None]], bounds: Bounds | None = None) -> None:
+def using(
+    folder: Path, body: Callable[[SqliteStore], Awaitable[None]], bounds: WriteLimits | None = None
+) -> None:
     async def run() -> None:
         store = await open_sqlite_store(folder / "store.db", clock=Clock(), bounds=bounds, busy_ms=0)
         try:
@@ -155,7 +157,7 @@ def test_a_log_that_the_disk_does_not_take_is_cut_and_that_is_told(tmp_path: Pat
         assert other.dropped == 0
         assert store._writer.queued == 0
 
-    using(tmp_path, body, Bounds(queued=20_000, queued_turn=10_000))
+    using(tmp_path, body, WriteLimits(queued=20_000, queued_turn=10_000))
 
 
 def test_a_slow_reader_holds_nothing_in_memory(tmp_path: Path) -> None:
@@ -250,7 +252,7 @@ def test_a_disk_that_stays_full_does_not_fill_the_memory(
         assert chain[0].status == "failed"
 
     with caplog.at_level(logging.ERROR, "penstock.store"):
-        using(tmp_path, body, Bounds(queued=500_000))
+        using(tmp_path, body, WriteLimits(queued=500_000))
     given_up = [id for code, id in lost_in(caplog) if code == "given_up"]
     assert given_up[:3] == ["resp_early", "resp_0", "resp_1"]
 
@@ -340,7 +342,7 @@ def test_a_turn_that_is_given_up_while_it_is_written_is_counted_once(tmp_path: P
         assert store._writer.queued == 0
         assert await store.get(LOCAL, "resp_2") is not None
 
-    using(tmp_path, body, Bounds(queued=150_000))
+    using(tmp_path, body, WriteLimits(queued=150_000))
 
 
 def test_a_lock_of_another_program_is_waited_out(tmp_path: Path) -> None:

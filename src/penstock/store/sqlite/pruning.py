@@ -1,4 +1,4 @@
-"""Pruning: how much may wait in memory, and how much may stay in the file."""
+"""Pruning: what is deleted from the file because it is old, or because there is too much."""
 
 from __future__ import annotations
 
@@ -10,22 +10,11 @@ from msgspec import Struct
 
 from penstock.store.contract import next_store_time
 from penstock.store.sqlite import queries, statements
-from penstock.store.sqlite.writer import GATHER, LULL, Writer
+from penstock.store.sqlite.writer import Writer
 
 _AT_ONCE = 200
 """So many go in one transaction: those who end a turn meanwhile do not wait for the whole of it."""
 _PAGES_AT_ONCE = 500
-
-
-class Bounds(Struct, frozen=True, kw_only=True):
-    """What a store may hold in memory while the disk is behind, and how long writes are gathered."""
-
-    queued: int = 64 * 1024 * 1024
-    """Bytes of all turns together."""
-    queued_turn: int = 1024 * 1024
-    """Bytes that a turn may have even when `queued` is used up, so that one cannot starve the others."""
-    gather: float = GATHER
-    lull: float = LULL
 
 
 class PruningStep(Struct, frozen=True):

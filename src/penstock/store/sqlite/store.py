@@ -11,14 +11,12 @@ by a power cut what was committed since the last sync. The file opens clean afte
 from __future__ import annotations
 
 import asyncio
-import logging
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -42,23 +40,16 @@ from penstock.store.sqlite.file import (
     BUSY_MS,
     FileLocation,
     FileLock,
-    as_store_errors,
-    connect,
-    create_private_file,
-    prepare_for_writing,
 )
-from penstock.store.sqlite.pruning import Bounds, advance_time, prune, set_initial_time
+from penstock.store.sqlite.opening import open_file
+from penstock.store.sqlite.pruning import advance_time, prune
 from penstock.store.sqlite.reader_pool import ReaderPool
-from penstock.store.sqlite.schema import check, migrate
-from penstock.store.sqlite.writer import Writer, log_lost
+from penstock.store.sqlite.writer import WriteLimits, Writer, log_lost
 from penstock.store.turn_buffer import TurnBuffer, size_of_events
-
-log = logging.getLogger("penstock.store")
 
 _PATIENCE = 0.25
 """Seconds that somebody waits for the disk (decisions 17)."""
 
-T = TypeVar("T")
 Reference = tuple[int | StoredItem, str]
 """An item by its number in the file, or itself, and its id."""
 
@@ -67,7 +58,7 @@ async def open_sqlite_store(
     path: str | Path,
     *,
     clock: Callable[[], float] = time.time,
-    bounds: Bounds | None = None,
+    bounds: WriteLimits | None = None,
     busy_ms: int = BUSY_MS,
 ) -> SqliteStore:
     """Open a file, or make it. `StoreError` says why that is not possible.
@@ -75,40 +66,8 @@ async def open_sqlite_store(
     Turns that a process left behind when it died are ended here, as failed (G8).
     """
     file = Path(path).expanduser().resolve()
-    lock, connection = await asyncio.to_thread(_open_file, file, busy_ms, clock)
-    return SqliteStore(file, lock, connection, clock=clock, bounds=bounds or Bounds(), busy_ms=busy_ms)
-
-
-def _open_file(path: Path, busy_ms: int, clock: Callable[[], float]) -> tuple[FileLock, sqlite3.Connection]:
-    with as_store_errors(path):
-        create_private_file(path)
-        lock = FileLock(path)
-        try:
-            return lock, _open_database(path, busy_ms, clock)
-        except BaseException:
-            lock.release()
-            raise
-
-
-def _open_database(path: Path, busy_ms: int, clock: Callable[[], float]) -> sqlite3.Connection:
-    connection = connect(path, busy_ms)
-    try:
-        check(connection)
-        prepare_for_writing(connection)
-        migrate(connection)
-        connection.execute("BEGIN IMMEDIATE")
-        set_initial_time(connection, clock())  # before turns are ended at what the clock says now
-        count = statements.end_unfinished(connection, clock())
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.close()
-        raise
-    if count:
-        log.warning(
-            "turns of a process that died were ended as failed",
-            extra={"fields": {"event": "store", "code": "gateway_restarted", "count": count}},
-        )
-    return connection
+    lock, connection = await asyncio.to_thread(open_file, file, busy_ms, clock)
+    return SqliteStore(file, lock, connection, clock=clock, bounds=bounds or WriteLimits(), busy_ms=busy_ms)
 
 
 class SqliteStore:
@@ -121,7 +80,7 @@ class SqliteStore:
         connection: sqlite3.Connection,
         *,
         clock: Callable[[], float],
-        bounds: Bounds,
+        bounds: WriteLimits,
         busy_ms: int,
     ) -> None:
         self._lock = lock
@@ -159,7 +118,7 @@ class SqliteStore:
             running.is_stored, running.size = True, 0
             return True
         self._writer.queued += running.size
-        self._writer.wants(running, soon=True)
+        self._writer.schedule(running, soon=True)
         if not self._writer.is_failing:
             await asyncio.wait({running.begun}, timeout=patience)
         return running.is_stored
@@ -188,7 +147,7 @@ class SqliteStore:
             return
         running.log(events, size)
         self._writer.queued += size
-        self._writer.wants(running, soon=False)
+        self._writer.schedule(running, soon=False)
 
     async def settle(self, id: str, *, patience: float = 5.0) -> None:
         running = self._turns.get(id)
@@ -205,7 +164,7 @@ class SqliteStore:
         if self._has_room(running, size):
             running.trace(traces, size)
             self._writer.queued += size
-            self._writer.wants(running, soon=False)
+            self._writer.schedule(running, soon=False)
 
     def _has_room(self, running: TurnBuffer, size: int) -> bool:
         """Whether there is room for what the disk did not take yet: in the store's, or in the turn's own. One
@@ -225,7 +184,7 @@ class SqliteStore:
             self._retire(running)
             return False
         self._writer.queued += running.size - before
-        self._writer.wants(running, soon=True)
+        self._writer.schedule(running, soon=True)
         self._shed()
         await self._until_written(running, patience)
         return running.is_written
@@ -396,7 +355,7 @@ class SqliteStore:
             before = running.size
             running.remember(key, data)
             self._writer.queued += running.size - before
-            self._writer.wants(running, soon=False)
+            self._writer.schedule(running, soon=False)
 
     async def recall(self, tenant: str, keys: Sequence[str]) -> dict[str, bytes]:
         kept = [turn.reasoning_memory for turn in self._turns.values() if turn.opened.tenant == tenant]

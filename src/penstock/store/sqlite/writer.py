@@ -36,6 +36,17 @@ _PAUSE = 0.2
 T = TypeVar("T")
 
 
+class WriteLimits(Struct, frozen=True, kw_only=True):
+    """What a store may hold in memory while the disk is behind, and how long writes are gathered."""
+
+    queued: int = 64 * 1024 * 1024
+    """Bytes of all turns together."""
+    queued_turn: int = 1024 * 1024
+    """Bytes that a turn may have even when `queued` is used up, so that one cannot starve the others."""
+    gather: float = GATHER
+    lull: float = LULL
+
+
 class _Job(Struct):
     """Something else to do in a transaction, and who waits for it."""
 
@@ -97,7 +108,7 @@ class Writer:
         """The last write failed: until the next one nobody should wait for the disk."""
         return bool(self._failure)
 
-    def wants(self, running: TurnBuffer, *, soon: bool) -> None:
+    def schedule(self, running: TurnBuffer, *, soon: bool) -> None:
         """A turn has something to be written.
 
         The first event of a new one waits for its row, which needs no sync: to gather would cost more.
@@ -182,7 +193,7 @@ class Writer:
 
     def _finish(self, batch: _Batch) -> None:
         self._commit = None
-        self._tell(batch.failure)
+        self._log_failure(batch.failure)
         kept: dict[str, TurnBuffer] = {}
         for place, (running, part) in enumerate(batch.parts):
             if running.is_lost:
@@ -244,7 +255,7 @@ class Writer:
         if running.end is not None:
             self._retired(running)
 
-    def _tell(self, failure: str) -> None:
+    def _log_failure(self, failure: str) -> None:
         """The log hears of it once, and once more when it is over."""
         if failure and not self._failure:
             log.error("the store cannot be written: turns are kept in memory for now", extra=_fields(failure))
