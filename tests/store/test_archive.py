@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import StoreError
-from penstock.store.contract import LOCAL, Conversation, Pruned
+from penstock.store.contract import LOCAL, Pruned, StoredConversation
 from penstock.store.sqlite import archive
 from penstock.store.sqlite.archive import SqliteArchive
 from penstock.store.sqlite.schema import STEPS
@@ -183,7 +183,9 @@ def test_all_responses_come_oldest_first_and_no_read_stays_open(path: Path) -> N
 def test_conversations_come_with_their_items(path: Path) -> None:
     async def body(store: SqliteStore) -> None:
         for number in range(20):
-            await store.create_conversation("anna", Conversation(f"conv_{number}", number, b'{"a":"b"}'))
+            await store.create_conversation(
+                "anna", StoredConversation(f"conv_{number}", number, b'{"a":"b"}')
+            )
         await store.add_items("anna", "conv_3", items("msg_1", "msg_2"))
         with SqliteArchive(path) as file:
             kept = list(file.conversations())
@@ -224,7 +226,7 @@ def test_prune_takes_what_is_old_with_all_that_belongs_to_it(path: Path) -> None
 
     async def body(store: SqliteStore) -> None:
         await store.open(opened("resp_runs"))
-        await store.create_conversation(LOCAL, Conversation("conv_a", 1, b"{}"))
+        await store.create_conversation(LOCAL, StoredConversation("conv_a", 1, b"{}"))
         for number in range(5):
             clock.now = 1_000 + number
             await whole(store, f"resp_{number}", [f"msg_{number}"], log=events(0, 2))

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.errors import StoreError
-from penstock.store.contract import LOCAL, Closed, Conversation, LoggedEvent, Opened
+from penstock.store.contract import LOCAL, Closed, LoggedEvent, Opened, StoredConversation
 from penstock.store.sqlite import statements, writer
 from penstock.store.sqlite.statements import begin_turn
 from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
@@ -192,7 +192,7 @@ def test_a_full_disk_is_told_and_reading_goes_on(tmp_path: Path, caplog: pytest.
         assert not await whole(store, "resp_2")
         assert not store._turns["resp_2"].written.done(), "nobody waits for a disk that is known to be full"
         with pytest.raises(StoreError) as raised:
-            await store.create_conversation(LOCAL, Conversation("conv_1", 1, LARGE))
+            await store.create_conversation(LOCAL, StoredConversation("conv_1", 1, LARGE))
         assert raised.value.code == StoreError.FULL
 
         assert await read(store, "resp_0") == events(0, 5)
@@ -205,7 +205,7 @@ def test_a_full_disk_is_told_and_reading_goes_on(tmp_path: Path, caplog: pytest.
         assert [turn.id for turn in chain] == ["resp_0", "resp_1"]
 
         await free_disk(store)
-        await store.create_conversation(LOCAL, Conversation("conv_1", 1, b"{}"))
+        await store.create_conversation(LOCAL, StoredConversation("conv_1", 1, b"{}"))
         assert not store._turns, "what was kept in memory is in the file now"
         assert await whole(store, "resp_3")
 
@@ -237,7 +237,7 @@ def test_a_disk_that_stays_full_does_not_fill_the_memory(
             store.log(f"resp_{number}", events(0, 3))
             assert not await store.close(f"resp_{number}", large, patience=30)
             with pytest.raises(StoreError):
-                await store.create_conversation(LOCAL, Conversation("conv_1", 1, LARGE))
+                await store.create_conversation(LOCAL, StoredConversation("conv_1", 1, LARGE))
             assert store._writer.queued <= 600_000
         assert len(store._turns) < 10
         last = await store.get(LOCAL, "resp_29")
@@ -352,7 +352,7 @@ def test_a_lock_of_another_program_is_waited_out(tmp_path: Path) -> None:
         assert not await whole(store, "resp_1", log=events(0, 3))
         assert await read(store, "resp_1") == events(0, 3)
         stranger.close()
-        await store.create_conversation(LOCAL, Conversation("conv_1", 1, b"{}"))
+        await store.create_conversation(LOCAL, StoredConversation("conv_1", 1, b"{}"))
         assert not store._turns
         assert await read(store, "resp_1") == events(0, 3)
 
@@ -378,7 +378,7 @@ def test_a_write_that_is_tried_again_keeps_the_order_of_a_chain(tmp_path: Path) 
         assert raised.value.code == StoreError.IO
         for id in ("resp_2", "resp_1"):
             await store.close(id, closed(id), patience=0)
-        await store.create_conversation(LOCAL, Conversation("conv_1", 1, b"{}"))
+        await store.create_conversation(LOCAL, StoredConversation("conv_1", 1, b"{}"))
         assert not store._turns
         chain = await store.chain(LOCAL, "resp_2")
         assert chain is not None

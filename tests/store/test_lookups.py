@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.store.contract import LOCAL, Conversation
+from penstock.store.contract import LOCAL, StoredConversation
 from penstock.store.sqlite import queries, statements
 from penstock.store.sqlite.file import connect
 from penstock.store.sqlite.store import open_sqlite_store
@@ -59,7 +59,7 @@ def _filled(path: Path, count: int) -> Path:
             await store.remember(LOCAL, id, f"rs_{number}", b"secret")
             await store.close(id, closed(id, f"out_{number}"), patience=0)
             if number in (0, 20) or number % 100 == 99:
-                await store.create_conversation(LOCAL, Conversation(f"conv_{number}", 1, b"{}"))
+                await store.create_conversation(LOCAL, StoredConversation(f"conv_{number}", 1, b"{}"))
                 await store.add_items(LOCAL, f"conv_{number}", items(f"talk_{number}"))
         await store.aclose()
 

@@ -135,7 +135,7 @@ def page_of(
     return ordered[begin:end], end < len(ordered)
 
 
-class Conversation(Struct, frozen=True):
+class StoredConversation(Struct, frozen=True):
     id: str
     created_at: int
     metadata: bytes
@@ -235,12 +235,14 @@ class Store(Protocol):
 
     # Conversations
 
-    async def create_conversation(self, tenant: str, conversation: Conversation) -> None:
+    async def create_conversation(self, tenant: str, conversation: StoredConversation) -> None:
         """Its id is new in the store: `StoreError` when it is not."""
 
-    async def get_conversation(self, tenant: str, id: str) -> Conversation | None: ...
+    async def get_conversation(self, tenant: str, id: str) -> StoredConversation | None: ...
 
-    async def update_conversation(self, tenant: str, id: str, metadata: bytes) -> Conversation | None: ...
+    async def update_conversation(
+        self, tenant: str, id: str, metadata: bytes
+    ) -> StoredConversation | None: ...
 
     async def delete_conversation(self, tenant: str, id: str) -> bool: ...
 
@@ -304,7 +306,7 @@ class ArchiveStats(Struct, frozen=True, kw_only=True):
 class ArchivedConversation(Struct, frozen=True):
     tenant: str
     changed_at: float
-    conversation: Conversation
+    conversation: StoredConversation
     items: tuple[StoredItem, ...]
 
 

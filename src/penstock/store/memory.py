@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from penstock.errors import StoreError
 from penstock.store.contract import (
     Closed,
-    Conversation,
     LoggedEvent,
     Opened,
     Page,
     Stats,
+    StoredConversation,
     StoredItem,
     StoredResponse,
     StoredTurn,
@@ -41,7 +41,7 @@ Key = tuple[str, str]
 class _ConversationRecord:
     """A conversation and its items, in their order."""
 
-    def __init__(self, conversation: Conversation, now: float) -> None:
+    def __init__(self, conversation: StoredConversation, now: float) -> None:
         self.conversation = conversation
         self.changed_at = now
         self.items: list[StoredItem] = []
@@ -219,7 +219,7 @@ class MemoryStore:
 
     # Conversations
 
-    async def create_conversation(self, tenant: str, conversation: Conversation) -> None:
+    async def create_conversation(self, tenant: str, conversation: StoredConversation) -> None:
         key = (tenant, conversation.id)
         if key in self._conversations:
             raise StoreError(StoreError.DUPLICATE, "a conversation of this id is there already")
@@ -232,11 +232,11 @@ class MemoryStore:
             self._conversations.move_to_end((tenant, id))
         return record
 
-    async def get_conversation(self, tenant: str, id: str) -> Conversation | None:
+    async def get_conversation(self, tenant: str, id: str) -> StoredConversation | None:
         record = self._conversation(tenant, id)
         return record.conversation if record is not None else None
 
-    async def update_conversation(self, tenant: str, id: str, metadata: bytes) -> Conversation | None:
+    async def update_conversation(self, tenant: str, id: str, metadata: bytes) -> StoredConversation | None:
         record = self._conversation(tenant, id)
         if record is None:
             return None

@@ -22,7 +22,7 @@ from penstock.gateway.turn.requests import parse_bounded
 from penstock.protocol.content import JsonObject
 from penstock.protocol.items import Item
 from penstock.protocol.wire import Wire, read
-from penstock.store.contract import Conversation, StoredItem
+from penstock.store.contract import StoredConversation, StoredItem
 
 if TYPE_CHECKING:
     from penstock.gateway.app import Gateway
@@ -41,7 +41,9 @@ class _Given(Wire):
 async def create_conversation(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
     given, tenant = await _read(gateway, exchange), tenant_of(key)
     items = await _named(gateway, tenant, given.items or [])
-    made = Conversation(f"conv_{uuid4().hex}", int(time.time()), msgspec.json.encode(given.metadata or {}))
+    made = StoredConversation(
+        f"conv_{uuid4().hex}", int(time.time()), msgspec.json.encode(given.metadata or {})
+    )
     await gateway.store.create_conversation(tenant, made)
     if items:
         await gateway.store.add_items(tenant, made.id, items)
@@ -129,7 +131,7 @@ def _ids(exchange: Exchange) -> list[str]:
     return exchange.path.strip("/").removeprefix("v1/").split("/")[1:]
 
 
-async def _find(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> Conversation:
+async def _find(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> StoredConversation:
     id = _ids(exchange)[0]
     found = await gateway.store.get_conversation(tenant_of(key), id)
     if found is None:
@@ -165,7 +167,7 @@ async def _named(gateway: Gateway, tenant: str, items: Sequence[Item]) -> tuple[
     return named_items(item for _, item in found)
 
 
-def _body(conversation: Conversation) -> bytes:
+def _body(conversation: StoredConversation) -> bytes:
     told: dict[str, Any] = {
         "id": conversation.id,
         "object": "conversation",

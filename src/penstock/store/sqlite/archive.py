@@ -18,9 +18,9 @@ from penstock.store.contract import (
     TIME_STEP,
     ArchivedConversation,
     ArchiveStats,
-    Conversation,
     LoggedEvent,
     Pruned,
+    StoredConversation,
     StoredItem,
     StoredResponse,
     Trace,
@@ -136,7 +136,9 @@ class SqliteArchive:
         while rows := self._ask(_rows, _CONVERSATIONS, last, _AT_ONCE):
             for number, tenant, changed_at, *conversation in rows:
                 items = [item_of(*row) for row in self._ask(_rows, _CONVERSATION_ITEMS, number)]
-                yield ArchivedConversation(tenant, changed_at, Conversation(*conversation), tuple(items))
+                yield ArchivedConversation(
+                    tenant, changed_at, StoredConversation(*conversation), tuple(items)
+                )
             last = rows[-1][0]
 
     # Pruning

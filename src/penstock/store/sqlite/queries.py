@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from penstock.store.contract import (
     RUNNING,
-    Conversation,
     LoggedEvent,
     Page,
     Stats,
+    StoredConversation,
     StoredItem,
     StoredResponse,
     StoredTurn,
@@ -185,9 +185,9 @@ def reasoning_memory(connection: sqlite3.Connection, tenant: str, keys: Sequence
     return {key: row[0] for key, row in rows if row}
 
 
-def conversation(connection: sqlite3.Connection, tenant: str, id: str) -> Conversation | None:
+def conversation(connection: sqlite3.Connection, tenant: str, id: str) -> StoredConversation | None:
     row = connection.execute(_CONVERSATION, (tenant, id)).fetchone()
-    return Conversation(*row[1:]) if row else None
+    return StoredConversation(*row[1:]) if row else None
 
 
 def conversation_items(

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from penstock.errors import StoreError
-from penstock.store.contract import Closed, Conversation, LoggedEvent, Opened, StoredItem
+from penstock.store.contract import Closed, LoggedEvent, Opened, StoredConversation, StoredItem
 from penstock.store.interrupted import end_interrupted
 from penstock.store.sqlite.packing import in_rows, item_of, pack_document, pack_events, pack_traces
 from penstock.store.sqlite.queries import all_events
@@ -139,7 +139,7 @@ def remember(connection: sqlite3.Connection, tenant: str, id: str, key: str, dat
 
 
 def create_conversation(
-    connection: sqlite3.Connection, tenant: str, conversation: Conversation, now: float
+    connection: sqlite3.Connection, tenant: str, conversation: StoredConversation, now: float
 ) -> None:
     query = "INSERT INTO conversations (tenant, id, created_at, changed_at, metadata) VALUES (?, ?, ?, ?, ?)"
     connection.execute(query, (tenant, conversation.id, conversation.created_at, now, conversation.metadata))

@@ -24,11 +24,11 @@ from penstock.errors import StoreError
 from penstock.store.contract import (
     RUNNING,
     Closed,
-    Conversation,
     LoggedEvent,
     Opened,
     Page,
     Stats,
+    StoredConversation,
     StoredItem,
     StoredResponse,
     StoredTurn,
@@ -306,17 +306,17 @@ class SqliteStore:
 
     # Conversations
 
-    async def create_conversation(self, tenant: str, conversation: Conversation) -> None:
+    async def create_conversation(self, tenant: str, conversation: StoredConversation) -> None:
         await self._writer.do(
             partial(
                 statements.create_conversation, tenant=tenant, conversation=conversation, now=self._clock()
             )
         )
 
-    async def get_conversation(self, tenant: str, id: str) -> Conversation | None:
+    async def get_conversation(self, tenant: str, id: str) -> StoredConversation | None:
         return await self._readers.read(queries.conversation, tenant, id)
 
-    async def update_conversation(self, tenant: str, id: str, metadata: bytes) -> Conversation | None:
+    async def update_conversation(self, tenant: str, id: str, metadata: bytes) -> StoredConversation | None:
         change = partial(
             statements.update_conversation, tenant=tenant, id=id, metadata=metadata, now=self._clock()
         )
