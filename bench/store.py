@@ -27,7 +27,7 @@ import aiohttp
 
 from bench.servers import CHUNKS, PACES, ask, client, cpu_of, gateway, upstream
 from penstock.store.contract import LOCAL, Closed, LoggedEvent, Opened, StoredItem
-from penstock.store.sqlite.store import SqliteStore, open_store
+from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
 
 RESULTS = Path(__file__).parent / "results" / "store.json"
 STREAMS, TURNS = 32, 30
@@ -105,7 +105,8 @@ def _told(times: Times, scale: float) -> dict[str, float]:
 async def measure_many(folder: Path) -> dict[str, object]:
     small_file, large_file = folder / "small.sqlite", folder / "large.sqlite"
     clock = Counting()
-    small, large = await open_store(small_file, clock=clock), await open_store(large_file, clock=clock)
+    small = await open_sqlite_store(small_file, clock=clock)
+    large = await open_sqlite_store(large_file, clock=clock)
     await _fill(small, range(FEW))
     await _fill(large, range(FEW))
     resident, began = _resident(), perf_counter()
@@ -208,7 +209,7 @@ async def _opening(large: Path, small: Path) -> Times:
     for _ in range(OPENINGS):
         for times, file in zip(found, (large, small), strict=True):
             began = perf_counter()
-            store = await open_store(file)
+            store = await open_sqlite_store(file)
             times.append(perf_counter() - began)
             await store.aclose()
     return found
@@ -216,7 +217,7 @@ async def _opening(large: Path, small: Path) -> Times:
 
 async def _pruning(file: Path) -> float:
     """Seconds for each response that is deleted; the file shrinks by what it had."""
-    store = await open_store(file)
+    store = await open_sqlite_store(file)
     try:
         began = perf_counter()
         count = await store.prune(older_than=FEW + PRUNED + 1)
@@ -234,7 +235,7 @@ def _resident() -> int:
 
 async def measure_chain(folder: Path, address: str) -> dict[str, object]:
     file = folder / "chain.sqlite"
-    store = await open_store(file)
+    store = await open_sqlite_store(file)
     for number in range(1, LONG):
         await _keep(store, "link", number, number - 1)
     read = await _reading(store)

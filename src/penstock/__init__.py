@@ -66,10 +66,10 @@ if TYPE_CHECKING:
     from penstock.provider.provider import LanguageModelProvider
     from penstock.provider.tracker import UsageTracker
     from penstock.sse import Decoder, Frame, encode_frame
+    from penstock.store import open_store
     from penstock.store.contract import Opened, Store
     from penstock.store.keeper import StoreKeeper
     from penstock.store.memory import MemoryStore
-    from penstock.store.sqlite.store import open_store
     from penstock.stream.accents import ACCENTS
     from penstock.stream.calls.call_block import ToolCallBlock
     from penstock.stream.checker import StreamChecker
@@ -138,7 +138,7 @@ _HOMES = {
     "sse": "Decoder Frame encode_frame",
     "store.keeper": "StoreKeeper",
     "store.memory": "MemoryStore",
-    "store.sqlite.store": "open_store",
+    "store": "open_store",
     "store.contract": "Opened Store",
     "stream.accents": "ACCENTS",
     "stream.checker": "StreamChecker",

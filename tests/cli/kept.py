@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from penstock.store.contract import Closed, Conversation, LoggedEvent, Opened, StoredItem, Trace
-from penstock.store.sqlite.store import open_store
+from penstock.store.contract import Closed, LoggedEvent, Opened, StoredConversation, StoredItem, Trace
+from penstock.store.sqlite.store import open_sqlite_store
 
 BEGIN = 1_700_000_000.0
 PROMPT = "planted-prompt-heron"
@@ -99,9 +99,9 @@ def make_store(path: Path, *turns: Turn, conversations: Sequence[str] = ()) -> P
 
 async def _fill(path: Path, turns: Sequence[Turn], conversations: Sequence[str]) -> None:
     times = [BEGIN]
-    store = await open_store(path, clock=lambda: times[-1])
+    store = await open_sqlite_store(path, clock=lambda: times[-1])
     for id in conversations:
-        await store.create_conversation("local", Conversation(id, int(BEGIN), b'{"topic":"birds"}'))
+        await store.create_conversation("local", StoredConversation(id, int(BEGIN), b'{"topic":"birds"}'))
         await store.add_items("local", id, [message(f"{id}_in", PROMPT)])
     for turn in turns:
         times.append(turn.ended_at)

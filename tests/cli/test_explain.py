@@ -14,8 +14,8 @@ from penstock.explain.meanings import MEANINGS
 from penstock.gateway.refusals import STATUSES
 from penstock.gateway.turn.stop_reasons import CANCELLED, CLIENT_GONE, CLIENT_STALLED, SHUTTING_DOWN
 from penstock.store.contract import Trace
-from penstock.store.sqlite.store import open_store
-from penstock.stream.recovery import CODE
+from penstock.store.sqlite.store import open_sqlite_store
+from penstock.stream.recovery import RESTARTED
 from tests.cli.kept import (
     ANSWER,
     BEGIN,
@@ -184,7 +184,7 @@ def test_every_end_says_how_and_by_whom(tmp_path: Path, name: str) -> None:
 
 
 async def _restart(path: Path) -> None:
-    store = await open_store(path, clock=lambda: BEGIN + 500)
+    store = await open_sqlite_store(path, clock=lambda: BEGIN + 500)
     await store.aclose()
 
 
@@ -195,7 +195,7 @@ def test_a_turn_that_a_restart_ended_says_so(tmp_path: Path, is_background: bool
     path = make_store(tmp_path / "store.db", turn)
     asyncio.run(_restart(path))
     text = explain(path).stdout
-    assert f"It failed; the gateway ended it ({CODE}: the gateway was stopped or died" in text
+    assert f"It failed; the gateway ended it ({RESTARTED}: the gateway was stopped or died" in text
     assert "The first output came after 1.00 s; the last sign of it came after 3.00 s." in text
     assert ("connection broke off" in text) != is_background
     assert timeline(text)[-1].startswith("500.000 s failed, the last event")
@@ -226,7 +226,7 @@ def test_dropped_events_are_told_and_shown_where_they_are_missing(tmp_path: Path
 
 def test_every_code_of_the_gateway_has_a_meaning() -> None:
     stops = {each.code for each in (CANCELLED, CLIENT_GONE, CLIENT_STALLED, SHUTTING_DOWN)}
-    assert {*STATUSES, *stops, CODE} - {*MEANINGS} == set()
+    assert {*STATUSES, *stops, RESTARTED} - {*MEANINGS} == set()
 
 
 # The timeline

@@ -12,7 +12,7 @@ from pathlib import Path
 from penstock.protocol.events import TERMINAL
 from penstock.sse import Decoder
 from penstock.stream.checker import StreamChecker
-from penstock.stream.recovery import CODE
+from penstock.stream.recovery import RESTARTED
 from tests.e2e.killing import Ledger
 from tests.gateway.running import Json, Running
 
@@ -64,7 +64,7 @@ class Check:
         assert told["status"] in ENDED
         log = self.stream(id)
         assert json.loads(log[-1])["response"]["status"] == told["status"].replace("cancelled", "incomplete")
-        if (told["error"] or {}).get("code") == CODE:
+        if (told["error"] or {}).get("code") == RESTARTED:
             self.interrupted += 1
             assert violations(log) == []
             # What was heard, as far as it was written; behind that, only what ends things.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.stream.recovery import CODE
+from penstock.stream.recovery import RESTARTED
 from tests.client.server import chunk, send
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.e2e.checking import Check
@@ -77,7 +77,7 @@ def test_an_end_that_is_not_in_the_file_is_told_with_that(tmp_path: Path, upstre
             running.process.wait()
     assert [(each["status"], diagnostics(each)) for each in told] == [("completed", ["store_late"])] * 4
     with started(tmp_path, upstream) as running:
-        assert [get(running, each)["error"]["code"] for each in (id, queued)] == [CODE, CODE]
+        assert [get(running, each)["error"]["code"] for each in (id, queued)] == [RESTARTED, RESTARTED]
 
 
 def get(running: Running, id: str) -> Json:

@@ -9,8 +9,8 @@ from pathlib import Path
 from penstock.replay.differences import Comparison, compare
 from penstock.replay.recording import Recording, read_recording
 from penstock.replay.runner import Replayed, replay
+from penstock.store import open_archive
 from penstock.store.contract import RUNNING, LoggedEvent, Trace
-from penstock.store.sqlite.offline import StoreFile
 from tests.gateway.conftest import CONFIG
 from tests.gateway.running import SECRET_KEY, Running, gateway
 from tests.gateway.test_leaving import wait_for
@@ -30,7 +30,7 @@ class Recorder:
         self.folder, self.running = folder, running
 
     def kept(self, id: str) -> tuple[list[LoggedEvent], list[Trace], bytes]:
-        with StoreFile(self.folder / "store.sqlite") as file:
+        with open_archive(self.folder / "store.sqlite") as file:
             stored = file.find(id)
             assert stored is not None
             return file.events(stored.tenant, id), file.traces(stored.tenant, id), stored.verdict
@@ -39,7 +39,7 @@ class Recorder:
         """Until it is in the file, which is a moment after the gateway knows it."""
 
         def has_ended() -> bool:
-            with StoreFile(self.folder / "store.sqlite") as file:
+            with open_archive(self.folder / "store.sqlite") as file:
                 stored = file.find(id)
             return stored is not None and stored.status not in RUNNING
 
@@ -47,7 +47,7 @@ class Recorder:
 
     def has_a_read(self, id: str) -> bool:
         """Is anything of the upstream's in the file already?"""
-        with StoreFile(self.folder / "store.sqlite") as file:
+        with open_archive(self.folder / "store.sqlite") as file:
             stored = file.find(id)
             return stored is not None and any(
                 trace.kind == "read" for trace in file.traces(stored.tenant, id)

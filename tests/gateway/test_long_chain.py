@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.store.contract import Closed, Opened, StoredItem
-from penstock.store.sqlite.store import SqliteStore, open_store
+from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
 from tests.gateway.conftest import CONFIG
 from tests.gateway.running import SECRET_KEY, Running, gateway
 from tests.gateway.test_state import get, sent_to
@@ -46,7 +46,7 @@ async def keep(store: SqliteStore, number: int) -> None:
 
 
 async def seed(file: Path, count: int) -> None:
-    store = await open_store(file)
+    store = await open_sqlite_store(file)
     for begin in range(1, count + 1, AT_ONCE):
         some = range(begin, min(begin + AT_ONCE, count + 1))
         await asyncio.gather(*(keep(store, number) for number in some))

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.gateway.turn.stop_reasons import CANCELLED
 from penstock.replay.recording import read_recording
-from penstock.stream.recovery import interrupted
+from penstock.store.interrupted import end_interrupted
 from tests.client.server import Script, answer, chunk, cut, send
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.recorders import Recorder, again, found, recording_gateway
@@ -289,7 +289,7 @@ def test_a_killed_gateway_is_replayed_as_far_as_its_file_goes(
     log, traces, _ = recorder.kept(id)
     log = log[: min(events, len(log) - 1)]  # without its end
     first = msgspec.json.encode(msgspec.json.decode(log[0].data)["response"])
-    log += interrupted(id, first, log, log[-1].time + 60).events
+    log += end_interrupted(id, first, log, log[-1].time + 60).events
     recording = read_recording(id, log, traces[: 3 + reads], b"")
     _, comparison = again(recording)
     assert found(comparison) == []

@@ -35,7 +35,7 @@ from penstock.protocol.large import has_more_values
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.response import response_for
 from penstock.protocol.wire import encode
-from penstock.store.reasoning_memory import context_of, memories_of, restored
+from penstock.store.reasoning_memory import context_of, reasoning_by_call, restore_reasoning
 from penstock.stream.diagnostics import OTHERS, Diagnostics
 from penstock.stream.machine import ResponseStreamStateMachine
 from penstock.tokens.counter import TokenCounter
@@ -108,11 +108,11 @@ def bill_for(body: dict[str, Any]) -> dict[str, float]:
         stored = named_items(items)
         without_repeats(items, list(enumerate(items)))
         latest_outputs(items)
-        asyncio.run(restored((), "local", items))
+        asyncio.run(restore_reasoning((), "local", items))
     with bill.step("history"):
         read_items(stored)
         context_of(items)
-        memories_of(items)
+        reasoning_by_call(items)
     with bill.step("echo"):
         response = response_for(request, id="resp_1", created_at=1)
         encode(response)

@@ -7,7 +7,7 @@ import os
 import sys
 
 from penstock.store.contract import Closed, Opened
-from penstock.store.sqlite.store import SqliteStore, open_store
+from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
 from tests.store.making import done, event, item, items
 
 
@@ -48,7 +48,7 @@ def say(line: str) -> None:
 
 
 async def main(path: str, begin: int) -> None:
-    store = await open_store(path)
+    store = await open_sqlite_store(path)
     say("ready")
     await asyncio.gather(*(turns(store, name, begin) for name in "abcdefgh"))
 

@@ -14,11 +14,11 @@ import pytest
 
 from penstock.store.contract import LOCAL, Closed, LoggedEvent, Opened, Store, StoredItem, Trace
 from penstock.store.memory import MemoryStore
-from penstock.store.sqlite.pruning import Bounds
-from penstock.store.sqlite.store import SqliteStore, open_store
+from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
+from penstock.store.sqlite.writer import WriteLimits
 
 KINDS = ("memory", "sqlite")
-SQUEEZED = Bounds(gather=0, lull=0)
+SQUEEZED = WriteLimits(gather=0, lull=0)
 """Every write at once: what is asked next is more likely to be in the file than in memory."""
 
 
@@ -38,7 +38,7 @@ async def a_store(kind: str, folder: Path, clock: Callable[[], float]) -> AsyncI
     if kind == "memory":
         store = MemoryStore(clock=clock)
     else:
-        store = await open_store(folder / "store.db", clock=clock, bounds=SQUEEZED)
+        store = await open_sqlite_store(folder / "store.db", clock=clock, bounds=SQUEEZED)
     try:
         yield store
     finally:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import StoreError
-from penstock.store.contract import LOCAL, Conversation, Store
+from penstock.store.contract import LOCAL, Store, StoredConversation
 from tests.store.making import closed, for_both, item, item_of, items, opened, whole
 from tests.store.test_chains import ids
 
-TALK = Conversation("conv_1", 5, b'{"a":"b"}')
+TALK = StoredConversation("conv_1", 5, b'{"a":"b"}')
 
 
 @for_both
 async def test_a_conversation_is_made_changed_and_deleted(store: Store) -> None:
     await store.create_conversation(LOCAL, TALK)
     assert await store.get_conversation(LOCAL, "conv_1") == TALK
-    changed = Conversation("conv_1", 5, b"{}")
+    changed = StoredConversation("conv_1", 5, b"{}")
     assert await store.update_conversation(LOCAL, "conv_1", b"{}") == changed
     assert await store.get_conversation(LOCAL, "conv_1") == changed
     assert (await store.stats()).conversations == 1
@@ -31,7 +31,7 @@ async def test_a_conversation_is_made_changed_and_deleted(store: Store) -> None:
 async def test_a_conversation_is_made_once(store: Store) -> None:
     await store.create_conversation(LOCAL, TALK)
     with pytest.raises(StoreError) as raised:
-        await store.create_conversation(LOCAL, Conversation("conv_1", 6, b"{}"))
+        await store.create_conversation(LOCAL, StoredConversation("conv_1", 6, b"{}"))
     assert raised.value.code == StoreError.DUPLICATE
     assert await store.get_conversation(LOCAL, "conv_1") == TALK
 

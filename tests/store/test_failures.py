@@ -13,17 +13,19 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.errors import StoreError
-from penstock.store.contract import LOCAL, Closed, Conversation, LoggedEvent, Opened
+from penstock.store.contract import LOCAL, Closed, LoggedEvent, Opened, StoredConversation
 from penstock.store.sqlite import statements, writer
-from penstock.store.sqlite.pruning import Bounds
 from penstock.store.sqlite.statements import begin_turn
-from penstock.store.sqlite.store import SqliteStore, open_store
+from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
+from penstock.store.sqlite.writer import WriteLimits
 from tests.store.making import Clock, closed, event, events, items, opened, read, stuck, trace, whole
 
 
-def using(folder: Path, body: Callable[[SqliteStore], Awaitable[None]], bounds: Bounds | None = None) -> None:
+def using(
+    folder: Path, body: Callable[[SqliteStore], Awaitable[None]], bounds: WriteLimits | None = None
+) -> None:
     async def run() -> None:
-        store = await open_store(folder / "store.db", clock=Clock(), bounds=bounds, busy_ms=0)
+        store = await open_sqlite_store(folder / "store.db", clock=Clock(), bounds=bounds, busy_ms=0)
         try:
             await body(store)
         finally:
@@ -155,7 +157,7 @@ def test_a_log_that_the_disk_does_not_take_is_cut_and_that_is_told(tmp_path: Pat
         assert other.dropped == 0
         assert store._writer.queued == 0
 
-    using(tmp_path, body, Bounds(queued=20_000, queued_turn=10_000))
+    using(tmp_path, body, WriteLimits(queued=20_000, queued_turn=10_000))
 
 
 def test_a_slow_reader_holds_nothing_in_memory(tmp_path: Path) -> None:
@@ -190,7 +192,7 @@ def test_a_full_disk_is_told_and_reading_goes_on(tmp_path: Path, caplog: pytest.
         assert not await whole(store, "resp_2")
         assert not store._turns["resp_2"].written.done(), "nobody waits for a disk that is known to be full"
         with pytest.raises(StoreError) as raised:
-            await store.create_conversation(LOCAL, Conversation("conv_1", 1, LARGE))
+            await store.create_conversation(LOCAL, StoredConversation("conv_1", 1, LARGE))
         assert raised.value.code == StoreError.FULL
 
         assert await read(store, "resp_0") == events(0, 5)
@@ -203,7 +205,7 @@ def test_a_full_disk_is_told_and_reading_goes_on(tmp_path: Path, caplog: pytest.
         assert [turn.id for turn in chain] == ["resp_0", "resp_1"]
 
         await free_disk(store)
-        await store.create_conversation(LOCAL, Conversation("conv_1", 1, b"{}"))
+        await store.create_conversation(LOCAL, StoredConversation("conv_1", 1, b"{}"))
         assert not store._turns, "what was kept in memory is in the file now"
         assert await whole(store, "resp_3")
 
@@ -235,7 +237,7 @@ def test_a_disk_that_stays_full_does_not_fill_the_memory(
             store.log(f"resp_{number}", events(0, 3))
             assert not await store.close(f"resp_{number}", large, patience=30)
             with pytest.raises(StoreError):
-                await store.create_conversation(LOCAL, Conversation("conv_1", 1, LARGE))
+                await store.create_conversation(LOCAL, StoredConversation("conv_1", 1, LARGE))
             assert store._writer.queued <= 600_000
         assert len(store._turns) < 10
         last = await store.get(LOCAL, "resp_29")
@@ -250,7 +252,7 @@ def test_a_disk_that_stays_full_does_not_fill_the_memory(
         assert chain[0].status == "failed"
 
     with caplog.at_level(logging.ERROR, "penstock.store"):
-        using(tmp_path, body, Bounds(queued=500_000))
+        using(tmp_path, body, WriteLimits(queued=500_000))
     given_up = [id for code, id in lost_in(caplog) if code == "given_up"]
     assert given_up[:3] == ["resp_early", "resp_0", "resp_1"]
 
@@ -278,14 +280,14 @@ def test_what_could_not_be_written_is_tried_again_when_the_store_is_closed(tmp_p
         assert not await store.close("resp_1", Closed(status="completed", response=LARGE), patience=30)
 
     async def run() -> None:
-        store = await open_store(tmp_path / "store.db")
+        store = await open_sqlite_store(tmp_path / "store.db")
         await store.open(opened("resp_1"), patience=30)
         await lose(store)
         closing = asyncio.create_task(store.aclose())
         await asyncio.sleep(0.05)  # the first attempt has failed
         await free_disk(store)
         assert await closing == []
-        store = await open_store(tmp_path / "store.db")
+        store = await open_sqlite_store(tmp_path / "store.db")
         found = await store.get(LOCAL, "resp_1")
         assert found is not None
         assert found.status == "completed"
@@ -300,7 +302,7 @@ def test_what_is_lost_when_the_store_is_closed_is_named(
     monkeypatch.setattr(writer, "LAST_TRIES", 0.1)
 
     async def run() -> None:
-        store = await open_store(tmp_path / "store.db")
+        store = await open_sqlite_store(tmp_path / "store.db")
         assert await whole(store, "resp_0")
         await fill_disk(store)
         for id in ("resp_1", "resp_2"):
@@ -340,7 +342,7 @@ def test_a_turn_that_is_given_up_while_it_is_written_is_counted_once(tmp_path: P
         assert store._writer.queued == 0
         assert await store.get(LOCAL, "resp_2") is not None
 
-    using(tmp_path, body, Bounds(queued=150_000))
+    using(tmp_path, body, WriteLimits(queued=150_000))
 
 
 def test_a_lock_of_another_program_is_waited_out(tmp_path: Path) -> None:
@@ -350,7 +352,7 @@ def test_a_lock_of_another_program_is_waited_out(tmp_path: Path) -> None:
         assert not await whole(store, "resp_1", log=events(0, 3))
         assert await read(store, "resp_1") == events(0, 3)
         stranger.close()
-        await store.create_conversation(LOCAL, Conversation("conv_1", 1, b"{}"))
+        await store.create_conversation(LOCAL, StoredConversation("conv_1", 1, b"{}"))
         assert not store._turns
         assert await read(store, "resp_1") == events(0, 3)
 
@@ -376,7 +378,7 @@ def test_a_write_that_is_tried_again_keeps_the_order_of_a_chain(tmp_path: Path) 
         assert raised.value.code == StoreError.IO
         for id in ("resp_2", "resp_1"):
             await store.close(id, closed(id), patience=0)
-        await store.create_conversation(LOCAL, Conversation("conv_1", 1, b"{}"))
+        await store.create_conversation(LOCAL, StoredConversation("conv_1", 1, b"{}"))
         assert not store._turns
         chain = await store.chain(LOCAL, "resp_2")
         assert chain is not None

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import PenstockError, StoreError
-from penstock.store.contract import LOCAL, Conversation
+from penstock.store.contract import LOCAL, StoredConversation
 from penstock.store.sqlite.file import FileLock
 from penstock.store.sqlite.schema import APPLICATION, STEPS, migrate
-from penstock.store.sqlite.store import SqliteStore, open_store
+from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
 from tests.store.making import (
     Clock,
     closed,
@@ -42,7 +42,7 @@ VERSION_1 = Path(__file__).parent / "version_1.sql"
 def opening(path: Path) -> StoreError:
     """The error that a file cannot be opened with."""
     with pytest.raises(StoreError) as raised:
-        asyncio.run(open_store(path, busy_ms=0))
+        asyncio.run(open_sqlite_store(path, busy_ms=0))
     assert isinstance(raised.value, PenstockError)
     assert str(path) in str(raised.value)
     return raised.value
@@ -50,7 +50,7 @@ def opening(path: Path) -> StoreError:
 
 def using(path: Path, body: Callable[[SqliteStore], Awaitable[None]]) -> None:
     async def run() -> None:
-        store = await open_store(path, clock=Clock())
+        store = await open_sqlite_store(path, clock=Clock())
         try:
             await body(store)
         finally:
@@ -66,7 +66,7 @@ def test_everything_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "store.db"
 
     async def write(store: SqliteStore) -> None:
-        await store.create_conversation(LOCAL, Conversation("conv_1", 3, b"{}"))
+        await store.create_conversation(LOCAL, StoredConversation("conv_1", 3, b"{}"))
         await whole(store, "resp_1", ["in_1"], ["out_1"], log=events(0, 50), conversation="conv_1")
         await store.open(opened("resp_2", "in_2", previous="resp_1"))
         store.trace("resp_2", [trace(3)])
@@ -90,7 +90,7 @@ def test_everything_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
         assert await read(store, "resp_1", 20) == events(21, 50)
         assert await store.traces(LOCAL, "resp_2") == [trace(3)]
         assert await recalled(store, LOCAL, "rs_1") == b"secret"
-        assert await store.get_conversation(LOCAL, "conv_1") == Conversation("conv_1", 3, b"{}")
+        assert await store.get_conversation(LOCAL, "conv_1") == StoredConversation("conv_1", 3, b"{}")
         talk = await store.conversation_items(LOCAL, "conv_1", newest_first=False)
         assert talk is not None
         assert talk.items == items("in_1", "out_1")
@@ -121,7 +121,7 @@ def test_a_turn_that_was_left_running_has_failed_with_what_was_finished(tmp_path
     path = tmp_path / "store.db"
 
     async def leave(store: SqliteStore) -> None:
-        await store.create_conversation(LOCAL, Conversation("conv_1", 3, b"{}"))
+        await store.create_conversation(LOCAL, StoredConversation("conv_1", 3, b"{}"))
         await store.open(opened("resp_1", "in_1", conversation="conv_1"))
         store.log("resp_1", [event(0), done(1, 1, "fc_2"), done(2, 0, "msg_1"), event(3, "output_item.done")])
         store.trace("resp_1", [trace(1)])
@@ -198,7 +198,7 @@ def test_a_file_of_the_first_version_is_read(tmp_path: Path) -> None:
         assert await read(store, "resp_1") == events(0, 2)
         assert await store.traces(LOCAL, "resp_1") == [trace(3)]
         assert await recalled(store, LOCAL, "rs_1") == b"secret"
-        assert await store.get_conversation(LOCAL, "conv_1") == Conversation("conv_1", 3, b"{}")
+        assert await store.get_conversation(LOCAL, "conv_1") == StoredConversation("conv_1", 3, b"{}")
         talk = await store.conversation_items(LOCAL, "conv_1")
         assert talk is not None
         assert talk.items == items("out_1", "in_1")
@@ -287,11 +287,11 @@ _AS_NOBODY = """
 import asyncio, os, sys
 from pathlib import Path
 from penstock.errors import StoreError
-from penstock.store.sqlite.store import open_store
+from penstock.store.sqlite.store import open_sqlite_store
 if os.getuid() == 0:
     os.setuid(65534)
 try:
-    asyncio.run(open_store(Path(sys.argv[1])))
+    asyncio.run(open_sqlite_store(Path(sys.argv[1])))
 except StoreError as error:
     print(error.code)
 """
@@ -319,12 +319,12 @@ def test_two_cannot_have_one_file(tmp_path: Path) -> None:
     async def first(store: SqliteStore) -> None:
         await store.open(opened("resp_1"))
         with pytest.raises(StoreError) as raised:
-            await open_store(path)
+            await open_sqlite_store(path)
         assert raised.value.code == StoreError.LOCKED
         link = tmp_path / "another name"
         os.symlink(path, link)
         with pytest.raises(StoreError) as raised:
-            await open_store(link)
+            await open_sqlite_store(link)
         assert raised.value.code == StoreError.LOCKED
         found = await store.get(LOCAL, "resp_1")
         assert found is not None
@@ -356,7 +356,7 @@ def test_a_lock_of_another_program_is_told(tmp_path: Path) -> None:
 
 def test_a_store_that_was_closed_says_so(tmp_path: Path) -> None:
     async def run() -> None:
-        store = await open_store(tmp_path / "store.db")
+        store = await open_sqlite_store(tmp_path / "store.db")
         await store.aclose()
         await store.aclose()
         for question in (

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from penstock.protocol.events import TERMINAL, Event, decode_event
 from penstock.protocol.wire import encode
 from penstock.store.contract import LoggedEvent
+from penstock.store.interrupted import end_interrupted
 from penstock.stream.deltas import Delta, EventDelta, FinishReason, ReasoningDelta, TextDelta, ToolCallDelta
 from penstock.stream.machine import ResponseStreamStateMachine
-from penstock.stream.recovery import CODE, interrupted
+from penstock.stream.recovery import RESTARTED
 from tests.effort import examples
 from tests.stream import strategies
 from tests.stream.running import assert_lawful, machine
@@ -40,7 +41,7 @@ def ended(deltas: list[Delta], length: int | None = None) -> tuple[list[LoggedEv
     """A turn that broke off behind so many events: its whole log, and its record."""
     first, log = log_of(deltas)
     kept = log[:length]
-    ending = interrupted("resp_1", first, kept, 2.0)
+    ending = end_interrupted("resp_1", first, kept, 2.0)
     record: Json = json.loads(ending.end.response)
     assert [json.loads(item.data) for item in ending.end.output] == record["output"]
     return [*kept, *ending.events], record
@@ -54,7 +55,7 @@ def test_wherever_it_was_cut_off_it_is_lawful(deltas: list[Delta], length: int) 
     assert_lawful(events)
     assert [event.sequence for event in whole] == list(range(len(whole)))
     assert json.loads(whole[-1].data)["response"] == record
-    assert (record["status"], record["error"]["code"]) == ("failed", CODE)
+    assert (record["status"], record["error"]["code"]) == ("failed", RESTARTED)
 
 
 def test_what_was_open_is_kept_with_what_had_come_of_it() -> None:
@@ -80,9 +81,9 @@ def test_a_log_with_gaps_is_no_fault() -> None:
     first, log = log_of([TextDelta("a"), TextDelta("b"), ToolCallDelta("a", id="c", name="get")])
     for place in range(len(log)):
         kept = [*log[:place], *log[place + 1 :]]
-        ending = interrupted("resp_1", first, kept, 2.0)
+        ending = end_interrupted("resp_1", first, kept, 2.0)
         assert json.loads(ending.events[-1].data)["type"] == "response.failed"
-    assert interrupted("resp_1", b"no json", [LoggedEvent(0, 1.0, b"nor this")]).end.status == "failed"
+    assert end_interrupted("resp_1", b"no json", [LoggedEvent(0, 1.0, b"nor this")]).end.status == "failed"
 
 
 ENDS: dict[str, Callable[[ResponseStreamStateMachine], list[Event]]] = {
@@ -99,7 +100,7 @@ def test_an_end_that_is_in_the_log_is_the_end(status: str) -> None:
     first, events = encode(stream.snapshot), [*stream.start(), *stream.text("all of it")]
     events += ENDS[status](stream)
     log = [LoggedEvent(event.sequence_number, 1.0, encode(event)) for event in events]
-    ending = interrupted("resp_1", first, log, 2.0)
+    ending = end_interrupted("resp_1", first, log, 2.0)
     assert ending.events == []
     assert ending.end.status == status
     assert json.loads(ending.end.response)["output"][0]["content"][0]["text"] == "all of it"

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from penstock.store.contract import LOCAL, RUNNING
-from penstock.store.sqlite.store import open_store
+from penstock.store.sqlite.store import open_sqlite_store
 from tests.store.killed import response_of
 from tests.store.making import items, read
 
@@ -55,7 +55,7 @@ def _run_and_kill(path: Path, begin: int, lines: int) -> list[str]:
 
 
 async def _check(path: Path, told: dict[str, int], begun: set[str]) -> None:
-    store = await open_store(path)
+    store = await open_sqlite_store(path)
     try:
         for id, number in told.items():
             found = await store.get(LOCAL, id)

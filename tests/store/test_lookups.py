@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.store.contract import LOCAL, Conversation
+from penstock.store.contract import LOCAL, StoredConversation
 from penstock.store.sqlite import queries, statements
 from penstock.store.sqlite.file import connect
-from penstock.store.sqlite.store import open_store
+from penstock.store.sqlite.store import open_sqlite_store
 from tests.store.making import closed, events, items, opened
 
 FEW, MANY = 50, 2_000
@@ -27,7 +27,7 @@ QUESTIONS: dict[str, Callable[[sqlite3.Connection], object]] = {
     "its history": lambda file: queries.history(file, LOCAL, "resp_20", False),
     "an item": lambda file: queries.items_of(file, LOCAL, ["out_20"]),
     "an item of a conversation": lambda file: queries.items_of(file, LOCAL, ["talk_20"]),
-    "a memory": lambda file: queries.memories(file, LOCAL, ["rs_20"]),
+    "a memory": lambda file: queries.reasoning_memory(file, LOCAL, ["rs_20"]),
     "a conversation": lambda file: queries.conversation_items(file, LOCAL, "conv_20", None, 20, True),
     "nothing": lambda file: queries.response(file, "other", "resp_20"),
     "what is unfinished": lambda file: statements.end_unfinished(file, 1.0),
@@ -50,7 +50,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
 
 def _filled(path: Path, count: int) -> Path:
     async def fill() -> None:
-        store = await open_store(path)
+        store = await open_sqlite_store(path)
         for number in range(count):
             id = f"resp_{number}"
             previous = f"resp_{number - 1}" if number % 10 else None
@@ -59,7 +59,7 @@ def _filled(path: Path, count: int) -> Path:
             await store.remember(LOCAL, id, f"rs_{number}", b"secret")
             await store.close(id, closed(id, f"out_{number}"), patience=0)
             if number in (0, 20) or number % 100 == 99:
-                await store.create_conversation(LOCAL, Conversation(f"conv_{number}", 1, b"{}"))
+                await store.create_conversation(LOCAL, StoredConversation(f"conv_{number}", 1, b"{}"))
                 await store.add_items(LOCAL, f"conv_{number}", items(f"talk_{number}"))
         await store.aclose()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.store.contract import LOCAL, Conversation, Store
+from penstock.store.contract import LOCAL, Store, StoredConversation
 from tests.store.making import (
     closed,
     events,
@@ -44,7 +44,7 @@ async def everything(store: Store, tenant: str, id: str, item_id: str, conversat
 
 @for_both
 async def test_nothing_of_another_is_there_while_it_runs_and_after(store: Store) -> None:
-    await store.create_conversation(LOCAL, Conversation("conv_1", 1, b"{}"))
+    await store.create_conversation(LOCAL, StoredConversation("conv_1", 1, b"{}"))
     await store.add_items(LOCAL, "conv_1", items("msg_talk"))
     await store.open(opened("resp_1", "msg_in", conversation="conv_1"))
     store.log("resp_1", events(0, 3))
@@ -60,7 +60,7 @@ async def test_nothing_of_another_is_there_while_it_runs_and_after(store: Store)
         assert await everything(store, OTHER, "resp_1", id, "conv_1") == unknown
 
     assert await store.get(LOCAL, "resp_1") is not None
-    assert await store.get_conversation(LOCAL, "conv_1") == Conversation("conv_1", 1, b"{}")
+    assert await store.get_conversation(LOCAL, "conv_1") == StoredConversation("conv_1", 1, b"{}")
     talk = await store.conversation_items(LOCAL, "conv_1", newest_first=False)
     assert talk is not None
     assert talk.items == items("msg_talk", "msg_in", "msg_out")
@@ -85,7 +85,7 @@ async def test_a_chain_does_not_lead_into_another_tenant(store: Store) -> None:
 
 @for_both
 async def test_a_turn_adds_nothing_to_the_conversation_of_another(store: Store) -> None:
-    await store.create_conversation(LOCAL, Conversation("conv_1", 1, b"{}"))
+    await store.create_conversation(LOCAL, StoredConversation("conv_1", 1, b"{}"))
     await whole(store, "resp_1", ["msg_1"], tenant=OTHER, conversation="conv_1")
     talk = await store.conversation_items(LOCAL, "conv_1")
     assert talk is not None
@@ -95,7 +95,7 @@ async def test_a_turn_adds_nothing_to_the_conversation_of_another(store: Store) 
 @for_both
 async def test_two_tenants_may_use_the_same_ids_for_different_things(store: Store) -> None:
     for tenant in (LOCAL, OTHER):
-        await store.create_conversation(tenant, Conversation("conv_1", 1, tenant.encode()))
+        await store.create_conversation(tenant, StoredConversation("conv_1", 1, tenant.encode()))
         await whole(store, f"resp_{tenant}", tenant=tenant)
         await store.remember(tenant, f"resp_{tenant}", "call_1", tenant.encode())
         await store.add_items(tenant, "conv_1", [item("msg_1", tenant)])

@@ -52,18 +52,18 @@ def run(options: argparse.Namespace) -> int:
     from penstock.errors import StoreError
     from penstock.explain.account import read_account
     from penstock.explain.content import said
-    from penstock.store.sqlite.offline import StoreFile
+    from penstock.store import open_archive
 
     terminal = Terminal()
     try:
-        with StoreFile(store_path(options)) as file:
-            account = read_account(file, options.id)
-            words = said(file, account) if account is not None and options.content else {}
+        with open_archive(store_path(options)) as archive:
+            account = read_account(archive, options.id)
+            words = said(archive, account) if account is not None and options.content else {}
     except StoreError as error:
         raise UsageError(str(error)) from None
     if account is None:
         terminal.note(
-            f"{file.path} has no response {options.id}. It may have been deleted, or made with "
+            f"{archive.location} has no response {options.id}. It may have been deleted, or made with "
             '"store": false, or kept elsewhere: --store names the file of another gateway'
         )
         return FOUND

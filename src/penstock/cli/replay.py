@@ -98,18 +98,18 @@ def _recordings(options: argparse.Namespace, terminal: Terminal) -> Iterator[Cal
 def _stored(options: argparse.Namespace) -> Recording:
     from penstock.errors import StoreError
     from penstock.replay.recording import read_recording
-    from penstock.store.sqlite.offline import StoreFile
+    from penstock.store import open_archive
 
     try:
-        with StoreFile(store_path(options)) as file:
-            stored = file.find(options.source)
+        with open_archive(store_path(options)) as archive:
+            stored = archive.find(options.source)
             if stored is None:
                 raise UsageError(
-                    f"there is no file {options.source}, and no such response in {file.path}: "
+                    f"there is no file {options.source}, and no such response in {archive.location}: "
                     "--store names the file of another gateway"
                 )
-            events = file.events(stored.tenant, stored.id)
-            traces = file.traces(stored.tenant, stored.id)
+            events = archive.events(stored.tenant, stored.id)
+            traces = archive.traces(stored.tenant, stored.id)
     except StoreError as error:
         raise UsageError(str(error)) from None
     return read_recording(stored.id, events, traces, stored.verdict)

@@ -145,12 +145,12 @@ def _serve(
     from penstock.editor.route import editor_routes, own_url
     from penstock.gateway.history.sealing import load_sealer
     from penstock.gateway.server import run as serve
-    from penstock.gateway.storage import open_store, secret_folder
+    from penstock.gateway.storage import open_gateway_store, secret_folder
 
     return serve(
         settings,
         listening,
-        store=lambda: open_store(settings.store, os.environ),
+        store=lambda: open_gateway_store(settings.store, os.environ),
         sealer=load_sealer(os.environ, secret_folder(settings.store, os.environ)),
         ready=lambda url: _tell(url, settings, path, ready_file),
         reload=lambda: _settings_again(options, path),

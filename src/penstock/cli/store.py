@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,9 +16,9 @@ from penstock.cli.quantities import counted, moment, size, span, told_moment, to
 from penstock.cli.terminal import Output, Terminal
 
 if TYPE_CHECKING:
-    from penstock.store.sqlite.offline import FileStats, Pruned, StoreFile
+    from penstock.store.contract import ArchiveStats, Pruned, StoreArchive
 
-    Act = Callable[[StoreFile], int]
+    Act = Callable[[StoreArchive], int]
     Add = Callable[..., object]
 
 _USAGE = "penstock store stats|prune|export [options]"
@@ -44,9 +44,6 @@ exit codes:
   0  done
   1  a response that was asked for is not there
   2  nothing was done: wrong options, or a file that cannot be read"""
-
-_BESIDE = ("-wal", "-shm", ".lock")
-"""What stands beside a store's file and belongs to it."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -93,13 +90,13 @@ def store_path(options: argparse.Namespace) -> Path:
 
 def run(options: argparse.Namespace) -> int:
     from penstock.errors import StoreError
-    from penstock.store.sqlite.offline import StoreFile
+    from penstock.store import open_archive
 
     _, _, prepare = _ACTIONS[options.action]
     act = prepare(options, Terminal())  # wrong options are told before any file is looked at
     try:
-        with StoreFile(store_path(options)) as file:
-            return act(file)
+        with open_archive(store_path(options)) as archive:
+            return act(archive)
     except StoreError as error:
         raise UsageError(str(error)) from None
 
@@ -108,24 +105,24 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _stats(options: argparse.Namespace, terminal: Terminal) -> Act:
-    return lambda file: _print_stats(file, terminal, is_json=options.json)
+    return lambda archive: _print_stats(archive, terminal, is_json=options.json)
 
 
-def _print_stats(file: StoreFile, terminal: Terminal, *, is_json: bool) -> int:
-    stats = file.stats()
+def _print_stats(archive: StoreArchive, terminal: Terminal, *, is_json: bool) -> int:
+    stats = archive.stats()
     if is_json:
         import msgspec
 
-        told = {"path": str(file.path), **msgspec.to_builtins(stats.total), "by_status": stats.by_status}
+        told = {"path": archive.location, **msgspec.to_builtins(stats.total), "by_status": stats.by_status}
         told |= {"oldest": stats.oldest, "newest": stats.newest}
         terminal.result(msgspec.json.encode(told).decode())
         return OK
-    for name, what in [*_figures(stats), ("file", terminal.clean(str(file.path)))]:
+    for name, what in [*_figures(stats), ("file", terminal.clean(archive.location))]:
         terminal.line(terminal.paint(f"{name:<14}", "dim") + what)
     return OK
 
 
-def _figures(stats: FileStats) -> list[tuple[str, str]]:
+def _figures(stats: ArchiveStats) -> list[tuple[str, str]]:
     total = stats.total
     states = ", ".join(f"{count:,} {status}" for status, count in stats.by_status.items())
     rows = [
@@ -149,15 +146,15 @@ def _prune(options: argparse.Namespace, terminal: Terminal) -> Act:
     age = span(options.older_than, "--older-than") if options.older_than is not None else None
     most = size(options.max_size, "--max-size") if options.max_size is not None else None
     act = _would_go if options.dry_run else _delete
-    return lambda file: act(file, _before(file, age, options.trust_clock, terminal), most, terminal)
+    return lambda archive: act(archive, _before(archive, age, options.trust_clock, terminal), most, terminal)
 
 
-def _before(file: StoreFile, age: float | None, trust_clock: bool, terminal: Terminal) -> float:
+def _before(archive: StoreArchive, age: float | None, trust_clock: bool, terminal: Terminal) -> float:
     """What ended before this time is old enough."""
     if age is None:
         return 0.0
     clock = time.time()
-    now = clock if trust_clock else file.time(clock)
+    now = clock if trust_clock else archive.time(clock)
     if now < clock:
         terminal.note(
             f"ages are measured from {told_moment(now)}, when a gateway last looked after this file; this "
@@ -166,23 +163,23 @@ def _before(file: StoreFile, age: float | None, trust_clock: bool, terminal: Ter
     return now - age
 
 
-def _delete(file: StoreFile, before: float, most: int | None, terminal: Terminal) -> int:
-    used = file.stats().total.bytes
+def _delete(archive: StoreArchive, before: float, most: int | None, terminal: Terminal) -> int:
+    used = archive.stats().total.bytes
     progress = _tell_progress if sys.stderr.isatty() else None
-    gone = file.prune(older_than=before, most_bytes=most, progress=progress)
+    gone = archive.prune(older_than=before, most_bytes=most, progress=progress)
     if progress is not None:
         sys.stderr.write("\r\033[K")
-    left = file.stats().total.bytes
+    left = archive.stats().total.bytes
     terminal.line(f"deleted {_told(gone)}; {told_size(used)} before, {told_size(left)} now")
     if most is not None and left > most:
         terminal.note(f"it is still more than {told_size(most)}: what runs now is never deleted")
     return OK
 
 
-def _would_go(file: StoreFile, before: float, most: int | None, terminal: Terminal) -> int:
+def _would_go(archive: StoreArchive, before: float, most: int | None, terminal: Terminal) -> int:
     """How many it takes to be small enough shows only in the deleting: their sizes are not written down."""
-    used = file.stats().total.bytes
-    terminal.line(f"for their age {_told(file.due(older_than=before))} would be deleted")
+    used = archive.stats().total.bytes
+    terminal.line(f"for their age {_told(archive.due(older_than=before))} would be deleted")
     if most is not None and used > most:
         terminal.line(
             f"{told_size(used)} are used, {told_size(used - most)} too many: the oldest would be deleted too"
@@ -209,31 +206,33 @@ def _export(options: argparse.Namespace, terminal: Terminal) -> Act:
     since = moment(options.since, "--since", time.time()) if options.since is not None else 0.0
     if options.ids and options.since is not None:
         raise UsageError("give ids or --since, not both")
-    return lambda file: _write(file, options.ids, since, options.output, terminal)
+    return lambda archive: _write(archive, options.ids, since, options.output, terminal)
 
 
-def _write(file: StoreFile, ids: list[str], since: float, output: str | None, terminal: Terminal) -> int:
+def _write(
+    archive: StoreArchive, ids: list[str], since: float, output: str | None, terminal: Terminal
+) -> int:
     from penstock.store.export import everything, named
 
     missing: list[str] = []
-    lines = named(file, ids, missing) if ids else everything(file, since)
-    with _output(output, file.path, terminal) as out:
+    lines = named(archive, ids, missing) if ids else everything(archive, since)
+    with _output(output, archive.files, terminal) as out:
         for line in lines:
             out.write(line)
     for id in missing:
-        terminal.note(f"{file.path} has no response {id}")
+        terminal.note(f"{archive.location} has no response {id}")
     return FOUND if missing else OK
 
 
 @contextmanager
-def _output(name: str | None, store: Path, terminal: Terminal) -> Iterator[Output]:
+def _output(name: str | None, store_files: Sequence[Path], terminal: Terminal) -> Iterator[Output]:
     """Standard output, or a file for nobody but its owner: it holds what people said."""
     if name is None:
         out = terminal.output()
         yield out
         out.flush()
         return
-    if Path(name).resolve() in (store, *(store.with_name(store.name + end) for end in _BESIDE)):
+    if Path(name).resolve() in store_files:
         raise UsageError(f"{name} is the store itself: give another file")
     try:
         descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -248,4 +247,4 @@ _ACTIONS: dict[str, tuple[str, Callable[[Add], None], Callable[[argparse.Namespa
     "prune": ("delete what is old, or too much", _prune_options, _prune),
     "export": ("print what is in it, one JSON object per line", _export_options, _export),
 }
-"""What can be done: its summary, its options, and what makes of them something to do with a file."""
+"""What can be done: its summary, its options, and what makes of them something to do with a store."""

@@ -11,9 +11,8 @@ import msgspec
 from msgspec import Struct
 
 from penstock.gateway.turn.verdict import Verdict
-from penstock.store.contract import RUNNING, LoggedEvent, StoredResponse, Trace
-from penstock.store.sqlite.offline import StoreFile
-from penstock.stream.recovery import CODE as RESTARTED
+from penstock.store.contract import RUNNING, LoggedEvent, StoreArchive, StoredResponse, Trace
+from penstock.stream.recovery import RESTARTED
 
 T = TypeVar("T")
 
@@ -130,16 +129,16 @@ class Account(Struct, frozen=True):
         return self.verdict.code or (error.code if error is not None and error.code else "")
 
 
-def read_account(file: StoreFile, id: str) -> Account | None:
-    stored = file.find(id)
+def read_account(archive: StoreArchive, id: str) -> Account | None:
+    stored = archive.find(id)
     if stored is None:
         return None
-    traces = file.traces(stored.tenant, id)
+    traces = archive.traces(stored.tenant, id)
     return Account(
         stored,
         read(stored.verdict, Verdict) or Verdict(request_id=""),
         read(stored.response, Snapshot) or Snapshot(),
-        file.events(stored.tenant, id),
+        archive.events(stored.tenant, id),
         traces,
         attempts_of(traces),
     )

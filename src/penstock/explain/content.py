@@ -8,21 +8,20 @@ from typing import Any
 import msgspec
 
 from penstock.explain.account import Account
-from penstock.store.contract import StoredItem
-from penstock.store.sqlite.offline import StoreFile
+from penstock.store.contract import StoreArchive, StoredItem
 
 _SPOKEN = ("text", "refusal", "arguments", "input", "output", "content", "summary", "transcript")
 """Fields of items and their parts in which something is said."""
 
 
-def said(file: StoreFile, account: Account) -> dict[str, list[str]]:
+def said(archive: StoreArchive, account: Account) -> dict[str, list[str]]:
     """The input and the output, a line for each item, and how upstreams put their failures."""
     tenant, id = account.stored.tenant, account.stored.id
     error = account.snapshot.error
     messages = [attempt.message for attempt in account.attempts if attempt.message]
     return {
-        "input": _lines(file.input(tenant, id)),
-        "output": _lines(file.output(tenant, id)),
+        "input": _lines(archive.input(tenant, id)),
+        "output": _lines(archive.output(tenant, id)),
         "failures": messages + ([error.message] if error is not None and error.message else []),
     }
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from penstock.cli.quantities import counted, told_moment, told_span
 from penstock.explain.account import Account, Attempt
 from penstock.explain.meanings import CLOSERS, explained
-from penstock.stream.recovery import CODE as RESTARTED
+from penstock.stream.recovery import RESTARTED
 
 
 def sentences(account: Account) -> list[str]:

@@ -10,9 +10,9 @@ from penstock.gateway.errors import ClientGone, RequestRefused
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.access import authenticate, check_origin
 from penstock.gateway.http.exchange import Exchange, Message, Receive, Send
-from penstock.gateway.pruning import keep_house
 from penstock.gateway.refusals import refused_by
 from penstock.gateway.routes import ROUTES, Router, Routes
+from penstock.gateway.storage import prune_regularly
 from penstock.gateway.telemetry.logs import log_refused
 from penstock.gateway.telemetry.metrics import OTHER
 
@@ -38,7 +38,7 @@ class GatewayApp:
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
         pruning = asyncio.create_task(
-            keep_house(self.gateway.store, lambda: self.gateway.services.settings.limits)
+            prune_regularly(self.gateway.store, lambda: self.gateway.services.settings.limits)
         )
         await send({"type": "lifespan.startup.complete"})
         await receive()

@@ -16,7 +16,7 @@ from penstock.protocol.events import TERMINAL
 from penstock.protocol.request import CreateResponse, WebSocketCreate
 from penstock.protocol.wire import decode
 from penstock.store.contract import LoggedEvent, Trace
-from penstock.stream.recovery import CODE as RESTARTED
+from penstock.stream.recovery import RESTARTED
 
 T = TypeVar("T")
 

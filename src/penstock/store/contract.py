@@ -6,8 +6,10 @@ few names. All waiting is for a store that is across a network; an embedded one 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self, TypeVar
 
 from msgspec import Struct
 
@@ -15,6 +17,13 @@ LOCAL = "local"
 """The tenant where no keys are configured."""
 
 RUNNING = ("queued", "in_progress")
+
+TIME_STEP = 6 * 3600.0
+"""Seconds that the store's own time moves at a step. With a step every ten minutes it catches up at 36 times
+the speed of the clock: a gateway that runs for an hour a day keeps up, and a clock that is weeks ahead has to
+stay wrong for most of a day before it costs anything."""
+
+T = TypeVar("T")
 
 
 class StoredItem(Struct, frozen=True):
@@ -93,7 +102,7 @@ class Trace(Struct, frozen=True, gc=False):
     size: int = 0
 
 
-class Turn(Struct, frozen=True):
+class StoredTurn(Struct, frozen=True):
     """One link of a chain, with its items in their order."""
 
     id: str
@@ -109,7 +118,24 @@ class Page(Struct, frozen=True):
     has_more: bool
 
 
-class Conversation(Struct, frozen=True):
+def page_of(
+    entries: Sequence[T], id_of: Callable[[T], str], *, after: str | None, limit: int, newest_first: bool
+) -> tuple[list[T], bool]:
+    """Up to `limit` entries behind the one called `after`, and whether there are more.
+
+    A history may hold one id twice. The last of them in the order of reading counts, so that somebody who
+    turns page after page always comes to an end.
+    """
+    ordered = list(reversed(entries)) if newest_first else list(entries)
+    begin = 0
+    if after is not None:
+        places = [place for place, entry in enumerate(ordered) if id_of(entry) == after]
+        begin = places[-1] + 1 if places else len(ordered)
+    end = begin + max(limit, 0)
+    return ordered[begin:end], end < len(ordered)
+
+
+class StoredConversation(Struct, frozen=True):
     id: str
     created_at: int
     metadata: bytes
@@ -197,7 +223,7 @@ class Store(Protocol):
 
     # Chains and items
 
-    async def chain(self, tenant: str, id: str) -> list[Turn] | None:
+    async def chain(self, tenant: str, id: str) -> list[StoredTurn] | None:
         """The turns that lead to a response, the oldest first and it the last; None where one is missing.
 
         A turn that still runs is waited for, to its end (decisions 17).
@@ -209,12 +235,14 @@ class Store(Protocol):
 
     # Conversations
 
-    async def create_conversation(self, tenant: str, conversation: Conversation) -> None:
+    async def create_conversation(self, tenant: str, conversation: StoredConversation) -> None:
         """Its id is new in the store: `StoreError` when it is not."""
 
-    async def get_conversation(self, tenant: str, id: str) -> Conversation | None: ...
+    async def get_conversation(self, tenant: str, id: str) -> StoredConversation | None: ...
 
-    async def update_conversation(self, tenant: str, id: str, metadata: bytes) -> Conversation | None: ...
+    async def update_conversation(
+        self, tenant: str, id: str, metadata: bytes
+    ) -> StoredConversation | None: ...
 
     async def delete_conversation(self, tenant: str, id: str) -> bool: ...
 
@@ -238,10 +266,10 @@ class Store(Protocol):
     async def recall(self, tenant: str, keys: Sequence[str]) -> dict[str, bytes]:
         """What is kept under those of these keys that there are."""
 
-    # Keeping house
+    # Pruning
 
     async def advance_time(self) -> float:
-        """Move the store's own time towards the clock, by at most `house.TIME_STEP`, and return the time from
+        """Move the store's own time towards the clock, by at most `TIME_STEP`, and return the time from
         which ages are measured: the store's own, or the clock if that is earlier. A clock that jumps ahead
         does not make everything old at once. The time is kept with the store: a restart does not move it."""
 
@@ -255,3 +283,93 @@ class Store(Protocol):
     async def aclose(self) -> list[str]:
         """Write what is left to write, trying again for a short time, and close. The ids of the responses
         that could not be written, wholly or in part: what is missing of them is lost."""
+
+
+def next_store_time(store_time: float, now: float) -> float:
+    """The store's own time, one `TIME_STEP` nearer to the clock. It never goes back: ages are measured from
+    the clock where that is earlier."""
+    return max(store_time, min(now, store_time + TIME_STEP))
+
+
+# What the tools of an operator need
+
+
+class ArchiveStats(Struct, frozen=True, kw_only=True):
+    """What there is, and since when. Times are in seconds since 1970, None where there is no response."""
+
+    total: Stats
+    by_status: dict[str, int]
+    oldest: int | None
+    newest: int | None
+
+
+class ArchivedConversation(Struct, frozen=True):
+    tenant: str
+    changed_at: float
+    conversation: StoredConversation
+    items: tuple[StoredItem, ...]
+
+
+class Pruned(Struct):
+    """How many were deleted so far."""
+
+    responses: int = 0
+    conversations: int = 0
+
+
+class StoreArchive(Protocol):
+    """What a store has written, for `penstock store`, `explain` and `replay`: every tenant is seen.
+
+    A gateway may be using the store meanwhile. Turns that run are neither ended nor deleted, and what that
+    gateway has not written yet cannot be seen. To be used in a `with`; `StoreError` says why it cannot be
+    opened or read.
+    """
+
+    @property
+    def location(self) -> str:
+        """Where it is, for messages: a path, or an address without secrets."""
+
+    @property
+    def files(self) -> Sequence[Path]:
+        """The files that it consists of: no other output may go there."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def find(self, id: str) -> StoredResponse | None:
+        """A response of any tenant, as it was written: one that runs is `in_progress` here."""
+
+    def responses(self) -> Iterator[StoredResponse]:
+        """All of them, the oldest first, including those that are added meanwhile."""
+
+    def events(self, tenant: str, id: str) -> list[LoggedEvent]: ...
+
+    def traces(self, tenant: str, id: str) -> list[Trace]: ...
+
+    def input(self, tenant: str, id: str) -> list[StoredItem]:
+        """What this turn brought, without the chain before it."""
+
+    def output(self, tenant: str, id: str) -> list[StoredItem]: ...
+
+    def conversations(self) -> Iterator[ArchivedConversation]:
+        """All of them, the oldest first, with their items."""
+
+    def stats(self) -> ArchiveStats: ...
+
+    def time(self, now: float) -> float:
+        """The time from which ages are measured: the clock, unless it is far ahead of the store's own."""
+
+    def due(self, *, older_than: float) -> Pruned:
+        """What `prune` would delete because of its age."""
+
+    def prune(
+        self,
+        *,
+        older_than: float = 0.0,
+        most_bytes: int | None = None,
+        progress: Callable[[Pruned], None] | None = None,
+    ) -> Pruned:
+        """As `Store.prune`. `progress` is called after each step with what was deleted so far."""

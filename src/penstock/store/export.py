@@ -8,35 +8,41 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 from msgspec import Raw
 
-from penstock.store.contract import LoggedEvent, StoredItem, StoredResponse, Trace
-from penstock.store.sqlite.offline import KeptConversation, StoreFile
+from penstock.store.contract import (
+    ArchivedConversation,
+    LoggedEvent,
+    StoreArchive,
+    StoredItem,
+    StoredResponse,
+    Trace,
+)
 
 Record = dict[str, object]
 
 _NOTHING = Raw(b"null")
 
 
-def everything(file: StoreFile, since: float) -> Iterator[bytes]:
+def everything(archive: StoreArchive, since: float) -> Iterator[bytes]:
     """Responses that were made since then, and conversations that were changed since then."""
-    for stored in file.responses():
+    for stored in archive.responses():
         if stored.created_at >= since:
-            yield _line(response_record(file, stored))
-    for kept in file.conversations():
+            yield _line(response_record(archive, stored))
+    for kept in archive.conversations():
         if kept.changed_at >= since:
             yield _line(conversation_record(kept))
 
 
-def named(file: StoreFile, ids: Sequence[str], missing: list[str]) -> Iterator[bytes]:
+def named(archive: StoreArchive, ids: Sequence[str], missing: list[str]) -> Iterator[bytes]:
     """These responses; `missing` gets the ids of those that are not there."""
     for id in ids:
-        stored = file.find(id)
+        stored = archive.find(id)
         if stored is None:
             missing.append(id)
         else:
-            yield _line(response_record(file, stored))
+            yield _line(response_record(archive, stored))
 
 
-def response_record(file: StoreFile, stored: StoredResponse) -> Record:
+def response_record(archive: StoreArchive, stored: StoredResponse) -> Record:
     tenant, id = stored.tenant, stored.id
     return {
         "object": "penstock.response",
@@ -49,16 +55,16 @@ def response_record(file: StoreFile, stored: StoredResponse) -> Record:
         "background": stored.is_background,
         "dropped_events": stored.dropped,
         "request": _json(stored.request),
-        "input": _items(file.input(tenant, id)),
-        "output": _items(file.output(tenant, id)),
+        "input": _items(archive.input(tenant, id)),
+        "output": _items(archive.output(tenant, id)),
         "response": _json(stored.response),
         "verdict": _json(stored.verdict),
-        "events": [_event(event) for event in file.events(tenant, id)],
-        "traces": [_trace(trace) for trace in file.traces(tenant, id)],
+        "events": [_event(event) for event in archive.events(tenant, id)],
+        "traces": [_trace(trace) for trace in archive.traces(tenant, id)],
     }
 
 
-def conversation_record(kept: KeptConversation) -> Record:
+def conversation_record(kept: ArchivedConversation) -> Record:
     return {
         "object": "penstock.conversation",
         "id": kept.conversation.id,
@@ -75,10 +81,10 @@ def _event(event: LoggedEvent) -> Record:
 
 
 def _trace(trace: Trace) -> Record:
-    told: Record = {"kind": trace.kind, "time": trace.time, "size": trace.size}
+    record: Record = {"kind": trace.kind, "time": trace.time, "size": trace.size}
     if trace.kind == "read":  # the upstream's own bytes, where the gateway records: they may be cut anywhere
-        return told | ({"base64": base64.b64encode(trace.data).decode()} if trace.data else {})
-    return told | {"data": _json(trace.data)}
+        return record | ({"base64": base64.b64encode(trace.data).decode()} if trace.data else {})
+    return record | {"data": _json(trace.data)}
 
 
 def _items(items: Iterable[StoredItem]) -> list[Raw]:

@@ -20,7 +20,7 @@ from penstock.protocol.items import Item
 from penstock.protocol.response import Response
 from penstock.protocol.wire import encode
 from penstock.store.contract import Closed, LoggedEvent, Opened, Store, StoredItem, Trace
-from penstock.store.reasoning_memory import ReasoningCache, memories_of
+from penstock.store.reasoning_memory import ReasoningCache, reasoning_by_call
 
 NOT_DURABLE = Diagnostic(
     code="store_late", message="the response may not survive a restart: the store did not take it in time"
@@ -58,7 +58,7 @@ class Keeper(Protocol):
 
 class StoreKeeper:
     """Writes a turn into a store. `verdict` gives what is known of a response when it ends, as JSON;
-    `context` is what it answers (`memories.context_of`)."""
+    `context` is what it answers (`reasoning_memory.context_of`)."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class StoreKeeper:
                 await self._log(events)
             return events
         self._write_traces()
-        for key, data in memories_of(last.response.output, self._context).items():
+        for key, data in reasoning_by_call(last.response.output, self._context).items():
             await self._store.remember(self._opened.tenant, self._opened.id, key, data)
         # The terminal frame waits for the commit that holds it (decisions 17).
         closing = self._close_large(last.response) if is_large else self._close(events, last.response)
@@ -129,7 +129,8 @@ class StoreKeeper:
     async def _open(self, first: Event) -> None:
         self._is_open = True
         patience = _BACKGROUND_PATIENCE if self._opened.is_background else _PATIENCE
-        is_durable = await _shielded(self._store.open(_as_told(self._opened, first), patience=patience))
+        opened = _with_first_snapshot(self._opened, first)
+        is_durable = await _shielded(self._store.open(opened, patience=patience))
         self.diagnostics = [] if is_durable else [NOT_DURABLE]
         self._write_traces()
 
@@ -203,7 +204,7 @@ def _as_recorded(response: Response) -> Response:
     return response
 
 
-def _as_told(opened: Opened, first: Event) -> Opened:
+def _with_first_snapshot(opened: Opened, first: Event) -> Opened:
     """The first snapshot is the one that the client gets: a turn that is queued is not in progress."""
     return replace(opened, response=encode(first.response)) if isinstance(first, LifecycleEvent) else opened
 

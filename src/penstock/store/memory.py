@@ -15,19 +15,19 @@ from msgspec.structs import replace
 from penstock.errors import StoreError
 from penstock.store.contract import (
     Closed,
-    Conversation,
     LoggedEvent,
     Opened,
     Page,
     Stats,
+    StoredConversation,
     StoredItem,
     StoredResponse,
+    StoredTurn,
     Trace,
-    Turn,
+    next_store_time,
+    page_of,
 )
-from penstock.store.paging import page_of
-from penstock.store.sqlite.pruning import advanced
-from penstock.store.sqlite.unwritten import Running, size_of_events, size_of_items
+from penstock.store.turn_buffer import TurnBuffer, size_of_events, size_of_items
 
 MOST_BYTES = 256 * 1024 * 1024
 MOST_RESPONSES = 10_000
@@ -38,10 +38,10 @@ Key = tuple[str, str]
 """A tenant, and the id of something that belongs to it."""
 
 
-class _Talk:
+class _ConversationRecord:
     """A conversation and its items, in their order."""
 
-    def __init__(self, conversation: Conversation, now: float) -> None:
+    def __init__(self, conversation: StoredConversation, now: float) -> None:
         self.conversation = conversation
         self.changed_at = now
         self.items: list[StoredItem] = []
@@ -85,19 +85,19 @@ class MemoryStore:
         self._most_bytes = most_bytes
         self._most_responses = most_responses
         self._clock = clock
-        self._running: dict[str, Running] = {}
-        self._ended: OrderedDict[Key, Running] = OrderedDict()
+        self._running: dict[str, TurnBuffer] = {}
+        self._ended: OrderedDict[Key, TurnBuffer] = OrderedDict()
         """The least recently used first, as are the conversations."""
-        self._talks: OrderedDict[Key, _Talk] = OrderedDict()
+        self._conversations: OrderedDict[Key, _ConversationRecord] = OrderedDict()
         self._items = _Index()
         self._outputs = _Index()
-        self._talk_items = _Index()
-        self._memories: dict[Key, tuple[Running, bytes]] = {}
+        self._conversation_items = _Index()
+        self._reasoning_memory: dict[Key, tuple[TurnBuffer, bytes]] = {}
         self._bytes = 0
-        self._seen = clock()
+        self._time = clock()
         """The time from which ages are measured."""
 
-    def _find(self, tenant: str, id: str) -> Running | None:
+    def _find(self, tenant: str, id: str) -> TurnBuffer | None:
         running = self._running.get(id)
         if running is not None and running.opened.tenant == tenant:
             return running
@@ -111,7 +111,7 @@ class MemoryStore:
     async def open(self, turn: Opened, *, patience: float = 0.1) -> bool:  # noqa: ARG002 - waits for nothing
         if turn.id in self._running or (turn.tenant, turn.id) in self._ended:
             raise StoreError(StoreError.DUPLICATE, "a turn of this id is there already")
-        running = self._running[turn.id] = Running(turn)
+        running = self._running[turn.id] = TurnBuffer(turn)
         running.is_stored = True  # as durable as this store is
         self._items.add(turn.tenant, running, turn.input)
         self._grow(running.size)
@@ -166,11 +166,11 @@ class MemoryStore:
     async def events(self, tenant: str, id: str, after: int = -1) -> AsyncIterator[LoggedEvent]:
         found = self._find(tenant, id)
         while found is not None:
-            some = found.behind(after)
+            some = found.events_after(after)
             if not some:
                 if found.over.is_set():
                     return
-                await found.grown.change()
+                await found.grown.wait()
             for event in some:
                 after = event.sequence
                 yield event
@@ -191,15 +191,15 @@ class MemoryStore:
 
     # Chains and items
 
-    def _turns_to(self, tenant: str, id: str | None) -> list[Running]:
+    def _turns_to(self, tenant: str, id: str | None) -> list[TurnBuffer]:
         """As much of a chain as there is, the oldest first."""
-        turns: dict[str, Running] = {}
+        turns: dict[str, TurnBuffer] = {}
         while id is not None and id not in turns and (found := self._find(tenant, id)) is not None:
             turns[id] = found
             id = found.opened.previous_id
         return list(reversed(turns.values()))
 
-    async def chain(self, tenant: str, id: str) -> list[Turn] | None:
+    async def chain(self, tenant: str, id: str) -> list[StoredTurn] | None:
         turns = self._turns_to(tenant, id)
         if not turns or turns[0].opened.previous_id is not None:
             return None
@@ -214,65 +214,65 @@ class MemoryStore:
         return {id: item for id, item in found if item is not None}
 
     def _item(self, tenant: str, id: str) -> StoredItem | None:
-        indexes = (self._outputs, self._items, self._talk_items)
+        indexes = (self._outputs, self._items, self._conversation_items)
         return next((item for index in indexes if (item := index.find(tenant, id)) is not None), None)
 
     # Conversations
 
-    async def create_conversation(self, tenant: str, conversation: Conversation) -> None:
+    async def create_conversation(self, tenant: str, conversation: StoredConversation) -> None:
         key = (tenant, conversation.id)
-        if key in self._talks:
+        if key in self._conversations:
             raise StoreError(StoreError.DUPLICATE, "a conversation of this id is there already")
-        talk = self._talks[key] = _Talk(conversation, self._clock())
-        self._grow(talk.size)
+        record = self._conversations[key] = _ConversationRecord(conversation, self._clock())
+        self._grow(record.size)
 
-    def _talk(self, tenant: str, id: str) -> _Talk | None:
-        talk = self._talks.get((tenant, id))
-        if talk is not None:
-            self._talks.move_to_end((tenant, id))
-        return talk
+    def _conversation(self, tenant: str, id: str) -> _ConversationRecord | None:
+        record = self._conversations.get((tenant, id))
+        if record is not None:
+            self._conversations.move_to_end((tenant, id))
+        return record
 
-    async def get_conversation(self, tenant: str, id: str) -> Conversation | None:
-        talk = self._talk(tenant, id)
-        return talk.conversation if talk is not None else None
+    async def get_conversation(self, tenant: str, id: str) -> StoredConversation | None:
+        record = self._conversation(tenant, id)
+        return record.conversation if record is not None else None
 
-    async def update_conversation(self, tenant: str, id: str, metadata: bytes) -> Conversation | None:
-        talk = self._talk(tenant, id)
-        if talk is None:
+    async def update_conversation(self, tenant: str, id: str, metadata: bytes) -> StoredConversation | None:
+        record = self._conversation(tenant, id)
+        if record is None:
             return None
-        self._resize(talk, len(metadata) - len(talk.conversation.metadata))
-        talk.conversation = replace(talk.conversation, metadata=metadata)
-        return talk.conversation
+        self._resize(record, len(metadata) - len(record.conversation.metadata))
+        record.conversation = replace(record.conversation, metadata=metadata)
+        return record.conversation
 
     async def delete_conversation(self, tenant: str, id: str) -> bool:
-        if (tenant, id) not in self._talks:
+        if (tenant, id) not in self._conversations:
             return False
-        self._drop_talk((tenant, id))
+        self._drop_conversation((tenant, id))
         return True
 
     async def add_items(self, tenant: str, id: str, items: Sequence[StoredItem]) -> bool:
-        talk = self._talk(tenant, id)
-        if talk is None:
+        record = self._conversation(tenant, id)
+        if record is None:
             return False
-        talk.items.extend(items)
-        self._talk_items.add(tenant, talk, items)
-        self._resize(talk, size_of_items(items))
+        record.items.extend(items)
+        self._conversation_items.add(tenant, record, items)
+        self._resize(record, size_of_items(items))
         return True
 
     async def conversation_items(
         self, tenant: str, id: str, *, after: str | None = None, limit: int = 20, newest_first: bool = True
     ) -> Page | None:
-        talk = self._talk(tenant, id)
-        return _page(talk.items, after, limit, newest_first) if talk is not None else None
+        record = self._conversation(tenant, id)
+        return _page(record.items, after, limit, newest_first) if record is not None else None
 
     async def delete_item(self, tenant: str, id: str, item_id: str) -> bool:
-        talk = self._talk(tenant, id)
-        gone = [item for item in talk.items if item.id == item_id] if talk is not None else []
-        if talk is None or not gone:
+        record = self._conversation(tenant, id)
+        gone = [item for item in record.items if item.id == item_id] if record is not None else []
+        if record is None or not gone:
             return False
-        talk.items = [item for item in talk.items if item.id != item_id]
-        self._talk_items.remove(tenant, talk, gone)
-        self._resize(talk, -size_of_items(gone))
+        record.items = [item for item in record.items if item.id != item_id]
+        self._conversation_items.remove(tenant, record, gone)
+        self._resize(record, -size_of_items(gone))
         return True
 
     async def quiet(self, tenant: str, id: str) -> None:
@@ -287,27 +287,27 @@ class MemoryStore:
         if found is not None:
             before = found.size
             found.remember(key, data)
-            self._memories[tenant, key] = (found, data)
+            self._reasoning_memory[tenant, key] = (found, data)
             self._grow(found.size - before)
 
     async def recall(self, tenant: str, keys: Sequence[str]) -> dict[str, bytes]:
-        memories = self._memories
-        return {key: memories[tenant, key][1] for key in keys if (tenant, key) in memories}
+        kept = self._reasoning_memory
+        return {key: kept[tenant, key][1] for key in keys if (tenant, key) in kept}
 
-    # Keeping house
+    # Pruning
 
     async def advance_time(self) -> float:
         now = self._clock()
-        self._seen = advanced(self._seen, now)
-        return min(now, self._seen)
+        self._time = next_store_time(self._time, now)
+        return min(now, self._time)
 
     async def prune(self, *, older_than: float, most_bytes: int | None = None) -> int:
         kept = self._continued(older_than)
         old = [key for key, turn in self._ended.items() if turn.ended_at < older_than and key not in kept]
         for key in old:
             self._drop(key)
-        for key in [key for key, talk in self._talks.items() if talk.changed_at < older_than]:
-            self._drop_talk(key)
+        for key in [key for key, record in self._conversations.items() if record.changed_at < older_than]:
+            self._drop_conversation(key)
         most = math.inf if most_bytes is None else most_bytes
         return len(old) + self._shrink(most, math.inf)
 
@@ -329,9 +329,9 @@ class MemoryStore:
             responses=len(turns),
             items=sum(len(turn.opened.input) for turn in turns)
             + sum(map(len, ends))
-            + sum(len(talk.items) for talk in self._talks.values()),
+            + sum(len(record.items) for record in self._conversations.values()),
             events=sum(len(turn.events) for turn in turns),
-            conversations=len(self._talks),
+            conversations=len(self._conversations),
             bytes=self._bytes,
         )
 
@@ -352,9 +352,9 @@ class MemoryStore:
         self._bytes += size
         return True
 
-    def _resize(self, talk: _Talk, size: int) -> None:
-        talk.changed_at = self._clock()
-        talk.size += size
+    def _resize(self, record: _ConversationRecord, size: int) -> None:
+        record.changed_at = self._clock()
+        record.size += size
         self._grow(size)
 
     def _shrink(self, most_bytes: float, most_responses: float) -> int:
@@ -364,8 +364,8 @@ class MemoryStore:
         ):
             self._drop(next(iter(self._ended)))
             count += 1
-        while self._talks and self._bytes > most_bytes:
-            self._drop_talk(next(iter(self._talks)))
+        while self._conversations and self._bytes > most_bytes:
+            self._drop_conversation(next(iter(self._conversations)))
         return count
 
     def _drop(self, key: Key) -> None:
@@ -373,15 +373,15 @@ class MemoryStore:
         turn = ended.turn()
         self._items.remove(key[0], ended, turn.input)
         self._outputs.remove(key[0], ended, turn.output)
-        for name in ended.memories:
-            if self._memories.get((key[0], name), (None,))[0] is ended:
-                del self._memories[key[0], name]
+        for name in ended.reasoning_memory:
+            if self._reasoning_memory.get((key[0], name), (None,))[0] is ended:
+                del self._reasoning_memory[key[0], name]
         self._bytes -= ended.size
 
-    def _drop_talk(self, key: Key) -> None:
-        talk = self._talks.pop(key)
-        self._talk_items.remove(key[0], talk, talk.items)
-        self._bytes -= talk.size
+    def _drop_conversation(self, key: Key) -> None:
+        record = self._conversations.pop(key)
+        self._conversation_items.remove(key[0], record, record.items)
+        self._bytes -= record.size
 
 
 def _page(items: Sequence[StoredItem], after: str | None, limit: int, newest_first: bool) -> Page:

@@ -22,7 +22,7 @@ from penstock.protocol.large import max_values
 from penstock.protocol.wire import decode, encode, to_builtins
 from penstock.store.contract import StoredItem
 
-_NO_PART_OF_A_CALL = ("id", "status")
+_NOT_COMPARED = ("id", "status")
 _ARGUMENT_VALUES = 50_000
 """JSON values in the arguments of a call that is compared by what they say."""
 
@@ -32,7 +32,7 @@ Slots = list[list[ReasoningItem]]
 """Reasoning by its place: before the first message since the call before, behind it, and so on."""
 
 
-class Memory(Struct, frozen=True):
+class CallReasoning(Struct, frozen=True):
     """Of one call: which reasoning items led to it."""
 
     call: str
@@ -46,15 +46,15 @@ class Memory(Struct, frozen=True):
         return [id for slot in self.reasoning for id in slot]
 
 
-class Recalling(Protocol):
-    """Where memories and items are kept. Every `Store` is one."""
+class ReasoningSource(Protocol):
+    """Where the reasoning of calls and items are kept. Every `Store` is one."""
 
     async def recall(self, tenant: str, keys: Sequence[str]) -> dict[str, bytes]: ...
 
     async def items(self, tenant: str, ids: Sequence[str]) -> dict[str, StoredItem]: ...
 
 
-def memories_of(output: Iterable[Item], context: str = "") -> dict[str, bytes]:
+def reasoning_by_call(output: Iterable[Item], context: str = "") -> dict[str, bytes]:
     """What is to be remembered of an answer, by the ids of its calls. `context` is what it answers."""
     found: dict[str, bytes] = {}
     slots: list[list[str]] = [[]]
@@ -65,21 +65,23 @@ def memories_of(output: Iterable[Item], context: str = "") -> dict[str, bytes]:
             slots.append([])
         elif _is_call(item):
             if any(slots):
-                found[_call_id(item)] = msgspec.json.encode(Memory(_fingerprint(item, context), slots))
+                found[_call_id(item)] = msgspec.json.encode(CallReasoning(_fingerprint(item, context), slots))
             slots = [[]]
     return found
 
 
 def context_of(items: Sequence[Item]) -> str:
     """What the model answers: the last thing that it was told, whoever wrote it down in whichever way."""
-    last = next((item for item in reversed(items) if not _is_said(item)), None)
+    last = next((item for item in reversed(items) if not _is_model_output(item)), None)
     if last is None:
         return ""
-    told = getattr(last, "role", ""), getattr(last, "call_id", ""), words_of(last)
-    return _digest(list(map(str, told)))
+    fields = getattr(last, "role", ""), getattr(last, "call_id", ""), item_text(last)
+    return _digest(list(map(str, fields)))
 
 
-async def filled(sources: Sequence[Recalling], tenant: str, items: Sequence[Item]) -> list[Item]:
+async def restore_encrypted_content(
+    sources: Sequence[ReasoningSource], tenant: str, items: Sequence[Item]
+) -> list[Item]:
     """Reasoning that came by its id, and without what is sealed in it, has that again."""
     bare = [str(item.id) for item in items if isinstance(item, ReasoningItem) and _is_bare(item)]
     if not bare:
@@ -91,7 +93,7 @@ async def filled(sources: Sequence[Recalling], tenant: str, items: Sequence[Item
     ]
 
 
-class Run(Protocol):
+class FunctionRunner(Protocol):
     """Runs a function that may take a while, here or in a thread."""
 
     async def __call__(self, function: Callable[..., T], *args: Any) -> T: ...
@@ -101,17 +103,17 @@ async def run_here(function: Callable[..., T], *args: Any) -> T:
     return function(*args)
 
 
-async def restored(
-    sources: Sequence[Recalling], tenant: str, items: Sequence[Item], run: Run = run_here
+async def restore_reasoning(
+    sources: Sequence[ReasoningSource], tenant: str, items: Sequence[Item], run: FunctionRunner = run_here
 ) -> list[Item]:
     """The same history with the reasoning that was left out of it, as far as it is remembered.
 
     Nothing is ever taken away, and where there is reasoning none is added: whoever sends some knows better.
     """
-    whole = await filled(sources, tenant, items)
+    whole = await restore_encrypted_content(sources, tenant, items)
     groups, calls = await run(_open_calls, whole)
     recalled = await _recalled(sources, tenant, calls, _reasoning_ids(whole)) if calls else None
-    if recalled is None or not recalled.memories:
+    if recalled is None or not recalled.calls:
         return whole
     return await run(_all_completed, groups, recalled)
 
@@ -129,17 +131,17 @@ def _all_completed(groups: Sequence[_Group], recalled: _Recalled) -> list[Item]:
 
 
 class _Group(Struct):
-    """What the model said at a time, or a single item between that; and what it was told last."""
+    """Consecutive items of the model, or a single other item; and the last input before it."""
 
     items: list[Item]
-    told: Sequence[Item]
+    input: Sequence[Item]
     _context: str | None = None
 
     @property
     def context(self) -> str:
-        """Found once for all calls of the group: what the model was told may be long."""
+        """Computed once for all calls of the group: the input may be long."""
         if self._context is None:
-            self._context = context_of(self.told)
+            self._context = context_of(self.input)
         return self._context
 
     @property
@@ -148,25 +150,25 @@ class _Group(Struct):
 
 
 class _Recalled(Struct, frozen=True):
-    memories: dict[str, Memory]
+    calls: dict[str, CallReasoning]
     """By the ids of calls."""
     reasoning: dict[str, ReasoningItem]
 
     def before(self, call: Item, group: _Group) -> Slots:
         """The reasoning before a call, if it is the one that is remembered."""
-        memory = self.memories.get(_call_id(call))
+        memory = self.calls.get(_call_id(call))
         if memory is None or memory.call != _fingerprint(call, group.context):
             return []
         return [[self.reasoning[id] for id in slot] for slot in memory.reasoning]
 
 
 async def _recalled(
-    sources: Sequence[Recalling], tenant: str, calls: Sequence[str], present: Collection[str]
+    sources: Sequence[ReasoningSource], tenant: str, calls: Sequence[str], present: Collection[str]
 ) -> _Recalled:
     found: dict[str, bytes] = {}
     for source in sources:
         found |= await source.recall(tenant, [id for id in calls if id not in found])
-    read = {id: memory for id, data in found.items() if (memory := _memory(data)) is not None}
+    read = {id: memory for id, data in found.items() if (memory := _read_call_reasoning(data)) is not None}
     known = await _items(sources, tenant, [id for memory in read.values() for id in memory.ids])
     whole = {
         call: memory
@@ -176,14 +178,16 @@ async def _recalled(
     return _Recalled(whole, known)
 
 
-def _memory(data: bytes) -> Memory | None:
+def _read_call_reasoning(data: bytes) -> CallReasoning | None:
     try:
-        return msgspec.json.decode(data, type=Memory)
+        return msgspec.json.decode(data, type=CallReasoning)
     except msgspec.MsgspecError:
         return None
 
 
-async def _items(sources: Sequence[Recalling], tenant: str, ids: Sequence[str]) -> dict[str, ReasoningItem]:
+async def _items(
+    sources: Sequence[ReasoningSource], tenant: str, ids: Sequence[str]
+) -> dict[str, ReasoningItem]:
     found: dict[str, StoredItem] = {}
     for source in sources:
         found |= await source.items(tenant, [id for id in ids if id not in found])
@@ -194,16 +198,16 @@ async def _items(sources: Sequence[Recalling], tenant: str, ids: Sequence[str]) 
 
 def _groups(items: Sequence[Item]) -> list[_Group]:
     groups: list[_Group] = []
-    told: Sequence[Item] = ()
-    is_said = False
+    last_input: Sequence[Item] = ()
+    is_output = False
     for place, item in enumerate(items):
-        if is_said and _is_said(item):
+        if is_output and _is_model_output(item):
             groups[-1].items.append(item)
         else:
-            groups.append(_Group([item], told))
-        is_said = _is_said(item)
-        if not is_said:
-            told = items[place : place + 1]
+            groups.append(_Group([item], last_input))
+        is_output = _is_model_output(item)
+        if not is_output:
+            last_input = items[place : place + 1]
     return groups
 
 
@@ -240,10 +244,10 @@ def _with_thoughts(segment: Sequence[Item], slots: Slots) -> list[Item]:
 def _sealed_again(group: _Group, recalled: _Recalled) -> list[Item]:
     """Reasoning that came in its own words, without an id, is known by them."""
     slots = (slot for item in group.items if _is_call(item) for slot in recalled.before(item, group))
-    known = {words_of(thought): thought for slot in slots for thought in slot}
+    known = {item_text(thought): thought for slot in slots for thought in slot}
     return [
-        _with_seal(item, known[words_of(item)])
-        if isinstance(item, ReasoningItem) and not item.encrypted_content and words_of(item) in known
+        _with_seal(item, known[item_text(item)])
+        if isinstance(item, ReasoningItem) and not item.encrypted_content and item_text(item) in known
         else item
         for item in group.items
     ]
@@ -263,7 +267,7 @@ def _with_seal(item: Item, kept: ReasoningItem) -> Item:
     )
 
 
-def _is_said(item: Item) -> bool:
+def _is_model_output(item: Item) -> bool:
     if isinstance(item, Message):
         return item.role == "assistant"
     return not item.type.endswith("_output")
@@ -281,7 +285,7 @@ def _call_id(item: Item) -> str:
     return getattr(item, "call_id", None) or "" if item.type in CLIENT_CALLS else ""
 
 
-def words_of(item: Item) -> str:
+def item_text(item: Item) -> str:
     """What an item says, as one text, however its content is written."""
     content = getattr(item, "content", None) or getattr(item, "output", None) or ""
     if isinstance(content, str):
@@ -291,7 +295,7 @@ def words_of(item: Item) -> str:
 
 def _fingerprint(call: Item, context: str) -> str:
     fields = to_builtins(call)
-    for name in _NO_PART_OF_A_CALL:
+    for name in _NOT_COMPARED:
         fields.pop(name, None)
     return _digest([context, {name: _plain(value) for name, value in fields.items()}])
 
@@ -325,7 +329,7 @@ class ReasoningCache:
         for item in output:
             if isinstance(item, ReasoningItem):
                 self._put((tenant, "item", str(item.id)), encode(item))
-        for key, data in memories_of(output, context).items():
+        for key, data in reasoning_by_call(output, context).items():
             self._put((tenant, "call", key), data)
         self._shed()
 

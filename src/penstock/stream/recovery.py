@@ -1,12 +1,13 @@
-"""What is left of a turn whose process died: a failed response, with the items that had come (G8).
+"""Rebuilds a response from the log of a stream that was cut off, for example because its process was killed.
 
-An item that was open ends as it would have under any failure: incomplete, with what had come of it, and with
-the events that say so (decisions 5).
+The response ends as `failed` and keeps the items that the log shows. An item that was open is closed as under
+any other failure: `incomplete`, with the content received so far and with the events that close it
+(decisions 5).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -14,200 +15,256 @@ import msgspec
 from msgspec import Struct
 
 from penstock.protocol.errors import ResponseError
-from penstock.protocol.events import TERMINAL
-from penstock.store.contract import Closed, LoggedEvent, StoredItem
+from penstock.protocol.events import (
+    EVENTS,
+    TERMINAL,
+    AnnotationAddedEvent,
+    ArgumentsDeltaEvent,
+    ArgumentsDoneEvent,
+    ContentPartEvent,
+    CustomInputDeltaEvent,
+    CustomInputDoneEvent,
+    ErrorEvent,
+    Event,
+    HostedToolEvent,
+    LifecycleEvent,
+    OutputItemEvent,
+    OutputTextDeltaEvent,
+    OutputTextDoneEvent,
+    PatchDiffEvent,
+    ReasoningDeltaEvent,
+    ReasoningDoneEvent,
+    RefusalDeltaEvent,
+    RefusalDoneEvent,
+    ShellCommandEvent,
+    ShellOutputEvent,
+    SummaryDeltaEvent,
+    SummaryDoneEvent,
+    SummaryPartEvent,
+)
 
-CODE = "gateway_restarted"
+RESTARTED = "gateway_restarted"
+"""The error code of a recovered response."""
 _MESSAGE = "the gateway was stopped before the response was whole; what had come is kept"
+
+_CREATED, _FAILED = "response.created", "response.failed"
+_ITEM_ADDED, _ITEM_DONE = "response.output_item.added", "response.output_item.done"
 
 Json = dict[str, Any]
 
 
-class Flow(Struct, frozen=True):
-    """A text that grows: in a part of an item, or in the item itself."""
+class Recovered(Struct, frozen=True):
+    """A response that has ended, and the events that its log lacks."""
 
-    field: str
-    done: str
-    """The event that ends it."""
-    named: tuple[str, ...] = ()
-    """What else the item tells in that event."""
-
-
-PARTS = {
-    "output_text": Flow("text", "response.output_text.done"),
-    "refusal": Flow("refusal", "response.refusal.done"),
-    "reasoning_text": Flow("text", "response.reasoning.done"),
-    "summary_text": Flow("text", "response.reasoning_summary_text.done"),
-}
-ITEMS = {
-    "function_call": Flow("arguments", "response.function_call_arguments.done", ("name",)),
-    "custom_tool_call": Flow("input", "response.custom_tool_call_input.done"),
-}
-"""By the type of the part, or of the item."""
-
-LISTS = {
-    "content": ("content_index", "response.content_part.added", "response.content_part.done"),
-    "summary": (
-        "summary_index",
-        "response.reasoning_summary_part.added",
-        "response.reasoning_summary_part.done",
-    ),
-}
-"""Where parts are: the name of their number, and the events that open and close one."""
-
-_OPENED = {opened: name for name, (_, opened, _) in LISTS.items()}
-_CLOSED = {closed: name for name, (_, _, closed) in LISTS.items()}
-_ENDED = {flow.done for flow in (*PARTS.values(), *ITEMS.values())}
-_ADDED, _DONE = "response.output_item.added", "response.output_item.done"
-_ANNOTATED = "response.output_text.annotation.added"
+    response: Json
+    """The last snapshot, with all items in `output`."""
+    events: list[Json]
+    """In order, with their sequence numbers; the last one is terminal. Empty if the log has its end."""
 
 
-class Ending(Struct, frozen=True):
-    """How a turn ends that did not see its end, and the events that its log lacks."""
-
-    end: Closed
-    events: list[LoggedEvent]
-
-
-def interrupted(id: str, response: bytes, events: Iterable[LoggedEvent], now: float = 0.0) -> Ending:
-    fold, last = Fold(), -1
-    for event in events:
-        last, fields = event.sequence, _read(event.data)
-        if fields.get("type") in TERMINAL:  # that of a large response is logged before its end
-            return Ending(_end(fields["response"]), [])
-        fold.feed(fields)
-    fields = _read(response) or {"id": id, "object": "response"}
-    told: list[Json] = [{"type": "response.created", "response": fields}] if last < 0 else []
-    told += fold.close()
+def recover(response_id: str, first_snapshot: bytes, log: Iterable[tuple[int, bytes]]) -> Recovered:
+    """`log` has the sequence number and the JSON of each event, in order; events may be missing from it."""
+    output, last = RecoveredOutput(), -1
+    for sequence, data in log:
+        last, event = sequence, _read(data)
+        if event.get("type") in TERMINAL:  # that of a large response is logged before its record is closed
+            return Recovered(event["response"], [])
+        output.feed(event)
+    snapshot = _read(first_snapshot) or {"id": response_id, "object": "response"}
+    events: list[Json] = [{"type": _CREATED, "response": snapshot}] if last < 0 else []
+    events += output.close()
     failed = {
-        **fields,
-        "status": "failed",
-        "error": msgspec.to_builtins(ResponseError(code=CODE, message=_MESSAGE)),
-        "output": fold.output,
+        **snapshot,
+        "status": TERMINAL[_FAILED],
+        "error": msgspec.to_builtins(ResponseError(code=RESTARTED, message=_MESSAGE)),
+        "output": output.items,
     }
-    told.append({"type": "response.failed", "response": failed})
-    logged = [_logged(event, last + 1 + place, now) for place, event in enumerate(told)]
-    return Ending(_end(failed), logged)
+    events.append({"type": _FAILED, "response": failed})
+    return Recovered(failed, [_numbered(event, last + place) for place, event in enumerate(events, 1)])
 
 
-def _end(response: Json) -> Closed:
-    if (response.get("incomplete_details") or {}).get("reason") == "cancelled":
-        response = {**response, "status": "cancelled"}  # the record says so, the stream cannot (decisions 6)
-    items = [item for item in response["output"] if item.get("id")]
-    output = tuple(StoredItem(item["id"], msgspec.json.encode(item)) for item in items)
-    return Closed(status=response["status"], response=msgspec.json.encode(response), output=output)
-
-
-class _Part(Struct):
-    """A part that is open."""
-
-    list: str
-    index: int
-    fields: Json
-    is_ended: bool = False
-    """Its text has ended."""
-
-
-class _Item(Struct):
-    """An item that is open."""
-
-    fields: Json
-    parts: list[_Part] = []
-    is_ended: bool = False
-
-    def part(self, event: Json) -> _Part | None:
-        """The one that an event tells of."""
-        return next((part for part in self.parts if event.get(LISTS[part.list][0]) == part.index), None)
-
-
-class Fold:
-    """What a client that believes every event holds after each."""
-
-    def __init__(self) -> None:
-        self._items: dict[int, Json] = {}
-        self._open: dict[int, _Item] = {}
-
-    @property
-    def output(self) -> list[Json]:
-        return [item for _, item in sorted(self._items.items())]
-
-    def feed(self, event: Json) -> None:
-        kind, place = event.get("type", ""), event.get("output_index")
-        if not isinstance(place, int):
-            return
-        if kind in (_ADDED, _DONE) and isinstance(event.get("item"), dict):
-            self._items[place] = event["item"]
-            self._open.pop(place, None)
-            if kind == _ADDED:
-                self._open[place] = _Item(event["item"])
-        elif place in self._open:
-            with suppress(KeyError, TypeError):  # the log has a gap: an event before this one was dropped
-                _feed(self._open[place], kind, event)
-
-    def close(self) -> list[Json]:
-        """End what is open; the events that tell of it, without their numbers."""
-        told: list[Json] = []
-        for place, item in sorted(self._open.items()):
-            where = {"item_id": item.fields.get("id"), "output_index": place}
-            for part in item.parts:
-                told += _closed_part(part, where)
-            flow = ITEMS.get(item.fields.get("type", ""))
-            if flow is not None and not item.is_ended:
-                named = {name: item.fields.get(name, "") for name in (*flow.named, flow.field)}
-                told.append({"type": flow.done, **where, **named})
-            item.fields["status"] = "incomplete"
-            told.append({"type": _DONE, "output_index": place, "item": item.fields})
-        self._open = {}
-        return told
-
-
-def _feed(item: _Item, kind: str, event: Json) -> None:
-    if kind in _OPENED:
-        part = _Part(_OPENED[kind], event[LISTS[_OPENED[kind]][0]], event["part"])
-        item.parts.append(part)
-        item.fields.setdefault(part.list, []).append(part.fields)
-        return
-    mine = item.part(event)
-    if kind in _CLOSED and mine is not None:
-        mine.fields.update(event["part"])
-        item.parts.remove(mine)
-    elif kind in _ENDED:
-        (mine or item).is_ended = True
-    elif kind == _ANNOTATED and mine is not None:
-        mine.fields["annotations"].append(event["annotation"])
-    elif kind.endswith(".delta"):
-        _grow((mine or item).fields, event)
-
-
-def _grow(fields: Json, event: Json) -> None:
-    flow = PARTS.get(fields["type"]) or ITEMS.get(fields["type"])
-    if flow is not None:
-        fields[flow.field] += event["delta"]
-        if "logprobs" in fields:
-            fields["logprobs"] += event.get("logprobs", [])
-
-
-def _closed_part(part: _Part, where: Json) -> list[Json]:
-    number, _, closed = LISTS[part.list]
-    place = {**where, number: part.index}
-    flow = PARTS.get(part.fields.get("type", ""))
-    told: list[Json] = []
-    if flow is not None and not part.is_ended:
-        more = {"logprobs": part.fields["logprobs"]} if "logprobs" in part.fields else {}
-        told.append({"type": flow.done, **place, flow.field: part.fields.get(flow.field, ""), **more})
-    return [*told, {"type": closed, **place, "part": part.fields}]
-
-
-def _logged(event: Json, sequence: int, now: float) -> LoggedEvent:
-    kind = event.pop("type")
-    return LoggedEvent(
-        sequence, now, msgspec.json.encode({"type": kind, "sequence_number": sequence, **event})
-    )
+def _numbered(event: Json, sequence: int) -> Json:
+    return {"type": event["type"], "sequence_number": sequence, **event}
 
 
 def _read(data: bytes) -> Json:
     try:
-        found = msgspec.json.decode(data)
+        value = msgspec.json.decode(data)
     except msgspec.DecodeError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
+
+
+# What the events of the protocol do to an item
+
+
+class GrowingText(Struct, frozen=True):
+    """A text that deltas extend: in a part of an item, or in the item itself."""
+
+    owner: str
+    """The type of the part or of the item."""
+    field: str
+    delta: type[Event]
+    done: type[Event]
+    repeated: tuple[str, ...] = ()
+    """Other fields of the owner that `done` repeats."""
+
+    @property
+    def done_type(self) -> str:
+        return self.done().type
+
+
+class PartList(Struct, frozen=True):
+    """A list of parts in an item."""
+
+    field: str
+    index: str
+    """The field of an event that says which part it is about."""
+    done_type: str
+
+
+class _OpenPart(Struct):
+    list: PartList
+    index: int
+    fields: Json
+    is_text_done: bool = False
+
+
+class _OpenItem(Struct):
+    fields: Json
+    parts: list[_OpenPart] = []
+    is_text_done: bool = False
+
+    def owner_of(self, event: Json) -> _OpenPart | _OpenItem:
+        """The open part that an event is about, else the item itself."""
+        return next((part for part in self.parts if event.get(part.list.index) == part.index), self)
+
+
+TEXTS = (
+    GrowingText("output_text", "text", OutputTextDeltaEvent, OutputTextDoneEvent),
+    GrowingText("refusal", "refusal", RefusalDeltaEvent, RefusalDoneEvent),
+    GrowingText("reasoning_text", "text", ReasoningDeltaEvent, ReasoningDoneEvent),
+    GrowingText("summary_text", "text", SummaryDeltaEvent, SummaryDoneEvent),
+    GrowingText("function_call", "arguments", ArgumentsDeltaEvent, ArgumentsDoneEvent, ("name",)),
+    GrowingText("custom_tool_call", "input", CustomInputDeltaEvent, CustomInputDoneEvent),
+)
+_TEXT_OF = {text.owner: text for text in TEXTS}
+
+PART_LISTS: dict[type[Event], PartList] = {
+    ContentPartEvent: PartList("content", "content_index", "response.content_part.done"),
+    SummaryPartEvent: PartList("summary", "summary_index", "response.reasoning_summary_part.done"),
+}
+"""By the shape of the events that open and close a part."""
+
+
+def _open_or_close_part(item: _OpenItem, event: Json) -> None:
+    if event["type"].endswith(".added"):
+        parts = PART_LISTS[EVENTS[event["type"]]]
+        part = _OpenPart(parts, event[parts.index], event["part"])
+        item.parts.append(part)
+        item.fields.setdefault(parts.field, []).append(part.fields)
+    elif isinstance(part_or_item := item.owner_of(event), _OpenPart):
+        part_or_item.fields.update(event["part"])
+        item.parts.remove(part_or_item)
+
+
+def _extend_text(item: _OpenItem, event: Json) -> None:
+    fields = item.owner_of(event).fields
+    text = _TEXT_OF.get(fields["type"])
+    if text is not None:
+        fields[text.field] += event["delta"]
+        if "logprobs" in fields:
+            fields["logprobs"] += event.get("logprobs", [])
+
+
+def _end_text(item: _OpenItem, event: Json) -> None:
+    item.owner_of(event).is_text_done = True
+
+
+def _annotate(item: _OpenItem, event: Json) -> None:
+    if isinstance(part := item.owner_of(event), _OpenPart):
+        part.fields["annotations"].append(event["annotation"])
+
+
+ITEM_CHANGES: dict[type[Event], Callable[[_OpenItem, Json], None]] = {
+    **dict.fromkeys(PART_LISTS, _open_or_close_part),
+    **{text.delta: _extend_text for text in TEXTS},
+    **{text.done: _end_text for text in TEXTS},
+    AnnotationAddedEvent: _annotate,
+}
+"""What an event does to the item that it is about, by the event's shape."""
+
+WITHOUT_CONTENT: frozenset[type[Event]] = frozenset(
+    {
+        # About the response as a whole.
+        LifecycleEvent,
+        ErrorEvent,
+        # Progress of a tool. What it did is in the item, when that is done.
+        HostedToolEvent,
+        ShellCommandEvent,
+        ShellOutputEvent,
+        PatchDiffEvent,
+    }
+)
+"""The shapes of events that change no item, so that recovery ignores them."""
+
+
+class RecoveredOutput:
+    """The items that a client holds after each event of a log."""
+
+    def __init__(self) -> None:
+        self._items: dict[int, Json] = {}
+        self._open: dict[int, _OpenItem] = {}
+
+    @property
+    def items(self) -> list[Json]:
+        return [item for _, item in sorted(self._items.items())]
+
+    def feed(self, event: Json) -> None:
+        shape, index = EVENTS.get(event.get("type", "")), event.get("output_index")
+        if shape is None or not isinstance(index, int):
+            return
+        if shape is OutputItemEvent:
+            self._put_item(index, event)
+        elif shape in ITEM_CHANGES and index in self._open:
+            with suppress(KeyError, TypeError):  # the log has a gap: an event before this one was dropped
+                ITEM_CHANGES[shape](self._open[index], event)
+
+    def _put_item(self, index: int, event: Json) -> None:
+        item = event.get("item")
+        if not isinstance(item, dict):
+            return
+        self._items[index] = item
+        self._open.pop(index, None)
+        if event["type"] == _ITEM_ADDED:
+            self._open[index] = _OpenItem(item)
+
+    def close(self) -> list[Json]:
+        """Close the open items; the events that do so, without sequence numbers."""
+        events: list[Json] = []
+        for index, item in sorted(self._open.items()):
+            position = {"item_id": item.fields.get("id"), "output_index": index}
+            for part in item.parts:
+                events += _close_part(part, position)
+            events += _end_of_text(item, position)
+            item.fields["status"] = "incomplete"
+            events.append({"type": _ITEM_DONE, "output_index": index, "item": item.fields})
+        self._open = {}
+        return events
+
+
+def _close_part(part: _OpenPart, item_position: Json) -> list[Json]:
+    position = {**item_position, part.list.index: part.index}
+    closed = {"type": part.list.done_type, **position, "part": part.fields}
+    return [*_end_of_text(part, position), closed]
+
+
+def _end_of_text(owner: _OpenPart | _OpenItem, position: Json) -> list[Json]:
+    """The event that ends the text of a part or an item, unless the log has it."""
+    text = _TEXT_OF.get(owner.fields.get("type", ""))
+    if text is None or owner.is_text_done:
+        return []
+    fields = {name: owner.fields.get(name, "") for name in (*text.repeated, text.field)}
+    if "logprobs" in owner.fields:
+        fields["logprobs"] = owner.fields["logprobs"]
+    return [{"type": text.done_type, **position, **fields}]

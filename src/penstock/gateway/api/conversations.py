@@ -23,7 +23,7 @@ from penstock.gateway.turn.requests import parse_bounded
 from penstock.protocol.content import JsonObject
 from penstock.protocol.items import Item
 from penstock.protocol.wire import Wire, read
-from penstock.store.contract import Conversation, StoredItem
+from penstock.store.contract import StoredConversation, StoredItem
 
 _MOST_ITEMS = 20
 """That can be added at once, as OpenAI has it for both ways of adding."""
@@ -39,7 +39,9 @@ class _Given(Wire):
 async def create_conversation(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
     given, tenant = await _read(gateway, exchange), tenant_of(key)
     items = await _named(gateway, tenant, given.items or [])
-    made = Conversation(f"conv_{uuid4().hex}", int(time.time()), msgspec.json.encode(given.metadata or {}))
+    made = StoredConversation(
+        f"conv_{uuid4().hex}", int(time.time()), msgspec.json.encode(given.metadata or {})
+    )
     await gateway.store.create_conversation(tenant, made)
     if items:
         await gateway.store.add_items(tenant, made.id, items)
@@ -134,7 +136,7 @@ def _unknown_item(id: str) -> RequestRefused:
     return RequestRefused(404, "item_not_found", message, type="not_found", param="item_id")
 
 
-async def _find(gateway: Gateway, key: ClientKey | None, id: str) -> Conversation:
+async def _find(gateway: Gateway, key: ClientKey | None, id: str) -> StoredConversation:
     found = await gateway.store.get_conversation(tenant_of(key), id)
     if found is None:
         raise unknown_conversation(id)
@@ -169,7 +171,7 @@ async def _named(gateway: Gateway, tenant: str, items: Sequence[Item]) -> tuple[
     return named_items(item for _, item in found)
 
 
-def _body(conversation: Conversation) -> bytes:
+def _body(conversation: StoredConversation) -> bytes:
     told: dict[str, Any] = {
         "id": conversation.id,
         "object": "conversation",

@@ -25,7 +25,7 @@ from penstock.sse import DONE
 from penstock.store.contract import RUNNING, StoredResponse
 from penstock.store.keeper import not_durable
 from penstock.stream.accents import ACCENTS, Copilot
-from penstock.stream.recovery import CODE
+from penstock.stream.recovery import RESTARTED
 
 
 async def get_response(
@@ -164,7 +164,7 @@ def _last_event(stored: StoredResponse, end: LifecycleEvent | None, heard: int) 
     if end is not None:
         return end if stored.is_durable else replace(end, response=not_durable(end.response))
     response = _response_of(stored)
-    is_cut = response.error is not None and response.error.code == CODE
+    is_cut = response.error is not None and response.error.code == RESTARTED
     if stored.status in RUNNING or not (is_cut or stored.dropped):
         return None
     # The log is shorter than what was sent: the numbers of what is lost are not given a second time. Who has

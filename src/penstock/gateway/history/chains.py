@@ -29,7 +29,7 @@ from penstock.protocol.request import CreateResponse
 from penstock.protocol.tools import public_tools
 from penstock.protocol.wire import encode, parse, read
 from penstock.store.contract import Store, StoredItem
-from penstock.store.reasoning_memory import Recalling, filled
+from penstock.store.reasoning_memory import ReasoningSource, restore_encrypted_content
 
 _LONGEST_ID = 64
 _ALL = 2**31 - 1
@@ -67,13 +67,13 @@ async def resolve(
     tenant: str,
     request: CreateResponse,
     local: Local | None = None,
-    reasoning: Sequence[Recalling] = (),
+    reasoning: Sequence[ReasoningSource] = (),
     weight: int = 0,
 ) -> Resolved:
     """Look up what the request refers to; what is not there, or is another's, is refused by its name."""
     given = await referred(store, tenant, _items_of(request), "input")
     # Before it is kept as input: a bare copy must not be all that is left of it.
-    whole_items = await filled(reasoning, tenant, [item for _, item in given])
+    whole_items = await restore_encrypted_content(reasoning, tenant, [item for _, item in given])
     given = [(place, item) for (place, _), item in zip(given, whole_items, strict=True)]
     before: list[Item] = []
     unstored: list[Item] = []

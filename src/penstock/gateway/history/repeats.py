@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from penstock.protocol.items import CLIENT_CALLS, Item, Message, ReasoningItem
 from penstock.protocol.wire import to_builtins
-from penstock.store.reasoning_memory import words_of
+from penstock.store.reasoning_memory import item_text
 
 Numbered = tuple[int, Item]
 """An item, and its place in the request: errors name it."""
@@ -65,10 +65,10 @@ def _mark(item: Item) -> Mark:
 def _content(item: Item) -> object:
     """What an item says, whichever way it is written."""
     if isinstance(item, Message):
-        return item.type, item.role, words_of(item)
+        return item.type, item.role, item_text(item)
     if item.type in CLIENT_CALLS:
         return _mark(item)
     if item.type.endswith(_OUTPUT):
-        return _mark(item), words_of(item)
+        return _mark(item), item_text(item)
     fields = to_builtins(item)
     return {name: value for name, value in fields.items() if name not in ("id", "status")}

@@ -14,7 +14,7 @@ from penstock.gateway.history.compactions import expand
 from penstock.gateway.http.access import tenant_of
 from penstock.gateway.settings import ClientKey
 from penstock.protocol.request import CreateResponse
-from penstock.store.reasoning_memory import restored
+from penstock.store.reasoning_memory import restore_reasoning
 
 T = TypeVar("T")
 
@@ -35,6 +35,6 @@ async def complete(
 
     expanded, diagnostics = await run(expand, resolved.request, gateway.sealer, tenant, resolved.before)
     if isinstance(expanded.input, list):
-        items = await restored(reasoning, tenant, expanded.input, run)
+        items = await restore_reasoning(reasoning, tenant, expanded.input, run)
         expanded = replace(expanded, input=items)
     return replace(resolved, request=expanded, diagnostics=tuple(diagnostics))

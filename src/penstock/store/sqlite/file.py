@@ -32,9 +32,12 @@ FAILURES = {
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _OTHER = (StoreError.IO, "the disk fails")
 
+SUFFIXES = ("-wal", "-shm", ".lock")
+"""What the names of the files that belong to a store's file end with."""
+
 _WRITER = (
     "PRAGMA auto_vacuum = INCREMENTAL",  # Free pages can be given back bit by bit; only a new file takes it.
-    "PRAGMA journal_mode = WAL",  # Readers and the writer do not wait for each other.
+    "PRAGMA journal_mode = WAL",  # ReaderPool and the writer do not wait for each other.
     "PRAGMA foreign_keys = ON",  # What belongs to a response goes with it.
     "PRAGMA secure_delete = FAST",  # Deleted text is overwritten where that costs no more input or output.
     "PRAGMA journal_size_limit = 67108864",  # A burst does not leave a large journal behind for ever.
@@ -63,7 +66,7 @@ class FileLock:
         os.close(self._descriptor)
 
 
-class Place:
+class FileLocation:
     """Where the file was when it was opened. SQLite goes on to write into one that was deleted or moved away,
     and all of that would be gone with the process."""
 
@@ -89,7 +92,7 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def make_room(path: Path) -> None:
+def create_private_file(path: Path) -> None:
     """See that the folder and the file are there, for nobody but their owner: they hold what people said."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
@@ -121,13 +124,13 @@ def connect(path: Path | str, busy_ms: int) -> sqlite3.Connection:
 
 
 @contextmanager
-def telling_failures(path: Path) -> Iterator[None]:
+def as_store_errors(path: Path) -> Iterator[None]:
     """Everything that goes wrong with the file, as a `StoreError` that says what to do."""
     try:
         yield
     except StoreError as error:
-        told = error.message if str(path) in error.message else f"{path}: {error.message}"
-        raise StoreError(error.code, told) from error
+        message = error.message if str(path) in error.message else f"{path}: {error.message}"
+        raise StoreError(error.code, message) from error
     except sqlite3.Error as error:
         code, words = failure_of(error)
         raise StoreError(code, f"{path}: {words}") from error

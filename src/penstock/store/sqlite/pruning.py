@@ -1,4 +1,4 @@
-"""Keeping house: how much may wait in memory, and how much may stay in the file."""
+"""Pruning: what is deleted from the file because it is old, or because there is too much."""
 
 from __future__ import annotations
 
@@ -8,34 +8,19 @@ from collections.abc import Callable, Iterator
 
 from msgspec import Struct
 
+from penstock.store.contract import next_store_time
 from penstock.store.sqlite import queries, statements
-from penstock.store.sqlite.writer import GATHER, LULL, Writer
-
-TIME_STEP = 6 * 3600.0
-"""Seconds that the store's own time moves at a step. With a step every ten minutes it catches up at 36 times
-the speed of the clock: a gateway that runs for an hour a day keeps up, and a clock that is weeks ahead has to
-stay wrong for most of a day before it costs anything."""
+from penstock.store.sqlite.writer import Writer
 
 _AT_ONCE = 200
 """So many go in one transaction: those who end a turn meanwhile do not wait for the whole of it."""
 _PAGES_AT_ONCE = 500
 
 
-class Bounds(Struct, frozen=True, kw_only=True):
-    """What a store may hold in memory while the disk is behind, and how long writes are gathered."""
-
-    queued: int = 64 * 1024 * 1024
-    """Bytes of all turns together."""
-    queued_turn: int = 1024 * 1024
-    """Bytes that a turn may have even when `queued` is used up, so that one cannot starve the others."""
-    gather: float = GATHER
-    lull: float = LULL
-
-
-class Chore(Struct, frozen=True):
+class PruningStep(Struct, frozen=True):
     """Something to do in a transaction, again and again until it says 0."""
 
-    step: Callable[[sqlite3.Connection], int]
+    run: Callable[[sqlite3.Connection], int]
     deletes: str = ""
     """What it counts: `responses` or `conversations`."""
 
@@ -43,13 +28,7 @@ class Chore(Struct, frozen=True):
 # The time from which ages are measured
 
 
-def advanced(seen: float, now: float) -> float:
-    """The store's own time, a step nearer to the clock. It never goes back: whoever measures ages takes the
-    clock where that is earlier."""
-    return max(seen, min(now, seen + TIME_STEP))
-
-
-def seen_time(connection: sqlite3.Connection, now: float) -> float:
+def store_time(connection: sqlite3.Connection, now: float) -> float:
     """The store's own time. A file without one begins with that of its newest row, or with the clock if that
     is earlier."""
     row = connection.execute("SELECT seconds FROM store_time").fetchone()
@@ -66,39 +45,39 @@ SELECT max(time) FROM (
 """
 
 
-def start_time(connection: sqlite3.Connection, now: float) -> None:
+def set_initial_time(connection: sqlite3.Connection, now: float) -> None:
     """Give a file its own time, if it has none."""
     if connection.execute("SELECT 1 FROM store_time").fetchone() is None:
-        connection.execute("INSERT INTO store_time VALUES (?)", (seen_time(connection, now),))
+        connection.execute("INSERT INTO store_time VALUES (?)", (store_time(connection, now),))
 
 
 def advance_time(connection: sqlite3.Connection, now: float) -> float:
-    seen = advanced(seen_time(connection, now), now)
-    connection.execute("UPDATE store_time SET seconds = ?", (seen,))
-    return min(now, seen)
+    reached = next_store_time(store_time(connection, now), now)
+    connection.execute("UPDATE store_time SET seconds = ?", (reached,))
+    return min(now, reached)
 
 
 # What goes
 
 
-def chores(*, older_than: float, most_bytes: int | None) -> Iterator[Chore]:
+def pruning_steps(*, older_than: float, most_bytes: int | None) -> Iterator[PruningStep]:
     """Old ones first, then as many of the oldest as it takes; the file shrinks by what they had."""
-    yield Chore(lambda file: statements.delete_ended(file, older_than, _AT_ONCE), "responses")
-    yield Chore(
+    yield PruningStep(lambda file: statements.delete_ended(file, older_than, _AT_ONCE), "responses")
+    yield PruningStep(
         lambda file: statements.delete_unused_conversations(file, older_than, _AT_ONCE), "conversations"
     )
     if most_bytes is not None:
-        yield Chore(lambda file: _shrink(file, most_bytes), "responses")
-        yield Chore(lambda file: _shrink_conversations(file, most_bytes), "conversations")
-    yield Chore(lambda file: statements.give_back_pages(file, _PAGES_AT_ONCE))
+        yield PruningStep(lambda file: _shrink(file, most_bytes), "responses")
+        yield PruningStep(lambda file: _shrink_conversations(file, most_bytes), "conversations")
+    yield PruningStep(lambda file: statements.give_back_pages(file, _PAGES_AT_ONCE))
 
 
 async def prune(writer: Writer, *, older_than: float, most_bytes: int | None) -> int:
     """How many responses went."""
     count = 0
-    for chore in chores(older_than=older_than, most_bytes=most_bytes):
-        while done := await writer.do(chore.step):
-            count += done if chore.deletes == "responses" else 0
+    for step in pruning_steps(older_than=older_than, most_bytes=most_bytes):
+        while done := await writer.do(step.run):
+            count += done if step.deletes == "responses" else 0
     return count
 
 

@@ -10,18 +10,18 @@ from msgspec.structs import replace
 
 from penstock.store.contract import (
     RUNNING,
-    Conversation,
     LoggedEvent,
     Page,
     Stats,
+    StoredConversation,
     StoredItem,
     StoredResponse,
+    StoredTurn,
     Trace,
-    Turn,
+    page_of,
 )
-from penstock.store.paging import page_of
+from penstock.store.interrupted import end_interrupted
 from penstock.store.sqlite.packing import item_of, unpack_document, unpack_events, unpack_traces
-from penstock.stream.recovery import interrupted
 
 _ROWS = 4
 """So many rows of a log are read at a time: a reader that stops holds no more than these."""
@@ -84,7 +84,7 @@ def response(connection: sqlite3.Connection, tenant: str, id: str) -> StoredResp
         return None
     stored = response_of(row)
     if stored.status in RUNNING:  # Its end could not be written, and was given up.
-        end = interrupted(id, stored.response, all_events(connection, row[0])).end
+        end = end_interrupted(id, stored.response, all_events(connection, row[0])).end
         return replace(stored, status=end.status, response=end.response)
     return stored
 
@@ -125,7 +125,7 @@ def traces(connection: sqlite3.Connection, tenant: str, id: str) -> list[Trace]:
     return [trace for (blob,) in rows for trace in unpack_traces(blob)]
 
 
-def chain(connection: sqlite3.Connection, tenant: str, id: str) -> list[Turn] | None:
+def chain(connection: sqlite3.Connection, tenant: str, id: str) -> list[StoredTurn] | None:
     """The turns that lead to a response; None where it or one before it is not there."""
     asked = {"tenant": tenant, "id": id}
     connection.execute("BEGIN")  # Both questions are answered by the same state of the file.
@@ -139,7 +139,7 @@ def chain(connection: sqlite3.Connection, tenant: str, id: str) -> list[Turn] | 
     finally:
         connection.execute("COMMIT")
     return [
-        Turn(link_id, status, tuple(items[number][0]), tuple(items[number][1]))
+        StoredTurn(link_id, status, tuple(items[number][0]), tuple(items[number][1]))
         for number, link_id, status, _ in links
     ]
 
@@ -179,15 +179,15 @@ def items_of(
     return found
 
 
-def memories(connection: sqlite3.Connection, tenant: str, keys: Sequence[str]) -> dict[str, bytes]:
+def reasoning_memory(connection: sqlite3.Connection, tenant: str, keys: Sequence[str]) -> dict[str, bytes]:
     query = "SELECT data FROM memories WHERE tenant = ? AND key = ?"
     rows = ((key, connection.execute(query, (tenant, key)).fetchone()) for key in keys)
     return {key: row[0] for key, row in rows if row}
 
 
-def conversation(connection: sqlite3.Connection, tenant: str, id: str) -> Conversation | None:
+def conversation(connection: sqlite3.Connection, tenant: str, id: str) -> StoredConversation | None:
     row = connection.execute(_CONVERSATION, (tenant, id)).fetchone()
-    return Conversation(*row[1:]) if row else None
+    return StoredConversation(*row[1:]) if row else None
 
 
 def conversation_items(

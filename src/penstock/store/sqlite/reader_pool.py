@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from penstock.errors import StoreError
-from penstock.store.sqlite.file import reading_connection, telling_failures
+from penstock.store.sqlite.file import as_store_errors, reading_connection
 
 THREADS = 4
 
@@ -19,7 +19,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Readers:
+class ReaderPool:
     def __init__(self, path: Path, busy_ms: int) -> None:
         self._path = path
         self._busy_ms = busy_ms
@@ -35,7 +35,7 @@ class Readers:
             raise StoreError(StoreError.CLOSED, "the store was closed")
 
         def answer() -> T:
-            with telling_failures(self._path):
+            with as_store_errors(self._path):
                 return question(self._connection(), *args, **kwargs)
 
         return await asyncio.get_running_loop().run_in_executor(self._threads, answer)

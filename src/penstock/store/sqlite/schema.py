@@ -93,7 +93,7 @@ STEPS: Sequence[str] = (
     CREATE INDEX conversation_items_in_order ON conversation_items (conversation, number, id);
     CREATE INDEX conversation_items_by_id ON conversation_items (tenant, id);
     """,
-    # 2. One row: the time from which ages are measured (`store.house`).
+    # 2. One row: the time from which ages are measured (`store.sqlite.pruning`).
     """
     CREATE TABLE store_time (seconds REAL NOT NULL);
     """,

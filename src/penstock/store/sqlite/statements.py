@@ -6,11 +6,11 @@ import sqlite3
 from collections.abc import Sequence
 
 from penstock.errors import StoreError
-from penstock.store.contract import Closed, Conversation, LoggedEvent, Opened, StoredItem
+from penstock.store.contract import Closed, LoggedEvent, Opened, StoredConversation, StoredItem
+from penstock.store.interrupted import end_interrupted
 from penstock.store.sqlite.packing import in_rows, item_of, pack_document, pack_events, pack_traces
 from penstock.store.sqlite.queries import all_events
-from penstock.store.sqlite.unwritten import Part
-from penstock.stream.recovery import interrupted
+from penstock.store.turn_buffer import UnwrittenPart
 
 _RESPONSE = """
 INSERT INTO responses
@@ -22,7 +22,7 @@ _END = (
 )
 _ITEM = "INSERT INTO items (response, is_output, tenant, id, data) VALUES (?, ?, ?, ?, ?)"
 _EVENTS = "INSERT INTO events (response, last, count, data) VALUES (?, ?, ?, ?)"
-_MEMORY = "INSERT OR REPLACE INTO memories (response, tenant, key, data) VALUES (?, ?, ?, ?)"
+_REASONING_MEMORY = "INSERT OR REPLACE INTO memories (response, tenant, key, data) VALUES (?, ?, ?, ?)"
 _NUMBER = "SELECT number FROM responses WHERE tenant = ? AND id = ?"
 _CONVERSATION = "SELECT number FROM conversations WHERE tenant = ? AND id = ?"
 _CONVERSATION_ITEM = "INSERT INTO conversation_items (conversation, tenant, id, data) VALUES (?, ?, ?, ?)"
@@ -31,7 +31,7 @@ _UNFINISHED = (
 )
 
 
-def write_part(connection: sqlite3.Connection, part: Part) -> None:
+def write_part(connection: sqlite3.Connection, part: UnwrittenPart) -> None:
     """All that a turn has to be written since it was last written."""
     turn = part.turn
     number = begin_turn(connection, turn) if part.is_new else _number_of(connection, turn.tenant, turn.id)
@@ -41,8 +41,8 @@ def write_part(connection: sqlite3.Connection, part: Part) -> None:
     if part.traces:
         statement = "INSERT INTO traces (response, data) VALUES (?, ?)"
         connection.execute(statement, (number, pack_traces(part.traces)))
-    for key, data in part.memories.items():
-        connection.execute(_MEMORY, (number, turn.tenant, key, data))
+    for key, data in part.reasoning_memory.items():
+        connection.execute(_REASONING_MEMORY, (number, turn.tenant, key, data))
     if part.end is not None:
         _finish(connection, number, turn.tenant, part.end, part.ended_at, part.dropped)
         _add_to_conversation(connection, turn, part.end, part.ended_at)
@@ -106,7 +106,7 @@ def end_unfinished(connection: sqlite3.Connection, now: float) -> int:
     """End every turn that has no end: whoever ran it is gone (G8). How many there were."""
     rows = connection.execute(_UNFINISHED).fetchall()
     for number, tenant, id, conversation_id, dropped, response in rows:
-        ending = interrupted(id, response, all_events(connection, number), now)
+        ending = end_interrupted(id, response, all_events(connection, number), now)
         end = ending.end
         _append(connection, number, ending.events)
         _finish(connection, number, tenant, end, now, dropped)
@@ -132,14 +132,14 @@ def delete_response(connection: sqlite3.Connection, tenant: str, id: str) -> boo
 def remember(connection: sqlite3.Connection, tenant: str, id: str, key: str, data: bytes) -> None:
     number = _number_of(connection, tenant, id)
     if number is not None:
-        connection.execute(_MEMORY, (number, tenant, key, data))
+        connection.execute(_REASONING_MEMORY, (number, tenant, key, data))
 
 
 # Conversations
 
 
 def create_conversation(
-    connection: sqlite3.Connection, tenant: str, conversation: Conversation, now: float
+    connection: sqlite3.Connection, tenant: str, conversation: StoredConversation, now: float
 ) -> None:
     query = "INSERT INTO conversations (tenant, id, created_at, changed_at, metadata) VALUES (?, ?, ?, ?, ?)"
     connection.execute(query, (tenant, conversation.id, conversation.created_at, now, conversation.metadata))
@@ -175,7 +175,7 @@ def delete_item(connection: sqlite3.Connection, tenant: str, id: str, item_id: s
     return connection.execute(query, (tenant, id, item_id)).rowcount > 0
 
 
-# Keeping house
+# Pruning
 
 
 _ENDED = """

@@ -11,14 +11,12 @@ by a power cut what was committed since the last sync. The file opens clean afte
 from __future__ import annotations
 
 import asyncio
-import logging
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -26,48 +24,41 @@ from penstock.errors import StoreError
 from penstock.store.contract import (
     RUNNING,
     Closed,
-    Conversation,
     LoggedEvent,
     Opened,
     Page,
     Stats,
+    StoredConversation,
     StoredItem,
     StoredResponse,
+    StoredTurn,
     Trace,
-    Turn,
+    page_of,
 )
-from penstock.store.paging import page_of
 from penstock.store.sqlite import queries, statements
 from penstock.store.sqlite.file import (
     BUSY_MS,
+    FileLocation,
     FileLock,
-    Place,
-    connect,
-    make_room,
-    prepare_for_writing,
-    telling_failures,
 )
-from penstock.store.sqlite.pruning import Bounds, advance_time, prune, start_time
-from penstock.store.sqlite.reader_pool import Readers
-from penstock.store.sqlite.schema import check, migrate
-from penstock.store.sqlite.unwritten import Running, size_of_events
-from penstock.store.sqlite.writer import Writer, log_lost
-
-log = logging.getLogger("penstock.store")
+from penstock.store.sqlite.opening import open_file
+from penstock.store.sqlite.pruning import advance_time, prune
+from penstock.store.sqlite.reader_pool import ReaderPool
+from penstock.store.sqlite.writer import WriteLimits, Writer, log_lost
+from penstock.store.turn_buffer import TurnBuffer, size_of_events
 
 _PATIENCE = 0.25
 """Seconds that somebody waits for the disk (decisions 17)."""
 
-T = TypeVar("T")
 Reference = tuple[int | StoredItem, str]
 """An item by its number in the file, or itself, and its id."""
 
 
-async def open_store(
+async def open_sqlite_store(
     path: str | Path,
     *,
     clock: Callable[[], float] = time.time,
-    bounds: Bounds | None = None,
+    bounds: WriteLimits | None = None,
     busy_ms: int = BUSY_MS,
 ) -> SqliteStore:
     """Open a file, or make it. `StoreError` says why that is not possible.
@@ -75,44 +66,12 @@ async def open_store(
     Turns that a process left behind when it died are ended here, as failed (G8).
     """
     file = Path(path).expanduser().resolve()
-    lock, connection = await asyncio.to_thread(_open_file, file, busy_ms, clock)
-    return SqliteStore(file, lock, connection, clock=clock, bounds=bounds or Bounds(), busy_ms=busy_ms)
-
-
-def _open_file(path: Path, busy_ms: int, clock: Callable[[], float]) -> tuple[FileLock, sqlite3.Connection]:
-    with telling_failures(path):
-        make_room(path)
-        lock = FileLock(path)
-        try:
-            return lock, _open_database(path, busy_ms, clock)
-        except BaseException:
-            lock.release()
-            raise
-
-
-def _open_database(path: Path, busy_ms: int, clock: Callable[[], float]) -> sqlite3.Connection:
-    connection = connect(path, busy_ms)
-    try:
-        check(connection)
-        prepare_for_writing(connection)
-        migrate(connection)
-        connection.execute("BEGIN IMMEDIATE")
-        start_time(connection, clock())  # before turns are ended at what the clock says now
-        count = statements.end_unfinished(connection, clock())
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.close()
-        raise
-    if count:
-        log.warning(
-            "turns of a process that died were ended as failed",
-            extra={"fields": {"event": "store", "code": "gateway_restarted", "count": count}},
-        )
-    return connection
+    lock, connection = await asyncio.to_thread(open_file, file, busy_ms, clock)
+    return SqliteStore(file, lock, connection, clock=clock, bounds=bounds or WriteLimits(), busy_ms=busy_ms)
 
 
 class SqliteStore:
-    """`penstock.store.contract.Store` says what each method promises; `open_store` opens one."""
+    """`penstock.store.contract.Store` says what each method promises; `open_sqlite_store` opens one."""
 
     def __init__(
         self,
@@ -121,27 +80,28 @@ class SqliteStore:
         connection: sqlite3.Connection,
         *,
         clock: Callable[[], float],
-        bounds: Bounds,
+        bounds: WriteLimits,
         busy_ms: int,
     ) -> None:
         self._lock = lock
         self._clock = clock
         self._bounds = bounds
-        self._turns: dict[str, Running] = {}
+        self._turns: dict[str, TurnBuffer] = {}
         """Those that are not wholly in the file, in the order of their opening."""
+        location = FileLocation(path)
         self._writer = Writer(
-            connection, self._retire, gather=bounds.gather, lull=bounds.lull, is_there=Place(path).is_there
+            connection, self._retire, gather=bounds.gather, lull=bounds.lull, is_there=location.is_there
         )
-        self._readers = Readers(path, busy_ms)
+        self._readers = ReaderPool(path, busy_ms)
         self._is_closed = False
         self._lost: list[str] = []
         """The ids of what could not be written before it was closed."""
 
-    def _turn(self, tenant: str, id: str) -> Running | None:
+    def _turn(self, tenant: str, id: str) -> TurnBuffer | None:
         running = self._turns.get(id)
         return running if running is not None and running.opened.tenant == tenant else None
 
-    def _retire(self, running: Running) -> None:
+    def _retire(self, running: TurnBuffer) -> None:
         self._turns.pop(running.opened.id, None)
 
     # A turn while it runs
@@ -153,12 +113,12 @@ class SqliteStore:
             raise StoreError(StoreError.DUPLICATE, "a turn of this id is running")
         if turn.is_background:
             await self._write_at_once(turn, patience)
-        running = self._turns[turn.id] = Running(turn)
+        running = self._turns[turn.id] = TurnBuffer(turn)
         if turn.is_background:
             running.is_stored, running.size = True, 0
             return True
         self._writer.queued += running.size
-        self._writer.wants(running, soon=True)
+        self._writer.schedule(running, soon=True)
         if not self._writer.is_failing:
             await asyncio.wait({running.begun}, timeout=patience)
         return running.is_stored
@@ -187,7 +147,7 @@ class SqliteStore:
             return
         running.log(events, size)
         self._writer.queued += size
-        self._writer.wants(running, soon=False)
+        self._writer.schedule(running, soon=False)
 
     async def settle(self, id: str, *, patience: float = 5.0) -> None:
         running = self._turns.get(id)
@@ -204,9 +164,9 @@ class SqliteStore:
         if self._has_room(running, size):
             running.trace(traces, size)
             self._writer.queued += size
-            self._writer.wants(running, soon=False)
+            self._writer.schedule(running, soon=False)
 
-    def _has_room(self, running: Running, size: int) -> bool:
+    def _has_room(self, running: TurnBuffer, size: int) -> bool:
         """Whether there is room for what the disk did not take yet: in the store's, or in the turn's own. One
         event that is larger than the room for all is taken when nothing else waits."""
         if running.is_lost:
@@ -224,12 +184,12 @@ class SqliteStore:
             self._retire(running)
             return False
         self._writer.queued += running.size - before
-        self._writer.wants(running, soon=True)
+        self._writer.schedule(running, soon=True)
         self._shed()
         await self._until_written(running, patience)
         return running.is_written
 
-    async def _until_written(self, running: Running, patience: float) -> None:
+    async def _until_written(self, running: TurnBuffer, patience: float) -> None:
         if not self._writer.is_failing:
             await asyncio.wait({running.written}, timeout=patience)
 
@@ -268,10 +228,10 @@ class SqliteStore:
                     return
                 if not some and running is not None:  # It was deleted meanwhile.
                     after = running.stored_sequence
-            elif not (some := running.behind(after)):
+            elif not (some := running.events_after(after)):
                 if running.over.is_set():
                     return
-                await running.grown.change()
+                await running.grown.wait()
             for event in some:
                 after = event.sequence
                 yield event
@@ -307,15 +267,15 @@ class SqliteStore:
 
     # Chains and items
 
-    def _unwritten_chain(self, tenant: str, id: str | None) -> list[Running]:
+    def _unwritten_chain(self, tenant: str, id: str | None) -> list[TurnBuffer]:
         """The end of a chain as far as it is in memory, the oldest first."""
-        turns: dict[str, Running] = {}
+        turns: dict[str, TurnBuffer] = {}
         while id is not None and id not in turns and (running := self._turn(tenant, id)) is not None:
             turns[id] = running
             id = running.opened.previous_id
         return list(reversed(turns.values()))
 
-    async def chain(self, tenant: str, id: str) -> list[Turn] | None:
+    async def chain(self, tenant: str, id: str) -> list[StoredTurn] | None:
         turns = self._unwritten_chain(tenant, id)
         first = turns[0].opened.previous_id if turns else id
         # What the file says of these may be old by the time it has been read.
@@ -325,7 +285,7 @@ class SqliteStore:
             return None
         whole = [*(known.get(link.id) or link for link in links), *turns]
         for running in whole:
-            if isinstance(running, Running):
+            if isinstance(running, TurnBuffer):
                 await running.over.wait()
                 if running.end is None:  # The store was closed under it.
                     return None
@@ -346,17 +306,17 @@ class SqliteStore:
 
     # Conversations
 
-    async def create_conversation(self, tenant: str, conversation: Conversation) -> None:
+    async def create_conversation(self, tenant: str, conversation: StoredConversation) -> None:
         await self._writer.do(
             partial(
                 statements.create_conversation, tenant=tenant, conversation=conversation, now=self._clock()
             )
         )
 
-    async def get_conversation(self, tenant: str, id: str) -> Conversation | None:
+    async def get_conversation(self, tenant: str, id: str) -> StoredConversation | None:
         return await self._readers.read(queries.conversation, tenant, id)
 
-    async def update_conversation(self, tenant: str, id: str, metadata: bytes) -> Conversation | None:
+    async def update_conversation(self, tenant: str, id: str, metadata: bytes) -> StoredConversation | None:
         change = partial(
             statements.update_conversation, tenant=tenant, id=id, metadata=metadata, now=self._clock()
         )
@@ -395,15 +355,16 @@ class SqliteStore:
             before = running.size
             running.remember(key, data)
             self._writer.queued += running.size - before
-            self._writer.wants(running, soon=False)
+            self._writer.schedule(running, soon=False)
 
     async def recall(self, tenant: str, keys: Sequence[str]) -> dict[str, bytes]:
-        turns = [one for one in self._turns.values() if one.opened.tenant == tenant]
-        found = {key: one.memories[key] for one in turns for key in keys if key in one.memories}
+        kept = [turn.reasoning_memory for turn in self._turns.values() if turn.opened.tenant == tenant]
+        found = {key: memory[key] for memory in kept for key in keys if key in memory}
         missing = [key for key in keys if key not in found]
-        return found | (await self._readers.read(queries.memories, tenant, missing) if missing else {})
+        stored = await self._readers.read(queries.reasoning_memory, tenant, missing) if missing else {}
+        return found | stored
 
-    # Keeping house
+    # Pruning
 
     async def advance_time(self) -> float:
         return await self._writer.do(partial(advance_time, now=self._clock()))
@@ -432,8 +393,8 @@ def _id_of(reference: Reference) -> str:
     return reference[1]
 
 
-def _turn_of(link: Running | Turn) -> Turn:
-    if isinstance(link, Running):
+def _turn_of(link: TurnBuffer | StoredTurn) -> StoredTurn:
+    if isinstance(link, TurnBuffer):
         return link.turn()
     # Nobody runs it, so its end could not be written, and was given up.
     return replace(link, status="failed") if link.status in RUNNING else link

@@ -18,7 +18,7 @@ from msgspec import Struct
 from penstock.errors import StoreError
 from penstock.store.sqlite.file import failure_of
 from penstock.store.sqlite.statements import write_part
-from penstock.store.sqlite.unwritten import Part, Running
+from penstock.store.turn_buffer import TurnBuffer, UnwrittenPart
 
 log = logging.getLogger("penstock.store")
 
@@ -36,6 +36,17 @@ _PAUSE = 0.2
 T = TypeVar("T")
 
 
+class WriteLimits(Struct, frozen=True, kw_only=True):
+    """What a store may hold in memory while the disk is behind, and how long writes are gathered."""
+
+    queued: int = 64 * 1024 * 1024
+    """Bytes of all turns together."""
+    queued_turn: int = 1024 * 1024
+    """Bytes that a turn may have even when `queued` is used up, so that one cannot starve the others."""
+    gather: float = GATHER
+    lull: float = LULL
+
+
 class _Job(Struct):
     """Something else to do in a transaction, and who waits for it."""
 
@@ -45,7 +56,7 @@ class _Job(Struct):
 
 
 class _Batch(Struct):
-    parts: list[tuple[Running, Part]]
+    parts: list[tuple[TurnBuffer, UnwrittenPart]]
     jobs: list[_Job]
     written: set[int] = set()
     """Places of what is committed: of the parts and, behind them, of the jobs."""
@@ -69,7 +80,7 @@ class Writer:
     def __init__(
         self,
         connection: sqlite3.Connection,
-        retired: Callable[[Running], None],
+        retired: Callable[[TurnBuffer], None],
         *,
         gather: float = GATHER,
         lull: float = LULL,
@@ -82,7 +93,7 @@ class Writer:
         self._is_there = is_there
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-store-writer")
-        self._waiting: dict[str, Running] = {}
+        self._waiting: dict[str, TurnBuffer] = {}
         self._jobs: list[_Job] = []
         self._timer: asyncio.Handle | None = None
         self._due = 0.0
@@ -97,7 +108,7 @@ class Writer:
         """The last write failed: until the next one nobody should wait for the disk."""
         return bool(self._failure)
 
-    def wants(self, running: Running, *, soon: bool) -> None:
+    def schedule(self, running: TurnBuffer, *, soon: bool) -> None:
         """A turn has something to be written.
 
         The first event of a new one waits for its row, which needs no sync: to gather would cost more.
@@ -182,8 +193,8 @@ class Writer:
 
     def _finish(self, batch: _Batch) -> None:
         self._commit = None
-        self._tell(batch.failure)
-        kept: dict[str, Running] = {}
+        self._log_failure(batch.failure)
+        kept: dict[str, TurnBuffer] = {}
         for place, (running, part) in enumerate(batch.parts):
             if running.is_lost:
                 continue
@@ -209,7 +220,7 @@ class Writer:
         )
         return 0 if is_urgent else self._lull
 
-    def _answer(self, running: Running, part: Part, *, is_written: bool) -> None:
+    def _answer(self, running: TurnBuffer, part: UnwrittenPart, *, is_written: bool) -> None:
         if not running.begun.done():
             running.begun.set_result(None)
         if part.end is None:
@@ -229,7 +240,7 @@ class Writer:
         else:
             job.done.set_exception(StoreError(batch.failure, "the store could not be written"))
 
-    def lose(self, running: Running) -> None:
+    def lose(self, running: TurnBuffer) -> None:
         """Forget what a turn still has to be written: it never will be."""
         running.is_lost = True
         self.queued -= running.size
@@ -244,7 +255,7 @@ class Writer:
         if running.end is not None:
             self._retired(running)
 
-    def _tell(self, failure: str) -> None:
+    def _log_failure(self, failure: str) -> None:
         """The log hears of it once, and once more when it is over."""
         if failure and not self._failure:
             log.error("the store cannot be written: turns are kept in memory for now", extra=_fields(failure))

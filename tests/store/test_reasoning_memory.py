@@ -24,7 +24,7 @@ from penstock.protocol.items import (
 from penstock.protocol.wire import encode
 from penstock.store.contract import LOCAL, Closed, Opened, StoredItem
 from penstock.store.memory import MemoryStore
-from penstock.store.reasoning_memory import ReasoningCache, context_of, memories_of, restored
+from penstock.store.reasoning_memory import ReasoningCache, context_of, reasoning_by_call, restore_reasoning
 
 ASKED = Message(role="user", content="where is it?")
 TOLD = context_of([ASKED])
@@ -55,7 +55,7 @@ class Kept:
     async def store(self) -> MemoryStore:
         store = MemoryStore()
         await store.open(Opened(id="resp_1", created_at=1))
-        for key, data in memories_of(self.output, TOLD).items():
+        for key, data in reasoning_by_call(self.output, TOLD).items():
             await store.remember(LOCAL, "resp_1", key, data)
         items = tuple(StoredItem(str(item.id), encode(item)) for item in self.output)
         await store.close("resp_1", Closed(status="completed", response=b"{}", output=items))
@@ -65,8 +65,8 @@ class Kept:
         """From either, which must not differ."""
 
         async def both() -> tuple[list[Item], list[Item]]:
-            stored = await restored([await self.store()], tenant, items)
-            return await restored([self.cache, MemoryStore()], tenant, items), stored
+            stored = await restore_reasoning([await self.store()], tenant, items)
+            return await restore_reasoning([self.cache, MemoryStore()], tenant, items), stored
 
         cached, stored = asyncio.run(both())
         assert cached == stored
@@ -174,9 +174,9 @@ def test_another_tenant_has_none_of_it() -> None:
 def test_it_is_forgotten_after_an_hour() -> None:
     kept = Kept(thought(), call())
     kept.now = 3599.0
-    assert asyncio.run(restored([kept.cache], LOCAL, [ASKED, call()])) == [ASKED, thought(), call()]
+    assert asyncio.run(restore_reasoning([kept.cache], LOCAL, [ASKED, call()])) == [ASKED, thought(), call()]
     kept.now = 3600.0
-    assert asyncio.run(restored([kept.cache], LOCAL, [ASKED, call()])) == [ASKED, call()]
+    assert asyncio.run(restore_reasoning([kept.cache], LOCAL, [ASKED, call()])) == [ASKED, call()]
     assert kept.cache.bytes == 0
 
 
@@ -187,7 +187,8 @@ def test_it_is_bounded_and_the_oldest_goes_first() -> None:
         assert kept.cache.bytes <= 4000
     first, last = call("call_0"), call("call_99")
     history: list[Item] = [ASKED, first, RESULT, ASKED, last]
-    assert asyncio.run(restored([kept.cache], LOCAL, history)) == [*history[:4], thought("rs_99"), last]
+    found = asyncio.run(restore_reasoning([kept.cache], LOCAL, history))
+    assert found == [*history[:4], thought("rs_99"), last]
 
 
 ITEMS = st.sampled_from(

@@ -6,9 +6,9 @@ import asyncio
 import sqlite3
 from pathlib import Path
 
-from penstock.store.contract import LOCAL, Closed, Conversation, Store
+from penstock.store.contract import LOCAL, Closed, Store, StoredConversation
 from penstock.store.memory import MemoryStore
-from penstock.store.sqlite.store import open_store
+from penstock.store.sqlite.store import open_sqlite_store
 from tests.store.making import (
     Clock,
     closed,
@@ -44,7 +44,7 @@ async def test_prune_takes_what_ended_before_a_time(store: Store, clock: Clock) 
 @for_both
 async def test_prune_takes_conversations_that_nobody_changed(store: Store, clock: Clock) -> None:
     for number in range(3):
-        await store.create_conversation(LOCAL, Conversation(f"conv_{number}", 1, b"{}"))
+        await store.create_conversation(LOCAL, StoredConversation(f"conv_{number}", 1, b"{}"))
     clock.now = 2_000
     await store.update_conversation(LOCAL, "conv_0", b'{"a":"b"}')
     await store.add_items(LOCAL, "conv_1", items("msg_1"))
@@ -81,7 +81,7 @@ def _noise(number: int) -> str:
 
 @for_both
 async def test_stats_count_what_there_is(store: Store) -> None:
-    await store.create_conversation(LOCAL, Conversation("conv_1", 1, b"{}"))
+    await store.create_conversation(LOCAL, StoredConversation("conv_1", 1, b"{}"))
     await store.add_items(LOCAL, "conv_1", items("msg_1"))
     await whole(store, "resp_1", ["msg_2", "msg_3"], ["msg_4"], log=events(0, 7))
     await store.open(opened("resp_2", "msg_5"))
@@ -108,7 +108,7 @@ async def there(store: Store) -> list[str]:
 
 async def keep(store: Store, number: int) -> None:
     await whole(store, f"resp_{number}")
-    await store.create_conversation(LOCAL, Conversation(f"conv_{number}", 1, b"{}"))
+    await store.create_conversation(LOCAL, StoredConversation(f"conv_{number}", 1, b"{}"))
 
 
 @for_both
@@ -164,7 +164,7 @@ def test_a_restart_with_a_clock_that_is_ahead_does_not_move_the_time(tmp_path: P
 
     async def run() -> None:
         for number in range(5):
-            store = await open_store(tmp_path / "store.db", clock=clock)
+            store = await open_sqlite_store(tmp_path / "store.db", clock=clock)
             await keep(store, number)
             await look(store)
             assert "resp_0" in await there(store)
@@ -178,14 +178,14 @@ def test_a_file_of_the_first_format_begins_with_the_time_of_its_newest_row(tmp_p
     path, clock = tmp_path / "store.db", Clock()
 
     async def run() -> None:
-        store = await open_store(path, clock=clock)
+        store = await open_sqlite_store(path, clock=clock)
         await keep(store, 0)
         await store.aclose()
         with sqlite3.connect(path) as file:
             file.execute("DROP TABLE store_time")
             file.execute("PRAGMA user_version = 1")
         clock.now += 40 * DAY
-        store = await open_store(path, clock=clock)
+        store = await open_sqlite_store(path, clock=clock)
         await look(store)
         assert await there(store) == ["resp_0", "conv_0"]
         await store.aclose()
@@ -196,12 +196,12 @@ def test_a_file_of_the_first_format_begins_with_the_time_of_its_newest_row(tmp_p
 def test_the_file_shrinks_when_much_is_deleted(tmp_path: Path) -> None:
     async def run() -> None:
         path = tmp_path / "store.db"
-        store = await open_store(path)
+        store = await open_sqlite_store(path)
         for number in range(30):
             await whole(store, f"resp_{number}", log=[event(0, _noise(number))])
         await store.aclose()
         before = path.stat().st_size
-        store = await open_store(path)
+        store = await open_sqlite_store(path)
         await store.prune(older_than=0, most_bytes=0)
         await store.aclose()
         assert path.stat().st_size < before / 2
@@ -234,7 +234,7 @@ def test_the_least_recently_used_goes_first_and_what_runs_never() -> None:
 def test_memory_stays_within_its_bytes() -> None:
     async def run() -> None:
         store = MemoryStore(most_bytes=50_000)
-        await store.create_conversation(LOCAL, Conversation("conv_1", 1, b"{}"))
+        await store.create_conversation(LOCAL, StoredConversation("conv_1", 1, b"{}"))
         for number in range(200):
             await whole(store, f"resp_{number}", [f"msg_{number}"], log=events(0, 20))
             await store.add_items(LOCAL, "conv_1", items(f"talk_{number}"))

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import StoreError
-from penstock.store.contract import LOCAL, Conversation
-from penstock.store.sqlite import offline
-from penstock.store.sqlite.offline import Pruned, StoreFile
+from penstock.store.contract import LOCAL, Pruned, StoredConversation
+from penstock.store.sqlite import archive
+from penstock.store.sqlite.archive import SqliteArchive
 from penstock.store.sqlite.schema import STEPS
-from penstock.store.sqlite.store import SqliteStore, open_store
+from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
 from tests.store.making import (
     SQUEEZED,
     Clock,
@@ -34,7 +34,7 @@ def with_store(
     path: Path, body: Callable[[SqliteStore], Awaitable[None]], clock: Clock | None = None
 ) -> None:
     async def run() -> None:
-        store = await open_store(path, clock=clock or Clock(), bounds=SQUEEZED)
+        store = await open_sqlite_store(path, clock=clock or Clock(), bounds=SQUEEZED)
         try:
             await body(store)
         finally:
@@ -52,7 +52,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def refused(path: Path) -> StoreError:
-    with pytest.raises(StoreError) as caught, StoreFile(path):
+    with pytest.raises(StoreError) as caught, SqliteArchive(path):
         pass
     assert str(path) in caught.value.message
     return caught.value
@@ -91,7 +91,7 @@ def test_a_file_of_a_newer_version_is_refused(path: Path) -> None:
 
 def test_a_file_of_an_older_version_is_left_to_a_gateway(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_store(path, _nothing)
-    monkeypatch.setattr(offline, "STEPS", (*STEPS, "CREATE TABLE more (number INTEGER)"))
+    monkeypatch.setattr(archive, "STEPS", (*STEPS, "CREATE TABLE more (number INTEGER)"))
     error = refused(path)
     assert error.code == StoreError.OLDER_VERSION
     assert "penstock serve" in error.message
@@ -105,7 +105,7 @@ async def _nothing(_: SqliteStore) -> None: ...
 
 def test_it_answers_nothing_once_it_is_closed(path: Path) -> None:
     with_store(path, _nothing)
-    with StoreFile(path) as file:
+    with SqliteArchive(path) as file:
         assert file.find("resp_a") is None
     with pytest.raises(StoreError) as caught:
         file.find("resp_a")
@@ -123,7 +123,7 @@ def test_a_turn_is_read_with_all_that_was_kept_of_it(path: Path) -> None:
         store.log("resp_b", log)
         store.trace("resp_b", [trace(5), trace(7)])
         await store.close("resp_b", closed("resp_b", "msg_3"), patience=30)
-        with StoreFile(path) as file:
+        with SqliteArchive(path) as file:
             stored = file.find("resp_b")
             assert stored is not None
             assert (stored.tenant, stored.status, stored.previous_id) == ("anna", "completed", "resp_a")
@@ -143,14 +143,14 @@ def test_a_turn_that_runs_is_seen_running_and_goes_on(path: Path) -> None:
         await store.open(opened("resp_a", "msg_1"))
         store.log("resp_a", events(0, 3))
         await store.stats()  # what waited is in the file
-        with StoreFile(path) as file:
+        with SqliteArchive(path) as file:
             stored = file.find("resp_a")
             assert stored is not None
             assert stored.status == "in_progress"
             assert file.events(LOCAL, "resp_a") == events(0, 3)
             assert file.stats().by_status == {"in_progress": 1}
         assert await store.close("resp_a", closed("resp_a"), patience=30)
-        with StoreFile(path) as file:
+        with SqliteArchive(path) as file:
             assert (found := file.find("resp_a")) is not None
             assert found.status == "completed"
 
@@ -169,7 +169,7 @@ def test_all_responses_come_oldest_first_and_no_read_stays_open(path: Path) -> N
     async def body(store: SqliteStore) -> None:
         for number in range(40):
             await whole(store, f"resp_{number}", tenant="ab"[number % 2])
-        with StoreFile(path) as file:
+        with SqliteArchive(path) as file:
             walk = file.responses()
             first = next(walk)
             await whole(store, "resp_late")
@@ -183,9 +183,11 @@ def test_all_responses_come_oldest_first_and_no_read_stays_open(path: Path) -> N
 def test_conversations_come_with_their_items(path: Path) -> None:
     async def body(store: SqliteStore) -> None:
         for number in range(20):
-            await store.create_conversation("anna", Conversation(f"conv_{number}", number, b'{"a":"b"}'))
+            await store.create_conversation(
+                "anna", StoredConversation(f"conv_{number}", number, b'{"a":"b"}')
+            )
         await store.add_items("anna", "conv_3", items("msg_1", "msg_2"))
-        with StoreFile(path) as file:
+        with SqliteArchive(path) as file:
             kept = list(file.conversations())
         assert [each.conversation.id for each in kept] == [f"conv_{number}" for number in range(20)]
         assert (kept[3].tenant, kept[3].items) == ("anna", items("msg_1", "msg_2"))
@@ -200,7 +202,7 @@ def test_stats_are_those_of_the_store_and_more(path: Path) -> None:
         await whole(store, "resp_a", ["msg_1"], log=events(0, 4))
         await store.open(opened("resp_b"))
         await store.close("resp_b", closed("resp_b", status="failed"), patience=30)
-        with StoreFile(path) as file:
+        with SqliteArchive(path) as file:
             stats = file.stats()
         assert stats.total == await store.stats()
         assert stats.by_status == {"completed": 1, "failed": 1}
@@ -211,7 +213,7 @@ def test_stats_are_those_of_the_store_and_more(path: Path) -> None:
 
 def test_an_empty_store_has_no_oldest(path: Path) -> None:
     with_store(path, _nothing)
-    with StoreFile(path) as file:
+    with SqliteArchive(path) as file:
         assert file.stats().oldest is None
         assert list(file.responses()) == []
 
@@ -224,11 +226,11 @@ def test_prune_takes_what_is_old_with_all_that_belongs_to_it(path: Path) -> None
 
     async def body(store: SqliteStore) -> None:
         await store.open(opened("resp_runs"))
-        await store.create_conversation(LOCAL, Conversation("conv_a", 1, b"{}"))
+        await store.create_conversation(LOCAL, StoredConversation("conv_a", 1, b"{}"))
         for number in range(5):
             clock.now = 1_000 + number
             await whole(store, f"resp_{number}", [f"msg_{number}"], log=events(0, 2))
-        with StoreFile(path) as file:
+        with SqliteArchive(path) as file:
             assert file.due(older_than=1_003) == Pruned(3, 1)
             told: list[tuple[int, int]] = []
             gone = file.prune(
@@ -251,7 +253,7 @@ def test_prune_takes_the_oldest_until_it_fits_and_the_file_shrinks(path: Path) -
         for number in range(30):
             clock.now += 1
             await whole(store, f"resp_{number}", [], log=[event(0, _noise(number))])
-        with StoreFile(path) as file:
+        with SqliteArchive(path) as file:
             before = file.stats().total.bytes
             emptied(path)
             assert path.stat().st_size >= before
@@ -274,7 +276,7 @@ def _noise(seed: int) -> str:
 def test_prune_without_a_bound_deletes_nothing(path: Path) -> None:
     async def body(store: SqliteStore) -> None:
         await whole(store, "resp_a")
-        with StoreFile(path) as file:
+        with SqliteArchive(path) as file:
             assert file.prune() == Pruned()
             assert file.find("resp_a") is not None
 
@@ -285,7 +287,7 @@ def test_a_file_that_somebody_holds_is_told_as_locked(path: Path) -> None:
     with_store(path, _nothing)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with StoreFile(path, busy_ms=1) as file:
+    with SqliteArchive(path, busy_ms=1) as file:
         with pytest.raises(StoreError) as caught:
             file.prune(older_than=1.0)
         assert caught.value.code == StoreError.LOCKED

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from penstock.errors import StoreError
-from penstock.gateway.pruning import keep_house
 from penstock.gateway.settings import Limits
+from penstock.gateway.storage import prune_regularly
 from penstock.store.contract import Closed, Opened, Store
 from penstock.store.memory import MemoryStore
 from tests.client.server import run
@@ -23,17 +23,17 @@ async def keep(store: Store, id: str) -> None:
 
 
 @asynccontextmanager
-async def kept_house(store: Store, limits: Limits, *, every: float = 0) -> AsyncIterator[None]:
+async def pruning(store: Store, limits: Limits, *, every: float = 0) -> AsyncIterator[None]:
     """Housekeeping that has had its first look, and without `every` some more."""
-    house = asyncio.create_task(keep_house(store, lambda: limits, every=every))
+    task = asyncio.create_task(prune_regularly(store, lambda: limits, every=every))
     for _ in range(50):
         await asyncio.sleep(0)
     try:
         yield
     finally:
-        house.cancel()
+        task.cancel()
         with suppress(asyncio.CancelledError):
-            await house
+            await task
 
 
 async def days_of(store: Store) -> list[int]:
@@ -48,7 +48,7 @@ def test_what_is_too_old_goes_and_the_rest_stays() -> None:
             clock.now = day * DAY
             await keep(store, f"resp_{day}")
         clock.now = 5 * DAY
-        async with kept_house(store, Limits(store_days=3)):
+        async with pruning(store, Limits(store_days=3)):
             found = await days_of(store)
         await store.aclose()
         return found
@@ -64,7 +64,7 @@ def test_nothing_goes_for_its_age_when_the_gateway_starts() -> None:
         for _ in range(40 * 4):  # the store has seen all of this time
             clock.now += DAY / 4
             await store.advance_time()
-        async with kept_house(store, Limits(store_days=3), every=3600):
+        async with pruning(store, Limits(store_days=3), every=3600):
             return await days_of(store)
 
     assert run(kept()) == [0]
@@ -77,13 +77,13 @@ class Broken(MemoryStore):
 
 def test_a_store_that_cannot_be_tidied_is_tried_again() -> None:
     async def twice() -> bool:
-        house = asyncio.create_task(keep_house(Broken(), Limits, every=0))
+        task = asyncio.create_task(prune_regularly(Broken(), Limits, every=0))
         for _ in range(20):
             await asyncio.sleep(0)
-        alive = not house.done()
-        house.cancel()
+        alive = not task.done()
+        task.cancel()
         with suppress(asyncio.CancelledError):
-            await house
+            await task
         return alive
 
     assert run(twice())

@@ -19,7 +19,7 @@ from penstock.store.contract import LOCAL, Closed, Opened, StoredResponse, Trace
 from penstock.store.keeper import NOT_DURABLE, CacheKeeper, StoreKeeper
 from penstock.store.memory import MemoryStore
 from penstock.store.reasoning_memory import ReasoningCache
-from penstock.store.sqlite.store import open_store
+from penstock.store.sqlite.store import open_sqlite_store
 from penstock.stream.deltas import (
     Delta,
     FinishReason,
@@ -55,7 +55,7 @@ def test_what_is_kept_is_the_snapshot_of_the_machine(tmp_path: Path, name: str, 
     end, status = ENDS[name]
 
     async def keep() -> None:
-        store = await open_store(tmp_path / "kept.sqlite")
+        store = await open_sqlite_store(tmp_path / "kept.sqlite")
         made = machine()
         keeper = StoreKeeper(store, opened(made), verdict=lambda ended: ended.status.encode())
         sent: list[Event] = []
@@ -79,7 +79,7 @@ def test_traces_from_before_the_beginning_are_kept_in_their_order(tmp_path: Path
     """What is asked, and fails, before the first event is part of the story."""
 
     async def keep() -> list[Trace]:
-        store = await open_store(tmp_path / "kept.sqlite")
+        store = await open_sqlite_store(tmp_path / "kept.sqlite")
         made = machine()
         keeper = StoreKeeper(store, opened(made))
         traces = [Trace("read", float(number), b"", number) for number in range(200)]

@@ -1,26 +1,40 @@
-"""A look into a store's file from beside the gateway that has it: for the tools of those who run one.
+"""Reads a store's file for the tools of an operator, also while a gateway has it open.
 
-Nothing is claimed, nothing is ended and nothing is migrated, because a gateway may be at work in the file:
-SQLite lets others read meanwhile, and write between two of its commits. What that gateway has not
-written yet, at most a tenth of a second of it, cannot be seen from here.
+The file is not locked, no turn is ended and nothing is migrated, because a gateway may be using the file:
+SQLite lets other processes read meanwhile, and write between two commits. What that gateway has not written
+yet, at most a tenth of a second of it, cannot be seen from here.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from msgspec import Struct
-
 from penstock.errors import StoreError
-from penstock.store.contract import Conversation, LoggedEvent, Stats, StoredItem, StoredResponse, Trace
+from penstock.store.contract import (
+    TIME_STEP,
+    ArchivedConversation,
+    ArchiveStats,
+    LoggedEvent,
+    Pruned,
+    StoredConversation,
+    StoredItem,
+    StoredResponse,
+    Trace,
+)
 from penstock.store.sqlite import queries
-from penstock.store.sqlite.file import BUSY_MS, connect_existing, prepare_for_writing, telling_failures
+from penstock.store.sqlite.file import (
+    BUSY_MS,
+    SUFFIXES,
+    as_store_errors,
+    connect_existing,
+    prepare_for_writing,
+)
 from penstock.store.sqlite.packing import item_of
-from penstock.store.sqlite.pruning import TIME_STEP, chores, seen_time
+from penstock.store.sqlite.pruning import pruning_steps, store_time
 from penstock.store.sqlite.schema import STEPS, check
 
 P = ParamSpec("P")
@@ -42,48 +56,30 @@ WHERE number > ? ORDER BY number LIMIT ?
 _CONVERSATION_ITEMS = "SELECT id, data FROM conversation_items WHERE conversation = ? ORDER BY number"
 
 
-class FileStats(Struct, frozen=True, kw_only=True):
-    """What there is, and since when. Times are in seconds since 1970, None where there is no response."""
-
-    total: Stats
-    by_status: dict[str, int]
-    oldest: int | None
-    newest: int | None
-
-
-class KeptConversation(Struct, frozen=True):
-    tenant: str
-    changed_at: float
-    conversation: Conversation
-    items: tuple[StoredItem, ...]
-
-
-class Pruned(Struct):
-    """What went, so far."""
-
-    responses: int = 0
-    conversations: int = 0
-
-
-class StoreFile:
-    """A file that a gateway made, whether it runs now or not. To be used in a `with`.
-
-    `StoreError` says why it cannot be looked into. Every tenant is seen: this is for the operator.
-    """
+class SqliteArchive:
+    """See `penstock.store.contract.StoreArchive` for what each method promises."""
 
     def __init__(self, path: str | Path, *, busy_ms: int = BUSY_MS) -> None:
-        self.path = Path(path).expanduser().resolve()
+        self._path = Path(path).expanduser().resolve()
         self._busy_ms = busy_ms
         self._connection: sqlite3.Connection | None = None
 
+    @property
+    def location(self) -> str:
+        return str(self._path)
+
+    @property
+    def files(self) -> Sequence[Path]:
+        return [self._path, *(self._path.with_name(self._path.name + suffix) for suffix in SUFFIXES)]
+
     def __enter__(self) -> Self:
-        with telling_failures(self.path):
-            if not self.path.is_file():
+        with as_store_errors(self._path):
+            if not self._path.is_file():
                 raise StoreError(
                     StoreError.MISSING,
                     "there is no such file: `penstock serve` makes it, --store names another",
                 )
-            connection = connect_existing(self.path, self._busy_ms)
+            connection = connect_existing(self._path, self._busy_ms)
             try:
                 _check(connection)
             except BaseException:
@@ -103,18 +99,16 @@ class StoreFile:
         self, question: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         if self._connection is None:
-            raise StoreError(StoreError.CLOSED, f"{self.path}: the file was closed")
-        with telling_failures(self.path):
+            raise StoreError(StoreError.CLOSED, f"{self._path}: the file was closed")
+        with as_store_errors(self._path):
             return question(self._connection, *args, **kwargs)
 
     # Responses
 
     def find(self, id: str) -> StoredResponse | None:
-        """A response of whichever tenant, as it stands in the file: one that runs is `in_progress` here."""
         return self._ask(_find, id)
 
     def responses(self) -> Iterator[StoredResponse]:
-        """All of them, the oldest first; also those that come while this goes on."""
         last = 0
         while rows := self._ask(_rows, _RESPONSES, last, _AT_ONCE):
             yield from map(queries.response_of, rows)
@@ -130,7 +124,6 @@ class StoreFile:
         return self._ask(queries.traces, tenant, id)
 
     def input(self, tenant: str, id: str) -> list[StoredItem]:
-        """What this turn brought, without the chain before it."""
         return [item_of(*row) for row in self._ask(_rows, _ITEMS, tenant, id, False)]
 
     def output(self, tenant: str, id: str) -> list[StoredItem]:
@@ -138,26 +131,25 @@ class StoreFile:
 
     # Conversations
 
-    def conversations(self) -> Iterator[KeptConversation]:
-        """All of them, the oldest first, with what is in them."""
+    def conversations(self) -> Iterator[ArchivedConversation]:
         last = 0
         while rows := self._ask(_rows, _CONVERSATIONS, last, _AT_ONCE):
             for number, tenant, changed_at, *conversation in rows:
                 items = [item_of(*row) for row in self._ask(_rows, _CONVERSATION_ITEMS, number)]
-                yield KeptConversation(tenant, changed_at, Conversation(*conversation), tuple(items))
+                yield ArchivedConversation(
+                    tenant, changed_at, StoredConversation(*conversation), tuple(items)
+                )
             last = rows[-1][0]
 
-    # Keeping house
+    # Pruning
 
     def time(self, now: float) -> float:
-        """The time from which ages are measured: the clock, unless it is far ahead of the store's own."""
-        return min(now, self._ask(seen_time, now) + TIME_STEP)
+        return min(now, self._ask(store_time, now) + TIME_STEP)
 
-    def stats(self) -> FileStats:
+    def stats(self) -> ArchiveStats:
         return self._ask(_stats)
 
     def due(self, *, older_than: float) -> Pruned:
-        """What `prune` would delete for its age."""
         return self._ask(_due, older_than)
 
     def prune(
@@ -167,14 +159,14 @@ class StoreFile:
         most_bytes: int | None = None,
         progress: Callable[[Pruned], None] | None = None,
     ) -> Pruned:
-        """As the store does it, in small steps, so that a gateway comes in between two of them."""
+        """In small steps, as the store does it, so that a gateway can write between two of them."""
         gone = Pruned()
         self._ask(prepare_for_writing)
-        for chore in chores(older_than=older_than, most_bytes=most_bytes):
-            while done := self._ask(_in_transaction, chore.step):
-                if chore.deletes:
-                    setattr(gone, chore.deletes, getattr(gone, chore.deletes) + done)
-                if chore.deletes and progress is not None:
+        for step in pruning_steps(older_than=older_than, most_bytes=most_bytes):
+            while done := self._ask(_in_transaction, step.run):
+                if step.deletes:
+                    setattr(gone, step.deletes, getattr(gone, step.deletes) + done)
+                if step.deletes and progress is not None:
                     progress(gone)
         # The freed pages leave the file itself only now; where a gateway reads just then, later.
         self._ask(_rows, "PRAGMA wal_checkpoint(PASSIVE)")
@@ -204,10 +196,10 @@ def _find(connection: sqlite3.Connection, id: str) -> StoredResponse | None:
     return next((stored for stored in map(queries.response_of, rows) if stored.id == id), None)
 
 
-def _stats(connection: sqlite3.Connection) -> FileStats:
+def _stats(connection: sqlite3.Connection) -> ArchiveStats:
     oldest, newest = _rows(connection, "SELECT min(created_at), max(created_at) FROM responses")[0]
     counts = _rows(connection, "SELECT status, count(*) FROM responses GROUP BY status ORDER BY status")
-    return FileStats(total=queries.stats(connection), by_status=dict(counts), oldest=oldest, newest=newest)
+    return ArchiveStats(total=queries.stats(connection), by_status=dict(counts), oldest=oldest, newest=newest)
 
 
 _DUE = """

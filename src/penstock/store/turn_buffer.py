@@ -1,7 +1,7 @@
-"""A turn from its opening until all of it is in the file: what is not written yet, and who waits for it.
+"""A turn in memory: for a store that writes, what is not written yet; for `MemoryStore`, all of it.
 
-All of this belongs to the event loop. The writer's thread gets a `Part`, which nobody changes any more, and
-what it took stays here until it is committed: a write that fails loses nothing, and is tried again.
+All of this belongs to the event loop. A writer's thread gets an `UnwrittenPart`, which is never changed, and
+what it took stays in the buffer until it is committed: a write that fails loses nothing, and is tried again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from penstock.store.contract import Closed, LoggedEvent, Opened, StoredItem, StoredResponse, Trace, Turn
+from penstock.store.contract import Closed, LoggedEvent, Opened, StoredItem, StoredResponse, StoredTurn, Trace
 
 _STEP = 64
 """So many events are given to a reader at a time: one that stops in the middle holds no more than these."""
@@ -21,27 +21,27 @@ _OVERHEAD = 64
 """About what Python adds to the data of an event."""
 
 
-class Part(Struct, frozen=True, kw_only=True):
+class UnwrittenPart(Struct, frozen=True, kw_only=True):
     """What one commit writes of one turn."""
 
     turn: Opened
     is_new: bool
     events: Sequence[LoggedEvent]
     traces: Sequence[Trace]
-    memories: dict[str, bytes]
+    reasoning_memory: dict[str, bytes]
     dropped: int
     end: Closed | None
     ended_at: float
     size: int
 
 
-class Waiting:
-    """Those who wait for something to change. A reader that goes away leaves nothing behind."""
+class ChangeSignal:
+    """Wakes all tasks that wait for the next change. A task that is cancelled leaves nothing behind."""
 
     def __init__(self) -> None:
         self._futures: set[asyncio.Future[None]] = set()
 
-    async def change(self) -> None:
+    async def wait(self) -> None:
         future = asyncio.get_running_loop().create_future()
         self._futures.add(future)
         try:
@@ -49,21 +49,23 @@ class Waiting:
         finally:
             self._futures.discard(future)
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         if self._futures:
             for future in self._futures:
                 if not future.done():
                     future.set_result(None)
 
 
-class Running:
+class TurnBuffer:
+    """One turn. "Stored" and "written" mean: in the file, or wherever else the store keeps it."""
+
     def __init__(self, opened: Opened) -> None:
         self.opened = opened
         self.end: Closed | None = None
         self.ended_at = 0.0
         self.events: list[LoggedEvent] = []
         self.traces: list[Trace] = []
-        self.memories: dict[str, bytes] = {}
+        self.reasoning_memory: dict[str, bytes] = {}
         self.dropped = 0
         self.stored_sequence = -1
         """The last event that is in the file."""
@@ -74,7 +76,7 @@ class Running:
         """It will never be in the file."""
         self.size = size_of(opened)
         """Bytes that are not in the file yet."""
-        self.grown = Waiting()
+        self.grown = ChangeSignal()
         self.over = asyncio.Event()
         """It has ended, or the store was closed under it."""
         self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -91,14 +93,14 @@ class Running:
     def log(self, events: Sequence[LoggedEvent], size: int) -> None:
         self.events.extend(events)
         self.size += size
-        self.grown.tell()
+        self.grown.notify()
 
     def trace(self, traces: Sequence[Trace], size: int) -> None:
         self.traces.extend(traces)
         self.size += size
 
     def remember(self, key: str, data: bytes) -> None:
-        self.memories[key] = data
+        self.reasoning_memory[key] = data
         self.size += len(key) + len(data)
 
     def close(self, end: Closed, now: float) -> None:
@@ -111,24 +113,24 @@ class Running:
     def abandon(self) -> None:
         """Nothing more comes: let those go who wait for it."""
         self.over.set()
-        self.grown.tell()
+        self.grown.notify()
 
     # Writing
 
-    def take(self) -> Part:
-        return Part(
+    def take(self) -> UnwrittenPart:
+        return UnwrittenPart(
             turn=self.opened,
             is_new=not self.is_stored,
             events=self.events[:],
             traces=self.traces[:],
-            memories=self.memories.copy(),
+            reasoning_memory=self.reasoning_memory.copy(),
             dropped=self.dropped,
             end=self.end,
             ended_at=self.ended_at,
             size=self.size,
         )
 
-    def settle(self, part: Part) -> None:
+    def settle(self, part: UnwrittenPart) -> None:
         """A part is in the file: from now on it is read from there."""
         self.is_stored = True
         self.size -= part.size
@@ -137,9 +139,9 @@ class Running:
         self.stored_traces += len(part.traces)
         if part.events:
             self.stored_sequence = part.events[-1].sequence
-        for key, data in part.memories.items():
-            if self.memories.get(key) is data:
-                del self.memories[key]
+        for key, data in part.reasoning_memory.items():
+            if self.reasoning_memory.get(key) is data:
+                del self.reasoning_memory[key]
 
     @property
     def is_written(self) -> bool:
@@ -148,7 +150,7 @@ class Running:
 
     # Reading
 
-    def behind(self, sequence: int) -> list[LoggedEvent]:
+    def events_after(self, sequence: int) -> list[LoggedEvent]:
         """Some of the events behind a number that are not in the file yet."""
         begin = bisect_right(self.events, sequence, key=_sequence)
         return self.events[begin : begin + _STEP]
@@ -156,10 +158,10 @@ class Running:
     def item(self, id: str, *, is_output: bool) -> StoredItem | None:
         return (self._output if is_output else self._input).get(id)
 
-    def turn(self) -> Turn:
+    def turn(self) -> StoredTurn:
         end = self.end
         status = end.status if end else self.opened.status
-        return Turn(self.opened.id, status, self.opened.input, end.output if end else ())
+        return StoredTurn(self.opened.id, status, self.opened.input, end.output if end else ())
 
     def response(self) -> StoredResponse:
         turn, end = self.opened, self.end

@@ -1,0 +1,38 @@
+"""Turns without an end in the store: their process died, or the end could not be written (G8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from penstock.store.contract import Closed, LoggedEvent, StoredItem
+from penstock.stream.recovery import recover
+
+
+class InterruptedTurn(Struct, frozen=True):
+    """How such a turn ends, and the events that its log lacks."""
+
+    end: Closed
+    events: list[LoggedEvent]
+
+
+def end_interrupted(
+    id: str, response: bytes, events: Iterable[LoggedEvent], now: float = 0.0
+) -> InterruptedTurn:
+    """`response` is the first snapshot, `events` the log as far as it was written."""
+    recovered = recover(id, response, ((event.sequence, event.data) for event in events))
+    missing = [
+        LoggedEvent(event["sequence_number"], now, msgspec.json.encode(event)) for event in recovered.events
+    ]
+    return InterruptedTurn(_closed(recovered.response), missing)
+
+
+def _closed(response: dict[str, Any]) -> Closed:
+    if (response.get("incomplete_details") or {}).get("reason") == "cancelled":
+        response = {**response, "status": "cancelled"}  # the record says so, the stream cannot (decisions 6)
+    items = [item for item in response["output"] if item.get("id")]
+    output = tuple(StoredItem(item["id"], msgspec.json.encode(item)) for item in items)
+    return Closed(status=response["status"], response=msgspec.json.encode(response), output=output)

@@ -1,0 +1,54 @@
+"""Opens a store's file for the one process that writes to it: lock, migrate, end what was interrupted."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from penstock.store.sqlite import statements
+from penstock.store.sqlite.file import (
+    FileLock,
+    as_store_errors,
+    connect,
+    create_private_file,
+    prepare_for_writing,
+)
+from penstock.store.sqlite.pruning import set_initial_time
+from penstock.store.sqlite.schema import check, migrate
+from penstock.stream.recovery import RESTARTED
+
+log = logging.getLogger("penstock.store")
+
+
+def open_file(path: Path, busy_ms: int, clock: Callable[[], float]) -> tuple[FileLock, sqlite3.Connection]:
+    with as_store_errors(path):
+        create_private_file(path)
+        lock = FileLock(path)
+        try:
+            return lock, _open_database(path, busy_ms, clock)
+        except BaseException:
+            lock.release()
+            raise
+
+
+def _open_database(path: Path, busy_ms: int, clock: Callable[[], float]) -> sqlite3.Connection:
+    connection = connect(path, busy_ms)
+    try:
+        check(connection)
+        prepare_for_writing(connection)
+        migrate(connection)
+        connection.execute("BEGIN IMMEDIATE")
+        set_initial_time(connection, clock())  # before turns are ended at what the clock says now
+        count = statements.end_unfinished(connection, clock())
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.close()
+        raise
+    if count:
+        log.warning(
+            "turns of a process that died were ended as failed",
+            extra={"fields": {"event": "store", "code": RESTARTED, "count": count}},
+        )
+    return connection

@@ -1,0 +1,97 @@
+"""Rebuilding a response from the log of a stream that was cut off."""
+
+from __future__ import annotations
+
+from typing import Any, TypeGuard
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.protocol.content import LogProb
+from penstock.protocol.events import EVENTS, Event, OutputItemEvent
+from penstock.protocol.wire import encode, to_builtins
+from penstock.stream.deltas import Delta, EventDelta, SummaryDelta, TextDelta
+from penstock.stream.recovery import (
+    ITEM_CHANGES,
+    PART_LISTS,
+    TEXTS,
+    WITHOUT_CONTENT,
+    GrowingText,
+    PartList,
+    recover,
+)
+from tests.effort import examples
+from tests.stream import strategies
+from tests.stream.running import machine
+
+
+@pytest.mark.parametrize("type", EVENTS)
+def test_every_event_of_the_protocol_changes_an_item_or_is_listed_as_without_content(type: str) -> None:
+    changes = {OutputItemEvent, *ITEM_CHANGES}
+    assert (EVENTS[type] in changes) != (EVENTS[type] in WITHOUT_CONTENT), (
+        f"recovery must know {type}: add its shape to ITEM_CHANGES or to WITHOUT_CONTENT"
+    )
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=lambda text: text.owner)
+def test_a_text_is_ended_by_an_event_of_the_protocol(text: GrowingText) -> None:
+    assert EVENTS[text.done_type] is text.done
+    assert {text.field, *text.repeated} <= {*text.done.__struct_fields__}
+
+
+@pytest.mark.parametrize("shape", PART_LISTS, ids=lambda shape: shape.__name__)
+def test_a_part_is_closed_by_an_event_of_the_protocol(shape: type[Any]) -> None:
+    parts: PartList = PART_LISTS[shape]
+    assert EVENTS[parts.done_type] is shape
+    assert parts.index in shape.__struct_fields__
+
+
+def log_of(events: list[Event]) -> list[tuple[int, bytes]]:
+    return [(event.sequence_number, encode(event)) for event in events]
+
+
+@settings(max_examples=examples(200), deadline=None)
+@given(st.lists(strategies.deltas, max_size=12))
+def test_after_every_delta_it_has_the_items_of_the_machine(deltas: list[Delta]) -> None:
+    stream = machine(strategies.TOOLS)
+    first, events = encode(stream.snapshot), stream.start()
+    for delta in deltas:
+        if stream.phase != "in_progress":
+            break
+        # Events of hosted tools are for one accent alone, which the plan sees to, and not the machine.
+        if not isinstance(delta, EventDelta):
+            events += stream.apply(delta)
+        done = {event.output_index for event in events if is_done_item(event)}
+        expected = [
+            item if index in done else {**item, "status": "incomplete"}
+            for index, item in enumerate(map(to_builtins, stream.snapshot.output))
+        ]
+        assert recover("resp_1", first, log_of(events)).response["output"] == expected
+
+
+def is_done_item(event: Event) -> TypeGuard[OutputItemEvent]:
+    return event.type == "response.output_item.done"
+
+
+def test_the_log_probabilities_of_an_open_text_are_kept() -> None:
+    stream = machine()
+    first, events = encode(stream.snapshot), stream.start()
+    events += stream.apply(
+        TextDelta("a", logprobs=[LogProb(token="a", logprob=-0.5, bytes=[97], top_logprobs=[])])
+    )
+    recovered = recover("resp_1", first, log_of(events))
+    (part,) = recovered.response["output"][0]["content"]
+    assert [each["token"] for each in part["logprobs"]] == ["a"]
+    (done,) = [event for event in recovered.events if event["type"] == "response.output_text.done"]
+    assert done["logprobs"] == part["logprobs"]
+
+
+def test_a_part_that_the_log_has_closed_is_not_closed_again() -> None:
+    stream = machine()
+    first, events = encode(stream.snapshot), stream.start()
+    events += stream.apply(SummaryDelta("one", part=0))
+    events += stream.apply(SummaryDelta("two", part=1))
+    recovered = recover("resp_1", first, log_of(events))
+    closed = [event for event in recovered.events if event["type"] == "response.reasoning_summary_part.done"]
+    assert [event["summary_index"] for event in closed] == [1]
