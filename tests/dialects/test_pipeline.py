@@ -1,0 +1,238 @@
+"""The pipeline: bytes of an upstream in, the events of a lawful stream out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.dialects.chat import DIALECT
+from penstock.dialects.pipeline import FRAMES_AT_ONCE, Pipeline
+from penstock.dialects.plan import Plan
+from penstock.errors import BridgeError, OpenResponsesError, RateLimitError
+from penstock.protocol.errors import Diagnostic
+from penstock.protocol.events import TERMINAL, Event
+from penstock.protocol.response import response_for
+from penstock.protocol.wire import to_builtins
+from penstock.stream.deltas import Delta, TextDelta, UpstreamInfo, UsageDelta
+from penstock.stream.machine import ResponseStreamStateMachine
+from tests.dialects.chat_streams import chunk, plan
+from tests.effort import examples
+from tests.stream.running import assert_lawful
+
+INFO = chunk(id="c-1", model="upstream-model")
+HELLO = chunk({"content": "Hello"})
+STOP = chunk(finish="stop")
+USAGE = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}
+ERROR = {"error": {"code": "rate_limit_exceeded", "message": "Slow down.", "type": "rate_limit_error"}}
+
+
+def sse(*chunks: Any, done: bool = False) -> bytes:
+    data = b"".join(b"data: " + json.dumps(each).encode() + b"\n\n" for each in chunks)
+    return data + b"data: [DONE]\n\n" if done else data
+
+
+def opened(given: Plan | None = None, *, content_type: str = "text/event-stream", **hooks: Any) -> Pipeline:
+    given = given or plan()
+    response = response_for(given.request, id="resp_1", created_at=0, model="m")
+    pipeline = Pipeline(ResponseStreamStateMachine(response, clock=lambda: 0), **hooks)
+    pipeline.open(DIALECT, given, content_type=content_type)
+    return pipeline
+
+
+def types(events: list[Event]) -> list[str]:
+    return [event.type.removeprefix("response.") for event in events]
+
+
+def last(events: list[Event]) -> dict[str, Any]:
+    response: dict[str, Any] = to_builtins(events[-1])["response"]
+    return response
+
+
+WHOLE = sse(INFO, HELLO, chunk({"content": " there"}), STOP, USAGE, done=True)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.lists(st.integers(0, len(WHOLE)), max_size=8).map(sorted), st.integers(0, len(WHOLE)))
+def test_cuts_change_nothing_and_every_stream_has_one_end(cuts: list[int], size: int) -> None:
+    """`size`: the upstream breaks off there."""
+    given = WHOLE[:size]
+    whole, cut = opened(), opened()
+    expected = whole.start() + whole.feed(given) + whole.end()
+    ends = [*[min(each, size) for each in cuts], size]
+    pieces = [given[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+    events = cut.start() + [event for piece in pieces for event in cut.feed(piece)] + cut.end()
+    assert [to_builtins(event) for event in events] == [to_builtins(event) for event in expected]
+    assert [event.type for event in events if event.type in TERMINAL] == [events[-1].type]
+    assert_lawful(events)
+
+
+def test_what_comes_behind_the_end_is_not_read() -> None:
+    pipeline = opened()
+    events = pipeline.feed(WHOLE + sse(chunk({"content": "more"})))
+    assert types(events)[-1] == "completed"
+    assert pipeline.feed(sse(HELLO)) == [] == pipeline.end()
+    assert (pipeline.fail("x", "y"), pipeline.cancel(), pipeline.heartbeat()) == ([], [], [])
+    assert "more" not in str(last(events))
+
+
+def test_a_large_read_is_translated_a_few_frames_at_a_time() -> None:
+    chunks = [chunk({"content": str(number)}) for number in range(3 * FRAMES_AT_ONCE)]
+    slices = list(opened().read(sse(*chunks)))
+    assert [len(types(each)) for each in slices[1:]] == [FRAMES_AT_ONCE] * 2
+
+
+# Before the first output
+
+
+def test_an_attempt_without_output_can_be_replaced_by_another() -> None:
+    pipeline = opened()
+    pipeline.prepare([Diagnostic(code="one", message="of the first")])
+    assert types([event for each in pipeline.read(sse(INFO)) for event in each]) == ["created", "in_progress"]
+    with pytest.raises(RateLimitError, match=r"Slow down\."):
+        list(pipeline.read(sse(ERROR)))
+    assert not pipeline.has_output
+
+    pipeline.prepare([Diagnostic(code="two", message="of the second")])
+    pipeline.open(DIALECT, plan())
+    response = last(pipeline.feed(sse(HELLO, STOP, done=True)))
+    assert [each["code"] for each in response["diagnostics"]] == ["two"]
+    assert (response["status"], response["model"]) == ("completed", "m")
+
+
+def test_without_another_it_fails_and_keeps_what_is_true_all_the_same() -> None:
+    pipeline = opened()
+    pipeline.prepare([Diagnostic(code="dropped", message="a field")])
+    events = pipeline.feed(sse({**INFO, **USAGE}, ERROR))
+    assert types(events) == ["created", "in_progress", "error", "failed"]
+    response = last(events)
+    assert response["error"]["code"] == "rate_limit_exceeded"
+    assert (response["usage"]["input_tokens"], response["diagnostics"][0]["code"]) == (3, "dropped")
+
+
+def test_a_failure_behind_output_waits_for_the_end() -> None:
+    """`finish` reports it, so that something can be done before the terminal event."""
+    pipeline = opened()
+    events = [event for each in pipeline.read(sse(HELLO, ERROR, HELLO)) for event in each]
+    assert types(events)[-1] == "output_text.delta"
+    assert (pipeline.has_output, pipeline.is_answered) == (True, True)
+    assert isinstance(pipeline.failure, RateLimitError)
+    assert types(pipeline.read_end() + pipeline.finish())[-1] == "failed"
+
+
+# Ends
+
+
+def test_a_break_behind_output_passes_on_what_had_come() -> None:
+    pipeline = opened()
+    data = sse(HELLO, chunk({"content": " you"}))
+    events = [event for each in pipeline.read(data.rstrip(b"\n")) for event in each] + pipeline.read_cut()
+    assert [to_builtins(each)["delta"] for each in events if each.type.endswith("delta")] == ["Hello", " you"]
+    assert (pipeline.has_finished, pipeline.is_over) == (False, False)
+
+
+def test_a_break_before_output_passes_on_nothing_unless_the_model_had_finished() -> None:
+    begun, finished = opened(), opened()
+    for pipeline, data in ((begun, sse(INFO)), (finished, sse(INFO, STOP))):
+        list(pipeline.read(data))
+        pipeline.read_cut()
+    assert (begun.has_finished, finished.has_finished) == (False, True)
+    assert types(finished.finish()) == ["completed"]
+
+
+def test_half_a_frame_at_the_end_is_a_truncation_and_no_wrong_json() -> None:
+    pipeline = opened()
+    events = pipeline.feed(sse(HELLO) + b'data: {"choices": [{"delta": {"conte') + pipeline.end()
+    assert last(events)["error"]["code"] == "upstream_truncated"
+
+
+class Stubborn(ResponseStreamStateMachine):
+    """Refuses one delta."""
+
+    def apply(self, delta: Delta) -> list[Event]:
+        if isinstance(delta, TextDelta) and delta.text == "no":
+            raise BridgeError("bridge.stream.illegal", "not this one")
+        return super().apply(delta)
+
+
+def test_a_delta_that_the_machine_refuses_fails_the_stream_and_nothing_else() -> None:
+    given = plan()
+    pipeline = Pipeline(Stubborn(response_for(given.request, id="resp_1", created_at=0), clock=lambda: 0))
+    pipeline.open(DIALECT, given)
+    events = pipeline.feed(sse(HELLO, chunk({"content": "no"}), HELLO)) + pipeline.end()
+    assert_lawful(events)
+    response = last(events)
+    assert (response["status"], response["error"]["code"]) == ("failed", "upstream_invalid")
+    assert response["output"][0]["content"][0]["text"] == "Hello"
+
+
+def test_an_answer_that_is_no_stream_is_read_as_a_document() -> None:
+    body = {"id": "c", "model": "m2", "choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}
+    pipeline = opened(content_type="application/json")
+    data = json.dumps(body).encode()
+    events = pipeline.feed(b"\n" + data[:9]) + pipeline.feed(data[9:]) + pipeline.end()
+    assert (last(events)["status"], last(events)["model"]) == ("completed", "m2")
+    streamed = opened(content_type="application/json")  # and a stream that does not say so, as a stream
+    assert last(streamed.feed(WHOLE))["status"] == "completed"
+
+
+# Hooks
+
+
+def test_the_wait_and_the_signature_are_added_to_the_message() -> None:
+    pipeline = opened(sign=lambda message: f"{message} (request 7)")
+    events = pipeline.fail("rate_limit_exceeded", "Too fast.", retry_after=2.5)
+    assert last(events)["error"]["message"] == "Too fast. Please try again in 2.5s. (request 7)"
+
+
+@pytest.mark.parametrize(
+    ("told", "counted", "used"),
+    [
+        (None, UsageDelta(input_tokens=7, output_tokens=5), (7, 5, True)),
+        ((3, 2), UsageDelta(input_tokens=7, output_tokens=3), (3, 2, False)),
+        ((3, 0), UsageDelta(input_tokens=7, output_tokens=5), (3, 5, True)),
+        (None, None, None),
+    ],
+)
+def test_usage_that_is_missing_is_estimated(
+    told: tuple[int, int] | None, counted: UsageDelta | None, used: tuple[int, int, bool] | None
+) -> None:
+    pipeline = opened(estimate=lambda: counted)
+    usage = {"prompt_tokens": told[0], "completion_tokens": told[1]} if told else {}
+    response = last(
+        pipeline.feed(sse(HELLO, STOP, {"choices": [], "usage": usage} if told else HELLO, done=True))
+    )
+    if used is None:
+        assert response["usage"] is None
+    else:
+        assert (response["usage"]["input_tokens"], response["usage"]["output_tokens"]) == used[:2]
+        assert pipeline.usage_is_estimated is used[2]
+
+
+def test_what_the_upstream_says_of_itself_goes_through_the_mask() -> None:
+    def mask(deltas: list[Delta]) -> list[Delta]:
+        return [UpstreamInfo("[key]", "m") if isinstance(each, UpstreamInfo) else each for each in deltas]
+
+    pipeline = opened()
+    pipeline.open(DIALECT, plan(), mask=mask)
+    pipeline.feed(sse(INFO, HELLO))
+    assert pipeline.upstream_id == "[key]"
+
+
+def test_cancelling_and_beating_work_at_any_time() -> None:
+    idle, begun = opened(), opened()
+    assert types(idle.cancel()) == ["created", "in_progress", "incomplete"]
+    begun.feed(sse(HELLO))
+    assert types(begun.heartbeat()) == ["in_progress"]
+    events = begun.cancel()
+    assert (types(events)[-1], last(events)["incomplete_details"]["reason"]) == ("incomplete", "cancelled")
+
+
+def test_failing_raises_only_what_another_target_can_mend() -> None:
+    pipeline = opened()
+    with pytest.raises(OpenResponsesError):
+        list(pipeline.read(b"data: no json\n\n"))
+    assert pipeline.is_idle

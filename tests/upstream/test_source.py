@@ -1,0 +1,105 @@
+"""Sources: what feeds a turn, and the inbox in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from penstock.errors import NetworkError
+from penstock.upstream.source import Inbox, PulledSource
+
+
+class Pieces(PulledSource):
+    """Gives pieces, then ends, raises or waits for ever."""
+
+    status, content_type = 200, "text/event-stream"
+    request_id: str | None = None
+
+    def __init__(self, pieces: Sequence[bytes], end: Exception | str = "") -> None:
+        super().__init__()
+        self.pieces, self._end = list(pieces), end
+
+    async def _read(self) -> bytes:
+        if self.pieces:
+            return self.pieces.pop(0)
+        if isinstance(self._end, Exception):
+            raise self._end
+        if self._end:
+            await asyncio.get_running_loop().create_future()
+        return b""
+
+    async def finish(self) -> None:
+        await self._stop_reading()
+
+    def mask(self, text: str) -> str:
+        return text
+
+    def mask_value(self, value: Any) -> Any:
+        return value
+
+    def mask_bytes(self, data: bytes, before: bytes = b"") -> bytes:  # noqa: ARG002
+        return data
+
+
+async def settled() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_everything_that_has_come_is_taken_at_once() -> None:
+    async def main() -> None:
+        inbox = Inbox(Pieces([b"a", b"b", b"c"]))
+        assert not inbox.is_ready
+        await settled()
+        assert inbox.is_ready
+        assert await inbox.take() == b"abc"
+        assert await inbox.take() == b"" == await inbox.take()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("error", [NetworkError("cut"), RuntimeError("a fault of ours")])
+def test_a_break_comes_behind_what_came_before_it(error: Exception) -> None:
+    async def main() -> None:
+        inbox = Inbox(Pieces([b"a"], error))
+        assert await inbox.take() == b"a"
+        for _ in range(2):
+            with pytest.raises(type(error)):
+                await inbox.take()
+
+    asyncio.run(main())
+
+
+def test_a_source_that_is_faster_waits_until_everything_was_taken() -> None:
+    async def main() -> None:
+        source = Pieces([b"x" * Inbox.ROOM] * 3)
+        inbox = Inbox(source)
+        await settled()
+        assert len(source.pieces) == 2
+        assert len(await inbox.take()) == Inbox.ROOM
+        await settled()
+        assert len(source.pieces) == 2  # it was taken, but nobody waits for more yet
+        assert len(await inbox.take()) == Inbox.ROOM
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_after_the_end_nothing_is_called_back_and_no_task_is_left(is_closed: bool) -> None:
+    async def main() -> None:
+        source = Pieces([], "waits")
+        inbox = Inbox(source)
+        await settled()
+        if is_closed:
+            source.close()
+            source.close()
+            await settled()
+        else:
+            await source.finish()
+        assert not inbox.is_ready
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(main())
