@@ -12,9 +12,8 @@ from penstock.client.config import ClientConfig, check_headers, check_key
 from penstock.client.error_responses import closed_meanwhile
 from penstock.client.transport import Transport
 from penstock.dialects.anthropic.render import VERSION
-from penstock.dialects.families import family_of
 from penstock.dialects.plan import Dialect, Target, UpstreamRequest
-from penstock.dialects.presets import KEY_HEADERS, fingerprint
+from penstock.dialects.presets import KEY_HEADERS, target_for
 from penstock.dialects.table import rendered_dialect, unknown
 from penstock.errors import InvalidRequestError
 from penstock.protocol.wire import encode
@@ -55,14 +54,8 @@ class HttpUpstream:
         return f"{type(self).__name__}({self._target!r})"
 
     def target(self, model: str, key: str) -> Target:
-        return Target(
-            model=model,
-            vendor=self._target.preset,
-            dialect=self._target.dialect,
-            family=family_of(model),
-            key_fingerprint=fingerprint(key),
-            quirks=self._target.quirks,
-        )
+        target = self._target
+        return target_for(model, target.preset, dialect=target.dialect, quirks=target.quirks, key=key)
 
     async def send(self, request: UpstreamRequest, *, key: str, headers: Mapping[str, str]) -> UpstreamAnswer:
         if self._is_closed:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from msgspec.structs import replace
 
 from penstock.client.config import ClientConfig, check_headers
-from penstock.dialects.chat.effort import EFFORTS as CHAT_EFFORTS
 from penstock.dialects.gemini.thinking import EFFORTS as GEMINI_EFFORTS
 from penstock.dialects.plan import Quirks
 from penstock.dialects.presets import KEY_HEADERS, PRESETS, Preset
+from penstock.dialects.presets.efforts import EFFORTS as CHAT_EFFORTS
 from penstock.dialects.table import DIALECTS, RENDERED
 from penstock.errors import InvalidRequestError
 from penstock.gateway.config.secrets import (
