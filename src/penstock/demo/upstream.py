@@ -18,7 +18,7 @@ from penstock.demo.script import PACE, script_of
 from penstock.demo.wishes import Failure, wishes_in
 from penstock.dialects.plan import Dialect, Target, UpstreamRequest
 from penstock.errors import KINDS, ContextOverflowError, OpenResponsesError
-from penstock.gateway.offload import HEAVY, run_heavy
+from penstock.fairness import HEAVY, run_heavy
 from penstock.upstream.keys import KeyRing
 from penstock.upstream.upstream import UpstreamAnswer
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
+from penstock.fairness import run_heavy, weight_of
 from penstock.gateway.api import conversations
 from penstock.gateway.api.background import answer_later
 from penstock.gateway.api.compact import compact, prepare_any
@@ -17,7 +18,6 @@ from penstock.gateway.history.resolving import complete
 from penstock.gateway.http.access import sees_all
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.model_listing import model_body, models_body
-from penstock.gateway.offload import run_heavy, weight_of
 from penstock.gateway.settings import ClientKey
 from penstock.gateway.telemetry.metrics import CONTENT_TYPE
 from penstock.gateway.turn.prepare import answer

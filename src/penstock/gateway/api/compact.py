@@ -15,12 +15,12 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from penstock.fairness import run_heavy, weight_of
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.history.chains import Resolved
 from penstock.gateway.history.compactions import TRIGGER, Summary, opened, wants_compaction
 from penstock.gateway.history.resolving import complete
 from penstock.gateway.http.exchange import Exchange
-from penstock.gateway.offload import run_heavy, weight_of
 from penstock.gateway.refusals import refusal, with_request_id
 from penstock.gateway.services import Services
 from penstock.gateway.settings import ClientKey

@@ -10,11 +10,11 @@ from uuid import uuid4
 import msgspec
 
 from penstock.errors import DecodeError
+from penstock.fairness import run_heavy, weight_of
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.history.chains import all_items, named_items, referred
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.http.paging import list_body, page_options
-from penstock.gateway.offload import run_heavy, weight_of
 from penstock.gateway.refusals import wrong_request
 from penstock.gateway.settings import ClientKey, Limits
 from penstock.gateway.turn.prepare import tenant_of

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from penstock.errors import DecodeError
-from penstock.fairness import encode_large
+from penstock.fairness import encode_large, run_heavy, weight_of
 from penstock.gateway.api.compact import prepare_any
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.history.chains import Local
 from penstock.gateway.history.resolving import complete
 from penstock.gateway.http.exchange import SERVER_STOPS, Exchange, Message, Send
-from penstock.gateway.offload import run_heavy, weight_of
 from penstock.gateway.refusals import refused_by, wrong_request
 from penstock.gateway.telemetry.logs import log_verdict
 from penstock.gateway.turn.heartbeats import Heart

@@ -12,9 +12,9 @@ from uuid import uuid4
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from penstock.fairness import ITEM_WEIGHT, run_heavy
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.history.repeats import Numbered, latest_outputs, without_repeats
-from penstock.gateway.offload import ITEM_WEIGHT, run_heavy
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import (
     CLIENT_CALLS,
@@ -48,7 +48,7 @@ class Resolved(Struct, frozen=True, kw_only=True):
     before: int = 0
     """How many of its items are not of this turn."""
     weight: int = 0
-    """How much work it is, with its history (`offload.run_heavy`)."""
+    """How much work it is, with its history (`fairness.run_heavy`)."""
     diagnostics: tuple[Diagnostic, ...] = ()
     """What could not be understood of it."""
 

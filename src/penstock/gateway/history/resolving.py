@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
+from penstock.fairness import run_heavy
 from penstock.gateway.history.chains import Local, Resolved, resolve
 from penstock.gateway.history.compactions import expand
-from penstock.gateway.offload import run_heavy
 from penstock.gateway.settings import ClientKey
 from penstock.gateway.turn.prepare import tenant_of
 from penstock.protocol.request import CreateResponse
@@ -28,7 +28,7 @@ async def complete(
     weight: int,
     local: Local | None = None,
 ) -> Resolved:
-    """`weight` is the request's own (`offload.weight_of`), `local` what the connection itself remembers."""
+    """`weight` is the request's own (`fairness.weight_of`), `local` what the connection itself remembers."""
     tenant, reasoning = tenant_of(key), (gateway.reasoning, gateway.store)
     resolved = await resolve(gateway.store, tenant, request, local, reasoning, weight)
 

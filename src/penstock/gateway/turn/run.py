@@ -16,8 +16,7 @@ from msgspec.structs import replace
 
 from penstock.dialects.plan import Dialect, Plan, UpstreamRequest
 from penstock.errors import BridgeError, DecodeError, NetworkError, OpenResponsesError, ProtocolError
-from penstock.fairness import WorkSlice
-from penstock.gateway.offload import HEAVY, run_heavy
+from penstock.fairness import HEAVY, WorkSlice, run_heavy
 from penstock.gateway.refusals import closer_of, code_of, refusal, type_of, with_request_id
 from penstock.gateway.services import Services
 from penstock.gateway.telemetry.logs import log_fault
@@ -75,7 +74,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     """Where it should be answered."""
     tenant: str
     weight: int = 0
-    """How much work the request is (`offload.run_heavy`)."""
+    """How much work the request is (`fairness.run_heavy`)."""
     diagnostics: list[Diagnostic] = []
     """What the gateway itself could not do."""
 

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from penstock.gateway.offload import HEAVY, run_heavy, weight_of
+from penstock.fairness import HEAVY, run_heavy, weight_of
 
 
 def here() -> int:
