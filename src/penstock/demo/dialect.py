@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from penstock.demo.reader import DemoReader, read_body
 from penstock.demo.render import render
 from penstock.dialects import failures
-from penstock.dialects.plan import Dialect, Plan, Reader, UpstreamError, UpstreamRequest
+from penstock.dialects.plan import ConnectionSpec, Dialect, Plan, Reader, UpstreamError, UpstreamRequest
 from penstock.stream.deltas import Delta
 
 
 class Demo:
     name = "demo"
+    connection = ConnectionSpec()  # unused: the model runs in this process
 
     def reader(self, plan: Plan) -> Reader:
         return DemoReader(plan)

@@ -83,6 +83,21 @@ class UpstreamRequest(Struct, frozen=True):
     """The body as JSON, where somebody has written it already."""
 
 
+class ConnectionSpec(Struct, frozen=True, kw_only=True):
+    """What a connection to a server of a dialect needs to know, besides the requests themselves."""
+
+    endpoint: str = ""
+    """A pattern for the end of a URL's path that is the URL of the endpoint and not of its base."""
+    version: str = "/v1"
+    """What a base URL that names only a host is meant with."""
+    is_versioned_everywhere: bool = False
+    """Is every base URL without a version meant with one? The libraries of some vendors add it."""
+    key_header: str = "bearer"
+    """How a key is sent unless the vendor wants it otherwise: a row of `presets.KEY_HEADERS`."""
+    headers: Mapping[str, str] = {}
+    """Sent with every request, also with one for the list of models."""
+
+
 class UpstreamError(Struct, frozen=True):
     """What an upstream's failure means: our code and the vendor's own words."""
 
@@ -129,6 +144,8 @@ class ReadDialect(Protocol):
 
 class Dialect(ReadDialect, Protocol):
     """An upstream's language, read and written."""
+
+    connection: ConnectionSpec
 
     def render(self, plan: Plan) -> UpstreamRequest:
         """The request as this upstream wants it."""

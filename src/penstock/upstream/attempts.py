@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from penstock.client.retries import LONGEST_WAIT, is_transient
 from penstock.errors import (
+    KINDS,
     AuthenticationError,
     ContextOverflowError,
     InvalidRequestError,
@@ -20,7 +21,9 @@ from penstock.errors import (
     OpenResponsesError,
     PermissionDeniedError,
     RateLimitError,
+    ServerError,
 )
+from penstock.stream.deltas import ErrorDelta
 from penstock.upstream.upstream import Upstream
 
 FIRST_WAIT = 0.25
@@ -78,6 +81,12 @@ BY_KIND: tuple[tuple[type[OpenResponsesError], Rule], ...] = (
     (ContextOverflowError, FINAL),
     (InvalidRequestError, FINAL),
 )
+
+
+def failure_of(delta: ErrorDelta) -> OpenResponsesError:
+    """A failure inside of a stream, whose secrets were masked (`masking`), as an exception."""
+    kind = KINDS.get(delta.code, ServerError)
+    return kind(delta.message, code=delta.code, param=delta.param, retry_after=delta.retry_after)
 
 
 def rule_for(error: OpenResponsesError) -> Rule:

@@ -13,7 +13,7 @@ from penstock.dialects.gemini.thinking import EFFORTS as GEMINI_EFFORTS
 from penstock.dialects.plan import Quirks
 from penstock.dialects.presets import KEY_HEADERS, PRESETS, Preset
 from penstock.dialects.presets.efforts import EFFORTS as CHAT_EFFORTS
-from penstock.dialects.table import DIALECTS, RENDERED
+from penstock.dialects.table import DIALECTS, RENDERED, rendered_dialect
 from penstock.errors import InvalidRequestError
 from penstock.gateway.config.secrets import (
     SECRET_HEADERS,
@@ -58,7 +58,6 @@ _ELSEWHERE = {
     "timeout": "there are connect_timeout, first_byte_timeout and idle_timeout",
     "model": "it belongs under [models.NAME]",
 }
-_DIALECTS_OWN = {"anthropic": "x-api-key", "gemini": "x-goog-api-key"}
 _EFFORTS = {"", *CHAT_EFFORTS, *GEMINI_EFFORTS}
 _ANYWHERE = "http://127.0.0.1"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -68,7 +67,7 @@ _Environment = Mapping[str, str]
 
 def default_key_header(dialect: str, preset: Preset | None) -> str:
     """How a key is sent where nothing else is said: as the vendor wants it, or else the dialect."""
-    return preset.key_header if preset else _DIALECTS_OWN.get(dialect, "bearer")
+    return preset.key_header if preset else rendered_dialect(dialect).connection.key_header
 
 
 def read_targets(tables: Table, file: str, environment: _Environment) -> tuple[UpstreamTarget, ...]:

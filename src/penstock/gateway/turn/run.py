@@ -46,8 +46,7 @@ from penstock.stream.deltas import (
 from penstock.stream.machine import ResponseStreamStateMachine
 from penstock.stream.phases import ResponseStreamPhase
 from penstock.tools.identity import ToolIdentityMap
-from penstock.upstream.attempts import Attempt, Attempts, Choice
-from penstock.upstream.failures import failure_of
+from penstock.upstream.attempts import Attempt, Attempts, Choice, failure_of
 from penstock.upstream.masking import masked
 from penstock.upstream.upstream import UpstreamAnswer
 
