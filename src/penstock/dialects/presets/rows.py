@@ -414,7 +414,8 @@ _WITHOUT_PRESET = (
 PRESETS: dict[str, Preset] = {row.name: row for row in _ROWS}
 """Every vendor that can be chosen, by its name."""
 
-_VENDORS = {row.name: row for row in (*_ROWS, *_WITHOUT_PRESET)}
+VENDORS: dict[str, Preset] = {row.name: row for row in (*_ROWS, *_WITHOUT_PRESET)}
+"""Every vendor of which something is known."""
 
 MAKERS = frozenset(
     {
@@ -427,4 +428,4 @@ MAKERS = frozenset(
 
 def vendor_facts(vendor: str) -> Preset:
     """What is known of a vendor, for dialects; one that is in no table has every default."""
-    return _VENDORS.get(vendor, UNLISTED)
+    return VENDORS.get(vendor, UNLISTED)
