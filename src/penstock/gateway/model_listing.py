@@ -17,7 +17,7 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from penstock.gateway.codex_models import CodexModel, Level, codex_model, levels
-from penstock.gateway.settings import DEMO, ModelRoute, Settings, Step
+from penstock.gateway.settings import DEMO, ModelRoute, RouteStep, Settings
 from penstock.models.directory import ModelDirectory
 from penstock.models.enrich import enrich
 from penstock.models.info import ModelInfo, Prices, Told
@@ -249,7 +249,7 @@ class Listing:
             if name in settings.models:
                 return settings.models[name]
             if name not in settings.aliases and settings.passthrough:
-                return ModelRoute(name=name, steps=(Step(settings.passthrough),))
+                return ModelRoute(name=name, steps=(RouteStep(settings.passthrough),))
             name = settings.aliases.get(name) or settings.aliases.get(ALL, "")
         return None
 

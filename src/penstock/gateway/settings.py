@@ -16,7 +16,7 @@ MIB = 1024 * 1024
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
-class Step(Struct, frozen=True):
+class RouteStep(Struct, frozen=True):
     """One step of a fall-back chain: a target, and the model's name there (empty: the name asked for)."""
 
     target: str
@@ -27,7 +27,7 @@ class ModelRoute(Struct, frozen=True, kw_only=True):
     """A model's name, and where it is asked, in this order."""
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[RouteStep, ...]
 
 
 class ClientKey(Struct, frozen=True, kw_only=True):
