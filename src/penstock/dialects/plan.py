@@ -72,17 +72,6 @@ class Plan(Struct, frozen=True):
     accent: str = "openresponses"
 
 
-class UpstreamRequest(Struct, frozen=True):
-    """A rendered request: a path under the base URL, a body, headers without secrets."""
-
-    path: str
-    body: dict[str, Any]
-    headers: dict[str, str] = {}
-    diagnostics: list[Diagnostic] = []
-    data: bytes = b""
-    """The body as JSON, where somebody has written it already."""
-
-
 class ConnectionSpec(Struct, frozen=True, kw_only=True):
     """What a connection to a server of a dialect needs to know, besides the requests themselves."""
 
@@ -96,6 +85,17 @@ class ConnectionSpec(Struct, frozen=True, kw_only=True):
     """How a key is sent unless the vendor wants it otherwise: a row of `presets.KEY_HEADERS`."""
     headers: Mapping[str, str] = {}
     """Sent with every request, also with one for the list of models."""
+
+
+class UpstreamRequest(Struct, frozen=True):
+    """A rendered request: a path under the base URL, a body, headers without secrets."""
+
+    path: str
+    body: dict[str, Any]
+    headers: dict[str, str] = {}
+    diagnostics: list[Diagnostic] = []
+    data: bytes = b""
+    """The body as JSON, where somebody has written it already."""
 
 
 class UpstreamError(Struct, frozen=True):

@@ -21,7 +21,7 @@ from penstock.protocol.request import CreateResponse
 from penstock.stream.deltas import UsageDelta
 from penstock.tokens.counter import TokenCounter
 from penstock.tokens.request_estimates import count_input, estimate_usage
-from penstock.upstream.attempts import Choice
+from penstock.upstream.attempts import Candidate
 from penstock.upstream.http import HttpUpstream
 from penstock.upstream.target import UpstreamTarget
 from penstock.upstream.upstream import Upstream
@@ -113,19 +113,19 @@ class Services:
         metrics.count("penstock_bytes_total", verdict.bytes_out, direction="out")
         metrics.count("penstock_heartbeats_total", verdict.heartbeats)
 
-    def choices(self, model: str) -> list[Choice]:
+    def choices(self, model: str) -> list[Candidate]:
         """Where to ask for a model, in order; refuses a name that leads nowhere."""
         settings = self.settings
         name = settings.aliases.get(model, model)
         if not self._is_known(name) and not settings.passthrough:
             name = settings.aliases.get(_ALL, name)
         if name == DEMO:
-            return [Choice(self._upstreams[DEMO], DEMO)]
+            return [Candidate(self._upstreams[DEMO], DEMO)]
         if name in settings.models:
             steps = settings.models[name].steps
-            return [Choice(self._upstreams[step.target], step.model or name) for step in steps]
+            return [Candidate(self._upstreams[step.target], step.model or name) for step in steps]
         if settings.passthrough:
-            return [Choice(self._upstreams[settings.passthrough], name)]
+            return [Candidate(self._upstreams[settings.passthrough], name)]
         known = ", ".join([*settings.models, *settings.aliases, DEMO])
         message = f"there is no model called {model[:128]!r} here: there are {known}"
         raise RequestRefused(404, "model_not_found", message, type="not_found", param="model")

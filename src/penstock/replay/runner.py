@@ -21,7 +21,7 @@ from penstock.gateway.api.compact import INSTRUCTION
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.history.compactions import Summary
 from penstock.gateway.services import Services
-from penstock.gateway.settings import DEMO, Limits, ModelRoute, Settings, Step
+from penstock.gateway.settings import DEMO, Limits, ModelRoute, RouteStep, Settings
 from penstock.gateway.telemetry.metrics import Metrics
 from penstock.gateway.telemetry.traces import Tracer
 from penstock.gateway.turn.requests import identities, own_diagnostics
@@ -37,7 +37,7 @@ from penstock.protocol.response import Response, response_for
 from penstock.replay.recording import CannotReplay, RecordedAttempt, Recording
 from penstock.stream.machine import ResponseStreamStateMachine
 from penstock.tokens.counter import TokenCounter
-from penstock.upstream.attempts import Attempt, Attempts, Choice
+from penstock.upstream.attempts import Attempt, Attempts, Candidate
 from penstock.upstream.keys import KeyRing
 from penstock.upstream.upstream import Upstream, UpstreamAnswer
 
@@ -153,10 +153,10 @@ class _Attempts(Attempts):
 
     def __init__(self, recording: Recording, upstreams: Sequence[Upstream], stage: _Stage) -> None:
         choices = [
-            Choice(upstream, each.sent.model)
+            Candidate(upstream, each.sent.model)
             for upstream, each in zip(upstreams, recording.attempts, strict=True)
         ]
-        super().__init__(choices, retries=0, wait_budget=0, clock=lambda: 0.0, random=lambda: 0.0)
+        super().__init__(choices, retries=0, wait_budget=0, random=lambda: 0.0)
         self._left = [
             Attempt(choice.upstream, choice.model, "", 0.0, each.sent.attempt)
             for choice, each in zip(choices, recording.attempts, strict=True)
@@ -262,7 +262,7 @@ def _upstream(recorded: RecordedAttempt, stage: _Stage) -> Upstream:
 
 def _dialect(name: str) -> Dialect:
     if name == DEMO:
-        from penstock.demo.dialect import DIALECT
+        from penstock.demo import DIALECT
 
         return DIALECT
     if name not in RENDERED:
@@ -280,7 +280,7 @@ def _asked(recording: Recording, upstream: Upstream) -> Asked:
         used_call_ids=plan.used_call_ids,
         accent=plan.accent,
         headers={},
-        first=Choice(upstream, attempt.sent.model),
+        first=Candidate(upstream, attempt.sent.model),
         tenant="",
         diagnostics=[*own_diagnostics(plan.request), *_told_before(recording)],
     )
@@ -301,7 +301,7 @@ def _told_before(recording: Recording) -> list[Diagnostic]:
 
 
 def _services(asked: Asked, upstream: Upstream) -> Services:
-    route = ModelRoute(name=asked.model, steps=(Step(upstream.name, asked.first.model),))
+    route = ModelRoute(name=asked.model, steps=(RouteStep(upstream.name, asked.first.model),))
     # How much an answer might be was settled when it came.
     settings = Settings(models={asked.model: route}, limits=Limits(answer_bytes=sys.maxsize))
     services = Services(settings, {upstream.name: upstream}, Metrics(), TokenCounter())

@@ -179,7 +179,6 @@ def _attempts(services: Services, exchange: Exchange, asked: Asked) -> Attempts:
         services.choices(asked.model),
         retries=settings.limits.retries,
         wait_budget=settings.limits.retry_wait,
-        clock=services.clock,
         random=random.random,
         client_key=client_key_of(settings, exchange.headers),
         prefer=fingerprints(asked.request),

@@ -46,7 +46,7 @@ from penstock.stream.deltas import (
 from penstock.stream.machine import ResponseStreamStateMachine
 from penstock.stream.phases import ResponseStreamPhase
 from penstock.tools.identity import ToolIdentityMap
-from penstock.upstream.attempts import Attempt, Attempts, Choice, failure_of
+from penstock.upstream.attempts import Attempt, Attempts, Candidate, failure_of
 from penstock.upstream.masking import masked
 from penstock.upstream.upstream import UpstreamAnswer
 
@@ -69,7 +69,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     accent: str
     headers: dict[str, str]
     """To be passed on, such as `traceparent`."""
-    first: Choice
+    first: Candidate
     """Where it should be answered."""
     tenant: str
     weight: int = 0

@@ -24,7 +24,7 @@ from penstock.stream.deltas import (
 )
 from penstock.stream.machine import INCOMPLETE_REASONS
 from penstock.tokens.counter import TokenCounter
-from penstock.upstream.attempts import Choice
+from penstock.upstream.attempts import Candidate
 from penstock.upstream.upstream import Upstream, UpstreamAnswer
 
 _PASSED = (UsageDelta, UpstreamInfo, DiagnosticDelta, ErrorDelta)
@@ -43,7 +43,7 @@ class SummarisingServices(Services):
         super().__init__(services.settings, {}, services.metrics, TokenCounter(), services.clock)
         self._services, self._seal, self._opened = services, seal, opened
 
-    def choices(self, model: str) -> list[Choice]:
+    def choices(self, model: str) -> list[Candidate]:
         return [
             replace(choice, upstream=SummarisingUpstream(choice.upstream, self._seal))
             for choice in self._services.choices(model)
