@@ -133,11 +133,11 @@ def _words(request: DemoRequest, text: str) -> Iterator[Step]:
 def _logprob(piece: str, alternatives: int) -> dict[str, Any]:
     """Made up, and the same for the same word."""
     words = list(dict.fromkeys([piece, piece.upper(), piece.lower(), piece.title(), f"{piece}…"]))
-    told = [
+    probable = [
         _probable(word, -0.01 * (index * 100 + crc32(_bytes(piece)) % 100))
         for index, word in enumerate(words)
     ]
-    return {**told[0], "top_logprobs": told[: max(0, alternatives)]}
+    return {**probable[0], "top_logprobs": probable[: max(0, alternatives)]}
 
 
 def _probable(token: str, logprob: float) -> dict[str, Any]:

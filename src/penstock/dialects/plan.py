@@ -38,7 +38,7 @@ class Quirks(Struct, frozen=True):
     drops_old_reasoning: bool = False
     """Reasoning from before the last user message must not be sent again."""
     effort: str = ""
-    """How an effort is asked for: a row of the effort table of the dialect."""
+    """How an effort is asked for: a row of `presets.efforts`, or of the dialect's own effort table."""
     max_tokens_field: str = "max_tokens"
     strict_tools: bool = True
     json_schema: bool = True

@@ -143,8 +143,8 @@ def _dialect(name: str) -> Dialect:
 def _key_header(name: str) -> tuple[str, str]:
     """The header and the form of its value."""
     if name not in KEY_HEADERS:
-        told = str(unknown("key header", name, KEY_HEADERS))
-        raise InvalidRequestError(told, code="invalid_config", param="key_header")
+        message = str(unknown("key header", name, KEY_HEADERS))
+        raise InvalidRequestError(message, code="invalid_config", param="key_header")
     header, form = KEY_HEADERS[name]
     return header.lower(), form
 
