@@ -14,7 +14,7 @@ from penstock.cli import UsageError
 from penstock.cli.chatting.conversation import Conversation
 from penstock.cli.chatting.images import mentioned_images
 from penstock.cli.chatting.usage import footer
-from penstock.dialects.presets import ALSO_RESPONSES, PRESETS
+from penstock.dialects.presets import PRESETS
 from penstock.models.enrich import enrich
 from penstock.models.info import Told
 from penstock.parts.parts import ChatMessage, Role, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
@@ -309,7 +309,7 @@ def test_images_are_mentioned_by_their_path(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_vendors_that_also_speak_responses_are_presets_that_speak_something_else() -> None:
-    assert all(PRESETS[name].dialect == "chat" for name in ALSO_RESPONSES)
+    assert {row.dialect for row in PRESETS.values() if row.also_responses} == {"chat"}
 
 
 def test_the_footer_tells_what_was_used() -> None:

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from pydantic import ConfigDict, TypeAdapter, with_config
 
-from penstock.dialects.chat.effort import EFFORTS, SCALE, nearest
 from penstock.dialects.chat.reasoning import Reasoning
 from penstock.dialects.chat.render import HANDLED, render
 from penstock.dialects.envelope import seal
 from penstock.dialects.plan import Quirks, Target, UpstreamRequest
 from penstock.dialects.presets import PRESETS
+from penstock.dialects.presets.efforts import EFFORTS, SCALE, nearest
 from penstock.errors import DecodeError
 from penstock.protocol.request import CreateResponse
 from penstock.stream.deltas import OpaqueReasoning

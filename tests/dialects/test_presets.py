@@ -7,8 +7,7 @@ from string import Formatter
 
 import pytest
 
-from penstock.dialects.chat.effort import EFFORTS
-from penstock.dialects.chat.render import CACHE_HEADERS, VENDOR_FIELDS
+from penstock.dialects.chat.render import VENDOR_FIELDS
 from penstock.dialects.families import family_of
 from penstock.dialects.plan import Quirks
 from penstock.dialects.presets import (
@@ -20,6 +19,8 @@ from penstock.dialects.presets import (
     preset,
     target_for,
 )
+from penstock.dialects.presets.efforts import EFFORTS
+from penstock.dialects.presets.preset import SAMPLER_FIELDS
 from penstock.dialects.table import RENDERED
 
 NAMED = """
@@ -66,9 +67,9 @@ def test_a_row_asks_for_effort_in_a_way_that_is_known(row: Preset) -> None:
     assert row.quirks.effort in {"", *EFFORTS}
 
 
-def test_what_the_dialects_say_of_a_vendor_is_said_of_one_that_is_here() -> None:
-    named = {vendor for vendors in VENDOR_FIELDS.values() for vendor in vendors}
-    assert named | set(CACHE_HEADERS) <= set(PRESETS)
+@every_preset
+def test_a_row_names_only_optional_fields_that_are_rendered(row: Preset) -> None:
+    assert row.optional_fields <= {*VENDOR_FIELDS, "verbosity", *SAMPLER_FIELDS}
 
 
 def test_no_preset_reads_tags_or_markup_in_text() -> None:
@@ -145,7 +146,7 @@ def test_the_family_of_a_model_is_in_its_name(model: str, family: str) -> None:
 
 
 def test_a_target_is_the_preset_the_model_and_a_fingerprint_of_the_key() -> None:
-    target = target_for(preset("openrouter"), "anthropic/claude-sonnet-4.5", key="sk-or-1")
+    target = target_for("anthropic/claude-sonnet-4.5", "openrouter", key="sk-or-1")
     assert (target.vendor, target.dialect, target.model) == (
         "openrouter",
         "chat",
@@ -155,7 +156,7 @@ def test_a_target_is_the_preset_the_model_and_a_fingerprint_of_the_key() -> None
     assert target.quirks == Quirks(reasoning_details=True, effort="openrouter", files=True)
     assert target.key_fingerprint == fingerprint("sk-or-1") != fingerprint("sk-or-2")
     assert "sk-or" not in repr(target)
-    assert target_for(preset("ollama"), "qwen3").key_fingerprint == ""
+    assert target_for("qwen3", "ollama").key_fingerprint == ""
 
 
 def test_the_documented_table_has_a_row_for_every_preset() -> None:

@@ -19,7 +19,7 @@ from penstock.gateway.config.file import LIMITS, SERVER, TOP, find_config, load_
 from penstock.gateway.config.keys import KEY
 from penstock.gateway.config.models import MODEL
 from penstock.gateway.config.targets import TARGET
-from penstock.gateway.settings import ClientKey, Limits, ModelRoute, Settings, Step
+from penstock.gateway.settings import ClientKey, Limits, ModelRoute, RouteStep, Settings
 from tests.effort import examples
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
@@ -96,10 +96,10 @@ def test_the_example_in_the_documentation_says_what_it_should(tmp_path: Path) ->
     assert local.ca_file == str(tmp_path / "ca.pem")
     assert local.client_key == str(tmp_path / "client.key")
     assert settings.models == {
-        "fast": ModelRoute(name="fast", steps=(Step("local", "qwen3-32b"),)),
+        "fast": ModelRoute(name="fast", steps=(RouteStep("local", "qwen3-32b"),)),
         "best": ModelRoute(
             name="best",
-            steps=(Step("claude", "claude-opus-4-7"), Step("router", "anthropic/claude-opus-4.7")),
+            steps=(RouteStep("claude", "claude-opus-4-7"), RouteStep("router", "anthropic/claude-opus-4.7")),
         ),
     }
     assert settings.aliases == {"gpt-5": "best", "claude-sonnet-4-5": "fast"}
@@ -323,12 +323,12 @@ def test_no_time_limit_is_zero_or_off() -> None:
 
 def test_the_models_own_name_is_for_steps_that_name_none() -> None:
     text = LOCAL + '[targets.b]\npreset = "ollama"\n[models.m]\nmodel = "up"\ntargets = ["local", "b/x/y:z"]'
-    assert read(text).models["m"].steps == (Step("local", "up"), Step("b", "x/y:z"))
+    assert read(text).models["m"].steps == (RouteStep("local", "up"), RouteStep("b", "x/y:z"))
 
 
 def test_a_model_without_a_target_goes_where_all_others_go() -> None:
     text = f'passthrough = "local"\n{LOCAL}[models.m]\nlimits = "window:8k"'
-    assert read(text).models["m"].steps == (Step("local"),)
+    assert read(text).models["m"].steps == (RouteStep("local"),)
 
 
 def test_an_alias_leads_to_the_end_of_its_way() -> None:

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from openai.lib._pydantic import to_strict_json_schema
 from pydantic import BaseModel
 
+from penstock.demo import DIALECT
 from penstock.demo.counting import count, pieces
-from penstock.demo.dialect import DIALECT
 from penstock.demo.render import HANDLED
 from penstock.demo.upstream import DemoUpstream
 from penstock.dialects import fields

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.demo.dialect import DIALECT
+from penstock.demo import DIALECT
 from penstock.demo.script import PACE
 from penstock.demo.upstream import DemoUpstream
 from penstock.demo.wishes import EXACTLY, LONGEST_WAIT, MOST_WORDS, SLOW, WISHES, Wishes, wishes_in

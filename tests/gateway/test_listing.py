@@ -16,7 +16,7 @@ from penstock.client.client import _models as read_by_our_client
 from penstock.errors import ServerError
 from penstock.gateway.codex_models import INSTRUCTIONS, SAFE_EFFORTS
 from penstock.gateway.model_listing import DEMO_MODEL, Fetch, Listing, model_body, models_body
-from penstock.gateway.settings import DEMO, ModelRoute, Settings, Step
+from penstock.gateway.settings import DEMO, ModelRoute, RouteStep, Settings
 from penstock.models.catalog import CATALOG
 from penstock.models.directory import RETRY_WAIT
 from penstock.models.enrich import DEFAULT_OUTPUT, DEFAULT_WINDOW, enrich
@@ -117,7 +117,7 @@ def settings(*overrides: str, **fields: Any) -> Settings:
 def routes(**steps: tuple[str, ...]) -> dict[str, ModelRoute]:
     """`fast=("near/llama", "far")`."""
     return {
-        name: ModelRoute(name=name, steps=tuple(Step(*step.split("/", 1)) for step in chain))
+        name: ModelRoute(name=name, steps=tuple(RouteStep(*step.split("/", 1)) for step in chain))
         for name, chain in steps.items()
     }
 

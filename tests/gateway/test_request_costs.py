@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from penstock.demo.dialect import DIALECT as DEMO
+from penstock.demo import DIALECT as DEMO
 from penstock.demo.upstream import DemoUpstream
 from penstock.dialects.plan import Dialect, Plan, Quirks, Target
 from penstock.dialects.schemas import SIZE

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from penstock.models import listing
-from penstock.models.catalog import ROUTES, as_markdown
+from penstock.models.catalog import NOT_CHAT_NAMES, ROUTES, as_markdown
 from penstock.models.enrich import DEFAULT_OUTPUT, DEFAULT_WINDOW
 from penstock.models.info import SOURCES, ModelInfo
 from penstock.models.overrides import parse_override
@@ -29,7 +29,7 @@ def test_every_field_that_is_read_is_on_the_page() -> None:
     )
     missing = [field for table in tables for field in table if f"`{field}`" not in PAGE]
     assert missing == []
-    assert [name for name in listing.NOT_CHAT_NAMES if f"`{name}`" not in PAGE] == []
+    assert [name for name in NOT_CHAT_NAMES if f"`{name}`" not in PAGE] == []
     assert [name for name in ROUTES if f"`:{name}`" not in PAGE] == []
 
 

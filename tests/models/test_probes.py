@@ -18,10 +18,10 @@ from penstock.models.probes import (
     OWNERS,
     PROBES,
     probe,
-    read_llamacpp,
-    read_lmstudio,
-    read_ollama,
-    server_of,
+    probe_of,
+    read_loadable,
+    read_properties,
+    read_shown,
 )
 from tests.models import shapes
 from tests.models.test_listing import ANYTHING
@@ -56,23 +56,23 @@ class Server:
 
 def test_ollama_tells_what_is_loaded_then_what_is_set_then_only_what_was_trained_for() -> None:
     can = Told(id="qwen3:8b", image_input=False, tool_calling=True, reasoning=True, ceiling=40960)
-    assert read_ollama(SHOWN, RUNNING, "qwen3:8b") == replace(can, window=4096)
-    assert read_ollama(SHOWN, RUNNING, "qwen3:4b") == replace(can, id="qwen3:4b", window=16384)
-    assert read_ollama({**SHOWN, "parameters": "num_ctxs 9"}) == replace(can, id="")
-    assert read_ollama({"capabilities": []}) == Told()
-    assert read_ollama({"capabilities": ["completion", "vision"]}).image_input is True
+    assert read_shown(SHOWN, RUNNING, "qwen3:8b") == replace(can, window=4096)
+    assert read_shown(SHOWN, RUNNING, "qwen3:4b") == replace(can, id="qwen3:4b", window=16384)
+    assert read_shown({**SHOWN, "parameters": "num_ctxs 9"}) == replace(can, id="")
+    assert read_shown({"capabilities": []}) == Told()
+    assert read_shown({"capabilities": ["completion", "vision"]}).image_input is True
 
 
 def test_lm_studio_tells_what_is_loaded_in_both_of_its_lists() -> None:
-    told = read_lmstudio({"data": [shapes.LMSTUDIO, {"id": "e", "type": "embeddings"}]})
+    told = read_loadable({"data": [shapes.LMSTUDIO, {"id": "e", "type": "embeddings"}]})
     assert [(id, each.window) for id, each in told.items()] == [("maker/local-vl", 8192)]
-    told = read_lmstudio({"models": [shapes.LMSTUDIO_1]})
+    told = read_loadable({"models": [shapes.LMSTUDIO_1]})
     assert [(id, each.window) for id, each in told.items()] == [("maker/local", 8192)]
 
 
 def test_llama_cpp_tells_the_share_of_one_slot() -> None:
-    assert read_llamacpp(PROPERTIES) == Told(window=8192, image_input=True)
-    assert read_llamacpp({"default_generation_settings": {"n_ctx": 0}, "modalities": {}}) == Told()
+    assert read_properties(PROPERTIES) == Told(window=8192, image_input=True)
+    assert read_properties({"default_generation_settings": {"n_ctx": 0}, "modalities": {}}) == Told()
 
 
 @given(
@@ -80,37 +80,37 @@ def test_llama_cpp_tells_the_share_of_one_slot() -> None:
 )
 def test_nothing_that_a_server_answers_raises(first: Any, second: Any, third: Any) -> None:
     for answer in (first, third):
-        read_ollama(answer, second, "m")
-        read_lmstudio(answer)
-        read_llamacpp(answer)
+        read_shown(answer, second, "m")
+        read_loadable(answer)
+        read_properties(answer)
 
 
 @pytest.mark.parametrize(
     ("server", "ids", "answers", "asked", "windows"),
     [
         (
-            "ollama",
+            "show",
             ["qwen3:8b", "qwen3:4b"],
             {"/api/ps": RUNNING, "/api/show": SHOWN},
             ["/api/ps", "/api/show", "/api/show"],
             {"qwen3:8b": 4096, "qwen3:4b": 16384},
         ),
         (
-            "lmstudio",
+            "loaded_instances",
             ["maker/local-vl"],
             {"/api/v0/models": {"data": [shapes.LMSTUDIO]}},
             ["/api/v0/models"],
             {"maker/local-vl": 8192},
         ),
         (
-            "lmstudio",
+            "loaded_instances",
             ["maker/local"],
             {"/api/v1/models": {"models": [shapes.LMSTUDIO_1]}},
             ["/api/v0/models", "/api/v1/models"],
             {"maker/local": 8192},
         ),
-        ("llamacpp", ["some.gguf"], {"/props": PROPERTIES}, ["/props"], {"some.gguf": 8192}),
-        ("llamacpp", ["a", "b"], {"/props": PROPERTIES}, [], {}),  # it does not say which it speaks of
+        ("props", ["some.gguf"], {"/props": PROPERTIES}, ["/props"], {"some.gguf": 8192}),
+        ("props", ["a", "b"], {"/props": PROPERTIES}, [], {}),  # it does not say which it speaks of
         ("", ["a"], {}, [], {}),
     ],
 )
@@ -125,7 +125,7 @@ def test_a_server_is_asked_in_its_own_way(
 
 def test_ollama_is_asked_by_name_and_not_for_ever() -> None:
     fetcher = Server({})
-    asyncio.run(probe("ollama", [f"m{number}" for number in range(MOST_QUESTIONS + 9)], fetcher))
+    asyncio.run(probe("show", [f"m{number}" for number in range(MOST_QUESTIONS + 9)], fetcher))
     assert fetcher.asked[1] == ("/api/show", {"model": "m0"})
     assert len(fetcher.asked) == MOST_QUESTIONS + 1
 
@@ -141,11 +141,11 @@ def test_a_server_that_cannot_be_asked_tells_nothing(server: str, failure: Excep
 @pytest.mark.parametrize(
     ("preset", "entries", "server"),
     [
-        ("ollama", [], "ollama"),
+        ("ollama", [], "show"),
         ("openai", [shapes.LLAMACPP], ""),  # the preset knows better
-        ("", [shapes.LLAMACPP], "llamacpp"),
-        ("", [{"id": "qwen3:8b", "owned_by": "library"}], "ollama"),
-        ("", [{"id": "m", "owned_by": "organization_owner"}], "lmstudio"),
+        ("", [shapes.LLAMACPP], "props"),
+        ("", [{"id": "qwen3:8b", "owned_by": "library"}], "show"),
+        ("", [{"id": "m", "owned_by": "organization_owner"}], "loaded_instances"),
         ("", [shapes.OPENAI, None, 5], ""),
         ("", [], ""),
     ],
@@ -153,9 +153,10 @@ def test_a_server_that_cannot_be_asked_tells_nothing(server: str, failure: Excep
 def test_the_server_is_told_by_the_preset_or_by_its_list(
     preset: str, entries: list[Any], server: str
 ) -> None:
-    assert server_of(preset, entries) == server
+    assert probe_of(preset, entries) == server
 
 
-def test_every_server_that_can_be_asked_is_a_preset() -> None:
-    assert {*PROBES} <= {*PRESETS}
+def test_every_way_to_ask_is_that_of_a_preset_whose_list_gives_it_away() -> None:
+    assert {row.probe for row in PRESETS.values()} == {"", *PROBES}
     assert {*OWNERS.values()} == {*PROBES}
+    assert "" not in OWNERS

@@ -30,8 +30,8 @@ from penstock.upstream.attempts import (
     SPENT,
     Attempt,
     Attempts,
-    Choice,
-    Rule,
+    Candidate,
+    RetryRule,
     rule_for,
 )
 from penstock.upstream.http import HttpUpstream
@@ -55,12 +55,12 @@ class Turn:
             )
             for name, keys in chain.items()
         }
-        self.choices = [Choice(upstream, "m") for upstream in self.upstreams.values()]
+        self.candidates = [Candidate(upstream, "m") for upstream in self.upstreams.values()]
         self.attempts = self.another(**settings)
 
     def another(self, **settings: Any) -> Attempts:
         terms: dict[str, Any] = {"retries": 2, "wait_budget": 30.0, "random": lambda: 1.0, **settings}
-        return Attempts(self.choices, clock=self.clock, **terms)
+        return Attempts(self.candidates, **terms)
 
     def first(self) -> tuple[str, str, float]:
         return told(self.attempts.first())
@@ -74,7 +74,7 @@ def told(attempt: Attempt) -> tuple[str, str, float]:
     return attempt.upstream.name, attempt.key, attempt.wait
 
 
-RULES: list[tuple[OpenResponsesError, Rule]] = [
+RULES: list[tuple[OpenResponsesError, RetryRule]] = [
     (LIMIT, LIMITED),
     (RateLimitError("", status=429, code="tokens"), LIMITED),
     (RateLimitError(""), LIMITED),
@@ -117,7 +117,7 @@ RULES: list[tuple[OpenResponsesError, Rule]] = [
 
 
 @pytest.mark.parametrize(("error", "rule"), RULES, ids=lambda each: repr(each)[:40])
-def test_every_failure_has_its_rule(error: OpenResponsesError, rule: Rule) -> None:
+def test_every_failure_has_its_rule(error: OpenResponsesError, rule: RetryRule) -> None:
     assert rule_for(error) is rule
 
 
@@ -352,17 +352,6 @@ def test_the_key_that_reasoning_is_bound_to_is_used() -> None:
 # -- what is told
 
 
-def test_the_history_says_what_failed_and_how_long_it_took() -> None:
-    turn = Turn({"a": ["k1"], "b": ["k2"]})
-    turn.first()
-    turn.clock.now += 2
-    turn.after(OverloadedError("", status=503, retry_after=3.0))
-    turn.clock.now += 4  # of which 3 were the wait
-    turn.after(NetworkError("", phase="connect", code="tls_error"))
-    told = [(each.target, each.model, each.code, each.status, each.seconds) for each in turn.attempts.history]
-    assert told == [("a", "m", "server_is_overloaded", 503, 2.0), ("a", "m", "tls_error", None, 1.0)]
-
-
 def test_attempts_are_numbered_and_show_no_key() -> None:
     turn = Turn({"a": ["sk-secret-key"]})
     first = turn.attempts.first()
@@ -381,4 +370,4 @@ def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(RuntimeError):
         turn.after(BROKEN)
     with pytest.raises(ValueError, match="nothing to try"):
-        Attempts([], retries=1, wait_budget=1, clock=turn.clock, random=lambda: 0.5)
+        Attempts([], retries=1, wait_budget=1, random=lambda: 0.5)

@@ -135,16 +135,12 @@ def _is_bearer(preset: Preset | None) -> bool:
 def _headers(preset: Preset | None, key: str) -> dict[str, str]:
     """What a vendor wants that is no bearer token."""
     from penstock.dialects.presets import KEY_HEADERS
+    from penstock.dialects.table import rendered_dialect
 
     if preset is None or _is_bearer(preset) or not key:
         return {}
     header, value = KEY_HEADERS[preset.key_header]
-    headers = {header: value.format(key=key)}
-    if preset.dialect == "anthropic":
-        from penstock.dialects.anthropic.render import VERSION
-
-        headers["anthropic-version"] = VERSION
-    return headers
+    return {header: value.format(key=key), **rendered_dialect(preset.dialect).connection.headers}
 
 
 def _overrides(lines: list[str]) -> list[Any]:

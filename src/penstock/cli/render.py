@@ -108,17 +108,13 @@ def _rendered(data: bytes, name: str, preset: Preset | None, model: str | None) 
 
 
 def _target(name: str, preset: Preset | None, model: str) -> Target:
-    from msgspec.structs import replace
-
-    from penstock.dialects.families import family_of
-    from penstock.dialects.plan import Target
     from penstock.dialects.presets import target_for
 
     if preset is None:
-        return Target(model=model, dialect=name, family=family_of(model))
+        return target_for(model, dialect=name)
     # Of the key only the fingerprint is used: encrypted reasoning goes back to the key that it was made for.
     key = os.environ.get(preset.key_variable, "") if preset.key_variable else ""
-    return replace(target_for(preset, model, key.strip()), dialect=name)
+    return target_for(model, preset.name, dialect=name, key=key.strip())
 
 
 def _print_head(rendered: UpstreamRequest, preset: Preset | None, terminal: Terminal) -> None:

@@ -215,14 +215,14 @@ def _with_target(settings: Settings, target: UpstreamTarget, models: list[str]) 
     """The target of the options takes the named models, or every name that nothing else has."""
     from msgspec.structs import replace
 
-    from penstock.gateway.settings import DEMO, ModelRoute, Step
+    from penstock.gateway.settings import DEMO, ModelRoute, RouteStep
 
     targets = (*(each for each in settings.targets if each.name != target.name), target)
     if not models:
         return replace(settings, targets=targets, passthrough=target.name)
     if DEMO in models:
         raise UsageError("--model: demo is the model that is built in; it is always there")
-    routes = {name: ModelRoute(name=name, steps=(Step(target.name, name),)) for name in models}
+    routes = {name: ModelRoute(name=name, steps=(RouteStep(target.name, name),)) for name in models}
     default = settings.default_model or models[0]
     return replace(settings, targets=targets, models={**settings.models, **routes}, default_model=default)
 

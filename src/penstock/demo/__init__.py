@@ -3,3 +3,35 @@
 It is an upstream like any other: a request is rendered in its dialect, its answer is read by its reader. What
 it says is in `script`, in answer to what `wishes` finds in the prompt.
 """
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from penstock.demo.reader import DemoReader, read_body
+from penstock.demo.render import render
+from penstock.dialects import failures
+from penstock.dialects.plan import ConnectionSpec, Dialect, Plan, Reader, UpstreamError, UpstreamRequest
+from penstock.stream.deltas import Delta
+
+
+class Demo:
+    """The demo model's own language, which nobody else speaks."""
+
+    name = "demo"
+    connection = ConnectionSpec()  # unused: the model runs in this process
+
+    def reader(self, plan: Plan) -> Reader:
+        return DemoReader(plan)
+
+    def read_body(self, plan: Plan, body: bytes) -> list[Delta]:
+        return read_body(plan, body)
+
+    def render(self, plan: Plan) -> UpstreamRequest:
+        return render(plan)
+
+    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> UpstreamError:
+        return failures.classify(status, headers, body)
+
+
+DIALECT: Dialect = Demo()

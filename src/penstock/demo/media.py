@@ -51,8 +51,8 @@ def _data(kind: str, url: str) -> str:
     else:
         data = unquote_to_bytes(encoded)
         head, size = data[:_HEAD], len(data)
-    told = next((name for sign, name in _KINDS if head.startswith(sign)), "")
-    named = f"{told} {kind}" if told else kind
+    name = next((name for sign, name in _KINDS if head.startswith(sign)), "")
+    named = f"{name} {kind}" if name else kind
     pixels = image_size(head) if kind == "image" else None
     extent = f"of {pixels[0]} × {pixels[1]} pixels and " if pixels else "of "
     return f"{_a(named)} {extent}{_count(size)}"

@@ -79,10 +79,10 @@ def quoted(text: str) -> str:
 
 def _instructions(request: DemoRequest) -> str:
     later = [turn.text for turn in request.turns if turn.role == "system" and turn.text]
-    told = [*request.instructions, *later][:_MOST_QUOTED]
-    if not told:
+    instructions = [*request.instructions, *later][:_MOST_QUOTED]
+    if not instructions:
         return "I was given no instructions."
-    return "My instructions are:\n\n" + "\n\n".join(map(quoted, told))
+    return "My instructions are:\n\n" + "\n\n".join(map(quoted, instructions))
 
 
 def _results(request: DemoRequest) -> str:

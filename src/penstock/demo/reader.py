@@ -95,16 +95,16 @@ def _say(body: Body, _: Target) -> Delta:
     return TextDelta(text_of(body["say"]), logprobs=logprobs or None)
 
 
-def _logprob(told: Body) -> LogProb:
-    alternatives = objects_of(told.get("top_logprobs"))
-    return {**_probable(told), "top_logprobs": [_probable(each) for each in alternatives]}  # type: ignore[typeddict-item]
+def _logprob(body: Body) -> LogProb:
+    alternatives = objects_of(body.get("top_logprobs"))
+    return {**_probable(body), "top_logprobs": [_probable(each) for each in alternatives]}  # type: ignore[typeddict-item]
 
 
-def _probable(told: Body) -> Body:
-    numbers = told.get("bytes")
-    logprob = told.get("logprob")
+def _probable(body: Body) -> Body:
+    numbers = body.get("bytes")
+    logprob = body.get("logprob")
     return {
-        "token": text_of(told.get("token")),
+        "token": text_of(body.get("token")),
         "logprob": logprob if isinstance(logprob, int | float) else 0.0,
         "bytes": [each for each in numbers if isinstance(each, int)] if isinstance(numbers, list) else [],
     }

@@ -254,8 +254,8 @@ class _Renderer:
                 self._drop(name)
         for name, handling in HANDLED.items():
             value = getattr(self._request, name)
-            told = handling == "dropped" and name != "extra" and value is not UNSET
-            if told and value not in _SAYS_NOTHING.get(name, ()):
+            is_dropped = handling == "dropped" and name != "extra" and value is not UNSET
+            if is_dropped and value not in _SAYS_NOTHING.get(name, ()):
                 self._drop(name)
 
 

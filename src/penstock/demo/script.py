@@ -15,7 +15,7 @@ from penstock.demo.counting import cached_tokens, input_tokens, pieces
 from penstock.demo.request import DemoRequest
 from penstock.demo.schema.hints import Hints
 from penstock.demo.schema.making import make
-from penstock.demo.wishes import Failure, Wishes
+from penstock.demo.wishes import DemoFailure, Wishes
 from penstock.dialects.failures import ERROR_TYPES
 
 PACE = 0.01
@@ -133,11 +133,11 @@ def _words(request: DemoRequest, text: str) -> Iterator[Step]:
 def _logprob(piece: str, alternatives: int) -> dict[str, Any]:
     """Made up, and the same for the same word."""
     words = list(dict.fromkeys([piece, piece.upper(), piece.lower(), piece.title(), f"{piece}…"]))
-    told = [
+    probable = [
         _probable(word, -0.01 * (index * 100 + crc32(_bytes(piece)) % 100))
         for index, word in enumerate(words)
     ]
-    return {**told[0], "top_logprobs": told[: max(0, alternatives)]}
+    return {**probable[0], "top_logprobs": probable[: max(0, alternatives)]}
 
 
 def _probable(token: str, logprob: float) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def _disturbed(steps: list[Step], wishes: Wishes) -> list[Step]:
     return [*steps[:middle], *inserted, *steps[middle:]]
 
 
-def _error(failure: Failure) -> dict[str, Any]:
+def _error(failure: DemoFailure) -> dict[str, Any]:
     message = "the demo model was asked to fail in the middle"
     if failure.retry_after is not None:
         message += f"; retry in {failure.retry_after:g}s"

@@ -10,12 +10,12 @@ from hashlib import sha256
 
 import msgspec
 
+from penstock.demo import DIALECT
 from penstock.demo.answer import DemoSource, Sleep
 from penstock.demo.counting import input_tokens
-from penstock.demo.dialect import DIALECT
 from penstock.demo.request import DemoRequest
 from penstock.demo.script import PACE, script_of
-from penstock.demo.wishes import Failure, wishes_in
+from penstock.demo.wishes import DemoFailure, wishes_in
 from penstock.dialects.plan import Dialect, Target, UpstreamRequest
 from penstock.errors import KINDS, ContextOverflowError, OpenResponsesError
 from penstock.fairness import HEAVY, run_heavy
@@ -73,7 +73,7 @@ def _request_id(request: UpstreamRequest) -> str:
     return f"demo_{digest.hexdigest()[:16]}"
 
 
-def _refusal(failure: Failure, asked: DemoRequest, request_id: str) -> OpenResponsesError:
+def _refusal(failure: DemoFailure, asked: DemoRequest, request_id: str) -> OpenResponsesError:
     kind = KINDS[failure.code]
     used = input_tokens(asked)
     overflow = kind is ContextOverflowError

@@ -22,7 +22,7 @@ _LONGEST_PROMPT = 20_000
 """Characters of a prompt in which wishes are looked for."""
 
 
-class Failure(Struct, frozen=True):
+class DemoFailure(Struct, frozen=True):
     code: str = "server_error"
     status: int = 500
     retry_after: float | None = None
@@ -33,9 +33,9 @@ class Wishes(Struct, frozen=True):
     pause: float = 0.0
     pace: float | None = None
     """Seconds from word to word; None: as the model likes."""
-    refused: Failure | None = None
+    refused: DemoFailure | None = None
     """The request is answered with this, and nothing else."""
-    fails: Failure | None = None
+    fails: DemoFailure | None = None
     """An error in the middle of the answer."""
     breaks_off: bool = False
     garbage: bool = False
@@ -80,13 +80,15 @@ def _seconds(found: Found) -> float:
     return min(float(found["time"]) * scale, LONGEST_WAIT)
 
 
-def _failure(word: str) -> Failure:
+def _failure(word: str) -> DemoFailure:
     """A failure by its status or its code."""
     if word.isdecimal():
         status = int(word)
-        return Failure(STATUSES.get(status, "invalid_request" if status < 500 else "server_error"), status)
+        return DemoFailure(
+            STATUSES.get(status, "invalid_request" if status < 500 else "server_error"), status
+        )
     code = word.lower()
-    return Failure(code, _STATUS_OF.get(code, 400 if ERROR_TYPES[code] == "invalid_request" else 500))
+    return DemoFailure(code, _STATUS_OF.get(code, 400 if ERROR_TYPES[code] == "invalid_request" else 500))
 
 
 _STATUS_OF = {

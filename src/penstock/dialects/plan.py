@@ -38,7 +38,7 @@ class Quirks(Struct, frozen=True):
     drops_old_reasoning: bool = False
     """Reasoning from before the last user message must not be sent again."""
     effort: str = ""
-    """How an effort is asked for: a row of the effort table of the dialect."""
+    """How an effort is asked for: a row of `presets.efforts`, or of the dialect's own effort table."""
     max_tokens_field: str = "max_tokens"
     strict_tools: bool = True
     json_schema: bool = True
@@ -70,6 +70,21 @@ class Plan(Struct, frozen=True):
     tools: ToolIdentityMap = field(default_factory=ToolIdentityMap)
     used_call_ids: frozenset[str] = frozenset()
     accent: str = "openresponses"
+
+
+class ConnectionSpec(Struct, frozen=True, kw_only=True):
+    """What a connection to a server of a dialect needs to know, besides the requests themselves."""
+
+    endpoint: str = ""
+    """A pattern for the end of a URL's path that is the URL of the endpoint and not of its base."""
+    version: str = "/v1"
+    """What a base URL that names only a host is meant with."""
+    is_versioned_everywhere: bool = False
+    """Is every base URL without a version meant with one? The libraries of some vendors add it."""
+    key_header: str = "bearer"
+    """How a key is sent unless the vendor wants it otherwise: a row of `presets.KEY_HEADERS`."""
+    headers: Mapping[str, str] = {}
+    """Sent with every request, also with one for the list of models."""
 
 
 class UpstreamRequest(Struct, frozen=True):
@@ -129,6 +144,8 @@ class ReadDialect(Protocol):
 
 class Dialect(ReadDialect, Protocol):
     """An upstream's language, read and written."""
+
+    connection: ConnectionSpec
 
     def render(self, plan: Plan) -> UpstreamRequest:
         """The request as this upstream wants it."""

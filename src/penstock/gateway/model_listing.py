@@ -23,7 +23,7 @@ from penstock.models.enrich import enrich
 from penstock.models.info import ModelInfo, Prices, Told
 from penstock.models.listing import read_listing
 from penstock.models.overrides import ALL, Override, override_for
-from penstock.models.probes import Fetcher, probe, server_of
+from penstock.models.probes import Fetcher, probe, probe_of
 from penstock.protocol.content import JsonObject
 
 Fetch = Callable[[str], Awaitable[list[JsonObject]]]
@@ -169,7 +169,7 @@ class _UpstreamList:
             listed = read_listing(entries)
             ids = [told.id for told in listed]
             if self._fetcher is not None:
-                self._probed = await probe(server_of(self._preset, entries), ids, self._fetcher)
+                self._probed = await probe(probe_of(self._preset, entries), ids, self._fetcher)
             self.told = {told.id: told for told in listed}
             return entries
         finally:

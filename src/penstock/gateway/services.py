@@ -19,7 +19,7 @@ from penstock.protocol.request import CreateResponse
 from penstock.stream.deltas import UsageDelta
 from penstock.tokens.counter import TokenCounter
 from penstock.tokens.request_estimates import count_input, estimate_usage
-from penstock.upstream.attempts import Choice
+from penstock.upstream.attempts import Candidate
 from penstock.upstream.http import HttpUpstream
 from penstock.upstream.target import UpstreamTarget
 from penstock.upstream.upstream import Upstream
@@ -109,14 +109,14 @@ class Services:
         metrics.count("penstock_bytes_total", verdict.bytes_out, direction="out")
         metrics.count("penstock_heartbeats_total", verdict.heartbeats)
 
-    def choices(self, model: str) -> list[Choice]:
+    def candidates(self, model: str) -> list[Candidate]:
         """Where to ask for a model, in order; refuses a name that leads nowhere."""
         settings, route = self.settings, self.settings.route_of(model)
         if route is None:
             known = ", ".join([*settings.models, *settings.aliases, DEMO])
             message = f"there is no model called {model[:128]!r} here: there are {known}"
             raise RequestRefused(404, "model_not_found", message, type="not_found", param="model")
-        return [Choice(self._upstreams[step.target], step.model or route.name) for step in route.steps]
+        return [Candidate(self._upstreams[step.target], step.model or route.name) for step in route.steps]
 
     def listing_for(self, headers: Mapping[str, str]) -> Listing:
         """The models, as this client may see them."""
@@ -135,4 +135,4 @@ class Services:
 
     def _upstream_name(self, model: str) -> str:
         """Tokens are counted as the model that is behind a name counts them."""
-        return self.choices(model)[0].model
+        return self.candidates(model)[0].model

@@ -19,7 +19,7 @@ MIB = 1024 * 1024
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
-class Step(Struct, frozen=True):
+class RouteStep(Struct, frozen=True):
     """One step of a fall-back chain: a target, and the model's name there (empty: the name asked for)."""
 
     target: str
@@ -30,7 +30,7 @@ class ModelRoute(Struct, frozen=True, kw_only=True):
     """A model's name, and where it is asked, in this order."""
 
     name: str
-    steps: tuple[Step, ...]
+    steps: tuple[RouteStep, ...]
 
 
 class ClientKey(Struct, frozen=True, kw_only=True):
@@ -125,4 +125,4 @@ class Settings(Struct, frozen=True, kw_only=True):
         if name in self.models:
             return self.models[name]
         target = DEMO if name == DEMO else self.passthrough
-        return ModelRoute(name=name, steps=(Step(target),)) if target else None
+        return ModelRoute(name=name, steps=(RouteStep(target),)) if target else None

@@ -21,6 +21,29 @@ from penstock.models.info import Told
 ROUTES = frozenset({"free", "nitro", "floor", "online", "extended", "thinking", "exacto", "beta"})
 """OpenRouter's tags: the same model on another way."""
 
+NOT_CHAT_NAMES = (
+    "text-embedding-",
+    "gemini-embedding-",
+    "mistral-embed",
+    "text-moderation-",
+    "omni-moderation-",
+    "whisper-",
+    "tts-",
+    "dall-e-",
+    "gpt-image-",
+    "sora-",
+    "imagen-",
+    "veo-",
+    "gpt-realtime",
+    "gpt-audio",
+    "gpt-4o-realtime-",
+    "gpt-4o-mini-realtime-",
+    "gpt-4o-transcribe",
+    "gpt-4o-mini-transcribe",
+    "gpt-4o-mini-tts",
+)
+"""How the names of models begin that cannot chat, for lists that say nothing of a model but its name."""
+
 _TEXT = Told(image_input=False, tool_calling=True, reasoning=False)
 _SEES = Told(image_input=True, tool_calling=True, reasoning=False)
 _THINKS = Told(image_input=False, tool_calling=True, reasoning=True)

@@ -11,7 +11,7 @@ from penstock.models.enrich import enrich
 from penstock.models.info import ModelInfo, Told
 from penstock.models.listing import read_listing
 from penstock.models.overrides import Override, override_for
-from penstock.models.probes import Fetcher, probe, server_of
+from penstock.models.probes import Fetcher, probe, probe_of
 from penstock.protocol.content import JsonObject
 from penstock.protocol.errors import Diagnostic
 
@@ -125,4 +125,4 @@ class ModelDirectory:
     async def _probe(self, entries: Sequence[JsonObject], listed: Sequence[Told]) -> dict[str, Told]:
         if self._fetcher is None:
             return {}
-        return await probe(server_of(self._preset, entries), [told.id for told in listed], self._fetcher)
+        return await probe(probe_of(self._preset, entries), [told.id for told in listed], self._fetcher)

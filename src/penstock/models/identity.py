@@ -11,15 +11,9 @@ import re
 from msgspec import Struct
 
 from penstock.dialects.families import FAMILIES, family_of
-from penstock.dialects.presets import PRESETS
+from penstock.dialects.presets import MAKERS, PRESETS
 
-VENDORS = frozenset(PRESETS) | frozenset(
-    {
-        *("ai21", "alibaba", "amazon", "arcee", "baidu", "bytedance", "deepseek-ai", "google", "inception"),
-        *("liquid", "meta", "meta-llama", "microsoft", "mistralai", "moonshotai", "nousresearch", "x-ai"),
-        *("xiaomi", "z-ai", "zai-org"),
-    }
-)
+VENDORS = frozenset({*PRESETS, *MAKERS, *(word for row in PRESETS.values() for word in row.model_prefixes)})
 """Words that stand before a `:` or a `.` as the vendor. Before a `/`, any word does."""
 
 _FAMILY_WORDS = frozenset(word for words in FAMILIES.values() for word in words.split())

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from penstock.dialects.frames import count_of, object_of, objects_of, text_of
+from penstock.dialects.presets import PRESETS
+from penstock.models.catalog import NOT_CHAT_NAMES
 from penstock.models.identity import parse_model_id
 from penstock.models.info import Prices, Told, is_count, is_window
 from penstock.protocol.content import JsonObject
@@ -22,10 +24,7 @@ IDS = ("id", "slug", "key", "model", "name")
 NAMES = ("display_name", "displayName", "name")
 OWNERS = ("vendor", "owned_by", "publisher", "provider")
 NOBODY = frozenset(
-    {
-        *("system", "user", "library", "openai-internal", "organization_owner", "organization-owner"),
-        *("llamacpp", "vllm", "sglang"),
-    }
+    {"system", "user", "organization-owner", *(row.list_owner for row in PRESETS.values() if row.list_owner)}
 )
 """What servers write for the owner of a model that has none: it names no vendor."""
 
@@ -104,29 +103,6 @@ NOT_CHAT_TYPES = frozenset(
         *("speech", "transcribe", "transcription", "video"),
     }
 )
-NOT_CHAT_NAMES = (
-    "text-embedding-",
-    "gemini-embedding-",
-    "mistral-embed",
-    "text-moderation-",
-    "omni-moderation-",
-    "whisper-",
-    "tts-",
-    "dall-e-",
-    "gpt-image-",
-    "sora-",
-    "imagen-",
-    "veo-",
-    "gpt-realtime",
-    "gpt-audio",
-    "gpt-4o-realtime-",
-    "gpt-4o-mini-realtime-",
-    "gpt-4o-transcribe",
-    "gpt-4o-mini-transcribe",
-    "gpt-4o-mini-tts",
-)
-"""How the names of models begin that cannot chat, for lists that say nothing of a model but its name."""
-
 _PRICES = (
     ("input", ("pricing.prompt", "pricing.input", "cost.input")),
     ("output", ("pricing.completion", "pricing.output", "cost.output")),

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from penstock.dialects.frames import count_of, object_of, objects_of, text_of
+from penstock.dialects.presets.rows import PRESETS, vendor_facts
 from penstock.errors import PenstockError
 from penstock.models.info import Told, is_window
 from penstock.models.listing import read_listing
@@ -29,21 +30,23 @@ class Fetcher(Protocol):
         none. With a body it is a POST."""
 
 
-async def probe(server: str, ids: Sequence[str], fetcher: Fetcher) -> dict[str, Told]:
-    """What a server of this kind (`server_of`) tells of its models. What cannot be asked is not told."""
-    ask = PROBES.get(server)
+async def probe(way: str, ids: Sequence[str], fetcher: Fetcher) -> dict[str, Told]:
+    """What a server tells of its models, asked in the way that `probe_of` found. What cannot be asked is
+    left out."""
+    ask = PROBES.get(way)
     return await ask(ids, fetcher) if ask else {}
 
 
-def server_of(preset: str, entries: Sequence[object]) -> str:
-    """Which kind of server this is: as the preset says, else as the list gives away; empty for all others."""
+def probe_of(preset: str, entries: Sequence[object]) -> str:
+    """How this server is asked, a row of `PROBES`: as its preset says, else as the owner that its list names
+    gives away; empty for servers that tell nothing."""
     if preset:
-        return preset if preset in PROBES else ""
+        return vendor_facts(preset).probe
     owners = {text_of(object_of(entry).get("owned_by")) for entry in entries}
-    return next((server for owner, server in OWNERS.items() if owner in owners), "")
+    return next((way for owner, way in OWNERS.items() if owner in owners), "")
 
 
-def read_ollama(shown: Any, running: Any = None, id: str = "") -> Told:
+def read_shown(shown: Any, running: Any = None, id: str = "") -> Told:
     """`POST /api/show`, and what `GET /api/ps` says of a model that is loaded."""
     shown = object_of(shown)
     loaded = [
@@ -70,13 +73,13 @@ def read_ollama(shown: Any, running: Any = None, id: str = "") -> Told:
     )
 
 
-def read_lmstudio(listed: Any) -> dict[str, Told]:
+def read_loadable(listed: Any) -> dict[str, Told]:
     """`GET /api/v0/models`, or its successor `/api/v1/models`."""
     listed = object_of(listed)
     return {told.id: told for told in read_listing(objects_of(listed.get("data") or listed.get("models")))}
 
 
-def read_llamacpp(properties: Any) -> Told:
+def read_properties(properties: Any) -> Told:
     """`GET /props`: one slot's share of the context, which is what one conversation has."""
     properties = object_of(properties)
     sees = object_of(properties.get("modalities")).get("vision")
@@ -98,32 +101,32 @@ async def _fetched(fetcher: Fetcher, path: str, body: JsonObject | None = None) 
         return None
 
 
-async def _ask_ollama(ids: Sequence[str], fetcher: Fetcher) -> dict[str, Told]:
+async def _ask_show(ids: Sequence[str], fetcher: Fetcher) -> dict[str, Told]:
     running = await _fetched(fetcher, "/api/ps")
     found = {}
     for id in ids[:MOST_QUESTIONS]:
         # One after the other: a machine that holds models has better things to do.
-        found[id] = read_ollama(await _fetched(fetcher, "/api/show", {"model": id}), running, id)
+        found[id] = read_shown(await _fetched(fetcher, "/api/show", {"model": id}), running, id)
     return found
 
 
-async def _ask_lmstudio(_: Sequence[str], fetcher: Fetcher) -> dict[str, Told]:
-    found = read_lmstudio(await _fetched(fetcher, "/api/v0/models"))
-    return found or read_lmstudio(await _fetched(fetcher, "/api/v1/models"))
+async def _ask_loaded_instances(_: Sequence[str], fetcher: Fetcher) -> dict[str, Told]:
+    found = read_loadable(await _fetched(fetcher, "/api/v0/models"))
+    return found or read_loadable(await _fetched(fetcher, "/api/v1/models"))
 
 
-async def _ask_llamacpp(ids: Sequence[str], fetcher: Fetcher) -> dict[str, Told]:
+async def _ask_props(ids: Sequence[str], fetcher: Fetcher) -> dict[str, Told]:
     if len(ids) != 1:  # it answers for the model that it was started with, and does not say which
         return {}
-    return {ids[0]: read_llamacpp(await _fetched(fetcher, "/props"))}
+    return {ids[0]: read_properties(await _fetched(fetcher, "/props"))}
 
 
 PROBES: dict[str, Callable[[Sequence[str], Fetcher], Awaitable[dict[str, Told]]]] = {
-    "ollama": _ask_ollama,
-    "lmstudio": _ask_lmstudio,
-    "llamacpp": _ask_llamacpp,
+    "show": _ask_show,
+    "loaded_instances": _ask_loaded_instances,
+    "props": _ask_props,
 }
-"""How a server is asked, by the name of its preset."""
+"""How a server is asked. `Preset.probe` says which of them a vendor's server answers."""
 
-OWNERS = {"llamacpp": "llamacpp", "library": "ollama", "organization_owner": "lmstudio"}
-"""Whom the lists of these servers name as the owner of every model."""
+OWNERS = {row.list_owner: row.probe for row in PRESETS.values() if row.probe}
+"""Whom the lists of these servers name as the owner of every model, and how they are asked."""

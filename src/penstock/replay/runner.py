@@ -37,7 +37,7 @@ from penstock.stream.deltas import UsageDelta
 from penstock.stream.machine import ResponseStreamStateMachine
 from penstock.tokens.counter import TokenCounter
 from penstock.tokens.request_estimates import estimate_usage
-from penstock.upstream.attempts import Attempt, Choice
+from penstock.upstream.attempts import Attempt, Candidate
 from penstock.upstream.keys import KeyRing
 from penstock.upstream.source import PulledSource, UpstreamSource
 from penstock.upstream.upstream import Upstream
@@ -258,7 +258,7 @@ def _upstream(recorded: RecordedAttempt, stage: _Stage) -> Upstream:
 
 def _dialect(name: str) -> Dialect:
     if name == DEMO:
-        from penstock.demo.dialect import DIALECT
+        from penstock.demo import DIALECT
 
         return DIALECT
     if name not in RENDERED:
@@ -276,7 +276,7 @@ def _asked(recording: Recording, upstream: Upstream) -> TurnRequest:
         used_call_ids=plan.used_call_ids,
         accent=plan.accent,
         headers={},
-        first=Choice(upstream, attempt.sent.model),
+        first=Candidate(upstream, attempt.sent.model),
         tenant="",
         diagnostics=[*own_diagnostics(plan.request), *_told_before(recording)],
     )

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from penstock.client.retries import LONGEST_WAIT, is_transient
 from penstock.errors import (
+    KINDS,
     AuthenticationError,
     ContextOverflowError,
     InvalidRequestError,
@@ -20,7 +21,9 @@ from penstock.errors import (
     OpenResponsesError,
     PermissionDeniedError,
     RateLimitError,
+    ServerError,
 )
+from penstock.stream.deltas import ErrorDelta
 from penstock.upstream.upstream import Upstream
 
 FIRST_WAIT = 0.25
@@ -28,7 +31,7 @@ LONGEST_REST = 3600.0
 """However long a vendor says: a wrong header must not take a key away for days."""
 
 
-class Step(Enum):
+class NextStep(Enum):
     """What can be done about a failure."""
 
     OTHER_KEY = "another ready key of the same target, at once"
@@ -36,10 +39,10 @@ class Step(Enum):
     NEXT = "the next target"
 
 
-class Rule(Struct, frozen=True):
+class RetryRule(Struct, frozen=True):
     """The steps are tried in their order; the first that is possible is taken. Without one it is the end."""
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[NextStep, ...] = ()
     rest: float = 0.0
     """Seconds for which the key is not used while another one is ready."""
     is_rest_told: bool = False
@@ -48,16 +51,16 @@ class Rule(Struct, frozen=True):
     """A client whose own key is wrong must be told, or it will never know."""
 
 
-LIMITED = Rule((Step.OTHER_KEY, Step.NEXT, Step.AGAIN), rest=30.0, is_rest_told=True)
-SPENT = Rule((Step.OTHER_KEY, Step.NEXT), rest=3600.0)
-REFUSED = Rule((Step.OTHER_KEY, Step.NEXT), rest=600.0, is_final_for_own_key=True)
-FORBIDDEN = Rule((Step.OTHER_KEY, Step.NEXT), is_final_for_own_key=True)
+LIMITED = RetryRule((NextStep.OTHER_KEY, NextStep.NEXT, NextStep.AGAIN), rest=30.0, is_rest_told=True)
+SPENT = RetryRule((NextStep.OTHER_KEY, NextStep.NEXT), rest=3600.0)
+REFUSED = RetryRule((NextStep.OTHER_KEY, NextStep.NEXT), rest=600.0, is_final_for_own_key=True)
+FORBIDDEN = RetryRule((NextStep.OTHER_KEY, NextStep.NEXT), is_final_for_own_key=True)
 """Without a rest: what is not allowed is mostly this model, and the key is good for others."""
-PASSING = Rule((Step.AGAIN, Step.NEXT))
-ELSEWHERE = Rule((Step.NEXT,))
-FINAL = Rule()
+PASSING = RetryRule((NextStep.AGAIN, NextStep.NEXT))
+ELSEWHERE = RetryRule((NextStep.NEXT,))
+FINAL = RetryRule()
 
-BY_CODE: dict[str, Rule] = {
+BY_CODE: dict[str, RetryRule] = {
     "insufficient_quota": SPENT,
     # An overflow must reach the client as what it is: only a shorter conversation helps (notes/asks E4).
     "context_length_exceeded": FINAL,
@@ -70,7 +73,7 @@ BY_CODE: dict[str, Rule] = {
     "unsupported_proxy": ELSEWHERE,
 }
 
-BY_KIND: tuple[tuple[type[OpenResponsesError], Rule], ...] = (
+BY_KIND: tuple[tuple[type[OpenResponsesError], RetryRule], ...] = (
     (RateLimitError, LIMITED),
     (AuthenticationError, REFUSED),
     (PermissionDeniedError, FORBIDDEN),
@@ -80,7 +83,13 @@ BY_KIND: tuple[tuple[type[OpenResponsesError], Rule], ...] = (
 )
 
 
-def rule_for(error: OpenResponsesError) -> Rule:
+def failure_of(delta: ErrorDelta) -> OpenResponsesError:
+    """A failure inside of a stream, whose secrets were masked (`masking`), as an exception."""
+    kind = KINDS.get(delta.code, ServerError)
+    return kind(delta.message, code=delta.code, param=delta.param, retry_after=delta.retry_after)
+
+
+def rule_for(error: OpenResponsesError) -> RetryRule:
     """The row for a failure: by its code, else by its kind, else by whether it may pass."""
     if error.code in BY_CODE:
         return BY_CODE[error.code]
@@ -91,7 +100,7 @@ def rule_for(error: OpenResponsesError) -> Rule:
     return PASSING if passes else ELSEWHERE
 
 
-class Choice(Struct, frozen=True):
+class Candidate(Struct, frozen=True):
     """One step of a chain: an upstream, and the model's name there."""
 
     upstream: Upstream
@@ -115,17 +124,6 @@ class Attempt(Struct, frozen=True):
         return f"Attempt({where}, wait={self.wait:g}, number={self.number})"
 
 
-class Tried(Struct, frozen=True):
-    """An attempt that failed, for the verdict."""
-
-    target: str
-    model: str
-    code: str
-    status: int | None
-    seconds: float
-    """From the request to the failure, without the wait before it."""
-
-
 class Attempts:
     """The attempts of one turn. `random` gives numbers from 0 to 1: it spreads out what failed together.
 
@@ -135,33 +133,28 @@ class Attempts:
 
     def __init__(
         self,
-        choices: Sequence[Choice],
+        candidates: Sequence[Candidate],
         *,
         retries: int,
         wait_budget: float,
-        clock: Callable[[], float],
         random: Callable[[], float],
         client_key: str = "",
         prefer: Collection[str] = (),
     ) -> None:
-        if not choices:
+        if not candidates:
             raise ValueError("there is nothing to try")
-        self._untried = list(choices)
+        self._untried = list(candidates)
         self._retries = retries
         self._wait_budget = wait_budget
-        self._clock = clock
         self._random = random
         self._client_key = client_key
         self._prefer = prefer
         self._number = 0
         self._waited = 0.0
         self._current: Attempt | None = None
-        self._started = 0.0
         # Of the target that is being asked:
         self._repeats = 0
         self._refused: set[str] = set()
-        self.history: list[Tried] = []
-        """What failed, in its order."""
 
     def first(self) -> Attempt:
         return self._move_on()
@@ -171,7 +164,6 @@ class Attempts:
         failed, self._current = self._current, None
         if failed is None:
             raise RuntimeError("there is no attempt that could have failed")
-        self._remember(failed, error)
         rule = rule_for(error)
         if rule.is_final_for_own_key and self._is_own(failed.upstream):
             return None
@@ -183,22 +175,22 @@ class Attempts:
                 return attempt
         return None
 
-    def _take(self, step: Step, failed: Attempt, error: OpenResponsesError) -> Attempt | None:
+    def _take(self, step: NextStep, failed: Attempt, error: OpenResponsesError) -> Attempt | None:
         """The attempt that this step leads to; None where it is not possible."""
         match step:
-            case Step.OTHER_KEY:
+            case NextStep.OTHER_KEY:
                 return self._other_key(failed)
-            case Step.AGAIN:
+            case NextStep.AGAIN:
                 return self._again(failed, error)
-            case Step.NEXT:
+            case NextStep.NEXT:
                 return self._move_on() if self._untried else None
 
-    def _rest(self, failed: Attempt, rule: Rule, error: OpenResponsesError) -> None:
+    def _rest(self, failed: Attempt, rule: RetryRule, error: OpenResponsesError) -> None:
         """Let the key rest, if it is one of ours."""
         if not failed.key or self._is_own(failed.upstream):
             return
-        told = error.retry_after if rule.is_rest_told else None
-        failed.upstream.keys.rest(failed.key, min(told or rule.rest, LONGEST_REST))
+        seconds = (error.retry_after if rule.is_rest_told else None) or rule.rest
+        failed.upstream.keys.rest(failed.key, min(seconds, LONGEST_REST))
         self._refused.add(failed.key)
 
     def _other_key(self, failed: Attempt) -> Attempt | None:
@@ -230,23 +222,18 @@ class Attempts:
 
     def _move_on(self) -> Attempt:
         """To the next target with a ready key; to one whose keys all rest only when there is no other."""
-        ready = (choice for choice in self._untried if self._is_ready(choice.upstream))
-        choice = next(ready, self._untried[0])
-        self._untried.remove(choice)
+        ready = (candidate for candidate in self._untried if self._is_ready(candidate.upstream))
+        candidate = next(ready, self._untried[0])
+        self._untried.remove(candidate)
         self._repeats = 0
         self._refused = set()
-        return self._attempt(choice.upstream, choice.model, self._key_for(choice.upstream))
+        return self._attempt(candidate.upstream, candidate.model, self._key_for(candidate.upstream))
 
     def _attempt(self, upstream: Upstream, model: str, key: str, wait: float = 0.0) -> Attempt:
         self._number += 1
         self._waited += wait
-        self._started = self._clock() + wait
         self._current = Attempt(upstream, model, key, wait, self._number)
         return self._current
-
-    def _remember(self, failed: Attempt, error: OpenResponsesError) -> None:
-        seconds = max(self._clock() - self._started, 0.0)
-        self.history.append(Tried(failed.upstream.name, failed.model, error.code, error.status, seconds))
 
     def _key_for(self, upstream: Upstream) -> str:
         return self._client_key if self._is_own(upstream) else upstream.keys.take(self._prefer)

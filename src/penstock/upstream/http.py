@@ -10,20 +10,17 @@ from weakref import WeakSet
 
 from penstock.client.answer import Answer
 from penstock.client.config import ClientConfig, check_headers, check_key
-from penstock.client.error_responses import closed_meanwhile
-from penstock.client.transport import Transport
-from penstock.dialects.anthropic.render import VERSION
-from penstock.dialects.families import family_of
+from penstock.client.error_responses import closed_meanwhile, refusal
+from penstock.client.transport import Refusal, Transport
 from penstock.dialects.plan import Dialect, Target, UpstreamRequest
-from penstock.dialects.presets import KEY_HEADERS, fingerprint
+from penstock.dialects.presets import KEY_HEADERS, target_for
 from penstock.dialects.table import rendered_dialect, unknown
-from penstock.errors import InvalidRequestError
+from penstock.errors import InvalidRequestError, NotFoundError, OpenResponsesError
+from penstock.net.masking import Secrets
 from penstock.protocol.wire import encode
-from penstock.upstream.addresses import address_of
-from penstock.upstream.failures import refusal_in
 from penstock.upstream.keys import KeyRing
 from penstock.upstream.source import PulledSource, UpstreamSource
-from penstock.upstream.target import UpstreamTarget
+from penstock.upstream.target import UpstreamTarget, address_of
 
 _ACCEPT = "text/event-stream, application/json"
 """Every request asks for a stream; some servers answer with a whole document all the same."""
@@ -67,12 +64,12 @@ class HttpUpstream:
         self.dialect = _dialect(target.dialect)
         self.pass_key = target.pass_key
         self._key_header = _key_header(target.key_header)
-        self._address = address_of(target.base_url, target.dialect)
+        self._address = address_of(target.base_url, self.dialect.connection)
         keys = [key.strip() for key in target.keys]
         for key in keys:
             check_key(key)
         self.keys = KeyRing(keys, clock=clock)
-        self._transport = Transport(_config(target), self._address, refusal_in(self.dialect))
+        self._transport = Transport(_config(target), self._address, _refusal_in(self.dialect))
         self._transport.check()
         self._answers: WeakSet[Answer] = WeakSet()
         self._is_closed = False
@@ -81,14 +78,8 @@ class HttpUpstream:
         return f"{type(self).__name__}({self._target!r})"
 
     def target(self, model: str, key: str) -> Target:
-        return Target(
-            model=model,
-            vendor=self._target.preset,
-            dialect=self._target.dialect,
-            family=family_of(model),
-            key_fingerprint=fingerprint(key),
-            quirks=self._target.quirks,
-        )
+        target = self._target
+        return target_for(model, target.preset, dialect=target.dialect, quirks=target.quirks, key=key)
 
     async def send(self, request: UpstreamRequest, *, key: str, headers: Mapping[str, str]) -> UpstreamSource:
         if self._is_closed:
@@ -137,18 +128,35 @@ def _config(target: UpstreamTarget) -> ClientConfig:
 
 def listing_config(target: UpstreamTarget, key: str = "") -> ClientConfig:
     """How to ask a target for its models: with this key, else with its own."""
-    address = address_of(target.base_url, target.dialect)
+    connection = _dialect(target.dialect).connection
+    address = address_of(target.base_url, connection)
     key = key if key and target.pass_key else next(iter(target.keys), "")
     name, form = _key_header(target.key_header)
     headers = {name: form.format(key=key)} if key else {}
-    if target.dialect == "anthropic":
-        headers["anthropic-version"] = VERSION
+    headers |= _lowered(connection.headers)
     return dataclasses.replace(
         _config(target),
         base_url=urlunsplit((address.scheme, address.authority, address.path, address.query, "")),
         headers=headers | _lowered(target.headers),
         retries=0,
     )
+
+
+def _refusal_in(dialect: Dialect) -> Refusal:
+    """How an answer that is no success is read: as the client reads it, but under our word for the failure.
+
+    Clients decide by the code what to do next, and know ours; the vendor's is in no client's table.
+    """
+
+    def explain(
+        status: int, headers: Mapping[str, str], body: bytes, secrets: Secrets, advice: str
+    ) -> OpenResponsesError:
+        error = refusal(status, headers, body, secrets, advice)
+        if error.code != NotFoundError.default_code:  # it is the address that was not found, not the model
+            error.code = dialect.classify(status, headers, body).code
+        return error
+
+    return explain
 
 
 def _dialect(name: str) -> Dialect:
@@ -161,8 +169,8 @@ def _dialect(name: str) -> Dialect:
 def _key_header(name: str) -> tuple[str, str]:
     """The header and the form of its value."""
     if name not in KEY_HEADERS:
-        told = str(unknown("key header", name, KEY_HEADERS))
-        raise InvalidRequestError(told, code="invalid_config", param="key_header")
+        message = str(unknown("key header", name, KEY_HEADERS))
+        raise InvalidRequestError(message, code="invalid_config", param="key_header")
     header, form = KEY_HEADERS[name]
     return header.lower(), form
 

@@ -1,12 +1,18 @@
-"""Where models are asked, as somebody configured it."""
+"""Where models are asked, as somebody configured it, and the address that this leads to."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from penstock.dialects.plan import Quirks
+from penstock.dialects.plan import ConnectionSpec, Quirks
+from penstock.dialects.presets import PRESETS
+from penstock.errors import InvalidRequestError
+from penstock.net.urls import Address, Form, read_address
 
 
 class UpstreamTarget(Struct, frozen=True, kw_only=True):
@@ -43,3 +49,22 @@ class UpstreamTarget(Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         """Without keys, headers, secrets or the proxy: any of them may be a secret."""
         return f"UpstreamTarget({self.name!r}, {self.dialect}, {self.base_url.partition('?')[0]!r})"
+
+
+_PRESET_URLS = frozenset(row.base_url for row in PRESETS.values())
+_PLACEHOLDER = re.compile(r"\{\w*\}")
+
+
+def address_of(base_url: str, connection: ConnectionSpec) -> Address:
+    """The address under which the paths of a dialect are, from whatever form of the URL a person has at hand
+    (notes/asks L3)."""
+    if found := _PLACEHOLDER.search(base_url):
+        message = f"the base URL still has a placeholder: write your own value instead of {found[0]}"
+        raise InvalidRequestError(message, code="invalid_base_url", param="base_url")
+    form = Form(re.compile(connection.endpoint), connection.version, connection.is_versioned_everywhere)
+    address = read_address(base_url, form)
+    url = base_url.strip().rstrip("/")
+    if url in _PRESET_URLS:
+        # Some vendors have their API at the root, without a version. What a preset says is exact.
+        return replace(address, path=urlsplit(url).path, advice="")
+    return address

@@ -85,8 +85,8 @@ class Hints:
 
     def texts(self, name: str, description: str = "") -> Iterator[str]:
         """Texts for a field of this name, the likeliest first."""
-        if told := self._told(name):
-            yield told.strip("\"'`“”.,;") or told
+        if value := self._given(name):
+            yield value.strip("\"'`“”.,;") or value
         for word in reversed(words_of(name[:_LONGEST_NAME])):
             yield from self.of_kind(_KIND_OF.get(word, ""))
         yield from self.quoted
@@ -104,7 +104,7 @@ class Hints:
             yield from (int(found[1]) for found in (before, beside) if found)
         yield from self.numbers
 
-    def _told(self, name: str) -> str:
+    def _given(self, name: str) -> str:
         """What stands behind the name itself: `city: Ulm`, `city = "Ulm"`."""
         words = words_of(name[:_LONGEST_NAME])[:_NAME_WORDS]
         if not words or words[0] not in self._lower:

@@ -65,7 +65,7 @@ class Sequence(Struct, frozen=True):
     nodes: tuple[Node, ...]
 
 
-class Choice(Struct, frozen=True):
+class Alternatives(Struct, frozen=True):
     nodes: tuple[Node, ...]
 
 
@@ -76,7 +76,7 @@ class Repeat(Struct, frozen=True):
     """`_ENDLESS` where there is no upper bound."""
 
 
-Node = Chars | Edge | Sequence | Choice | Repeat
+Node = Chars | Edge | Sequence | Alternatives | Repeat
 
 
 @lru_cache(maxsize=256)
@@ -124,7 +124,7 @@ class _Parser:
         while self._take("|"):
             nodes.append(self._sequence())
         self._depth -= 1
-        return nodes[0] if len(nodes) == 1 else Choice(tuple(nodes))
+        return nodes[0] if len(nodes) == 1 else Alternatives(tuple(nodes))
 
     def _sequence(self) -> Node:
         nodes: list[Node] = []
@@ -280,7 +280,7 @@ class _Writer:
             return node.pick(self._variant)
         if isinstance(node, Sequence):
             return "".join(map(self.write, node.nodes))
-        if isinstance(node, Choice):
+        if isinstance(node, Alternatives):
             return self.write(node.nodes[self._variant % len(node.nodes)])
         if isinstance(node, Repeat):
             most = node.least + self._extra
@@ -315,7 +315,7 @@ class _Walker:
             return {at for at in starts if _EDGES[node.kind](self._text, at)}
         if isinstance(node, Repeat):
             return self._repeated(node, starts)
-        if isinstance(node, Choice):
+        if isinstance(node, Alternatives):
             return {end for each in node.nodes for end in self.ends(each, starts)}
         for each in node.nodes:
             starts = self.ends(each, starts)

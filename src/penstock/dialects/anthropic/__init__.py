@@ -8,15 +8,21 @@ import msgspec
 
 from penstock.dialects import failures
 from penstock.dialects.anthropic.reader import AnthropicReader
-from penstock.dialects.anthropic.render import render
+from penstock.dialects.anthropic.render import HEADERS, render
 from penstock.dialects.frames import read_object
-from penstock.dialects.plan import Dialect, Plan, Reader, UpstreamError, UpstreamRequest
+from penstock.dialects.plan import ConnectionSpec, Dialect, Plan, Reader, UpstreamError, UpstreamRequest
 from penstock.sse import Frame
 from penstock.stream.deltas import Delta, ErrorDelta
 
 
 class Anthropic:
     name = "anthropic"
+    connection = ConnectionSpec(
+        endpoint=r"/messages$",
+        is_versioned_everywhere=True,
+        key_header="x-api-key",
+        headers=HEADERS,
+    )
 
     def reader(self, plan: Plan) -> Reader:
         return AnthropicReader(plan)

@@ -57,7 +57,7 @@ HANDLED: dict[str, str] = {
 }
 """What becomes of each field of a request."""
 
-VERSION = "2023-06-01"
+HEADERS = {"anthropic-version": "2023-06-01"}
 
 TIERS: dict[str, str] = {
     "auto": "auto",
@@ -117,7 +117,7 @@ class _Renderer:
         self._body["messages"] = messages
         self._cache()
         diagnostics = [*history.diagnostics, *specs_told, *self._told.told]
-        return UpstreamRequest("messages", self._body, {"anthropic-version": VERSION}, diagnostics)
+        return UpstreamRequest("messages", self._body, {**HEADERS}, diagnostics)
 
     def _drop(self, field: str) -> None:
         self._told.tell("field_dropped", f"`{field}` cannot be sent to this upstream and was dropped")

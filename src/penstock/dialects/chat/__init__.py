@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from penstock.dialects import failures
 from penstock.dialects.chat.reader import ChatReader, read_body
 from penstock.dialects.chat.render import render
-from penstock.dialects.plan import Dialect, Plan, Reader, UpstreamError, UpstreamRequest
+from penstock.dialects.plan import ConnectionSpec, Dialect, Plan, Reader, UpstreamError, UpstreamRequest
 from penstock.stream.deltas import Delta
 
 
 class Chat:
     name = "chat"
+    connection = ConnectionSpec(endpoint=r"/chat/completions$")
 
     def reader(self, plan: Plan) -> Reader:
         return ChatReader(plan)

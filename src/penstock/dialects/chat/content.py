@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.dialects.plan import Target
+from penstock.dialects.presets.rows import vendor_facts
 from penstock.protocol.content import ContentPart, InputFile, InputImage, InputVideo, Refusal
 from penstock.stream.diagnostics import Diagnostics
 
@@ -18,9 +19,6 @@ _Part = dict[str, Any]
 
 _DETAILS = {"low": "low", "high": "high", "auto": "auto", "original": "high"}
 """Chat Completions does not know `original`, which is as fine as `high` or finer."""
-
-_VIDEO_VENDORS = frozenset({"moonshot", "openrouter", "qwen", "sglang", "vllm", "zai"})
-"""Vendors that take `video_url`, which is no part of OpenAI's own Chat Completions."""
 
 
 class Content:
@@ -64,7 +62,7 @@ class Content:
         return self._left_out(f"the file {name!r}{where}")
 
     def _video(self, part: InputVideo) -> _Part:
-        if self._target.vendor in _VIDEO_VENDORS:
+        if vendor_facts(self._target.vendor).videos:
             return {"type": "video_url", "video_url": {"url": part.video_url}}
         return self._left_out("a video")
 

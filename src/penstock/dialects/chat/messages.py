@@ -26,12 +26,11 @@ from penstock.dialects.history import (
     framed,
 )
 from penstock.dialects.plan import Target
+from penstock.dialects.presets.rows import vendor_facts
 from penstock.stream.diagnostics import Diagnostics
 
 Message = dict[str, Any]
 
-_SHORT_IDS = frozenset({"mistral"})
-"""Vendors that refuse a call id which is not nine letters and digits, also one of another vendor's."""
 _SHORT_ID = re.compile(r"[A-Za-z0-9]{9}")
 
 ATTACHED = "[the output is attached to the next message]"
@@ -47,6 +46,7 @@ class Messages:
         self._history = history
         self._told = told
         self._content = Content(target, told)
+        self._has_short_ids = vendor_facts(target.vendor).short_call_ids
         self._system_role = "developer" if self._quirks.developer_role else "system"
 
     def written(self, more_system: str = "") -> list[Message]:
@@ -163,7 +163,7 @@ class Messages:
         return text or ATTACHED, [{"type": "text", "text": title}, *media]
 
     def _id(self, call_id: str) -> str:
-        if self._target.vendor not in _SHORT_IDS or _SHORT_ID.fullmatch(call_id):
+        if not self._has_short_ids or _SHORT_ID.fullmatch(call_id):
             return call_id
         return sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:9]
 

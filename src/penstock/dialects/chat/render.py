@@ -1,7 +1,7 @@
 """A request for Chat Completions: `POST chat/completions`.
 
 Chat Completions is OpenAI's, and every other vendor's in part. What a vendor has beyond the common part is in
-the tables here and in its quirks; a field that is set and has no place leaves a diagnostic (notes/asks E6).
+its row of the presets; a field that is set and has no place leaves a diagnostic (notes/asks E6).
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from penstock.dialects.chat.effort import EFFORTS, nearest
 from penstock.dialects.chat.messages import Messages
 from penstock.dialects.history import history_of
 from penstock.dialects.plan import Plan, UpstreamRequest
+from penstock.dialects.presets.efforts import EFFORTS, nearest
+from penstock.dialects.presets.preset import SAMPLER_FIELDS
+from penstock.dialects.presets.rows import vendor_facts
 from penstock.dialects.schemas import Room, inlined
 from penstock.dialects.toolset import Choice, ToolSpec, choice_of, tools_of
 from penstock.errors import DecodeError
@@ -60,23 +62,8 @@ HANDLED: dict[str, str] = {
 
 _EVERYWHERE = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 
-VENDOR_FIELDS: dict[str, frozenset[str]] = {
-    "service_tier": frozenset({"azure", "cerebras", "groq", "openai", "openrouter", "vercel"}),
-    "safety_identifier": frozenset({"azure", "openai"}),
-    "prompt_cache_key": frozenset({"azure", "moonshot", "openai", "openrouter", "vercel"}),
-    "prompt_cache_retention": frozenset({"openai"}),
-    "user": frozenset(
-        {"azure", "deepinfra", "fireworks", "groq", "openai", "openrouter", "together", "vllm", "xai"}
-    ),
-}
-"""Fields under their own names that only these vendors take; others refuse or ignore them."""
-
-_VERBOSE = frozenset({"azure", "openai", "openrouter", "vercel"})
-_ALLOWED_TOOLS = frozenset({"azure", "openai"})
-"""Vendors with `allowed_tools` of their own. Elsewhere the other tools are not offered."""
-
-CACHE_HEADERS: dict[str, str] = {"xai": "x-grok-conv-id", "fireworks": "x-session-affinity"}
-"""Vendors that take `prompt_cache_key` as a header, to send a conversation to one machine."""
+VENDOR_FIELDS = ("service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "user")
+"""Fields that go under their own names to the vendors that take them (`Preset.optional_fields`)."""
 
 _SAYS_NOTHING: dict[str, tuple[Any, ...]] = {
     "truncation": ("disabled",),
@@ -86,14 +73,6 @@ _SAYS_NOTHING: dict[str, tuple[Any, ...]] = {
 """Values that ask for what happens anyway."""
 
 _EXTRAS = frozenset({"stop", "seed", "logit_bias"})
-_SAMPLER_EXTRAS = frozenset({"top_k", "min_p", "repetition_penalty"})
-_SAMPLERS = frozenset(
-    {"deepinfra", "fireworks", "llamacpp", "lmstudio", "openrouter", "sglang", "together", "vllm"}
-)
-"""Hosts of open models, which take what their samplers know."""
-
-_INLINE_SCHEMAS = frozenset({"moonshot"})
-"""Vendors that refuse references in the schemas of tools (notes/asks B12)."""
 
 _LOGPROBS = "message.output_text.logprobs"
 _ENCRYPTED = "reasoning.encrypted_content"
@@ -107,7 +86,7 @@ class _Renderer:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._request = plan.request
-        self._vendor = plan.target.vendor
+        self._vendor = vendor_facts(plan.target.vendor)
         self._quirks = plan.target.quirks
         self._told = Diagnostics()
         self._body: dict[str, Any] = {"model": plan.target.model, "stream": True}
@@ -139,7 +118,7 @@ class _Renderer:
     # -- tools
 
     def _tools(self) -> list[Diagnostic]:
-        own_form = self._vendor in _ALLOWED_TOOLS
+        own_form = self._vendor.allowed_tools
         specs, told = tools_of(self._plan, allowed_only=not own_form)
         choice = choice_of(self._plan, specs)
         if not self._quirks.tool_choice:
@@ -171,7 +150,7 @@ class _Renderer:
 
     def _tool(self, spec: ToolSpec) -> dict[str, Any]:
         parameters = spec.parameters
-        if self._vendor in _INLINE_SCHEMAS:
+        if self._vendor.inline_schemas:
             parameters, cut = inlined(parameters, self._room)
             if cut:
                 self._told.tell("schema_cut", f"a recursive schema of the tool {spec.name!r} was cut")
@@ -201,7 +180,7 @@ class _Renderer:
         text = self._request.text
         if not text:
             return
-        if text.verbosity and self._vendor in _VERBOSE:
+        if text.verbosity and "verbosity" in self._vendor.optional_fields:
             self._body["verbosity"] = text.verbosity
         elif text.verbosity and text.verbosity != "medium":
             self._drop("text.verbosity")
@@ -267,19 +246,20 @@ class _Renderer:
     # -- the rest
 
     def _vendor_fields(self) -> None:
-        for name, vendors in VENDOR_FIELDS.items():
+        header = self._vendor.cache_key_header
+        for name in VENDOR_FIELDS:
             value = getattr(self._request, name)
             if value is UNSET:
                 continue
-            if self._vendor in vendors:
+            if name in self._vendor.optional_fields:
                 self._body[name] = value
-            elif name == "prompt_cache_key" and self._vendor in CACHE_HEADERS and _is_header(value):
-                self._headers[CACHE_HEADERS[self._vendor]] = value
+            elif name == "prompt_cache_key" and header and _is_header(value):
+                self._headers[header] = value
             elif value not in _SAYS_NOTHING.get(name, ()):
                 self._drop(name)
 
     def _unmapped(self) -> None:
-        known = _EXTRAS | _SAMPLER_EXTRAS if self._vendor in _SAMPLERS else _EXTRAS
+        known = _EXTRAS | (self._vendor.optional_fields & SAMPLER_FIELDS)
         for name, value in (self._request.extra or {}).items():
             if name in known and value is not None:
                 self._body[name] = value

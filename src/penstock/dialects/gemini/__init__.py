@@ -9,13 +9,19 @@ import msgspec
 from penstock.dialects import failures
 from penstock.dialects.gemini.reader import GeminiReader
 from penstock.dialects.gemini.render import render
-from penstock.dialects.plan import Plan, Reader, UpstreamError, UpstreamRequest
+from penstock.dialects.plan import ConnectionSpec, Plan, Reader, UpstreamError, UpstreamRequest
 from penstock.sse import Frame
 from penstock.stream.deltas import Delta
 
 
 class Gemini:
     name = "gemini"
+    connection = ConnectionSpec(
+        endpoint=r"/(models|tunedModels)/[^/]+:\w+$",
+        version="/v1beta",
+        is_versioned_everywhere=True,
+        key_header="x-goog-api-key",
+    )
 
     def reader(self, plan: Plan) -> Reader:
         return GeminiReader(plan)

@@ -5,37 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.dialects.plan import Target
+from penstock.dialects.presets.rows import vendor_facts
 from penstock.stream.deltas import Delta, DiagnosticDelta, ErrorDelta, FinishDelta, FinishReason
 
-_COMMON = ("FINISH_REASON_UNSPECIFIED", "STOP", "MAX_TOKENS", "SAFETY", "RECITATION", "OTHER")
-NUMBERS: dict[str, tuple[str, ...]] = {
-    "vertex": (
-        *_COMMON,
-        "BLOCKLIST",
-        "PROHIBITED_CONTENT",
-        "SPII",
-        "MALFORMED_FUNCTION_CALL",
-        "MODEL_ARMOR",
-        "IMAGE_SAFETY",
-        "IMAGE_PROHIBITED_CONTENT",
-        "IMAGE_RECITATION",
-        "IMAGE_OTHER",
-        "UNEXPECTED_TOOL_CALL",
-        "NO_IMAGE",
-    ),
-    "": (
-        *_COMMON,
-        "LANGUAGE",
-        "BLOCKLIST",
-        "PROHIBITED_CONTENT",
-        "SPII",
-        "MALFORMED_FUNCTION_CALL",
-        "IMAGE_SAFETY",
-        "UNEXPECTED_TOOL_CALL",
-        "TOO_MANY_TOOL_CALLS",
-    ),
-}
-"""The enums behind the integers that gRPC's JSON has (G2). Vertex counts otherwise than the Gemini API."""
+NUMBERS = (
+    "FINISH_REASON_UNSPECIFIED",
+    "STOP",
+    "MAX_TOKENS",
+    "SAFETY",
+    "RECITATION",
+    "OTHER",
+    "LANGUAGE",
+    "BLOCKLIST",
+    "PROHIBITED_CONTENT",
+    "SPII",
+    "MALFORMED_FUNCTION_CALL",
+    "IMAGE_SAFETY",
+    "UNEXPECTED_TOOL_CALL",
+    "TOO_MANY_TOOL_CALLS",
+)
+"""The enum behind the integers that gRPC's JSON has (G2). Some vendors count otherwise."""
 
 UNSAID = frozenset({"", "FINISH_REASON_UNSPECIFIED"})
 
@@ -68,7 +57,7 @@ FAILURES: dict[str, str] = {
 def name_of(reason: Any, target: Target) -> str:
     """The name of a finish reason that came as a name or as a number; "" if it says nothing."""
     if isinstance(reason, int) and not isinstance(reason, bool):
-        names = NUMBERS.get(target.vendor, NUMBERS[""])
+        names = vendor_facts(target.vendor).finish_reasons or NUMBERS
         reason = names[reason] if 0 <= reason < len(names) else str(reason)
     return "" if not isinstance(reason, str) or reason in UNSAID else reason
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from penstock.dialects import failures
-from penstock.dialects.plan import Plan, Reader, UpstreamError, UpstreamRequest
+from penstock.dialects.plan import ConnectionSpec, Plan, Reader, UpstreamError, UpstreamRequest
 from penstock.dialects.responses.reader import ResponsesReader, read_body
 from penstock.dialects.responses.render import render
 from penstock.stream.deltas import Delta
@@ -13,6 +13,7 @@ from penstock.stream.deltas import Delta
 
 class Responses:
     name = "responses"
+    connection = ConnectionSpec(endpoint=r"/responses$")
 
     def reader(self, plan: Plan) -> Reader:
         return ResponsesReader(plan)

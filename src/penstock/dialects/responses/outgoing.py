@@ -13,7 +13,8 @@ from typing import Any
 from penstock.dialects.envelope import unseal
 from penstock.dialects.history import NO_OUTPUT, ORPHAN_OUTPUT, call_of, framed, output_of
 from penstock.dialects.plan import Plan
-from penstock.dialects.responses.parts import OPENAI, Parts
+from penstock.dialects.presets.rows import vendor_facts
+from penstock.dialects.responses.parts import Parts
 from penstock.protocol.content import ContentPart, InputText
 from penstock.protocol.items import (
     AdditionalTools,
@@ -47,8 +48,8 @@ class Outgoing:
     def __init__(self, plan: Plan, told: Diagnostics) -> None:
         self._plan = plan
         self._told = told
-        self._is_openai = plan.target.vendor in OPENAI
-        self._merges_system = plan.target.quirks.system_first and not self._is_openai
+        self._is_original = vendor_facts(plan.target.vendor).original_responses
+        self._merges_system = plan.target.quirks.system_first and not self._is_original
         self._parts = Parts(plan.target, told)
         self.system: list[str] = []
         self._written: list[_Written] = []
@@ -75,7 +76,7 @@ class Outgoing:
                 self._outputs.setdefault(key, item)
         for item, key in zip(items, keys, strict=True):
             self._take(item, key)
-        return self._with_followed_reasoning() if self._is_openai else self._written
+        return self._with_followed_reasoning() if self._is_original else self._written
 
     def _tell(self, code: str, message: str) -> None:
         self._told.tell(code, message)
@@ -91,20 +92,20 @@ class Outgoing:
             self._output(item, key)
         elif isinstance(item, Compaction):
             self._compaction(item)
-        elif isinstance(item, _PASSES) and self._is_openai:
+        elif isinstance(item, _PASSES) and self._is_original:
             self._pass(item)
         elif not isinstance(item, AdditionalTools | ToolSearchOutput):
             self._tell("item_left_out", f"an item of type {item.type!r} cannot be sent to this upstream")
 
     def _message(self, message: Message) -> None:
         role, content = message.role, message.content
-        if role in ("system", "developer") and not self._is_openai:
+        if role in ("system", "developer") and not self._is_original:
             role = "developer" if self._plan.target.quirks.developer_role else "system"
             if self._merges_system:
                 self._system(content if isinstance(content, str) else self._parts.system_text(content))
                 return
         if written := content if isinstance(content, str) else self._parts.said_by(role, content):
-            phase = {"phase": message.phase} if message.phase and self._is_openai else {}
+            phase = {"phase": message.phase} if message.phase and self._is_original else {}
             self._written.append({"type": "message", "role": role, "content": written, **phase})
 
     def _system(self, text: str) -> None:
@@ -126,11 +127,11 @@ class Outgoing:
         payload = envelope.payload if envelope is not None else None
         encrypted = payload.get("encrypted_content") if isinstance(payload, dict) else None
         written: _Written = {"type": "reasoning", "summary": to_builtins(item.summary)}
-        if item.content and not self._is_openai:
+        if item.content and not self._is_original:
             written["content"] = to_builtins(item.content)
         if isinstance(encrypted, str) and encrypted:
             written["encrypted_content"] = encrypted
-        elif self._is_openai or not (item.summary or item.content):
+        elif self._is_original or not (item.summary or item.content):
             self._tell("reasoning_left_out", "reasoning that the upstream cannot read was left out")
             return
         self._written.append(written)
@@ -142,7 +143,7 @@ class Outgoing:
         # In a flat list two calls with one id cannot be told apart, so a suffix that is needed stays.
         upstream_id = self._upstream_ids.first_free(original(call_id), call_id, separator="-pk")
         self._call_ids[call_id] = upstream_id
-        self._types[call_id] = item.type if self._is_openai else "function_call"
+        self._types[call_id] = item.type if self._is_original else "function_call"
         output = self._outputs.get(call_id)
         if output is None:
             self._tell("unanswered_call", f"the call {call_id!r} has no output; a placeholder was sent")
@@ -159,7 +160,7 @@ class Outgoing:
     def _called(self, item: Item, upstream_id: str) -> _Written:
         _, name, arguments = call_of(item)
         namespace = getattr(item, "namespace", None) or None
-        if not self._is_openai:
+        if not self._is_original:
             name = self._name(name, namespace)
             return {"type": "function_call", "call_id": upstream_id, "name": name, "arguments": arguments}
         written = _without_id(item) | {"call_id": upstream_id}
@@ -184,7 +185,7 @@ class Outgoing:
             self._early.add(id(item))  # its call comes later, and it goes behind the call
 
     def _orphan(self, item: Item) -> None:
-        if isinstance(item, ToolSearchOutput) and self._is_openai:
+        if isinstance(item, ToolSearchOutput) and self._is_original:
             # What a lost search found is still there to be called.
             tools = to_builtins(item.tools)
             self._written.append({"type": "additional_tools", "role": "developer", "tools": tools})

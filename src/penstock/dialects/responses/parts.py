@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.dialects.plan import Target
+from penstock.dialects.presets.rows import vendor_facts
 from penstock.protocol.content import (
     ContentPart,
     InputFile,
@@ -20,16 +21,13 @@ from penstock.protocol.content import (
 from penstock.protocol.wire import to_builtins
 from penstock.stream.diagnostics import Diagnostics
 
-OPENAI = frozenset({"azure", "openai"})
-"""Vendors that know every type of tool and item which OpenAI has. Others know messages and functions."""
-
 _Part = dict[str, Any]
 
 
 class Parts:
     def __init__(self, target: Target, told: Diagnostics) -> None:
         self._quirks = target.quirks
-        self._is_openai = target.vendor in OPENAI
+        self._is_original = vendor_facts(target.vendor).original_responses
         self._told = told
 
     def said_by(self, role: str, parts: list[ContentPart]) -> list[_Part]:
@@ -74,10 +72,10 @@ class Parts:
 
     def _takes(self, part: InputImage | InputFile | InputVideo) -> bool:
         if isinstance(part, InputImage):
-            return self._quirks.images and bool(part.image_url or (self._is_openai and part.file_id))
+            return self._quirks.images and bool(part.image_url or (self._is_original and part.file_id))
         if isinstance(part, InputFile):
-            return self._is_openai or (self._quirks.files and not part.file_id)
-        return not self._is_openai  # videos are in the specification, and not at OpenAI
+            return self._is_original or (self._quirks.files and not part.file_id)
+        return not self._is_original  # videos are in the specification, and not at OpenAI
 
     def _left_out(self, part: ContentPart) -> str:
         what = f"content of type {part.type!r}"

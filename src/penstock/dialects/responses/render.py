@@ -13,8 +13,8 @@ import msgspec
 from msgspec import UNSET
 
 from penstock.dialects.plan import Plan, UpstreamRequest
+from penstock.dialects.presets.rows import vendor_facts
 from penstock.dialects.responses.outgoing import Outgoing
-from penstock.dialects.responses.parts import OPENAI
 from penstock.dialects.toolset import Choice, ToolSpec, choice_of, tools_of
 from penstock.errors import DecodeError
 from penstock.protocol.errors import Diagnostic
@@ -75,9 +75,9 @@ _AS_IT_CAME = (
     "user",
 )
 
-_NOT_AT_OPENAI = frozenset({"presence_penalty", "frequency_penalty"})
+_NOT_IN_ORIGINAL = frozenset({"presence_penalty", "frequency_penalty"})
 """In the specification, and refused by OpenAI."""
-_ONLY_AT_OPENAI = frozenset({"prompt_cache_retention", "user"})
+_ONLY_IN_ORIGINAL = frozenset({"prompt_cache_retention", "user"})
 
 _ENCRYPTED = "reasoning.encrypted_content"
 _SCHEMA_REQUEST = "Answer with one JSON object and nothing else. It must match this JSON schema:\n"
@@ -92,7 +92,7 @@ class _Renderer:
         self._plan = plan
         self._request = plan.request
         self._quirks = plan.target.quirks
-        self._is_openai = plan.target.vendor in OPENAI
+        self._is_original = vendor_facts(plan.target.vendor).original_responses
         self._told = Diagnostics()
         include = [*(plan.request.include or ())]
         self._body: dict[str, Any] = {
@@ -105,7 +105,7 @@ class _Renderer:
     def request(self) -> UpstreamRequest:
         outgoing = Outgoing(self._plan, self._told)
         items = outgoing.items()
-        tools_told = self._native_tools() if self._is_openai else self._function_tools()
+        tools_told = self._native_tools() if self._is_original else self._function_tools()
         asked = self._format()
         instructions = [self._request.instructions or "", *outgoing.system, asked]
         if any(instructions):
@@ -181,7 +181,7 @@ class _Renderer:
             return ""
         written = to_builtins(text)
         asked = ""
-        if isinstance(text.format, JsonSchemaFormat) and not (self._quirks.json_schema or self._is_openai):
+        if isinstance(text.format, JsonSchemaFormat) and not (self._quirks.json_schema or self._is_original):
             written["format"] = {"type": "json_object"}
             asked = _SCHEMA_REQUEST + msgspec.json.encode(text.format.schema or {}).decode()
             self._told.tell(
@@ -191,7 +191,7 @@ class _Renderer:
         return asked
 
     def _as_they_came(self) -> None:
-        unknown_here = _NOT_AT_OPENAI if self._is_openai else _ONLY_AT_OPENAI
+        unknown_here = _NOT_IN_ORIGINAL if self._is_original else _ONLY_IN_ORIGINAL
         for name in _AS_IT_CAME:
             value = getattr(self._request, name)
             if value is UNSET:

@@ -11,13 +11,13 @@ from typing import Any
 
 from penstock.errors import ConfigError, InvalidRequestError
 from penstock.gateway.config.keys import read_keys
-from penstock.gateway.config.models import Names
+from penstock.gateway.config.models import ModelNames
 from penstock.gateway.config.targets import read_targets
 from penstock.gateway.config.toml_lines import TomlLines, parse
 from penstock.gateway.config.values import (
     ABOVE,
+    ConfigTable,
     Problems,
-    Table,
     Wrong,
     flag,
     one_of,
@@ -102,7 +102,7 @@ def read_settings(text: str, *, file: str, environment: Mapping[str, str]) -> Se
     """
     document = parse(text, file)
     problems = Problems(file, TomlLines(text))
-    settings = _read(Table(document, (), problems), file, environment)
+    settings = _read(ConfigTable(document, (), problems), file, environment)
     problems.tell()
     for target in settings.targets:
         try:
@@ -113,10 +113,10 @@ def read_settings(text: str, *, file: str, environment: Mapping[str, str]) -> Se
     return settings
 
 
-def _read(top: Table, file: str, environment: Mapping[str, str]) -> Settings:
+def _read(top: ConfigTable, file: str, environment: Mapping[str, str]) -> Settings:
     top.only(TOP, _ELSEWHERE)
     targets = top.table("targets")
-    names = Names(top, targets.values.keys())
+    names = ModelNames(top, targets.values.keys())
     server = top.table("server")
     server.only(SERVER, ABOVE)
     plain = Settings()
@@ -141,7 +141,7 @@ def _read(top: Table, file: str, environment: Mapping[str, str]) -> Settings:
     )
 
 
-def _limits(table: Table) -> Limits:
+def _limits(table: ConfigTable) -> Limits:
     table.only(LIMITS, ABOVE)
     plain = Limits()
     values: dict[str, Any] = {
@@ -150,7 +150,7 @@ def _limits(table: Table) -> Limits:
     return Limits(**values)
 
 
-def _each(table: Table, name: str, reader: Callable[[str], str]) -> tuple[str, ...]:
+def _each(table: ConfigTable, name: str, reader: Callable[[str], str]) -> tuple[str, ...]:
     """What a reader makes of every text in a list."""
     found: list[str] = []
     for index, text in table.texts(name).items():
@@ -188,7 +188,7 @@ def _allowed_origin(text: str) -> str:
     return text.lower()
 
 
-def _accents(table: Table) -> dict[str, str]:
+def _accents(table: ConfigTable) -> dict[str, str]:
     accent = one_of("accent", ACCENTS)
     found: dict[str, str] = {}
     for name in table.values:

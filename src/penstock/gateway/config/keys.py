@@ -10,7 +10,7 @@ import re
 
 from penstock.errors import ConfigError
 from penstock.gateway.config.toml_lines import TomlLines, parse
-from penstock.gateway.config.values import ABOVE, Table, Wrong, flag, one_of, quoted, word
+from penstock.gateway.config.values import ABOVE, ConfigTable, Wrong, flag, one_of, quoted, word
 from penstock.gateway.settings import ClientKey
 from penstock.store.contract import LOCAL
 from penstock.stream.accents import ACCENTS
@@ -22,7 +22,7 @@ _HASH = re.compile(r"sha256:([0-9a-f]{64})", re.IGNORECASE)
 _LINE = re.compile(rb"[^\n]*\n|[^\n]+")
 
 
-def read_keys(tables: list[Table]) -> tuple[ClientKey, ...]:
+def read_keys(tables: list[ConfigTable]) -> tuple[ClientKey, ...]:
     found: list[ClientKey] = []
     for table in tables:
         table.only(KEY, ABOVE)

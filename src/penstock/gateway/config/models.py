@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection, Mapping
 
 from penstock.errors import DecodeError
-from penstock.gateway.config.values import ABOVE, Table, Wrong, unknown, word
-from penstock.gateway.settings import DEMO, ModelRoute, Step
+from penstock.gateway.config.values import ABOVE, ConfigTable, Wrong, unknown, word
+from penstock.gateway.settings import DEMO, ModelRoute, RouteStep
 from penstock.models.overrides import Override, parse_override
 
 MODEL = ("target", "targets", "model", "limits")
@@ -26,11 +26,10 @@ _ELSEWHERE = {
 _UNNAMEABLE = re.compile(r"\s|\*")
 
 
-class Names:
+class ModelNames:
     """All names of models in a file. The targets that a chain can name are given, also those with errors."""
 
-    def __init__(self, top: Table, targets: Collection[str]) -> None:
-        self._top = top
+    def __init__(self, top: ConfigTable, targets: Collection[str]) -> None:
         self._targets = targets
         self.routes: dict[str, ModelRoute] = {}
         self.overrides: list[Override] = []
@@ -50,7 +49,7 @@ class Names:
             raise Wrong(unknown("target", name, self._targets))
         return name
 
-    def _read_model(self, name: str, table: Table) -> None:
+    def _read_model(self, name: str, table: ConfigTable) -> None:
         if name == DEMO:
             table.wrong(f"{DEMO} is the model that is built in: give this one another name")
         elif name == EVERY:
@@ -65,21 +64,21 @@ class Names:
         if told is not None:
             self.overrides.append(Override(name, told.told))
 
-    def _steps(self, table: Table, own: str) -> list[Step]:
+    def _steps(self, table: ConfigTable, own: str) -> list[RouteStep]:
         if "target" in table and "targets" in table:
             table.wrong("target and targets say the same thing: keep one of them", "target")
             return []
         if "target" in table:
             found = table.read("target", self._step, None)
-            return [Step(found.target, found.model or own)] if found else []
+            return [RouteStep(found.target, found.model or own)] if found else []
         if "targets" not in table:
             if not self.passthrough:
                 table.wrong('needs a target, such as target = "NAME" for [targets.NAME]')
-            return [Step(self.passthrough, own)] if self.passthrough else []
+            return [RouteStep(self.passthrough, own)] if self.passthrough else []
         return self._chain(table, own)
 
-    def _chain(self, table: Table, own: str) -> list[Step]:
-        steps: list[Step] = []
+    def _chain(self, table: ConfigTable, own: str) -> list[RouteStep]:
+        steps: list[RouteStep] = []
         texts = table.texts("targets")
         if table.values["targets"] == []:
             table.wrong("must name at least one target", "targets")
@@ -89,13 +88,13 @@ class Names:
             except Wrong as wrong:
                 table.wrong(str(wrong), "targets", index)
                 continue
-            step = Step(step.target, step.model or own)
+            step = RouteStep(step.target, step.model or own)
             if step in steps:
                 table.wrong("is in this chain for the second time", "targets", index)
             steps.append(step)
         return steps
 
-    def _step(self, value: object) -> Step:
+    def _step(self, value: object) -> RouteStep:
         target, slash, model = word(value).partition("/")
         if target == DEMO:
             raise Wrong(f"{DEMO} is a model and no target: it cannot be part of a chain")
@@ -103,9 +102,9 @@ class Names:
             raise Wrong(unknown("target", target, self._targets))
         if slash and not model:
             raise Wrong(f"write the model's name behind the slash, or {target} alone")
-        return Step(target, model)
+        return RouteStep(target, model)
 
-    def _aliases(self, table: Table) -> dict[str, str]:
+    def _aliases(self, table: ConfigTable) -> dict[str, str]:
         """Every alias with the name that it leads to in the end."""
         written: dict[str, str] = {}
         for name in table.values:
@@ -122,7 +121,7 @@ class Names:
             table.wrong("passthrough takes every other name already: keep one of them", EVERY)
         return {name: self._end_of(name, written, table) for name in written}
 
-    def _end_of(self, name: str, written: Mapping[str, str], table: Table) -> str:
+    def _end_of(self, name: str, written: Mapping[str, str], table: ConfigTable) -> str:
         seen = [name]
         while (target := written[seen[-1]]) in written:
             if target in seen:

@@ -8,28 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from penstock.dialects.presets import KEY_HEADERS, PRESETS
 from penstock.gateway.config.values import Wrong
 
 SECRET_HEADERS = frozenset(
-    {"authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"}
+    {"authorization", "proxy-authorization", "cookie", *(name.lower() for name, _ in KEY_HEADERS.values())}
 )
 """Headers whose value is a secret, whoever the upstream is."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_PREFIXES = (
-    "sk_",
-    "gsk_",
-    "hf_",
-    "ghp_",
-    "gho_",
-    "ghu_",
-    "github_pat_",
-    "AIza",
-    "AKIA",
-    "ASIA",
-    "pk_",
-    "r8_",
-)
+_PREFIXES = ("sk_", "pk_", "r8_", *(prefix for row in PRESETS.values() for prefix in row.key_prefixes))
 """How vendors begin keys that could be the name of a variable as well."""
 _MARKED = re.compile(r"\$(?:(\$)|([A-Za-z_][A-Za-z0-9_]*)|\{([^{}]*)\})?")
 

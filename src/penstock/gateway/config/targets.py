@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from msgspec.structs import replace
 
 from penstock.client.config import ClientConfig, check_headers
-from penstock.dialects.chat.effort import EFFORTS as CHAT_EFFORTS
 from penstock.dialects.gemini.thinking import EFFORTS as GEMINI_EFFORTS
 from penstock.dialects.plan import Quirks
 from penstock.dialects.presets import KEY_HEADERS, PRESETS, Preset
-from penstock.dialects.table import DIALECTS, RENDERED
+from penstock.dialects.presets.efforts import EFFORTS as CHAT_EFFORTS
+from penstock.dialects.table import DIALECTS, RENDERED, rendered_dialect
 from penstock.errors import InvalidRequestError
 from penstock.gateway.config.secrets import (
     SECRET_HEADERS,
@@ -25,7 +25,7 @@ from penstock.gateway.config.secrets import (
 )
 from penstock.gateway.config.values import (
     ABOVE,
-    Table,
+    ConfigTable,
     Wrong,
     flag,
     one_of,
@@ -58,7 +58,6 @@ _ELSEWHERE = {
     "timeout": "there are connect_timeout, first_byte_timeout and idle_timeout",
     "model": "it belongs under [models.NAME]",
 }
-_DIALECTS_OWN = {"anthropic": "x-api-key", "gemini": "x-goog-api-key"}
 _EFFORTS = {"", *CHAT_EFFORTS, *GEMINI_EFFORTS}
 _ANYWHERE = "http://127.0.0.1"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -68,16 +67,18 @@ _Environment = Mapping[str, str]
 
 def default_key_header(dialect: str, preset: Preset | None) -> str:
     """How a key is sent where nothing else is said: as the vendor wants it, or else the dialect."""
-    return preset.key_header if preset else _DIALECTS_OWN.get(dialect, "bearer")
+    return preset.key_header if preset else rendered_dialect(dialect).connection.key_header
 
 
-def read_targets(tables: Table, file: str, environment: _Environment) -> tuple[UpstreamTarget, ...]:
+def read_targets(tables: ConfigTable, file: str, environment: _Environment) -> tuple[UpstreamTarget, ...]:
     """All targets that can be used; what is wrong with the others is noted."""
     found = [_read_target(name, table, file, environment) for name, table in tables.tables()]
     return tuple(target for target in found if target is not None)
 
 
-def _read_target(name: str, table: Table, file: str, environment: _Environment) -> UpstreamTarget | None:
+def _read_target(
+    name: str, table: ConfigTable, file: str, environment: _Environment
+) -> UpstreamTarget | None:
     if name == DEMO:
         table.wrong(f"{DEMO} is the model that is built in: give the target another name")
     elif not _NAME.fullmatch(name):
@@ -130,7 +131,7 @@ def _list(names: frozenset[str]) -> str:
     return f"{', '.join(first)} or {last}"
 
 
-def _base_url(table: Table, preset: Preset | None) -> str:
+def _base_url(table: ConfigTable, preset: Preset | None) -> str:
     given = table.read("base_url", _address, "")
     if given or "base_url" in table:
         return given
@@ -156,7 +157,7 @@ def _address(value: object) -> str:
 
 
 def _keys(
-    table: Table, preset: Preset | None, base_url: str, is_passing: bool, environment: _Environment
+    table: ConfigTable, preset: Preset | None, base_url: str, is_passing: bool, environment: _Environment
 ) -> tuple[str, ...]:
     if "keys" not in table:
         return _preset_key(table, preset, base_url, is_passing, environment)
@@ -176,7 +177,7 @@ def _is_unset(name: str, environment: _Environment) -> bool:
 
 
 def _preset_key(
-    table: Table, preset: Preset | None, base_url: str, is_passing: bool, environment: _Environment
+    table: ConfigTable, preset: Preset | None, base_url: str, is_passing: bool, environment: _Environment
 ) -> tuple[str, ...]:
     """The vendor's key, where there is one. It goes to no other address by an oversight."""
     if preset is None or not environment.get(preset.key_variable, "").strip():
@@ -204,7 +205,7 @@ def _is_at_home(base_url: str, preset: Preset) -> bool:
     return host == read_address(preset.base_url).host
 
 
-def _headers(table: Table, environment: _Environment) -> dict[str, str]:
+def _headers(table: ConfigTable, environment: _Environment) -> dict[str, str]:
     headers = table.table("headers")
     return {
         name: value
@@ -213,7 +214,7 @@ def _headers(table: Table, environment: _Environment) -> dict[str, str]:
     }
 
 
-def _secrets(table: Table, environment: _Environment) -> tuple[str, ...]:
+def _secrets(table: ConfigTable, environment: _Environment) -> tuple[str, ...]:
     """The values of all variables that are named where they end up in a request."""
     headers = table.values.get("headers")
     written = [*(headers.values() if isinstance(headers, dict) else ()), table.values.get("proxy")]
@@ -252,7 +253,7 @@ def _proxy(environment: _Environment) -> Callable[[object], str]:
     return read
 
 
-def _tls_files(table: Table, file: str) -> tuple[str | None, str | None, str | None]:
+def _tls_files(table: ConfigTable, file: str) -> tuple[str | None, str | None, str | None]:
     """They are opened, so that a wrong one is told here and not with the first request."""
     names = ("ca_file", "client_cert", "client_key")
     authorities, certificate, key = (table.read(name, _file_beside(file), None) for name in names)
@@ -279,7 +280,7 @@ def _file_beside(file: str) -> Callable[[object], str]:
     return read
 
 
-def _quirks(table: Table, preset: Preset | None) -> Quirks:
+def _quirks(table: ConfigTable, preset: Preset | None) -> Quirks:
     """The preset's, with what is written over them."""
     base = preset.quirks if preset else Quirks()
     quirks = table.table("quirks")

@@ -46,8 +46,8 @@ def parse(text: str, file: str) -> dict[str, object]:
             line = 0
         elif place[1]:
             line = int(place[1])
-        told = _PLACE.sub("", message)
-        raise ConfigError(file, line, f"this is no TOML: {told[:1].lower()}{told[1:]}") from None
+        message = _PLACE.sub("", message)
+        raise ConfigError(file, line, f"this is no TOML: {message[:1].lower()}{message[1:]}") from None
 
 
 class TomlLines:

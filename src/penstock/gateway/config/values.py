@@ -56,7 +56,7 @@ class Problems:
             raise ConfigError(found[0].file, found[0].line, found[0].message, found)
 
 
-class Table:
+class ConfigTable:
     """One table of the file. What is wrong in it is noted, and reading goes on with the default."""
 
     def __init__(self, values: object, path: Path, problems: Problems) -> None:
@@ -91,23 +91,25 @@ class Table:
             self.wrong(str(wrong), name)
             return default
 
-    def table(self, name: str) -> Table:
-        return Table(self.values.get(name, {}), (*self.path, name), self._problems)
+    def table(self, name: str) -> ConfigTable:
+        return ConfigTable(self.values.get(name, {}), (*self.path, name), self._problems)
 
-    def tables(self) -> Iterator[tuple[str, Table]]:
+    def tables(self) -> Iterator[tuple[str, ConfigTable]]:
         """Every value that is a table; the others are noted."""
         for name, values in self.values.items():
-            table = Table(values, (*self.path, name), self._problems)
+            table = ConfigTable(values, (*self.path, name), self._problems)
             if isinstance(values, dict):
                 yield name, table
 
-    def array(self, name: str) -> list[Table]:
+    def array(self, name: str) -> list[ConfigTable]:
         """The tables that are written as `[[name]]`."""
         values = self.values.get(name, [])
         if not isinstance(values, list):
             self.wrong(f"must be written as [[{name}]], once for each", name)
             return []
-        tables = [Table(each, (*self.path, name, index), self._problems) for index, each in enumerate(values)]
+        tables = [
+            ConfigTable(each, (*self.path, name, index), self._problems) for index, each in enumerate(values)
+        ]
         return [table for table, each in zip(tables, values, strict=True) if isinstance(each, dict)]
 
     def texts(self, name: str) -> dict[int, str]:

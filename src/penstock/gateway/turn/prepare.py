@@ -34,7 +34,7 @@ from penstock.store.keeper import CacheKeeper, Keeper, StoreKeeper
 from penstock.store.reasoning_memory import context_of
 from penstock.stream.deltas import UsageDelta
 from penstock.stream.machine import ResponseStreamStateMachine
-from penstock.upstream.attempts import Attempts, Choice
+from penstock.upstream.attempts import Attempts, Candidate
 
 OVERHEAD = "x-penstock-overhead-ms"
 DIAGNOSTICS = "x-penstock-diagnostics"
@@ -76,8 +76,8 @@ def prepare(
     becomes a compaction."""
     services = gateway.services
     limits = limits_for(services.settings.limits, exchange)
-    choices = _choices(services, resolved, summary)
-    asked = _understand(services, exchange, key, resolved, choices[0])
+    candidates = _candidates(services, resolved, summary)
+    asked = _understand(services, exchange, key, resolved, candidates[0])
     response = response_for(asked.request, id=f"resp_{uuid4().hex}", created_at=int(time.time()))
     verdict = Verdict(
         request_id=exchange.request_id,
@@ -96,7 +96,7 @@ def prepare(
     )
     keeper = _keeper(gateway, resolved, response, asked, verdict, watch)
     tracer = Tracer(keeper.trace, is_recording=services.settings.record)
-    attempts = _attempts(services, exchange, asked, choices)
+    attempts = _attempts(services, exchange, asked, candidates)
     return Prepared(
         turn=Turn(_context(services, asked, summary), asked, attempts, machine, verdict, watch, tracer),
         services=services,
@@ -142,11 +142,11 @@ def _keeper(
     return StoreKeeper(gateway.store, opened, verdict=concluded, context=context)
 
 
-def _choices(services: Services, resolved: Resolved, summary: SummaryCodec | None) -> list[Choice]:
-    choices = services.choices(str(resolved.request.model))
+def _candidates(services: Services, resolved: Resolved, summary: SummaryCodec | None) -> list[Candidate]:
+    candidates = services.candidates(str(resolved.request.model))
     if summary is None:
-        return choices
-    return [replace(each, upstream=summary.upstream(each.upstream)) for each in choices]
+        return candidates
+    return [replace(each, upstream=summary.upstream(each.upstream)) for each in candidates]
 
 
 def _context(services: Services, asked: TurnRequest, summary: SummaryCodec | None) -> TurnContext:
@@ -162,7 +162,7 @@ def _context(services: Services, asked: TurnRequest, summary: SummaryCodec | Non
 
 
 def _understand(
-    services: Services, exchange: Exchange, key: ClientKey | None, resolved: Resolved, first: Choice
+    services: Services, exchange: Exchange, key: ClientKey | None, resolved: Resolved, first: Candidate
 ) -> TurnRequest:
     settings, request = services.settings, resolved.request
     model = str(request.model)
@@ -181,14 +181,13 @@ def _understand(
 
 
 def _attempts(
-    services: Services, exchange: Exchange, asked: TurnRequest, choices: Sequence[Choice]
+    services: Services, exchange: Exchange, asked: TurnRequest, candidates: Sequence[Candidate]
 ) -> Attempts:
     settings = services.settings
     return Attempts(
-        choices,
+        candidates,
         retries=settings.limits.retries,
         wait_budget=settings.limits.retry_wait,
-        clock=services.clock,
         random=random.random,
         client_key=client_key_of(settings, exchange.headers),
         prefer=fingerprints(asked.request),

@@ -68,6 +68,7 @@ class SummarisingUpstream:
 class SummarisingDialect:
     def __init__(self, dialect: Dialect, seal: Callable[[str], str]) -> None:
         self.name = dialect.name
+        self.connection = dialect.connection
         self._dialect, self._seal = dialect, seal
 
     def render(self, plan: Plan) -> UpstreamRequest:

@@ -37,7 +37,7 @@ from penstock.protocol.wire import encode
 from penstock.stream.deltas import UsageDelta
 from penstock.stream.machine import ResponseStreamStateMachine
 from penstock.tools.identity import ToolIdentityMap
-from penstock.upstream.attempts import Attempt, Choice
+from penstock.upstream.attempts import Attempt, Candidate
 
 _CUT_SHORT = ("upstream_empty", "upstream_truncated")
 """Answers that were accepted and ended too early: a stream tells it, and no status (decisions 5)."""
@@ -53,7 +53,7 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     accent: str
     headers: dict[str, str]
     """To be passed on, such as `traceparent`."""
-    first: Choice
+    first: Candidate
     """Where it should be answered."""
     tenant: str
     weight: int = 0

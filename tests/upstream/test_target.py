@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import urlsplit
 
 import pytest
 
 from penstock.dialects.presets import PRESETS
-from penstock.dialects.table import RENDERED
+from penstock.dialects.table import RENDERED, rendered_dialect
 from penstock.errors import InvalidRequestError
-from penstock.upstream.addresses import FORMS, address_of
+from penstock.upstream.target import address_of
 from tests.client.server import answer, run
 from tests.upstream.sending import ask, ask_in_vain, sending
 
@@ -73,21 +74,23 @@ def test_every_form_of_a_base_url_leads_to_the_endpoint(dialect: str, written: s
 
 
 def test_every_dialect_that_is_rendered_has_its_forms() -> None:
-    assert set(FORMS) == RENDERED == set(PATHS)
+    assert set(PATHS) == RENDERED
+    for dialect, path in PATHS.items():
+        assert re.search(rendered_dialect(dialect).connection.endpoint, f"/v1/{path.partition('?')[0]}")
 
 
 @pytest.mark.parametrize("name", [name for name in PRESETS if "{" not in PRESETS[name].base_url])
 @pytest.mark.parametrize("ending", ["", "/"])
 def test_the_base_url_of_a_preset_is_exact(name: str, ending: str) -> None:
     preset = PRESETS[name]
-    address = address_of(preset.base_url + ending, preset.dialect)
+    address = address_of(preset.base_url + ending, rendered_dialect(preset.dialect).connection)
     assert address.path == urlsplit(preset.base_url).path
     assert address.advice == ""
 
 
 def test_a_placeholder_that_was_not_filled_in_is_named() -> None:
     with pytest.raises(InvalidRequestError, match=r"instead of \{resource\}") as caught:
-        address_of(PRESETS["azure"].base_url, "responses")
+        address_of(PRESETS["azure"].base_url, rendered_dialect("responses").connection)
     assert (caught.value.code, caught.value.param) == ("invalid_base_url", "base_url")
 
 

@@ -7,8 +7,7 @@ import pytest
 from penstock.dialects.failures import ERROR_TYPES, error_delta
 from penstock.errors import KINDS, ServerError
 from penstock.stream.deltas import ErrorDelta
-from penstock.upstream.attempts import LIMITED, PASSING, rule_for
-from penstock.upstream.failures import failure_of
+from penstock.upstream.attempts import LIMITED, PASSING, failure_of, rule_for
 
 
 @pytest.mark.parametrize("code", ERROR_TYPES)

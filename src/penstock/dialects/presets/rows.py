@@ -1,45 +1,14 @@
 """The vendors, as a table: where they are, how they are spoken to, and what is special about them.
 
-A vendor that speaks a known dialect is a row here and never a class. Any other server that speaks one needs a
-URL and no row. What a row says was taken from the vendor's documentation or from recorded streams; where
-neither says anything, the quirk has its default.
+A vendor that speaks a known dialect is a row here and never a class, and no other module names one. Any other
+server that speaks a dialect needs a URL and no row. What a row says was taken from the vendor's documentation
+or from recorded streams; where neither says anything, the column has its default.
 """
 
 from __future__ import annotations
 
-from hashlib import sha256
-
-from msgspec import Struct
-
-from penstock.dialects.families import family_of
-from penstock.dialects.plan import Quirks, Target
-from penstock.dialects.table import unknown
-
-KEY_HEADERS: dict[str, tuple[str, str]] = {
-    "bearer": ("Authorization", "Bearer {key}"),
-    "x-api-key": ("x-api-key", "{key}"),
-    "x-goog-api-key": ("x-goog-api-key", "{key}"),
-    "api-key": ("api-key", "{key}"),
-}
-"""The ways in which a key is sent: the header and its value."""
-
-
-class Preset(Struct, frozen=True, kw_only=True):
-    """A vendor. `base_url` has `{placeholders}` only where every customer has an address of their own."""
-
-    name: str
-    title: str
-    dialect: str = "chat"
-    base_url: str
-    key_variable: str = ""
-    """The environment variable that holds the key. Servers on the own machine have none."""
-    key_header: str = "bearer"
-    """How the key is sent: a row of `KEY_HEADERS`."""
-    quirks: Quirks = Quirks()
-    models: str = ""
-    """Names that this vendor knows, as an example."""
-    note: str = ""
-
+from penstock.dialects.plan import Quirks
+from penstock.dialects.presets.preset import SAMPLER_FIELDS, UNLISTED, Preset
 
 _OPENAI = Quirks(
     # OpenAI itself takes a conversation as it is; `max_tokens` is refused by its reasoning models.
@@ -59,6 +28,19 @@ _ROWS = (
         key_variable="OPENAI_API_KEY",
         quirks=_OPENAI,
         models="gpt-5.5, gpt-5-mini, o4-mini",
+        optional_fields=frozenset(
+            {
+                "service_tier",
+                "safety_identifier",
+                "prompt_cache_key",
+                "prompt_cache_retention",
+                "user",
+                "verbosity",
+            }
+        ),
+        allowed_tools=True,
+        original_responses=True,
+        list_owner="openai-internal",
     ),
     Preset(
         name="azure",
@@ -70,6 +52,11 @@ _ROWS = (
         quirks=_OPENAI,
         models="the names of your deployments",
         note="`{resource}` is the name of your resource",
+        optional_fields=frozenset(
+            {"service_tier", "safety_identifier", "prompt_cache_key", "user", "verbosity"}
+        ),
+        allowed_tools=True,
+        original_responses=True,
     ),
     Preset(
         name="anthropic",
@@ -90,6 +77,8 @@ _ROWS = (
         key_header="x-goog-api-key",
         quirks=Quirks(files=True),
         models="gemini-3-pro-preview, gemini-2.5-flash",
+        key_prefixes=("AIza",),
+        model_prefixes=("google",),
     ),
     # Gateways in front of many models
     Preset(
@@ -99,6 +88,8 @@ _ROWS = (
         key_variable="AI_GATEWAY_API_KEY",
         quirks=Quirks(reasoning_details=True, effort="openrouter"),
         models="anthropic/claude-sonnet-4.5, openai/gpt-5",
+        optional_fields=frozenset({"service_tier", "prompt_cache_key", "verbosity"}),
+        also_responses=True,
     ),
     Preset(
         name="openrouter",
@@ -107,6 +98,9 @@ _ROWS = (
         key_variable="OPENROUTER_API_KEY",
         quirks=Quirks(reasoning_details=True, effort="openrouter", files=True),
         models="anthropic/claude-sonnet-4.5, google/gemini-2.5-flash",
+        optional_fields=frozenset({"service_tier", "prompt_cache_key", "user", "verbosity"}) | SAMPLER_FIELDS,
+        videos=True,
+        also_responses=True,
     ),
     Preset(
         name="huggingface",
@@ -115,6 +109,8 @@ _ROWS = (
         key_variable="HF_TOKEN",
         quirks=Quirks(effort="low_to_high"),
         models="moonshotai/Kimi-K2-Instruct-0905, meta-llama/Llama-3.3-70B-Instruct",
+        key_prefixes=("hf_",),
+        also_responses=True,
     ),
     Preset(
         name="github",
@@ -123,6 +119,7 @@ _ROWS = (
         key_variable="GITHUB_TOKEN",
         quirks=Quirks(effort="openai"),
         models="openai/gpt-5-mini, meta/Llama-3.3-70B-Instruct",
+        key_prefixes=("ghp_", "gho_", "ghu_", "github_pat_"),
     ),
     Preset(
         name="copilot",
@@ -141,6 +138,9 @@ _ROWS = (
         quirks=Quirks(reasoning_field="reasoning", effort="low_to_high"),
         models="openai.gpt-oss-120b, qwen.qwen3-32b",
         note="`{region}` is an AWS region; the key is a Bedrock API key",
+        key_prefixes=("AKIA", "ASIA"),
+        model_prefixes=("amazon",),
+        also_responses=True,
     ),
     # Makers of models
     Preset(
@@ -158,6 +158,7 @@ _ROWS = (
             images=False,
         ),
         models="deepseek-v4-pro, deepseek-v4-flash",
+        model_prefixes=("deepseek-ai",),
     ),
     Preset(
         name="mistral",
@@ -167,6 +168,8 @@ _ROWS = (
         # Refuses fields that it does not know, `stream_options` among them; usage comes without asking.
         quirks=Quirks(stream_usage=False),
         models="mistral-large-latest, magistral-medium-latest",
+        model_prefixes=("mistralai",),
+        short_call_ids=True,
     ),
     Preset(
         name="xai",
@@ -175,6 +178,10 @@ _ROWS = (
         key_variable="XAI_API_KEY",
         quirks=Quirks(reasoning_field="reasoning_content", effort="low_to_high"),
         models="grok-4, grok-code-fast-1",
+        model_prefixes=("x-ai",),
+        optional_fields=frozenset({"user"}),
+        cache_key_header="x-grok-conv-id",
+        also_responses=True,
     ),
     Preset(
         name="moonshot",
@@ -188,6 +195,10 @@ _ROWS = (
             strict_tools=False,
         ),
         models="kimi-k3, kimi-k2.6",
+        model_prefixes=("moonshotai",),
+        optional_fields=frozenset({"prompt_cache_key"}),
+        inline_schemas=True,
+        videos=True,
     ),
     Preset(
         name="zai",
@@ -202,6 +213,8 @@ _ROWS = (
             tool_choice=False,  # knows `auto` alone
         ),
         models="glm-5.2, glm-4.7-flash",
+        model_prefixes=("z-ai", "zai-org"),
+        videos=True,
     ),
     Preset(
         name="minimax",
@@ -220,6 +233,8 @@ _ROWS = (
         key_variable="DASHSCOPE_API_KEY",
         quirks=Quirks(reasoning_field="reasoning_content", effort="qwen"),
         models="qwen3-max, qwen-plus",
+        model_prefixes=("alibaba",),
+        videos=True,
     ),
     Preset(
         name="cohere",
@@ -247,6 +262,9 @@ _ROWS = (
             reasoning_field="reasoning", effort="none_to_high", max_tokens_field="max_completion_tokens"
         ),
         models="openai/gpt-oss-120b, llama-3.3-70b-versatile",
+        key_prefixes=("gsk_",),
+        optional_fields=frozenset({"service_tier", "user"}),
+        also_responses=True,
     ),
     Preset(
         name="together",
@@ -255,6 +273,7 @@ _ROWS = (
         key_variable="TOGETHER_API_KEY",
         quirks=Quirks(reasoning_field="reasoning", effort="low_to_high"),
         models="moonshotai/Kimi-K2-Thinking, meta-llama/Llama-3.3-70B-Instruct-Turbo",
+        optional_fields=frozenset({"user"}) | SAMPLER_FIELDS,
     ),
     Preset(
         name="fireworks",
@@ -263,6 +282,9 @@ _ROWS = (
         key_variable="FIREWORKS_API_KEY",
         quirks=Quirks(reasoning_field="reasoning_content", effort="none_to_high"),
         models="accounts/fireworks/models/kimi-k2-thinking",
+        optional_fields=frozenset({"user"}) | SAMPLER_FIELDS,
+        cache_key_header="x-session-affinity",
+        also_responses=True,
     ),
     Preset(
         name="cerebras",
@@ -276,6 +298,7 @@ _ROWS = (
             images=False,
         ),
         models="gpt-oss-120b, zai-glm-4.7",
+        optional_fields=frozenset({"service_tier"}),
     ),
     Preset(
         name="nvidia",
@@ -292,6 +315,7 @@ _ROWS = (
         key_variable="DEEPINFRA_API_KEY",
         quirks=Quirks(reasoning_field="reasoning_content", effort="none_to_high"),
         models="deepseek-ai/DeepSeek-V3.1",
+        optional_fields=frozenset({"user"}) | SAMPLER_FIELDS,
     ),
     Preset(
         name="sambanova",
@@ -307,6 +331,9 @@ _ROWS = (
         base_url="http://127.0.0.1:11434/v1",
         quirks=Quirks(reasoning_field="reasoning", effort="none_to_high"),
         models="gpt-oss:20b, qwen3",
+        also_responses=True,
+        list_owner="library",
+        probe="show",
     ),
     Preset(
         name="lmstudio",
@@ -314,6 +341,10 @@ _ROWS = (
         base_url="http://127.0.0.1:1234/v1",
         quirks=Quirks(effort="low_to_high"),
         models="openai/gpt-oss-20b",
+        optional_fields=SAMPLER_FIELDS,
+        also_responses=True,
+        list_owner="organization_owner",
+        probe="loaded_instances",
     ),
     Preset(
         name="vllm",
@@ -321,6 +352,10 @@ _ROWS = (
         base_url="http://127.0.0.1:8000/v1",
         quirks=Quirks(effort="none_to_high", reasoning_field="reasoning"),
         models="Qwen/Qwen3-32B",
+        optional_fields=frozenset({"user"}) | SAMPLER_FIELDS,
+        videos=True,
+        also_responses=True,
+        list_owner="vllm",
     ),
     Preset(
         name="llamacpp",
@@ -328,6 +363,10 @@ _ROWS = (
         base_url="http://127.0.0.1:8080/v1",
         quirks=Quirks(effort="template", reasoning_field="reasoning_content"),
         models="the model that it was started with",
+        optional_fields=SAMPLER_FIELDS,
+        also_responses=True,
+        list_owner="llamacpp",
+        probe="props",
     ),
     Preset(
         name="sglang",
@@ -335,59 +374,58 @@ _ROWS = (
         base_url="http://127.0.0.1:30000/v1",
         quirks=Quirks(effort="low_to_high", reasoning_field="reasoning_content"),
         models="Qwen/Qwen3-32B",
+        optional_fields=SAMPLER_FIELDS,
+        videos=True,
+        also_responses=True,
+        list_owner="sglang",
     ),
 )
 
+_WITHOUT_PRESET = (
+    Preset(
+        # It takes short-lived tokens of a cloud account and no key, so it cannot be configured by name.
+        name="vertex",
+        title="Google Vertex AI",
+        dialect="gemini",
+        base_url="https://aiplatform.googleapis.com/v1",
+        finish_reasons=(
+            "FINISH_REASON_UNSPECIFIED",
+            "STOP",
+            "MAX_TOKENS",
+            "SAFETY",
+            "RECITATION",
+            "OTHER",
+            "BLOCKLIST",
+            "PROHIBITED_CONTENT",
+            "SPII",
+            "MALFORMED_FUNCTION_CALL",
+            "MODEL_ARMOR",
+            "IMAGE_SAFETY",
+            "IMAGE_PROHIBITED_CONTENT",
+            "IMAGE_RECITATION",
+            "IMAGE_OTHER",
+            "UNEXPECTED_TOOL_CALL",
+            "NO_IMAGE",
+        ),
+    ),
+)
+"""Vendors of which something is known, and that are not offered as a preset."""
+
 PRESETS: dict[str, Preset] = {row.name: row for row in _ROWS}
-"""Every vendor by its name."""
+"""Every vendor that can be chosen, by its name."""
 
+VENDORS: dict[str, Preset] = {row.name: row for row in (*_ROWS, *_WITHOUT_PRESET)}
+"""Every vendor of which something is known."""
 
-ALSO_RESPONSES = frozenset(
+MAKERS = frozenset(
     {
-        *("vercel", "openrouter", "huggingface", "bedrock", "xai", "groq", "fireworks"),
-        *("ollama", "lmstudio", "vllm", "llamacpp", "sglang"),
+        *("ai21", "arcee", "baidu", "bytedance", "inception", "liquid", "meta", "meta-llama", "microsoft"),
+        *("nousresearch", "xiaomi"),
     }
 )
-"""Vendors whose preset speaks Chat Completions, and who offer /responses at the same address as well."""
+"""Makers of models that others host: words that stand before a model's name."""
 
 
-def speaks_responses(preset: Preset) -> bool:
-    return preset.dialect == "responses" or preset.name in ALSO_RESPONSES
-
-
-def preset(name: str) -> Preset:
-    """The vendor of this name; `LookupError` says which names are near."""
-    found = PRESETS.get(name)
-    if found is None:
-        raise unknown("preset", name, PRESETS)
-    return found
-
-
-def target_for(preset: Preset, model: str, key: str = "") -> Target:
-    """A model at a vendor, for a plan."""
-    return Target(
-        model=model,
-        vendor=preset.name,
-        dialect=preset.dialect,
-        family=family_of(model),
-        key_fingerprint=fingerprint(key),
-        quirks=preset.quirks,
-    )
-
-
-def fingerprint(key: str) -> str:
-    """Tells one key from another and gives neither away."""
-    return sha256(key.encode()).hexdigest()[:16] if key else ""
-
-
-def as_markdown() -> str:
-    """The table in `docs/presets.md`."""
-    lines = [
-        "| preset | vendor | dialect | base URL | key | models, for example |",
-        "|---|---|---|---|---|---|",
-    ]
-    for row in PRESETS.values():
-        key = f"`{row.key_variable}`" if row.key_variable else "none"
-        title = f"{row.title} ({row.note})" if row.note else row.title
-        lines.append(f"| `{row.name}` | {title} | {row.dialect} | `{row.base_url}` | {key} | {row.models} |")
-    return "\n".join(lines)
+def vendor_facts(vendor: str) -> Preset:
+    """What is known of a vendor, for dialects; one that is in no table has every default."""
+    return VENDORS.get(vendor, UNLISTED)
