@@ -279,7 +279,7 @@ class Pipeline:
             if first is None:
                 return self.start()
             if isinstance(first, ErrorDelta):
-                raise _failure_of(first)
+                raise failure_of(first)
             self.has_output = True
             return self._release()
         return self._apply(deltas)
@@ -295,7 +295,7 @@ class Pipeline:
             if self.is_over or self.failure is not None:
                 break
             if isinstance(delta, ErrorDelta):
-                self._stop_at(_failure_of(delta))
+                self._stop_at(failure_of(delta))
                 break
             if isinstance(delta, UpstreamInfo) and delta.id:
                 self.upstream_id = delta.id
@@ -326,7 +326,8 @@ class Pipeline:
             self.usage_is_estimated = True
 
 
-def _failure_of(delta: ErrorDelta) -> OpenResponsesError:
+def failure_of(delta: ErrorDelta) -> OpenResponsesError:
+    """A failure inside of a stream, as an exception."""
     kind = KINDS.get(delta.code, ServerError)
     return kind(delta.message, code=delta.code, param=delta.param, retry_after=delta.retry_after)
 

@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from penstock.client.retries import LONGEST_WAIT, is_transient
 from penstock.errors import (
-    KINDS,
     AuthenticationError,
     ContextOverflowError,
     InvalidRequestError,
@@ -21,9 +20,7 @@ from penstock.errors import (
     OpenResponsesError,
     PermissionDeniedError,
     RateLimitError,
-    ServerError,
 )
-from penstock.stream.deltas import ErrorDelta
 from penstock.upstream.upstream import Upstream
 
 FIRST_WAIT = 0.25
@@ -81,12 +78,6 @@ BY_KIND: tuple[tuple[type[OpenResponsesError], RetryRule], ...] = (
     (ContextOverflowError, FINAL),
     (InvalidRequestError, FINAL),
 )
-
-
-def failure_of(delta: ErrorDelta) -> OpenResponsesError:
-    """A failure inside of a stream, whose secrets were masked (`masking`), as an exception."""
-    kind = KINDS.get(delta.code, ServerError)
-    return kind(delta.message, code=delta.code, param=delta.param, retry_after=delta.retry_after)
 
 
 def rule_for(error: OpenResponsesError) -> RetryRule:
