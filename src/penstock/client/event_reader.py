@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.client.error_responses import read_body, refusal, truncated, unlawful
 from penstock.client.logs import log
-from penstock.client.surrogates import Halves, holds_halves, read_halves
+from penstock.client.surrogates import SurrogateJoiner
 from penstock.errors import DecodeError, FrameTooLarge, OpenResponsesError
+from penstock.lenient import has_surrogates, parse_with_surrogates
 from penstock.protocol.events import ENDS, Event, read_event, with_type
 from penstock.protocol.wire import parse
 from penstock.sse import Decoder, Frame
@@ -36,9 +37,9 @@ class Arrival(NamedTuple):
 class EventReader:
     """Turns the reads of one answer into events. What cannot be read is skipped, logged and counted."""
 
-    def __init__(self, answer: Answer, halves: Halves) -> None:
+    def __init__(self, answer: Answer, surrogates: SurrogateJoiner) -> None:
         self.answer = answer
-        self._halves = halves
+        self._surrogates = surrogates
         self._decoder = Decoder()
         self._is_open = False
         self._is_over = False
@@ -124,16 +125,16 @@ class EventReader:
 
     def _read(self, frame: Frame) -> Any:
         """What a frame holds, in whole characters, and without the key where it could be in an error."""
-        is_whole = not self._halves
+        is_whole = not self._surrogates
         try:
             raw = parse(frame.data)
         except DecodeError:
-            if not holds_halves(frame.data):
+            if not has_surrogates(frame.data):
                 raise
-            raw, is_whole = read_halves(frame.data), False
+            raw, is_whole = parse_with_surrogates(frame.data), False
         raw = with_type(raw, frame.event)
         if not is_whole:
-            raw = self._halves.join(raw)
+            raw = self._surrogates.join(raw)
         kind = raw.get("type") if isinstance(raw, dict) else None
         if isinstance(kind, str) and kind in _MAY_TELL_THE_KEY:
             try:

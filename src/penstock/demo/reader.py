@@ -11,8 +11,9 @@ from typing import Any
 
 from penstock.dialects import failures
 from penstock.dialects.envelope import seal
-from penstock.dialects.frames import count_of, object_of, objects_of, read_object, text_of
+from penstock.dialects.frames import read_object
 from penstock.dialects.plan import Plan, Target
+from penstock.lenient import count_of, object_of, objects_of, text_of
 from penstock.protocol.content import LogProb, UrlCitation
 from penstock.sse import Decoder, Frame
 from penstock.stream.deltas import (

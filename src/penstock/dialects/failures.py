@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from penstock.dialects.frames import count_of, object_of, objects_of, text_of
 from penstock.dialects.plan import UpstreamError
+from penstock.lenient import count_of, object_of, objects_of, text_of
 from penstock.stream.deltas import ErrorDelta
 
 CODES: dict[str, str] = {

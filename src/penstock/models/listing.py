@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from penstock.dialects.frames import count_of, object_of, objects_of, text_of
+from penstock.lenient import count_of, object_of, objects_of, text_of
 from penstock.models.identity import parse_model_id
 from penstock.models.info import Prices, Told, is_count, is_window
 from penstock.protocol.content import JsonObject

@@ -9,8 +9,8 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
-from penstock.dialects.frames import count_of, object_of, objects_of, text_of
 from penstock.errors import PenstockError
+from penstock.lenient import count_of, object_of, objects_of, text_of
 from penstock.models.info import Told, is_window
 from penstock.models.listing import read_listing
 from penstock.protocol.content import JsonObject

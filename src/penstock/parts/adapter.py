@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from penstock.dialects.frames import object_of, objects_of, text_of
 from penstock.dialects.responses.reader import PINGS
 from penstock.errors import DecodeError, OpenResponsesError, ProtocolError
+from penstock.lenient import object_of, objects_of, text_of
 from penstock.parts.calls import CALL_TYPES, CUSTOM, FUNCTION, WHOLE_FIELDS, Calls
 from penstock.parts.data import carried, generated_image
 from penstock.parts.ends import failure_of, finish_of, no_answer, says_why

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from penstock.dialects.frames import object_of, text_of
 from penstock.dialects.responses.reader import XAI_TOOLS
+from penstock.lenient import object_of, parse_json, text_of
 from penstock.parts.call_ids import to_editor
 from penstock.parts.fields import JSON
 from penstock.parts.items import OutputItem, OutputItems
 from penstock.parts.parts import ToolCallPart
 from penstock.stream.diagnostics import Tell
-from penstock.tools.jsontext import SPACE, parse
+from penstock.tools.jsontext import SPACE
 
 FUNCTION, CUSTOM = "function_call", "custom_tool_call"
 
@@ -183,7 +183,7 @@ def _first_whole(type: str, tellings: list[Any]) -> JSON | None:
 
 def _object(text: str) -> JSON | None:
     try:
-        value = parse(text)
+        value = parse_json(text)
     except ValueError:
         return None
     return value if isinstance(value, dict) else None

@@ -14,12 +14,12 @@ from enum import Enum
 
 from msgspec import Struct
 
+from penstock.lenient import join_surrogates
 from penstock.parts.markers import PRIVATE_MIMES
 from penstock.parts.parts import Audience, DataPart, TextPart
 from penstock.protocol.content import ContentPart, InputFile, InputImage, InputText, InputVideo, OutputText
 from penstock.protocol.items import Message
 from penstock.stream.diagnostics import Diagnostics
-from penstock.tools.jsontext import sound
 
 TOOL_FAILED = "[the tool reported an error]"
 """Stands before the output of a tool that failed: the specification has no field for it."""
@@ -45,11 +45,11 @@ class Place(Struct, frozen=True):
 
 
 def _input_text(text: str) -> ContentPart:
-    return InputText(text=sound(text))
+    return InputText(text=join_surrogates(text))
 
 
 def _output_text(text: str) -> ContentPart:
-    return OutputText(text=sound(text))
+    return OutputText(text=join_surrogates(text))
 
 
 USER = Place(_input_text, frozenset({Kind.IMAGE, Kind.FILE}))

@@ -7,7 +7,7 @@ from base64 import b64decode
 from binascii import Error
 from typing import Any
 
-from penstock.dialects.frames import object_of, text_of
+from penstock.lenient import object_of, text_of
 from penstock.parts.fields import JSON
 from penstock.parts.parts import DataPart
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from penstock.dialects.failures import explain
-from penstock.dialects.frames import object_of, text_of
 from penstock.errors import KINDS, InvalidRequestError, OpenResponsesError, ProtocolError
+from penstock.lenient import object_of, text_of
 from penstock.parts.fields import JSON
 
 FINISHES = {"max_output_tokens": "length", "max_tokens": "length", "length": "length"}

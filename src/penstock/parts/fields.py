@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from penstock.dialects.frames import object_of, text_of
+from penstock.lenient import object_of, text_of
 from penstock.protocol.events import Event
 from penstock.protocol.wire import Wire, to_builtins
 

@@ -11,8 +11,8 @@ from typing import Literal
 
 import msgspec
 
-from penstock.dialects.frames import objects_of, text_of
 from penstock.dialects.responses.items import read_annotation
+from penstock.lenient import objects_of, text_of
 from penstock.parts.data import carried, link_to
 from penstock.parts.fields import JSON
 from penstock.parts.items import CONTENT, REASONING, REFUSAL, SUMMARY, TEXT, OutputItem, texts_of, whole_texts

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
-from penstock.dialects.frames import object_of, text_of
+from penstock.lenient import object_of, text_of
 from penstock.parts.fields import JSON
 
 TEXT, REFUSAL, CONTENT, SUMMARY = "text", "refusal", "content", "summary"

@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from penstock.dialects.history import NO_OUTPUT, ORPHAN_OUTPUT
 from penstock.errors import DecodeError
+from penstock.lenient import join_surrogates
 from penstock.parts.content import (
     ASSISTANT,
     SYSTEM,
@@ -48,7 +49,6 @@ from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, ReasoningItem
 from penstock.protocol.wire import parse
 from penstock.stream.diagnostics import Diagnostics
-from penstock.tools.jsontext import sound
 
 
 class TranslatedMessages(Struct, frozen=True):
@@ -177,7 +177,9 @@ class _Translator:
 
     def whole(self, system_prompt: str) -> list[Item]:
         if system_prompt:
-            self._add(Message(role=self._system_role, content=[InputText(text=sound(system_prompt))]))
+            self._add(
+                Message(role=self._system_role, content=[InputText(text=join_surrogates(system_prompt))])
+            )
         return self._walk()
 
     def after(self, number: int) -> list[Item]:
@@ -268,7 +270,7 @@ class _Translator:
         try:
             return msgspec.json.encode(value).decode()
         except UnicodeEncodeError:  # half a character, which JSON text cannot hold
-            return sound(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+            return join_surrogates(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
     def _take_result(self, part: ToolResultPart) -> None:
         exchange = self._exchanges[self._spot]

@@ -16,8 +16,9 @@ from penstock.dialects.ai_sdk.ends import ERROR, FINISHES, INTERRUPTED, RAW_FINI
 from penstock.dialects.ai_sdk.hosted import HostedTools
 from penstock.dialects.envelope import seal
 from penstock.dialects.failures import error_delta
-from penstock.dialects.frames import DONE, object_of, objects_of, read_object, text_of
+from penstock.dialects.frames import DONE, read_object
 from penstock.dialects.plan import Plan
+from penstock.lenient import object_of, objects_of, text_of
 from penstock.protocol.content import UrlCitation
 from penstock.protocol.items import Compaction
 from penstock.sse import Frame

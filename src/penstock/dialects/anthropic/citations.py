@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.dialects.frames import text_of
+from penstock.lenient import text_of
 from penstock.protocol.content import Annotation, UnknownAnnotation, UrlCitation
 
 _OURS = ("type", "url", "title", "start_index", "end_index")

@@ -26,9 +26,9 @@ from penstock.dialects.history import (
 )
 from penstock.dialects.plan import Plan
 from penstock.errors import DecodeError
+from penstock.lenient import parse_json
 from penstock.stream.diagnostics import Diagnostics
 from penstock.tools.call_ids import UniqueIds
-from penstock.tools.jsontext import parse
 
 BEGINNING = "[The conversation begins with your own turn.]"
 CONTINUE = "[Please go on.]"
@@ -151,7 +151,7 @@ class _Writer:
 
     def _arguments(self, call: Call) -> dict[str, Any]:
         try:
-            arguments = parse(call.arguments)
+            arguments = parse_json(call.arguments)
         except ValueError:
             arguments = None
         if isinstance(arguments, dict):

@@ -17,9 +17,10 @@ from penstock.dialects.anthropic.finishes import CUT_SHORT, notes_on, reason_in
 from penstock.dialects.anthropic.server_tools import RESULT_SUFFIX, ServerTools
 from penstock.dialects.anthropic.usage import AnthropicUsage
 from penstock.dialects.envelope import seal
-from penstock.dialects.frames import DONE, object_of, objects_of, read_object, text_of
+from penstock.dialects.frames import DONE, read_object
 from penstock.dialects.plan import Plan
 from penstock.dialects.runs import TextRuns
+from penstock.lenient import object_of, objects_of, text_of
 from penstock.protocol.items import Compaction
 from penstock.sse import Frame
 from penstock.stream.deltas import (

@@ -9,8 +9,9 @@ import msgspec
 
 from penstock.dialects import failures
 from penstock.dialects.bedrock.reader import BedrockReader
-from penstock.dialects.frames import object_of, objects_of, read_object
+from penstock.dialects.frames import read_object
 from penstock.dialects.plan import Plan
+from penstock.lenient import object_of, objects_of
 from penstock.sse import Frame
 from penstock.stream.deltas import Delta, ErrorDelta
 

@@ -15,9 +15,10 @@ from penstock.dialects import failures
 from penstock.dialects.bedrock.server_tools import ServerTools
 from penstock.dialects.bedrock.usage import usage_of
 from penstock.dialects.envelope import seal
-from penstock.dialects.frames import DONE, object_of, objects_of, read_object, text_of
+from penstock.dialects.frames import DONE, read_object
 from penstock.dialects.plan import Plan
 from penstock.dialects.runs import ContentBlock, TextRuns
+from penstock.lenient import object_of, objects_of, text_of
 from penstock.protocol.content import Annotation, UnknownAnnotation, UrlCitation
 from penstock.sse import Frame
 from penstock.stream.deltas import (

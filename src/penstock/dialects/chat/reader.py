@@ -14,8 +14,9 @@ from penstock.dialects.chat.hosted import HOSTED_FIELDS, Hosted
 from penstock.dialects.chat.markup import Splitter
 from penstock.dialects.chat.reasoning import REASONING_FIELDS, Reasoning
 from penstock.dialects.chat.usage import read_usage
-from penstock.dialects.frames import DONE, object_of, objects_of, read_object, text_of
+from penstock.dialects.frames import DONE, read_object
 from penstock.dialects.plan import Plan
+from penstock.lenient import object_of, objects_of, text_of
 from penstock.protocol.content import LogProb, TopLogProb
 from penstock.sse import Frame
 from penstock.stream.deltas import (

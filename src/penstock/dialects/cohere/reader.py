@@ -8,7 +8,8 @@ from typing import Any
 from msgspec import Struct
 
 from penstock.dialects import failures
-from penstock.dialects.frames import DONE, count_of, object_of, objects_of, read_object, text_of
+from penstock.dialects.frames import DONE, read_object
+from penstock.lenient import count_of, object_of, objects_of, text_of
 from penstock.protocol.content import FileCitation, UrlCitation
 from penstock.sse import Frame
 from penstock.stream.deltas import (

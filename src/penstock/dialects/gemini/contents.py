@@ -27,8 +27,8 @@ from penstock.dialects.history import (
 )
 from penstock.dialects.plan import Plan
 from penstock.errors import DecodeError
+from penstock.lenient import parse_json
 from penstock.stream.diagnostics import Diagnostics
-from penstock.tools.jsontext import parse
 
 BEGINNING = "[The conversation begins with your own turn.]"
 CONTINUE = "[Please go on.]"
@@ -182,7 +182,7 @@ class _ModelTurn:
 
     def _arguments(self, call: Call) -> dict[str, Any]:
         try:
-            arguments = parse(call.arguments)
+            arguments = parse_json(call.arguments)
         except ValueError:
             arguments = None
         if isinstance(arguments, dict):

@@ -10,8 +10,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Any
 
-from penstock.dialects.frames import count_of, object_of, objects_of, text_of
 from penstock.dialects.gemini.fields import field
+from penstock.lenient import count_of, object_of, objects_of, text_of
 from penstock.protocol.content import FileCitation, JsonObject, UrlCitation
 from penstock.protocol.items import Item, UnknownItem, WebSearchCall
 from penstock.stream.deltas import AnnotationDelta, Delta, ItemDelta

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.dialects.frames import object_of, objects_of, text_of
 from penstock.dialects.gemini.fields import field
+from penstock.lenient import object_of, objects_of, text_of
 from penstock.protocol.content import LogProb, TopLogProb
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from penstock.dialects.frames import text_of
 from penstock.dialects.gemini.fields import field
+from penstock.lenient import text_of
 
 Step = str | int
 Path = tuple[Step, ...]

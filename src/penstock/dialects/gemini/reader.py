@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from penstock.dialects import failures
 from penstock.dialects.envelope import seal
-from penstock.dialects.frames import DONE, count_of, object_of, objects_of, read_object, text_of
+from penstock.dialects.frames import DONE, read_object
 from penstock.dialects.gemini.fields import field
 from penstock.dialects.gemini.finishes import blocked, finish, name_of
 from penstock.dialects.gemini.grounding import Grounding
@@ -23,6 +23,7 @@ from penstock.dialects.gemini.logprobs import logprobs_of
 from penstock.dialects.gemini.partial_args import PartialArguments
 from penstock.dialects.gemini.servertools import ServerTools, image
 from penstock.dialects.plan import Plan
+from penstock.lenient import count_of, object_of, objects_of, text_of
 from penstock.protocol.content import LogProb
 from penstock.sse import Frame
 from penstock.stream.deltas import (

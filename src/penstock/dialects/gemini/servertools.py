@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.dialects.frames import text_of
 from penstock.dialects.gemini.fields import field
 from penstock.dialects.gemini.grounding import opened_page, searched
+from penstock.lenient import text_of
 from penstock.protocol.items import Item, UnknownItem
 from penstock.stream.deltas import Delta, DiagnosticDelta, ItemDelta
 

@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from penstock.dialects.frames import object_of, objects_of, text_of
 from penstock.errors import DecodeError
+from penstock.lenient import object_of, objects_of, text_of
 from penstock.protocol.content import Annotation, LogProb, TopLogProb, UnknownAnnotation, UrlCitation
 from penstock.protocol.events import AnnotationAddedEvent
 from penstock.protocol.wire import read

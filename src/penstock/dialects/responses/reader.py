@@ -13,7 +13,7 @@ from typing import Any
 
 from penstock.dialects.envelope import seal
 from penstock.dialects.failures import error_delta
-from penstock.dialects.frames import DONE, count_of, object_of, read_object, text_of
+from penstock.dialects.frames import DONE, read_object
 from penstock.dialects.plan import Plan
 from penstock.dialects.responses.ends import read_incomplete, read_usage
 from penstock.dialects.responses.items import (
@@ -30,6 +30,7 @@ from penstock.dialects.responses.items import (
 )
 from penstock.dialects.responses.registry import Registry
 from penstock.errors import DecodeError
+from penstock.lenient import count_of, object_of, text_of
 from penstock.protocol.events import ENDS, MACHINE_EVENTS, OutputItemEvent
 from penstock.protocol.items import Item
 from penstock.protocol.wire import read

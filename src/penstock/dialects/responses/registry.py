@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.dialects.frames import text_of
 from penstock.dialects.responses.items import CALLS, JSON, UpstreamItem
+from penstock.lenient import text_of
 from penstock.stream.deltas import Key
 
 
