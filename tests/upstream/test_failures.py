@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.dialects.failures import ERROR_TYPES, error_delta
+from penstock.dialects.frames import error_delta
 from penstock.errors import KINDS, ServerError
+from penstock.failures import ERROR_TYPES
 from penstock.stream.deltas import ErrorDelta
 from penstock.upstream.attempts import LIMITED, PASSING, rule_for
 from penstock.upstream.failures import failure_of

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 from penstock.client.logs import one_line
 from penstock.client.retries import TRUNCATED
-from penstock.dialects.failures import classify
 from penstock.errors import KINDS, DecodeError, NetworkError, NotFoundError, OpenResponsesError, ProtocolError
+from penstock.failures import classify
 from penstock.net.masking import Secrets
 from penstock.protocol.wire import parse
 

@@ -1,9 +1,11 @@
-"""What a frame of an upstream holds: an object, or something that ends the answer."""
+"""What a frame of an upstream holds: an object, or an error that ends the answer."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from penstock.failures import explain
 from penstock.lenient import read_json
 from penstock.sse import Frame
 from penstock.stream.deltas import ErrorDelta
@@ -18,3 +20,9 @@ def read_object(frame: Frame) -> dict[str, Any] | ErrorDelta:
         return value
     shown = frame.data[:200]
     return ErrorDelta("upstream_invalid", f"the upstream sent something that is no JSON object: {shown}")
+
+
+def error_delta(payload: Mapping[str, Any]) -> ErrorDelta:
+    """An error object in a stream, in any vendor's shape."""
+    failure = explain(payload)
+    return ErrorDelta(failure.code, failure.message, failure.type, failure.param, failure.retry_after)

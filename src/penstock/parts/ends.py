@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.dialects.failures import explain
 from penstock.errors import KINDS, InvalidRequestError, OpenResponsesError, ProtocolError
+from penstock.failures import explain
 from penstock.lenient import object_of, text_of
 from penstock.parts.fields import JSON
 

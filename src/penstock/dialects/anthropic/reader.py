@@ -10,14 +10,13 @@ from base64 import b64decode
 from collections.abc import Callable
 from typing import Any
 
-from penstock.dialects import failures
 from penstock.dialects.anthropic.blocks import Block
 from penstock.dialects.anthropic.citations import annotation_of
 from penstock.dialects.anthropic.finishes import CUT_SHORT, notes_on, reason_in
 from penstock.dialects.anthropic.server_tools import RESULT_SUFFIX, ServerTools
 from penstock.dialects.anthropic.usage import AnthropicUsage
 from penstock.dialects.envelope import seal
-from penstock.dialects.frames import DONE, read_object
+from penstock.dialects.frames import DONE, error_delta, read_object
 from penstock.dialects.plan import Plan
 from penstock.dialects.runs import TextRuns
 from penstock.lenient import object_of, objects_of, text_of
@@ -169,7 +168,7 @@ class AnthropicReader(TextRuns):
         return [*self._usage.take_metrics(value.get(_METRICS))]
 
     def _take_error(self, value: dict[str, Any]) -> list[Delta]:
-        return self._fail(failures.error_delta(value))
+        return self._fail(error_delta(value))
 
     def _take_ping(self, _value: dict[str, Any]) -> list[Delta]:
         return []

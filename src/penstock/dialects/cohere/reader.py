@@ -7,8 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from penstock.dialects import failures
-from penstock.dialects.frames import DONE, read_object
+from penstock.dialects.frames import DONE, error_delta, read_object
 from penstock.lenient import count_of, object_of, objects_of, text_of
 from penstock.protocol.content import FileCitation, UrlCitation
 from penstock.sse import Frame
@@ -102,7 +101,7 @@ class CohereReader:
             deltas += self._tool_call_end(Event(index))
         deltas += self._end(Event(delta=answer))
         if not text_of(answer.get("finish_reason")):
-            deltas.append(failures.error_delta(answer))
+            deltas.append(error_delta(answer))
         return deltas
 
     def _event(self, event: dict[str, Any]) -> list[Delta]:
@@ -113,7 +112,7 @@ class CohereReader:
             index, id = count_of(event.get("index")) or 0, text_of(event.get("id"))
             return read(self, Event(index, id, delta, object_of(delta.get("message"))))
         if event.get("error") or (not type and event.get("message")):
-            return [failures.error_delta(event)]
+            return [error_delta(event)]
         told = f"an event of the type {type[:100]} was left out"
         return [DiagnosticDelta("unknown_event", told)] if type else []
 

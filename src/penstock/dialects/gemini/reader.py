@@ -13,9 +13,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.dialects import failures
 from penstock.dialects.envelope import seal
-from penstock.dialects.frames import DONE, read_object
+from penstock.dialects.frames import DONE, error_delta, read_object
 from penstock.dialects.gemini.fields import field
 from penstock.dialects.gemini.finishes import blocked, finish, name_of
 from penstock.dialects.gemini.grounding import Grounding
@@ -132,7 +131,7 @@ class GeminiReader:
         if reason and reason != "BLOCK_REASON_UNSPECIFIED":
             deltas += blocked(str(reason), text_of(field(feedback, "blockReasonMessage")))
         if chunk.get("error"):
-            deltas.append(failures.error_delta(chunk))
+            deltas.append(error_delta(chunk))
         return deltas
 
     # What is known besides

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.dialects.envelope import seal
-from penstock.dialects.failures import error_delta
-from penstock.dialects.frames import DONE, read_object
+from penstock.dialects.frames import DONE, error_delta, read_object
 from penstock.dialects.plan import Plan
 from penstock.dialects.responses.ends import read_incomplete, read_usage
 from penstock.dialects.responses.items import (

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from penstock.dialects.plan import Dialect, Plan, Reader, Target, UpstreamError, UpstreamRequest
+from penstock.dialects.plan import Dialect, Plan, Reader, Target, UpstreamRequest
+from penstock.failures import Failure
 from penstock.gateway.history.compactions import TRIGGER, Summary
 from penstock.gateway.services import Services
 from penstock.protocol.items import Compaction, Item, Message
@@ -91,7 +92,7 @@ class SummarisingDialect:
     def read_body(self, plan: Plan, body: bytes) -> list[Delta]:
         return Summarising(self._seal).take(self._dialect.read_body(plan, body))
 
-    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> UpstreamError:
+    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         return self._dialect.classify(status, headers, body)
 
 
