@@ -219,14 +219,6 @@ class UnknownEvent(Event):
     catch_all: ClassVar[bool] = True
 
 
-class WebSocketErrorEvent(Wire, kw_only=True):
-    """The error envelope on a WebSocket. It carries an HTTP status and no sequence number."""
-
-    type: str = "error"
-    status: int = 500
-    error: ErrorPayload
-
-
 ResponseStreamEvent = (
     LifecycleEvent
     | OutputItemEvent
