@@ -18,11 +18,11 @@ from penstock.dialects.anthropic.render import HANDLED, render
 from penstock.dialects.anthropic.schema import enforceable, tool_schema
 from penstock.dialects.anthropic.thinking import BUDGETS, manner_of
 from penstock.dialects.envelope import seal
-from penstock.dialects.history import NO_OUTPUT
 from penstock.dialects.plan import Plan, Quirks, Target, UpstreamRequest
 from penstock.errors import DecodeError
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.wire import to_builtins
+from penstock.tools.call_ids import NO_OUTPUT
 from tests.dialects.rendering import (
     EVERY_ITEM,
     EVERY_TOOL,

@@ -8,7 +8,6 @@ from hypothesis import HealthCheck, given, settings
 
 from penstock.dialects.envelope import seal
 from penstock.dialects.history import (
-    NO_OUTPUT,
     AssistantTurn,
     Call,
     History,
@@ -23,6 +22,7 @@ from penstock.dialects.history import (
 )
 from penstock.dialects.plan import Target
 from penstock.protocol.content import InputText
+from penstock.tools.call_ids import NO_OUTPUT
 from tests.dialects.rendering import (
     EVERY_ITEM,
     PATCH,

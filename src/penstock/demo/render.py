@@ -17,7 +17,6 @@ from penstock.demo.media import seen
 from penstock.demo.prose import EFFORTS
 from penstock.demo.request import DemoFormat, DemoRequest, DemoTool, DemoTurn
 from penstock.dialects.history import (
-    ORPHAN_OUTPUT,
     AssistantTurn,
     Call,
     Output,
@@ -36,6 +35,7 @@ from penstock.protocol.content import ContentPart, Refusal
 from penstock.protocol.request import JsonObjectFormat, JsonSchemaFormat, TextFormat
 from penstock.protocol.tools import CustomTool, NamespaceTool, Tool
 from penstock.stream.diagnostics import Diagnostics
+from penstock.tools.call_ids import ORPHAN_OUTPUT
 
 HANDLED: dict[str, str] = {
     "model": "mapped",

@@ -43,12 +43,7 @@ from penstock.protocol.large import max_values
 from penstock.protocol.tools import Tool
 from penstock.protocol.wire import to_builtins
 from penstock.stream.diagnostics import Diagnostics
-from penstock.tools.call_ids import UniqueIds, fitting, original
-
-NO_OUTPUT = "[no output was recorded for this call]"
-"""Stands for the output of a call that has none. It does not say that anybody stopped it (notes/asks B8)."""
-ORPHAN_OUTPUT = "[output of an earlier tool call]"
-"""Stands before the output of a call that is not in the conversation."""
+from penstock.tools.call_ids import NO_OUTPUT, ORPHAN_OUTPUT, UniqueIds, fitting, original
 
 ARGUMENT_VALUES = 500_000
 """JSON values in the arguments of all calls of a request: strings, in which no other limit counts them."""

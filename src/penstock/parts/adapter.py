@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from penstock.dialects.responses.reader import PINGS
 from penstock.errors import DecodeError, OpenResponsesError, ProtocolError
 from penstock.lenient import object_of, objects_of, text_of
 from penstock.parts.calls import CALL_TYPES, CUSTOM, FUNCTION, WHOLE_FIELDS, Calls
@@ -30,7 +29,7 @@ from penstock.parts.items import (
 )
 from penstock.parts.parts import Part, TextPart
 from penstock.parts.result import StreamResult
-from penstock.protocol.events import ENDS, EVENTS, Event
+from penstock.protocol.events import ENDS, EVENTS, Event, is_keep_alive
 from penstock.protocol.usage import Usage
 from penstock.protocol.wire import read, to_builtins
 from penstock.stream.diagnostics import Diagnostics
@@ -295,7 +294,7 @@ class OpenResponsesStreamAdapter:
     # Everything else
 
     def _ignore(self, type: str) -> None:
-        if type not in EVENTS and not PINGS.search(type):
+        if type not in EVENTS and not is_keep_alive(type):
             self._tell("unknown_event", f"an event of type {type[:80]!r} was ignored")
 
     def _tell(self, code: str, message: str) -> None:

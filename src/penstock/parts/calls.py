@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from penstock.dialects.responses.reader import XAI_TOOLS
 from penstock.lenient import object_of, parse_json, text_of
 from penstock.parts.call_ids import to_editor
 from penstock.parts.fields import JSON
 from penstock.parts.items import OutputItem, OutputItems
 from penstock.parts.parts import ToolCallPart
 from penstock.stream.diagnostics import Tell
+from penstock.tools.custom import RUN_BY_SERVER
 from penstock.tools.jsontext import SPACE
 
 FUNCTION, CUSTOM = "function_call", "custom_tool_call"
@@ -137,7 +137,7 @@ class Calls:
     def _runs_elsewhere(self, item: OutputItem, raw: JSON) -> bool:
         """Is this a call that the vendor runs itself, although it looks like one for us (R6, R14, R16)?"""
         if item.type == CUSTOM:
-            return item.name in XAI_TOOLS and item.name not in (self._offered or ())
+            return item.name in RUN_BY_SERVER and item.name not in (self._offered or ())
         if item.type == "shell_call":
             return text_of(object_of(raw.get("environment")).get("type")).startswith("container")
         return item.type == "tool_search_call" and (

@@ -11,7 +11,6 @@ from typing import Literal
 
 import msgspec
 
-from penstock.dialects.responses.items import read_annotation
 from penstock.lenient import objects_of, text_of
 from penstock.parts.data import carried, link_to
 from penstock.parts.fields import JSON
@@ -19,6 +18,7 @@ from penstock.parts.items import CONTENT, REASONING, REFUSAL, SUMMARY, TEXT, Out
 from penstock.parts.parts import DataPart, Part, TextPart, ThinkingPart
 from penstock.parts.thoughts import METADATA
 from penstock.protocol.content import Annotation
+from penstock.protocol.events import read_annotation
 from penstock.protocol.wire import to_builtins
 from penstock.stream.diagnostics import Tell
 

@@ -18,7 +18,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from penstock.dialects.history import NO_OUTPUT, ORPHAN_OUTPUT
 from penstock.errors import DecodeError
 from penstock.lenient import join_surrogates
 from penstock.parts.content import (
@@ -49,6 +48,7 @@ from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, ReasoningItem
 from penstock.protocol.wire import parse
 from penstock.stream.diagnostics import Diagnostics
+from penstock.tools.call_ids import NO_OUTPUT, ORPHAN_OUTPUT
 
 
 class TranslatedMessages(Struct, frozen=True):

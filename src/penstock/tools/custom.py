@@ -21,6 +21,12 @@ _HEAD = ("{", '"input"', ":", '"')
 _HEAD_LIMIT = 256
 """A wrapper's head is short; what is longer is read whole at the end, so the search stays bounded."""
 
+RUN_BY_SERVER = frozenset(
+    ("x_keyword_search", "x_semantic_search", "x_user_search", "x_thread_fetch", "view_x_video", "view_image")
+)
+"""Tools that a server runs itself and yet reports as calls of custom tools (xAI, R6). A client
+answers a call of one of them only if its request declares a tool of that name."""
+
 
 class CustomCallStream(CallStream):
     item_type: ClassVar[str] = "custom_tool_call"
