@@ -19,10 +19,10 @@ from penstock.demo.request import DemoFormat, DemoRequest, DemoTool, DemoTurn
 from penstock.dialects.history import (
     AssistantTurn,
     Call,
-    Output,
     Said,
     SystemTurn,
     Thought,
+    ToolOutput,
     Turn,
     UserTurn,
     history_of,
@@ -167,7 +167,7 @@ class _Renderer:
                 remembered += _memory(piece)
         return DemoTurn("assistant", "\n".join(texts), remembered=remembered)
 
-    def _output(self, output: Output) -> DemoTurn:
+    def _output(self, output: ToolOutput) -> DemoTurn:
         identity = self._plan.tools.called(output.name)
         tool = identity.name if identity else output.name
         if isinstance(output.content, str):

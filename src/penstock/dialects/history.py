@@ -77,7 +77,7 @@ class Call(Struct, frozen=True):
     arguments: str
 
 
-class Output(Struct, frozen=True):
+class ToolOutput(Struct, frozen=True):
     """What a call gave back: text, or content parts."""
 
     id: str
@@ -104,7 +104,7 @@ class AssistantTurn(Struct, frozen=True):
 class OutputsTurn(Struct, frozen=True):
     """The outputs of the calls of the assistant turn before, one each, in the order of the calls."""
 
-    outputs: list[Output]
+    outputs: list[ToolOutput]
 
 
 Turn = UserTurn | SystemTurn | AssistantTurn | OutputsTurn
@@ -280,7 +280,7 @@ class _Historian:
         self._turns.append(AssistantTurn(self._pieces))
         names = {piece.id: piece.name for piece in self._pieces if isinstance(piece, Call)}
         outputs = [
-            Output(upstream_id, names[upstream_id], self._output(call_id))
+            ToolOutput(upstream_id, names[upstream_id], self._output(call_id))
             for call_id, upstream_id in self._call_ids.items()
         ]
         if outputs:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from penstock.errors import PenstockError
 from penstock.lenient import count_of, object_of, objects_of, text_of
-from penstock.models.info import Told, is_window
+from penstock.models.info import ModelFacts, is_window
 from penstock.models.listing import read_listing
 from penstock.protocol.content import JsonObject
 
@@ -29,7 +29,7 @@ class Fetcher(Protocol):
         none. With a body it is a POST."""
 
 
-async def probe(server: str, ids: Sequence[str], fetcher: Fetcher) -> dict[str, Told]:
+async def probe(server: str, ids: Sequence[str], fetcher: Fetcher) -> dict[str, ModelFacts]:
     """What a server of this kind (`server_of`) tells of its models. What cannot be asked is not told."""
     ask = PROBES.get(server)
     return await ask(ids, fetcher) if ask else {}
@@ -43,7 +43,7 @@ def server_of(preset: str, entries: Sequence[object]) -> str:
     return next((server for owner, server in OWNERS.items() if owner in owners), "")
 
 
-def read_ollama(shown: Any, running: Any = None, id: str = "") -> Told:
+def read_ollama(shown: Any, running: Any = None, id: str = "") -> ModelFacts:
     """`POST /api/show`, and what `GET /api/ps` says of a model that is loaded."""
     shown = object_of(shown)
     loaded = [
@@ -59,7 +59,7 @@ def read_ollama(shown: Any, running: Any = None, id: str = "") -> Told:
     ]
     abilities = shown.get("capabilities")
     can = set(map(text_of, abilities)) if isinstance(abilities, list) and abilities else None
-    return Told(
+    return ModelFacts(
         id=id,
         window=_window(*loaded) or (_window(int(set_to[1])) if set_to else None),
         # Ollama loads far less than this unless it is told otherwise, and cuts what does not fit in silence.
@@ -70,17 +70,17 @@ def read_ollama(shown: Any, running: Any = None, id: str = "") -> Told:
     )
 
 
-def read_lmstudio(listed: Any) -> dict[str, Told]:
+def read_lmstudio(listed: Any) -> dict[str, ModelFacts]:
     """`GET /api/v0/models`, or its successor `/api/v1/models`."""
     listed = object_of(listed)
-    return {told.id: told for told in read_listing(objects_of(listed.get("data") or listed.get("models")))}
+    return {facts.id: facts for facts in read_listing(objects_of(listed.get("data") or listed.get("models")))}
 
 
-def read_llamacpp(properties: Any) -> Told:
+def read_llamacpp(properties: Any) -> ModelFacts:
     """`GET /props`: one slot's share of the context, which is what one conversation has."""
     properties = object_of(properties)
     sees = object_of(properties.get("modalities")).get("vision")
-    return Told(
+    return ModelFacts(
         window=_window(object_of(properties.get("default_generation_settings")).get("n_ctx")),
         image_input=sees if isinstance(sees, bool) else None,
     )
@@ -98,7 +98,7 @@ async def _fetched(fetcher: Fetcher, path: str, body: JsonObject | None = None) 
         return None
 
 
-async def _ask_ollama(ids: Sequence[str], fetcher: Fetcher) -> dict[str, Told]:
+async def _ask_ollama(ids: Sequence[str], fetcher: Fetcher) -> dict[str, ModelFacts]:
     running = await _fetched(fetcher, "/api/ps")
     found = {}
     for id in ids[:MOST_QUESTIONS]:
@@ -107,18 +107,18 @@ async def _ask_ollama(ids: Sequence[str], fetcher: Fetcher) -> dict[str, Told]:
     return found
 
 
-async def _ask_lmstudio(_: Sequence[str], fetcher: Fetcher) -> dict[str, Told]:
+async def _ask_lmstudio(_: Sequence[str], fetcher: Fetcher) -> dict[str, ModelFacts]:
     found = read_lmstudio(await _fetched(fetcher, "/api/v0/models"))
     return found or read_lmstudio(await _fetched(fetcher, "/api/v1/models"))
 
 
-async def _ask_llamacpp(ids: Sequence[str], fetcher: Fetcher) -> dict[str, Told]:
+async def _ask_llamacpp(ids: Sequence[str], fetcher: Fetcher) -> dict[str, ModelFacts]:
     if len(ids) != 1:  # it answers for the model that it was started with, and does not say which
         return {}
     return {ids[0]: read_llamacpp(await _fetched(fetcher, "/props"))}
 
 
-PROBES: dict[str, Callable[[Sequence[str], Fetcher], Awaitable[dict[str, Told]]]] = {
+PROBES: dict[str, Callable[[Sequence[str], Fetcher], Awaitable[dict[str, ModelFacts]]]] = {
     "ollama": _ask_ollama,
     "lmstudio": _ask_lmstudio,
     "llamacpp": _ask_llamacpp,

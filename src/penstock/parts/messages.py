@@ -25,13 +25,13 @@ from penstock.parts.content import (
     SYSTEM,
     TOOL_OUTPUT,
     USER,
+    ContentPlace,
     Draft,
-    Place,
     content_of,
     is_for_model,
     result_of,
 )
-from penstock.parts.exchanges import NOWHERE, Exchange, Exchanges, Spot
+from penstock.parts.exchanges import NOWHERE, Spot, ToolExchange, ToolExchanges
 from penstock.parts.markers import STATEFUL_MARKER, histories, marked_response
 from penstock.parts.parts import (
     ChatMessage,
@@ -74,7 +74,7 @@ def translate_messages(
     With `follow_marker`, and a marker in the conversation that `model` at `endpoint` left there, only what
     came after it is sent. Call again with `follow_marker=False` when the endpoint has lost the response.
     """
-    exchanges = Exchanges(messages)
+    exchanges = ToolExchanges(messages)
     told = Diagnostics()
     prompt = system_prompt_of(system_prompt, model_options or {})
     follows = follow_marker and model and endpoint
@@ -135,7 +135,7 @@ def _markers(message: ChatMessage) -> list[DataPart]:
     return [part for part in data if part.mime == STATEFUL_MARKER]
 
 
-def _can_continue(exchanges: Iterable[Exchange], marked: int) -> bool:
+def _can_continue(exchanges: Iterable[ToolExchange], marked: int) -> bool:
     """Will the endpoint understand the rest, behind its response of the marked message?
 
     Not when an id had to change, because it knows its calls by their own (decisions 21). Nor when a call
@@ -155,7 +155,7 @@ class _Translator:
     def __init__(
         self,
         messages: Sequence[ChatMessage],
-        exchanges: Exchanges,
+        exchanges: ToolExchanges,
         model: str,
         system_role: str,
         told: Diagnostics,
@@ -170,7 +170,7 @@ class _Translator:
         """Where the part at hand stands."""
         self._items: list[Item] = []
         self._draft = Draft("user", USER)
-        self._run: list[Exchange] = []
+        self._run: list[ToolExchange] = []
         """The calls that the items end with. What they lack is sent when the run is over."""
         self._thought: set[str] = set()
         """The reasoning that was sent: endpoints refuse an item's id that comes twice."""
@@ -206,7 +206,7 @@ class _Translator:
         # A run ends with its message: one that could grow would change what was sent before (D5).
         self._end_run()
 
-    def _speaker(self, message: ChatMessage) -> tuple[str, Place]:
+    def _speaker(self, message: ChatMessage) -> tuple[str, ContentPlace]:
         if message.name:
             self.told.tell("name_left_out", "the name of a speaker was left out: items have none")
         if message.role == Role.SYSTEM:
@@ -291,7 +291,7 @@ class _Translator:
         self._end_message()
         self._add(Message(role="user", content=parts))
 
-    def _output(self, exchange: Exchange) -> FunctionCallOutput:
+    def _output(self, exchange: ToolExchange) -> FunctionCallOutput:
         content: str | list[ContentPart] = NO_OUTPUT
         if exchange.result is not None:
             content = result_of(exchange.result.content, exchange.result.is_error, TOOL_OUTPUT, self.told)

@@ -21,7 +21,7 @@ from penstock.protocol.errors import Diagnostic, ErrorPayload, IncompleteDetails
 from penstock.protocol.events import EVENTS, MACHINE_EVENTS, ErrorEvent, Event, LifecycleEvent, UnknownEvent
 from penstock.protocol.items import Item
 from penstock.protocol.response import Response
-from penstock.stream.blocks import Block, TextPart
+from penstock.stream.blocks import Block, OpenTextPart
 from penstock.stream.blockset import BlockSet
 from penstock.stream.calls.assembler import ToolCallAssembler
 from penstock.stream.calls.call_block import ToolCallBlock
@@ -167,7 +167,7 @@ class ResponseStreamStateMachine:
         if not text:
             return []
         part, events = self._blocks.part(_TEXT, block)
-        if logprobs and isinstance(part, TextPart):
+        if logprobs and isinstance(part, OpenTextPart):
             events.append(part.delta_with_logprobs(text, logprobs))
         else:
             events.append(part.delta(text))

@@ -38,7 +38,7 @@ _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def messages_of(plan: Plan, history: History, told: Diagnostics) -> list[dict[str, Any]]:
-    writer = _Writer(plan, told)
+    writer = _MessagesWriter(plan, told)
     current = _last_user_turn(history.turns) if plan.target.quirks.drops_old_reasoning else 0
     for index, turn in enumerate(history.turns):
         writer.write(turn, keeps_reasoning=index >= current)
@@ -56,7 +56,7 @@ def loop_without_thinking(messages: list[dict[str, Any]]) -> bool:
     return messages[-2]["content"][0]["type"] not in THINKING
 
 
-class _Writer:
+class _MessagesWriter:
     def __init__(self, plan: Plan, told: Diagnostics) -> None:
         self._quirks = plan.target.quirks
         self._told = told

@@ -13,7 +13,7 @@ from typing import Any
 from penstock.dialects.anthropic.blocks import Block
 from penstock.dialects.anthropic.citations import annotation_of
 from penstock.dialects.anthropic.finishes import CUT_SHORT, notes_on, reason_in
-from penstock.dialects.anthropic.server_tools import RESULT_SUFFIX, ServerTools
+from penstock.dialects.anthropic.server_tools import RESULT_SUFFIX, AnthropicServerTools
 from penstock.dialects.anthropic.usage import AnthropicUsage
 from penstock.dialects.envelope import seal
 from penstock.dialects.frames import DONE, error_delta, read_object
@@ -56,7 +56,7 @@ class AnthropicReader(TextRuns):
         super().__init__()
         self._target = plan.target
         self._usage = AnthropicUsage()
-        self._tools = ServerTools()
+        self._tools = AnthropicServerTools()
         self._blocks: dict[Key, Block] = {}
         self._latest: Key = 0
         self._message: str | None = None

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.dialects.bedrock.server_tools import ServerTools
+from penstock.dialects.bedrock.server_tools import BedrockServerTools
 from penstock.dialects.bedrock.usage import usage_of
 from penstock.dialects.envelope import seal
 from penstock.dialects.frames import DONE, error_delta, read_object
@@ -67,7 +67,7 @@ class BedrockReader(TextRuns):
     def __init__(self, plan: Plan) -> None:
         super().__init__()
         self._target = plan.target
-        self._tools = ServerTools()
+        self._tools = BedrockServerTools()
         self._blocks: dict[Key, _Block] = {}
         self._latest: Key = 0
         self._begun = False

@@ -32,7 +32,7 @@ _DEPTH = 100
 _NOTHING = object()
 
 
-class Place(Struct):
+class OpenContainer(Struct):
     """An object or an array that is not closed yet, and the fields that it has."""
 
     step: Step
@@ -55,7 +55,7 @@ class PartialArguments:
     """The arguments of one call. `take` and `close` return the text that they add."""
 
     def __init__(self) -> None:
-        self._places: list[Place] = []
+        self._places: list[OpenContainer] = []
         self._string: Path | None = None
         """Where the text is inside a string, which the next value may lengthen."""
         self._taken: list[tuple[Path, Any]] = []
@@ -104,7 +104,7 @@ class PartialArguments:
 
     def _can_begin(self, path: Path, depth: int) -> bool:
         """Is the rest of the path new? What it opens begins empty, so an array begins with its first."""
-        around = self._places[depth - 1] if self._places else Place("", False, set())
+        around = self._places[depth - 1] if self._places else OpenContainer("", False, set())
         new = path[depth:]
         return around.takes(path[depth - 1]) and all(isinstance(step, str) or step == 0 for step in new)
 
@@ -118,7 +118,7 @@ class PartialArguments:
         return "" if self._places else self._enter("", is_array=False)
 
     def _enter(self, step: Step, *, is_array: bool) -> str:
-        self._places.append(Place(step, is_array, set()))
+        self._places.append(OpenContainer(step, is_array, set()))
         return "[" if is_array else "{"
 
     def _leave(self, depth: int) -> str:

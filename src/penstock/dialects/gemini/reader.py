@@ -20,7 +20,7 @@ from penstock.dialects.gemini.finishes import blocked, finish, name_of
 from penstock.dialects.gemini.grounding import Grounding
 from penstock.dialects.gemini.logprobs import logprobs_of
 from penstock.dialects.gemini.partial_args import PartialArguments
-from penstock.dialects.gemini.servertools import ServerTools, image
+from penstock.dialects.gemini.servertools import GeminiServerTools, image
 from penstock.dialects.plan import Plan
 from penstock.lenient import count_of, object_of, objects_of, text_of
 from penstock.protocol.content import LogProb
@@ -65,7 +65,7 @@ class StreamedCall(Struct):
     arguments: PartialArguments
 
 
-class Part(Struct):
+class GeminiPart(Struct):
     """A part that is not text."""
 
     name: str
@@ -84,7 +84,7 @@ class GeminiReader:
         self._counts: dict[str, int] = {}
         self._info = UpstreamInfo()
         self._grounding = Grounding()
-        self._server_tools = ServerTools(self._keys)
+        self._server_tools = GeminiServerTools(self._keys)
         self._fed = self._failed = self._saw_done = False
         self._finish: FinishReason | None = None
 
@@ -192,7 +192,7 @@ class GeminiReader:
         for name, read in _PARTS.items():
             value = field(part, name)
             if isinstance(value, dict):
-                return read(self, Part(name, value, signature, is_thought))
+                return read(self, GeminiPart(name, value, signature, is_thought))
         if signature:
             return [self._signed_block("thought" if is_thought else "empty_text", signature)]
         unknown = sorted(name for name in part.keys() - _FIELDS if part[name] is not None)
@@ -214,7 +214,7 @@ class GeminiReader:
         """Comes after its text, and so belongs to the message or the reasoning before it."""
         return OpaqueReasoning(seal(self._target, {"thoughtSignature": signature, "part": part}))
 
-    def _signed(self, part: Part, key: int, **more: Any) -> list[Delta]:
+    def _signed(self, part: GeminiPart, key: int, **more: Any) -> list[Delta]:
         """The signature of a call, or of another part that is an item: it stands alone, before the item."""
         if not part.signature:
             return []
@@ -224,7 +224,7 @@ class GeminiReader:
 
     # Calls
 
-    def _function_call(self, part: Part) -> list[Delta]:
+    def _function_call(self, part: GeminiPart) -> list[Delta]:
         call = part.value
         name, id = text_of(call.get("name")), text_of(call.get("id"))
         pieces = objects_of(field(call, "partialArgs"))
@@ -274,7 +274,7 @@ class GeminiReader:
 
     # Parts that are the vendor's own doing
 
-    def _item(self, part: Part) -> list[Delta]:
+    def _item(self, part: GeminiPart) -> list[Delta]:
         """Signed, the part is kept whole beside its signature: only so can it go back."""
         self._grounding.text.interrupt()
         deltas = self._server_tools.read(part.name, part.value)
@@ -283,7 +283,7 @@ class GeminiReader:
                 self._grounding.called.add(delta.item.type)
         return self._signed(part, next(self._keys), value=part.value) + deltas
 
-    def _inline_data(self, part: Part) -> list[Delta]:
+    def _inline_data(self, part: GeminiPart) -> list[Delta]:
         self._grounding.text.interrupt()
         key = next(self._keys)
         item = None if part.is_thought else image(part.value)
@@ -291,16 +291,16 @@ class GeminiReader:
         told: Delta = ItemDelta(key, item, done=True) if item else _left_out(f"data of the type {kind[:100]}")
         return [*self._signed(part, key), told]
 
-    def _file_data(self, part: Part) -> list[Delta]:
+    def _file_data(self, part: GeminiPart) -> list[Delta]:
         left_out = _left_out(f"the file {text_of(field(part.value, 'fileUri'))[:200]}")
         return [*self._signed(part, next(self._keys), value=part.value), left_out]
 
 
-_PARTS: dict[str, Callable[[GeminiReader, Part], list[Delta]]] = {
+_PARTS: dict[str, Callable[[GeminiReader, GeminiPart], list[Delta]]] = {
     "functionCall": GeminiReader._function_call,
     "inlineData": GeminiReader._inline_data,
     "fileData": GeminiReader._file_data,
-    **dict.fromkeys(ServerTools.PARTS, GeminiReader._item),
+    **dict.fromkeys(GeminiServerTools.PARTS, GeminiReader._item),
 }
 """Every kind of part but text."""
 

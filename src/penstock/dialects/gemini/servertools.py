@@ -23,20 +23,20 @@ SEARCHES: dict[str, str] = {
 """The tools that search, and the item for each."""
 
 
-class Running(Struct):
+class RunningServerTool(Struct):
     key: int
     id: str
     item: Item
 
 
-class ServerTools:
+class GeminiServerTools:
     """The vendor's tools in one answer: announced with their call, done with their result."""
 
     PARTS: ClassVar = ("executableCode", "codeExecutionResult", "toolCall", "toolResponse")
 
     def __init__(self, keys: Iterator[int]) -> None:
         self._keys = keys
-        self._running: list[Running] = []
+        self._running: list[RunningServerTool] = []
 
     def read(self, part: str, value: dict[str, Any]) -> list[Delta]:
         match part:
@@ -50,11 +50,11 @@ class ServerTools:
                 return self._tool_response(value)
 
     def _start(self, item: Item, id: str) -> list[Delta]:
-        running = Running(next(self._keys), id, item)
+        running = RunningServerTool(next(self._keys), id, item)
         self._running.append(running)
         return [ItemDelta(running.key, item, done=False)]
 
-    def _ended(self, id: str, type: str) -> Running | None:
+    def _ended(self, id: str, type: str) -> RunningServerTool | None:
         """The call that this result is of: by its id, else the latest of the type."""
         for running in reversed(self._running):
             if running.id == id if id and running.id else running.item.type == type:
@@ -64,7 +64,7 @@ class ServerTools:
 
     def _code_result(self, result: dict[str, Any]) -> list[Delta]:
         running = self._ended(text_of(result.get("id")), "code_interpreter_call")
-        running = running or Running(next(self._keys), "", _code(""))
+        running = running or RunningServerTool(next(self._keys), "", _code(""))
         outcome = result.get("outcome")
         status = "completed" if outcome in ("OUTCOME_OK", 1) else "failed"
         logs = [{"type": "logs", "logs": text_of(result.get("output"))}]

@@ -63,7 +63,7 @@ class Names:
         self.routes[name] = ModelRoute(name=name, steps=tuple(steps))
         told = table.read("limits", _limits, None)
         if told is not None:
-            self.overrides.append(Override(name, told.told))
+            self.overrides.append(Override(name, told.facts))
 
     def _steps(self, table: Table, own: str) -> list[Step]:
         if "target" in table and "targets" in table:

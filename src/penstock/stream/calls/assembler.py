@@ -48,22 +48,22 @@ class Action(StrEnum):
     AGREED = "go on with the call of this id; but with the call at this key if that has no other id"
 
 
-class Row(Struct, frozen=True):
+class AssemblyRule(Struct, frozen=True):
     action: Action
     why: str
 
 
-POLICY: dict[tuple[Seen, Seen], Row] = {
+POLICY: dict[tuple[Seen, Seen], AssemblyRule] = {
     # (id, key)
-    (Seen.ABSENT, Seen.ABSENT): Row(Action.LATEST, "some upstreams send neither (C15)"),
-    (Seen.ABSENT, Seen.NEW): Row(Action.OPEN, "the id is late or never comes (C19); one is made up"),
-    (Seen.ABSENT, Seen.KNOWN): Row(Action.BY_KEY, "the ordinary fragment"),
-    (Seen.NEW, Seen.ABSENT): Row(Action.OPEN, "calls told apart by id alone (C15)"),
-    (Seen.NEW, Seen.NEW): Row(Action.OPEN, "the ordinary start"),
-    (Seen.NEW, Seen.KNOWN): Row(Action.ADOPT, "a late id, or parallel calls on one index (C20, B5)"),
-    (Seen.KNOWN, Seen.ABSENT): Row(Action.BY_ID, "calls told apart by id alone"),
-    (Seen.KNOWN, Seen.NEW): Row(Action.TWIN, "one id for two parallel calls (C19)"),
-    (Seen.KNOWN, Seen.KNOWN): Row(Action.AGREED, "the id is repeated with every fragment (C17)"),
+    (Seen.ABSENT, Seen.ABSENT): AssemblyRule(Action.LATEST, "some upstreams send neither (C15)"),
+    (Seen.ABSENT, Seen.NEW): AssemblyRule(Action.OPEN, "the id is late or never comes (C19); one is made up"),
+    (Seen.ABSENT, Seen.KNOWN): AssemblyRule(Action.BY_KEY, "the ordinary fragment"),
+    (Seen.NEW, Seen.ABSENT): AssemblyRule(Action.OPEN, "calls told apart by id alone (C15)"),
+    (Seen.NEW, Seen.NEW): AssemblyRule(Action.OPEN, "the ordinary start"),
+    (Seen.NEW, Seen.KNOWN): AssemblyRule(Action.ADOPT, "a late id, or parallel calls on one index (C20, B5)"),
+    (Seen.KNOWN, Seen.ABSENT): AssemblyRule(Action.BY_ID, "calls told apart by id alone"),
+    (Seen.KNOWN, Seen.NEW): AssemblyRule(Action.TWIN, "one id for two parallel calls (C19)"),
+    (Seen.KNOWN, Seen.KNOWN): AssemblyRule(Action.AGREED, "the id is repeated with every fragment (C17)"),
 }
 """Which call a delta belongs to. A start or a whole call for a known one opens nothing (seed 002)."""
 
