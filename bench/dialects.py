@@ -20,7 +20,7 @@ from tests.cli.upstreams import STREAMS
 from tests.dialects import recordings
 
 from penstock.dialects.plan import Plan, ReadDialect, Target
-from penstock.dialects.table import DIALECTS, dialect
+from penstock.dialects.registry import DIALECTS, dialect
 from penstock.dialects.translation import Translation
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.response import response_for

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -38,6 +39,20 @@ def objects_of(value: Any) -> list[dict[str, Any]]:
 def object_of(value: Any) -> dict[str, Any]:
     """A field that should be an object: itself, or an empty one."""
     return value if isinstance(value, dict) else {}
+
+
+def camel_field(value: dict[str, Any], name: str) -> Any:
+    """The field of this `camelCase` name, also where it is spelled `snake_case`; None if absent or null.
+
+    Gemini's servers write the one, dumps of its SDK's objects the other.
+    """
+    found = value.get(name)
+    return value.get(_snake_case(name)) if found is None else found
+
+
+@cache
+def _snake_case(name: str) -> str:
+    return re.sub(r"([A-Z])", r"_\1", name).lower()
 
 
 def read_json(text: str) -> Any:

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.client.client import OpenResponsesClient
 from penstock.client.config import ClientConfig
-from penstock.client.events import EventStream
+from penstock.client.event_stream import EventStream
 from penstock.client.retries import Patience, RetryPolicy
 from penstock.errors import NetworkError
 from penstock.protocol.request import CreateResponse

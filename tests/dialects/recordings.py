@@ -14,7 +14,7 @@ import pytest
 from msgspec import Struct
 
 from penstock.dialects.plan import Plan, Quirks, ReadDialect, Target
-from penstock.dialects.table import dialect
+from penstock.dialects.registry import dialect
 from penstock.dialects.translation import Translation
 from penstock.protocol.events import TERMINAL, Event
 from penstock.protocol.request import CreateResponse

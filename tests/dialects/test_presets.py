@@ -20,7 +20,7 @@ from penstock.dialects.presets import (
     preset,
     target_for,
 )
-from penstock.dialects.table import RENDERED
+from penstock.dialects.registry import RENDERED
 
 NAMED = """
     openai anthropic gemini vercel openrouter deepseek groq mistral xai together fireworks cerebras moonshot

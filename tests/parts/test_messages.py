@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from penstock.dialects.history import history_of
-from penstock.parts.call_ids import from_editor
 from penstock.parts.content import NOTHING, TOOL_FAILED
+from penstock.parts.exchanges import from_editor
 from penstock.parts.markers import PRIVATE_MIMES, marked_response, marker_part
 from penstock.parts.messages import TranslatedMessages, instructions_of, translate_messages
 from penstock.parts.parts import (

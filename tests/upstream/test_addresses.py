@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from penstock.dialects.presets import PRESETS
-from penstock.dialects.table import RENDERED
+from penstock.dialects.registry import RENDERED
 from penstock.errors import InvalidRequestError
 from penstock.upstream.addresses import FORMS, address_of
 from tests.client.server import answer, run

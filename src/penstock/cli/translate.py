@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from penstock.cli import FOUND, OK, UsageError
 from penstock.cli.source import chunks, contents
 from penstock.cli.terminal import Terminal
-from penstock.dialects.table import DIALECTS
+from penstock.dialects.registry import DIALECTS
 
 if TYPE_CHECKING:
     from penstock.dialects.plan import Plan
@@ -91,7 +91,7 @@ def _prepare(options: argparse.Namespace, terminal: Terminal) -> Translation:
     from time import time  # here and below, so that --help does not pay for the imports
     from uuid import uuid4
 
-    from penstock.dialects.table import dialect
+    from penstock.dialects.registry import dialect
     from penstock.dialects.translation import Translation
     from penstock.protocol.response import response_for
     from penstock.stream.machine import ResponseStreamStateMachine

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from penstock.client.config import ClientConfig
 from penstock.client.error_responses import closed_meanwhile, read_body, unlawful
-from penstock.client.events import EventStream
+from penstock.client.event_stream import EventStream
 from penstock.client.logs import log_failure
 from penstock.client.retries import Patience, RetryPolicy
 from penstock.errors import DecodeError, InvalidRequestError, NotFoundError, OpenResponsesError

@@ -70,7 +70,7 @@ HANDLED: dict[str, str] = {
     "user": "dropped",
     "extra": "dropped",
 }
-"""What becomes of each field of a request, in the words of `penstock.dialects.fields.MEANINGS`."""
+"""What becomes of each field of a request, in the words of `penstock.dialects.request_fields.MEANINGS`."""
 
 _SAYS_NOTHING: dict[str, tuple[Any, ...]] = {
     "temperature": (1,),

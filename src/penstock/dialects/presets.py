@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from penstock.dialects.families import family_of
 from penstock.dialects.plan import Quirks, Target
-from penstock.dialects.table import unknown
+from penstock.dialects.registry import unknown
 
 KEY_HEADERS: dict[str, tuple[str, str]] = {
     "bearer": ("Authorization", "Bearer {key}"),

@@ -13,14 +13,28 @@ from itertools import chain, count
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.parts.call_ids import from_editor
 from penstock.parts.parts import ChatMessage, MessagePart, ToolCallPart, ToolResultPart
 from penstock.tools.call_ids import fitting
+
+PREFIX = "gw-"
+"""Marks our call ids in the editor, which keeps the calls of all providers in one conversation (seed 000).
+It is put on when a call leaves for the editor and taken off when it comes back, once each, so the endpoint's
+id is always restored; the prefix never counts towards the limit of 64 (decisions 21)."""
 
 Spot = tuple[int, int]
 """Where a part stands: the index of its message, and its own in there."""
 
 NOWHERE: Spot = (-1, -1)
+
+
+def to_editor(call_id: str) -> str:
+    """The id of one of our calls, as the editor gets it."""
+    return PREFIX + call_id
+
+
+def from_editor(call_id: str) -> str:
+    """The endpoint's own id; a foreign one is as it was."""
+    return call_id.removeprefix(PREFIX)
 
 
 class ToolExchange(Struct):

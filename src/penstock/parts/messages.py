@@ -1,4 +1,4 @@
-"""An editor's messages as the input of a request.
+"""An editor's messages as the input of a request, and its tools as those of the request.
 
 A message becomes one message item, split where tools were called or gave back; reasoning stands where it was
 thought. The list is one that every endpoint takes: each call has one output behind it, each output a call,
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from penstock.errors import DecodeError
 from penstock.lenient import join_surrogates
@@ -35,6 +35,7 @@ from penstock.parts.exchanges import NOWHERE, Spot, ToolExchange, ToolExchanges
 from penstock.parts.markers import STATEFUL_MARKER, histories, marked_response
 from penstock.parts.parts import (
     ChatMessage,
+    ChatTool,
     DataPart,
     Role,
     TextPart,
@@ -42,10 +43,11 @@ from penstock.parts.parts import (
     ToolCallPart,
     ToolResultPart,
 )
-from penstock.parts.thoughts import Thoughts, thoughts_of
+from penstock.parts.reasoning import ReturnedReasoning, returned_reasoning
 from penstock.protocol.content import ContentPart, InputText
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, ReasoningItem
+from penstock.protocol.tools import FunctionTool, ToolChoice
 from penstock.protocol.wire import parse
 from penstock.stream.diagnostics import Diagnostics
 from penstock.tools.call_ids import NO_OUTPUT, ORPHAN_OUTPUT
@@ -217,11 +219,11 @@ class _Translator:
             self.told.tell("unknown_role", f"a message of the role {message.role} was sent as the user's")
         return "user", USER
 
-    def _thoughts(self, message: ChatMessage) -> Thoughts:
-        thoughts = thoughts_of(message.content, self._model)
+    def _thoughts(self, message: ChatMessage) -> ReturnedReasoning:
+        thoughts = returned_reasoning(message.content, self._model)
         if message.role != Role.ASSISTANT:
             # Only the assistant thinks: whatever this is, it is no reasoning item of ours.
-            thoughts = Thoughts({}, thoughts.left_out + len(thoughts.items))
+            thoughts = ReturnedReasoning({}, thoughts.left_out + len(thoughts.items))
         for _ in range(thoughts.left_out):
             self.told.tell("thinking_left_out", "thinking that is not this model's own was left out")
         return thoughts
@@ -346,3 +348,32 @@ def _as_object(value: object) -> tuple[dict[str, Any], bool]:
     if isinstance(parsed, dict):
         return parsed, False
     return {} if parsed is None else {"value": parsed}, False
+
+
+_MODES: dict[int | str, str] = {1: "auto", "auto": "auto", 2: "required", "required": "required"}
+"""The editor's two modes, as its numbers and by name."""
+
+
+def translate_tools(tools: Sequence[ChatTool]) -> list[FunctionTool]:
+    """Each tool as a function. Endpoints refuse a name that is declared twice: the first stands (asks B11).
+
+    `strict` is said to be off: where nothing is said some endpoints take it as on, and then refuse schemas
+    with optional properties, which editors' tools have (asks H2).
+    """
+    declared: dict[str, FunctionTool] = {}
+    for tool in tools:
+        if tool.name not in declared:
+            declared[tool.name] = FunctionTool(
+                name=tool.name,
+                description=tool.description or UNSET,
+                parameters=dict(tool.input_schema or {"type": "object", "properties": {}}),
+                strict=False,
+            )
+    return list(declared.values())
+
+
+def translate_tool_mode(mode: int | str | None, tools: Sequence[ChatTool]) -> ToolChoice | UnsetType:
+    """The choice among the tools. Without tools there is none to make, and endpoints refuse one."""
+    if not tools or mode is None:
+        return UNSET
+    return _MODES.get(mode, UNSET)

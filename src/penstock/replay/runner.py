@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from msgspec import Struct
 
 from penstock.dialects.plan import Dialect, Target, UpstreamRequest
-from penstock.dialects.table import RENDERED, rendered_dialect
+from penstock.dialects.registry import RENDERED, rendered_dialect
 from penstock.errors import OpenResponsesError
 from penstock.gateway.api.compact import INSTRUCTION
 from penstock.gateway.errors import RequestRefused

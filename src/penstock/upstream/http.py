@@ -15,7 +15,7 @@ from penstock.dialects.anthropic.render import VERSION
 from penstock.dialects.families import family_of
 from penstock.dialects.plan import Dialect, Target, UpstreamRequest
 from penstock.dialects.presets import KEY_HEADERS, fingerprint
-from penstock.dialects.table import rendered_dialect, unknown
+from penstock.dialects.registry import rendered_dialect, unknown
 from penstock.errors import InvalidRequestError
 from penstock.protocol.wire import encode
 from penstock.upstream.addresses import address_of

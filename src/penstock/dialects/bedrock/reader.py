@@ -16,7 +16,7 @@ from penstock.dialects.bedrock.usage import usage_of
 from penstock.dialects.envelope import seal
 from penstock.dialects.frames import DONE, error_delta, read_object
 from penstock.dialects.plan import Plan
-from penstock.dialects.runs import ContentBlock, TextRuns
+from penstock.dialects.text_runs import ContentBlock, TextRuns
 from penstock.lenient import object_of, objects_of, text_of
 from penstock.protocol.content import Annotation, UnknownAnnotation, UrlCitation
 from penstock.sse import Frame

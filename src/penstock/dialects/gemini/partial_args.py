@@ -14,8 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from penstock.dialects.gemini.fields import field
-from penstock.lenient import text_of
+from penstock.lenient import camel_field, text_of
 
 Step = str | int
 Path = tuple[Step, ...]
@@ -69,9 +68,9 @@ class PartialArguments:
         value = _value_of(partial)
         if value is _NOTHING:
             return ""
-        path = path_of(text_of(field(partial, "jsonPath")))
+        path = path_of(text_of(camel_field(partial, "jsonPath")))
         if path is None:
-            self.unread.append(str(field(partial, "jsonPath"))[:200])
+            self.unread.append(str(camel_field(partial, "jsonPath"))[:200])
             return ""
         self._taken.append((path, value))
         if path[0] in self.rewritten:
@@ -179,7 +178,7 @@ def _steps(text: str) -> Iterator[Step | None]:
 def _value_of(partial: dict[str, Any]) -> Any:
     """The value in whichever of the fields it came; `_NOTHING` if in none."""
     for name, types in (("stringValue", str), ("boolValue", bool), ("numberValue", int | float)):
-        value = field(partial, name)
+        value = camel_field(partial, name)
         if isinstance(value, types):
             return value
     return None if "nullValue" in partial or "null_value" in partial else _NOTHING

@@ -15,6 +15,7 @@ from penstock.dialects.envelope import seal
 from penstock.dialects.frames import DONE, error_delta, read_object
 from penstock.dialects.plan import Plan
 from penstock.dialects.responses.ends import read_incomplete, read_usage
+from penstock.dialects.responses.item_index import ItemIndex
 from penstock.dialects.responses.items import (
     ARGUMENTS,
     CALLS,
@@ -27,7 +28,6 @@ from penstock.dialects.responses.items import (
     Channel,
     UpstreamItem,
 )
-from penstock.dialects.responses.registry import Registry
 from penstock.errors import DecodeError
 from penstock.lenient import count_of, object_of, text_of
 from penstock.protocol.events import ENDS, MACHINE_EVENTS, OutputItemEvent, is_keep_alive
@@ -68,7 +68,7 @@ class ResponsesReader:
     def __init__(self, plan: Plan) -> None:
         self._target = plan.target
         self._tools = plan.tools
-        self._items = Registry()
+        self._items = ItemIndex()
         self._calls: dict[tuple[str, ...], UpstreamItem] = {}
         self._truncated: list[tuple[UpstreamItem, JSON]] = []
         """Hosted items that ended incomplete: nothing may be added after such an end (N27)."""

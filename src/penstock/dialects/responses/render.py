@@ -13,8 +13,8 @@ import msgspec
 from msgspec import UNSET
 
 from penstock.dialects.plan import Plan, UpstreamRequest
-from penstock.dialects.responses.outgoing import Outgoing
-from penstock.dialects.responses.parts import OPENAI
+from penstock.dialects.responses.content import OPENAI
+from penstock.dialects.responses.input_items import Outgoing
 from penstock.dialects.toolset import ToolSpec, UpstreamToolChoice, choice_of, tools_of
 from penstock.errors import DecodeError
 from penstock.protocol.errors import Diagnostic

@@ -13,7 +13,7 @@ from penstock.dialects.chat.effort import EFFORTS as CHAT_EFFORTS
 from penstock.dialects.gemini.thinking import EFFORTS as GEMINI_EFFORTS
 from penstock.dialects.plan import Quirks
 from penstock.dialects.presets import KEY_HEADERS, PRESETS, Preset
-from penstock.dialects.table import DIALECTS, RENDERED
+from penstock.dialects.registry import DIALECTS, RENDERED
 from penstock.errors import InvalidRequestError
 from penstock.gateway.config.secrets import (
     SECRET_HEADERS,

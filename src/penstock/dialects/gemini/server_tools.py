@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.dialects.gemini.fields import field
 from penstock.dialects.gemini.grounding import opened_page, searched
-from penstock.lenient import text_of
+from penstock.lenient import camel_field, text_of
 from penstock.protocol.items import Item, UnknownItem
 from penstock.stream.deltas import Delta, DiagnosticDelta, ItemDelta
 
@@ -72,7 +71,7 @@ class GeminiServerTools:
         return [ItemDelta(running.key, item, done=True)]
 
     def _tool_call(self, call: dict[str, Any]) -> list[Delta]:
-        type = text_of(field(call, "toolType"))
+        type = text_of(camel_field(call, "toolType"))
         arguments = call.get("args")
         given = arguments if isinstance(arguments, dict) else {}
         if type in SEARCHES:
@@ -86,7 +85,7 @@ class GeminiServerTools:
         return self._start(item, text_of(call.get("id")))
 
     def _tool_response(self, response: dict[str, Any]) -> list[Delta]:
-        type = text_of(field(response, "toolType"))
+        type = text_of(camel_field(response, "toolType"))
         running = self._ended(text_of(response.get("id")), SEARCHES.get(type, "web_search_call"))
         if running is None:
             told = f"a result of the upstream's own tool {type[:100] or 'of no type'} was left out"
@@ -96,7 +95,7 @@ class GeminiServerTools:
 
 def image(data: dict[str, Any]) -> Item | None:
     """A picture that the model made; None for any other data."""
-    kind, _, format = text_of(field(data, "mimeType")).partition("/")
+    kind, _, format = text_of(camel_field(data, "mimeType")).partition("/")
     content = text_of(data.get("data"))
     if kind != "image" or not content:
         return None

@@ -13,7 +13,7 @@ from typing import Any
 from penstock.dialects.envelope import unseal
 from penstock.dialects.history import call_of, framed, output_of
 from penstock.dialects.plan import Plan
-from penstock.dialects.responses.parts import OPENAI, Parts
+from penstock.dialects.responses.content import OPENAI, Parts
 from penstock.protocol.content import ContentPart, InputText
 from penstock.protocol.items import (
     AdditionalTools,
