@@ -197,7 +197,7 @@ def test_closing_the_client_ends_its_requests() -> None:
 def test_nobody_waits_behind_the_last_event_who_wants_to_close(
     way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.client.answer._LAST_CHUNK", 60)
+    monkeypatch.setattr("penstock.net.answer._LAST_CHUNK", 60)
 
     async def main() -> None:
         kept = head(transfer_encoding="chunked", connection="keep-alive")

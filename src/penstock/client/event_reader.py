@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock.client.error_responses import read_body, refusal, truncated, unlawful
-from penstock.client.logs import log
+from penstock.client.retries import TRUNCATED, log
 from penstock.client.surrogates import SurrogateJoiner
 from penstock.errors import DecodeError, FrameTooLarge, OpenResponsesError
 from penstock.lenient import has_surrogates, parse_with_surrogates
+from penstock.net.error_responses import read_json_body, refusal, unlawful
 from penstock.protocol.events import ENDS, Event, read_event, with_type
 from penstock.protocol.wire import parse
 from penstock.sse import Decoder, Frame
 
 if TYPE_CHECKING:
-    from penstock.client.answer import Answer
+    from penstock.net.answer import HttpAnswer
 
 _BOM = b"\xef\xbb\xbf"
 _FIELDS = (b":", b"data:", b"event:", b"id:", b"retry:")
@@ -37,7 +37,7 @@ class Arrival(NamedTuple):
 class EventReader:
     """Turns the reads of one answer into events. What cannot be read is skipped, logged and counted."""
 
-    def __init__(self, answer: Answer, surrogates: SurrogateJoiner) -> None:
+    def __init__(self, answer: HttpAnswer, surrogates: SurrogateJoiner) -> None:
         self.answer = answer
         self._surrogates = surrogates
         self._decoder = Decoder()
@@ -99,7 +99,8 @@ class EventReader:
         if not self._is_stream:
             told = "the endpoint answered with a body that holds no event"
             return unlawful(told, self.answer.request_id, code="no_event_stream")
-        return truncated(self.answer.request_id)
+        message = "the stream was closed before response.completed, response.incomplete or response.failed"
+        return unlawful(message, self.answer.request_id, code=TRUNCATED)
 
     def _arrivals(self, frames: list[Frame]) -> list[Arrival]:
         arrivals: list[Arrival] = []
@@ -154,3 +155,16 @@ def _looks_like_a_stream(head: bytes) -> bool | None:
     if head.startswith(_FIELDS):
         return True
     return None if any(start.startswith(head) for start in (_BOM, *_FIELDS)) else False
+
+
+def read_body(answer: HttpAnswer, body: bytes) -> Any:
+    """The JSON of a body, None where it is none. An error is raised, at whatever status it came."""
+    value = read_json_body(body)
+    if isinstance(value, dict) and value.get("error") and not _is_response(value):
+        raise refusal(answer.status, answer.headers, body, answer.secrets)
+    return value
+
+
+def _is_response(value: dict[str, Any]) -> bool:
+    """One that failed has an `error` too."""
+    return value.get("object") == "response" or "output" in value

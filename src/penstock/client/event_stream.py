@@ -10,19 +10,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from penstock.client.event_reader import Arrival, EventReader
-from penstock.client.logs import log_failure
-from penstock.client.retries import Patience, is_break
+from penstock.client.retries import Patience, is_break, log_failure
 from penstock.client.surrogates import SurrogateJoiner
 from penstock.errors import OpenResponsesError
 from penstock.protocol.events import ENDS, Event, LifecycleEvent, UnknownEvent
 
 if TYPE_CHECKING:
-    from penstock.client.answer import Answer
+    from penstock.net.answer import HttpAnswer
 
-First = Callable[[], Awaitable["Answer"]]
+First = Callable[[], Awaitable["HttpAnswer"]]
 """Sends the request that starts the stream."""
 
-Again = Callable[[str, int], Awaitable["Answer"]]
+Again = Callable[[str, int], Awaitable["HttpAnswer"]]
 """Asks for what came after: the id of the response, and the number of the last event that is known."""
 
 

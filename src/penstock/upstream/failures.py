@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from penstock.client.error_responses import refusal
 from penstock.dialects.plan import Dialect
 from penstock.errors import KINDS, NotFoundError, OpenResponsesError, ServerError
+from penstock.net.error_responses import refusal
 from penstock.stream.deltas import ErrorDelta
 
 if TYPE_CHECKING:
-    from penstock.client.transport import Refusal
     from penstock.net.masking import Secrets
+    from penstock.net.transport import Refusal
 
 
 def failure_of(delta: ErrorDelta) -> OpenResponsesError:

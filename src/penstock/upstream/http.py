@@ -8,15 +8,16 @@ from collections.abc import Callable, Mapping
 from urllib.parse import urlunsplit
 from weakref import WeakSet
 
-from penstock.client.config import ClientConfig, check_headers, check_key
-from penstock.client.error_responses import closed_meanwhile
-from penstock.client.transport import Transport
+from penstock.client.config import ClientConfig
 from penstock.dialects.anthropic.render import VERSION
 from penstock.dialects.families import family_of
 from penstock.dialects.plan import Dialect, Target, UpstreamRequest
 from penstock.dialects.presets import KEY_HEADERS, fingerprint
 from penstock.dialects.registry import rendered_dialect, unknown
 from penstock.errors import InvalidRequestError
+from penstock.net.config import check_headers, check_key
+from penstock.net.error_responses import closed_meanwhile
+from penstock.net.transport import Transport
 from penstock.protocol.wire import encode
 from penstock.upstream.addresses import address_of
 from penstock.upstream.failures import refusal_in
@@ -46,7 +47,7 @@ class HttpUpstream:
         for key in keys:
             check_key(key)
         self.keys = KeyRing(keys, clock=clock)
-        self._transport = Transport(_config(target), self._address, refusal_in(self.dialect))
+        self._transport = Transport(_config(target).connections(), self._address, refusal_in(self.dialect))
         self._transport.check()
         self._answers: WeakSet[UpstreamAnswer] = WeakSet()
         self._is_closed = False

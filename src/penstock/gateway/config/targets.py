@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
-from penstock.client.config import ClientConfig, check_headers
 from penstock.dialects.chat.effort import EFFORTS as CHAT_EFFORTS
 from penstock.dialects.gemini.thinking import EFFORTS as GEMINI_EFFORTS
 from penstock.dialects.plan import Quirks
@@ -35,6 +34,7 @@ from penstock.gateway.config.values import (
     word,
 )
 from penstock.gateway.settings import DEMO
+from penstock.net.config import check_headers
 from penstock.net.tls import tls_context
 from penstock.net.urls import is_loopback, read_address, read_proxy
 from penstock.upstream.target import UpstreamTarget
@@ -60,7 +60,6 @@ _ELSEWHERE = {
 }
 _DIALECTS_OWN = {"anthropic": "x-api-key", "gemini": "x-goog-api-key"}
 _EFFORTS = {"", *CHAT_EFFORTS, *GEMINI_EFFORTS}
-_ANYWHERE = "http://127.0.0.1"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 _Environment = Mapping[str, str]
@@ -261,7 +260,7 @@ def _tls_files(table: Table, file: str) -> tuple[str | None, str | None, str | N
         table.wrong("needs client_cert beside it", "client_key")
     elif are_there:
         try:
-            tls_context(ClientConfig(_ANYWHERE, ca_file=authorities, client_cert=certificate, client_key=key))
+            tls_context(authorities, certificate, key)
         except InvalidRequestError as error:
             table.wrong(error.message.partition(" ")[2], error.param or "ca_file")
     return authorities, certificate, key

@@ -9,10 +9,10 @@ from typing import Any
 
 import aiohttp
 
-from penstock.client.config import ClientConfig
-from penstock.client.error_responses import request_id_of, unlawful
 from penstock.errors import OpenResponsesError
 from penstock.net import network_errors
+from penstock.net.config import ConnectionConfig
+from penstock.net.error_responses import request_id_of, unlawful
 from penstock.net.masking import Secrets
 from penstock.sse import DEFAULT_LIMIT
 
@@ -22,11 +22,11 @@ _LAST_CHUNK = 0.05
 takes as long; who waits longer has gained nothing."""
 
 
-class Answer:
+class HttpAnswer:
     """An answer whose body is still to be read. Whoever has it must close it."""
 
     def __init__(
-        self, response: aiohttp.ClientResponse, config: ClientConfig, secrets: Secrets, place: str
+        self, response: aiohttp.ClientResponse, config: ConnectionConfig, secrets: Secrets, place: str
     ) -> None:
         self._response = response
         self._config = config
@@ -95,8 +95,8 @@ class Answer:
 
     @property
     def is_worth_finishing(self) -> bool:
-        """Could the connection be used again, and is not yet free for it? See `Transport` for the retries."""
-        is_kept = self._config.retries > 0 and self.headers.get("connection", "").lower() != "close"
+        """Could the connection be used again, and is not yet free for it?"""
+        is_kept = self._config.keep_alive and self.headers.get("connection", "").lower() != "close"
         return is_kept and self._response.connection is not None
 
     async def finish(self) -> None:
