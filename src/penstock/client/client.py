@@ -230,10 +230,10 @@ class OpenResponsesClient:
         if reading in (_models, _anything):
             value = answer.mask_value(value)  # what the server says of itself may repeat what it was sent
         if value is None and reading is not _nothing:
-            told = (
+            problem = (
                 "streamed although it should not" if answer.content_type == _SSE else "sent no JSON document"
             )
-            raise unlawful(f"the endpoint {told}", answer.request_id)
+            raise unlawful(f"the endpoint {problem}", answer.request_id)
         try:
             return reading(value)
         except DecodeError as error:

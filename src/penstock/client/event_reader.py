@@ -44,7 +44,7 @@ class EventReader:
         self._is_open = False
         self._is_over = False
         self._is_stream = True
-        self._told: OpenResponsesError | None = None
+        self._stated_error: OpenResponsesError | None = None
         self.skipped = 0
 
     async def read(self) -> list[Arrival]:
@@ -83,22 +83,22 @@ class EventReader:
     async def _no_stream(self, head: bytes) -> OpenResponsesError:
         value = read_body(self.answer, head + await self.answer.error_body())
         if isinstance(value, dict) and value.get("object") == "response":
-            told = "the endpoint answered with a whole response: it does not stream"
-            return unlawful(told, self.answer.request_id, code="no_event_stream")
+            message = "the endpoint answered with a whole response: it does not stream"
+            return unlawful(message, self.answer.request_id, code="no_event_stream")
         return self._unlike_a_stream()
 
     def _unlike_a_stream(self) -> OpenResponsesError:
         kind = self.answer.secrets.mask(self.answer.content_type)[:80] or "no content type"
-        told = f"the endpoint answered with something that is no event stream ({kind})"
-        return unlawful(told, self.answer.request_id, code="no_event_stream")
+        message = f"the endpoint answered with something that is no event stream ({kind})"
+        return unlawful(message, self.answer.request_id, code="no_event_stream")
 
     def _end(self) -> OpenResponsesError:
         """Why a stream that has no end is over: the server has said so, or it has said nothing."""
-        if self._told is not None:
-            return self._told
+        if self._stated_error is not None:
+            return self._stated_error
         if not self._is_stream:
-            told = "the endpoint answered with a body that holds no event"
-            return unlawful(told, self.answer.request_id, code="no_event_stream")
+            message = "the endpoint answered with a body that holds no event"
+            return unlawful(message, self.answer.request_id, code="no_event_stream")
         message = "the stream was closed before response.completed, response.incomplete or response.failed"
         return unlawful(message, self.answer.request_id, code=TRUNCATED)
 
@@ -117,7 +117,9 @@ class EventReader:
                 continue
             if event.type == "error":
                 answer = self.answer
-                self._told = refusal(answer.status, answer.headers, json.dumps(raw).encode(), answer.secrets)
+                self._stated_error = refusal(
+                    answer.status, answer.headers, json.dumps(raw).encode(), answer.secrets
+                )
             number = raw.get("sequence_number")
             arrivals.append(Arrival(event, number if number.__class__ is int else None))
             if event.type in ENDS:

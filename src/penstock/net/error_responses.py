@@ -28,27 +28,27 @@ def refusal(
     than that (notes/asks L3)."""
     # The kind is read from what came, and what is shown from what was masked: a key that is a word of the
     # error, such as `context`, must not hide what the error is.
-    told = classify(status, headers, body)
+    failure = classify(status, headers, body)
     masked = secrets.mask_body(body)
     shown = classify(status, headers, masked)
     message, code = shown.message, _code_in(masked)
     if status == 404 and not code:
-        if told.code == "model_not_found" and "model" not in told.message.lower():
+        if failure.code == "model_not_found" and "model" not in failure.message.lower():
             code = NotFoundError.default_code  # it may be anything that was not found
         if advice:
             message = f"{message} ({' '.join(advice.split())})"
-    if told.code == "insufficient_quota":
-        code = told.code  # whatever the server calls it: this is the word for what no waiting helps
-    kind = NotFoundError if status == 404 else KINDS[told.code]
+    if failure.code == "insufficient_quota":
+        code = failure.code  # whatever the server calls it: this is the word for what no waiting helps
+    kind = NotFoundError if status == 404 else KINDS[failure.code]
     return kind(
         message,
-        code=code or told.code,
+        code=code or failure.code,
         status=status if status >= 400 else None,
         param=shown.param,
         request_id=request_id_of(headers, secrets),
-        retry_after=_wait_until(headers) if told.retry_after is None else told.retry_after,
-        limit_tokens=told.limit_tokens,
-        used_tokens=told.used_tokens,
+        retry_after=_wait_until(headers) if failure.retry_after is None else failure.retry_after,
+        limit_tokens=failure.limit_tokens,
+        used_tokens=failure.used_tokens,
     )
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.stream.checker.findings import Findings
 from penstock.stream.checker.items import CONTENT_HOLDERS, STREAMED, Items
 from penstock.stream.checker.names import CALLS, SPECIFIED_ITEMS, Names, has_slug
 from penstock.stream.checker.shapes import ANNOTATION, LOGPROBS, PART
@@ -15,6 +14,7 @@ from penstock.stream.checker.state import (
     OUTPUT_TEXT,
     REASONING,
     Event,
+    Findings,
     ItemState,
     PartKind,
     PartState,

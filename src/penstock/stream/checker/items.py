@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from penstock.stream.checker.findings import Findings
 from penstock.stream.checker.names import CALLS, NAMED_CALLS, SPECIFIED_ITEMS, Names, has_slug
 from penstock.stream.checker.shapes import ITEM, ITEMS_BY_TYPE, Shape, faults
 from penstock.stream.checker.state import (
@@ -18,6 +17,7 @@ from penstock.stream.checker.state import (
     FLOWS,
     REASONING,
     Event,
+    Findings,
     ItemState,
     PartState,
     same,

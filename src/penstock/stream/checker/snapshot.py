@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.stream.checker.findings import Findings
 from penstock.stream.checker.items import CONSTANT, ID_LENGTH, STREAMED, Items
 from penstock.stream.checker.names import Names
 from penstock.stream.checker.shapes import PART, RESOURCE, RESOURCE_WITH_SCHEMA, faults
-from penstock.stream.checker.state import FLOWS, OUTPUT_TEXT, ItemState, PartState, same, show, string
+from penstock.stream.checker.state import (
+    FLOWS,
+    OUTPUT_TEXT,
+    Findings,
+    ItemState,
+    PartState,
+    same,
+    show,
+    string,
+)
 
 SNAPSHOTS = {
     "response.created": ("in_progress", "queued"),

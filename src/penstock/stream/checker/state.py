@@ -1,4 +1,4 @@
-"""What the checker remembers of a stream: items, their parts, and the texts that stream in them."""
+"""What the checker remembers of a stream: items, their parts, the texts that stream in them, and faults."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
+
+from penstock.stream.checker.rules import RULES, Violation
 
 Event = Mapping[str, Any]
 
@@ -159,6 +161,36 @@ class ItemState:
 
     def parts_in_order(self, where: str) -> list[PartState]:
         return [part for _, part in sorted(self.parts[where].items())]
+
+
+class Findings:
+    """The violations of the event at hand. Each fault is reported once, and only by the rules of the mode."""
+
+    def __init__(self, *, tolerant: bool) -> None:
+        self.tolerant = tolerant
+        self.position = 0
+        """Where the event at hand stands in the stream."""
+        self.count = 0
+        self._fresh: list[Violation] = []
+        self._reported: set[tuple[str, object]] = set()
+
+    def report(self, rule: str, message: str, about: object = None) -> None:
+        """Note that `rule` is broken. With `about`, only the first report about that thing counts."""
+        if self.tolerant and not RULES[rule].tolerant:
+            return
+        if about is not None:
+            if (rule, about) in self._reported:
+                return
+            self._reported.add((rule, about))
+        self.count += 1
+        self._fresh.append(Violation(rule, self.position, message))
+
+    def take(self) -> list[Violation]:
+        """What was found since the last time."""
+        if not self._fresh:
+            return []
+        fresh, self._fresh = self._fresh, []
+        return fresh
 
 
 def string(value: Any, name: str) -> str:
