@@ -20,7 +20,7 @@ from tests.cli.upstreams import STREAMS
 from tests.dialects import recordings
 
 from penstock.dialects.plan import Plan, ReadDialect, Target
-from penstock.dialects.table import DIALECTS, dialect
+from penstock.dialects.registry import DIALECTS, dialect
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.wire import encode
 from penstock.sse import Frame, encode_frame

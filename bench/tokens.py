@@ -26,7 +26,7 @@ from penstock.parts.parts import (
     ToolCallPart,
     ToolResultPart,
 )
-from penstock.parts.thoughts import METADATA
+from penstock.parts.reasoning import METADATA
 from penstock.tokens.counter import TokenCounter
 from penstock.tokens.encodings import O200K
 from penstock.tokens.tokenizer import count

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from penstock.demo import wishes
 from penstock.demo.render import HANDLED
-from penstock.dialects import fields, presets
+from penstock.dialects import presets, request_fields
 from penstock.stream import phases
 from penstock.stream.calls import assembler
 from penstock.stream.checker.rules import as_markdown
@@ -51,7 +51,7 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     "policy": ("tool-calls.md", policy),
     "diagnostics": ("diagnostics.md", diagnostics),
     "presets": ("presets.md", presets.as_markdown),
-    "fields": ("fields.md", fields.as_markdown),
+    "fields": ("fields.md", request_fields.as_markdown),
     "wishes": ("demo.md", wishes.as_markdown),
     "demo fields": ("demo.md", demo_fields),
 }

@@ -38,7 +38,13 @@ if TYPE_CHECKING:
     from penstock.models.overrides import parse_override
     from penstock.parts.adapter import OpenResponsesStreamAdapter
     from penstock.parts.markers import history_of, marker_part
-    from penstock.parts.messages import TranslatedMessages, instructions_of, translate_messages
+    from penstock.parts.messages import (
+        TranslatedMessages,
+        instructions_of,
+        translate_messages,
+        translate_tool_mode,
+        translate_tools,
+    )
     from penstock.parts.parts import (
         Audience,
         ChatMessage,
@@ -53,7 +59,6 @@ if TYPE_CHECKING:
         ToolResultPart,
     )
     from penstock.parts.result import StreamResult
-    from penstock.parts.toolset import translate_tool_mode, translate_tools
     from penstock.protocol.errors import Diagnostic
     from penstock.protocol.events import Event, ResponseStreamEvent, decode_event
     from penstock.protocol.request import CreateResponse
@@ -117,13 +122,14 @@ _HOMES = {
     "models.overrides": "parse_override",
     "parts.adapter": "OpenResponsesStreamAdapter",
     "parts.markers": "history_of marker_part",
-    "parts.messages": "TranslatedMessages instructions_of translate_messages",
+    "parts.messages": (
+        "TranslatedMessages instructions_of translate_messages translate_tool_mode translate_tools"
+    ),
     "parts.parts": (
         "Audience ChatMessage ChatTool DataPart MessagePart Part Role TextPart ThinkingPart ToolCallPart "
         "ToolResultPart"
     ),
     "parts.result": "StreamResult",
-    "parts.toolset": "translate_tool_mode translate_tools",
     "protocol.errors": "Diagnostic",
     "protocol.events": "Event ResponseStreamEvent decode_event",
     "protocol.request": "CreateResponse",

@@ -217,4 +217,4 @@ KINDS: dict[str, type[OpenResponsesError]] = {
     "server_error": ServerError,
     "upstream_timeout": ServerError,
 }
-"""The kind of failure for each code that `penstock.dialects.failures` gives."""
+"""The kind of failure for each code that `penstock.failures` gives."""

@@ -16,7 +16,7 @@ from penstock.cli.chatting.images import mentioned_images
 from penstock.cli.chatting.usage import footer
 from penstock.dialects.presets import PRESETS
 from penstock.models.enrich import enrich
-from penstock.models.info import Told
+from penstock.models.info import ModelFacts
 from penstock.parts.parts import ChatMessage, Role, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from penstock.provider.tracker import Request, Tokens
 from tests.cli import streams
@@ -313,13 +313,13 @@ def test_vendors_that_also_speak_responses_are_presets_that_speak_something_else
 
 
 def test_the_footer_tells_what_was_used() -> None:
-    info = enrich(Told(id="m", window=200_000, max_output=100_000))
+    info = enrich(ModelFacts(id="m", window=200_000, max_output=100_000))
     used = Request("a", "m", 90, 100_000, "completed", Tokens(25_000, 300, 20_000, 200), False, 0.0123)
     assert footer([used], info) == (
         "in 25,000 (20,000 cached) · out 300 (200 reasoning) · $0.0123 · context ██░░░░░░░░ 25%"
     )
     guessed = Request("b", "m", 90, 100_000, "cancelled", Tokens(90, 5), True, None)
-    assert footer([guessed], enrich(Told(id="x")), unicode=False) == (
+    assert footer([guessed], enrich(ModelFacts(id="x")), unicode=False) == (
         "in ~90 | out ~5 | context .......... ~<1%"
     )
     assert footer([used, guessed], info).startswith("in ~25,090 (20,000 cached) · out ~305")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.dialects.table import RENDERED
+from penstock.dialects.registry import RENDERED
 from tests.cli.running import Result, penstock
 
 REQUEST: dict[str, Any] = {

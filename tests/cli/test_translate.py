@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.cli import capture, main
-from penstock.dialects.table import DIALECTS
+from penstock.dialects.registry import DIALECTS
 from penstock.sse import Decoder
 from tests.cli import upstreams
 from tests.cli.running import Result, penstock, start

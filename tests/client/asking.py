@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.client.client import OpenResponsesClient
 from penstock.client.config import ClientConfig
-from penstock.client.events import EventStream
+from penstock.client.event_stream import EventStream
 from penstock.protocol.events import Event
 from penstock.protocol.request import CreateResponse
 from tests.client.server import Script, Server

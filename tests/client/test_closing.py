@@ -12,7 +12,7 @@ import pytest
 
 from penstock.client.client import OpenResponsesClient
 from penstock.client.config import ClientConfig
-from penstock.client.events import EventStream
+from penstock.client.event_stream import EventStream
 from penstock.client.retries import Patience, RetryPolicy
 from penstock.errors import NetworkError
 from penstock.protocol.request import CreateResponse
@@ -197,7 +197,7 @@ def test_closing_the_client_ends_its_requests() -> None:
 def test_nobody_waits_behind_the_last_event_who_wants_to_close(
     way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.client.answer._LAST_CHUNK", 60)
+    monkeypatch.setattr("penstock.net.answer._LAST_CHUNK", 60)
 
     async def main() -> None:
         kept = head(transfer_encoding="chunked", connection="keep-alive")

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client.error_responses import redirected, refusal
-from penstock.client.logs import log_failure
+from penstock.client.retries import log_failure
 from penstock.errors import (
     AuthenticationError,
     ContextOverflowError,
@@ -20,6 +19,7 @@ from penstock.errors import (
     RateLimitError,
     ServerError,
 )
+from penstock.net.error_responses import redirected, refusal
 from penstock.net.masking import Secrets, secrets_in
 
 KEY = "sk-test-0123456789"

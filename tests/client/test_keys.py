@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from penstock.client.client import OpenResponsesClient
-from penstock.client.config import ClientConfig, KeySource
+from penstock.client.config import ClientConfig
 from penstock.errors import AuthenticationError, OpenResponsesError
+from penstock.net.config import KeySource
 from penstock.net.masking import Secrets, secrets_in_query
 from penstock.net.urls import read_address
 from penstock.parts.adapter import OpenResponsesStreamAdapter

@@ -370,7 +370,7 @@ def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> N
     async def main() -> None:
         script = [send(head(content_type="application/json") + b"[" + b"0," * 600)]
         async with asking(script) as (client, _):
-            from penstock.client import answer as module
+            from penstock.net import answer as module
 
             monkeypatch.setattr(module, "DEFAULT_LIMIT", 1000)
             with pytest.raises(ProtocolError, match="larger than 1000 bytes"):

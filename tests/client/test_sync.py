@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from penstock.client.config import ClientConfig
-from penstock.client.events import EventStream
+from penstock.client.event_stream import EventStream
 from penstock.client.sync import SyncOpenResponsesClient, _BackgroundLoop
 from penstock.errors import (
     AuthenticationError,

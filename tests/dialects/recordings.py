@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from penstock.dialects.pipeline import Pipeline
 from penstock.dialects.plan import Plan, Quirks, ReadDialect, Target
-from penstock.dialects.table import dialect
+from penstock.dialects.registry import dialect
 from penstock.protocol.events import TERMINAL, Event
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.response import response_for

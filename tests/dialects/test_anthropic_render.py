@@ -16,13 +16,13 @@ from penstock.dialects.anthropic import DIALECT
 from penstock.dialects.anthropic.messages import BEGINNING, CONTINUE
 from penstock.dialects.anthropic.render import HANDLED, render
 from penstock.dialects.anthropic.schema import enforceable, tool_schema
-from penstock.dialects.anthropic.thinking import BUDGETS, manner_of
+from penstock.dialects.anthropic.thinking import BUDGETS, traits_of
 from penstock.dialects.envelope import seal
-from penstock.dialects.history import NO_OUTPUT
 from penstock.dialects.plan import Plan, Quirks, Target, UpstreamRequest
 from penstock.errors import DecodeError
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.wire import to_builtins
+from penstock.tools.call_ids import NO_OUTPUT
 from tests.dialects.rendering import (
     EVERY_ITEM,
     EVERY_TOOL,
@@ -419,8 +419,8 @@ def test_an_effort_is_asked_for_in_the_manner_of_the_model(
 
 
 def test_the_quirk_names_another_row_than_the_model() -> None:
-    assert manner_of(Target(model="claude-opus-4-7", quirks=Quirks(effort="budget"))).thinking == "budget"
-    assert manner_of(Target(model="claude-opus-4-7", quirks=Quirks(effort="openai"))).thinking == "adaptive"
+    assert traits_of(Target(model="claude-opus-4-7", quirks=Quirks(effort="budget"))).thinking == "budget"
+    assert traits_of(Target(model="claude-opus-4-7", quirks=Quirks(effort="openai"))).thinking == "adaptive"
 
 
 @pytest.mark.parametrize("effort", sorted(BUDGETS))

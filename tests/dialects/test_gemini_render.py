@@ -17,7 +17,7 @@ from penstock.dialects.gemini import DIALECT
 from penstock.dialects.gemini.contents import BEGINNING, CONTINUE, UNSIGNED
 from penstock.dialects.gemini.render import HANDLED, render
 from penstock.dialects.gemini.schema import Cleaned
-from penstock.dialects.gemini.thinking import EFFORTS, manner_of
+from penstock.dialects.gemini.thinking import EFFORTS, traits_of
 from penstock.dialects.plan import Plan, Quirks, Target, UpstreamRequest
 from penstock.errors import DecodeError
 from penstock.protocol.request import CreateResponse
@@ -729,7 +729,7 @@ def test_every_row_knows_every_effort() -> None:
 
 
 def test_the_quirk_names_another_row_than_the_model() -> None:
-    assert manner_of(Target(model="gemini-4-argon", quirks=Quirks(effort="budget"))).effort == "budget"
+    assert traits_of(Target(model="gemini-4-argon", quirks=Quirks(effort="budget"))).effort == "budget"
 
 
 def test_a_summary_shows_thoughts() -> None:

@@ -8,21 +8,21 @@ from hypothesis import HealthCheck, given, settings
 
 from penstock.dialects.envelope import seal
 from penstock.dialects.history import (
-    NO_OUTPUT,
     AssistantTurn,
     Call,
     History,
-    Output,
     OutputsTurn,
     Said,
     SystemTurn,
     Thought,
+    ToolOutput,
     UserTurn,
     framed,
     history_of,
 )
 from penstock.dialects.plan import Target
 from penstock.protocol.content import InputText
+from penstock.tools.call_ids import NO_OUTPUT
 from tests.dialects.rendering import (
     EVERY_ITEM,
     PATCH,
@@ -82,7 +82,7 @@ def test_what_the_assistant_did_in_one_go_is_one_turn() -> None:
         AssistantTurn(
             [Thought(summary="S."), Said("A."), Call("c1", "weather", "{}"), Call("c2", "weather", "{}")]
         ),
-        OutputsTurn([Output("c1", "weather", "sunny"), Output("c2", "weather", "rain")]),
+        OutputsTurn([ToolOutput("c1", "weather", "sunny"), ToolOutput("c2", "weather", "rain")]),
     ]
     assert found.diagnostics == []
 
@@ -105,7 +105,7 @@ def test_an_output_belongs_to_its_call_wherever_it_stands(items: list[dict[str, 
     turns = history(items).turns
     assert turns[:2] == [
         AssistantTurn([Call("c", "weather", "{}")]),
-        OutputsTurn([Output("c", "weather", "sunny")]),
+        OutputsTurn([ToolOutput("c", "weather", "sunny")]),
     ]
     assert turns[2:] in ([], [users("in between")])
 
@@ -123,7 +123,7 @@ def test_an_output_without_a_call_is_told_as_what_it_is() -> None:
 
 def test_a_call_without_an_output_gets_a_placeholder() -> None:
     found = history([call("c"), user("go on")])
-    assert found.turns[1] == OutputsTurn([Output("c", "weather", NO_OUTPUT)])
+    assert found.turns[1] == OutputsTurn([ToolOutput("c", "weather", NO_OUTPUT)])
     assert told(found) == {"unanswered_call"}
 
 
@@ -131,7 +131,7 @@ def test_a_call_that_came_twice_is_sent_once_with_its_first_output() -> None:
     found = history([call("c"), call("c"), output("c", "1"), output("c", "2")])
     assert found.turns == [
         AssistantTurn([Call("c", "weather", "{}")]),
-        OutputsTurn([Output("c", "weather", "1")]),
+        OutputsTurn([ToolOutput("c", "weather", "1")]),
     ]
     assert told(found) == {"repeated_call", "repeated_output"}
 
@@ -225,7 +225,7 @@ def test_other_calls_have_a_generic_form(
     [turn, outputs] = history([{**made, "call_id": "c"}, {**answered, "call_id": "c"}]).turns
     name = made["type"].removesuffix("_call")
     assert turn == AssistantTurn([Call("c", name, arguments)])
-    assert outputs == OutputsTurn([Output("c", name, content)])
+    assert outputs == OutputsTurn([ToolOutput("c", name, content)])
 
 
 def test_the_output_of_a_local_shell_may_name_its_call_as_its_id() -> None:

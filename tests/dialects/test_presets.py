@@ -21,7 +21,7 @@ from penstock.dialects.presets import (
 )
 from penstock.dialects.presets.efforts import EFFORTS
 from penstock.dialects.presets.preset import SAMPLER_FIELDS
-from penstock.dialects.table import RENDERED
+from penstock.dialects.registry import RENDERED
 
 NAMED = """
     openai anthropic gemini vercel openrouter deepseek groq mistral xai together fireworks cerebras moonshot

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from penstock.dialects.toolset import Choice, choice_of, declared_tools, tools_of
+from penstock.dialects.toolset import UpstreamToolChoice, choice_of, declared_tools, tools_of
 from penstock.errors import DecodeError
 from penstock.tools.identity import ToolIdentityMap
 from tests.dialects.rendering import EVERY_ITEM, EVERY_TOOL, PATCH, SEARCH, WEATHER, plan_for, user
@@ -129,21 +129,21 @@ def test_allowing_only_what_cannot_be_offered_is_told() -> None:
 @pytest.mark.parametrize(
     ("choice", "expected"),
     [
-        (None, Choice()),
-        ("auto", Choice("auto")),
-        ("none", Choice("none")),
-        ("required", Choice("required")),
-        (allowed("required", {"type": "function", "name": "weather"}), Choice("required")),
-        ({"type": "function", "name": "weather"}, Choice("tool", "weather")),
-        ({"type": "custom", "name": "apply_patch"}, Choice("tool", "apply_patch")),
-        ({"type": "function", "name": "search"}, Choice("tool", "mcp__docs__search")),
+        (None, UpstreamToolChoice()),
+        ("auto", UpstreamToolChoice("auto")),
+        ("none", UpstreamToolChoice("none")),
+        ("required", UpstreamToolChoice("required")),
+        (allowed("required", {"type": "function", "name": "weather"}), UpstreamToolChoice("required")),
+        ({"type": "function", "name": "weather"}, UpstreamToolChoice("tool", "weather")),
+        ({"type": "custom", "name": "apply_patch"}, UpstreamToolChoice("tool", "apply_patch")),
+        ({"type": "function", "name": "search"}, UpstreamToolChoice("tool", "mcp__docs__search")),
         (
             {"type": "function", "name": "search", "namespace": "mcp__docs"},
-            Choice("tool", "mcp__docs__search"),
+            UpstreamToolChoice("tool", "mcp__docs__search"),
         ),
     ],
 )
-def test_choices_are_read_in_upstream_names(choice: Any, expected: Choice) -> None:
+def test_choices_are_read_in_upstream_names(choice: Any, expected: UpstreamToolChoice) -> None:
     plan = plan_for({"tools": [WEATHER, PATCH, SEARCH], "tool_choice": choice})
     assert choice_of(plan, tools_of(plan)[0]) == expected
 

@@ -105,7 +105,7 @@ def test_the_example_in_the_documentation_says_what_it_should(tmp_path: Path) ->
     assert settings.aliases == {"gpt-5": "best", "claude-sonnet-4-5": "fast"}
     assert settings.accents == {"my-agent/": "openai"}
     (override,) = settings.overrides
-    assert (override.id, override.told.window, override.told.image_input) == ("fast", 128_000, False)
+    assert (override.id, override.facts.window, override.facts.image_input) == ("fast", 128_000, False)
     key, operator = settings.keys
     assert (key.name, key.digest.hex()[:8], key.accent) == ("laptop", "9f86d081", "openai")
     assert (key.operator, operator.operator) == (False, True)

@@ -19,9 +19,8 @@ from penstock.protocol.wire import read
 from penstock.stream.usage import UsageTally
 from penstock.tokens import request_estimates
 from penstock.tokens.counter import TokenCounter
-from penstock.tokens.files import BYTES_PER_TOKEN as FILE_BYTES_PER_TOKEN
-from penstock.tokens.files import PER_PAGE
-from penstock.tokens.images import UNKNOWN, image_tokens
+from penstock.tokens.media import BYTES_PER_TOKEN as FILE_BYTES_PER_TOKEN
+from penstock.tokens.media import PER_PAGE, UNKNOWN, image_tokens
 from penstock.tokens.request_estimates import BYTES_PER_TOKEN, MOST_TEXT, count_input, estimate_usage
 from penstock.tokens.tokenizer import tokenizer
 from tests.dialects.recordings import needs_recordings

@@ -20,18 +20,18 @@ from penstock.demo import DIALECT
 from penstock.demo.counting import count, pieces
 from penstock.demo.render import HANDLED
 from penstock.demo.upstream import DemoUpstream
-from penstock.dialects import fields
+from penstock.dialects import request_fields
 from penstock.dialects.plan import Plan, Target
 from penstock.errors import DecodeError
+from penstock.net.source import UpstreamSource
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.wire import to_builtins
 from penstock.sse import Frame
 from penstock.stream.deltas import ErrorDelta, FinishDelta
-from penstock.upstream.source import UpstreamSource
 from penstock.upstream.upstream import Upstream
 from tests.dialects.reading_proof import json_with
 from tests.dialects.rendering import EVERY_ITEM, EVERY_TOOL, PIXEL, codes, dropped, requests
-from tests.dialects.test_fields import SAMPLES, TOOLS
+from tests.dialects.test_request_fields import SAMPLES, TOOLS
 from tests.effort import examples
 from tests.gateway.demos import (
     CLOCK,
@@ -457,7 +457,7 @@ def test_content_that_cannot_be_seen_is_told() -> None:
 
 @pytest.mark.parametrize("field", CreateResponse.__struct_fields__)
 def test_every_field_has_a_row(field: str) -> None:
-    assert HANDLED[field] in fields.MEANINGS
+    assert HANDLED[field] in request_fields.MEANINGS
 
 
 def test_no_row_is_about_a_field_that_is_none() -> None:

@@ -24,8 +24,8 @@ from penstock.errors import (
     RateLimitError,
     ServerError,
 )
+from penstock.net.source import Inbox, UpstreamSource
 from penstock.stream.deltas import Delta, ErrorDelta
-from penstock.upstream.source import Inbox, UpstreamSource
 from tests.effort import examples
 from tests.gateway.demos import CLOCK, PATCH, WEATHER, Slept, ask, plan_for, read_all, reads_of
 

@@ -20,7 +20,7 @@ from penstock.gateway.settings import DEMO, ModelRoute, RouteStep, Settings
 from penstock.models.catalog import CATALOG
 from penstock.models.directory import RETRY_WAIT
 from penstock.models.enrich import DEFAULT_OUTPUT, DEFAULT_WINDOW, enrich
-from penstock.models.info import ModelInfo, Prices, Told
+from penstock.models.info import ModelFacts, ModelInfo, Prices
 from penstock.models.listing import read_listing
 from penstock.models.overrides import parse_override
 from penstock.protocol.content import JsonObject
@@ -380,7 +380,7 @@ def test_names_that_lead_in_circles_or_nowhere_are_not_there(aliases: dict[str, 
 
 
 def test_the_body_has_openais_list_and_codexs() -> None:
-    answer = body(enrich(Told(id="acme/model-1", window=1000)))
+    answer = body(enrich(ModelFacts(id="acme/model-1", window=1000)))
     assert answer["object"] == "list"
     (entry,) = answer["data"]
     assert [entry[name] for name in ("id", "object", "created", "owned_by")] == [
@@ -388,12 +388,13 @@ def test_the_body_has_openais_list_and_codexs() -> None:
     ]
     assert [entry["slug"] for entry in answer["models"]] == ["acme/model-1"]
     assert entry == json.loads(
-        model_body(enrich(Told(id="acme/model-1", window=1000)), created=1_700_000_000)
+        model_body(enrich(ModelFacts(id="acme/model-1", window=1000)), created=1_700_000_000)
     )
 
 
 def test_every_limit_is_told_under_the_names_that_clients_look_for_with_its_source() -> None:
-    (entry,) = body(enrich(Told(id="m", max_output=200), parse_override("m = window:1000").told))["data"]
+    override = parse_override("m = window:1000").facts
+    (entry,) = body(enrich(ModelFacts(id="m", max_output=200), override))["data"]
     windows = {entry[name] for name in ("context_window", "context_length", "max_model_len")}
     assert (windows, entry["max_input_tokens"], entry["max_output_tokens"]) == ({1000}, 800, 200)
     assert entry["sources"] == {
@@ -404,7 +405,7 @@ def test_every_limit_is_told_under_the_names_that_clients_look_for_with_its_sour
 
 
 def test_a_limit_of_output_that_nobody_named_is_not_told() -> None:
-    info = enrich(Told(id="m"))
+    info = enrich(ModelFacts(id="m"))
     (entry,) = body(info)["data"]
     assert info.max_output == DEFAULT_OUTPUT
     assert "max_output_tokens" not in entry
@@ -413,7 +414,7 @@ def test_a_limit_of_output_that_nobody_named_is_not_told() -> None:
 
 _PRICE = st.one_of(st.just(0.0), st.integers(1, 900_000_000).map(lambda millionths: millionths / 1_000_000))
 _TOLD = st.builds(
-    Told,
+    ModelFacts,
     id=st.sampled_from(["m", "acme/m", "gpt-5", "o3", "claude-sonnet-4-5", "text-embedding-3-small"]),
     name=st.text(max_size=5),
     vendor=st.sampled_from(["", "acme"]),
@@ -430,7 +431,7 @@ _TOLD = st.builds(
 
 
 @given(_TOLD)
-def test_another_penstock_reads_back_what_this_one_knows(told: Told) -> None:
+def test_another_penstock_reads_back_what_this_one_knows(told: ModelFacts) -> None:
     """A gateway before a gateway, and the editor's own client."""
     info = enrich(told)
     (read,) = read_listing(read_by_our_client(body(info)))
@@ -442,7 +443,9 @@ def test_another_penstock_reads_back_what_this_one_knows(told: Told) -> None:
 
 
 @given(st.lists(_TOLD, max_size=3))
-def test_codex_finds_every_field_that_it_needs_and_no_word_that_it_does_not_know(told: list[Told]) -> None:
+def test_codex_finds_every_field_that_it_needs_and_no_word_that_it_does_not_know(
+    told: list[ModelFacts],
+) -> None:
     for index, entry in enumerate(body(*map(enrich, told))["models"]):
         for field, kind in CODEX_REQUIRES.items():
             assert isinstance(entry[field], kind), field
@@ -459,7 +462,7 @@ def test_codex_finds_every_field_that_it_needs_and_no_word_that_it_does_not_know
 
 @pytest.mark.parametrize("model", [*CATALOG, "nobody-knows"])
 def test_what_codex_fills_leaves_room_for_the_answer(model: str) -> None:
-    info = enrich(Told(id=model))
+    info = enrich(ModelFacts(id=model))
     (entry,) = body(info)["models"]
     assert entry["context_window"] == entry["max_context_window"] == info.context_window
     usable = info.context_window * entry["effective_context_window_percent"] // 100
@@ -470,7 +473,7 @@ def test_what_codex_fills_leaves_room_for_the_answer(model: str) -> None:
 
 
 def test_codex_offers_its_tools_to_models_that_take_tools_alone() -> None:
-    able, unable = body(enrich(Told(id="a")), enrich(Told(id="b", tool_calling=False)))["models"]
+    able, unable = body(enrich(ModelFacts(id="a")), enrich(ModelFacts(id="b", tool_calling=False)))["models"]
     fields = ("shell_type", "apply_patch_tool_type", "supports_parallel_tool_calls")
     assert [able[field] for field in fields] == ["unified_exec", "freeform", True]
     assert [unable[field] for field in fields] == ["disabled", None, False]
@@ -479,15 +482,15 @@ def test_codex_offers_its_tools_to_models_that_take_tools_alone() -> None:
 @pytest.mark.parametrize(
     ("told", "sent", "effort"),
     [
-        (Told(id="m", reasoning=True, efforts=("low", "medium", "max")), True, "medium"),
-        (Told(id="m", reasoning=True, efforts=("low", "high")), True, None),
-        (Told(id="m", reasoning=True), True, None),
-        (Told(id="m", reasoning=False), False, None),
-        (Told(id="m"), True, None),
+        (ModelFacts(id="m", reasoning=True, efforts=("low", "medium", "max")), True, "medium"),
+        (ModelFacts(id="m", reasoning=True, efforts=("low", "high")), True, None),
+        (ModelFacts(id="m", reasoning=True), True, None),
+        (ModelFacts(id="m", reasoning=False), False, None),
+        (ModelFacts(id="m"), True, None),
     ],
 )
 def test_codex_asks_for_reasoning_unless_somebody_says_that_there_is_none(
-    told: Told, sent: bool, effort: str | None
+    told: ModelFacts, sent: bool, effort: str | None
 ) -> None:
     (entry,) = body(enrich(told))["models"]
     assert entry["supports_reasoning_summaries"] is entry["supports_reasoning_summary_parameter"] is sent
@@ -499,7 +502,7 @@ SECTION = PAGE.partition("## What the gateway lists")[2]
 
 
 def test_the_page_names_every_field_and_every_effort() -> None:
-    (entry,) = body(enrich(Told(id="m", max_output=1000, description="x", prices=Prices(1, 2))))["data"]
+    (entry,) = body(enrich(ModelFacts(id="m", max_output=1000, description="x", prices=Prices(1, 2))))["data"]
     openais = {"id", "object", "created", "owned_by", "name", "description"}
     assert [field for field in entry.keys() - openais if f"`{field}`" not in SECTION] == []
     assert [effort for effort in SAFE_EFFORTS if f"`{effort}`" not in SECTION] == []

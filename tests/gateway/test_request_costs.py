@@ -16,8 +16,8 @@ from msgspec import Struct
 from penstock.demo import DIALECT as DEMO
 from penstock.demo.upstream import DemoUpstream
 from penstock.dialects.plan import Dialect, Plan, Quirks, Target
+from penstock.dialects.registry import rendered_dialect
 from penstock.dialects.schemas import SIZE
-from penstock.dialects.table import rendered_dialect
 from penstock.errors import DecodeError
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.history.chains import named_items, public_request, read_items

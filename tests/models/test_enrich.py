@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.models.catalog import CATALOG, in_catalog
 from penstock.models.enrich import DEFAULT_OUTPUT, DEFAULT_WINDOW, enrich
-from penstock.models.info import SOURCES, ModelInfo, Prices, Told
+from penstock.models.info import SOURCES, ModelFacts, ModelInfo, Prices
 from penstock.models.listing import read_listing
 from tests.models import shapes
 
@@ -24,15 +24,15 @@ def limit_sources(info: ModelInfo) -> tuple[str, ...]:
 
 def test_each_source_is_asked_in_its_turn() -> None:
     """Sources fall away one by one, and the next one stands."""
-    override = Told(window=1_000_000, image_input=False, prices=Prices(1, 1))
-    endpoint = Told(id="gpt-4o", window=100_000, image_input=False, prices=Prices(2, 2))
-    probe, bare = Told(window=50_000, image_input=False), Told(id="gpt-4o")
+    override = ModelFacts(window=1_000_000, image_input=False, prices=Prices(1, 1))
+    endpoint = ModelFacts(id="gpt-4o", window=100_000, image_input=False, prices=Prices(2, 2))
+    probe, bare = ModelFacts(window=50_000, image_input=False), ModelFacts(id="gpt-4o")
     steps = [
         (enrich(endpoint, override, probe), 1_000_000, "override", Prices(1, 1), "override"),
         (enrich(endpoint, None, probe), 100_000, "endpoint", Prices(2, 2), "endpoint"),
         (enrich(bare, None, probe), 50_000, "probe", None, "default"),
         (enrich(bare), 128_000, "catalog", None, "default"),
-        (enrich(Told(id="gpt-unheard-of")), DEFAULT_WINDOW, "default", None, "default"),
+        (enrich(ModelFacts(id="gpt-unheard-of")), DEFAULT_WINDOW, "default", None, "default"),
     ]
     for info, window, source, prices, prices_source in steps:
         assert (info.context_window, info.sources["context_window"]) == (window, source)
@@ -47,7 +47,7 @@ def test_each_source_is_asked_in_its_turn() -> None:
 
 
 def test_an_unknown_model_gets_the_defaults_and_they_say_so() -> None:
-    info = enrich(Told(id="maker/novelty-3"))
+    info = enrich(ModelFacts(id="maker/novelty-3"))
     assert info == ModelInfo(
         id="maker/novelty-3",
         name="novelty-3",
@@ -83,67 +83,72 @@ def test_every_field_has_its_source_and_a_model_is_json(entry: dict[str, object]
 
 LIMITS = [
     # told, window, input, output
-    (Told(window=200_000, max_output=64_000), (200_000, 136_000, 64_000)),
+    (ModelFacts(window=200_000, max_output=64_000), (200_000, 136_000, 64_000)),
     # Many lists give the whole window as the output.
-    (Told(window=131_072, max_output=131_072), (131_072, 65_536, 65_536)),
-    (Told(window=200_000), (200_000, 200_000 - DEFAULT_OUTPUT, DEFAULT_OUTPUT)),
-    (Told(window=2_048), (2_048, 1_024, 1_024)),
-    (Told(max_input=1_048_576, max_output=65_536), (1_114_112, 1_048_576, 65_536)),
-    (Told(max_input=100_000), (100_000 + DEFAULT_OUTPUT, 100_000, DEFAULT_OUTPUT)),
-    (Told(window=128_000, max_input=64_000, max_output=4_096), (128_000, 64_000, 4_096)),
-    (Told(window=128_000, max_input=128_000, max_output=16_384), (128_000, 111_616, 16_384)),
-    (Told(max_output=8_000), (DEFAULT_WINDOW, DEFAULT_WINDOW - 8_000, 8_000)),
-    (Told(max_output=1_000_000), (DEFAULT_WINDOW, DEFAULT_WINDOW // 2, DEFAULT_WINDOW // 2)),
+    (ModelFacts(window=131_072, max_output=131_072), (131_072, 65_536, 65_536)),
+    (ModelFacts(window=200_000), (200_000, 200_000 - DEFAULT_OUTPUT, DEFAULT_OUTPUT)),
+    (ModelFacts(window=2_048), (2_048, 1_024, 1_024)),
+    (ModelFacts(max_input=1_048_576, max_output=65_536), (1_114_112, 1_048_576, 65_536)),
+    (ModelFacts(max_input=100_000), (100_000 + DEFAULT_OUTPUT, 100_000, DEFAULT_OUTPUT)),
+    (ModelFacts(window=128_000, max_input=64_000, max_output=4_096), (128_000, 64_000, 4_096)),
+    (ModelFacts(window=128_000, max_input=128_000, max_output=16_384), (128_000, 111_616, 16_384)),
+    (ModelFacts(max_output=8_000), (DEFAULT_WINDOW, DEFAULT_WINDOW - 8_000, 8_000)),
+    (ModelFacts(max_output=1_000_000), (DEFAULT_WINDOW, DEFAULT_WINDOW // 2, DEFAULT_WINDOW // 2)),
     # What was trained for can lower the default, and not raise it.
-    (Told(ceiling=8_192), (8_192, 8_192 - DEFAULT_OUTPUT, DEFAULT_OUTPUT)),
-    (Told(ceiling=1_000_000), (DEFAULT_WINDOW, DEFAULT_WINDOW - DEFAULT_OUTPUT, DEFAULT_OUTPUT)),
+    (ModelFacts(ceiling=8_192), (8_192, 8_192 - DEFAULT_OUTPUT, DEFAULT_OUTPUT)),
+    (ModelFacts(ceiling=1_000_000), (DEFAULT_WINDOW, DEFAULT_WINDOW - DEFAULT_OUTPUT, DEFAULT_OUTPUT)),
     # What cannot be meant
     (
-        Told(window=0, max_input=-5, max_output=0),
+        ModelFacts(window=0, max_input=-5, max_output=0),
         (DEFAULT_WINDOW, DEFAULT_WINDOW - DEFAULT_OUTPUT, DEFAULT_OUTPUT),
     ),
-    (Told(window=10**12, max_output=-1), (DEFAULT_WINDOW, DEFAULT_WINDOW - DEFAULT_OUTPUT, DEFAULT_OUTPUT)),
-    (Told(max_input=-5, max_output=1_000), (DEFAULT_WINDOW, DEFAULT_WINDOW - 1_000, 1_000)),
+    (
+        ModelFacts(window=10**12, max_output=-1),
+        (DEFAULT_WINDOW, DEFAULT_WINDOW - DEFAULT_OUTPUT, DEFAULT_OUTPUT),
+    ),
+    (ModelFacts(max_input=-5, max_output=1_000), (DEFAULT_WINDOW, DEFAULT_WINDOW - 1_000, 1_000)),
 ]
 
 
 @pytest.mark.parametrize(("told", "expected"), LIMITS)
-def test_limits_are_made_to_fit(told: Told, expected: tuple[int, int, int]) -> None:
+def test_limits_are_made_to_fit(told: ModelFacts, expected: tuple[int, int, int]) -> None:
     assert limits(enrich(told)) == expected
 
 
 def test_an_override_can_raise_a_window_above_what_the_endpoint_says_of_the_input() -> None:
-    info = enrich(Told(window=128_000, max_input=64_000, max_output=4_000), Told(window=1_000_000))
+    info = enrich(
+        ModelFacts(window=128_000, max_input=64_000, max_output=4_000), ModelFacts(window=1_000_000)
+    )
     assert limits(info) == (1_000_000, 996_000, 4_000)
     assert limit_sources(info) == ("override", "override", "endpoint")
 
 
 def test_an_override_of_the_input_alone_keeps_the_window() -> None:
-    info = enrich(Told(window=128_000, max_output=4_000), Told(max_input=20_000))
+    info = enrich(ModelFacts(window=128_000, max_output=4_000), ModelFacts(max_input=20_000))
     assert limits(info) == (128_000, 20_000, 4_000)
     assert limit_sources(info) == ("endpoint", "override", "endpoint")
 
 
 def test_an_override_of_both_may_leave_less_than_half_for_the_input() -> None:
-    assert limits(enrich(Told(), Told(window=10_000, max_output=9_000))) == (10_000, 1_000, 9_000)
-    assert limits(enrich(Told(window=10_000), Told(max_output=9_000))) == (10_000, 5_000, 5_000)
+    assert limits(enrich(ModelFacts(), ModelFacts(window=10_000, max_output=9_000))) == (10_000, 1_000, 9_000)
+    assert limits(enrich(ModelFacts(window=10_000), ModelFacts(max_output=9_000))) == (10_000, 5_000, 5_000)
 
 
 def test_what_was_trained_for_outweighs_the_catalog_of_the_maker() -> None:
     """A server that says no more than this has loaded what it likes, whatever the maker's own API takes."""
-    info = enrich(Told(id="gpt-4.1", ceiling=1_000_000))
+    info = enrich(ModelFacts(id="gpt-4.1", ceiling=1_000_000))
     assert (info.context_window, info.sources["context_window"]) == (DEFAULT_WINDOW, "default")
-    info = enrich(Told(id="gpt-4.1"), None, Told(ceiling=4_096))
+    info = enrich(ModelFacts(id="gpt-4.1"), None, ModelFacts(ceiling=4_096))
     assert (info.context_window, info.sources["context_window"]) == (4_096, "probe")
 
 
 def test_a_model_that_does_not_think_has_no_efforts() -> None:
-    assert enrich(Told(id="gpt-5")).efforts == ("minimal", "low", "medium", "high")
-    assert enrich(Told(id="gpt-5", reasoning=False)).efforts == ()
+    assert enrich(ModelFacts(id="gpt-5")).efforts == ("minimal", "low", "medium", "high")
+    assert enrich(ModelFacts(id="gpt-5", reasoning=False)).efforts == ()
 
 
 def test_the_vendor_is_the_id_s_or_else_the_endpoint_s() -> None:
-    infos = [enrich(Told(id=id, vendor="host")) for id in ("maker/m", "m")]
+    infos = [enrich(ModelFacts(id=id, vendor="host")) for id in ("maker/m", "m")]
     assert [(info.vendor, info.sources["vendor"]) for info in infos] == [
         ("maker", "id"),
         ("host", "endpoint"),
@@ -152,7 +157,7 @@ def test_the_vendor_is_the_id_s_or_else_the_endpoint_s() -> None:
 
 COUNTS = st.none() | st.integers() | st.integers(0, 1_000) | st.integers(0, 2_000_000)
 TELLINGS = st.builds(
-    Told,
+    ModelFacts,
     id=st.sampled_from(["", "m", "gpt-4o", "gpt-oss-20b", "claude-sonnet-4-5", "grok-4"]),
     window=COUNTS,
     ceiling=COUNTS,
@@ -162,10 +167,10 @@ TELLINGS = st.builds(
 
 
 @given(TELLINGS, TELLINGS, TELLINGS)
-@example(Told(max_input=1, max_output=300), Told(), Told())
-@example(Told(), Told(window=256, max_output=10**8), Told())
+@example(ModelFacts(max_input=1, max_output=300), ModelFacts(), ModelFacts())
+@example(ModelFacts(), ModelFacts(window=256, max_output=10**8), ModelFacts())
 def test_input_and_output_fit_into_the_window_whatever_is_told(
-    told: Told, override: Told, probe: Told
+    told: ModelFacts, override: ModelFacts, probe: ModelFacts
 ) -> None:
     info = enrich(told, override, probe)
     assert info.max_input + info.max_output <= info.context_window
@@ -174,7 +179,7 @@ def test_input_and_output_fit_into_the_window_whatever_is_told(
 
 @pytest.mark.parametrize("name", CATALOG)
 def test_input_and_output_fit_into_the_window_of_every_model_in_the_catalog(name: str) -> None:
-    info = enrich(Told(id=name))
+    info = enrich(ModelFacts(id=name))
     assert info.max_input + info.max_output <= info.context_window
     known = CATALOG[name]
     assert (info.reasoning, info.sources["reasoning"]) == (
@@ -214,7 +219,7 @@ def test_the_catalog_knows_a_model_under_each_of_its_spellings(id: str, row: str
 )
 def test_names_that_look_alike_raise_no_limit(id: str) -> None:
     """notes/asks I2: a fuzzy match gave one model the window of another."""
-    info = enrich(Told(id=id))
+    info = enrich(ModelFacts(id=id))
     assert info.context_window <= DEFAULT_WINDOW
     assert in_catalog(id) is None or id == "gpt-4"
 

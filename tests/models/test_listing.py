@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.models.info import Prices, Told
+from penstock.models.info import ModelFacts, Prices
 from penstock.models.listing import can_chat, read_entry, read_listing
 from tests.models import shapes
 
 READ = [
-    (shapes.OPENAI, Told(id="gpt-5-2025-08-07", vendor="openai")),
+    (shapes.OPENAI, ModelFacts(id="gpt-5-2025-08-07", vendor="openai")),
     (
         shapes.OPENROUTER,
-        Told(
+        ModelFacts(
             id="maker/thinker-2:free",
             name="Maker: Thinker 2 (free)",
             description="Thinks twice.",
@@ -31,7 +31,7 @@ READ = [
     ),
     (
         shapes.VERCEL,
-        Told(
+        ModelFacts(
             id="maker/writer-1",
             name="Writer 1",
             vendor="maker",
@@ -46,7 +46,7 @@ READ = [
     ),
     (
         shapes.CODEX,
-        Told(
+        ModelFacts(
             id="gpt-9-codex",
             name="GPT-9 Codex",
             description="Codes.",
@@ -56,15 +56,15 @@ READ = [
             efforts=("low", "medium", "high"),
         ),
     ),
-    (shapes.VLLM, Told(id="Qwen/Qwen3-32B", window=40960)),
-    (shapes.LLAMACPP, Told(id="some.gguf", ceiling=131072)),
+    (shapes.VLLM, ModelFacts(id="Qwen/Qwen3-32B", window=40960)),
+    (shapes.LLAMACPP, ModelFacts(id="some.gguf", ceiling=131072)),
     (
         shapes.LMSTUDIO,
-        Told(id="maker/local-vl", vendor="maker", window=8192, image_input=True, tool_calling=True),
+        ModelFacts(id="maker/local-vl", vendor="maker", window=8192, image_input=True, tool_calling=True),
     ),
     (
         shapes.LMSTUDIO_1,
-        Told(
+        ModelFacts(
             id="maker/local",
             name="Local",
             vendor="maker",
@@ -76,7 +76,7 @@ READ = [
     ),
     (
         shapes.ANTHROPIC,
-        Told(
+        ModelFacts(
             id="claude-next",
             name="Claude Next",
             window=200000,
@@ -88,7 +88,7 @@ READ = [
     ),
     (
         shapes.GEMINI,
-        Told(
+        ModelFacts(
             id="gemini-next",
             name="Gemini Next",
             description="Sees.",
@@ -99,7 +99,7 @@ READ = [
     ),
     (
         shapes.COPILOT,
-        Told(
+        ModelFacts(
             id="gpt-next",
             name="GPT Next",
             vendor="Azure OpenAI",
@@ -114,40 +114,45 @@ READ = [
     ),
     (
         shapes.MISTRAL,
-        Told(id="mistral-next", vendor="mistralai", window=131072, image_input=True, tool_calling=False),
+        ModelFacts(
+            id="mistral-next", vendor="mistralai", window=131072, image_input=True, tool_calling=False
+        ),
     ),
-    (shapes.TOGETHER, Told(id="maker/open", name="Open", window=32768, prices=Prices(0.3, 0.6, 0.15))),
+    (shapes.TOGETHER, ModelFacts(id="maker/open", name="Open", window=32768, prices=Prices(0.3, 0.6, 0.15))),
     # Pieces of shapes
-    ({"id": "m", "state": "not-loaded", "max_context_length": 131072}, Told(id="m", ceiling=131072)),
-    ({"id": "m", "meta": {"n_ctx": 8192, "n_ctx_train": 131072}}, Told(id="m", window=8192)),
-    ({"id": "m", "architecture": {"modality": "text+image->text"}}, Told(id="m", image_input=True)),
-    ({"id": "m", "architecture": {"modality": "text->text"}}, Told(id="m", image_input=False)),
+    ({"id": "m", "state": "not-loaded", "max_context_length": 131072}, ModelFacts(id="m", ceiling=131072)),
+    ({"id": "m", "meta": {"n_ctx": 8192, "n_ctx_train": 131072}}, ModelFacts(id="m", window=8192)),
+    ({"id": "m", "architecture": {"modality": "text+image->text"}}, ModelFacts(id="m", image_input=True)),
+    ({"id": "m", "architecture": {"modality": "text->text"}}, ModelFacts(id="m", image_input=False)),
     (
         {"id": "m", "supported_parameters": ["temperature"]},
-        Told(id="m", tool_calling=False, reasoning=False),
+        ModelFacts(id="m", tool_calling=False, reasoning=False),
     ),
-    ({"id": "m", "supported_reasoning_levels": []}, Told(id="m", reasoning=False, efforts=())),
+    ({"id": "m", "supported_reasoning_levels": []}, ModelFacts(id="m", reasoning=False, efforts=())),
     (
         {"id": "m", "supported_reasoning_levels": ["low", "low"]},
-        Told(id="m", reasoning=True, efforts=("low",)),
+        ModelFacts(id="m", reasoning=True, efforts=("low",)),
     ),
-    ({"id": "m", "tags": ["new"], "capabilities": ["completion"]}, Told(id="m")),
-    ({"id": "m", "capabilities": ["completion", "multimodal"]}, Told(id="m", image_input=True)),
-    ({"id": "models/gemini-2.5-flash"}, Told(id="models/gemini-2.5-flash")),  # its id, as requests have it
+    ({"id": "m", "tags": ["new"], "capabilities": ["completion"]}, ModelFacts(id="m")),
+    ({"id": "m", "capabilities": ["completion", "multimodal"]}, ModelFacts(id="m", image_input=True)),
+    (
+        {"id": "models/gemini-2.5-flash"},
+        ModelFacts(id="models/gemini-2.5-flash"),
+    ),  # its id, as requests have it
 ]
 
 
 @pytest.mark.parametrize(
     ("entry", "told"), READ, ids=lambda value: value.get("id", "") if isinstance(value, dict) else ""
 )
-def test_each_shape_is_read(entry: dict[str, Any], told: Told) -> None:
+def test_each_shape_is_read(entry: dict[str, Any], told: ModelFacts) -> None:
     assert can_chat(entry)
     assert read_entry(entry) == told
 
 
 @pytest.mark.parametrize("entry", shapes.NOT_CHAT, ids=lambda entry: entry["id"])
 def test_models_that_cannot_chat_are_left_out(entry: dict[str, Any]) -> None:
-    assert read_listing([entry, shapes.VLLM]) == [Told(id="Qwen/Qwen3-32B", window=40960)]
+    assert read_listing([entry, shapes.VLLM]) == [ModelFacts(id="Qwen/Qwen3-32B", window=40960)]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +169,7 @@ def test_a_name_never_outweighs_what_the_entry_says(entry: dict[str, Any]) -> No
 
 def test_of_two_entries_the_first_stands_and_the_order_stays() -> None:
     entries = [{"id": "b", "context_length": 1000}, {"id": "a"}, {"id": "b", "context_length": 9000}]
-    assert read_listing(entries) == [Told(id="b", window=1000), Told(id="a")]
+    assert read_listing(entries) == [ModelFacts(id="b", window=1000), ModelFacts(id="a")]
 
 
 @pytest.mark.parametrize(
@@ -178,8 +183,8 @@ def test_what_names_no_model_is_passed_over(entry: object) -> None:
     "value", [0, -1, 1, 255, 10**9, 10**400, "200000", True, None, [], {}, 1e300, float("nan")]
 )
 def test_a_number_that_can_be_no_window_says_nothing(value: object) -> None:
-    assert read_entry({"id": "m", "context_window": value}) == Told(id="m")
-    assert read_entry({"id": "m", "context_window": value, "context_length": 8192}) == Told(
+    assert read_entry({"id": "m", "context_window": value}) == ModelFacts(id="m")
+    assert read_entry({"id": "m", "context_window": value, "context_length": 8192}) == ModelFacts(
         id="m", window=8192
     )
 
@@ -211,7 +216,7 @@ def test_prices_are_per_million_tokens_however_they_come(value: object, per_mill
 
 
 def test_half_a_price_is_none() -> None:
-    assert read_entry({"id": "m", "pricing": {"prompt": "0.000001"}}) == Told(id="m")
+    assert read_entry({"id": "m", "pricing": {"prompt": "0.000001"}}) == ModelFacts(id="m")
 
 
 ANYTHING = st.recursive(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import DecodeError
-from penstock.models.info import Prices, Told
+from penstock.models.info import ModelFacts, Prices
 from penstock.models.overrides import EXAMPLE, Override, override_for, parse_override
 
 LINES = [
@@ -15,7 +15,7 @@ LINES = [
         EXAMPLE,
         Override(
             "gpt-x",
-            Told(
+            ModelFacts(
                 window=200_000,
                 max_output=16_000,
                 image_input=True,
@@ -25,15 +25,15 @@ LINES = [
             ),
         ),
     ),
-    ("a/b:c=window:1m", Override("a/b:c", Told(window=1_000_000))),
-    ("* = output:8_000 input:1K", Override("*", Told(max_output=8_000, max_input=1_000))),
+    ("a/b:c=window:1m", Override("a/b:c", ModelFacts(window=1_000_000))),
+    ("* = output:8_000 input:1K", Override("*", ModelFacts(max_output=8_000, max_input=1_000))),
     (
         "m = no-images no-tools no-reasoning",
-        Override("m", Told(image_input=False, tool_calling=False, reasoning=False)),
+        Override("m", ModelFacts(image_input=False, tool_calling=False, reasoning=False)),
     ),
-    ("m = efforts:low/high", Override("m", Told(efforts=("low", "high")))),
-    ("m = efforts:", Override("m", Told(efforts=()))),
-    ("m = price:0/0/0/0", Override("m", Told(prices=Prices(0.0, 0.0, 0.0, 0.0)))),
+    ("m = efforts:low/high", Override("m", ModelFacts(efforts=("low", "high")))),
+    ("m = efforts:", Override("m", ModelFacts(efforts=()))),
+    ("m = price:0/0/0/0", Override("m", ModelFacts(prices=Prices(0.0, 0.0, 0.0, 0.0)))),
 ]
 
 
@@ -86,9 +86,9 @@ def test_an_id_is_stronger_than_the_star_and_a_later_line_than_an_earlier_one() 
         "M = window:9000",
     ]
     overrides = [parse_override(line) for line in lines]
-    assert override_for("m", overrides) == Told(window=2000, max_output=500, tool_calling=True)
-    assert override_for("other", overrides) == Told(window=5000, max_output=500, tool_calling=False)
-    assert override_for("m/x", ()) == Told()
+    assert override_for("m", overrides) == ModelFacts(window=2000, max_output=500, tool_calling=True)
+    assert override_for("other", overrides) == ModelFacts(window=5000, max_output=500, tool_calling=False)
+    assert override_for("m/x", ()) == ModelFacts()
 
 
 @given(

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from penstock.dialects.presets import PRESETS
 from penstock.errors import NetworkError
-from penstock.models.info import Told
+from penstock.models.info import ModelFacts
 from penstock.models.probes import (
     MOST_QUESTIONS,
     OWNERS,
@@ -55,11 +55,11 @@ class Server:
 
 
 def test_ollama_tells_what_is_loaded_then_what_is_set_then_only_what_was_trained_for() -> None:
-    can = Told(id="qwen3:8b", image_input=False, tool_calling=True, reasoning=True, ceiling=40960)
+    can = ModelFacts(id="qwen3:8b", image_input=False, tool_calling=True, reasoning=True, ceiling=40960)
     assert read_shown(SHOWN, RUNNING, "qwen3:8b") == replace(can, window=4096)
     assert read_shown(SHOWN, RUNNING, "qwen3:4b") == replace(can, id="qwen3:4b", window=16384)
     assert read_shown({**SHOWN, "parameters": "num_ctxs 9"}) == replace(can, id="")
-    assert read_shown({"capabilities": []}) == Told()
+    assert read_shown({"capabilities": []}) == ModelFacts()
     assert read_shown({"capabilities": ["completion", "vision"]}).image_input is True
 
 
@@ -71,8 +71,8 @@ def test_lm_studio_tells_what_is_loaded_in_both_of_its_lists() -> None:
 
 
 def test_llama_cpp_tells_the_share_of_one_slot() -> None:
-    assert read_properties(PROPERTIES) == Told(window=8192, image_input=True)
-    assert read_properties({"default_generation_settings": {"n_ctx": 0}, "modalities": {}}) == Told()
+    assert read_properties(PROPERTIES) == ModelFacts(window=8192, image_input=True)
+    assert read_properties({"default_generation_settings": {"n_ctx": 0}, "modalities": {}}) == ModelFacts()
 
 
 @given(

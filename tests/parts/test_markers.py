@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.parts.call_ids import PREFIX, from_editor, to_editor
+from penstock.parts.exchanges import PREFIX, from_editor, to_editor
 from penstock.parts.markers import PRIVATE_MIMES, STATEFUL_MARKER, marked_response, marker_part
 from penstock.parts.parts import DataPart
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from penstock.dialects.history import NO_OUTPUT, ORPHAN_OUTPUT, history_of
-from penstock.parts.call_ids import from_editor
+from penstock.dialects.history import history_of
 from penstock.parts.content import NOTHING, TOOL_FAILED
+from penstock.parts.exchanges import from_editor
 from penstock.parts.markers import PRIVATE_MIMES, marked_response, marker_part
 from penstock.parts.messages import TranslatedMessages, instructions_of, translate_messages
 from penstock.parts.parts import (
@@ -26,7 +26,7 @@ from penstock.parts.parts import (
     ToolResultPart,
 )
 from penstock.protocol.wire import encode, to_builtins
-from penstock.tools.call_ids import fitting
+from penstock.tools.call_ids import NO_OUTPUT, ORPHAN_OUTPUT, fitting
 from tests.dialects.rendering import plan_for
 from tests.effort import examples
 from tests.protocol.schema import RELEASES, complaints

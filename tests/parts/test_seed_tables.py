@@ -10,7 +10,7 @@ import pytest
 from penstock.errors import OpenResponsesError, RateLimitError, ServerError
 from penstock.parts.adapter import TRACE, WARNING, OpenResponsesStreamAdapter
 from penstock.parts.parts import DataPart, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
-from penstock.parts.thoughts import METADATA
+from penstock.parts.reasoning import METADATA
 from penstock.protocol.events import read_event
 from tests.parts.events import (
     JSON,

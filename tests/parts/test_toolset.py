@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
+from penstock.parts.messages import translate_tool_mode, translate_tools
 from penstock.parts.parts import ChatTool
-from penstock.parts.toolset import translate_tool_mode, translate_tools
 from penstock.protocol.wire import to_builtins
 from tests.protocol.schema import RELEASES, complaints
 

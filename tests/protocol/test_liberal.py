@@ -32,7 +32,6 @@ from penstock.protocol.events import (
     OutputItemEvent,
     SummaryPartEvent,
     UnknownEvent,
-    WebSocketErrorEvent,
     decode_event,
     read_event,
 )
@@ -506,7 +505,6 @@ def test_a_numeric_error_code_is_read_as_its_digits() -> None:
 
 def test_a_websocket_error_is_read_as_an_event_too() -> None:
     sent = {"type": "error", "status": 400, "error": PAYLOAD}
-    assert read(sent, WebSocketErrorEvent).status == 400
     event = read_event(sent)
     assert isinstance(event, ErrorEvent)
     assert event.extra == {"status": 400}
@@ -605,7 +603,6 @@ TOP_LEVEL = (
     Response,
     CompactedResponse,
     ErrorBody,
-    WebSocketErrorEvent,
 )
 
 

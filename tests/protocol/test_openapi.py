@@ -47,7 +47,6 @@ from penstock.protocol.events import (
     SummaryDoneEvent,
     SummaryPartEvent,
     UnknownEvent,
-    WebSocketErrorEvent,
     decode_event,
 )
 from penstock.protocol.items import (
@@ -151,7 +150,7 @@ TABLE: dict[str, Place] = {
     "CompactResource": Place(CompactedResponse),
     "ResponseResource": Place(Response),
     "WebSocketResponseCreateEvent": Place(WebSocketCreate),
-    "WebSocketErrorEvent": Place(WebSocketErrorEvent),
+    "WebSocketErrorEvent": Place(ErrorEvent),
     # Items of a request
     "ItemParam": _input(Item),
     "ItemReferenceParam": _input(ItemReference),
@@ -324,6 +323,7 @@ FILLED: dict[str, tuple[Any, ...]] = {
     "param": (None,),
     "metadata": ({},),
     "cache_write_tokens": (0,),
+    "sequence_number": (0,),  # the error on a WebSocket has none, and is read as any other error event
 }
 """Fields that are written although they were not there, with what they are filled with."""
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from penstock.dialects.plan import ReadDialect
-from penstock.dialects.table import dialect
+from penstock.dialects.registry import dialect
 from penstock.protocol.events import TERMINAL, Event
 from penstock.protocol.wire import encode, to_builtins
 from penstock.sse import Frame

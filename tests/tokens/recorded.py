@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from penstock.dialects.table import dialect
+from penstock.dialects.registry import dialect
 from penstock.parts.adapter import OpenResponsesStreamAdapter
 from penstock.parts.parts import (
     ChatMessage,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.tokens.calibration import HIGHEST, LOWEST, Calibration, Line, Turn, fit
+from penstock.tokens.calibration import HIGHEST, LOWEST, Calibration, Line, UsageSample, fit
 
 
 def learned(turns: Iterable[tuple[float, int]], *, exact: bool = False) -> Calibration:
@@ -102,7 +102,7 @@ turns = st.lists(st.tuples(st.floats(0.1, 1e7), st.integers(1, 10**7)), min_size
 def test_a_line_is_bounded_whatever_was_learned(
     seen: list[tuple[float, int]], exact: bool, raw: float
 ) -> None:
-    line = fit([Turn(*turn) for turn in seen], exact=exact)
+    line = fit([UsageSample(*turn) for turn in seen], exact=exact)
     assert LOWEST <= line.factor <= HIGHEST
     assert line.at(raw) >= LOWEST * raw
     assert expected(seen, raw, exact=exact) >= 0

@@ -25,10 +25,10 @@ from penstock.parts.parts import (
     ToolCallPart,
     ToolResultPart,
 )
-from penstock.parts.thoughts import METADATA
+from penstock.parts.reasoning import METADATA
 from penstock.tokens.counter import Estimate, TokenCounter
 from penstock.tokens.encodings import CHAT, HARMONY
-from penstock.tokens.files import PER_PAGE
+from penstock.tokens.media import PER_PAGE
 from penstock.tokens.tokenizer import tokenizer
 from tests.tokens.test_images import png
 

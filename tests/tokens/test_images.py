@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.tokens.files import BYTES_PER_TOKEN, PER_PAGE, file_tokens
-from penstock.tokens.images import UNKNOWN, image_size, image_tokens
+from penstock.tokens.media import BYTES_PER_TOKEN, PER_PAGE, UNKNOWN, file_tokens, image_size, image_tokens
 
 
 def png(width: int, height: int) -> bytes:

@@ -10,9 +10,9 @@ import pytest
 
 from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.errors import OpenResponsesError
+from penstock.net.source import Inbox, UpstreamSource
 from penstock.protocol.request import CreateResponse
 from penstock.upstream.http import HttpUpstream
-from penstock.upstream.source import Inbox, UpstreamSource
 from penstock.upstream.target import UpstreamTarget
 from tests.client.server import Script, Server
 

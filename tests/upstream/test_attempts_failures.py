@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.dialects.failures import ERROR_TYPES, error_delta
+from penstock.dialects.frames import error_delta
 from penstock.dialects.pipeline import failure_of
 from penstock.errors import KINDS, ServerError
+from penstock.failures import ERROR_TYPES
 from penstock.stream.deltas import ErrorDelta
 from penstock.upstream.attempts import LIMITED, PASSING, rule_for
 

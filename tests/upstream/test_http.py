@@ -14,8 +14,8 @@ import trustme
 from penstock.dialects.plan import Quirks, Target, UpstreamRequest
 from penstock.dialects.presets import KEY_HEADERS, fingerprint
 from penstock.errors import AuthenticationError, InvalidRequestError, NetworkError, OpenResponsesError
+from penstock.net.source import Inbox
 from penstock.upstream.http import HttpUpstream
-from penstock.upstream.source import Inbox
 from penstock.upstream.upstream import Upstream
 from tests.client.server import (
     CHUNKED_HEAD,

@@ -20,8 +20,8 @@ from penstock.errors import (
     RateLimitError,
     ServerError,
 )
+from penstock.net.source import Inbox
 from penstock.upstream.http import HttpUpstream
-from penstock.upstream.source import Inbox
 from tests.client.server import CHUNKED_HEAD, Script, answer, chunk, cut, head, run, send, stall
 from tests.client.test_keys import seen
 from tests.upstream.sending import KEY, ask, ask_in_vain, sending, target, whole

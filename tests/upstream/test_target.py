@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from penstock.dialects.presets import PRESETS
-from penstock.dialects.table import RENDERED, rendered_dialect
+from penstock.dialects.registry import RENDERED, rendered_dialect
 from penstock.errors import InvalidRequestError
 from penstock.upstream.target import address_of
 from tests.client.server import answer, run

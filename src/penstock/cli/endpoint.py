@@ -135,7 +135,7 @@ def _is_bearer(preset: Preset | None) -> bool:
 def _headers(preset: Preset | None, key: str) -> dict[str, str]:
     """What a vendor wants that is no bearer token."""
     from penstock.dialects.presets import KEY_HEADERS
-    from penstock.dialects.table import rendered_dialect
+    from penstock.dialects.registry import rendered_dialect
 
     if preset is None or _is_bearer(preset) or not key:
         return {}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from penstock.cli import FOUND, OK, UsageError
 from penstock.cli.source import contents
 from penstock.cli.terminal import Terminal
-from penstock.dialects.table import DIALECTS, RENDERED
+from penstock.dialects.registry import DIALECTS, RENDERED
 
 if TYPE_CHECKING:
     from penstock.dialects.plan import Target, UpstreamRequest
@@ -91,7 +91,7 @@ def _preset(options: argparse.Namespace) -> Preset | None:
 def _rendered(data: bytes, name: str, preset: Preset | None, model: str | None) -> UpstreamRequest:
     """Raises `DecodeError` for what is no request, and for one that this upstream cannot be sent."""
     from penstock.dialects.plan import Plan
-    from penstock.dialects.table import rendered_dialect
+    from penstock.dialects.registry import rendered_dialect
     from penstock.dialects.toolset import declared_tools
     from penstock.errors import DecodeError
     from penstock.protocol.request import CreateResponse

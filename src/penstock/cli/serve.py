@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from penstock.cli import FOUND, OK, UsageError
 from penstock.cli.quantities import counted
-from penstock.dialects.table import RENDERED
+from penstock.dialects.registry import RENDERED
 
 if TYPE_CHECKING:
     from socket import socket

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from penstock.cli import FOUND, OK, UsageError
 from penstock.cli.source import chunks, contents
 from penstock.cli.terminal import Terminal
-from penstock.dialects.table import DIALECTS
+from penstock.dialects.registry import DIALECTS
 
 if TYPE_CHECKING:
     from penstock.dialects.pipeline import Pipeline
@@ -93,7 +93,7 @@ def _prepare(options: argparse.Namespace, terminal: Terminal) -> Pipeline:
 
     from penstock.cli.capture import Capture
     from penstock.dialects.pipeline import Pipeline
-    from penstock.dialects.table import dialect
+    from penstock.dialects.registry import dialect
     from penstock.protocol.response import response_for
     from penstock.stream.machine import ResponseStreamStateMachine
 

@@ -12,11 +12,11 @@ from weakref import WeakSet
 from msgspec.structs import replace
 
 from penstock.client.config import ClientConfig
-from penstock.client.error_responses import closed_meanwhile, read_body, unlawful
-from penstock.client.events import EventStream
-from penstock.client.logs import log_failure
-from penstock.client.retries import Patience, RetryPolicy
+from penstock.client.event_reader import read_body
+from penstock.client.event_stream import EventStream
+from penstock.client.retries import Patience, RetryPolicy, log_failure
 from penstock.errors import DecodeError, InvalidRequestError, NotFoundError, OpenResponsesError
+from penstock.net.error_responses import closed_meanwhile, unlawful
 from penstock.net.urls import read_address
 from penstock.protocol.content import JsonObject
 from penstock.protocol.items import Item
@@ -25,8 +25,8 @@ from penstock.protocol.response import Response
 from penstock.protocol.wire import Wire, encode, read
 
 if TYPE_CHECKING:
-    from penstock.client.answer import Answer
-    from penstock.client.transport import Transport
+    from penstock.net.answer import HttpAnswer
+    from penstock.net.transport import Transport
 
 T = TypeVar("T")
 
@@ -76,7 +76,7 @@ class OpenResponsesClient:
         self._check_open()
         body = encode(replace(request, stream=True))
 
-        async def post() -> Answer:
+        async def post() -> HttpAnswer:
             return await self._transport().send(
                 "POST", self._address.url("responses"), accept=_SSE, body=body
             )
@@ -91,7 +91,7 @@ class OpenResponsesClient:
         self._check_open()
         _named(response_id)
 
-        async def get() -> Answer:
+        async def get() -> HttpAnswer:
             return await self._get_stream(response_id, starting_after)
 
         stream = EventStream(
@@ -178,9 +178,9 @@ class OpenResponsesClient:
         self._check_open()
         if self._opened is None:
             # Half a second of imports, which only those pay who send something.
-            from penstock.client.transport import Transport
+            from penstock.net.transport import Transport
 
-            self._opened = Transport(self._config)
+            self._opened = Transport(self._config.connections(), self._address)
         return self._opened
 
     def _terms(self) -> tuple[Patience, int]:
@@ -190,7 +190,7 @@ class OpenResponsesClient:
         self._streams.add(stream)
         return stream
 
-    async def _get_stream(self, response_id: str, starting_after: int | None) -> Answer:
+    async def _get_stream(self, response_id: str, starting_after: int | None) -> HttpAnswer:
         parameters = {"stream": "true"}
         if starting_after is not None:
             parameters["starting_after"] = str(starting_after)
@@ -230,10 +230,10 @@ class OpenResponsesClient:
         if reading in (_models, _anything):
             value = answer.mask_value(value)  # what the server says of itself may repeat what it was sent
         if value is None and reading is not _nothing:
-            told = (
+            problem = (
                 "streamed although it should not" if answer.content_type == _SSE else "sent no JSON document"
             )
-            raise unlawful(f"the endpoint {told}", answer.request_id)
+            raise unlawful(f"the endpoint {problem}", answer.request_id)
         try:
             return reading(value)
         except DecodeError as error:

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit, urlunsplit
 
-from penstock.errors import AuthenticationError, InvalidRequestError
-from penstock.net.urls import read_address, read_proxy
-
-KeySource = Callable[[], str | Awaitable[str | None] | None]
-"""Gives the key for one request, or None where there is none. It is asked for every request: keys expire."""
-
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_NOT_IN_A_HEADER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+from penstock.net.config import ConnectionConfig, KeySource, invalid_config
+from penstock.net.urls import read_address
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,18 +48,26 @@ class ClientConfig:
 
     def __post_init__(self) -> None:
         read_address(self.base_url)
-        if self.proxy:
-            read_proxy(self.proxy)
-        for name in ("connect_timeout", "first_byte_timeout", "idle_timeout"):
-            seconds = getattr(self, name)
-            if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
-                raise _wrong(name, "must be a number of seconds above 0, or None for no limit")
+        self.connections()
         for name in ("retries", "max_retry_wait", "resumes"):
             if not getattr(self, name) >= 0:
-                raise _wrong(name, "must not be negative")
-        if self.client_key and not self.client_cert:
-            raise _wrong("client_key", "needs client_cert beside it")
-        check_headers(self.headers)
+                raise invalid_config(name, "must not be negative")
+
+    def connections(self) -> ConnectionConfig:
+        """What of this is about connections."""
+        return ConnectionConfig(
+            key=self.key,
+            headers=self.headers,
+            secrets=self.secrets,
+            connect_timeout=self.connect_timeout,
+            first_byte_timeout=self.first_byte_timeout,
+            idle_timeout=self.idle_timeout,
+            keep_alive=self.retries > 0,
+            ca_file=self.ca_file,
+            client_cert=self.client_cert,
+            client_key=self.client_key,
+            proxy=self.proxy,
+        )
 
     def __repr__(self) -> str:
         """Without what may be a secret: the query, the values of headers, the proxy, and whatever a key
@@ -75,21 +75,3 @@ class ClientConfig:
         url = urlunsplit(urlsplit(self.base_url)._replace(query="", fragment=""))
         key = "set" if self.key is not None else "none"
         return f"ClientConfig(base_url={url!r}, key={key}, headers={sorted(self.headers)!r})"
-
-
-def check_headers(headers: Mapping[str, str]) -> None:
-    """Refuse what cannot be sent. A value is not shown: it may be a secret."""
-    for name, value in headers.items():
-        if not _HEADER_NAME.fullmatch(name) or _NOT_IN_A_HEADER.search(value):
-            raise _wrong("headers", f"{name!r} cannot be sent: a header is one line")
-
-
-def check_key(key: str) -> None:
-    """Refuse what cannot be sent as a key. The key is not shown."""
-    if not key.isascii() or not key.isprintable():
-        told = "what was given cannot be a key (a line break, or not ASCII)"
-        raise AuthenticationError(told, code="invalid_key")
-
-
-def _wrong(name: str, message: str) -> InvalidRequestError:
-    return InvalidRequestError(f"{name} {message}", code="invalid_config", param=name)

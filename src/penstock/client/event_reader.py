@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock.client.error_responses import read_body, refusal, truncated, unlawful
-from penstock.client.logs import log
-from penstock.client.surrogates import Halves, holds_halves, read_halves
+from penstock.client.retries import TRUNCATED, log
+from penstock.client.surrogates import SurrogateJoiner
 from penstock.errors import DecodeError, FrameTooLarge, OpenResponsesError
+from penstock.lenient import has_surrogates, parse_with_surrogates
+from penstock.net.error_responses import read_json_body, refusal, unlawful
 from penstock.protocol.events import ENDS, Event, read_event, with_type
 from penstock.protocol.wire import parse
 from penstock.sse import Decoder, Frame
 
 if TYPE_CHECKING:
-    from penstock.client.answer import Answer
+    from penstock.net.answer import HttpAnswer
 
 _BOM = b"\xef\xbb\xbf"
 _FIELDS = (b":", b"data:", b"event:", b"id:", b"retry:")
@@ -36,14 +37,14 @@ class Arrival(NamedTuple):
 class EventReader:
     """Turns the reads of one answer into events. What cannot be read is skipped, logged and counted."""
 
-    def __init__(self, answer: Answer, halves: Halves) -> None:
+    def __init__(self, answer: HttpAnswer, surrogates: SurrogateJoiner) -> None:
         self.answer = answer
-        self._halves = halves
+        self._surrogates = surrogates
         self._decoder = Decoder()
         self._is_open = False
         self._is_over = False
         self._is_stream = True
-        self._told: OpenResponsesError | None = None
+        self._stated_error: OpenResponsesError | None = None
         self.skipped = 0
 
     async def read(self) -> list[Arrival]:
@@ -82,23 +83,24 @@ class EventReader:
     async def _no_stream(self, head: bytes) -> OpenResponsesError:
         value = read_body(self.answer, head + await self.answer.error_body())
         if isinstance(value, dict) and value.get("object") == "response":
-            told = "the endpoint answered with a whole response: it does not stream"
-            return unlawful(told, self.answer.request_id, code="no_event_stream")
+            message = "the endpoint answered with a whole response: it does not stream"
+            return unlawful(message, self.answer.request_id, code="no_event_stream")
         return self._unlike_a_stream()
 
     def _unlike_a_stream(self) -> OpenResponsesError:
         kind = self.answer.secrets.mask(self.answer.content_type)[:80] or "no content type"
-        told = f"the endpoint answered with something that is no event stream ({kind})"
-        return unlawful(told, self.answer.request_id, code="no_event_stream")
+        message = f"the endpoint answered with something that is no event stream ({kind})"
+        return unlawful(message, self.answer.request_id, code="no_event_stream")
 
     def _end(self) -> OpenResponsesError:
         """Why a stream that has no end is over: the server has said so, or it has said nothing."""
-        if self._told is not None:
-            return self._told
+        if self._stated_error is not None:
+            return self._stated_error
         if not self._is_stream:
-            told = "the endpoint answered with a body that holds no event"
-            return unlawful(told, self.answer.request_id, code="no_event_stream")
-        return truncated(self.answer.request_id)
+            message = "the endpoint answered with a body that holds no event"
+            return unlawful(message, self.answer.request_id, code="no_event_stream")
+        message = "the stream was closed before response.completed, response.incomplete or response.failed"
+        return unlawful(message, self.answer.request_id, code=TRUNCATED)
 
     def _arrivals(self, frames: list[Frame]) -> list[Arrival]:
         arrivals: list[Arrival] = []
@@ -115,7 +117,9 @@ class EventReader:
                 continue
             if event.type == "error":
                 answer = self.answer
-                self._told = refusal(answer.status, answer.headers, json.dumps(raw).encode(), answer.secrets)
+                self._stated_error = refusal(
+                    answer.status, answer.headers, json.dumps(raw).encode(), answer.secrets
+                )
             number = raw.get("sequence_number")
             arrivals.append(Arrival(event, number if number.__class__ is int else None))
             if event.type in ENDS:
@@ -124,16 +128,16 @@ class EventReader:
 
     def _read(self, frame: Frame) -> Any:
         """What a frame holds, in whole characters, and without the key where it could be in an error."""
-        is_whole = not self._halves
+        is_whole = not self._surrogates
         try:
             raw = parse(frame.data)
         except DecodeError:
-            if not holds_halves(frame.data):
+            if not has_surrogates(frame.data):
                 raise
-            raw, is_whole = read_halves(frame.data), False
+            raw, is_whole = parse_with_surrogates(frame.data), False
         raw = with_type(raw, frame.event)
         if not is_whole:
-            raw = self._halves.join(raw)
+            raw = self._surrogates.join(raw)
         kind = raw.get("type") if isinstance(raw, dict) else None
         if isinstance(kind, str) and kind in _MAY_TELL_THE_KEY:
             try:
@@ -153,3 +157,16 @@ def _looks_like_a_stream(head: bytes) -> bool | None:
     if head.startswith(_FIELDS):
         return True
     return None if any(start.startswith(head) for start in (_BOM, *_FIELDS)) else False
+
+
+def read_body(answer: HttpAnswer, body: bytes) -> Any:
+    """The JSON of a body, None where it is none. An error is raised, at whatever status it came."""
+    value = read_json_body(body)
+    if isinstance(value, dict) and value.get("error") and not _is_response(value):
+        raise refusal(answer.status, answer.headers, body, answer.secrets)
+    return value
+
+
+def _is_response(value: dict[str, Any]) -> bool:
+    """One that failed has an `error` too."""
+    return value.get("object") == "response" or "output" in value

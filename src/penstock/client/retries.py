@@ -3,11 +3,11 @@ after that nothing is ever sent again."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
-from penstock.client.logs import log, one_line
 from penstock.errors import (
     NetworkError,
     OpenResponsesError,
@@ -16,6 +16,8 @@ from penstock.errors import (
     RateLimitError,
     ServerError,
 )
+
+log = logging.getLogger("penstock.client")
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 8.0
@@ -68,7 +70,7 @@ class Patience:
         return True
 
     async def rest(self, seconds: float, what: str, error: OpenResponsesError) -> None:
-        log.warning("%s, again in %.1f s: %s", what, seconds, one_line(str(error)))
+        log.warning("%s, again in %.1f s: %s", what, seconds, _one_line(str(error)))
         if seconds:
             await self._sleep(seconds)
 
@@ -97,3 +99,14 @@ def is_break(error: OpenResponsesError) -> bool:
     if isinstance(error, NetworkError):
         return error.status is None and error.code not in FINAL_CODES
     return isinstance(error, ProtocolError) and error.code == TRUNCATED
+
+
+def log_failure(error: OpenResponsesError) -> None:
+    """Log a failure that is raised to the caller."""
+    status = f" {error.status}" if error.status else ""
+    log.error("%s%s %s: %s", type(error).__name__, status, error.code, _one_line(str(error)))
+
+
+def _one_line(text: str) -> str:
+    """A log entry is one line, whatever a server wrote."""
+    return " ".join(text.split())

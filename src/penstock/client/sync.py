@@ -16,8 +16,8 @@ from typing import Any, Generic, Self, TypeVar
 
 from penstock.client.client import ItemPage, OpenResponsesClient
 from penstock.client.config import ClientConfig
-from penstock.client.error_responses import closed_meanwhile
-from penstock.client.events import EventStream, Ready
+from penstock.client.event_stream import EventStream, Ready
+from penstock.net.error_responses import closed_meanwhile
 from penstock.protocol.content import JsonObject
 from penstock.protocol.events import Event
 from penstock.protocol.items import Item

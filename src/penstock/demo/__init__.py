@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from penstock.demo.reader import DemoReader, read_body
 from penstock.demo.render import render
-from penstock.dialects import failures
-from penstock.dialects.plan import ConnectionSpec, Dialect, Plan, Reader, UpstreamError, UpstreamRequest
+from penstock.dialects.plan import ConnectionSpec, Dialect, Plan, Reader, UpstreamRequest
+from penstock.failures import Failure, classify
 from penstock.stream.deltas import Delta
 
 
@@ -30,8 +30,8 @@ class Demo:
     def render(self, plan: Plan) -> UpstreamRequest:
         return render(plan)
 
-    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> UpstreamError:
-        return failures.classify(status, headers, body)
+    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        return classify(status, headers, body)
 
 
 DIALECT: Dialect = Demo()

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 from penstock.demo.script import BreakOff, Garble, Rest, Step, Tell
-from penstock.upstream.source import PulledSource
+from penstock.net.source import PulledSource
 
 Sleep = Callable[[float], Awaitable[object]]
 
@@ -26,7 +26,7 @@ class DemoSource(PulledSource):
         self._pace = pace
         self._sleep = sleep
 
-    async def _read(self) -> bytes:
+    async def read(self) -> bytes:
         for step in self._steps:
             if isinstance(step, BreakOff):
                 break

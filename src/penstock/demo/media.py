@@ -6,7 +6,7 @@ from base64 import b64decode
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from penstock.protocol.content import ContentPart, InputFile, InputImage, InputVideo
-from penstock.tokens.images import image_size
+from penstock.tokens.media import image_size
 
 _HEAD = 256 * 1024
 """So much of an image is looked at: the size may stand behind a preview or a colour profile."""

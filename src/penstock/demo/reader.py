@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from penstock.dialects import failures
 from penstock.dialects.envelope import seal
-from penstock.dialects.frames import count_of, object_of, objects_of, read_object, text_of
+from penstock.dialects.frames import error_delta, read_object
 from penstock.dialects.plan import Plan, Target
+from penstock.lenient import count_of, object_of, objects_of, text_of
 from penstock.protocol.content import LogProb, UrlCitation
 from penstock.sse import Decoder, Frame
 from penstock.stream.deltas import (
@@ -154,7 +154,7 @@ def _usage(body: Body, _: Target) -> Delta:
 
 
 def _error(body: Body, _: Target) -> Delta:
-    return failures.error_delta(body)
+    return error_delta(body)
 
 
 _STOPS: dict[str, FinishReason] = {

@@ -17,13 +17,12 @@ from penstock.demo.media import seen
 from penstock.demo.prose import EFFORTS
 from penstock.demo.request import DemoFormat, DemoRequest, DemoTool, DemoTurn
 from penstock.dialects.history import (
-    ORPHAN_OUTPUT,
     AssistantTurn,
     Call,
-    Output,
     Said,
     SystemTurn,
     Thought,
+    ToolOutput,
     Turn,
     UserTurn,
     history_of,
@@ -36,6 +35,7 @@ from penstock.protocol.content import ContentPart, Refusal
 from penstock.protocol.request import JsonObjectFormat, JsonSchemaFormat, TextFormat
 from penstock.protocol.tools import CustomTool, NamespaceTool, Tool
 from penstock.stream.diagnostics import Diagnostics
+from penstock.tools.call_ids import ORPHAN_OUTPUT
 
 HANDLED: dict[str, str] = {
     "model": "mapped",
@@ -70,7 +70,7 @@ HANDLED: dict[str, str] = {
     "user": "dropped",
     "extra": "dropped",
 }
-"""What becomes of each field of a request, in the words of `penstock.dialects.fields.MEANINGS`."""
+"""What becomes of each field of a request, in the words of `penstock.dialects.request_fields.MEANINGS`."""
 
 _SAYS_NOTHING: dict[str, tuple[Any, ...]] = {
     "temperature": (1,),
@@ -167,7 +167,7 @@ class _Renderer:
                 remembered += _memory(piece)
         return DemoTurn("assistant", "\n".join(texts), remembered=remembered)
 
-    def _output(self, output: Output) -> DemoTurn:
+    def _output(self, output: ToolOutput) -> DemoTurn:
         identity = self._plan.tools.called(output.name)
         tool = identity.name if identity else output.name
         if isinstance(output.content, str):

@@ -16,7 +16,7 @@ from penstock.demo.request import DemoRequest
 from penstock.demo.schema.hints import Hints
 from penstock.demo.schema.making import make
 from penstock.demo.wishes import DemoFailure, Wishes
-from penstock.dialects.failures import ERROR_TYPES
+from penstock.failures import ERROR_TYPES
 
 PACE = 0.01
 """Seconds from word to word."""

@@ -19,8 +19,8 @@ from penstock.demo.wishes import DemoFailure, wishes_in
 from penstock.dialects.plan import Dialect, Target, UpstreamRequest
 from penstock.errors import KINDS, ContextOverflowError, OpenResponsesError
 from penstock.fairness import HEAVY, run_heavy
+from penstock.net.source import UpstreamSource
 from penstock.upstream.keys import KeyRing
-from penstock.upstream.source import UpstreamSource
 
 
 class DemoUpstream:

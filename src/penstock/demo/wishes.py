@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.dialects.failures import ERROR_TYPES, STATUSES
+from penstock.failures import ERROR_TYPES, STATUSES
 
 LONGEST_WAIT = 600.0
 MOST_WORDS = 20_000

@@ -43,12 +43,7 @@ from penstock.protocol.large import max_values
 from penstock.protocol.tools import Tool
 from penstock.protocol.wire import to_builtins
 from penstock.stream.diagnostics import Diagnostics
-from penstock.tools.call_ids import UniqueIds, fitting, original
-
-NO_OUTPUT = "[no output was recorded for this call]"
-"""Stands for the output of a call that has none. It does not say that anybody stopped it (notes/asks B8)."""
-ORPHAN_OUTPUT = "[output of an earlier tool call]"
-"""Stands before the output of a call that is not in the conversation."""
+from penstock.tools.call_ids import NO_OUTPUT, ORPHAN_OUTPUT, UniqueIds, fitting, original
 
 ARGUMENT_VALUES = 500_000
 """JSON values in the arguments of all calls of a request: strings, in which no other limit counts them."""
@@ -82,7 +77,7 @@ class Call(Struct, frozen=True):
     arguments: str
 
 
-class Output(Struct, frozen=True):
+class ToolOutput(Struct, frozen=True):
     """What a call gave back: text, or content parts."""
 
     id: str
@@ -109,7 +104,7 @@ class AssistantTurn(Struct, frozen=True):
 class OutputsTurn(Struct, frozen=True):
     """The outputs of the calls of the assistant turn before, one each, in the order of the calls."""
 
-    outputs: list[Output]
+    outputs: list[ToolOutput]
 
 
 Turn = UserTurn | SystemTurn | AssistantTurn | OutputsTurn
@@ -285,7 +280,7 @@ class _Historian:
         self._turns.append(AssistantTurn(self._pieces))
         names = {piece.id: piece.name for piece in self._pieces if isinstance(piece, Call)}
         outputs = [
-            Output(upstream_id, names[upstream_id], self._output(call_id))
+            ToolOutput(upstream_id, names[upstream_id], self._output(call_id))
             for call_id, upstream_id in self._call_ids.items()
         ]
         if outputs:

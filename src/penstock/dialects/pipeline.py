@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
-from penstock.dialects.failures import ERROR_TYPES
 from penstock.dialects.frames import DONE, read_object
 from penstock.dialects.plan import Plan, ReadDialect, Reader
 from penstock.errors import KINDS, BridgeError, FrameTooLarge, OpenResponsesError, ProtocolError, ServerError
+from penstock.failures import ERROR_TYPES
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.events import Event
 from penstock.protocol.response import Response

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field
 
+from penstock.failures import Failure
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.request import CreateResponse
 from penstock.sse import Frame
@@ -98,21 +99,6 @@ class UpstreamRequest(Struct, frozen=True):
     """The body as JSON, where somebody has written it already."""
 
 
-class UpstreamError(Struct, frozen=True):
-    """What an upstream's failure means: our code and the vendor's own words."""
-
-    status: int
-    code: str
-    message: str
-    type: str = "server_error"
-    param: str | None = None
-    retry_after: float | None = None
-    limit_tokens: int | None = None
-    """Of an overflow, as far as the vendor told: how much there is room for."""
-    used_tokens: int | None = None
-    """Of an overflow: how much it would have been."""
-
-
 class Reader(Protocol):
     """Reads one answer. It keeps what it needs and has no other methods."""
 
@@ -138,7 +124,7 @@ class ReadDialect(Protocol):
     def read_body(self, plan: Plan, body: bytes) -> list[Delta]:
         """An answer that is not streamed, as the deltas of the same answer streamed, with its end."""
 
-    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> UpstreamError:
+    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         """What an answer that is no success means."""
 
 

@@ -37,7 +37,7 @@ class ToolSpec(Struct, frozen=True):
     type: str = "function"
 
 
-class Choice(Struct, frozen=True):
+class UpstreamToolChoice(Struct, frozen=True):
     """`mode` is `auto`, `none`, `required`, `tool` (then `name` is the upstream's) or "" for unsaid."""
 
     mode: str = ""
@@ -57,7 +57,7 @@ def declared_tools(request: CreateResponse) -> list[Tool]:
 def tools_of(plan: Plan, *, allowed_only: bool = True) -> tuple[list[ToolSpec], list[Diagnostic]]:
     """The tools to offer. `allowed_only` leaves out what `allowed_tools` does, for upstreams without it."""
     told = Diagnostics()
-    names = _Names(plan)
+    names = _ToolNames(plan)
     specs: dict[str, ToolSpec] = {}
     for namespace, tool in _flat(declared_tools(plan.request)):
         if not isinstance(tool, FunctionTool | CustomTool):
@@ -74,11 +74,11 @@ def tools_of(plan: Plan, *, allowed_only: bool = True) -> tuple[list[ToolSpec], 
     return list(specs.values()), told.told
 
 
-def choice_of(plan: Plan, specs: list[ToolSpec]) -> Choice:
+def choice_of(plan: Plan, specs: list[ToolSpec]) -> UpstreamToolChoice:
     """What the request says about using tools. What cannot be kept is refused, never weakened (E6)."""
     choice = plan.request.tool_choice
     if choice is UNSET:
-        return Choice()
+        return UpstreamToolChoice()
     if isinstance(choice, ToolReference):
         return _one_tool(plan, choice, specs)
     mode = choice.mode if isinstance(choice, AllowedTools) else choice
@@ -86,11 +86,11 @@ def choice_of(plan: Plan, specs: list[ToolSpec]) -> Choice:
         raise DecodeError(f"expected auto, none, required or a tool, got {mode!r}", "tool_choice")
     if mode == "required" and not specs:
         raise DecodeError(f"a tool is required, and {_missing(plan)}", "tool_choice")
-    return Choice(mode)
+    return UpstreamToolChoice(mode)
 
 
-def _one_tool(plan: Plan, reference: ToolReference, specs: list[ToolSpec]) -> Choice:
-    names = _Names(plan)
+def _one_tool(plan: Plan, reference: ToolReference, specs: list[ToolSpec]) -> UpstreamToolChoice:
+    names = _ToolNames(plan)
     offered = {spec.name for spec in specs}
     for namespace, tool in _flat(declared_tools(plan.request)):
         if not isinstance(tool, FunctionTool | CustomTool) or tool.name != reference.name:
@@ -99,7 +99,7 @@ def _one_tool(plan: Plan, reference: ToolReference, specs: list[ToolSpec]) -> Ch
             continue
         upstream_name = names.identity(tool.name, namespace).upstream_name
         if upstream_name in offered:
-            return Choice("tool", upstream_name)
+            return UpstreamToolChoice("tool", upstream_name)
     wanted = reference.name or reference.type
     raise DecodeError(f"the tool {wanted!r} cannot be called at this upstream", "tool_choice")
 
@@ -117,7 +117,7 @@ def _missing(plan: Plan) -> str:
     return f"none is left of {named}{more}"
 
 
-class _Names:
+class _ToolNames:
     """The plan's names, and names for tools of items that the plan was made without."""
 
     def __init__(self, plan: Plan) -> None:

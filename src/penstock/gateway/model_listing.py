@@ -20,7 +20,7 @@ from penstock.gateway.codex_models import CodexModel, Level, codex_model, levels
 from penstock.gateway.settings import DEMO, Settings
 from penstock.models.directory import ModelDirectory
 from penstock.models.enrich import enrich
-from penstock.models.info import ModelInfo, Prices, Told
+from penstock.models.info import ModelFacts, ModelInfo, Prices
 from penstock.models.listing import read_listing
 from penstock.models.overrides import ALL, Override, override_for
 from penstock.models.probes import Fetcher, probe, probe_of
@@ -35,7 +35,7 @@ Fetchers = Callable[[str], Fetcher | None]
 PATIENCE = 2.0
 """How long the first list of an upstream is waited for, in seconds, and that once."""
 
-DEMO_MODEL = Told(
+DEMO_MODEL = ModelFacts(
     id=DEMO,
     name="Penstock's demo",
     description="Built in: answers without a key and without a network.",
@@ -152,8 +152,8 @@ class _UpstreamList:
     def __init__(
         self, target: str, preset: str, fetch: Fetch, fetcher: Fetcher | None, clock: Callable[[], float]
     ) -> None:
-        self.told: Mapping[str, Told] = {}
-        self._probed: Mapping[str, Told] = {}
+        self.told: Mapping[str, ModelFacts] = {}
+        self._probed: Mapping[str, ModelFacts] = {}
         self._target = target
         self._preset = preset
         self._fetch = fetch
@@ -187,8 +187,8 @@ class _UpstreamList:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._answered.wait(), max(self._wait_until - now, 0.0))
 
-    def info(self, model: str, override: Told) -> ModelInfo:
-        return enrich(self.told.get(model) or Told(id=model), override, self._probed.get(model))
+    def info(self, model: str, override: ModelFacts) -> ModelInfo:
+        return enrich(self.told.get(model) or ModelFacts(id=model), override, self._probed.get(model))
 
 
 class Listing:
@@ -253,11 +253,11 @@ class Listing:
         info = upstream.info(model, self._override(model, route.name, name))
         return info if model == name else _called(info, name)
 
-    def _override(self, *names: str) -> Told:
+    def _override(self, *names: str) -> ModelFacts:
         """What a person says of a model that has several names. The last one is the strongest."""
         lines = [each for each in self._settings.overrides if each.id == ALL]
         for name in dict.fromkeys(names):
-            lines += [Override(names[-1], each.told) for each in self._settings.overrides if each.id == name]
+            lines += [Override(names[-1], each.facts) for each in self._settings.overrides if each.id == name]
         return override_for(names[-1], lines)
 
 

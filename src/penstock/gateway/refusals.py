@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from penstock.dialects.failures import ERROR_TYPES
 from penstock.errors import DecodeError, NetworkError, OpenResponsesError, ProtocolError, StoreError
+from penstock.failures import ERROR_TYPES
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.telemetry.logs import log_fault
 

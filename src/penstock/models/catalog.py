@@ -16,7 +16,7 @@ import re
 from msgspec.structs import replace
 
 from penstock.models.identity import ModelIdentity, parse_model_id
-from penstock.models.info import Told
+from penstock.models.info import ModelFacts
 
 ROUTES = frozenset({"free", "nitro", "floor", "online", "extended", "thinking", "exacto", "beta"})
 """OpenRouter's tags: the same model on another way."""
@@ -44,20 +44,20 @@ NOT_CHAT_NAMES = (
 )
 """How the names of models begin that cannot chat, for lists that say nothing of a model but its name."""
 
-_TEXT = Told(image_input=False, tool_calling=True, reasoning=False)
-_SEES = Told(image_input=True, tool_calling=True, reasoning=False)
-_THINKS = Told(image_input=False, tool_calling=True, reasoning=True)
-_BOTH = Told(image_input=True, tool_calling=True, reasoning=True)
+_TEXT = ModelFacts(image_input=False, tool_calling=True, reasoning=False)
+_SEES = ModelFacts(image_input=True, tool_calling=True, reasoning=False)
+_THINKS = ModelFacts(image_input=False, tool_calling=True, reasoning=True)
+_BOTH = ModelFacts(image_input=True, tool_calling=True, reasoning=True)
 _THREE = ("low", "medium", "high")
 
 
 def _known(
-    can: Told, window: int | None = None, output: int | None = None, efforts: tuple[str, ...] = ()
-) -> Told:
+    can: ModelFacts, window: int | None = None, output: int | None = None, efforts: tuple[str, ...] = ()
+) -> ModelFacts:
     return replace(can, window=window, max_output=output, efforts=efforts or None)
 
 
-CATALOG: dict[str, Told] = {
+CATALOG: dict[str, ModelFacts] = {
     # OpenAI
     "gpt-3.5-turbo": _known(_TEXT, 16_385, 4_096),
     "gpt-4": _known(_TEXT, 8_192, 8_192),
@@ -106,7 +106,7 @@ CATALOG: dict[str, Told] = {
     # Others
     "deepseek-chat": _known(_TEXT, 128_000, 8_192),
     "deepseek-reasoner": _known(_THINKS, 128_000, 64_000),
-    "mistral-large": Told(window=128_000, tool_calling=True),
+    "mistral-large": ModelFacts(window=128_000, tool_calling=True),
     "grok-3": _known(_TEXT, 131_072),
     "grok-3-mini": _known(_THINKS, 131_072, efforts=("low", "high")),
     "grok-4": _known(_BOTH, 256_000),
@@ -126,10 +126,10 @@ def _spelled(name: str) -> str:
     return re.sub(r"(?<=\d)\.(?=\d)", "-", name.lower())
 
 
-_BY_SPELLING = {_spelled(name): told for name, told in CATALOG.items()}
+_BY_SPELLING = {_spelled(name): facts for name, facts in CATALOG.items()}
 
 
-def in_catalog(model: str | ModelIdentity) -> Told | None:
+def in_catalog(model: str | ModelIdentity) -> ModelFacts | None:
     """What the catalog says of the model of this name, and of no other."""
     identity = parse_model_id(model) if isinstance(model, str) else model
     # Bedrock ends its names with the number of a revision.
@@ -142,9 +142,9 @@ def in_catalog(model: str | ModelIdentity) -> Told | None:
 def as_markdown() -> str:
     """The table in `docs/models.md`."""
     lines = ["| model | window | output | images | reasoning | efforts |", "|---|---|---|---|---|---|"]
-    for name, told in CATALOG.items():
-        limits = [f"{limit:,}" if limit else "" for limit in (told.window, told.max_output)]
-        abilities = ["yes" if able else "" for able in (told.image_input, told.reasoning)]
-        cells = [f"`{name}`", *limits, *abilities, ", ".join(told.efforts or ())]
+    for name, facts in CATALOG.items():
+        limits = [f"{limit:,}" if limit else "" for limit in (facts.window, facts.max_output)]
+        abilities = ["yes" if able else "" for able in (facts.image_input, facts.reasoning)]
+        cells = [f"`{name}`", *limits, *abilities, ", ".join(facts.efforts or ())]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from penstock.models.enrich import enrich
-from penstock.models.info import ModelInfo, Told
+from penstock.models.info import ModelFacts, ModelInfo
 from penstock.models.listing import read_listing
 from penstock.models.overrides import Override, override_for
 from penstock.models.probes import Fetcher, probe, probe_of
@@ -90,7 +90,7 @@ class ModelDirectory:
                 # endpoint, if anything is, the first request to the model will tell.
                 await asyncio.wait({loading}, timeout=self._patience)
         found = (self._known or {}).get(id)
-        return found or enrich(Told(id=id), override_for(id, self._overrides))
+        return found or enrich(ModelFacts(id=id), override_for(id, self._overrides))
 
     def _started(self) -> asyncio.Task[None]:
         if self._loading is None or self._loading.done():
@@ -116,13 +116,15 @@ class ModelDirectory:
             self._good_until = self._clock() + min(self._ttl, RETRY_WAIT)
             return
         self._known = {
-            told.id: enrich(told, override_for(told.id, self._overrides), probed.get(told.id))
-            for told in listed
+            facts.id: enrich(facts, override_for(facts.id, self._overrides), probed.get(facts.id))
+            for facts in listed
         }
         self._failure = None
         self._good_until = self._clock() + self._ttl
 
-    async def _probe(self, entries: Sequence[JsonObject], listed: Sequence[Told]) -> dict[str, Told]:
+    async def _probe(
+        self, entries: Sequence[JsonObject], listed: Sequence[ModelFacts]
+    ) -> dict[str, ModelFacts]:
         if self._fetcher is None:
             return {}
         return await probe(probe_of(self._preset, entries), [told.id for told in listed], self._fetcher)

@@ -23,7 +23,7 @@ class Prices(Struct, frozen=True):
     cache_write: float | None = None
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class ModelFacts(Struct, frozen=True, kw_only=True):
     """What one source says of a model. None, or an empty text, means that it says nothing."""
 
     id: str = ""

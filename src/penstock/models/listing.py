@@ -11,11 +11,11 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from penstock.dialects.frames import count_of, object_of, objects_of, text_of
 from penstock.dialects.presets import PRESETS
+from penstock.lenient import count_of, object_of, objects_of, text_of
 from penstock.models.catalog import NOT_CHAT_NAMES
 from penstock.models.identity import parse_model_id
-from penstock.models.info import Prices, Told, is_count, is_window
+from penstock.models.info import ModelFacts, Prices, is_count, is_window
 from penstock.protocol.content import JsonObject
 
 T = TypeVar("T")
@@ -114,17 +114,17 @@ _PER_TOKEN_BELOW = 0.001
 _DEAREST = 10_000.0
 
 
-def read_listing(entries: Iterable[object]) -> list[Told]:
+def read_listing(entries: Iterable[object]) -> list[ModelFacts]:
     """What a list says of every model in it that can chat, in its order. Of two entries the first stands."""
-    found: dict[str, Told] = {}
+    found: dict[str, ModelFacts] = {}
     for entry in entries:
-        told = read_entry(entry) if isinstance(entry, dict) and can_chat(entry) else None
-        if told is not None:
-            found.setdefault(told.id, told)
+        facts = read_entry(entry) if isinstance(entry, dict) and can_chat(entry) else None
+        if facts is not None:
+            found.setdefault(facts.id, facts)
     return [*found.values()]
 
 
-def read_entry(entry: JsonObject) -> Told | None:
+def read_entry(entry: JsonObject) -> ModelFacts | None:
     """What one entry says; None for one that names no model."""
     id = _id_of(entry)
     if not id:
@@ -137,7 +137,7 @@ def read_entry(entry: JsonObject) -> Told | None:
         # Anthropic calls the whole window the input: taken for the input alone, it would be too large.
         window, max_input = window or max_input, None
     efforts = _efforts(entry)
-    return Told(
+    return ModelFacts(
         id=id,
         name=next((name for name in map(text_of, map(entry.get, NAMES)) if name and name != id), ""),
         vendor=_vendor(entry),
@@ -222,9 +222,9 @@ def _image(entry: JsonObject) -> bool | None:
 def _reasoning(entry: JsonObject, efforts: tuple[str, ...] | None) -> bool | None:
     if efforts is not None and set(efforts) - {"none", "off"}:
         return True
-    told = _first(_flag(entry, REASONING_FLAGS), _parameter(entry, "reasoning"), _hint(entry, _THINKS))
+    stated = _first(_flag(entry, REASONING_FLAGS), _parameter(entry, "reasoning"), _hint(entry, _THINKS))
     # A list of no levels is Codex's way to say that a model does not think.
-    return False if told is None and efforts is not None else told
+    return False if stated is None and efforts is not None else stated
 
 
 def _efforts(entry: JsonObject) -> tuple[str, ...] | None:

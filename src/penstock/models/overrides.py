@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.errors import DecodeError
-from penstock.models.info import LEAST_WINDOW, MOST_TOKENS, Prices, Told
+from penstock.models.info import LEAST_WINDOW, MOST_TOKENS, ModelFacts, Prices
 
 ALL = "*"
 EXAMPLE = "gpt-x = window:200k output:16000 images tools reasoning price:1.25/10"
@@ -34,7 +34,7 @@ class Override(Struct, frozen=True):
     """A line: the id that it is for, or `*`, and what it says."""
 
     id: str
-    told: Told
+    facts: ModelFacts
 
 
 def parse_override(line: str) -> Override:
@@ -51,24 +51,24 @@ def parse_override(line: str) -> Override:
         if name in fields:
             raise DecodeError(f"{word!r} says a thing for the second time: once is enough")
         fields[name] = value
-    told = Told(**fields)  # type: ignore[arg-type]  # `_field` gives each name its type
-    if told.window and (told.max_input or 1) + (told.max_output or 1) > told.window:
+    facts = ModelFacts(**fields)  # type: ignore[arg-type]  # `_field` gives each name its type
+    if facts.window and (facts.max_input or 1) + (facts.max_output or 1) > facts.window:
         raise DecodeError("input and output do not fit into the window: lower one of them")
-    return Override(id, told)
+    return Override(id, facts)
 
 
-def override_for(id: str, overrides: Iterable[Override]) -> Told:
+def override_for(id: str, overrides: Iterable[Override]) -> ModelFacts:
     """All that the lines say of a model."""
-    told = Told()
+    facts = ModelFacts()
     for each in sorted(overrides, key=lambda each: each.id != ALL):  # stable, so later lines stay later
         if each.id in (ALL, id):
             said = {
                 name: value
-                for name in Told.__struct_fields__
-                if (value := getattr(each.told, name)) not in (None, "")
+                for name in ModelFacts.__struct_fields__
+                if (value := getattr(each.facts, name)) not in (None, "")
             }
-            told = replace(told, **said)
-    return told
+            facts = replace(facts, **said)
+    return facts
 
 
 def _field(word: str) -> tuple[str, _Value]:

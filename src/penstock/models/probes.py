@@ -9,10 +9,10 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
-from penstock.dialects.frames import count_of, object_of, objects_of, text_of
 from penstock.dialects.presets.rows import PRESETS, vendor_facts
 from penstock.errors import PenstockError
-from penstock.models.info import Told, is_window
+from penstock.lenient import count_of, object_of, objects_of, text_of
+from penstock.models.info import ModelFacts, is_window
 from penstock.models.listing import read_listing
 from penstock.protocol.content import JsonObject
 
@@ -30,7 +30,7 @@ class Fetcher(Protocol):
         none. With a body it is a POST."""
 
 
-async def probe(way: str, ids: Sequence[str], fetcher: Fetcher) -> dict[str, Told]:
+async def probe(way: str, ids: Sequence[str], fetcher: Fetcher) -> dict[str, ModelFacts]:
     """What a server tells of its models, asked in the way that `probe_of` found. What cannot be asked is
     left out."""
     ask = PROBES.get(way)
@@ -46,7 +46,7 @@ def probe_of(preset: str, entries: Sequence[object]) -> str:
     return next((way for owner, way in OWNERS.items() if owner in owners), "")
 
 
-def read_shown(shown: Any, running: Any = None, id: str = "") -> Told:
+def read_shown(shown: Any, running: Any = None, id: str = "") -> ModelFacts:
     """`POST /api/show`, and what `GET /api/ps` says of a model that is loaded."""
     shown = object_of(shown)
     loaded = [
@@ -62,7 +62,7 @@ def read_shown(shown: Any, running: Any = None, id: str = "") -> Told:
     ]
     abilities = shown.get("capabilities")
     can = set(map(text_of, abilities)) if isinstance(abilities, list) and abilities else None
-    return Told(
+    return ModelFacts(
         id=id,
         window=_window(*loaded) or (_window(int(set_to[1])) if set_to else None),
         # Ollama loads far less than this unless it is told otherwise, and cuts what does not fit in silence.
@@ -73,17 +73,17 @@ def read_shown(shown: Any, running: Any = None, id: str = "") -> Told:
     )
 
 
-def read_loadable(listed: Any) -> dict[str, Told]:
+def read_loadable(listed: Any) -> dict[str, ModelFacts]:
     """`GET /api/v0/models`, or its successor `/api/v1/models`."""
     listed = object_of(listed)
-    return {told.id: told for told in read_listing(objects_of(listed.get("data") or listed.get("models")))}
+    return {facts.id: facts for facts in read_listing(objects_of(listed.get("data") or listed.get("models")))}
 
 
-def read_properties(properties: Any) -> Told:
+def read_properties(properties: Any) -> ModelFacts:
     """`GET /props`: one slot's share of the context, which is what one conversation has."""
     properties = object_of(properties)
     sees = object_of(properties.get("modalities")).get("vision")
-    return Told(
+    return ModelFacts(
         window=_window(object_of(properties.get("default_generation_settings")).get("n_ctx")),
         image_input=sees if isinstance(sees, bool) else None,
     )
@@ -101,7 +101,7 @@ async def _fetched(fetcher: Fetcher, path: str, body: JsonObject | None = None) 
         return None
 
 
-async def _ask_show(ids: Sequence[str], fetcher: Fetcher) -> dict[str, Told]:
+async def _ask_show(ids: Sequence[str], fetcher: Fetcher) -> dict[str, ModelFacts]:
     running = await _fetched(fetcher, "/api/ps")
     found = {}
     for id in ids[:MOST_QUESTIONS]:
@@ -110,18 +110,18 @@ async def _ask_show(ids: Sequence[str], fetcher: Fetcher) -> dict[str, Told]:
     return found
 
 
-async def _ask_loaded_instances(_: Sequence[str], fetcher: Fetcher) -> dict[str, Told]:
+async def _ask_loaded_instances(_: Sequence[str], fetcher: Fetcher) -> dict[str, ModelFacts]:
     found = read_loadable(await _fetched(fetcher, "/api/v0/models"))
     return found or read_loadable(await _fetched(fetcher, "/api/v1/models"))
 
 
-async def _ask_props(ids: Sequence[str], fetcher: Fetcher) -> dict[str, Told]:
+async def _ask_props(ids: Sequence[str], fetcher: Fetcher) -> dict[str, ModelFacts]:
     if len(ids) != 1:  # it answers for the model that it was started with, and does not say which
         return {}
     return {ids[0]: read_properties(await _fetched(fetcher, "/props"))}
 
 
-PROBES: dict[str, Callable[[Sequence[str], Fetcher], Awaitable[dict[str, Told]]]] = {
+PROBES: dict[str, Callable[[Sequence[str], Fetcher], Awaitable[dict[str, ModelFacts]]]] = {
     "show": _ask_show,
     "loaded_instances": _ask_loaded_instances,
     "props": _ask_props,

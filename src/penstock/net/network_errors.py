@@ -39,8 +39,8 @@ _PLAIN_CAUSES = (aiohttp.ServerDisconnectedError, aiohttp.ClientResponseError, C
 def no_connection(error: Exception, place: str, proxy: str, seconds: float | None) -> OpenResponsesError:
     """A failure before the request could be sent."""
     if isinstance(error, aiohttp.ClientHttpProxyError):
-        told = f"the proxy {proxy} answered {error.status} {error.message}".rstrip()
-        return NetworkError(told, code="proxy_error", status=error.status, phase="connect")
+        message = f"the proxy {proxy} answered {error.status} {error.message}".rstrip()
+        return NetworkError(message, code="proxy_error", status=error.status, phase="connect")
     if isinstance(error, aiohttp.ClientProxyConnectionError):
         place = f"the proxy {proxy}"
     if (refused := _refused_by_tls(error, place, "connect")) is not None:
@@ -53,19 +53,19 @@ def no_connection(error: Exception, place: str, proxy: str, seconds: float | Non
 
 def silence(place: str, phase: str, seconds: float | None, request_id: str | None = None) -> NetworkError:
     """A time that ran out: `first_byte` or `idle`."""
-    told = "sent nothing for" if phase == "first_byte" else "began to answer and was silent for"
-    return NetworkError(f"{place} {told} {seconds:g} seconds", phase=phase, request_id=request_id)
+    silent = "sent nothing for" if phase == "first_byte" else "began to answer and was silent for"
+    return NetworkError(f"{place} {silent} {seconds:g} seconds", phase=phase, request_id=request_id)
 
 
 def cut(error: Exception, place: str, request_id: str | None = None) -> OpenResponsesError:
     """A connection that broke after the request was sent."""
     if isinstance(error, aiohttp.ClientResponseError):
-        told = f"what {place} answered is no HTTP: check the scheme and the port of its address"
-        return ProtocolError(told, code="invalid_http", request_id=request_id)
+        message = f"what {place} answered is no HTTP: check the scheme and the port of its address"
+        return ProtocolError(message, code="invalid_http", request_id=request_id)
     if (refused := _refused_by_tls(error, place, "cut")) is not None:
         return refused
-    told = f"the connection to {place} broke: {_reason(error)}"
-    return NetworkError(told, phase="cut", request_id=request_id)
+    message = f"the connection to {place} broke: {_reason(error)}"
+    return NetworkError(message, phase="cut", request_id=request_id)
 
 
 def may_want_tls(error: Exception) -> bool:
@@ -95,9 +95,9 @@ def _refused_by_tls(error: Exception, place: str, phase: str) -> NetworkError | 
         if isinstance(cause, ssl.SSLError):
             if is_no_tls(cause):
                 return NetworkError(NO_TLS.format(place=place), code="tls_error", phase=phase)
-            for word, told in _TLS_ALERTS.items():
+            for word, message in _TLS_ALERTS.items():
                 if word in (cause.reason or ""):
-                    return NetworkError(f"{place}: {told}", code="tls_error", phase=phase)
+                    return NetworkError(f"{place}: {message}", code="tls_error", phase=phase)
     return None
 
 

@@ -5,21 +5,22 @@ from __future__ import annotations
 import asyncio
 import ssl
 
-from penstock.client.config import ClientConfig
 from penstock.errors import InvalidRequestError
 
 
-def tls_context(config: ClientConfig) -> ssl.SSLContext | bool:
+def tls_context(
+    ca_file: str | None, client_cert: str | None, client_key: str | None
+) -> ssl.SSLContext | bool:
     """aiohttp's own context, unless there is something of ours to put in."""
-    if not config.ca_file and not config.client_cert:
+    if not ca_file and not client_cert:
         return True
     try:
-        context = ssl.create_default_context(cafile=config.ca_file)
+        context = ssl.create_default_context(cafile=ca_file)
     except OSError as error:
         raise _wrong_file("ca_file", error) from None
-    if config.client_cert:
+    if client_cert:
         try:
-            context.load_cert_chain(config.client_cert, config.client_key, password=_no_password)
+            context.load_cert_chain(client_cert, client_key, password=_no_password)
         except (OSError, ValueError) as error:
             raise _wrong_file("client_cert", error) from None
     return context

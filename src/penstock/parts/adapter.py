@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from penstock.dialects.frames import object_of, objects_of, text_of
-from penstock.dialects.responses.reader import PINGS
 from penstock.errors import DecodeError, OpenResponsesError, ProtocolError
+from penstock.lenient import object_of, objects_of, text_of
 from penstock.parts.calls import CALL_TYPES, CUSTOM, FUNCTION, WHOLE_FIELDS, Calls
 from penstock.parts.data import carried, generated_image
-from penstock.parts.ends import failure_of, finish_of, no_answer, says_why
-from penstock.parts.fields import JSON, field, number_field, object_field, place, text_field
-from penstock.parts.item_parts import CARRIERS, Speech, Thinking
+from penstock.parts.item_parts import CARRIERS, ItemParts, Thinking
 from penstock.parts.items import (
     CALL,
     CONTENT,
@@ -27,10 +24,16 @@ from penstock.parts.items import (
     TEXT,
     OutputItem,
     OutputItems,
+    field,
+    number_field,
+    object_field,
+    place,
+    text_field,
 )
 from penstock.parts.parts import Part, TextPart
-from penstock.parts.result import StreamResult
-from penstock.protocol.events import ENDS, EVENTS, Event
+from penstock.parts.result import StreamResult, failure_of, finish_of, no_answer, says_why
+from penstock.protocol.content import JsonObject
+from penstock.protocol.events import ENDS, EVENTS, Event, is_keep_alive
 from penstock.protocol.usage import Usage
 from penstock.protocol.wire import read, to_builtins
 from penstock.stream.diagnostics import Diagnostics
@@ -65,7 +68,7 @@ class OpenResponsesStreamAdapter:
         self._told = Diagnostics()
         self._items = OutputItems()
         self._calls = Calls(self._items, self._tell, tools)
-        self._speech = Speech(thinking, self._tell, links=annotations)
+        self._item_parts = ItemParts(thinking, self._tell, links=annotations)
         self._last: Event | None = None
         self._is_numbered = True
         self._over = False
@@ -118,8 +121,8 @@ class OpenResponsesStreamAdapter:
             finish=self._finish,
             status=self._status,
             stored=self._stored,
-            refused=self._speech.refused,
-            annotations=list(self._speech.annotations),
+            refused=self._item_parts.refused,
+            annotations=list(self._item_parts.annotations),
             diagnostics=self._told.told,
             error=self._error,
         )
@@ -141,12 +144,12 @@ class OpenResponsesStreamAdapter:
         # Of two spellings of one event, the first that came for the item counts (decisions 20).
         if not text or item.spellings.setdefault(channel, type) != type:
             return []
-        return self._speech.say(item, channel, number_field(event, index_field), text)
+        return self._item_parts.say(item, channel, number_field(event, index_field), text)
 
     def _whole(self, type: str, event: Event) -> list[Part]:
         kind, channel, index_field, whole_field = CHANNELS[type]
         item, _ = self._items.spoken_of(kind, *place(event))
-        return self._speech.supply(
+        return self._item_parts.supply(
             item, channel, number_field(event, index_field), text_field(event, whole_field)
         )
 
@@ -160,12 +163,12 @@ class OpenResponsesStreamAdapter:
             kind = MESSAGE if named in SPOKEN else self._items.kind_of(*place(event))
         item, _ = self._items.spoken_of(kind, *place(event))
         index = number_field(event, "summary_index" if is_summary else "content_index")
-        return self._speech.supply_part(item, SUMMARY if is_summary else "content", index, part)
+        return self._item_parts.supply_part(item, SUMMARY if is_summary else "content", index, part)
 
     def _annotation(self, _: str, event: Event) -> list[Part]:
         item, _certain = self._items.spoken_of(MESSAGE, *place(event))
         annotation = object_field(event, "annotation")
-        return self._speech.cite(item, annotation) if annotation else []
+        return self._item_parts.cite(item, annotation) if annotation else []
 
     # Items
 
@@ -186,19 +189,19 @@ class OpenResponsesStreamAdapter:
         type = _item_type(raw)
         kind = _kind(type)
         if not kind:
-            return self._speech.give(generated_image(raw)) if type == "image_generation_call" else []
+            return self._item_parts.give(generated_image(raw)) if type == "image_generation_call" else []
         id, index = text_of(raw.get("id")), number_field(event, "output_index")
         item = self._items.ended(kind, id, index, raw, self._calls.is_same)
         return self._end_item(item, type, raw)
 
-    def _end_item(self, item: OutputItem, type: str, raw: JSON) -> list[Part]:
+    def _end_item(self, item: OutputItem, type: str, raw: JsonObject) -> list[Part]:
         if item.kind == CALL:
             return [*self._calls.item_done(item, type, raw)]
         item.done = True
-        parts = self._speech.supply_item(item, raw)
+        parts = self._item_parts.supply_item(item, raw)
         if item.kind == REASONING and not item.sealed:
             item.sealed = True
-            parts += self._speech.seal(item, raw, self._asked_model or self._model)
+            parts += self._item_parts.seal(item, raw, self._asked_model or self._model)
         return parts
 
     def _arguments_delta(self, type: str, event: Event) -> list[Part]:
@@ -218,7 +221,7 @@ class OpenResponsesStreamAdapter:
         part = carried(event.extra or {})
         if part is None:
             self._ignore(type)
-        return self._speech.give(part)
+        return self._item_parts.give(part)
 
     # The response
 
@@ -237,7 +240,7 @@ class OpenResponsesStreamAdapter:
 
     def _failure(self, _: str, event: Event) -> list[Part]:
         """An error event. `response.failed` may follow with the rest of what there is to say (R12)."""
-        payload: JSON = to_builtins(event)
+        payload: JsonObject = to_builtins(event)
         told = {name: payload[name] for name in payload if name not in ("type", "sequence_number")}
         if self._error is None or self._is_vague:
             self._error = failure_of(told)
@@ -259,11 +262,11 @@ class OpenResponsesStreamAdapter:
         parts = self._settle(objects_of(response.get("output")))
         called = self._calls.any_delivered
         self._finish = finish_of(self._status, response, called=called)
-        if not self._speech.answered and not called:
-            self._error = no_answer(self._finish, flawed=self._calls.flawed, thought=self._speech.thought)
+        if not self._item_parts.answered and not called:
+            self._error = no_answer(self._finish, flawed=self._calls.flawed, thought=self._item_parts.thought)
         return parts + self._close()
 
-    def _settle(self, output: list[JSON]) -> list[Part]:
+    def _settle(self, output: list[JsonObject]) -> list[Part]:
         """What only the terminal response tells."""
         parts: list[Part] = []
         known = [(_kind(_item_type(raw)), raw) for raw in output]
@@ -274,7 +277,7 @@ class OpenResponsesStreamAdapter:
                 parts += self._end_item(item, _item_type(raw), raw)
         for kind, raw in known:
             if not kind and _item_type(raw) == "image_generation_call":
-                parts += self._speech.give(generated_image(raw))
+                parts += self._item_parts.give(generated_image(raw))
         for item in self._items.all:
             if not item.done and item.kind != CALL and item.announced:
                 parts += self._end_item(item, item.kind, item.announced)
@@ -295,7 +298,7 @@ class OpenResponsesStreamAdapter:
     # Everything else
 
     def _ignore(self, type: str) -> None:
-        if type not in EVENTS and not PINGS.search(type):
+        if type not in EVENTS and not is_keep_alive(type):
             self._tell("unknown_event", f"an event of type {type[:80]!r} was ignored")
 
     def _tell(self, code: str, message: str) -> None:
@@ -364,7 +367,7 @@ HANDLERS: dict[str, Callable[[OpenResponsesStreamAdapter, str, Event], list[Part
 """What each event does. Any other is progress that has no part, or unknown."""
 
 
-def _item_type(raw: JSON) -> str:
+def _item_type(raw: JsonObject) -> str:
     return text_of(raw.get("type")).removeprefix("openai:")
 
 

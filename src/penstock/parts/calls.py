@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
-from penstock.dialects.frames import object_of, text_of
-from penstock.dialects.responses.reader import XAI_TOOLS
-from penstock.parts.call_ids import to_editor
-from penstock.parts.fields import JSON
+from penstock.lenient import object_of, parse_json, text_of
+from penstock.parts.exchanges import to_editor
 from penstock.parts.items import OutputItem, OutputItems
 from penstock.parts.parts import ToolCallPart
+from penstock.protocol.content import JsonObject
 from penstock.stream.diagnostics import Tell
-from penstock.tools.jsontext import SPACE, parse
+from penstock.tools.custom import RUN_BY_SERVER
+from penstock.tools.jsontext import SPACE
 
 FUNCTION, CUSTOM = "function_call", "custom_tool_call"
 
-TYPED: dict[str, tuple[str, Callable[[JSON], Any]]] = {
+TYPED: dict[str, tuple[str, Callable[[JsonObject], Any]]] = {
     "local_shell_call": ("local_shell", lambda raw: raw.get("action")),
     "shell_call": ("shell", lambda raw: raw.get("action")),
     "apply_patch_call": ("apply_patch", lambda raw: raw.get("operation")),
@@ -44,7 +44,7 @@ class Calls:
         self.flawed = ""
         """The name of a tool that was called with arguments that are no object."""
 
-    def announce(self, item: OutputItem, type: str, raw: JSON) -> None:
+    def announce(self, item: OutputItem, type: str, raw: JsonObject) -> None:
         item.type = type
         item.name = item.name or text_of(raw.get("name"))
         if type not in TYPED:  # those may have a provisional id until they are done
@@ -67,7 +67,7 @@ class Calls:
         input = _input(item, None) if _tellings(item, None) else None
         return [] if input is None else self._deliver(item, input)
 
-    def item_done(self, item: OutputItem, type: str, raw: JSON) -> list[ToolCallPart]:
+    def item_done(self, item: OutputItem, type: str, raw: JsonObject) -> list[ToolCallPart]:
         """The second moment, and the third for an item that only the terminal response has."""
         self.announce(item, type, raw)
         item.name = text_of(raw.get("name")) or item.name
@@ -96,7 +96,7 @@ class Calls:
                 self._tell_flawed(item, "ended without its arguments")
         return parts
 
-    def is_same(self, item: OutputItem, raw: JSON) -> bool:
+    def is_same(self, item: OutputItem, raw: JsonObject) -> bool:
         """Is a call under other ids the one that this item is: to the same tool, with the same input?"""
         type = text_of(raw.get("type")).removeprefix("openai:")
         name = TYPED[type][0] if type in TYPED else text_of(raw.get("name"))
@@ -108,13 +108,13 @@ class Calls:
         """Was an open call delivered as another item, or is it none for us?"""
         return item.call_id in self._delivered or self._runs_elsewhere(item, item.announced)
 
-    def _deliver_or_tell(self, item: OutputItem, input: JSON | None) -> list[ToolCallPart]:
+    def _deliver_or_tell(self, item: OutputItem, input: JsonObject | None) -> list[ToolCallPart]:
         if input is None:
             self._tell_flawed(item, "has arguments that are no JSON object")
             return []
         return self._deliver(item, input)
 
-    def _deliver(self, item: OutputItem, input: JSON) -> list[ToolCallPart]:
+    def _deliver(self, item: OutputItem, input: JsonObject) -> list[ToolCallPart]:
         item.delivered = True
         if not item.name:
             self._tell_flawed(item, "does not say which tool it is to")
@@ -134,10 +134,10 @@ class Calls:
             self.flawed = item.name or "a tool without a name"
             self._tell("malformed_tool_call", f"a call to {self.flawed!r} {flaw}")
 
-    def _runs_elsewhere(self, item: OutputItem, raw: JSON) -> bool:
+    def _runs_elsewhere(self, item: OutputItem, raw: JsonObject) -> bool:
         """Is this a call that the vendor runs itself, although it looks like one for us (R6, R14, R16)?"""
         if item.type == CUSTOM:
-            return item.name in XAI_TOOLS and item.name not in (self._offered or ())
+            return item.name in RUN_BY_SERVER and item.name not in (self._offered or ())
         if item.type == "shell_call":
             return text_of(object_of(raw.get("environment")).get("type")).startswith("container")
         return item.type == "tool_search_call" and (
@@ -162,28 +162,28 @@ def _not_blank(type: str, tellings: list[Any]) -> list[Any]:
     return [each for each in told if not isinstance(each, str) or each.strip(space)]
 
 
-def _input(item: OutputItem, told: Any) -> JSON | None:
+def _input(item: OutputItem, told: Any) -> JsonObject | None:
     """The input, from the telling that is whole. None where there are arguments and none are an object."""
     return _first_whole(item.type, _tellings(item, told))
 
 
-def _input_of(type: str, raw: JSON) -> JSON | None:
+def _input_of(type: str, raw: JsonObject) -> JsonObject | None:
     """The input that the item of a call has."""
     if type in TYPED:
         return object_of(TYPED[type][1](raw))
     return _first_whole(type, _not_blank(type, [raw.get(WHOLE_FIELDS[type])]))
 
 
-def _first_whole(type: str, tellings: list[Any]) -> JSON | None:
+def _first_whole(type: str, tellings: list[Any]) -> JsonObject | None:
     if type == CUSTOM and not any(isinstance(each, dict) for each in tellings):
         return {"input": next((each for each in tellings if isinstance(each, str)), "")}
     objects = (each if isinstance(each, dict) else _object(text_of(each)) for each in tellings)
     return next((each for each in objects if each is not None), None if tellings else {})
 
 
-def _object(text: str) -> JSON | None:
+def _object(text: str) -> JsonObject | None:
     try:
-        value = parse(text)
+        value = parse_json(text)
     except ValueError:
         return None
     return value if isinstance(value, dict) else None

@@ -14,12 +14,12 @@ from enum import Enum
 
 from msgspec import Struct
 
+from penstock.lenient import join_surrogates
 from penstock.parts.markers import PRIVATE_MIMES
 from penstock.parts.parts import Audience, DataPart, TextPart
 from penstock.protocol.content import ContentPart, InputFile, InputImage, InputText, InputVideo, OutputText
 from penstock.protocol.items import Message
 from penstock.stream.diagnostics import Diagnostics
-from penstock.tools.jsontext import sound
 
 TOOL_FAILED = "[the tool reported an error]"
 """Stands before the output of a tool that failed: the specification has no field for it."""
@@ -28,7 +28,7 @@ NOTHING = "{}"
 """The output of a tool that gave nothing back (decisions 25)."""
 
 
-class Kind(Enum):
+class ContentKind(Enum):
     """What data is to a model."""
 
     TEXT = "text"
@@ -37,31 +37,31 @@ class Kind(Enum):
     FILE = "file"
 
 
-class Place(Struct, frozen=True):
+class ContentPlace(Struct, frozen=True):
     """What the specification lets stand somewhere: text as `text`, and these kinds of data."""
 
     text: Callable[[str], ContentPart]
-    holds: frozenset[Kind] = frozenset()
+    holds: frozenset[ContentKind] = frozenset()
 
 
 def _input_text(text: str) -> ContentPart:
-    return InputText(text=sound(text))
+    return InputText(text=join_surrogates(text))
 
 
 def _output_text(text: str) -> ContentPart:
-    return OutputText(text=sound(text))
+    return OutputText(text=join_surrogates(text))
 
 
-USER = Place(_input_text, frozenset({Kind.IMAGE, Kind.FILE}))
-TOOL_OUTPUT = Place(_input_text, frozenset({Kind.IMAGE, Kind.FILE, Kind.VIDEO}))
-SYSTEM = Place(_input_text)
-ASSISTANT = Place(_output_text)
+USER = ContentPlace(_input_text, frozenset({ContentKind.IMAGE, ContentKind.FILE}))
+TOOL_OUTPUT = ContentPlace(_input_text, frozenset({ContentKind.IMAGE, ContentKind.FILE, ContentKind.VIDEO}))
+SYSTEM = ContentPlace(_input_text)
+ASSISTANT = ContentPlace(_output_text)
 
 
 class Draft:
     """A message that is being written. Texts in a row are one text (seed 003, 6.2)."""
 
-    def __init__(self, role: str, place: Place) -> None:
+    def __init__(self, role: str, place: ContentPlace) -> None:
         self.place = place
         self._role = role
         self._parts: list[ContentPart] = []
@@ -91,7 +91,7 @@ def is_for_model(part: TextPart | DataPart) -> bool:
     return not part.audience or Audience.ASSISTANT in part.audience
 
 
-def content_of(part: DataPart, place: Place, told: Diagnostics) -> ContentPart | None:
+def content_of(part: DataPart, place: ContentPlace, told: Diagnostics) -> ContentPart | None:
     """Data as it may stand in a place; None for what is not for a model to see, and for nothing at all."""
     mime = _mime(part)
     if "/" not in mime:
@@ -100,14 +100,14 @@ def content_of(part: DataPart, place: Place, told: Diagnostics) -> ContentPart |
             told.tell("private_data", f"data of the private type {mime!r} was left out")
         return None
     kind, text = _read(mime, part.data)
-    if kind is Kind.TEXT:
+    if kind is ContentKind.TEXT:
         return place.text(text) if text else None
     if not part.data:
         told.tell("empty_data", f"data of type {mime!r} was left out: it is empty")
         return None
     if kind not in place.holds:
         # The specification has videos only in the output of a tool; elsewhere one is a file.
-        kind = Kind.FILE
+        kind = ContentKind.FILE
     if kind not in place.holds:
         told.tell("data_as_note", f"data of type {mime!r} cannot stand there; a note names it")
         return place.text(f"[{mime}, {_size(len(part.data))}]")
@@ -115,7 +115,7 @@ def content_of(part: DataPart, place: Place, told: Diagnostics) -> ContentPart |
 
 
 def result_of(
-    content: Sequence[object], is_error: bool, place: Place, told: Diagnostics
+    content: Sequence[object], is_error: bool, place: ContentPlace, told: Diagnostics
 ) -> str | list[ContentPart]:
     """What a tool gave back. Texts alone are one string, one part a line; a single one is left as it is.
 
@@ -130,7 +130,7 @@ def result_of(
     return "\n".join(texts) if len(texts) == len(parts) else parts
 
 
-def _result_part(part: object, place: Place, told: Diagnostics) -> ContentPart | None:
+def _result_part(part: object, place: ContentPlace, told: Diagnostics) -> ContentPart | None:
     if not isinstance(part, TextPart | DataPart):
         told.tell("part_left_out", f"a {type(part).__name__} inside the result of a tool was left out")
         return None
@@ -163,21 +163,21 @@ _TEXT_TYPES = frozenset(
 """Types outside `text/` that are text all the same."""
 
 
-def _read(mime: str, data: bytes) -> tuple[Kind, str]:
+def _read(mime: str, data: bytes) -> tuple[ContentKind, str]:
     """What data of a type is, and its text if it is one. SVG is text: no model's image input takes it."""
     family = mime.partition("/")[0]
     if family == "text" or mime in _TEXT_TYPES or mime.endswith(_TEXT_SUFFIXES):
         try:
-            return Kind.TEXT, data.decode()
+            return ContentKind.TEXT, data.decode()
         except UnicodeDecodeError:
-            return Kind.FILE, ""
-    return {"image": Kind.IMAGE, "video": Kind.VIDEO}.get(family, Kind.FILE), ""
+            return ContentKind.FILE, ""
+    return {"image": ContentKind.IMAGE, "video": ContentKind.VIDEO}.get(family, ContentKind.FILE), ""
 
 
-_MEDIA: dict[Kind, Callable[[str, str], ContentPart]] = {
-    Kind.IMAGE: lambda _, url: InputImage(image_url=url, detail="auto"),
-    Kind.VIDEO: lambda _, url: InputVideo(video_url=url),
-    Kind.FILE: lambda mime, url: InputFile(filename=_filename(mime), file_data=url),
+_MEDIA: dict[ContentKind, Callable[[str, str], ContentPart]] = {
+    ContentKind.IMAGE: lambda _, url: InputImage(image_url=url, detail="auto"),
+    ContentKind.VIDEO: lambda _, url: InputVideo(video_url=url),
+    ContentKind.FILE: lambda mime, url: InputFile(filename=_filename(mime), file_data=url),
 }
 
 _EXTENSIONS = {

@@ -7,9 +7,9 @@ from base64 import b64decode
 from binascii import Error
 from typing import Any
 
-from penstock.dialects.frames import object_of, text_of
-from penstock.parts.fields import JSON
+from penstock.lenient import object_of, text_of
 from penstock.parts.parts import DataPart
+from penstock.protocol.content import JsonObject
 
 _MAGIC = {
     b"\x89PNG": "image/png",
@@ -26,12 +26,12 @@ LINK = "text/uri-list"
 """The type of a part that has only the address of something: fetching it is the reader's decision."""
 
 
-def generated_image(raw: JSON) -> DataPart | None:
+def generated_image(raw: JsonObject) -> DataPart | None:
     """The picture of an `image_generation_call`."""
     return _from_text(text_of(raw.get("result")), _FORMATS.get(text_of(raw.get("output_format")), ""))
 
 
-def carried(raw: JSON) -> DataPart | None:
+def carried(raw: JsonObject) -> DataPart | None:
     """What a file event or a content part carries, in any of the shapes that are about."""
     for holder in (object_of(raw.get("file")), object_of(raw.get("image")), raw):
         mime = next((each for name in _MIME_FIELDS if (each := text_of(holder.get(name)))), "")

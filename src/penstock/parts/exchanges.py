@@ -13,9 +13,13 @@ from itertools import chain, count
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.parts.call_ids import from_editor
 from penstock.parts.parts import ChatMessage, MessagePart, ToolCallPart, ToolResultPart
 from penstock.tools.call_ids import fitting
+
+PREFIX = "gw-"
+"""Marks our call ids in the editor, which keeps the calls of all providers in one conversation (seed 000).
+It is put on when a call leaves for the editor and taken off when it comes back, once each, so the endpoint's
+id is always restored; the prefix never counts towards the limit of 64 (decisions 21)."""
 
 Spot = tuple[int, int]
 """Where a part stands: the index of its message, and its own in there."""
@@ -23,7 +27,17 @@ Spot = tuple[int, int]
 NOWHERE: Spot = (-1, -1)
 
 
-class Exchange(Struct):
+def to_editor(call_id: str) -> str:
+    """The id of one of our calls, as the editor gets it."""
+    return PREFIX + call_id
+
+
+def from_editor(call_id: str) -> str:
+    """The endpoint's own id; a foreign one is as it was."""
+    return call_id.removeprefix(PREFIX)
+
+
+class ToolExchange(Struct):
     """A call and what it gave back: where each stands first in the conversation."""
 
     wire_id: str = ""
@@ -34,12 +48,12 @@ class Exchange(Struct):
     result: ToolResultPart | None = None
 
 
-class Exchanges:
+class ToolExchanges:
     """Every call and every output of a conversation, found by its spot."""
 
     def __init__(self, messages: Sequence[ChatMessage]) -> None:
-        self._at: dict[Spot, Exchange] = {}
-        self._latest: dict[tuple[str, int], Exchange] = {}
+        self._at: dict[Spot, ToolExchange] = {}
+        self._latest: dict[tuple[str, int], ToolExchange] = {}
         self._taken: set[str] = set()
         self._made_up = count(1)
         nameless = {ToolCallPart: count(1), ToolResultPart: count(1)}
@@ -51,7 +65,7 @@ class Exchanges:
             else:
                 self._at[spot] = self._answered(key, spot, part)
 
-    def _called(self, key: tuple[str, int], spot: Spot) -> Exchange:
+    def _called(self, key: tuple[str, int], spot: Spot) -> ToolExchange:
         """The exchange that a call opens, or repeats.
 
         An id that comes again before its output is a call that was doubled. After its output it is another
@@ -59,26 +73,26 @@ class Exchanges:
         """
         exchange = self._latest.get(key)
         if exchange is None or exchange.output > exchange.call > NOWHERE:
-            exchange = self._latest[key] = Exchange()
+            exchange = self._latest[key] = ToolExchange()
         if exchange.call == NOWHERE:
             exchange.call = spot
             self._name(exchange, from_editor(key[0]))
         return exchange
 
-    def _answered(self, key: tuple[str, int], spot: Spot, part: ToolResultPart) -> Exchange:
-        exchange = self._latest.setdefault(key, Exchange())
+    def _answered(self, key: tuple[str, int], spot: Spot, part: ToolResultPart) -> ToolExchange:
+        exchange = self._latest.setdefault(key, ToolExchange())
         if exchange.result is None:
             exchange.output, exchange.result = spot, part
         return exchange
 
-    def __getitem__(self, spot: Spot) -> Exchange:
+    def __getitem__(self, spot: Spot) -> ToolExchange:
         return self._at[spot]
 
-    def __iter__(self) -> Iterator[Exchange]:
+    def __iter__(self) -> Iterator[ToolExchange]:
         """Those that have a call, in the order of the calls."""
         return (each for spot, each in self._at.items() if each.call == spot)
 
-    def _name(self, exchange: Exchange, own: str) -> None:
+    def _name(self, exchange: ToolExchange, own: str) -> None:
         """Short enough, and nobody else's: `gw-x` of ours and a foreign `x` may meet in one conversation."""
         wanted = fitting(own) or f"call_{next(self._made_up)}"
         others = (fitting(f"{wanted}-{number}") for number in count(2))
@@ -89,7 +103,7 @@ class Exchanges:
 
 def without_repeats(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
     """The messages as they are sent: of a call that another provider doubled one, with one output."""
-    exchanges = Exchanges(messages)
+    exchanges = ToolExchanges(messages)
 
     def is_sent(spot: Spot, part: MessagePart) -> bool:
         if isinstance(part, ToolCallPart):

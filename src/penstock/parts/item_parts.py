@@ -11,14 +11,13 @@ from typing import Literal
 
 import msgspec
 
-from penstock.dialects.frames import objects_of, text_of
-from penstock.dialects.responses.items import read_annotation
+from penstock.lenient import objects_of, text_of
 from penstock.parts.data import carried, link_to
-from penstock.parts.fields import JSON
 from penstock.parts.items import CONTENT, REASONING, REFUSAL, SUMMARY, TEXT, OutputItem, texts_of, whole_texts
 from penstock.parts.parts import DataPart, Part, TextPart, ThinkingPart
-from penstock.parts.thoughts import METADATA
-from penstock.protocol.content import Annotation
+from penstock.parts.reasoning import METADATA
+from penstock.protocol.content import Annotation, JsonObject
+from penstock.protocol.events import read_annotation
 from penstock.protocol.wire import to_builtins
 from penstock.stream.diagnostics import Tell
 
@@ -29,7 +28,7 @@ CARRIERS = frozenset(("output_image", "image", "output_file", "file", "input_ima
 """Content parts that carry bytes."""
 
 
-class Speech:
+class ItemParts:
     """What one response says. With `links` a citation that has an address is a link in the text."""
 
     def __init__(self, thinking: Thinking, tell: Tell, *, links: bool) -> None:
@@ -82,7 +81,7 @@ class Speech:
             self._tell("text_disagrees", f"the {channel} of an item ended otherwise than it was streamed")
         return []
 
-    def supply_part(self, item: OutputItem, field: str, index: int, part: JSON) -> list[Part]:
+    def supply_part(self, item: OutputItem, field: str, index: int, part: JsonObject) -> list[Part]:
         """A whole part: `field` is where its item keeps it, `content` or `summary`."""
         parts: list[Part] = []
         for channel, _, text, told in texts_of({"type": item.kind, field: [part]}):
@@ -90,7 +89,7 @@ class Speech:
             parts += self._cite_missing(item, told, Counter())
         return parts + self._carry([part])
 
-    def supply_item(self, item: OutputItem, raw: JSON) -> list[Part]:
+    def supply_item(self, item: OutputItem, raw: JsonObject) -> list[Part]:
         """A whole message or reasoning item. Its parts may have other numbers than their deltas had."""
         parts: list[Part] = []
         tellings = texts_of(raw)
@@ -108,7 +107,7 @@ class Speech:
             parts += self._cite_missing(item, told, seen)
         return parts + self._carry(objects_of(raw.get("content")))
 
-    def _cite_missing(self, item: OutputItem, told: JSON, seen: Counter[bytes]) -> list[Part]:
+    def _cite_missing(self, item: OutputItem, told: JsonObject, seen: Counter[bytes]) -> list[Part]:
         """The citations in a part, but for those that were told. `seen` are those of the parts before it."""
         parts: list[Part] = []
         for annotation in objects_of(told.get("annotations")):
@@ -118,18 +117,18 @@ class Speech:
                 parts += self.cite(item, annotation)
         return parts
 
-    def _carry(self, content: list[JSON]) -> list[Part]:
+    def _carry(self, content: list[JsonObject]) -> list[Part]:
         carriers = [part for part in content if text_of(part.get("type")) in CARRIERS]
         return [given for part in carriers for given in self.give(carried(part))]
 
-    def cite(self, item: OutputItem, raw: JSON) -> list[Part]:
+    def cite(self, item: OutputItem, raw: JsonObject) -> list[Part]:
         item.citations[_name(raw)] += 1
         annotation = read_annotation(raw)
         self.annotations.append(annotation)
         link = link_to(annotation) if self._links else ""
         return [TextPart(link)] if link else []
 
-    def seal(self, item: OutputItem, raw: JSON, model: str) -> list[Part]:
+    def seal(self, item: OutputItem, raw: JsonObject, model: str) -> list[Part]:
         """The last part of a block of thinking: what the model needs back to go on from it (asks N3)."""
         if self._thinking != "part":
             return []
@@ -145,6 +144,6 @@ class Speech:
         return [part]
 
 
-def _name(annotation: JSON) -> bytes:
+def _name(annotation: JsonObject) -> bytes:
     """What tells a citation from another, however much of it is spelled out."""
     return msgspec.json.encode(to_builtins(read_annotation(annotation)), order="deterministic")

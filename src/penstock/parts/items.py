@@ -12,8 +12,12 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
-from penstock.dialects.frames import object_of, text_of
-from penstock.parts.fields import JSON
+from msgspec import UNSET
+
+from penstock.lenient import object_of, text_of
+from penstock.protocol.content import JsonObject
+from penstock.protocol.events import Event
+from penstock.protocol.wire import Wire, to_builtins
 
 TEXT, REFUSAL, CONTENT, SUMMARY = "text", "refusal", "content", "summary"
 """The channels in which an item tells text: a message the first two, a reasoning item the others."""
@@ -32,7 +36,7 @@ MESSAGE, REASONING, CALL = "message", "reasoning", "call"
 _LOOKED_AT = 64
 """How many candidates are compared with an item that has no known id: a hostile server may send many."""
 
-Same = Callable[["OutputItem", JSON], bool]
+Same = Callable[["OutputItem", JsonObject], bool]
 """Is what was told of a call this call? For where its ids do not say."""
 
 
@@ -45,7 +49,7 @@ class OutputItem:
         self.number = number
         self.id = ""
         """The first id that it had: what others know it by does not change afterwards."""
-        self.announced: JSON = {}
+        self.announced: JsonObject = {}
         self.done = False
         self.sealed = False
         """Of reasoning: its last part, with what must come back, was given out."""
@@ -61,7 +65,7 @@ class OutputItem:
         """The arguments as their own `done` event had them."""
         self.delivered = False
         self.flawed = False
-        self.input: JSON | None = None
+        self.input: JsonObject | None = None
         """What it was delivered with."""
 
     def tell(self, channel: str, index: int, text: str) -> None:
@@ -87,7 +91,7 @@ class OutputItem:
             length += len(text)
         return length
 
-    def agreement(self, raw: JSON) -> int:
+    def agreement(self, raw: JsonObject) -> int:
         """How well what was told agrees with an item: -1 not, 0 nothing was told, 1 its beginning, 2 all."""
         wholes = whole_texts(texts_of(raw))
         agreement = 2 if self._told else 0
@@ -99,7 +103,7 @@ class OutputItem:
             agreement = agreement if heard == len(whole) else 1
         return agreement
 
-    def is_another_call(self, raw: JSON) -> bool:
+    def is_another_call(self, raw: JsonObject) -> bool:
         """Does what has the id of this call as an item have another id as a call?"""
         call_id = text_of(raw.get("call_id"))
         return bool(call_id) and self.call_id not in ("", call_id)
@@ -126,7 +130,7 @@ class OutputItems:
         self._open: dict[tuple[str, int], deque[OutputItem]] = {}
         self._last: dict[tuple[str, int], OutputItem] = {}
 
-    def announced(self, kind: str, id: str, index: int, raw: JSON) -> OutputItem:
+    def announced(self, kind: str, id: str, index: int, raw: JsonObject) -> OutputItem:
         """The item of an `added`: a new one, unless something came under this id before."""
         item = self._known(kind, id)
         if item is not None and item.is_another_call(raw):
@@ -149,7 +153,7 @@ class OutputItems:
             return self._add(kind, id, index), True
         return self._bound(id, last) if is_only else last, is_only
 
-    def ended(self, kind: str, id: str, index: int, raw: JSON, same: Same) -> OutputItem:
+    def ended(self, kind: str, id: str, index: int, raw: JsonObject, same: Same) -> OutputItem:
         """The item of a `done`."""
         item = self._known(kind, id)
         # Under a new call id it may still be this call: then it is told alike, or was not told yet (asks A3).
@@ -160,7 +164,7 @@ class OutputItems:
             item = self._ended_call(index, raw, same) if kind == CALL else self._ended_text(kind, index, raw)
         return self._bound(id, item or self._add(kind, id, index))
 
-    def _ended_call(self, index: int, raw: JSON, same: Same) -> OutputItem | None:
+    def _ended_call(self, index: int, raw: JsonObject, same: Same) -> OutputItem | None:
         there = self._open_at(CALL, index)
         call_id, name = text_of(raw.get("call_id")), text_of(raw.get("name"))
         if not call_id:
@@ -173,7 +177,7 @@ class OutputItems:
             return last  # its id is another one now (asks A3)
         return item
 
-    def _ended_text(self, kind: str, index: int, raw: JSON) -> OutputItem | None:
+    def _ended_text(self, kind: str, index: int, raw: JsonObject) -> OutputItem | None:
         item, _ = self._last_open(kind, index)
         if item is None:
             # The item that ended here with the same words, under another id.
@@ -195,7 +199,7 @@ class OutputItems:
         thinks, speaks = (self._last_open(kind, index)[0] for kind in (REASONING, MESSAGE))
         return REASONING if thinks is not None and speaks is None else MESSAGE
 
-    def settle(self, output: list[tuple[str, JSON]], same: Same) -> list[OutputItem]:
+    def settle(self, output: list[tuple[str, JsonObject]], same: Same) -> list[OutputItem]:
         """The items of the terminal response, each found once: by its ids, by what it says, by its order.
 
         The response may lack items that were streamed, so its places may be others; and it may be made anew,
@@ -214,7 +218,7 @@ class OutputItems:
         def unclaimed(kind: str) -> Iterable[OutputItem]:
             return islice(left[kind].values(), _LOOKED_AT)
 
-        def likeness(item: OutputItem, raw: JSON, position: int) -> tuple[int, bool]:
+        def likeness(item: OutputItem, raw: JsonObject, position: int) -> tuple[int, bool]:
             agreement = int(same(item, raw)) - 1 if item.kind == CALL else item.agreement(raw)
             return agreement, item.index == position
 
@@ -278,7 +282,7 @@ def _joined(pieces: list[str]) -> str:
     return pieces[0] if pieces else ""
 
 
-def whole_texts(tellings: Iterable[tuple[str, int, str, JSON]]) -> dict[str, str]:
+def whole_texts(tellings: Iterable[tuple[str, int, str, JsonObject]]) -> dict[str, str]:
     """All that an item says in each channel."""
     pieces: dict[str, list[str]] = {}
     for channel, _, text, _ in tellings:
@@ -286,10 +290,10 @@ def whole_texts(tellings: Iterable[tuple[str, int, str, JSON]]) -> dict[str, str
     return {channel: "".join(texts) for channel, texts in pieces.items()}
 
 
-def texts_of(raw: JSON) -> list[tuple[str, int, str, JSON]]:
+def texts_of(raw: JsonObject) -> list[tuple[str, int, str, JsonObject]]:
     """The texts of a message or reasoning item: channel, index, text, part. Some servers have bare texts."""
     plain = CONTENT if text_of(raw.get("type")).endswith(REASONING) else TEXT
-    found: list[tuple[str, int, str, JSON]] = []
+    found: list[tuple[str, int, str, JsonObject]] = []
     for field, default in ((SUMMARY, SUMMARY), ("content", plain)):
         value = raw.get(field)
         parts = [value] if isinstance(value, str) else value if isinstance(value, list) else []
@@ -302,3 +306,30 @@ def texts_of(raw: JSON) -> list[tuple[str, int, str, JSON]]:
                 whole = text_of(told.get(REFUSAL if channel == REFUSAL else "text"))
                 found.append((channel, index, whole, told))
     return found
+
+
+def field(event: Event, name: str) -> Any:
+    """A field of an event, also of one that does not fit its type and so was kept as it came."""
+    value = getattr(event, name, None)
+    if value is None or value is UNSET:
+        return (event.extra or {}).get(name)
+    return value
+
+
+def text_field(event: Event, name: str) -> str:
+    return text_of(field(event, name))
+
+
+def number_field(event: Event, name: str) -> int:
+    value = field(event, name)
+    return value if value.__class__ is int and value >= 0 else 0
+
+
+def object_field(event: Event, name: str) -> JsonObject:
+    value = field(event, name)
+    return object_of(to_builtins(value) if isinstance(value, Wire) else value)
+
+
+def place(event: Event) -> tuple[str, int]:
+    """Which item an event says that it is about."""
+    return text_field(event, "item_id"), number_field(event, "output_index")

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
+from penstock.lenient import join_surrogates
 from penstock.parts.parts import ChatMessage, DataPart, Role, TextPart, ToolCallPart, ToolResultPart
-from penstock.tools.jsontext import sound
 
 STATEFUL_MARKER = "stateful_marker"
 USAGE = "usage"
@@ -107,7 +107,7 @@ def _content(part: TextPart | DataPart) -> bytes:
 
 
 def _bytes(*words: str) -> bytes:
-    return "\0".join(sound(word) for word in words).encode()
+    return "\0".join(join_surrogates(word) for word in words).encode()
 
 
 def _fingerprint(endpoint: str, instructions: str) -> str:

@@ -1,4 +1,4 @@
-"""An editor's messages as the input of a request.
+"""An editor's messages as the input of a request, and its tools as those of the request.
 
 A message becomes one message item, split where tools were called or gave back; reasoning stands where it was
 thought. The list is one that every endpoint takes: each call has one output behind it, each output a call,
@@ -16,25 +16,26 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
-from penstock.dialects.history import NO_OUTPUT, ORPHAN_OUTPUT
 from penstock.errors import DecodeError
+from penstock.lenient import join_surrogates
 from penstock.parts.content import (
     ASSISTANT,
     SYSTEM,
     TOOL_OUTPUT,
     USER,
+    ContentPlace,
     Draft,
-    Place,
     content_of,
     is_for_model,
     result_of,
 )
-from penstock.parts.exchanges import NOWHERE, Exchange, Exchanges, Spot
+from penstock.parts.exchanges import NOWHERE, Spot, ToolExchange, ToolExchanges
 from penstock.parts.markers import STATEFUL_MARKER, histories, marked_response
 from penstock.parts.parts import (
     ChatMessage,
+    ChatTool,
     DataPart,
     Role,
     TextPart,
@@ -42,13 +43,14 @@ from penstock.parts.parts import (
     ToolCallPart,
     ToolResultPart,
 )
-from penstock.parts.thoughts import Thoughts, thoughts_of
+from penstock.parts.reasoning import ReturnedReasoning, returned_reasoning
 from penstock.protocol.content import ContentPart, InputText
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, ReasoningItem
+from penstock.protocol.tools import FunctionTool, ToolChoice
 from penstock.protocol.wire import parse
 from penstock.stream.diagnostics import Diagnostics
-from penstock.tools.jsontext import sound
+from penstock.tools.call_ids import NO_OUTPUT, ORPHAN_OUTPUT
 
 
 class TranslatedMessages(Struct, frozen=True):
@@ -74,7 +76,7 @@ def translate_messages(
     With `follow_marker`, and a marker in the conversation that `model` at `endpoint` left there, only what
     came after it is sent. Call again with `follow_marker=False` when the endpoint has lost the response.
     """
-    exchanges = Exchanges(messages)
+    exchanges = ToolExchanges(messages)
     told = Diagnostics()
     prompt = system_prompt_of(system_prompt, model_options or {})
     follows = follow_marker and model and endpoint
@@ -135,7 +137,7 @@ def _markers(message: ChatMessage) -> list[DataPart]:
     return [part for part in data if part.mime == STATEFUL_MARKER]
 
 
-def _can_continue(exchanges: Iterable[Exchange], marked: int) -> bool:
+def _can_continue(exchanges: Iterable[ToolExchange], marked: int) -> bool:
     """Will the endpoint understand the rest, behind its response of the marked message?
 
     Not when an id had to change, because it knows its calls by their own (decisions 21). Nor when a call
@@ -155,7 +157,7 @@ class _Translator:
     def __init__(
         self,
         messages: Sequence[ChatMessage],
-        exchanges: Exchanges,
+        exchanges: ToolExchanges,
         model: str,
         system_role: str,
         told: Diagnostics,
@@ -170,14 +172,16 @@ class _Translator:
         """Where the part at hand stands."""
         self._items: list[Item] = []
         self._draft = Draft("user", USER)
-        self._run: list[Exchange] = []
+        self._run: list[ToolExchange] = []
         """The calls that the items end with. What they lack is sent when the run is over."""
         self._thought: set[str] = set()
         """The reasoning that was sent: endpoints refuse an item's id that comes twice."""
 
     def whole(self, system_prompt: str) -> list[Item]:
         if system_prompt:
-            self._add(Message(role=self._system_role, content=[InputText(text=sound(system_prompt))]))
+            self._add(
+                Message(role=self._system_role, content=[InputText(text=join_surrogates(system_prompt))])
+            )
         return self._walk()
 
     def after(self, number: int) -> list[Item]:
@@ -204,7 +208,7 @@ class _Translator:
         # A run ends with its message: one that could grow would change what was sent before (D5).
         self._end_run()
 
-    def _speaker(self, message: ChatMessage) -> tuple[str, Place]:
+    def _speaker(self, message: ChatMessage) -> tuple[str, ContentPlace]:
         if message.name:
             self.told.tell("name_left_out", "the name of a speaker was left out: items have none")
         if message.role == Role.SYSTEM:
@@ -215,11 +219,11 @@ class _Translator:
             self.told.tell("unknown_role", f"a message of the role {message.role} was sent as the user's")
         return "user", USER
 
-    def _thoughts(self, message: ChatMessage) -> Thoughts:
-        thoughts = thoughts_of(message.content, self._model)
+    def _thoughts(self, message: ChatMessage) -> ReturnedReasoning:
+        thoughts = returned_reasoning(message.content, self._model)
         if message.role != Role.ASSISTANT:
             # Only the assistant thinks: whatever this is, it is no reasoning item of ours.
-            thoughts = Thoughts({}, thoughts.left_out + len(thoughts.items))
+            thoughts = ReturnedReasoning({}, thoughts.left_out + len(thoughts.items))
         for _ in range(thoughts.left_out):
             self.told.tell("thinking_left_out", "thinking that is not this model's own was left out")
         return thoughts
@@ -268,7 +272,7 @@ class _Translator:
         try:
             return msgspec.json.encode(value).decode()
         except UnicodeEncodeError:  # half a character, which JSON text cannot hold
-            return sound(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+            return join_surrogates(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
     def _take_result(self, part: ToolResultPart) -> None:
         exchange = self._exchanges[self._spot]
@@ -289,7 +293,7 @@ class _Translator:
         self._end_message()
         self._add(Message(role="user", content=parts))
 
-    def _output(self, exchange: Exchange) -> FunctionCallOutput:
+    def _output(self, exchange: ToolExchange) -> FunctionCallOutput:
         content: str | list[ContentPart] = NO_OUTPUT
         if exchange.result is not None:
             content = result_of(exchange.result.content, exchange.result.is_error, TOOL_OUTPUT, self.told)
@@ -344,3 +348,32 @@ def _as_object(value: object) -> tuple[dict[str, Any], bool]:
     if isinstance(parsed, dict):
         return parsed, False
     return {} if parsed is None else {"value": parsed}, False
+
+
+_MODES: dict[int | str, str] = {1: "auto", "auto": "auto", 2: "required", "required": "required"}
+"""The editor's two modes, as its numbers and by name."""
+
+
+def translate_tools(tools: Sequence[ChatTool]) -> list[FunctionTool]:
+    """Each tool as a function. Endpoints refuse a name that is declared twice: the first stands (asks B11).
+
+    `strict` is said to be off: where nothing is said some endpoints take it as on, and then refuse schemas
+    with optional properties, which editors' tools have (asks H2).
+    """
+    declared: dict[str, FunctionTool] = {}
+    for tool in tools:
+        if tool.name not in declared:
+            declared[tool.name] = FunctionTool(
+                name=tool.name,
+                description=tool.description or UNSET,
+                parameters=dict(tool.input_schema or {"type": "object", "properties": {}}),
+                strict=False,
+            )
+    return list(declared.values())
+
+
+def translate_tool_mode(mode: int | str | None, tools: Sequence[ChatTool]) -> ToolChoice | UnsetType:
+    """The choice among the tools. Without tools there is none to make, and endpoints refuse one."""
+    if not tools or mode is None:
+        return UNSET
+    return _MODES.get(mode, UNSET)

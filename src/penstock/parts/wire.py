@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from penstock.dialects.frames import text_of
 from penstock.errors import DecodeError, OpenResponsesError
+from penstock.lenient import text_of
 from penstock.parts.markers import STATEFUL_MARKER, USAGE
 from penstock.parts.parts import (
     Audience,

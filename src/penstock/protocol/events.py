@@ -6,12 +6,14 @@ has a zero value, because vendors leave fields out; what we send never relies on
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
 
 from msgspec import UNSET, UnsetType
 
 from penstock.errors import DecodeError
-from penstock.protocol.content import Annotation, ContentPart, LogProb, SummaryText
+from penstock.lenient import text_of
+from penstock.protocol.content import Annotation, ContentPart, LogProb, SummaryText, UnknownAnnotation
 from penstock.protocol.errors import ErrorPayload
 from penstock.protocol.items import Item
 from penstock.protocol.response import Response
@@ -219,14 +221,6 @@ class UnknownEvent(Event):
     catch_all: ClassVar[bool] = True
 
 
-class WebSocketErrorEvent(Wire, kw_only=True):
-    """The error envelope on a WebSocket. It carries an HTTP status and no sequence number."""
-
-    type: str = "error"
-    status: int = 500
-    error: ErrorPayload
-
-
 ResponseStreamEvent = (
     LifecycleEvent
     | OutputItemEvent
@@ -328,6 +322,14 @@ EVENTS: dict[str, type[Event]] = {
 }
 
 
+_KEEP_ALIVE = re.compile(r"(^|[.:_])(ping|keep[_-]?alive|heartbeat)$")
+
+
+def is_keep_alive(type: str) -> bool:
+    """Is this an event that a server sends only to keep the connection open, by any of its names?"""
+    return _KEEP_ALIVE.search(type) is not None
+
+
 MACHINE_EVENTS = frozenset(
     type
     for type, shape in EVENTS.items()
@@ -385,3 +387,17 @@ def _both_shapes(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 _FLAT = ("code", "message", "param")
+
+
+def read_annotation(raw: dict[str, Any]) -> Annotation:
+    """A citation. What is no valid one becomes an `UnknownAnnotation`."""
+    try:
+        annotation = read({"annotation": raw}, AnnotationAddedEvent).annotation
+    except DecodeError:
+        annotation = None
+    if annotation is not None:
+        return annotation
+    fields = {name: value for name, value in raw.items() if name != "type"}
+    kind = text_of(raw.get("type")) or "unknown"
+    # What is no proper URL citation must not look like one.
+    return UnknownAnnotation(type="unknown" if kind == "url_citation" else kind, extra=fields)

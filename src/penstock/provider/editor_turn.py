@@ -23,7 +23,7 @@ from penstock.protocol.usage import Usage
 from penstock.provider.options import ResponseOptions
 
 if TYPE_CHECKING:
-    from penstock.client.events import EventStream
+    from penstock.client.event_stream import EventStream
 
 Progress = Callable[[Part], Awaitable[None] | None]
 """Takes the parts, one at a time and in order. A slow one sets the pace: nothing is read meanwhile."""

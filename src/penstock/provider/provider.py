@@ -14,10 +14,16 @@ from penstock.errors import ContextOverflowError, InvalidRequestError, OpenRespo
 from penstock.models.info import ModelInfo
 from penstock.parts.adapter import Log
 from penstock.parts.item_parts import Thinking
-from penstock.parts.messages import TranslatedMessages, instructions_of, system_prompt_of, translate_messages
+from penstock.parts.messages import (
+    TranslatedMessages,
+    instructions_of,
+    system_prompt_of,
+    translate_messages,
+    translate_tool_mode,
+    translate_tools,
+)
 from penstock.parts.parts import ChatMessage
 from penstock.parts.result import StreamResult
-from penstock.parts.toolset import translate_tool_mode, translate_tools
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.request import CreateResponse
 from penstock.provider.editor_turn import Host, Progress, Turn

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from msgspec import Struct
 
 from penstock.dialects.plan import Dialect, Target, UpstreamRequest
-from penstock.dialects.table import RENDERED, rendered_dialect
+from penstock.dialects.registry import RENDERED, rendered_dialect
 from penstock.errors import OpenResponsesError
 from penstock.gateway.api.compact import INSTRUCTION
 from penstock.gateway.errors import RequestRefused
@@ -27,6 +27,7 @@ from penstock.gateway.turn.stopwatch import Stopwatch
 from penstock.gateway.turn.summarising import SummaryCodec
 from penstock.gateway.turn.turn import Turn, TurnContext, TurnRequest
 from penstock.gateway.turn.verdict import Verdict
+from penstock.net.source import PulledSource, UpstreamSource
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.events import TERMINAL, Event, LifecycleEvent
 from penstock.protocol.items import Item, Message
@@ -39,7 +40,6 @@ from penstock.tokens.counter import TokenCounter
 from penstock.tokens.request_estimates import estimate_usage
 from penstock.upstream.attempts import Attempt, Candidate
 from penstock.upstream.keys import KeyRing
-from penstock.upstream.source import PulledSource, UpstreamSource
 from penstock.upstream.upstream import Upstream
 
 _FOREVER = 3600.0
@@ -218,7 +218,7 @@ class RecordedSource(PulledSource):
         self.content_type = told.content_type if told else ""
         self.request_id = told.request_id if told else None
 
-    async def _read(self) -> bytes:
+    async def read(self) -> bytes:
         self.pause()
         trace = next(self._left, None)
         if trace is None:

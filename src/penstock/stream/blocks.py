@@ -115,7 +115,7 @@ class OpenPart(ABC):
         )
 
 
-class TextPart(OpenPart):
+class OpenTextPart(OpenPart):
     __slots__ = ("annotations", "logprobs")
     delta_event = OutputTextDeltaEvent
 
@@ -154,7 +154,7 @@ class TextPart(OpenPart):
         )
 
 
-class RefusalPart(OpenPart):
+class OpenRefusalPart(OpenPart):
     __slots__ = ()
     delta_event = RefusalDeltaEvent
 
@@ -172,7 +172,7 @@ class RefusalPart(OpenPart):
         )
 
 
-class ReasoningPart(OpenPart):
+class OpenReasoningPart(OpenPart):
     __slots__ = ()
     delta_event = ReasoningDeltaEvent
 
@@ -190,7 +190,7 @@ class ReasoningPart(OpenPart):
         )
 
 
-class SummaryPart(OpenPart):
+class OpenSummaryPart(OpenPart):
     __slots__ = ("key",)
 
     def __init__(self, block: Block, index: int, key: Key) -> None:
@@ -232,9 +232,9 @@ class SummaryPart(OpenPart):
 
 
 PART_TYPES: dict[BlockKind, type[OpenPart]] = {
-    BlockKind.TEXT: TextPart,
-    BlockKind.REFUSAL: RefusalPart,
-    BlockKind.REASONING: ReasoningPart,
+    BlockKind.TEXT: OpenTextPart,
+    BlockKind.REFUSAL: OpenRefusalPart,
+    BlockKind.REASONING: OpenReasoningPart,
 }
 
 
@@ -315,7 +315,7 @@ class ReasoningBlock(Block):
 
     def __init__(self, output: Output) -> None:
         super().__init__(output, BlockKind.REASONING)
-        self.summary_part: SummaryPart | None = None
+        self.summary_part: OpenSummaryPart | None = None
         self.closed_summary: list[ContentPart] = []
         self.opaque: str | None = None
 
@@ -331,9 +331,9 @@ class ReasoningBlock(Block):
             encrypted_content=self.opaque if closed and self.opaque is not None else UNSET,
         )
 
-    def open_summary(self, key: Key) -> tuple[SummaryPart, list[Event]]:
+    def open_summary(self, key: Key) -> tuple[OpenSummaryPart, list[Event]]:
         events = self.close_summary()
-        self.summary_part = SummaryPart(self, len(self.closed_summary), key)
+        self.summary_part = OpenSummaryPart(self, len(self.closed_summary), key)
         return self.summary_part, [*events, self.summary_part.part_event("added")]
 
     def close_summary(self) -> list[Event]:

@@ -9,9 +9,9 @@ from penstock.stream.blocks import (
     Block,
     MessageBlock,
     OpenPart,
+    OpenSummaryPart,
+    OpenTextPart,
     ReasoningBlock,
-    SummaryPart,
-    TextPart,
 )
 from penstock.stream.deltas import BlockKind, Key
 from penstock.stream.output import COMPLETED, Output
@@ -38,12 +38,12 @@ class BlockSet:
         block, events = self._block(kind, key)
         part, more = block.open_part(kind)
         events += more
-        if isinstance(part, TextPart):
+        if isinstance(part, OpenTextPart):
             self._had_text.add(key)
             events += [part.annotate(each) for each in self._early_annotations.pop(key, ())]
         return part, events
 
-    def summary_part(self, part_key: Key, key: Key | None) -> tuple[SummaryPart, list[Event]]:
+    def summary_part(self, part_key: Key, key: Key | None) -> tuple[OpenSummaryPart, list[Event]]:
         block, events = self._block(BlockKind.REASONING, key)
         assert isinstance(block, ReasoningBlock), "the type of a block follows from its kind"
         if block.summary_part is not None and block.summary_part.key == part_key:
@@ -54,7 +54,7 @@ class BlockSet:
     def annotate(self, annotation: Annotation, key: Key | None) -> list[Event]:
         """Cite something in the open text. A citation before the first text waits for it (C31)."""
         block = self._current if key is None else self._keyed.get((MessageBlock, key))
-        if block is not None and isinstance(block.part, TextPart):
+        if block is not None and isinstance(block.part, OpenTextPart):
             return [block.part.annotate(annotation)]
         if key in self._had_text:
             self.lost_annotations += 1  # its text is closed, and may not change any more (N29)

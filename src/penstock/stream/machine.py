@@ -15,12 +15,13 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from penstock.lenient import join_surrogates
 from penstock.protocol.content import Annotation, JsonObject, LogProb
 from penstock.protocol.errors import Diagnostic, ErrorPayload, IncompleteDetails, ResponseError
 from penstock.protocol.events import EVENTS, MACHINE_EVENTS, ErrorEvent, Event, LifecycleEvent, UnknownEvent
 from penstock.protocol.items import Item
 from penstock.protocol.response import Response
-from penstock.stream.blocks import Block, TextPart
+from penstock.stream.blocks import Block, OpenTextPart
 from penstock.stream.blockset import BlockSet
 from penstock.stream.calls.assembler import ToolCallAssembler
 from penstock.stream.calls.call_block import ToolCallBlock
@@ -52,7 +53,6 @@ from penstock.stream.output import COMPLETED, INCOMPLETE, Output
 from penstock.stream.phases import Lifecycle, Move, ResponseStreamPhase
 from penstock.stream.usage import UsageTally
 from penstock.tools.identity import ToolIdentityMap
-from penstock.tools.jsontext import sound
 
 INCOMPLETE_REASONS: dict[FinishReason, str] = {
     FinishReason.PAUSE: "pause_turn",
@@ -167,7 +167,7 @@ class ResponseStreamStateMachine:
         if not text:
             return []
         part, events = self._blocks.part(_TEXT, block)
-        if logprobs and isinstance(part, TextPart):
+        if logprobs and isinstance(part, OpenTextPart):
             events.append(part.delta_with_logprobs(text, logprobs))
         else:
             events.append(part.delta(text))
@@ -321,7 +321,8 @@ class ResponseStreamStateMachine:
         self, code: str, message: str, *, type: str = "server_error", param: str | None = None
     ) -> list[Event]:
         """Something went wrong. Works from every phase that is not an end."""
-        code, message = sound(code) or "server_error", sound(message) or "the upstream gave no reason"
+        code = join_surrogates(code) or "server_error"
+        message = join_surrogates(message) or "the upstream gave no reason"
         events = self._open_if_idle(Move.FAIL) + self._close_all(truncated=True)
         if self._error_event:
             error = ErrorPayload(type=type, code=code, message=message, param=param)
@@ -351,7 +352,7 @@ class ResponseStreamStateMachine:
             self._life.refuse()
         if text.__class__ is not str:
             raise TypeError(f"text is a string, not {text.__class__.__name__}")
-        return text if text.isascii() else sound(text)
+        return text if text.isascii() else join_surrogates(text)
 
     def _stronger(self, reason: FinishReason) -> FinishReason:
         known = self._reason

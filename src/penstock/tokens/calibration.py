@@ -33,7 +33,7 @@ _DOUBTFUL_TOKENS = 2000.0
 """A turn that is further from what was expected than this share and number is believed if another agrees."""
 
 
-class Turn(Struct, frozen=True):
+class UsageSample(Struct, frozen=True):
     raw: float
     real: int
 
@@ -51,8 +51,8 @@ class Line(Struct, frozen=True):
 
 class _Learned(Struct):
     line: Line = Line()
-    turns: list[Turn] = []
-    doubted: Turn | None = None
+    turns: list[UsageSample] = []
+    doubted: UsageSample | None = None
 
 
 class Calibration:
@@ -79,10 +79,10 @@ class Calibration:
             self._learned.move_to_end(model)
             while len(self._learned) > self._models:
                 self._learned.popitem(last=False)
-            _take(learned, Turn(raw, real), exact)
+            _take(learned, UsageSample(raw, real), exact)
 
 
-def _take(learned: _Learned, turn: Turn, exact: bool) -> None:
+def _take(learned: _Learned, turn: UsageSample, exact: bool) -> None:
     """One absurd figure (only what was cached, or all that several calls took) changes nothing. Two do."""
     expected = learned.line.at(turn.raw)
     doubted, learned.doubted = learned.doubted, None
@@ -95,7 +95,7 @@ def _take(learned: _Learned, turn: Turn, exact: bool) -> None:
     learned.line = fit(learned.turns, exact=exact)
 
 
-def fit(turns: list[Turn], *, exact: bool) -> Line:
+def fit(turns: list[UsageSample], *, exact: bool) -> Line:
     """The likeliest line through the turns, the newest of which comes last (a ridge regression)."""
     ones, raws, squares, reals, products = _OVERHEAD**-2, 0.0, _SPREAD**-2, 0.0, _SPREAD**-2
     weight = 1.0

@@ -26,11 +26,9 @@ from penstock.protocol.request import CreateResponse, JsonSchemaFormat
 from penstock.protocol.tools import CustomTool, FunctionTool, NamespaceTool, Tool
 from penstock.protocol.wire import Wire, to_builtins
 from penstock.stream.deltas import UsageDelta
-from penstock.tokens.counter import TokenCounter
+from penstock.tokens.counter import TokenCounter, sealed_tokens
 from penstock.tokens.encodings import encoding_for
-from penstock.tokens.files import PER_PAGE, file_tokens
-from penstock.tokens.images import image_tokens
-from penstock.tokens.sealed import sealed_tokens
+from penstock.tokens.media import PER_PAGE, file_tokens, image_tokens
 
 MOST_TEXT = 1_000_000
 """Characters that are counted exactly, of a request and of an answer: a quarter of a million tokens."""

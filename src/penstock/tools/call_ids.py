@@ -14,6 +14,11 @@ from hashlib import sha256
 LIMIT = 64
 _SUFFIX = re.compile(r"-pk[0-9]+\Z")
 
+NO_OUTPUT = "[no output was recorded for this call]"
+"""Stands for the output of a call that has none. It does not say that anybody stopped it (notes/asks B8)."""
+ORPHAN_OUTPUT = "[output of an earlier tool call]"
+"""Stands before the output of a call that is not in the conversation."""
+
 
 def fitting(call_id: str) -> str:
     """`call_id`, or a stable stand-in when it is too long. For calls and their outputs alike."""

@@ -11,14 +11,21 @@ from typing import Any, ClassVar
 
 from msgspec import UNSET
 
+from penstock.lenient import parse_json
 from penstock.protocol.events import CustomInputDeltaEvent, CustomInputDoneEvent, Event
 from penstock.protocol.items import CustomToolCall
 from penstock.tools.family import CallStream, Numbers
-from penstock.tools.jsontext import SPACE, ObjectScanner, StringDecoder, parse
+from penstock.tools.jsontext import SPACE, ObjectScanner, StringDecoder
 
 _HEAD = ("{", '"input"', ":", '"')
 _HEAD_LIMIT = 256
 """A wrapper's head is short; what is longer is read whole at the end, so the search stays bounded."""
+
+RUN_BY_SERVER = frozenset(
+    ("x_keyword_search", "x_semantic_search", "x_user_search", "x_thread_fetch", "view_x_video", "view_image")
+)
+"""Tools that a server runs itself and yet reports as calls of custom tools (xAI, R6). A client
+answers a call of one of them only if its request declares a tool of that name."""
 
 
 class CustomCallStream(CallStream):
@@ -42,7 +49,7 @@ class CustomCallStream(CallStream):
     def may_end_with(self, arguments: str) -> bool:
         """Only the wrapper has an end. Code can begin with an object and go on."""
         try:
-            return list(parse(arguments)) == ["input"]
+            return list(parse_json(arguments)) == ["input"]
         except ValueError:
             return False
 
@@ -128,7 +135,7 @@ class CustomCallStream(CallStream):
             return ""
         self._flaw = "the input is wrapped in another JSON object than asked for"
         try:
-            wrapper = parse(text)
+            wrapper = parse_json(text)
         except ValueError:
             return text
         if not wrapper:

@@ -6,10 +6,11 @@ from typing import ClassVar
 
 from msgspec import UNSET
 
+from penstock.lenient import is_json
 from penstock.protocol.events import ArgumentsDeltaEvent, ArgumentsDoneEvent, Event
 from penstock.protocol.items import FunctionCall
 from penstock.tools.family import CallStream, Numbers
-from penstock.tools.jsontext import SPACE, is_json
+from penstock.tools.jsontext import SPACE
 
 
 class FunctionCallStream(CallStream):

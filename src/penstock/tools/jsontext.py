@@ -6,69 +6,15 @@ depends on the delta alone.
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Any
-
-import msgspec
 
 _INSIDE = re.compile(r'["\\]')
 _TO_QUOTE = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
 """The rest of a string, up to its closing quote; or to the end of the text, or a backslash that ends it."""
 _TO_BRACKET = re.compile(r'[^"{}\[\]]*+(?:"(?:[^"\\]++|\\.)*+"[^"{}\[\]]*+)*+', re.DOTALL)
 """Everything up to a bracket, whole strings included; or up to a string that the text does not close."""
-_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 SPACE = " \t\n\r"
 """What JSON takes for a blank: not all that Python does."""
-
-
-def parse(text: str) -> Any:
-    """The value of whole JSON text. Raises `ValueError`, also for what is nested too deeply to be read."""
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
-        if _HALF.search(text) is None:
-            raise ValueError(str(error)) from None
-    try:
-        # Half of a surrogate pair is sound JSON where it is escaped, and no reason to lose a call.
-        return sound_value(json.loads(text, parse_constant=_refuse))
-    except RecursionError as error:
-        raise ValueError(str(error)) from None
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON")
-
-
-def is_json(text: str) -> bool:
-    """Is this whole JSON, by its grammar? A number too large for us, or half a surrogate pair, is."""
-    try:
-        msgspec.json.decode(text, type=msgspec.Raw)
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
-        return False
-    return True
-
-
-def sound(text: str) -> str:
-    """`text` without halves of surrogate pairs, which have no encoding: pairs are joined, halves replaced."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
-
-
-def sound_value(value: Any) -> Any:
-    """The same for all text in a value."""
-    if isinstance(value, str):
-        return sound(value)
-    if isinstance(value, list):
-        return [sound_value(each) for each in value]
-    if isinstance(value, dict):
-        return {sound(name): sound_value(each) for name, each in value.items()}
-    return value
 
 
 MOST_BRACKETS = 100_000

@@ -8,47 +8,23 @@ from collections.abc import Callable, Mapping
 from urllib.parse import urlunsplit
 from weakref import WeakSet
 
-from penstock.client.answer import Answer
-from penstock.client.config import ClientConfig, check_headers, check_key
-from penstock.client.error_responses import closed_meanwhile, refusal
-from penstock.client.transport import Refusal, Transport
+from penstock.client.config import ClientConfig
 from penstock.dialects.plan import Dialect, Target, UpstreamRequest
 from penstock.dialects.presets import KEY_HEADERS, target_for
-from penstock.dialects.table import rendered_dialect, unknown
+from penstock.dialects.registry import rendered_dialect, unknown
 from penstock.errors import InvalidRequestError, NotFoundError, OpenResponsesError
+from penstock.net.answer import HttpAnswer
+from penstock.net.config import check_headers, check_key
+from penstock.net.error_responses import closed_meanwhile, refusal
 from penstock.net.masking import Secrets
+from penstock.net.source import UpstreamSource
+from penstock.net.transport import Refusal, Transport
 from penstock.protocol.wire import encode
 from penstock.upstream.keys import KeyRing
-from penstock.upstream.source import PulledSource, UpstreamSource
 from penstock.upstream.target import UpstreamTarget, address_of
 
 _ACCEPT = "text/event-stream, application/json"
 """Every request asks for a stream; some servers answer with a whole document all the same."""
-
-
-class HttpSource(PulledSource):
-    """An answer across the network."""
-
-    def __init__(self, answer: Answer) -> None:
-        super().__init__()
-        self._answer = answer
-        self.status, self.content_type, self.request_id = (
-            answer.status,
-            answer.content_type,
-            answer.request_id,
-        )
-        self.mask, self.mask_value, self.mask_bytes = answer.mask, answer.mask_value, answer.mask_bytes
-
-    async def _read(self) -> bytes:
-        return await self._answer.read()
-
-    async def finish(self) -> None:
-        await self._stop_reading()
-        await self._answer.finish()
-
-    def close(self) -> None:
-        super().close()
-        self._answer.close()
 
 
 class HttpUpstream:
@@ -69,9 +45,9 @@ class HttpUpstream:
         for key in keys:
             check_key(key)
         self.keys = KeyRing(keys, clock=clock)
-        self._transport = Transport(_config(target), self._address, _refusal_in(self.dialect))
+        self._transport = Transport(_config(target).connections(), self._address, _refusal_in(self.dialect))
         self._transport.check()
-        self._answers: WeakSet[Answer] = WeakSet()
+        self._answers: WeakSet[HttpAnswer] = WeakSet()
         self._is_closed = False
 
     def __repr__(self) -> str:
@@ -93,7 +69,7 @@ class HttpUpstream:
             headers=_lowered(headers) | _lowered(request.headers) | self._key(key),
         )
         self._answers.add(answer)
-        return HttpSource(answer)
+        return answer
 
     async def aclose(self) -> None:
         """Close every connection; what is still being read on one breaks."""

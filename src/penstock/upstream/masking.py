@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from penstock.net.source import UpstreamSource
 from penstock.stream.deltas import (
     AnnotationDelta,
     BlockStart,
@@ -18,7 +19,6 @@ from penstock.stream.deltas import (
     ToolCallDelta,
     UpstreamInfo,
 )
-from penstock.upstream.source import UpstreamSource
 
 FIELDS: dict[type[Any], tuple[str, ...]] = {
     UpstreamInfo: ("id", "model", "service_tier"),

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from penstock.dialects.plan import Dialect, Target, UpstreamRequest
+from penstock.net.source import UpstreamSource
 from penstock.upstream.keys import KeyRing
-from penstock.upstream.source import UpstreamSource
 
 
 class Upstream(Protocol):

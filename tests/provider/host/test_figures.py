@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import ServerError
 from penstock.models.enrich import enrich
-from penstock.models.info import Prices, Told
+from penstock.models.info import ModelFacts, Prices
 from penstock.provider.host.figures import model_to_json, usage_to_json
 from penstock.provider.host.usage_updates import PAUSE, UsageNews
 from penstock.provider.tracker import UsageTracker
@@ -94,7 +94,7 @@ def test_a_running_request_tells_its_share() -> None:
 
 
 def test_a_model_is_told_with_all_that_is_shown() -> None:
-    told = Told(
+    told = ModelFacts(
         id="vendor/big-1",
         window=100_000,
         max_output=20_000,
@@ -116,7 +116,7 @@ def test_a_model_is_told_with_all_that_is_shown() -> None:
         "$2 in, $0.5 cached, $10 out per million tokens",
         "The big one.",
     ]
-    plain = model_to_json(enrich(Told(id="nobody-knows")))
+    plain = model_to_json(enrich(ModelFacts(id="nobody-knows")))
     assert (plain["prices"], plain["efforts"], plain["source"]) == (None, [], "default")
     assert len(plain["tooltip"]) == 1
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.dialects import failures
 from penstock.dialects.ai_sdk.body import read_body
 from penstock.dialects.ai_sdk.reader import AiSdkReader
-from penstock.dialects.plan import Plan, Reader, UpstreamError
+from penstock.dialects.plan import Plan, Reader
+from penstock.failures import Failure, classify
 from penstock.stream.deltas import Delta
 
 
@@ -20,8 +20,8 @@ class AiSdk:
     def read_body(self, plan: Plan, body: bytes) -> list[Delta]:
         return read_body(plan, body)
 
-    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> UpstreamError:
-        return failures.classify(status, headers, body)
+    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        return classify(status, headers, body)
 
 
 DIALECT = AiSdk()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.dialects.ai_sdk.reader import AiSdkReader
-from penstock.dialects.failures import error_delta
-from penstock.dialects.frames import object_of, objects_of, read_object
+from penstock.dialects.frames import error_delta, read_object
 from penstock.dialects.plan import Plan
+from penstock.lenient import object_of, objects_of
 from penstock.sse import Frame
 from penstock.stream.deltas import Delta, ErrorDelta
 

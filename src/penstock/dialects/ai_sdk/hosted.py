@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.dialects.frames import object_of, objects_of, text_of
+from penstock.lenient import object_of, objects_of, text_of
 from penstock.protocol.items import Item, UnknownItem, WebSearchCall
 from penstock.stream.deltas import Delta, DiagnosticDelta, ItemDelta
 

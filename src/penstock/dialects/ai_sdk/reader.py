@@ -15,9 +15,9 @@ import msgspec
 from penstock.dialects.ai_sdk.ends import ERROR, FINISHES, INTERRUPTED, RAW_FINISHES, read_finish, read_usage
 from penstock.dialects.ai_sdk.hosted import HostedTools
 from penstock.dialects.envelope import seal
-from penstock.dialects.failures import error_delta
-from penstock.dialects.frames import DONE, object_of, objects_of, read_object, text_of
+from penstock.dialects.frames import DONE, error_delta, read_object
 from penstock.dialects.plan import Plan
+from penstock.lenient import object_of, objects_of, text_of
 from penstock.protocol.content import UrlCitation
 from penstock.protocol.items import Compaction
 from penstock.sse import Frame

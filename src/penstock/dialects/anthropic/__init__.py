@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from penstock.dialects import failures
 from penstock.dialects.anthropic.reader import AnthropicReader
 from penstock.dialects.anthropic.render import HEADERS, render
-from penstock.dialects.frames import read_object
-from penstock.dialects.plan import ConnectionSpec, Dialect, Plan, Reader, UpstreamError, UpstreamRequest
+from penstock.dialects.frames import error_delta, read_object
+from penstock.dialects.plan import ConnectionSpec, Dialect, Plan, Reader, UpstreamRequest
+from penstock.failures import Failure, classify
 from penstock.sse import Frame
 from penstock.stream.deltas import Delta, ErrorDelta
 
@@ -33,7 +33,7 @@ class Anthropic:
         if isinstance(value, ErrorDelta):
             return [value]
         if not isinstance(value.get("content"), list):
-            return [failures.error_delta(value)]
+            return [error_delta(value)]
         reader = AnthropicReader(plan)
         start = msgspec.json.encode({"type": "message_start", "message": value}).decode()
         frames = [Frame(None, start), Frame(None, '{"type":"message_stop"}')]
@@ -42,8 +42,8 @@ class Anthropic:
     def render(self, plan: Plan) -> UpstreamRequest:
         return render(plan)
 
-    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> UpstreamError:
-        return failures.classify(status, headers, body)
+    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        return classify(status, headers, body)
 
 
 DIALECT: Dialect = Anthropic()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.dialects.frames import object_of, text_of
+from penstock.lenient import object_of, text_of
 from penstock.stream.deltas import DiagnosticDelta, FinishReason
 
 FINISHES: dict[str, FinishReason] = {

@@ -26,9 +26,9 @@ from penstock.dialects.history import (
 )
 from penstock.dialects.plan import Plan
 from penstock.errors import DecodeError
+from penstock.lenient import parse_json
 from penstock.stream.diagnostics import Diagnostics
 from penstock.tools.call_ids import UniqueIds
-from penstock.tools.jsontext import parse
 
 BEGINNING = "[The conversation begins with your own turn.]"
 CONTINUE = "[Please go on.]"
@@ -38,7 +38,7 @@ _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def messages_of(plan: Plan, history: History, told: Diagnostics) -> list[dict[str, Any]]:
-    writer = _Writer(plan, told)
+    writer = _MessagesWriter(plan, told)
     current = _last_user_turn(history.turns) if plan.target.quirks.drops_old_reasoning else 0
     for index, turn in enumerate(history.turns):
         writer.write(turn, keeps_reasoning=index >= current)
@@ -56,7 +56,7 @@ def loop_without_thinking(messages: list[dict[str, Any]]) -> bool:
     return messages[-2]["content"][0]["type"] not in THINKING
 
 
-class _Writer:
+class _MessagesWriter:
     def __init__(self, plan: Plan, told: Diagnostics) -> None:
         self._quirks = plan.target.quirks
         self._told = told
@@ -151,7 +151,7 @@ class _Writer:
 
     def _arguments(self, call: Call) -> dict[str, Any]:
         try:
-            arguments = parse(call.arguments)
+            arguments = parse_json(call.arguments)
         except ValueError:
             arguments = None
         if isinstance(arguments, dict):

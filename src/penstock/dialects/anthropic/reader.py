@@ -10,16 +10,15 @@ from base64 import b64decode
 from collections.abc import Callable
 from typing import Any
 
-from penstock.dialects import failures
-from penstock.dialects.anthropic.blocks import Block
-from penstock.dialects.anthropic.citations import annotation_of
 from penstock.dialects.anthropic.finishes import CUT_SHORT, notes_on, reason_in
-from penstock.dialects.anthropic.server_tools import RESULT_SUFFIX, ServerTools
+from penstock.dialects.anthropic.server_tools import RESULT_SUFFIX, AnthropicServerTools
 from penstock.dialects.anthropic.usage import AnthropicUsage
 from penstock.dialects.envelope import seal
-from penstock.dialects.frames import DONE, object_of, objects_of, read_object, text_of
+from penstock.dialects.frames import DONE, error_delta, read_object
 from penstock.dialects.plan import Plan
-from penstock.dialects.runs import TextRuns
+from penstock.dialects.text_runs import ContentBlock, TextRuns
+from penstock.lenient import object_of, objects_of, text_of
+from penstock.protocol.content import Annotation, UnknownAnnotation, UrlCitation
 from penstock.protocol.items import Compaction
 from penstock.sse import Frame
 from penstock.stream.deltas import (
@@ -47,6 +46,16 @@ _SHOWN = 100
 """How much of a word that may be anything is looked at."""
 
 _METRICS = "amazon-bedrock-invocationMetrics"
+_CITATION_FIELDS = ("type", "url", "title", "start_index", "end_index")
+
+
+class AnthropicBlock(ContentBlock):
+    """A content block. A delta that no start came before makes one without a type."""
+
+    type: str = ""
+    signature: str = ""
+    compaction: dict[str, str] = {}
+    """What there is to seal of a compaction."""
 
 
 class AnthropicReader(TextRuns):
@@ -56,8 +65,8 @@ class AnthropicReader(TextRuns):
         super().__init__()
         self._target = plan.target
         self._usage = AnthropicUsage()
-        self._tools = ServerTools()
-        self._blocks: dict[Key, Block] = {}
+        self._tools = AnthropicServerTools()
+        self._blocks: dict[Key, AnthropicBlock] = {}
         self._latest: Key = 0
         self._message: str | None = None
         self._begun = False
@@ -168,7 +177,7 @@ class AnthropicReader(TextRuns):
         return [*self._usage.take_metrics(value.get(_METRICS))]
 
     def _take_error(self, value: dict[str, Any]) -> list[Delta]:
-        return self._fail(failures.error_delta(value))
+        return self._fail(error_delta(value))
 
     def _take_ping(self, _value: dict[str, Any]) -> list[Delta]:
         return []
@@ -195,13 +204,13 @@ class AnthropicReader(TextRuns):
             self._latest = index
         return self._latest
 
-    def _block(self, key: Key) -> Block:
-        return self._blocks.setdefault(key, Block(key))
+    def _block(self, key: Key) -> AnthropicBlock:
+        return self._blocks.setdefault(key, AnthropicBlock(key))
 
     def _start_block(self, key: Key, content: dict[str, Any]) -> list[Delta]:
         before, self._ends = self._ends, []
         type = text_of(content.get("type"))[:_SHOWN]
-        block = self._blocks[key] = Block(key, type=type)
+        block = self._blocks[key] = AnthropicBlock(key, type=type)
         handle = _STARTS.get(type)
         if handle is not None:
             return before + handle(self, block, content)
@@ -209,7 +218,7 @@ class AnthropicReader(TextRuns):
             return before + self._beside(self._tools.result(key, content))
         return [*before, DiagnosticDelta("unknown_block", f"a block of type {type!r} was left out")]
 
-    def _stop_block(self, block: Block) -> list[Delta]:
+    def _stop_block(self, block: AnthropicBlock) -> list[Delta]:
         if block.stopped:
             return []
         block.stopped = True
@@ -227,13 +236,13 @@ class AnthropicReader(TextRuns):
             block.run.open = False
         return deltas
 
-    def _told(self, block: Block) -> list[Delta]:
+    def _told(self, block: AnthropicBlock) -> list[Delta]:
         """What was held back until the block is over."""
         deltas: list[Delta] = []
         if block.citations:
             run = self._join(block)
             span = (block.begin, run.length)
-            deltas += [AnnotationDelta(annotation_of(each, *span), run.key) for each in block.citations]
+            deltas += [AnnotationDelta(_annotation_of(each, *span), run.key) for each in block.citations]
             block.citations = []
         if block.signature:
             text = "".join(block.thinking)
@@ -243,7 +252,7 @@ class AnthropicReader(TextRuns):
             deltas += self._compaction(block)
         return deltas
 
-    def _compaction(self, block: Block) -> list[Delta]:
+    def _compaction(self, block: AnthropicBlock) -> list[Delta]:
         """The summary that stands for the conversation from now on; nothing for a reader (A11)."""
         if not text_of(block.compaction.get("text")):
             return [DiagnosticDelta("compaction_left_out", "the upstream sent a compaction without content")]
@@ -255,33 +264,33 @@ class AnthropicReader(TextRuns):
 
     # What a block starts with
 
-    def _start_text(self, block: Block, content: dict[str, Any]) -> list[Delta]:
+    def _start_text(self, block: AnthropicBlock, content: dict[str, Any]) -> list[Delta]:
         block.citations = objects_of(content.get("citations"))
         return self._text_delta(block, content)
 
-    def _start_thinking(self, block: Block, content: dict[str, Any]) -> list[Delta]:
+    def _start_thinking(self, block: AnthropicBlock, content: dict[str, Any]) -> list[Delta]:
         return self._thinking_delta(block, content) + self._signature_delta(block, content)
 
-    def _start_redacted(self, block: Block, content: dict[str, Any]) -> list[Delta]:
+    def _start_redacted(self, block: AnthropicBlock, content: dict[str, Any]) -> list[Delta]:
         data = text_of(content.get("data"))
         payload = {"type": "redacted_thinking", "data": data}
         return [] if not data else self._beside([OpaqueReasoning(seal(self._target, payload), block.key)])
 
-    def _start_call(self, block: Block, content: dict[str, Any]) -> list[Delta]:
+    def _start_call(self, block: AnthropicBlock, content: dict[str, Any]) -> list[Delta]:
         given = content.get("input")
         arguments = given if given and isinstance(given, dict | str) else None  # A3
         block.has_arguments = arguments is not None
         id, name = text_of(content.get("id")), text_of(content.get("name"))
         return self._beside([ToolCallDelta(block.key, id, name, arguments=arguments)])
 
-    def _start_server_tool(self, block: Block, content: dict[str, Any]) -> list[Delta]:
+    def _start_server_tool(self, block: AnthropicBlock, content: dict[str, Any]) -> list[Delta]:
         return self._beside(self._tools.start(block.key, content))
 
-    def _start_compaction(self, block: Block, content: dict[str, Any]) -> list[Delta]:
+    def _start_compaction(self, block: AnthropicBlock, content: dict[str, Any]) -> list[Delta]:
         block.compaction = {"type": "compaction"}
         return self._compaction_delta(block, content)
 
-    def _start_fallback(self, _block: Block, content: dict[str, Any]) -> list[Delta]:
+    def _start_fallback(self, _block: AnthropicBlock, content: dict[str, Any]) -> list[Delta]:
         """Another model goes on with the answer (A11)."""
         before, after = (text_of(object_of(content.get(name)).get("model")) for name in ("from", "to"))
         told = DiagnosticDelta("model_fallback", f"the upstream went on with {after!r} instead of {before!r}")
@@ -289,7 +298,7 @@ class AnthropicReader(TextRuns):
 
     # What a delta adds
 
-    def _text_delta(self, block: Block, delta: dict[str, Any]) -> list[Delta]:
+    def _text_delta(self, block: AnthropicBlock, delta: dict[str, Any]) -> list[Delta]:
         text = text_of(delta.get("text"))
         if not text:
             return []
@@ -297,26 +306,26 @@ class AnthropicReader(TextRuns):
         run.length += len(text)
         return [TextDelta(text, run.key)]
 
-    def _thinking_delta(self, block: Block, delta: dict[str, Any]) -> list[Delta]:
+    def _thinking_delta(self, block: AnthropicBlock, delta: dict[str, Any]) -> list[Delta]:
         text = text_of(delta.get("thinking"))
         if not text:
             return []
         block.thinking.append(text)
         return self._beside([ReasoningDelta(text, block.key)])
 
-    def _signature_delta(self, block: Block, delta: dict[str, Any]) -> list[Delta]:
+    def _signature_delta(self, block: AnthropicBlock, delta: dict[str, Any]) -> list[Delta]:
         """Kept until the block is over; the last one stands, as it does in Anthropic's own SDK."""
         if block.type not in ("thinking", ""):
             return [DiagnosticDelta("unexpected_delta", f"a signature in a {block.type} block was left out")]
         block.signature = text_of(delta.get("signature")) or block.signature
         return []
 
-    def _citations_delta(self, block: Block, delta: dict[str, Any]) -> list[Delta]:
+    def _citations_delta(self, block: AnthropicBlock, delta: dict[str, Any]) -> list[Delta]:
         """Kept until the block is over: a citation is for the whole text of its block (A8)."""
         block.citations += [citation] if (citation := object_of(delta.get("citation"))) else []
         return []
 
-    def _input_delta(self, block: Block, delta: dict[str, Any]) -> list[Delta]:
+    def _input_delta(self, block: AnthropicBlock, delta: dict[str, Any]) -> list[Delta]:
         fragment = text_of(delta.get("partial_json"))
         if not fragment:
             return []  # A2
@@ -328,7 +337,7 @@ class AnthropicReader(TextRuns):
         block.has_arguments = True
         return self._beside([ToolCallDelta(block.key, arguments=fragment)])
 
-    def _compaction_delta(self, block: Block, delta: dict[str, Any]) -> list[Delta]:
+    def _compaction_delta(self, block: AnthropicBlock, delta: dict[str, Any]) -> list[Delta]:
         names = {"content": "text", "encrypted_content": "encrypted_content"}
         block.compaction |= {ours: text for name, ours in names.items() if (text := text_of(delta.get(name)))}
         return []
@@ -348,7 +357,7 @@ _EVENTS: dict[str, Callable[[AnthropicReader, dict[str, Any]], list[Delta]]] = {
 _CONTENT = frozenset({"message_start", "content_block_start", "content_block_delta", "message_delta"})
 """What makes an answer: at least one of these has come, and none comes after the end."""
 
-_STARTS: dict[str, Callable[[AnthropicReader, Block, dict[str, Any]], list[Delta]]] = {
+_STARTS: dict[str, Callable[[AnthropicReader, AnthropicBlock, dict[str, Any]], list[Delta]]] = {
     "text": AnthropicReader._start_text,
     "thinking": AnthropicReader._start_thinking,
     "redacted_thinking": AnthropicReader._start_redacted,
@@ -359,7 +368,7 @@ _STARTS: dict[str, Callable[[AnthropicReader, Block, dict[str, Any]], list[Delta
     "fallback": AnthropicReader._start_fallback,
 }
 
-_DELTAS: dict[str, Callable[[AnthropicReader, Block, dict[str, Any]], list[Delta]]] = {
+_DELTAS: dict[str, Callable[[AnthropicReader, AnthropicBlock, dict[str, Any]], list[Delta]]] = {
     "text_delta": AnthropicReader._text_delta,
     "thinking_delta": AnthropicReader._thinking_delta,
     "signature_delta": AnthropicReader._signature_delta,
@@ -367,3 +376,17 @@ _DELTAS: dict[str, Callable[[AnthropicReader, Block, dict[str, Any]], list[Delta
     "input_json_delta": AnthropicReader._input_delta,
     "compaction_delta": AnthropicReader._compaction_delta,
 }
+
+
+def _annotation_of(citation: dict[str, Any], start: int, end: int) -> Annotation:
+    """A citation of the text from `start` to `end`.
+
+    Clients know citations of pages on the web; a place in a document stays as the vendor describes it.
+    """
+    url = text_of(citation.get("url"))
+    if url:
+        rest = {name: value for name, value in citation.items() if name not in _CITATION_FIELDS}
+        title = text_of(citation.get("title"))
+        return UrlCitation(url=url, title=title, start_index=start, end_index=end, extra=rest)
+    rest = {name: value for name, value in citation.items() if name != "type"}
+    return UnknownAnnotation(type=text_of(citation.get("type")) or "citation", extra=rest)

@@ -13,11 +13,11 @@ from msgspec import UNSET
 
 from penstock.dialects.anthropic.messages import loop_without_thinking, messages_of
 from penstock.dialects.anthropic.schema import enforceable, tool_schema
-from penstock.dialects.anthropic.thinking import Asked, Thinking, manner_of, thinking_of
+from penstock.dialects.anthropic.thinking import Thinking, ThinkingRequest, thinking_of, traits_of
 from penstock.dialects.history import AssistantTurn, Call, History, history_of
 from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.dialects.schemas import Room
-from penstock.dialects.toolset import Choice, ToolSpec, choice_of, tools_of
+from penstock.dialects.toolset import ToolSpec, UpstreamToolChoice, choice_of, tools_of
 from penstock.errors import DecodeError
 from penstock.protocol.request import JsonObjectFormat, JsonSchemaFormat, ReasoningConfig, TextFormat
 from penstock.stream.diagnostics import Diagnostics
@@ -84,15 +84,15 @@ _SCHEMA_REQUEST = "Answer with one JSON value and nothing else. It must match th
 
 
 def render(plan: Plan) -> UpstreamRequest:
-    return _Renderer(plan).request()
+    return _AnthropicRenderer(plan).request()
 
 
-class _Renderer:
+class _AnthropicRenderer:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._request = plan.request
         self._quirks = plan.target.quirks
-        self._manner = manner_of(plan.target)
+        self._traits = traits_of(plan.target)
         self._told = Diagnostics()
         self._body: dict[str, Any] = {"model": plan.target.model}
         self._room = Room()
@@ -103,7 +103,7 @@ class _Renderer:
         specs, specs_told = tools_of(self._plan)
         choice = choice_of(self._plan, specs)
         messages = messages_of(self._plan, history, self._told)
-        self._body["max_tokens"] = self._request.max_output_tokens or self._manner.max_tokens
+        self._body["max_tokens"] = self._request.max_output_tokens or self._traits.max_tokens
         self._body["stream"] = True  # upstreams are always streamed; whether the client is, is the gateway's
         self._format()
         self._sampling(self._thinking(choice, messages))
@@ -124,13 +124,13 @@ class _Renderer:
 
     # -- tools
 
-    def _tools(self, specs: list[ToolSpec], choice: Choice, history: History) -> None:
+    def _tools(self, specs: list[ToolSpec], choice: UpstreamToolChoice, history: History) -> None:
         if not specs:
-            specs, choice = self._remembered(history), Choice("none")
+            specs, choice = self._remembered(history), UpstreamToolChoice("none")
         if not specs:
             return
         self._body["tools"] = [self._tool(spec) for spec in specs]
-        if choice.mode in ("required", "tool") and not self._manner.forced_tools:
+        if choice.mode in ("required", "tool") and not self._traits.forced_tools:
             raise DecodeError("this model cannot be made to call a tool", "tool_choice")
         chosen: dict[str, Any] = {"type": CHOICES[choice.mode]} if choice.mode else {}
         if choice.name:
@@ -207,17 +207,17 @@ class _Renderer:
         config: dict[str, Any] = self._body.setdefault("output_config", {})
         return config
 
-    def _thinking(self, choice: Choice, messages: list[dict[str, Any]]) -> Thinking:
+    def _thinking(self, choice: UpstreamToolChoice, messages: list[dict[str, Any]]) -> Thinking:
         reasoning = self._request.reasoning or ReasoningConfig()
         for name in reasoning.extra or ():
             self._drop(f"reasoning.{name}")
-        asked = Asked(
+        asked = ThinkingRequest(
             reasoning=reasoning,
             max_tokens=self._body["max_tokens"],
             forced_tool=choice.mode in ("required", "tool"),
             unsigned_loop=loop_without_thinking(messages),
         )
-        thinking = thinking_of(self._manner, asked, self._told)
+        thinking = thinking_of(self._traits, asked, self._told)
         if thinking.config:
             self._body["thinking"] = thinking.config
         if thinking.effort:
@@ -226,7 +226,7 @@ class _Renderer:
 
     def _sampling(self, thinking: Thinking) -> None:
         """With thinking there is no choice, with newer models neither, and the two only one at a time."""
-        allowed = self._manner.sampling and not thinking.is_on
+        allowed = self._traits.sampling and not thinking.is_on
         temperature, top_p = self._request.temperature, self._request.top_p
         if temperature is not UNSET:
             if not allowed:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from penstock.dialects.frames import object_of, objects_of, text_of
+from penstock.lenient import object_of, objects_of, text_of
 from penstock.protocol.items import Item, UnknownItem, WebSearchCall
 from penstock.stream.deltas import Delta, DiagnosticDelta, ItemDelta, Key
 
@@ -22,7 +22,7 @@ _USES = {"server_tool_use": "", "mcp_tool_use": _MCP}
 """The types of a block that uses such a tool; the kind of tool where it is not the tool's name."""
 
 
-class ServerCall(Struct):
+class AnthropicServerCall(Struct):
     """One use. `kind` is a row of `KINDS`; `result` is the content of the result's block."""
 
     key: Key
@@ -37,19 +37,19 @@ class ServerCall(Struct):
     done: bool = False
 
 
-class ServerTools:
+class AnthropicServerTools:
     """The server tools of one message."""
 
     def __init__(self) -> None:
-        self._calls: dict[Key, ServerCall] = {}
+        self._calls: dict[Key, AnthropicServerCall] = {}
         self._left_out: set[Key] = set()
-        self._by_block: dict[Key, ServerCall] = {}
+        self._by_block: dict[Key, AnthropicServerCall] = {}
         self.container_id = ""
 
     def start(self, block_key: Key, block: dict[str, Any]) -> list[Delta]:
         """A use begins: announced at once, so that a client can show that something goes on."""
         name = text_of(block.get("name"))
-        call = ServerCall(
+        call = AnthropicServerCall(
             key=text_of(block.get("id")) or f"server_{block_key}",
             kind=_USES.get(text_of(block.get("type"))) or name,
             name=name,
@@ -76,7 +76,7 @@ class ServerTools:
         kind = text_of(block.get("type")).removesuffix(RESULT_SUFFIX)
         if key in self._left_out:
             return []
-        call = self._calls.get(key) or ServerCall(key, kind)
+        call = self._calls.get(key) or AnthropicServerCall(key, kind)
         if call.kind not in KINDS:
             return [_left_out(kind)]
         self._calls[key] = call
@@ -88,7 +88,7 @@ class ServerTools:
         """No more results come; what was asked of the tools is told nevertheless."""
         return [delta for call in self._calls.values() if not call.done for delta in self._done(call, status)]
 
-    def _done(self, call: ServerCall, status: str) -> list[Delta]:
+    def _done(self, call: AnthropicServerCall, status: str) -> list[Delta]:
         if call.done:
             return []
         call.done = True
@@ -119,7 +119,7 @@ def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _web_search(call: ServerCall) -> Item:
+def _web_search(call: AnthropicServerCall) -> Item:
     sources = [
         {"type": "url", "url": url, "title": text_of(each.get("title"))}
         for each in objects_of(call.result)
@@ -129,7 +129,7 @@ def _web_search(call: ServerCall) -> Item:
     return WebSearchCall(action={**action, "sources": sources} if sources else action)
 
 
-def _web_fetch(call: ServerCall) -> Item:
+def _web_fetch(call: AnthropicServerCall) -> Item:
     return WebSearchCall(action={"type": "open_page", "url": text_of(call.input.get("url"))})
 
 
@@ -137,7 +137,7 @@ _CODE_FIELDS = {"code_execution": "code", "bash_code_execution": "command"}
 """Where the code is in the input of a tool; the text editor's whole input stands for its."""
 
 
-def _code(call: ServerCall) -> Item:
+def _code(call: AnthropicServerCall) -> Item:
     field = _CODE_FIELDS.get(call.kind, "")
     code = text_of(call.input.get(field)) if field else (_json(call.input) if call.input else "")
     logs = _logs(object_of(call.result))
@@ -160,7 +160,7 @@ def _logs(result: dict[str, Any]) -> str:
     return _json(told) if told else ""
 
 
-def _mcp_call(call: ServerCall) -> Item:
+def _mcp_call(call: AnthropicServerCall) -> Item:
     parts = [text_of(each.get("text")) for each in objects_of(call.result)]
     output = text_of(call.result) or "".join(parts)
     extra: dict[str, Any] = {
@@ -173,7 +173,7 @@ def _mcp_call(call: ServerCall) -> Item:
     return UnknownItem(type="mcp_call", extra=extra)
 
 
-KINDS: dict[str, Callable[[ServerCall], Item]] = {
+KINDS: dict[str, Callable[[AnthropicServerCall], Item]] = {
     "web_search": _web_search,
     "web_fetch": _web_fetch,
     "code_execution": _code,

@@ -1,7 +1,7 @@
 """What each Claude takes: how it is told to think, and what it then refuses.
 
-Every generation changed this, and each refuses the others' fields with a 400. So a model's manner is a row of
-a table, found by its name. A name that nobody has met yet is taken for a current Claude or, if it is no
+Every generation changed this, and each refuses the others' fields with a 400. So a model's traits are a row
+of a table, found by its name. A name that nobody has met yet is taken for a current Claude or, if it is no
 Claude, for another maker's copy of the API as it was when they copied it.
 """
 
@@ -17,7 +17,7 @@ from penstock.protocol.request import ReasoningConfig
 from penstock.stream.diagnostics import Diagnostics
 
 
-class Manner(Struct, frozen=True, kw_only=True):
+class ClaudeTraits(Struct, frozen=True, kw_only=True):
     """`thinking` is a row of the effort tables: `none`, `budget` or `adaptive`."""
 
     thinking: str = "adaptive"
@@ -33,22 +33,22 @@ class Manner(Struct, frozen=True, kw_only=True):
     """The limit when the client sets none: the field is required."""
 
 
-MODELS: tuple[tuple[re.Pattern[str], Manner], ...] = tuple(
-    (re.compile(pattern), manner)
-    for pattern, manner in (
+MODELS: tuple[tuple[re.Pattern[str], ClaudeTraits], ...] = tuple(
+    (re.compile(pattern), traits)
+    for pattern, traits in (
         (
             r"claude-(instant|2|3-(opus|sonnet|haiku))",
-            Manner(thinking="none", sampling=True, max_tokens=4096),
+            ClaudeTraits(thinking="none", sampling=True, max_tokens=4096),
         ),
-        (r"claude-3-5", Manner(thinking="none", sampling=True, max_tokens=8192)),
-        (r"claude-3-7", Manner(thinking="budget", sampling=True)),
+        (r"claude-3-5", ClaudeTraits(thinking="none", sampling=True, max_tokens=8192)),
+        (r"claude-3-7", ClaudeTraits(thinking="budget", sampling=True)),
         # 4.0 to 4.5, in both orders of family and number, with and without a date
-        (r"claude-([a-z]+-)?4(?!\d|-[6-9](?!\d))", Manner(thinking="budget", sampling=True)),
-        (r"claude-([a-z]+-)?4-6", Manner(sampling=True, xhigh="high")),
-        (r"claude-(fable|mythos|opus-5-5)", Manner(off="", forced_tools=False)),
-        (r"claude-sonnet-5-5", Manner(off="between_tools")),
-        (r"claude", Manner()),
-        (r"", Manner(thinking="budget", sampling=True, max_tokens=16_000)),
+        (r"claude-([a-z]+-)?4(?!\d|-[6-9](?!\d))", ClaudeTraits(thinking="budget", sampling=True)),
+        (r"claude-([a-z]+-)?4-6", ClaudeTraits(sampling=True, xhigh="high")),
+        (r"claude-(fable|mythos|opus-5-5)", ClaudeTraits(off="", forced_tools=False)),
+        (r"claude-sonnet-5-5", ClaudeTraits(off="between_tools")),
+        (r"claude", ClaudeTraits()),
+        (r"", ClaudeTraits(thinking="budget", sampling=True, max_tokens=16_000)),
     )
 )
 """The first row whose pattern is in the name, written with dashes. From Anthropic's notes on each model."""
@@ -89,16 +89,16 @@ class Thinking(Struct, frozen=True):
         return self.config is not None and self.config["type"] in ("enabled", "adaptive")
 
 
-def manner_of(target: Target) -> Manner:
+def traits_of(target: Target) -> ClaudeTraits:
     """`quirks.effort` may name another row of the effort tables than the model's name does."""
     name = target.model.lower().replace(".", "-")
-    manner = next(manner for pattern, manner in MODELS if pattern.search(name))
+    traits = next(traits for pattern, traits in MODELS if pattern.search(name))
     if target.quirks.effort in ("none", "budget", "adaptive"):
-        return structs.replace(manner, thinking=target.quirks.effort)
-    return manner
+        return structs.replace(traits, thinking=target.quirks.effort)
+    return traits
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class ThinkingRequest(Struct, frozen=True, kw_only=True):
     """What decides about thinking besides the effort."""
 
     reasoning: ReasoningConfig
@@ -108,37 +108,37 @@ class Asked(Struct, frozen=True, kw_only=True):
     """A tool loop is going on whose turn does not begin with thinking of this maker (notes/asks C5)."""
 
 
-def thinking_of(manner: Manner, asked: Asked, told: Diagnostics) -> Thinking:
+def thinking_of(traits: ClaudeTraits, asked: ThinkingRequest, told: Diagnostics) -> Thinking:
     effort = asked.reasoning.effort or ""
-    if manner.thinking == "none":
+    if traits.thinking == "none":
         if effort not in ("", "none"):
             told.tell("field_dropped", "`reasoning.effort` was dropped: this model cannot think")
         return Thinking()
     if effort == "none":
-        return _off(manner, told)
+        return _off(traits, told)
     if asked.forced_tool:
         # Refused together by every generation, also where thinking is on by itself.
         if effort:
             told.tell("effort_changed", "thinking was turned off: it cannot be had with a forced tool call")
-        return _off(manner, told) if effort or manner.thinking == "adaptive" else Thinking()
+        return _off(traits, told) if effort or traits.thinking == "adaptive" else Thinking()
     if effort and effort not in EFFORTS:
         told.tell("effort_changed", f"the effort {effort!r} is unknown; {_UNKNOWN_EFFORT} was asked for")
         effort = _UNKNOWN_EFFORT
     return (
         _budget(asked, effort, told)
-        if manner.thinking == "budget"
-        else _adaptive(manner, asked, effort, told)
+        if traits.thinking == "budget"
+        else _adaptive(traits, asked, effort, told)
     )
 
 
-def _off(manner: Manner, told: Diagnostics) -> Thinking:
-    if not manner.off:
+def _off(traits: ClaudeTraits, told: Diagnostics) -> Thinking:
+    if not traits.off:
         told.tell("effort_changed", "this model always thinks; the least effort was asked for")
         return Thinking(effort="low")
-    return Thinking({"type": manner.off})
+    return Thinking({"type": traits.off})
 
 
-def _budget(asked: Asked, effort: str, told: Diagnostics) -> Thinking:
+def _budget(asked: ThinkingRequest, effort: str, told: Diagnostics) -> Thinking:
     if not effort:
         if asked.reasoning.summary:
             told.tell(
@@ -159,13 +159,13 @@ def _budget(asked: Asked, effort: str, told: Diagnostics) -> Thinking:
     return Thinking({"type": "disabled"})
 
 
-def _adaptive(manner: Manner, asked: Asked, effort: str, told: Diagnostics) -> Thinking:
+def _adaptive(traits: ClaudeTraits, asked: ThinkingRequest, effort: str, told: Diagnostics) -> Thinking:
     config: dict[str, Any] = {"type": "adaptive"}
     if asked.reasoning.summary:
         config["display"] = "summarized"  # newer models send empty thinking otherwise
     if not effort:
         return Thinking(config) if asked.reasoning.summary else Thinking()
-    sent = manner.xhigh if effort == "xhigh" else EFFORTS[effort]
+    sent = traits.xhigh if effort == "xhigh" else EFFORTS[effort]
     if sent != effort:
         told.tell("effort_changed", f"the effort {effort!r} is not known here; {sent} was asked for")
     return Thinking(config, sent)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.dialects.frames import count_of, object_of, objects_of
+from penstock.lenient import count_of, object_of, objects_of
 from penstock.stream.deltas import UsageDelta
 
 _INPUT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from penstock.dialects import failures
 from penstock.dialects.bedrock.reader import BedrockReader
-from penstock.dialects.frames import object_of, objects_of, read_object
+from penstock.dialects.frames import error_delta, read_object
 from penstock.dialects.plan import Plan
+from penstock.lenient import object_of, objects_of
 from penstock.sse import Frame
 from penstock.stream.deltas import Delta, ErrorDelta
 
@@ -21,7 +21,7 @@ def read_body(plan: Plan, body: bytes) -> list[Delta]:
         return [value]
     message = object_of(object_of(value.get("output")).get("message"))
     if not isinstance(message.get("content"), list):
-        return [failures.error_delta(value)]
+        return [error_delta(value)]
     reader = BedrockReader(plan)
     deltas: list[Delta] = []
     for event in _events(value, objects_of(message["content"])):

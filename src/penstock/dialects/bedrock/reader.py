@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from penstock.dialects import failures
-from penstock.dialects.bedrock.server_tools import ServerTools
+from penstock.dialects.bedrock.server_tools import BedrockServerTools
 from penstock.dialects.bedrock.usage import usage_of
 from penstock.dialects.envelope import seal
-from penstock.dialects.frames import DONE, object_of, objects_of, read_object, text_of
+from penstock.dialects.frames import DONE, error_delta, read_object
 from penstock.dialects.plan import Plan
-from penstock.dialects.runs import ContentBlock, TextRuns
+from penstock.dialects.text_runs import ContentBlock, TextRuns
+from penstock.lenient import object_of, objects_of, text_of
 from penstock.protocol.content import Annotation, UnknownAnnotation, UrlCitation
 from penstock.sse import Frame
 from penstock.stream.deltas import (
@@ -67,7 +67,7 @@ class BedrockReader(TextRuns):
     def __init__(self, plan: Plan) -> None:
         super().__init__()
         self._target = plan.target
-        self._tools = ServerTools()
+        self._tools = BedrockServerTools()
         self._blocks: dict[Key, _Block] = {}
         self._latest: Key = 0
         self._begun = False
@@ -111,7 +111,7 @@ class BedrockReader(TextRuns):
             self._begun = True
             return handle(self, object_of(event))
         if name == "error" or name.endswith("Exception"):
-            return self._fail(failures.error_delta({"type": name, "error": event}))
+            return self._fail(error_delta({"type": name, "error": event}))
         if name == _PADDING:
             return []
         return [DiagnosticDelta("unknown_event", f"an event {name[:100]!r} was left out")]

@@ -12,14 +12,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from penstock.dialects.frames import object_of, objects_of, text_of
+from penstock.lenient import object_of, objects_of, text_of
 from penstock.protocol.items import Item, UnknownItem, WebSearchCall
 from penstock.stream.deltas import Delta, DiagnosticDelta, ItemDelta, Key
 
 _RESULT_SUFFIX = "_result"
 
 
-class ServerCall(Struct):
+class BedrockServerCall(Struct):
     """One use. `kind` is a row of `KINDS`; `result` is what the blocks of its result hold."""
 
     key: Key
@@ -31,17 +31,17 @@ class ServerCall(Struct):
     done: bool = False
 
 
-class ServerTools:
+class BedrockServerTools:
     """The server tools of one answer."""
 
     def __init__(self) -> None:
-        self._calls: dict[Key, ServerCall] = {}
-        self._by_block: dict[Key, ServerCall] = {}
+        self._calls: dict[Key, BedrockServerCall] = {}
+        self._by_block: dict[Key, BedrockServerCall] = {}
 
     def start(self, block_key: Key, use: dict[str, Any]) -> list[Delta]:
         """A use begins: announced at once, so that a client can show that something goes on."""
         key = text_of(use.get("toolUseId")) or f"server_{block_key}"
-        call = self._by_block[block_key] = ServerCall(key, text_of(use.get("name")))
+        call = self._by_block[block_key] = BedrockServerCall(key, text_of(use.get("name")))
         if key in self._calls:
             return []
         self._calls[key] = call
@@ -58,7 +58,7 @@ class ServerTools:
         """A result begins. Its use may have been in an earlier answer."""
         key = text_of(result.get("toolUseId")) or f"result_{block_key}"
         kind = text_of(result.get("type")).removesuffix(_RESULT_SUFFIX)
-        call = self._by_block[block_key] = self._calls.setdefault(key, ServerCall(key, kind))
+        call = self._by_block[block_key] = self._calls.setdefault(key, BedrockServerCall(key, kind))
         call.failed = call.failed or result.get("status") == "error"
 
     def feed_result(self, block_key: Key, content: list[dict[str, Any]]) -> None:
@@ -73,7 +73,7 @@ class ServerTools:
         """No more results come; what was asked of the tools is told nevertheless."""
         return [delta for call in self._calls.values() for delta in self._done(call, status)]
 
-    def _done(self, call: ServerCall, status: str) -> list[Delta]:
+    def _done(self, call: BedrockServerCall, status: str) -> list[Delta]:
         if call.done or call.kind not in KINDS:
             return []
         call.done = True
@@ -95,7 +95,7 @@ def _read_input(text: str) -> dict[str, Any]:
         return {}
 
 
-def _code(call: ServerCall) -> Item:
+def _code(call: BedrockServerCall) -> Item:
     logs = "".join(_log(each) for each in call.result)
     return UnknownItem(
         type="code_interpreter_call",
@@ -115,7 +115,7 @@ def _log(content: dict[str, Any]) -> str:
     return text_of(content.get("text")) or msgspec.json.encode(told or content).decode()
 
 
-def _web_search(call: ServerCall) -> Item:
+def _web_search(call: BedrockServerCall) -> Item:
     found = [object_of(each.get("json")) for each in call.result]
     pages = [page for each in found for page in [each, *objects_of(each.get("results"))]]
     sources = [{"type": "url", "url": url} for page in pages if (url := text_of(page.get("url")))]
@@ -123,7 +123,7 @@ def _web_search(call: ServerCall) -> Item:
     return WebSearchCall(action={**action, "sources": sources} if sources else action)
 
 
-KINDS: dict[str, Callable[[ServerCall], Item]] = {
+KINDS: dict[str, Callable[[BedrockServerCall], Item]] = {
     "nova_code_interpreter": _code,
     "nova_grounding": _web_search,
 }

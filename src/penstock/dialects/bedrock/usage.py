@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.dialects.frames import count_of
+from penstock.lenient import count_of
 from penstock.stream.deltas import UsageDelta
 
 _NAMES: dict[str, tuple[str, ...]] = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.dialects import failures
 from penstock.dialects.chat.reader import ChatReader, read_body
 from penstock.dialects.chat.render import render
-from penstock.dialects.plan import ConnectionSpec, Dialect, Plan, Reader, UpstreamError, UpstreamRequest
+from penstock.dialects.plan import ConnectionSpec, Dialect, Plan, Reader, UpstreamRequest
+from penstock.failures import Failure, classify
 from penstock.stream.deltas import Delta
 
 
@@ -24,8 +24,8 @@ class Chat:
     def render(self, plan: Plan) -> UpstreamRequest:
         return render(plan)
 
-    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> UpstreamError:
-        return failures.classify(status, headers, body)
+    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        return classify(status, headers, body)
 
 
 DIALECT: Dialect = Chat()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.dialects.frames import count_of, object_of, objects_of, text_of
+from penstock.lenient import count_of, object_of, objects_of, text_of
 from penstock.protocol.content import UrlCitation
 from penstock.stream.deltas import AnnotationDelta, Delta, DiagnosticDelta
 

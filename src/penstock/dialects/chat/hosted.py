@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from penstock.dialects.chat.citations import Citations
-from penstock.dialects.frames import object_of, objects_of, text_of
+from penstock.lenient import object_of, objects_of, text_of
 from penstock.protocol.items import Item, UnknownItem, WebSearchCall
 from penstock.stream.deltas import Delta, DiagnosticDelta, ItemDelta
 

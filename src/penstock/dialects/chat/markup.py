@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from penstock.dialects.frames import object_of, text_of
 from penstock.dialects.plan import Plan
+from penstock.lenient import object_of, parse_json, text_of
 from penstock.protocol.tools import FunctionTool, NamespaceTool, Tool
 from penstock.stream.deltas import Delta, DiagnosticDelta, ReasoningDelta, TextDelta, ToolCallDelta
-from penstock.tools.jsontext import ObjectScanner, parse
+from penstock.tools.jsontext import ObjectScanner
 
 ParameterTypes = Mapping[str, Mapping[str, Any]]
 """The properties of each tool's schema, by the name that the upstream knows."""
@@ -279,7 +279,7 @@ class ToolMarkup:
 
 def _read_json(body: str) -> tuple[str, Any] | None:
     try:
-        call = object_of(parse(body))
+        call = object_of(parse_json(body))
     except ValueError:
         return None
     name = text_of(call.get("name"))
@@ -307,7 +307,7 @@ def _typed(text: str, type: Any) -> Any:
     if type in (None, "string") or (isinstance(type, list) and "string" in type):
         return text
     try:
-        return parse(text.strip())
+        return parse_json(text.strip())
     except ValueError:
         return text
 

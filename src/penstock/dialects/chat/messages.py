@@ -17,11 +17,11 @@ from penstock.dialects.history import (
     AssistantTurn,
     Call,
     History,
-    Output,
     OutputsTurn,
     Said,
     SystemTurn,
     Thought,
+    ToolOutput,
     UserTurn,
     framed,
 )
@@ -151,7 +151,7 @@ class Messages:
             messages.append({"role": "user", "content": attachments})
         return messages
 
-    def _output(self, output: Output) -> tuple[str, list[dict[str, Any]]]:
+    def _output(self, output: ToolOutput) -> tuple[str, list[dict[str, Any]]]:
         if isinstance(output.content, str):
             return output.content, []
         parts = self._content.parts(output.content)

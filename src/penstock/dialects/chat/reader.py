@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.dialects import failures
 from penstock.dialects.chat.citations import Citations
 from penstock.dialects.chat.hosted import HOSTED_FIELDS, Hosted
 from penstock.dialects.chat.markup import Splitter
 from penstock.dialects.chat.reasoning import REASONING_FIELDS, Reasoning
 from penstock.dialects.chat.usage import read_usage
-from penstock.dialects.frames import DONE, object_of, objects_of, read_object, text_of
+from penstock.dialects.frames import DONE, error_delta, read_object
 from penstock.dialects.plan import Plan
+from penstock.lenient import object_of, objects_of, text_of
 from penstock.protocol.content import LogProb, TopLogProb
 from penstock.sse import Frame
 from penstock.stream.deltas import (
@@ -122,7 +122,7 @@ class ChatReader:
         choice = self._choice(chunk, told)
         told += self._read_choice(chunk, choice)
         told += read_usage(chunk)
-        error = failures.error_delta(chunk) if is_error else _error_of(chunk, choice)
+        error = error_delta(chunk) if is_error else _error_of(chunk, choice)
         if error is not None:
             return [*told, *self._settle(), error]
         return told + self._read_finish(choice)
@@ -336,14 +336,14 @@ def _error_of(chunk: dict[str, Any], choice: dict[str, Any]) -> ErrorDelta | Non
     """The error in a chunk, wherever vendors put it (C37)."""
     error = chunk.get("error") or choice.get("error") or object_of(chunk.get("x_groq")).get("error")
     if (error and isinstance(error, str | list)) or (isinstance(error, dict) and any(error.values())):
-        return failures.error_delta({"error": error})
+        return error_delta({"error": error})
     if "base_resp" in chunk and object_of(chunk["base_resp"]).get("status_code"):
-        return failures.error_delta(object_of(chunk["base_resp"]))  # MiniMax
+        return error_delta(object_of(chunk["base_resp"]))  # MiniMax
     if "choices" in chunk or "usage" in chunk:
         return None
     is_marked = chunk.get("object") == "error" or chunk.get("type") == "error"
     if is_marked or any(chunk.get(name) for name in ("message", "detail", "errors")):
-        return failures.error_delta(chunk)
+        return error_delta(chunk)
     return None
 
 

@@ -11,8 +11,8 @@ from hashlib import sha256
 from typing import Any
 
 from penstock.dialects.envelope import seal
-from penstock.dialects.frames import object_of, objects_of, text_of
 from penstock.dialects.plan import Target
+from penstock.lenient import object_of, objects_of, text_of
 from penstock.stream.deltas import Delta, Key, OpaqueReasoning, ReasoningDelta, SummaryDelta
 
 PLAIN_FIELDS = ("reasoning_content", "reasoning", "reasoning_text", "thinking")

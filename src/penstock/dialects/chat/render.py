@@ -18,7 +18,7 @@ from penstock.dialects.presets.efforts import EFFORTS, nearest
 from penstock.dialects.presets.preset import SAMPLER_FIELDS
 from penstock.dialects.presets.rows import vendor_facts
 from penstock.dialects.schemas import Room, inlined
-from penstock.dialects.toolset import Choice, ToolSpec, choice_of, tools_of
+from penstock.dialects.toolset import ToolSpec, UpstreamToolChoice, choice_of, tools_of
 from penstock.errors import DecodeError
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.request import JsonObjectFormat, JsonSchemaFormat, TextFormat
@@ -79,10 +79,10 @@ _ENCRYPTED = "reasoning.encrypted_content"
 
 
 def render(plan: Plan) -> UpstreamRequest:
-    return _Renderer(plan).request()
+    return _ChatRenderer(plan).request()
 
 
-class _Renderer:
+class _ChatRenderer:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._request = plan.request
@@ -137,16 +137,18 @@ class _Renderer:
             self._drop("parallel_tool_calls")
         return told
 
-    def _without_choice(self, specs: list[ToolSpec], choice: Choice) -> tuple[list[ToolSpec], Choice]:
+    def _without_choice(
+        self, specs: list[ToolSpec], choice: UpstreamToolChoice
+    ) -> tuple[list[ToolSpec], UpstreamToolChoice]:
         """An upstream that always chooses for itself can still be offered less."""
         if choice.mode == "none":
-            return [], Choice()
+            return [], UpstreamToolChoice()
         if choice.mode in ("required", "tool"):
             self._told.tell(
                 "tool_choice_weakened",
                 "this upstream cannot be made to call a tool; the model may answer without",
             )
-        return [spec for spec in specs if choice.name in ("", spec.name)], Choice()
+        return [spec for spec in specs if choice.name in ("", spec.name)], UpstreamToolChoice()
 
     def _tool(self, spec: ToolSpec) -> dict[str, Any]:
         parameters = spec.parameters

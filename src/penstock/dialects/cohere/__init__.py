@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.dialects import failures
 from penstock.dialects.cohere.reader import CohereReader
 from penstock.dialects.frames import read_object
-from penstock.dialects.plan import Plan, Reader, UpstreamError
+from penstock.dialects.plan import Plan, Reader
+from penstock.failures import Failure, classify
 from penstock.sse import Frame
 from penstock.stream.deltas import Delta, ErrorDelta
 
@@ -26,8 +26,8 @@ class Cohere:
         answer = read_object(Frame(None, text))
         return [answer] if isinstance(answer, ErrorDelta) else reader.whole(answer)
 
-    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> UpstreamError:
-        return failures.classify(status, headers, body)
+    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        return classify(status, headers, body)
 
 
 DIALECT = Cohere()

@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from penstock.dialects import failures
-from penstock.dialects.frames import DONE, count_of, object_of, objects_of, read_object, text_of
+from penstock.dialects.frames import DONE, error_delta, read_object
+from penstock.lenient import count_of, object_of, objects_of, text_of
 from penstock.protocol.content import FileCitation, UrlCitation
 from penstock.sse import Frame
 from penstock.stream.deltas import (
@@ -44,7 +44,7 @@ FAILURES: dict[str, str] = {
 """Finish reasons that are failures, and our code for each."""
 
 
-class Event(Struct):
+class CohereEvent(Struct):
     """What all events have: an index of a block or of a call, and what is new in the message."""
 
     index: int = 0
@@ -87,21 +87,21 @@ class CohereReader:
     def whole(self, answer: dict[str, Any]) -> list[Delta]:
         """An answer that is not streamed, as the events of a stream say it."""
         message = object_of(answer.get("message"))
-        deltas = self._start(Event(id=text_of(answer.get("id"))))
-        deltas += self._tool_plan(Event(message=message))
+        deltas = self._start(CohereEvent(id=text_of(answer.get("id"))))
+        deltas += self._tool_plan(CohereEvent(message=message))
         citations = objects_of(message.get("citations"))
         for index, content in enumerate(objects_of(message.get("content"))):
-            deltas += self._content(Event(index, message={"content": content}))
+            deltas += self._content(CohereEvent(index, message={"content": content}))
             for citation in citations:
                 if (count_of(citation.get("content_index")) or 0) == index:
-                    deltas += self._citation(Event(message={"citations": citation}))
-            deltas += self._content_end(Event(index))
+                    deltas += self._citation(CohereEvent(message={"citations": citation}))
+            deltas += self._content_end(CohereEvent(index))
         for index, call in enumerate(objects_of(message.get("tool_calls"))):
-            deltas += self._tool_call(Event(index, message={"tool_calls": call}))
-            deltas += self._tool_call_end(Event(index))
-        deltas += self._end(Event(delta=answer))
+            deltas += self._tool_call(CohereEvent(index, message={"tool_calls": call}))
+            deltas += self._tool_call_end(CohereEvent(index))
+        deltas += self._end(CohereEvent(delta=answer))
         if not text_of(answer.get("finish_reason")):
-            deltas.append(failures.error_delta(answer))
+            deltas.append(error_delta(answer))
         return deltas
 
     def _event(self, event: dict[str, Any]) -> list[Delta]:
@@ -110,21 +110,21 @@ class CohereReader:
         if read is not None:
             delta = object_of(event.get("delta"))
             index, id = count_of(event.get("index")) or 0, text_of(event.get("id"))
-            return read(self, Event(index, id, delta, object_of(delta.get("message"))))
+            return read(self, CohereEvent(index, id, delta, object_of(delta.get("message"))))
         if event.get("error") or (not type and event.get("message")):
-            return [failures.error_delta(event)]
+            return [error_delta(event)]
         told = f"an event of the type {type[:100]} was left out"
         return [DiagnosticDelta("unknown_event", told)] if type else []
 
-    def _start(self, event: Event) -> list[Delta]:
+    def _start(self, event: CohereEvent) -> list[Delta]:
         return [UpstreamInfo(id=event.id)] if event.id else []
 
-    def _tool_plan(self, event: Event) -> list[Delta]:
+    def _tool_plan(self, event: CohereEvent) -> list[Delta]:
         """What the model wants to do with its calls: reasoning in all but name."""
         plan = text_of(event.message.get("tool_plan"))
         return [ReasoningDelta(plan)] if plan else []
 
-    def _content(self, event: Event) -> list[Delta]:
+    def _content(self, event: CohereEvent) -> list[Delta]:
         content = object_of(event.message.get("content"))
         deltas: list[Delta] = []
         if thinking := text_of(content.get("thinking")):
@@ -134,10 +134,10 @@ class CohereReader:
             deltas.append(TextDelta(text, event.index))
         return deltas
 
-    def _content_end(self, event: Event) -> list[Delta]:
+    def _content_end(self, event: CohereEvent) -> list[Delta]:
         return [BlockEnd(event.index)]
 
-    def _tool_call(self, event: Event) -> list[Delta]:
+    def _tool_call(self, event: CohereEvent) -> list[Delta]:
         call = object_of(event.message.get("tool_calls"))
         function = object_of(call.get("function"))
         return [
@@ -149,10 +149,10 @@ class CohereReader:
             )
         ]
 
-    def _tool_call_end(self, event: Event) -> list[Delta]:
+    def _tool_call_end(self, event: CohereEvent) -> list[Delta]:
         return [ToolCallDelta(key=event.index, whole=True)]
 
-    def _citation(self, event: Event) -> list[Delta]:
+    def _citation(self, event: CohereEvent) -> list[Delta]:
         citation = object_of(event.message.get("citations"))
         if text_of(citation.get("type")) not in ("", "TEXT_CONTENT"):
             return [_left_out("a citation in the reasoning")]
@@ -160,7 +160,7 @@ class CohereReader:
         block = self._text_block if place is None else place
         return [_annotation(source, citation, block) for source in objects_of(citation.get("sources"))]
 
-    def _end(self, event: Event) -> list[Delta]:
+    def _end(self, event: CohereEvent) -> list[Delta]:
         """Usage is told first: a failure ends everything."""
         deltas = _usage(object_of(event.delta.get("usage")))
         reason = text_of(event.delta.get("finish_reason"))
@@ -175,11 +175,11 @@ class CohereReader:
             deltas.append(DiagnosticDelta("unknown_finish", f"the upstream stopped with {reason[:200]}"))
         return deltas
 
-    def _nothing(self, _: Event) -> list[Delta]:
+    def _nothing(self, _: CohereEvent) -> list[Delta]:
         return []
 
 
-_EVENTS: dict[str, Callable[[CohereReader, Event], list[Delta]]] = {
+_EVENTS: dict[str, Callable[[CohereReader, CohereEvent], list[Delta]]] = {
     "message-start": CohereReader._start,
     "tool-plan-delta": CohereReader._tool_plan,
     "content-start": CohereReader._content,

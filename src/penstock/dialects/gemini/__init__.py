@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from penstock.dialects import failures
 from penstock.dialects.gemini.reader import GeminiReader
 from penstock.dialects.gemini.render import render
-from penstock.dialects.plan import ConnectionSpec, Plan, Reader, UpstreamError, UpstreamRequest
+from penstock.dialects.plan import ConnectionSpec, Plan, Reader, UpstreamRequest
+from penstock.failures import Failure, classify
 from penstock.sse import Frame
 from penstock.stream.deltas import Delta
 
@@ -35,8 +35,8 @@ class Gemini:
     def render(self, plan: Plan) -> UpstreamRequest:
         return render(plan)
 
-    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> UpstreamError:
-        return failures.classify(status, headers, body)
+    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        return classify(status, headers, body)
 
 
 def _frames(body: bytes) -> list[Frame]:

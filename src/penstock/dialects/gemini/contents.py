@@ -11,24 +11,24 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.dialects.gemini.content import Part, parts_of, text_part
-from penstock.dialects.gemini.thinking import Manner
+from penstock.dialects.gemini.thinking import GeminiTraits
 from penstock.dialects.history import (
     AssistantTurn,
     Call,
     History,
-    Output,
     OutputsTurn,
     Said,
     SystemTurn,
     Thought,
+    ToolOutput,
     Turn,
     UserTurn,
     framed,
 )
 from penstock.dialects.plan import Plan
 from penstock.errors import DecodeError
+from penstock.lenient import parse_json
 from penstock.stream.diagnostics import Diagnostics
-from penstock.tools.jsontext import parse
 
 BEGINNING = "[The conversation begins with your own turn.]"
 CONTINUE = "[Please go on.]"
@@ -37,8 +37,10 @@ UNSIGNED = "skip_thought_signature_validator"
 """Google's own word for a call that another model made: such a call has no signature to show (C5)."""
 
 
-def contents_of(plan: Plan, history: History, manner: Manner, told: Diagnostics) -> list[dict[str, Any]]:
-    writer = _Writer(plan, manner, told)
+def contents_of(
+    plan: Plan, history: History, traits: GeminiTraits, told: Diagnostics
+) -> list[dict[str, Any]]:
+    writer = _ContentsWriter(plan, traits, told)
     current = _last_user_turn(history.turns) if plan.target.quirks.drops_old_reasoning else 0
     for index, turn in enumerate(history.turns):
         writer.write(turn, keeps_reasoning=index >= current)
@@ -49,10 +51,10 @@ def _last_user_turn(turns: list[Turn]) -> int:
     return max((index for index, turn in enumerate(turns) if isinstance(turn, UserTurn)), default=0)
 
 
-class _Writer:
-    def __init__(self, plan: Plan, manner: Manner, told: Diagnostics) -> None:
+class _ContentsWriter:
+    def __init__(self, plan: Plan, traits: GeminiTraits, told: Diagnostics) -> None:
         self._quirks = plan.target.quirks
-        self._manner = manner
+        self._traits = traits
         self._told = told
         self._contents: list[dict[str, Any]] = []
 
@@ -63,7 +65,7 @@ class _Writer:
             self._add("user", [{"text": framed(turn.text)}] if turn.text.strip() else [])
         elif isinstance(turn, AssistantTurn):
             kept = [piece for piece in turn.pieces if keeps_reasoning or not isinstance(piece, Thought)]
-            self._add("model", _ModelTurn(self._manner, self._told).parts(kept))
+            self._add("model", _ModelTurn(self._traits, self._told).parts(kept))
         else:
             self._add("user", self._outputs(turn))
 
@@ -103,7 +105,7 @@ class _Writer:
                 media += [{"text": f"[from the output of {output.name}]"}, *others]
         return responses + media
 
-    def _output(self, output: Output) -> tuple[str, list[Part]]:
+    def _output(self, output: ToolOutput) -> tuple[str, list[Part]]:
         """Text stays text, whatever JSON is in it: Gemini would read a schema into it (notes/asks B12)."""
         if isinstance(output.content, str):
             return output.content, []
@@ -115,8 +117,8 @@ class _Writer:
 class _ModelTurn:
     """What the model did in one go. Signatures find their parts."""
 
-    def __init__(self, manner: Manner, told: Diagnostics) -> None:
-        self._manner = manner
+    def __init__(self, traits: GeminiTraits, told: Diagnostics) -> None:
+        self._traits = traits
         self._told = told
         self._parts: list[Part] = []
         self._signature = ""
@@ -176,13 +178,13 @@ class _ModelTurn:
     def _vouch(self) -> None:
         """The first call of a step has a signature; one that another model made says that it has none."""
         calls = [part for part in self._parts if "functionCall" in part]
-        if self._manner.signed_calls and calls and not any("thoughtSignature" in part for part in calls):
+        if self._traits.signed_calls and calls and not any("thoughtSignature" in part for part in calls):
             calls[0]["thoughtSignature"] = UNSIGNED
             self._told.tell("unsigned_call", "a call of another model was sent without a signature")
 
     def _arguments(self, call: Call) -> dict[str, Any]:
         try:
-            arguments = parse(call.arguments)
+            arguments = parse_json(call.arguments)
         except ValueError:
             arguments = None
         if isinstance(arguments, dict):

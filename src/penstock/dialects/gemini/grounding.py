@@ -10,8 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Any
 
-from penstock.dialects.frames import count_of, object_of, objects_of, text_of
-from penstock.dialects.gemini.fields import field
+from penstock.lenient import camel_field, count_of, object_of, objects_of, text_of
 from penstock.protocol.content import FileCitation, JsonObject, UrlCitation
 from penstock.protocol.items import Item, UnknownItem, WebSearchCall
 from penstock.stream.deltas import AnnotationDelta, Delta, ItemDelta
@@ -84,16 +83,16 @@ class Grounding:
     def read(self, candidate: dict[str, Any]) -> list[Delta]:
         """The citations that can be told now."""
         deltas: list[Delta] = []
-        citations = object_of(field(candidate, "citationMetadata"))
+        citations = object_of(camel_field(candidate, "citationMetadata"))
         for name in CITATION_LISTS:
-            for each in objects_of(field(citations, name)):
+            for each in objects_of(camel_field(citations, name)):
                 source = (text_of(each.get("uri")), "", text_of(each.get("title")))
                 deltas += self._cite(source, each) if source[0] else []
-        deltas += self._read_grounding(object_of(field(candidate, "groundingMetadata")))
-        pages = object_of(field(candidate, "urlContextMetadata"))
-        for page in objects_of(field(pages, "urlMetadata")):
-            url = text_of(field(page, "retrievedUrl"))
-            found = field(page, "urlRetrievalStatus") in RETRIEVED
+        deltas += self._read_grounding(object_of(camel_field(candidate, "groundingMetadata")))
+        pages = object_of(camel_field(candidate, "urlContextMetadata"))
+        for page in objects_of(camel_field(pages, "urlMetadata")):
+            url = text_of(camel_field(page, "retrievedUrl"))
+            found = camel_field(page, "urlRetrievalStatus") in RETRIEVED
             if url:
                 self._searches["page", url] = opened_page(url, "completed" if found else "failed")
         return deltas
@@ -113,9 +112,9 @@ class Grounding:
 
     def _read_grounding(self, grounding: dict[str, Any]) -> list[Delta]:
         deltas: list[Delta] = []
-        sources = [_source_of(chunk) for chunk in objects_of(field(grounding, "groundingChunks"))]
-        for support in objects_of(field(grounding, "groundingSupports")):
-            for index in _list_of(field(support, "groundingChunkIndices")):
+        sources = [_source_of(chunk) for chunk in objects_of(camel_field(grounding, "groundingChunks"))]
+        for support in objects_of(camel_field(grounding, "groundingSupports")):
+            for index in _list_of(camel_field(support, "groundingChunkIndices")):
                 source = sources[index] if isinstance(index, int) and 0 <= index < len(sources) else None
                 if source is not None:
                     deltas += self._cite(source, object_of(support.get("segment")))
@@ -123,7 +122,7 @@ class Grounding:
             if source is not None and source not in self._cited:
                 self._waiting[source] = None
         for name, type in QUERIES:
-            for query in _list_of(field(grounding, name)):
+            for query in _list_of(camel_field(grounding, name)):
                 if text_of(query):
                     self._searches[type, query] = searched(type, [query])
         return deltas
@@ -142,10 +141,10 @@ class Grounding:
 
     def _place_of(self, segment: dict[str, Any]) -> tuple[int, int]:
         """Where the cited passage is; (0, 0) without an end, or in a part that we cannot tell apart."""
-        end = count_of(field(segment, "endIndex"))
-        if end is None or count_of(field(segment, "partIndex")):
+        end = count_of(camel_field(segment, "endIndex"))
+        if end is None or count_of(camel_field(segment, "partIndex")):
             return 0, 0
-        start = count_of(field(segment, "startIndex")) or 0
+        start = count_of(camel_field(segment, "startIndex")) or 0
         return self.text.character(min(start, end)), self.text.character(end)
 
 
@@ -163,11 +162,12 @@ def opened_page(url: str, status: str = "completed") -> Item:
 
 def _source_of(chunk: dict[str, Any]) -> Source | None:
     for kind, address in SOURCES:
-        source = object_of(field(chunk, kind))
-        url, title = text_of(field(source, address)), text_of(source.get("title"))
+        source = object_of(camel_field(chunk, kind))
+        url, title = text_of(camel_field(source, address)), text_of(source.get("title"))
         if url:
             return url, "", title
-        file_id = next((text_of(field(source, each)) for each in FILE_FIELDS if field(source, each)), "")
+        file_ids = (camel_field(source, each) for each in FILE_FIELDS)
+        file_id = next((text_of(each) for each in file_ids if each), "")
         if file_id or (source and title):
             return "", file_id, title
     return None

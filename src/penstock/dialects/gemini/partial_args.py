@@ -14,8 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from penstock.dialects.frames import text_of
-from penstock.dialects.gemini.fields import field
+from penstock.lenient import camel_field, text_of
 
 Step = str | int
 Path = tuple[Step, ...]
@@ -32,7 +31,7 @@ _DEPTH = 100
 _NOTHING = object()
 
 
-class Place(Struct):
+class OpenContainer(Struct):
     """An object or an array that is not closed yet, and the fields that it has."""
 
     step: Step
@@ -55,7 +54,7 @@ class PartialArguments:
     """The arguments of one call. `take` and `close` return the text that they add."""
 
     def __init__(self) -> None:
-        self._places: list[Place] = []
+        self._places: list[OpenContainer] = []
         self._string: Path | None = None
         """Where the text is inside a string, which the next value may lengthen."""
         self._taken: list[tuple[Path, Any]] = []
@@ -69,9 +68,9 @@ class PartialArguments:
         value = _value_of(partial)
         if value is _NOTHING:
             return ""
-        path = path_of(text_of(field(partial, "jsonPath")))
+        path = path_of(text_of(camel_field(partial, "jsonPath")))
         if path is None:
-            self.unread.append(str(field(partial, "jsonPath"))[:200])
+            self.unread.append(str(camel_field(partial, "jsonPath"))[:200])
             return ""
         self._taken.append((path, value))
         if path[0] in self.rewritten:
@@ -104,7 +103,7 @@ class PartialArguments:
 
     def _can_begin(self, path: Path, depth: int) -> bool:
         """Is the rest of the path new? What it opens begins empty, so an array begins with its first."""
-        around = self._places[depth - 1] if self._places else Place("", False, set())
+        around = self._places[depth - 1] if self._places else OpenContainer("", False, set())
         new = path[depth:]
         return around.takes(path[depth - 1]) and all(isinstance(step, str) or step == 0 for step in new)
 
@@ -118,7 +117,7 @@ class PartialArguments:
         return "" if self._places else self._enter("", is_array=False)
 
     def _enter(self, step: Step, *, is_array: bool) -> str:
-        self._places.append(Place(step, is_array, set()))
+        self._places.append(OpenContainer(step, is_array, set()))
         return "[" if is_array else "{"
 
     def _leave(self, depth: int) -> str:
@@ -179,7 +178,7 @@ def _steps(text: str) -> Iterator[Step | None]:
 def _value_of(partial: dict[str, Any]) -> Any:
     """The value in whichever of the fields it came; `_NOTHING` if in none."""
     for name, types in (("stringValue", str), ("boolValue", bool), ("numberValue", int | float)):
-        value = field(partial, name)
+        value = camel_field(partial, name)
         if isinstance(value, types):
             return value
     return None if "nullValue" in partial or "null_value" in partial else _NOTHING

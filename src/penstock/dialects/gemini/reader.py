@@ -13,17 +13,15 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.dialects import failures
 from penstock.dialects.envelope import seal
-from penstock.dialects.frames import DONE, count_of, object_of, objects_of, read_object, text_of
-from penstock.dialects.gemini.fields import field
+from penstock.dialects.frames import DONE, error_delta, read_object
 from penstock.dialects.gemini.finishes import blocked, finish, name_of
 from penstock.dialects.gemini.grounding import Grounding
-from penstock.dialects.gemini.logprobs import logprobs_of
 from penstock.dialects.gemini.partial_args import PartialArguments
-from penstock.dialects.gemini.servertools import ServerTools, image
+from penstock.dialects.gemini.server_tools import GeminiServerTools, image
 from penstock.dialects.plan import Plan
-from penstock.protocol.content import LogProb
+from penstock.lenient import camel_field, count_of, object_of, objects_of, text_of
+from penstock.protocol.content import LogProb, TopLogProb
 from penstock.sse import Frame
 from penstock.stream.deltas import (
     Delta,
@@ -65,7 +63,7 @@ class StreamedCall(Struct):
     arguments: PartialArguments
 
 
-class Part(Struct):
+class GeminiPart(Struct):
     """A part that is not text."""
 
     name: str
@@ -84,7 +82,7 @@ class GeminiReader:
         self._counts: dict[str, int] = {}
         self._info = UpstreamInfo()
         self._grounding = Grounding()
-        self._server_tools = ServerTools(self._keys)
+        self._server_tools = GeminiServerTools(self._keys)
         self._fed = self._failed = self._saw_done = False
         self._finish: FinishReason | None = None
 
@@ -126,22 +124,22 @@ class GeminiReader:
                 deltas += self._candidate(candidate)
             else:
                 deltas.append(DiagnosticDelta("extra_candidate", "only the first answer is read (C33)"))
-        feedback = object_of(field(chunk, "promptFeedback"))
-        reason = field(feedback, "blockReason")
+        feedback = object_of(camel_field(chunk, "promptFeedback"))
+        reason = camel_field(feedback, "blockReason")
         if reason and reason != "BLOCK_REASON_UNSPECIFIED":
-            deltas += blocked(str(reason), text_of(field(feedback, "blockReasonMessage")))
+            deltas += blocked(str(reason), text_of(camel_field(feedback, "blockReasonMessage")))
         if chunk.get("error"):
-            deltas.append(failures.error_delta(chunk))
+            deltas.append(error_delta(chunk))
         return deltas
 
     # What is known besides
 
     def _about(self, chunk: dict[str, Any]) -> list[Delta]:
-        usage = object_of(field(chunk, "usageMetadata"))
-        tier = text_of(field(usage, "serviceTier")) or text_of(field(usage, "trafficType"))
+        usage = object_of(camel_field(chunk, "usageMetadata"))
+        tier = text_of(camel_field(usage, "serviceTier")) or text_of(camel_field(usage, "trafficType"))
         info = UpstreamInfo(
-            id=text_of(field(chunk, "responseId")) or self._info.id,
-            model=text_of(field(chunk, "modelVersion")) or self._info.model,
+            id=text_of(camel_field(chunk, "responseId")) or self._info.id,
+            model=text_of(camel_field(chunk, "modelVersion")) or self._info.model,
             service_tier=TIERS.get(tier.lower(), self._info.service_tier),
         )
         deltas: list[Delta] = []
@@ -153,7 +151,7 @@ class GeminiReader:
     def _usage(self, usage: dict[str, Any]) -> list[Delta]:
         """Each count is cumulative and often missing; the candidates' is without the thoughts (G8)."""
         for name in COUNTS:
-            counted = count_of(field(usage, name))
+            counted = count_of(camel_field(usage, name))
             if counted is not None:
                 self._counts[name] = counted
         prompt, tool_use, candidates, thoughts, cached = (self._counts.get(name) for name in COUNTS)
@@ -171,12 +169,12 @@ class GeminiReader:
         deltas: list[Delta] = []
         for part in objects_of(object_of(candidate.get("content")).get("parts")):
             deltas += self._part(part)
-        if logprobs := logprobs_of(candidate):
+        if logprobs := _logprobs_of(candidate):
             _attach(logprobs, deltas)
         deltas += self._grounding.read(candidate)
-        reason = name_of(field(candidate, "finishReason"), self._target)
+        reason = name_of(camel_field(candidate, "finishReason"), self._target)
         if reason:
-            ended = finish(reason, text_of(field(candidate, "finishMessage")))
+            ended = finish(reason, text_of(camel_field(candidate, "finishMessage")))
             if FinishDelta(FinishReason.STOP) in ended:
                 deltas += self._end_call()
             deltas += self._grounding.finish() + ended
@@ -185,14 +183,14 @@ class GeminiReader:
     def _part(self, part: dict[str, Any]) -> list[Delta]:
         """A part is one thing. A signature belongs to the part that it came on (G6)."""
         text = text_of(part.get("text"))
-        signature = text_of(field(part, "thoughtSignature"))
+        signature = text_of(camel_field(part, "thoughtSignature"))
         is_thought = part.get("thought") is True
         if text:
             return self._text(text, signature, is_thought=is_thought)
         for name, read in _PARTS.items():
-            value = field(part, name)
+            value = camel_field(part, name)
             if isinstance(value, dict):
-                return read(self, Part(name, value, signature, is_thought))
+                return read(self, GeminiPart(name, value, signature, is_thought))
         if signature:
             return [self._signed_block("thought" if is_thought else "empty_text", signature)]
         unknown = sorted(name for name in part.keys() - _FIELDS if part[name] is not None)
@@ -214,7 +212,7 @@ class GeminiReader:
         """Comes after its text, and so belongs to the message or the reasoning before it."""
         return OpaqueReasoning(seal(self._target, {"thoughtSignature": signature, "part": part}))
 
-    def _signed(self, part: Part, key: int, **more: Any) -> list[Delta]:
+    def _signed(self, part: GeminiPart, key: int, **more: Any) -> list[Delta]:
         """The signature of a call, or of another part that is an item: it stands alone, before the item."""
         if not part.signature:
             return []
@@ -224,11 +222,11 @@ class GeminiReader:
 
     # Calls
 
-    def _function_call(self, part: Part) -> list[Delta]:
+    def _function_call(self, part: GeminiPart) -> list[Delta]:
         call = part.value
         name, id = text_of(call.get("name")), text_of(call.get("id"))
-        pieces = objects_of(field(call, "partialArgs"))
-        goes_on = field(call, "willContinue") is True
+        pieces = objects_of(camel_field(call, "partialArgs"))
+        goes_on = camel_field(call, "willContinue") is True
         open_call = self._streamed
         if open_call is not None and (not name or (id and id == open_call.id)):
             # A signature this late cannot stand before its call.
@@ -274,7 +272,7 @@ class GeminiReader:
 
     # Parts that are the vendor's own doing
 
-    def _item(self, part: Part) -> list[Delta]:
+    def _item(self, part: GeminiPart) -> list[Delta]:
         """Signed, the part is kept whole beside its signature: only so can it go back."""
         self._grounding.text.interrupt()
         deltas = self._server_tools.read(part.name, part.value)
@@ -283,24 +281,24 @@ class GeminiReader:
                 self._grounding.called.add(delta.item.type)
         return self._signed(part, next(self._keys), value=part.value) + deltas
 
-    def _inline_data(self, part: Part) -> list[Delta]:
+    def _inline_data(self, part: GeminiPart) -> list[Delta]:
         self._grounding.text.interrupt()
         key = next(self._keys)
         item = None if part.is_thought else image(part.value)
-        kind = text_of(field(part.value, "mimeType")) or "unknown"
+        kind = text_of(camel_field(part.value, "mimeType")) or "unknown"
         told: Delta = ItemDelta(key, item, done=True) if item else _left_out(f"data of the type {kind[:100]}")
         return [*self._signed(part, key), told]
 
-    def _file_data(self, part: Part) -> list[Delta]:
-        left_out = _left_out(f"the file {text_of(field(part.value, 'fileUri'))[:200]}")
+    def _file_data(self, part: GeminiPart) -> list[Delta]:
+        left_out = _left_out(f"the file {text_of(camel_field(part.value, 'fileUri'))[:200]}")
         return [*self._signed(part, next(self._keys), value=part.value), left_out]
 
 
-_PARTS: dict[str, Callable[[GeminiReader, Part], list[Delta]]] = {
+_PARTS: dict[str, Callable[[GeminiReader, GeminiPart], list[Delta]]] = {
     "functionCall": GeminiReader._function_call,
     "inlineData": GeminiReader._inline_data,
     "fileData": GeminiReader._file_data,
-    **dict.fromkeys(ServerTools.PARTS, GeminiReader._item),
+    **dict.fromkeys(GeminiServerTools.PARTS, GeminiReader._item),
 }
 """Every kind of part but text."""
 
@@ -331,3 +329,22 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 def _left_out(what: str) -> Delta:
     return DiagnosticDelta("left_out", f"the answer had {what}, which was left out")
+
+
+def _logprobs_of(candidate: dict[str, Any]) -> list[LogProb]:
+    """The chosen tokens of a frame with their probabilities and alternatives, in OpenAI's shape."""
+    result = object_of(camel_field(candidate, "logprobsResult"))
+    chosen = objects_of(camel_field(result, "chosenCandidates"))
+    places = objects_of(camel_field(result, "topCandidates"))
+    places += [{}] * (len(chosen) - len(places))
+    return [
+        {**_logprob(token), "top_logprobs": [_logprob(each) for each in objects_of(place.get("candidates"))]}
+        for token, place in zip(chosen, places, strict=False)
+    ]
+
+
+def _logprob(raw: dict[str, Any]) -> TopLogProb:
+    """A probability that is missing is 0, as always in protobuf's JSON."""
+    token, logprob = text_of(raw.get("token")), camel_field(raw, "logProbability")
+    is_number = isinstance(logprob, int | float) and not isinstance(logprob, bool)
+    return {"token": token, "logprob": float(logprob) if is_number else 0.0, "bytes": list(token.encode())}

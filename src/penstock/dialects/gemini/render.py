@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from penstock.dialects.gemini.contents import contents_of
 from penstock.dialects.gemini.schema import Cleaned
-from penstock.dialects.gemini.thinking import manner_of, thinking_of
+from penstock.dialects.gemini.thinking import thinking_of, traits_of
 from penstock.dialects.history import history_of
 from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.dialects.schemas import Room
@@ -86,15 +86,15 @@ _SCHEMA_REQUEST = "Answer with one JSON value and nothing else. It must match th
 
 
 def render(plan: Plan) -> UpstreamRequest:
-    return _Renderer(plan).request()
+    return _GeminiRenderer(plan).request()
 
 
-class _Renderer:
+class _GeminiRenderer:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._request = plan.request
         self._quirks = plan.target.quirks
-        self._manner = manner_of(plan.target)
+        self._traits = traits_of(plan.target)
         self._told = Diagnostics()
         self._body: dict[str, Any] = {}
         self._config: dict[str, Any] = {}
@@ -108,7 +108,7 @@ class _Renderer:
         self._format(has_tools=bool(specs))
         self._numbers()
         self._unmapped()
-        contents = contents_of(self._plan, history, self._manner, self._told)
+        contents = contents_of(self._plan, history, self._traits, self._told)
         system = "\n\n".join([*history.system, *self._more_system])
         if system:
             self._body["systemInstruction"] = {"parts": [{"text": system}]}
@@ -179,7 +179,7 @@ class _Renderer:
         wanted = text.format
         if isinstance(wanted, JsonSchemaFormat | JsonObjectFormat):
             schema = (wanted.schema or {"type": "object"}) if isinstance(wanted, JsonSchemaFormat) else None
-            self._json(schema, can_hold=not has_tools or self._manner.json_with_tools)
+            self._json(schema, can_hold=not has_tools or self._traits.json_with_tools)
         elif wanted and not isinstance(wanted, TextFormat) and wanted.type:
             raise DecodeError(f"this upstream has no format {wanted.type!r}", "text.format.type")
 
@@ -218,7 +218,7 @@ class _Renderer:
         reasoning = request.reasoning or ReasoningConfig()
         for name in reasoning.extra or ():
             self._drop(f"reasoning.{name}")
-        if thinking := thinking_of(self._manner, reasoning, self._told):
+        if thinking := thinking_of(self._traits, reasoning, self._told):
             self._config["thinkingConfig"] = thinking
 
     # -- the rest

@@ -1,7 +1,7 @@
 """What each Gemini takes: how much it is told to think, and what it insists on.
 
 The 2.5 models take a budget of tokens and the later ones a level, each model its own levels; each refuses the
-other's field. So a model's manner is a row of a table, found by its name.
+other's field. So a model's traits are a row of a table, found by its name.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.protocol.request import ReasoningConfig
 from penstock.stream.diagnostics import Diagnostics
 
 
-class Manner(Struct, frozen=True, kw_only=True):
+class GeminiTraits(Struct, frozen=True, kw_only=True):
     """`effort` is a row of `EFFORTS`, or "" for a model that does not think."""
 
     effort: str = "levels"
@@ -26,16 +26,16 @@ class Manner(Struct, frozen=True, kw_only=True):
     """Takes a schema for its answer and tools together."""
 
 
-MODELS: tuple[tuple[re.Pattern[str], Manner], ...] = tuple(
-    (re.compile(pattern), manner)
-    for pattern, manner in (
-        (r"gemma|gemini-(1|2\.0)", Manner(effort="", signed_calls=False, json_with_tools=False)),
-        (r"gemini-2\.5-pro", Manner(effort="budget_pro", signed_calls=False, json_with_tools=False)),
-        (r"gemini-2\.5", Manner(effort="budget", signed_calls=False, json_with_tools=False)),
-        (r"gemini-3-pro", Manner(effort="levels_low_high")),
-        (r"gemini-3(\.\d)?-flash-lite|gemini-3(\.[0-6])?-flash", Manner(effort="levels_minimal")),
-        (r"gemini", Manner()),
-        (r"", Manner(effort="", signed_calls=False)),
+MODELS: tuple[tuple[re.Pattern[str], GeminiTraits], ...] = tuple(
+    (re.compile(pattern), traits)
+    for pattern, traits in (
+        (r"gemma|gemini-(1|2\.0)", GeminiTraits(effort="", signed_calls=False, json_with_tools=False)),
+        (r"gemini-2\.5-pro", GeminiTraits(effort="budget_pro", signed_calls=False, json_with_tools=False)),
+        (r"gemini-2\.5", GeminiTraits(effort="budget", signed_calls=False, json_with_tools=False)),
+        (r"gemini-3-pro", GeminiTraits(effort="levels_low_high")),
+        (r"gemini-3(\.\d)?-flash-lite|gemini-3(\.[0-6])?-flash", GeminiTraits(effort="levels_minimal")),
+        (r"gemini", GeminiTraits()),
+        (r"", GeminiTraits(effort="", signed_calls=False)),
     )
 )
 """The first row whose pattern is in the name. From Google's tables of thinking levels and budgets."""
@@ -74,24 +74,24 @@ EFFORTS: dict[str, dict[str, dict[str, Any]]] = {
 _UNKNOWN_EFFORT = "medium"
 
 
-def manner_of(target: Target) -> Manner:
+def traits_of(target: Target) -> GeminiTraits:
     """`quirks.effort` may name another row of the effort table than the model's name does."""
     name = target.model.lower()
-    manner = next(manner for pattern, manner in MODELS if pattern.search(name))
+    traits = next(traits for pattern, traits in MODELS if pattern.search(name))
     if target.quirks.effort in EFFORTS:
-        return structs.replace(manner, effort=target.quirks.effort)
-    return manner
+        return structs.replace(traits, effort=target.quirks.effort)
+    return traits
 
 
-def thinking_of(manner: Manner, reasoning: ReasoningConfig, told: Diagnostics) -> dict[str, Any]:
+def thinking_of(traits: GeminiTraits, reasoning: ReasoningConfig, told: Diagnostics) -> dict[str, Any]:
     """The `thinkingConfig`; empty when nothing is asked for."""
     effort = reasoning.effort or ""
-    if not manner.effort:
+    if not traits.effort:
         for name, value in (("effort", effort), ("summary", reasoning.summary)):
             if value and value != "none":
                 told.tell("field_dropped", f"`reasoning.{name}` was dropped: this model does not think")
         return {}
-    row = EFFORTS[manner.effort]
+    row = EFFORTS[traits.effort]
     config: dict[str, Any] = {}
     if effort and effort not in row:
         told.tell("effort_changed", f"the effort {effort!r} is unknown; {_UNKNOWN_EFFORT} was asked for")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.dialects import failures
 from penstock.dialects.ollama.reader import OllamaReader
-from penstock.dialects.plan import Plan, Reader, UpstreamError
+from penstock.dialects.plan import Plan, Reader
+from penstock.failures import Failure, classify
 from penstock.sse import Frame
 from penstock.stream.deltas import Delta
 
@@ -23,8 +23,8 @@ class Ollama:
         text = body.decode(errors="replace").strip()
         return (reader.feed(Frame(None, text)) if text else []) + reader.end()
 
-    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> UpstreamError:
-        return failures.classify(status, headers, body)
+    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        return classify(status, headers, body)
 
 
 DIALECT = Ollama()

@@ -8,8 +8,8 @@ from __future__ import annotations
 from itertools import count
 from typing import Any
 
-from penstock.dialects import failures
-from penstock.dialects.frames import DONE, count_of, object_of, objects_of, read_object, text_of
+from penstock.dialects.frames import DONE, error_delta, read_object
+from penstock.lenient import count_of, object_of, objects_of, text_of
 from penstock.sse import Frame
 from penstock.stream.deltas import (
     Delta,
@@ -80,7 +80,7 @@ class OllamaReader:
         if line.get("done") is True:
             deltas += _ended(line)
         if line.get("error"):
-            deltas.append(failures.error_delta(line))
+            deltas.append(error_delta(line))
         return deltas
 
     def _call(self, call: dict[str, Any]) -> Delta:

@@ -8,7 +8,7 @@ from penstock.dialects.families import family_of
 from penstock.dialects.plan import Quirks, Target
 from penstock.dialects.presets.preset import KEY_HEADERS, Preset
 from penstock.dialects.presets.rows import MAKERS, PRESETS, vendor_facts
-from penstock.dialects.table import unknown
+from penstock.dialects.registry import unknown
 
 __all__ = [
     "KEY_HEADERS",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from penstock.dialects import failures
-from penstock.dialects.plan import ConnectionSpec, Plan, Reader, UpstreamError, UpstreamRequest
+from penstock.dialects.plan import ConnectionSpec, Plan, Reader, UpstreamRequest
 from penstock.dialects.responses.reader import ResponsesReader, read_body
 from penstock.dialects.responses.render import render
+from penstock.failures import Failure, classify
 from penstock.stream.deltas import Delta
 
 
@@ -24,8 +24,8 @@ class Responses:
     def render(self, plan: Plan) -> UpstreamRequest:
         return render(plan)
 
-    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> UpstreamError:
-        return failures.classify(status, headers, body)
+    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        return classify(status, headers, body)
 
 
 DIALECT = Responses()

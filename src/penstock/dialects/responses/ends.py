@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.dialects.frames import count_of, object_of, text_of
 from penstock.dialects.responses.items import JSON
+from penstock.lenient import count_of, object_of, text_of
 from penstock.stream.deltas import Delta, DiagnosticDelta, ErrorDelta, FinishDelta, FinishReason, UsageDelta
 
 INCOMPLETE: dict[str, FinishReason] = {

@@ -13,11 +13,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from penstock.dialects.frames import object_of, objects_of, text_of
-from penstock.errors import DecodeError
-from penstock.protocol.content import Annotation, LogProb, TopLogProb, UnknownAnnotation, UrlCitation
-from penstock.protocol.events import AnnotationAddedEvent
-from penstock.protocol.wire import read
+from penstock.lenient import object_of, objects_of, text_of
+from penstock.protocol.content import Annotation, LogProb, TopLogProb, UrlCitation
+from penstock.protocol.events import read_annotation
 from penstock.stream.deltas import (
     AnnotationDelta,
     Delta,
@@ -183,19 +181,6 @@ class UpstreamItem:
         if any(name == REFUSAL.name for name, _ in self._heard):
             return 0
         return sum(len(self.heard(TEXT, each)) for name, each in self._heard if each < index)
-
-
-def read_annotation(raw: JSON) -> Annotation:
-    try:
-        annotation = read({"annotation": raw}, AnnotationAddedEvent).annotation
-    except DecodeError:
-        annotation = None
-    if annotation is not None:
-        return annotation
-    fields = {name: value for name, value in raw.items() if name != "type"}
-    kind = text_of(raw.get("type")) or "unknown"
-    # What is no proper URL citation must not look like one.
-    return UnknownAnnotation(type="unknown" if kind == "url_citation" else kind, extra=fields)
 
 
 def read_logprobs(raw: Any) -> list[LogProb]:

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.dialects.envelope import seal
-from penstock.dialects.failures import error_delta
-from penstock.dialects.frames import DONE, count_of, object_of, read_object, text_of
+from penstock.dialects.frames import DONE, error_delta, read_object
 from penstock.dialects.plan import Plan
 from penstock.dialects.responses.ends import read_incomplete, read_usage
+from penstock.dialects.responses.item_index import ItemIndex
 from penstock.dialects.responses.items import (
     ARGUMENTS,
     CALLS,
@@ -28,9 +28,9 @@ from penstock.dialects.responses.items import (
     Channel,
     UpstreamItem,
 )
-from penstock.dialects.responses.registry import Registry
 from penstock.errors import DecodeError
-from penstock.protocol.events import ENDS, MACHINE_EVENTS, OutputItemEvent
+from penstock.lenient import count_of, object_of, text_of
+from penstock.protocol.events import ENDS, MACHINE_EVENTS, OutputItemEvent, is_keep_alive
 from penstock.protocol.items import Item
 from penstock.protocol.wire import read
 from penstock.sse import Frame
@@ -49,17 +49,13 @@ from penstock.stream.deltas import (
     ToolCallDelta,
     UpstreamInfo,
 )
+from penstock.tools.custom import RUN_BY_SERVER
 
-PINGS = re.compile(r"(^|[.:_])(ping|keep[_-]?alive|heartbeat)$")
 PHASES = ("commentary", "final_answer")
 NO_OUTPUT = ("item_reference", "additional_tools", "")
 LATE = ("tool_search_call", "compaction")
 """Announced when they are done: before, the one has a provisional call id and the other no content."""
 
-XAI_TOOLS = frozenset(
-    ("x_keyword_search", "x_semantic_search", "x_user_search", "x_thread_fetch", "view_x_video", "view_image")
-)
-"""xAI runs these itself and tells of them as calls to custom tools (R6). They count where not declared."""
 XAI_ITEM = "xai:x_search_call"
 
 _EVENT_TYPE = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
@@ -72,7 +68,7 @@ class ResponsesReader:
     def __init__(self, plan: Plan) -> None:
         self._target = plan.target
         self._tools = plan.tools
-        self._items = Registry()
+        self._items = ItemIndex()
         self._calls: dict[tuple[str, ...], UpstreamItem] = {}
         self._truncated: list[tuple[UpstreamItem, JSON]] = []
         """Hosted items that ended incomplete: nothing may be added after such an end (N27)."""
@@ -96,7 +92,7 @@ class ResponsesReader:
             self._over = True
             return [event]
         type = (text_of(event.get("type")) or frame.event or "").removeprefix("openai:")
-        if PINGS.search(type):
+        if is_keep_alive(type):
             return []
         self._heard = True
         if type in HANDLERS:
@@ -252,7 +248,7 @@ class ResponsesReader:
 
     def _call(self, item: UpstreamItem, raw: JSON) -> list[Delta]:
         """A call begins. One of the same id to the same tool repeats another, most likely (seed 002)."""
-        if text_of(raw.get("name")) in XAI_TOOLS and self._tools.called(raw["name"]) is None:
+        if text_of(raw.get("name")) in RUN_BY_SERVER and self._tools.called(raw["name"]) is None:
             item.is_hosted = True
             return self._hosted(item, raw, done=False)
         item.call_id = text_of(raw.get("call_id"))

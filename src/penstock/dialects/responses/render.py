@@ -14,8 +14,8 @@ from msgspec import UNSET
 
 from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.dialects.presets.rows import vendor_facts
-from penstock.dialects.responses.outgoing import Outgoing
-from penstock.dialects.toolset import Choice, ToolSpec, choice_of, tools_of
+from penstock.dialects.responses.input_items import Outgoing
+from penstock.dialects.toolset import ToolSpec, UpstreamToolChoice, choice_of, tools_of
 from penstock.errors import DecodeError
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.request import JsonSchemaFormat
@@ -84,10 +84,10 @@ _SCHEMA_REQUEST = "Answer with one JSON object and nothing else. It must match t
 
 
 def render(plan: Plan) -> UpstreamRequest:
-    return _Renderer(plan).request()
+    return _ResponsesRenderer(plan).request()
 
 
-class _Renderer:
+class _ResponsesRenderer:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._request = plan.request
@@ -204,5 +204,5 @@ class _Renderer:
             self._body.setdefault(name, value)
 
 
-def _chosen(choice: Choice) -> str | dict[str, Any]:
+def _chosen(choice: UpstreamToolChoice) -> str | dict[str, Any]:
     return {"type": "function", "name": choice.name} if choice.name else choice.mode

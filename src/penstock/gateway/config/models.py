@@ -62,7 +62,7 @@ class ModelNames:
         self.routes[name] = ModelRoute(name=name, steps=tuple(steps))
         told = table.read("limits", _limits, None)
         if told is not None:
-            self.overrides.append(Override(name, told.told))
+            self.overrides.append(Override(name, told.facts))
 
     def _steps(self, table: ConfigTable, own: str) -> list[RouteStep]:
         if "target" in table and "targets" in table:

@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
-from penstock.client.config import ClientConfig, check_headers
 from penstock.dialects.gemini.thinking import EFFORTS as GEMINI_EFFORTS
 from penstock.dialects.plan import Quirks
 from penstock.dialects.presets import KEY_HEADERS, PRESETS, Preset
 from penstock.dialects.presets.efforts import EFFORTS as CHAT_EFFORTS
-from penstock.dialects.table import DIALECTS, RENDERED, rendered_dialect
+from penstock.dialects.registry import DIALECTS, RENDERED, rendered_dialect
 from penstock.errors import InvalidRequestError
 from penstock.gateway.config.secrets import (
     SECRET_HEADERS,
@@ -35,6 +34,7 @@ from penstock.gateway.config.values import (
     word,
 )
 from penstock.gateway.settings import DEMO
+from penstock.net.config import check_headers
 from penstock.net.tls import tls_context
 from penstock.net.urls import is_loopback, read_address, read_proxy
 from penstock.upstream.target import UpstreamTarget
@@ -59,7 +59,6 @@ _ELSEWHERE = {
     "model": "it belongs under [models.NAME]",
 }
 _EFFORTS = {"", *CHAT_EFFORTS, *GEMINI_EFFORTS}
-_ANYWHERE = "http://127.0.0.1"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 _Environment = Mapping[str, str]
@@ -262,7 +261,7 @@ def _tls_files(table: ConfigTable, file: str) -> tuple[str | None, str | None, s
         table.wrong("needs client_cert beside it", "client_key")
     elif are_there:
         try:
-            tls_context(ClientConfig(_ANYWHERE, ca_file=authorities, client_cert=certificate, client_key=key))
+            tls_context(authorities, certificate, key)
         except InvalidRequestError as error:
             table.wrong(error.message.partition(" ")[2], error.param or "ca_file")
     return authorities, certificate, key

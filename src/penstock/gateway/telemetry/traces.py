@@ -15,11 +15,11 @@ from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.errors import OpenResponsesError
 from penstock.gateway.history.chains import public_request
 from penstock.gateway.refusals import code_of
+from penstock.net.source import UpstreamSource
 from penstock.protocol.tools import SECRETS
 from penstock.protocol.wire import to_builtins
 from penstock.store.contract import Trace
 from penstock.upstream.attempts import Attempt
-from penstock.upstream.source import UpstreamSource
 
 LONGEST_KEY = 4096
 LONGEST_BODY = 1024 * 1024

@@ -14,9 +14,9 @@ from penstock.gateway.telemetry.traces import Tracer
 from penstock.gateway.turn.outlets import Outlet
 from penstock.gateway.turn.stopwatch import Stopwatch
 from penstock.gateway.turn.verdict import Verdict, shown
+from penstock.net.source import Inbox, UpstreamSource
 from penstock.protocol.events import Event
 from penstock.upstream.masking import masked
-from penstock.upstream.source import Inbox, UpstreamSource
 
 
 class Relay:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from penstock.dialects.plan import Dialect, Plan, Reader, Target, UpstreamError, UpstreamRequest
+from penstock.dialects.plan import Dialect, Plan, Reader, Target, UpstreamRequest
+from penstock.failures import Failure
 from penstock.gateway.history.compactions import TRIGGER, Summary
+from penstock.net.source import UpstreamSource
 from penstock.protocol.items import Compaction, Item, Message
 from penstock.sse import Frame
 from penstock.stream.deltas import (
@@ -21,7 +23,6 @@ from penstock.stream.deltas import (
     UsageDelta,
 )
 from penstock.stream.machine import INCOMPLETE_REASONS
-from penstock.upstream.source import UpstreamSource
 from penstock.upstream.upstream import Upstream
 
 _PASSED = (UsageDelta, UpstreamInfo, DiagnosticDelta, ErrorDelta)
@@ -80,7 +81,7 @@ class SummarisingDialect:
     def read_body(self, plan: Plan, body: bytes) -> list[Delta]:
         return Summarising(self._seal).take(self._dialect.read_body(plan, body))
 
-    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> UpstreamError:
+    def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         return self._dialect.classify(status, headers, body)
 
 

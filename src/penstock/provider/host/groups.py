@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from penstock.client.client import OpenResponsesClient
-from penstock.client.config import ClientConfig, check_key
+from penstock.client.config import ClientConfig
 from penstock.dialects.presets import KEY_HEADERS, PRESETS, Preset, speaks_responses
 from penstock.errors import InvalidRequestError
 from penstock.models.directory import ModelDirectory
+from penstock.net.config import check_key
 from penstock.net.urls import is_loopback, read_address
 from penstock.provider.editor_turn import Host
 from penstock.provider.host.error_messages import Place

@@ -6,10 +6,9 @@ import json
 from codecs import BOM_UTF8
 from typing import Any
 
-from penstock.client.surrogates import holds_halves, read_halves
 from penstock.errors import DecodeError
+from penstock.lenient import has_surrogates, join_surrogates, parse_with_surrogates
 from penstock.protocol.wire import parse
-from penstock.tools.jsontext import sound
 
 LONGEST = 64 * 1024 * 1024
 
@@ -73,7 +72,7 @@ def read_object(line: bytes) -> JSON:
         value = parse(line)
     except DecodeError:
         text = line.decode(errors="replace")
-        if not holds_halves(text):
+        if not has_surrogates(text):
             raise
         value = _joined(text)
     if not isinstance(value, dict):
@@ -84,6 +83,6 @@ def read_object(line: bytes) -> JSON:
 def _joined(text: str) -> Any:
     """Halves that belong together are one character, and those that are alone are replaced."""
     try:
-        return parse(sound(json.dumps(read_halves(text), ensure_ascii=False)))
+        return parse(join_surrogates(json.dumps(parse_with_surrogates(text), ensure_ascii=False)))
     except RecursionError:
         raise DecodeError("nested too deeply") from None

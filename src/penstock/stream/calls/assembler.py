@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from penstock.errors import BridgeError
+from penstock.lenient import is_json, join_surrogates
 from penstock.protocol.events import Event
 from penstock.protocol.items import CLIENT_CALLS, Item
 from penstock.stream.calls.call_block import Piece, ToolCallBlock
@@ -25,7 +26,6 @@ from penstock.stream.output import COMPLETED, INCOMPLETE, Output
 from penstock.tools.call_ids import CallIds
 from penstock.tools.families import FAMILIES
 from penstock.tools.identity import ToolIdentity, ToolIdentityMap
-from penstock.tools.jsontext import is_json, sound
 
 
 class Seen(StrEnum):
@@ -48,22 +48,22 @@ class Action(StrEnum):
     AGREED = "go on with the call of this id; but with the call at this key if that has no other id"
 
 
-class Row(Struct, frozen=True):
+class AssemblyRule(Struct, frozen=True):
     action: Action
     why: str
 
 
-POLICY: dict[tuple[Seen, Seen], Row] = {
+POLICY: dict[tuple[Seen, Seen], AssemblyRule] = {
     # (id, key)
-    (Seen.ABSENT, Seen.ABSENT): Row(Action.LATEST, "some upstreams send neither (C15)"),
-    (Seen.ABSENT, Seen.NEW): Row(Action.OPEN, "the id is late or never comes (C19); one is made up"),
-    (Seen.ABSENT, Seen.KNOWN): Row(Action.BY_KEY, "the ordinary fragment"),
-    (Seen.NEW, Seen.ABSENT): Row(Action.OPEN, "calls told apart by id alone (C15)"),
-    (Seen.NEW, Seen.NEW): Row(Action.OPEN, "the ordinary start"),
-    (Seen.NEW, Seen.KNOWN): Row(Action.ADOPT, "a late id, or parallel calls on one index (C20, B5)"),
-    (Seen.KNOWN, Seen.ABSENT): Row(Action.BY_ID, "calls told apart by id alone"),
-    (Seen.KNOWN, Seen.NEW): Row(Action.TWIN, "one id for two parallel calls (C19)"),
-    (Seen.KNOWN, Seen.KNOWN): Row(Action.AGREED, "the id is repeated with every fragment (C17)"),
+    (Seen.ABSENT, Seen.ABSENT): AssemblyRule(Action.LATEST, "some upstreams send neither (C15)"),
+    (Seen.ABSENT, Seen.NEW): AssemblyRule(Action.OPEN, "the id is late or never comes (C19); one is made up"),
+    (Seen.ABSENT, Seen.KNOWN): AssemblyRule(Action.BY_KEY, "the ordinary fragment"),
+    (Seen.NEW, Seen.ABSENT): AssemblyRule(Action.OPEN, "calls told apart by id alone (C15)"),
+    (Seen.NEW, Seen.NEW): AssemblyRule(Action.OPEN, "the ordinary start"),
+    (Seen.NEW, Seen.KNOWN): AssemblyRule(Action.ADOPT, "a late id, or parallel calls on one index (C20, B5)"),
+    (Seen.KNOWN, Seen.ABSENT): AssemblyRule(Action.BY_ID, "calls told apart by id alone"),
+    (Seen.KNOWN, Seen.NEW): AssemblyRule(Action.TWIN, "one id for two parallel calls (C19)"),
+    (Seen.KNOWN, Seen.KNOWN): AssemblyRule(Action.AGREED, "the id is repeated with every fragment (C17)"),
 }
 """Which call a delta belongs to. A start or a whole call for a known one opens nothing (seed 002)."""
 
@@ -116,7 +116,7 @@ class ToolCallAssembler:
         block = self._find(delta, text if whole else "")
         block, events = self._take_name(block, delta)
         if text or whole:
-            events += self._take(block, Piece(sound(text), whole, bool(delta.id)))
+            events += self._take(block, Piece(join_surrogates(text), whole, bool(delta.id)))
         return events
 
     # Which call
@@ -171,7 +171,7 @@ class ToolCallAssembler:
 
     def _take_name(self, block: ToolCallBlock, delta: ToolCallDelta) -> tuple[ToolCallBlock, list[Event]]:
         """Settle the name. It may turn out that the delta begins another call, which is then returned."""
-        name = sound(delta.name or "")
+        name = join_surrogates(delta.name or "")
         if not name or name == block.name:
             self._note_kind(block, delta)
             return block, []
@@ -230,7 +230,7 @@ class ToolCallAssembler:
     def _announce(self, block: ToolCallBlock, identity: ToolIdentity) -> list[Event]:
         events = self._output.end_current()
         family = FAMILIES[identity.type]
-        call_id = self._call_ids.distinct(sound(block.id or "") or self._output.new_id("call"))
+        call_id = self._call_ids.distinct(join_surrogates(block.id or "") or self._output.new_id("call"))
         self._claimed.add(block.id or call_id)
         self._output.place(block)
         block.call = family(

@@ -12,7 +12,8 @@ from enum import Enum, auto
 
 import msgspec
 
-from penstock.tools.jsontext import SPACE, ObjectScanner, StringDecoder, is_json, parse
+from penstock.lenient import is_json, parse_json
+from penstock.tools.jsontext import SPACE, ObjectScanner, StringDecoder
 
 _BEGIN = re.compile(r'[{"]')
 _WINDOW = 4096
@@ -134,6 +135,6 @@ class Tail:
 def canonical(text: str) -> bytes:
     """The same for texts that are equal as JSON, and for no others: `1` is not `true`."""
     try:
-        return msgspec.json.encode(parse(text), order="deterministic")
+        return msgspec.json.encode(parse_json(text), order="deterministic")
     except (ValueError, RecursionError):
         return text.encode("utf-8", "replace")

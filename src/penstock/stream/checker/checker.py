@@ -17,7 +17,6 @@ from typing import Any
 import msgspec
 
 from penstock.stream.checker.content import Contents
-from penstock.stream.checker.findings import Findings
 from penstock.stream.checker.items import Items
 from penstock.stream.checker.names import CANONICAL, Names, is_tool_event
 from penstock.stream.checker.rules import Violation
@@ -31,6 +30,7 @@ from penstock.stream.checker.state import (
     REFUSAL,
     SUMMARY,
     Event,
+    Findings,
     same,
     show,
 )

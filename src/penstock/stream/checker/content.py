@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.stream.checker.findings import Findings
 from penstock.stream.checker.items import CONTENT_HOLDERS, STREAMED, Items
 from penstock.stream.checker.names import CALLS, SPECIFIED_ITEMS, Names, has_slug
 from penstock.stream.checker.shapes import ANNOTATION, LOGPROBS, PART
@@ -15,10 +14,11 @@ from penstock.stream.checker.state import (
     OUTPUT_TEXT,
     REASONING,
     Event,
-    Flow,
-    Item,
-    Kind,
-    Part,
+    Findings,
+    ItemState,
+    PartKind,
+    PartState,
+    TextFlow,
     kind_of,
     same,
     show,
@@ -84,7 +84,7 @@ class Contents:
         if self._findings.count > before:
             item.dispute(part)
 
-    def _check_end(self, item: Item, part: Part, value: dict[str, Any]) -> None:
+    def _check_end(self, item: ItemState, part: PartState, value: dict[str, Any]) -> None:
         type = value.get("type")
         if not same(type, part.type):
             self._report(
@@ -103,7 +103,7 @@ class Contents:
         if type == OUTPUT_TEXT.part and sound:
             self._compare_logprobs(part, value.get("logprobs", []), f"the end of {part.called}")
 
-    def _may_hold(self, item: Item, where: str, type: object, event: Event) -> bool:
+    def _may_hold(self, item: ItemState, where: str, type: object, event: Event) -> bool:
         """Does a part of this type belong into this list of this item?"""
         if item.type in _CONTENTLESS or (where == "summary" and item.type == "message"):
             self._report("item.event-kind", f"{event['type']} for {item}", (item.number, where))
@@ -115,17 +115,17 @@ class Contents:
             self._report("part.type", f"a part of type {show(type)} in the {where} of {item}", item.number)
         return True
 
-    def _place(self, event: Event, where: str) -> tuple[Item, int] | None:
+    def _place(self, event: Event, where: str) -> tuple[ItemState, int] | None:
         item = self._items.open_item(event, "reasoning" if where == "summary" else "")
         index = self._items.field(event, _INDEX[where], int)
         return None if item is None or index is None else (item, index)
 
-    def _enter(self, item: Item, where: str, index: int, type: object) -> Part:
-        part = item.parts[where][index] = Part(type, f"{where} part {index} of {item}")
+    def _enter(self, item: ItemState, where: str, index: int, type: object) -> PartState:
+        part = item.parts[where][index] = PartState(type, f"{where} part {index} of {item}")
         item.next_part[where] = index + 1
         return part
 
-    def _part_at(self, item: Item, where: str, index: int, type: object) -> Part:
+    def _part_at(self, item: ItemState, where: str, index: int, type: object) -> PartState:
         """The part that an event speaks of, adopted if it was never opened."""
         part = item.parts[where].get(index)
         if part is None:
@@ -138,7 +138,7 @@ class Contents:
 
     # --- texts
 
-    def text_delta(self, event: Event, kind: Kind) -> None:
+    def text_delta(self, event: Event, kind: PartKind) -> None:
         found = self._text_part(event, kind)
         delta = self._items.field(event, "delta", str)
         logprobs = self._logprobs(event)
@@ -159,7 +159,7 @@ class Contents:
         elif part.logprobs is not None:
             part.logprobs.extend(logprobs)
 
-    def text_done(self, event: Event, kind: Kind) -> None:
+    def text_done(self, event: Event, kind: PartKind) -> None:
         found = self._text_part(event, kind)
         text = self._items.field(event, kind.field, str)
         logprobs = self._logprobs(event)
@@ -183,14 +183,14 @@ class Contents:
             return told if sound and self._strict else None
         return [] if self._strict else None
 
-    def _compare_logprobs(self, part: Part, told: list[Any] | None, called: str) -> None:
+    def _compare_logprobs(self, part: PartState, told: list[Any] | None, called: str) -> None:
         """Absent ones are none: who reads the end must find what the deltas had."""
         if part.disputed or part.logprobs is None or told is None or same(told, part.logprobs):
             return
         self._report("part.logprobs", f"{called} has other log probabilities than the deltas")
         part.logprobs = None
 
-    def _text_part(self, event: Event, kind: Kind) -> tuple[Item, Part] | None:
+    def _text_part(self, event: Event, kind: PartKind) -> tuple[ItemState, PartState] | None:
         """The open part that a text event speaks of."""
         item = self._items.open_item(event, kind.item)
         index = self._items.field(event, _INDEX[kind.where], int)
@@ -207,7 +207,7 @@ class Contents:
             item.dispute(part)
         return item, part
 
-    def annotation(self, event: Event, kind: Kind) -> None:
+    def annotation(self, event: Event, kind: PartKind) -> None:
         found = self._text_part(event, kind)
         index = self._items.field(event, "annotation_index", int)
         value = event.get("annotation")
@@ -233,7 +233,7 @@ class Contents:
             if self._findings.count > before:
                 item.dispute(part)
 
-    def _check_annotation(self, item: Item, value: dict[str, Any]) -> None:
+    def _check_annotation(self, item: ItemState, value: dict[str, Any]) -> None:
         self._items.check_shape("part.fields", value, ANNOTATION, f"annotation of {item}", item.number)
         type = string(value, "type")
         if type and type != "url_citation" and not self._names.knows_openai and not has_slug(type):
@@ -241,7 +241,7 @@ class Contents:
 
     # --- arguments and input
 
-    def flow_delta(self, event: Event, flow: Flow) -> None:
+    def flow_delta(self, event: Event, flow: TextFlow) -> None:
         item = self._flowing_item(event, flow)
         delta = self._items.field(event, "delta", str)
         if item is None or delta is None:
@@ -256,7 +256,7 @@ class Contents:
             self._report("delta.empty", f"{event['type']} of {item} is empty")
         item.flow.add(delta)
 
-    def flow_done(self, event: Event, flow: Flow) -> None:
+    def flow_done(self, event: Event, flow: TextFlow) -> None:
         item = self._flowing_item(event, flow)
         told = self._items.field(event, flow.field, str)
         if item is None:
@@ -275,7 +275,7 @@ class Contents:
             self._report("arguments.differs", f"{event['type']} of {item} is not what its deltas say")
             item.disputed = True
 
-    def _flowing_item(self, event: Event, flow: Flow) -> Item | None:
+    def _flowing_item(self, event: Event, flow: TextFlow) -> ItemState | None:
         item = self._items.open_item(event, flow.item)
         if item is not None and item.type and item.type != flow.item:
             self._report("item.event-kind", f"{event['type']} for {item}", (item.number, flow.field))

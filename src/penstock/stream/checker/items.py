@@ -10,10 +10,20 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from penstock.stream.checker.findings import Findings
 from penstock.stream.checker.names import CALLS, NAMED_CALLS, SPECIFIED_ITEMS, Names, has_slug
 from penstock.stream.checker.shapes import ITEM, ITEMS_BY_TYPE, Shape, faults
-from penstock.stream.checker.state import ARGUMENTS, FLOWS, REASONING, Event, Item, Part, same, show, string
+from penstock.stream.checker.state import (
+    ARGUMENTS,
+    FLOWS,
+    REASONING,
+    Event,
+    Findings,
+    ItemState,
+    PartState,
+    same,
+    show,
+    string,
+)
 
 V = TypeVar("V", str, int, dict[str, Any])
 
@@ -32,20 +42,20 @@ class Items:
         """The stream was resumed after its beginning: what was announced before is not missed."""
         self.strict = not findings.tolerant
         self.response_id = ""
-        self._all: list[Item] = []
+        self._all: list[ItemState] = []
         self._findings = findings
         self._report = findings.report
         self._names = names
-        self._by_id: dict[str, Item] = {}
-        self._by_index: dict[int, Item] = {}
-        self._calls: dict[str, Item] = {}
+        self._by_id: dict[str, ItemState] = {}
+        self._by_index: dict[int, ItemState] = {}
+        self._calls: dict[str, ItemState] = {}
         self._next_index = 0
         self._truncated = ""
 
-    def in_order(self) -> list[Item]:
+    def in_order(self) -> list[ItemState]:
         return sorted(self._all, key=lambda item: item.index)
 
-    def with_id(self, id: str) -> Item | None:
+    def with_id(self, id: str) -> ItemState | None:
         return self._by_id.get(id)
 
     # --- events
@@ -101,19 +111,19 @@ class Items:
 
     # --- who is meant
 
-    def open_item(self, event: Event, type: str) -> Item | None:
+    def open_item(self, event: Event, type: str) -> ItemState | None:
         """The item that an event speaks of, unless it is closed. `type` is what the event suggests."""
         id = self.field(event, "item_id", str)
         index = self.field(event, "output_index", int)
         return self._keep_open(self._find(id, index, type), event)
 
-    def _keep_open(self, item: Item | None, event: Event) -> Item | None:
+    def _keep_open(self, item: ItemState | None, event: Event) -> ItemState | None:
         if item is not None and item.final is not None:
             self._report("item.closed", f"{event['type']} after the end of {item}", item.number)
             return None
         return item
 
-    def _find(self, id: str | None, index: int | None, type: str) -> Item | None:
+    def _find(self, id: str | None, index: int | None, type: str) -> ItemState | None:
         """By index and id, None where the event does not say; adopted if it was never added."""
         here = self._by_index.get(index) if index is not None else None
         if here is not None and id in (here.id, None):
@@ -144,20 +154,20 @@ class Items:
             self._report("item.added-missing", f"{item} was never added")
         return item
 
-    def _enter(self, id: str, type: str, index: int | None) -> Item:
-        item = Item(len(self._all), self._next_index if index is None else index, id, type)
+    def _enter(self, id: str, type: str, index: int | None) -> ItemState:
+        item = ItemState(len(self._all), self._next_index if index is None else index, id, type)
         self._all.append(item)
         self._by_index[item.index] = item
         self._rename(item, id)
         self._next_index = item.index + 1
         return item
 
-    def _rename(self, item: Item, id: str) -> None:
+    def _rename(self, item: ItemState, id: str) -> None:
         item.id = id
         if id:
             self._by_id[id] = item
 
-    def _twin(self, value: dict[str, Any] | None, id: str, type: str) -> Item | None:
+    def _twin(self, value: dict[str, Any] | None, id: str, type: str) -> ItemState | None:
         """The item that has this call id already, reported (seed 002)."""
         call_id = string(value, "call_id") if value and type in CALLS else ""
         twin = self._calls.get(call_id)
@@ -168,7 +178,7 @@ class Items:
         )
         return twin
 
-    def _is_untold(self, item: Item) -> bool:
+    def _is_untold(self, item: ItemState) -> bool:
         """True for an item whose events we could not have seen: nothing can be compared."""
         if self.midway and item.adopted:
             return True
@@ -188,7 +198,7 @@ class Items:
             self._report("event.fields", f"{event['type']} has no `item`", (event["type"], "item"))
         return None
 
-    def _check_announced(self, item: Item, value: dict[str, Any]) -> None:
+    def _check_announced(self, item: ItemState, value: dict[str, Any]) -> None:
         if not item.id:
             self._report("item.id", f"{item} is added without an id")
         elif len(item.id) > ID_LENGTH:
@@ -209,7 +219,7 @@ class Items:
         if item.prefilled and self.strict:
             self._report("item.prefilled", f"{item} is added with content", item.number)
 
-    def _check_value(self, item: Item, value: dict[str, Any]) -> None:
+    def _check_value(self, item: ItemState, value: dict[str, Any]) -> None:
         """What holds for an item whenever it is told whole."""
         if item.type and not self._names.allows_item(item.type):
             self._report("name.item", f"item type {show(item.type)} is outside the specification", item.type)
@@ -224,7 +234,7 @@ class Items:
         if item.type in CALLS:
             self._check_call(item, value)
 
-    def _check_call(self, item: Item, value: dict[str, Any]) -> None:
+    def _check_call(self, item: ItemState, value: dict[str, Any]) -> None:
         call_id = value.get("call_id")
         if isinstance(call_id, str) and call_id:
             self._calls.setdefault(call_id, item)
@@ -240,7 +250,7 @@ class Items:
         if item.type in NAMED_CALLS and (name == "" or (not isinstance(name, str) and not self.strict)):
             self._report("call.name", f"{item} has no name", item.number)
 
-    def _check_constant(self, item: Item, value: dict[str, Any]) -> None:
+    def _check_constant(self, item: ItemState, value: dict[str, Any]) -> None:
         if item.announced is None:
             return
         for field in CONSTANT:
@@ -250,14 +260,14 @@ class Items:
                     "item.changed", f"{field} of {item} was {show(before)}, is {show(now)}", item.number
                 )
 
-    def check_name(self, item: Item, event: Event) -> None:
+    def check_name(self, item: ItemState, event: Event) -> None:
         """OpenAI repeats the name of a function at the end of its arguments."""
         before = (item.announced or {}).get("name")
         if "name" in event and before and not same(before, event["name"]):
             now = show(event["name"])
             self._report("item.changed", f"name of {item} was {show(before)}, is {now}", item.number)
 
-    def _check_done_status(self, item: Item, value: dict[str, Any]) -> None:
+    def _check_done_status(self, item: ItemState, value: dict[str, Any]) -> None:
         status = value.get("status")
         if not isinstance(status, str):
             return
@@ -271,7 +281,7 @@ class Items:
 
     # --- what was streamed, and what the item is closed with
 
-    def _check_content(self, item: Item, value: dict[str, Any]) -> None:
+    def _check_content(self, item: ItemState, value: dict[str, Any]) -> None:
         for where in item.parts:
             parts = item.parts_in_order(where)
             for part in parts:
@@ -291,12 +301,12 @@ class Items:
                         "item.content-differs", f"{part.called} is not what was streamed", item.number
                     )
 
-    def _is_part(self, part: Part, told: Any) -> bool:
+    def _is_part(self, part: PartState, told: Any) -> bool:
         if part.final is None or part.disputed or not self.strict:
             return part.shows(told)
         return same(part.final, told)
 
-    def _check_flow(self, item: Item, value: dict[str, Any]) -> None:
+    def _check_flow(self, item: ItemState, value: dict[str, Any]) -> None:
         flow = FLOWS.get(item.type)
         told = value.get(flow.field) if flow else None
         if flow is None or not isinstance(told, str):

@@ -84,7 +84,6 @@ NUMBER = Shape((int, float))
 BOOLEAN = Shape((bool,))
 LIST = Shape((list,))
 NULL = Shape((NoneType,))
-OBJECT = Shape((dict,))
 
 
 def _one_of(*values: str, null: bool = False) -> Shape:

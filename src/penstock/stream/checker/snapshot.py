@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.stream.checker.findings import Findings
 from penstock.stream.checker.items import CONSTANT, ID_LENGTH, STREAMED, Items
 from penstock.stream.checker.names import Names
 from penstock.stream.checker.shapes import PART, RESOURCE, RESOURCE_WITH_SCHEMA, faults
-from penstock.stream.checker.state import FLOWS, OUTPUT_TEXT, Item, Part, same, show, string
+from penstock.stream.checker.state import (
+    FLOWS,
+    OUTPUT_TEXT,
+    Findings,
+    ItemState,
+    PartState,
+    same,
+    show,
+    string,
+)
 
 SNAPSHOTS = {
     "response.created": ("in_progress", "queued"),
@@ -208,7 +216,7 @@ class Snapshots:
         else:
             self._compare_final(items, output)
 
-    def _compare_final(self, items: list[Item], output: list[Any]) -> None:
+    def _compare_final(self, items: list[ItemState], output: list[Any]) -> None:
         for item, told in zip(items, output, strict=True):
             id = string(told, "id") if isinstance(told, dict) else ""
             owner = self._items.with_id(id)
@@ -228,7 +236,7 @@ class Snapshots:
         return same(final, told) if self._strict else same(_essence(final), _essence(told))
 
 
-def _is_so_far(item: Item, told: dict[str, Any]) -> bool:
+def _is_so_far(item: ItemState, told: dict[str, Any]) -> bool:
     if item.final is not None:
         return same(item.final, told)
     announced = item.announced or {}
@@ -248,7 +256,7 @@ def _is_so_far(item: Item, told: dict[str, Any]) -> bool:
     return True
 
 
-def _is_part_so_far(part: Part, told: Any) -> bool:
+def _is_part_so_far(part: PartState, told: Any) -> bool:
     if not part.shows(told) or any(faults(told, PART, "")):
         return False
     if part.type != OUTPUT_TEXT.part:

@@ -1,4 +1,4 @@
-"""What the checker remembers of a stream: items, their parts, and the texts that stream in them."""
+"""What the checker remembers of a stream: items, their parts, the texts that stream in them, and faults."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Any
 
 from msgspec import Struct
 
+from penstock.stream.checker.rules import RULES, Violation
+
 Event = Mapping[str, Any]
 
 
-class Kind(Struct, frozen=True):
+class PartKind(Struct, frozen=True):
     """A text that streams inside a part."""
 
     part: str
@@ -23,27 +25,27 @@ class Kind(Struct, frozen=True):
     """The list of the item that holds them."""
 
 
-OUTPUT_TEXT = Kind("output_text", "text", "message")
-REFUSAL = Kind("refusal", "refusal", "message")
-REASONING = Kind("reasoning_text", "text", "reasoning")
-SUMMARY = Kind("summary_text", "text", "reasoning", "summary")
+OUTPUT_TEXT = PartKind("output_text", "text", "message")
+REFUSAL = PartKind("refusal", "refusal", "message")
+REASONING = PartKind("reasoning_text", "text", "reasoning")
+SUMMARY = PartKind("summary_text", "text", "reasoning", "summary")
 _KINDS = {kind.part: kind for kind in (OUTPUT_TEXT, REFUSAL, REASONING, SUMMARY)}
 
 
-def kind_of(part_type: object) -> Kind | None:
+def kind_of(part_type: object) -> PartKind | None:
     """The kind of text in a part of this type, if we know it."""
     return _KINDS.get(part_type) if isinstance(part_type, str) else None
 
 
-class Flow(Struct, frozen=True):
+class TextFlow(Struct, frozen=True):
     """A text that streams in the item itself."""
 
     item: str
     field: str
 
 
-ARGUMENTS = Flow("function_call", "arguments")
-INPUT = Flow("custom_tool_call", "input")
+ARGUMENTS = TextFlow("function_call", "arguments")
+INPUT = TextFlow("custom_tool_call", "input")
 FLOWS = {flow.item: flow for flow in (ARGUMENTS, INPUT)}
 
 
@@ -71,7 +73,7 @@ class Text:
         return text == self._chunks[0]
 
 
-class Part:
+class PartState:
     """A part of an item, open or closed."""
 
     __slots__ = (
@@ -112,7 +114,7 @@ class Part:
         return kind is None or self.text.equals(told.get(kind.field))
 
 
-class Item:
+class ItemState:
     """An item, from the event that announced it to the one that closed it."""
 
     __slots__ = (
@@ -139,7 +141,7 @@ class Item:
         self.type = type
         self.announced: dict[str, Any] | None = None
         self.final: dict[str, Any] | None = None
-        self.parts: dict[str, dict[int, Part]] = {"content": {}, "summary": {}}
+        self.parts: dict[str, dict[int, PartState]] = {"content": {}, "summary": {}}
         self.next_part = {"content": 0, "summary": 0}
         self.flow = Text()
         self.flow_done = False
@@ -154,11 +156,41 @@ class Item:
         called = self.type[:40] or "item"
         return f"{called} {self.id[:80]!r}" if self.id else f"{called} at {self.index}"
 
-    def dispute(self, part: Part) -> None:
+    def dispute(self, part: PartState) -> None:
         part.disputed = self.disputed = True
 
-    def parts_in_order(self, where: str) -> list[Part]:
+    def parts_in_order(self, where: str) -> list[PartState]:
         return [part for _, part in sorted(self.parts[where].items())]
+
+
+class Findings:
+    """The violations of the event at hand. Each fault is reported once, and only by the rules of the mode."""
+
+    def __init__(self, *, tolerant: bool) -> None:
+        self.tolerant = tolerant
+        self.position = 0
+        """Where the event at hand stands in the stream."""
+        self.count = 0
+        self._fresh: list[Violation] = []
+        self._reported: set[tuple[str, object]] = set()
+
+    def report(self, rule: str, message: str, about: object = None) -> None:
+        """Note that `rule` is broken. With `about`, only the first report about that thing counts."""
+        if self.tolerant and not RULES[rule].tolerant:
+            return
+        if about is not None:
+            if (rule, about) in self._reported:
+                return
+            self._reported.add((rule, about))
+        self.count += 1
+        self._fresh.append(Violation(rule, self.position, message))
+
+    def take(self) -> list[Violation]:
+        """What was found since the last time."""
+        if not self._fresh:
+            return []
+        fresh, self._fresh = self._fresh, []
+        return fresh
 
 
 def string(value: Any, name: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import NetworkError
-from penstock.upstream.source import Inbox, PulledSource
+from penstock.net.source import Inbox, PulledSource
 
 
 class Pieces(PulledSource):
@@ -22,7 +22,7 @@ class Pieces(PulledSource):
         super().__init__()
         self.pieces, self._end = list(pieces), end
 
-    async def _read(self) -> bytes:
+    async def read(self) -> bytes:
         if self.pieces:
             return self.pieces.pop(0)
         if isinstance(self._end, Exception):

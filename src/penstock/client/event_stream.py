@@ -10,19 +10,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from penstock.client.event_reader import Arrival, EventReader
-from penstock.client.logs import log_failure
-from penstock.client.retries import Patience, is_break
-from penstock.client.surrogates import Halves
+from penstock.client.retries import Patience, is_break, log_failure
+from penstock.client.surrogates import SurrogateJoiner
 from penstock.errors import OpenResponsesError
 from penstock.protocol.events import ENDS, Event, LifecycleEvent, UnknownEvent
 
 if TYPE_CHECKING:
-    from penstock.client.answer import Answer
+    from penstock.net.answer import HttpAnswer
 
-First = Callable[[], Awaitable["Answer"]]
+First = Callable[[], Awaitable["HttpAnswer"]]
 """Sends the request that starts the stream."""
 
-Again = Callable[[str, int], Awaitable["Answer"]]
+Again = Callable[[str, int], Awaitable["HttpAnswer"]]
 """Asks for what came after: the id of the response, and the number of the last event that is known."""
 
 
@@ -64,7 +63,7 @@ class EventStream:
         self._patience = patience
         self._resumes = resumes
         self._ready = Ready(starting_after)
-        self._halves = Halves()
+        self._surrogates = SurrogateJoiner()
         self._is_complete = False  # the last event has come
         self._is_over = False
         self._is_closed = False
@@ -191,7 +190,7 @@ class EventStream:
             assert self._last_read is not None
             answer = await self._again(self._response_id, self._last_read)
         self._request_id = answer.request_id
-        self._reader = EventReader(answer, self._halves)
+        self._reader = EventReader(answer, self._surrogates)
         return self._reader
 
     def _unseen(self, arrivals: list[Arrival]) -> list[Event]:

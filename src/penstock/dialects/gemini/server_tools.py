@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.dialects.frames import text_of
-from penstock.dialects.gemini.fields import field
 from penstock.dialects.gemini.grounding import opened_page, searched
+from penstock.lenient import camel_field, text_of
 from penstock.protocol.items import Item, UnknownItem
 from penstock.stream.deltas import Delta, DiagnosticDelta, ItemDelta
 
@@ -23,20 +22,20 @@ SEARCHES: dict[str, str] = {
 """The tools that search, and the item for each."""
 
 
-class Running(Struct):
+class RunningServerTool(Struct):
     key: int
     id: str
     item: Item
 
 
-class ServerTools:
+class GeminiServerTools:
     """The vendor's tools in one answer: announced with their call, done with their result."""
 
     PARTS: ClassVar = ("executableCode", "codeExecutionResult", "toolCall", "toolResponse")
 
     def __init__(self, keys: Iterator[int]) -> None:
         self._keys = keys
-        self._running: list[Running] = []
+        self._running: list[RunningServerTool] = []
 
     def read(self, part: str, value: dict[str, Any]) -> list[Delta]:
         match part:
@@ -50,11 +49,11 @@ class ServerTools:
                 return self._tool_response(value)
 
     def _start(self, item: Item, id: str) -> list[Delta]:
-        running = Running(next(self._keys), id, item)
+        running = RunningServerTool(next(self._keys), id, item)
         self._running.append(running)
         return [ItemDelta(running.key, item, done=False)]
 
-    def _ended(self, id: str, type: str) -> Running | None:
+    def _ended(self, id: str, type: str) -> RunningServerTool | None:
         """The call that this result is of: by its id, else the latest of the type."""
         for running in reversed(self._running):
             if running.id == id if id and running.id else running.item.type == type:
@@ -64,7 +63,7 @@ class ServerTools:
 
     def _code_result(self, result: dict[str, Any]) -> list[Delta]:
         running = self._ended(text_of(result.get("id")), "code_interpreter_call")
-        running = running or Running(next(self._keys), "", _code(""))
+        running = running or RunningServerTool(next(self._keys), "", _code(""))
         outcome = result.get("outcome")
         status = "completed" if outcome in ("OUTCOME_OK", 1) else "failed"
         logs = [{"type": "logs", "logs": text_of(result.get("output"))}]
@@ -72,7 +71,7 @@ class ServerTools:
         return [ItemDelta(running.key, item, done=True)]
 
     def _tool_call(self, call: dict[str, Any]) -> list[Delta]:
-        type = text_of(field(call, "toolType"))
+        type = text_of(camel_field(call, "toolType"))
         arguments = call.get("args")
         given = arguments if isinstance(arguments, dict) else {}
         if type in SEARCHES:
@@ -86,7 +85,7 @@ class ServerTools:
         return self._start(item, text_of(call.get("id")))
 
     def _tool_response(self, response: dict[str, Any]) -> list[Delta]:
-        type = text_of(field(response, "toolType"))
+        type = text_of(camel_field(response, "toolType"))
         running = self._ended(text_of(response.get("id")), SEARCHES.get(type, "web_search_call"))
         if running is None:
             told = f"a result of the upstream's own tool {type[:100] or 'of no type'} was left out"
@@ -96,7 +95,7 @@ class ServerTools:
 
 def image(data: dict[str, Any]) -> Item | None:
     """A picture that the model made; None for any other data."""
-    kind, _, format = text_of(field(data, "mimeType")).partition("/")
+    kind, _, format = text_of(camel_field(data, "mimeType")).partition("/")
     content = text_of(data.get("data"))
     if kind != "image" or not content:
         return None

@@ -11,10 +11,10 @@ import re
 from typing import Any
 
 from penstock.dialects.envelope import unseal
-from penstock.dialects.history import NO_OUTPUT, ORPHAN_OUTPUT, call_of, framed, output_of
+from penstock.dialects.history import call_of, framed, output_of
 from penstock.dialects.plan import Plan
 from penstock.dialects.presets.rows import vendor_facts
-from penstock.dialects.responses.parts import Parts
+from penstock.dialects.responses.content import Parts
 from penstock.protocol.content import ContentPart, InputText
 from penstock.protocol.items import (
     AdditionalTools,
@@ -31,7 +31,7 @@ from penstock.protocol.items import (
 )
 from penstock.protocol.wire import encode, to_builtins
 from penstock.stream.diagnostics import Diagnostics
-from penstock.tools.call_ids import UniqueIds, fitting, original
+from penstock.tools.call_ids import NO_OUTPUT, ORPHAN_OUTPUT, UniqueIds, fitting, original
 
 _Written = dict[str, Any]
 

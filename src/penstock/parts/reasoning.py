@@ -28,7 +28,7 @@ _PARAGRAPH = re.compile(r":[0-9]+\Z")
 """What the adapter puts behind an item's id for the later parts of its summary."""
 
 
-class Thoughts(Struct, frozen=True):
+class ReturnedReasoning(Struct, frozen=True):
     """The reasoning of one message: items by the index of the part where their block begins.
 
     `left_out` counts the blocks that are not this model's.
@@ -38,7 +38,7 @@ class Thoughts(Struct, frozen=True):
     left_out: int
 
 
-def thoughts_of(parts: Sequence[MessagePart], model: str) -> Thoughts:
+def returned_reasoning(parts: Sequence[MessagePart], model: str) -> ReturnedReasoning:
     blocks = _blocks(parts)
     first: dict[str, int] = {}
     for index, block in blocks.items():
@@ -58,7 +58,7 @@ def thoughts_of(parts: Sequence[MessagePart], model: str) -> Thoughts:
         seen.add(identity)
         returned |= {block, identity}
     said = {block for index, block in blocks.items() if _says_something(parts[index])}
-    return Thoughts(items, len(said - returned))
+    return ReturnedReasoning(items, len(said - returned))
 
 
 def _blocks(parts: Sequence[MessagePart]) -> dict[int, str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from penstock.dialects.frames import text_of
 from penstock.dialects.responses.items import CALLS, JSON, UpstreamItem
+from penstock.lenient import text_of
 from penstock.stream.deltas import Key
 
 
-class Registry:
+class ItemIndex:
     """The items of one answer, by index and type, and by every id that they had.
 
     An id that an event has is believed only where it is known: they rotate in some streams (R2). An index is

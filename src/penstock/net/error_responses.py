@@ -5,18 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from penstock.client.logs import one_line
-from penstock.client.retries import TRUNCATED
-from penstock.dialects.failures import classify
 from penstock.errors import KINDS, DecodeError, NetworkError, NotFoundError, OpenResponsesError, ProtocolError
+from penstock.failures import classify
 from penstock.net.masking import Secrets
 from penstock.protocol.wire import parse
-
-if TYPE_CHECKING:
-    from penstock.client.answer import Answer
 
 _LONGEST_CODE = 128
 
@@ -33,33 +28,33 @@ def refusal(
     than that (notes/asks L3)."""
     # The kind is read from what came, and what is shown from what was masked: a key that is a word of the
     # error, such as `context`, must not hide what the error is.
-    told = classify(status, headers, body)
+    failure = classify(status, headers, body)
     masked = secrets.mask_body(body)
     shown = classify(status, headers, masked)
     message, code = shown.message, _code_in(masked)
     if status == 404 and not code:
-        if told.code == "model_not_found" and "model" not in told.message.lower():
+        if failure.code == "model_not_found" and "model" not in failure.message.lower():
             code = NotFoundError.default_code  # it may be anything that was not found
         if advice:
-            message = f"{message} ({one_line(advice)})"
-    if told.code == "insufficient_quota":
-        code = told.code  # whatever the server calls it: this is the word for what no waiting helps
-    kind = NotFoundError if status == 404 else KINDS[told.code]
+            message = f"{message} ({' '.join(advice.split())})"
+    if failure.code == "insufficient_quota":
+        code = failure.code  # whatever the server calls it: this is the word for what no waiting helps
+    kind = NotFoundError if status == 404 else KINDS[failure.code]
     return kind(
         message,
-        code=code or told.code,
+        code=code or failure.code,
         status=status if status >= 400 else None,
         param=shown.param,
         request_id=request_id_of(headers, secrets),
-        retry_after=_wait_until(headers) if told.retry_after is None else told.retry_after,
-        limit_tokens=told.limit_tokens,
-        used_tokens=told.used_tokens,
+        retry_after=_wait_until(headers) if failure.retry_after is None else failure.retry_after,
+        limit_tokens=failure.limit_tokens,
+        used_tokens=failure.used_tokens,
     )
 
 
 def _code_in(body: bytes) -> str:
     """The server's own word for the failure; a number is none."""
-    value = _json(body)
+    value = read_json_body(body)
     error = value.get("error") if isinstance(value, dict) else None
     if isinstance(value, dict) and value.get("type") == "error" and not isinstance(error, dict):
         error = value
@@ -100,29 +95,12 @@ def unlawful(
     return ProtocolError(message, code=code, status=status, request_id=request_id)
 
 
-def truncated(request_id: str | None) -> ProtocolError:
-    message = "the stream was closed before response.completed, response.incomplete or response.failed"
-    return unlawful(message, request_id, code=TRUNCATED)
-
-
 def closed_meanwhile() -> NetworkError:
     return NetworkError("the client was closed meanwhile", code="client_closed", phase="cut")
 
 
-def read_body(answer: Answer, body: bytes) -> Any:
-    """The JSON of a body, None where it is none. An error is raised, at whatever status it came."""
-    value = _json(body)
-    if isinstance(value, dict) and value.get("error") and not _is_response(value):
-        raise refusal(answer.status, answer.headers, body, answer.secrets)
-    return value
-
-
-def _is_response(value: dict[str, Any]) -> bool:
-    """One that failed has an `error` too."""
-    return value.get("object") == "response" or "output" in value
-
-
-def _json(body: bytes) -> Any:
+def read_json_body(body: bytes) -> Any:
+    """The JSON of a body, None where it is none."""
     try:
         return parse(body)
     except DecodeError:

@@ -14,14 +14,14 @@ from weakref import WeakSet
 
 import aiohttp
 
-from penstock.client.answer import Answer
-from penstock.client.config import ClientConfig, KeySource, check_key
-from penstock.client.error_responses import redirected, refusal
 from penstock.errors import OpenResponsesError
 from penstock.net import network_errors
+from penstock.net.answer import HttpAnswer
+from penstock.net.config import ConnectionConfig, KeySource, check_key
+from penstock.net.error_responses import redirected, refusal
 from penstock.net.masking import Secrets, secrets_in, secrets_in_query, secrets_of
 from penstock.net.tls import speaks_tls, tls_context
-from penstock.net.urls import Address, Proxy, proxy_for, read_address
+from penstock.net.urls import Address, Proxy, proxy_for
 from penstock.version import VERSION
 
 if TYPE_CHECKING:
@@ -45,11 +45,9 @@ _HEADER_LINE = 64 * 1024
 class Transport:
     """Sends requests to one endpoint. The session is opened with the first request, on its event loop."""
 
-    def __init__(
-        self, config: ClientConfig, address: Address | None = None, explain: Refusal = refusal
-    ) -> None:
+    def __init__(self, config: ConnectionConfig, address: Address, explain: Refusal = refusal) -> None:
         self._config = config
-        self._address = address or read_address(config.base_url)
+        self._address = address
         self._explain = explain
         self._session: aiohttp.ClientSession | None = None
         self._tls: ssl.SSLContext | bool | None = None
@@ -69,7 +67,7 @@ class Transport:
         accept: str = JSON,
         body: bytes | None = None,
         headers: Mapping[str, str] = _NO_HEADERS,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """The answer, when it is a success; whatever else happens is raised.
 
         `headers` are this request's own; those of the configuration replace them.
@@ -78,7 +76,7 @@ class Transport:
         all_headers, secrets = await self._headers(accept, body is not None, proxy, headers)
         call = self._call(method, url, all_headers, body, proxy)
         response = await self._respond(call, proxy, secrets)
-        answer = Answer(response, self._config, secrets, self._address.authority)
+        answer = HttpAnswer(response, self._config, secrets, self._address.authority)
         if 200 <= answer.status < 300:
             return answer
         try:
@@ -114,8 +112,7 @@ class Transport:
     def _call(
         self, method: str, url: str, headers: dict[str, str], body: bytes | None, proxy: Proxy | None
     ) -> _Call:
-        # A connection that was kept may be closed already. Where nothing may be sent twice, none is kept.
-        session = self._session = self._session or _open_session(keep=self._config.retries > 0)
+        session = self._session = self._session or _open_session(keep=self._config.keep_alive)
         return lambda: session.request(
             method,
             url,
@@ -154,7 +151,7 @@ class Transport:
                     raise network_errors.wants_tls(self._address.authority)
                 self._is_known_plain = True  # to ask once is enough
             if is_closed or not opening.was_kept or failure.phase != "cut":
-                raise failure  # not from within the handler: see `breaks`
+                raise failure  # not from within the handler: see `network_errors`
 
     def _proxy_headers(self, proxy: Proxy | None, scheme: str) -> dict[str, str]:
         """A proxy is shown its password on the way to it: in the request itself, or before the tunnel."""
@@ -175,7 +172,7 @@ class Transport:
             return network_errors.silence(place, "first_byte", self._config.first_byte_timeout)
         return network_errors.cut(error, place)
 
-    async def _refusal(self, answer: Answer) -> OpenResponsesError:
+    async def _refusal(self, answer: HttpAnswer) -> OpenResponsesError:
         if answer.status < 400:
             return redirected(answer.status, answer.headers, answer.secrets)
         body = await answer.error_body()
@@ -185,7 +182,7 @@ class Transport:
 
     def _trust(self) -> ssl.SSLContext | bool:
         if self._tls is None:
-            self._tls = tls_context(self._config)
+            self._tls = tls_context(self._config.ca_file, self._config.client_cert, self._config.client_key)
         return self._tls
 
 
@@ -238,7 +235,7 @@ def _open_session(*, keep: bool) -> aiohttp.ClientSession:
         max_line_size=_HEADER_LINE,
         max_field_size=_HEADER_LINE,
     )
-    # aiohttp sends a GET again by itself when it broke. What is sent again, and when, is said in `retries`.
+    # aiohttp sends a GET again by itself when it broke. What is sent again, and when, is the client's to say.
     session._retry_connection = False
     return session
 

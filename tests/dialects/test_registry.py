@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from penstock.dialects.table import DIALECTS, RENDERED, dialect, rendered_dialect
+from penstock.dialects.registry import DIALECTS, RENDERED, dialect, rendered_dialect
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -43,7 +43,7 @@ def test_an_unknown_name_is_told_with_the_near_ones(name: str, told: str) -> Non
 def test_a_dialect_is_imported_alone(name: str) -> None:
     script = (
         "import sys\n"
-        "from penstock.dialects.table import DIALECTS, dialect\n"
+        "from penstock.dialects.registry import DIALECTS, dialect\n"
         f"dialect({name!r})\n"
         "loaded = {each for each in DIALECTS if 'penstock.dialects.' + each in sys.modules}\n"
         f"sys.exit(' '.join(loaded - {{{name!r}}}) or None)\n"

@@ -9,11 +9,12 @@ from typing import Any
 
 import aiohttp
 
-from penstock.client.config import ClientConfig
-from penstock.client.error_responses import request_id_of, unlawful
 from penstock.errors import OpenResponsesError
 from penstock.net import network_errors
+from penstock.net.config import ConnectionConfig
+from penstock.net.error_responses import request_id_of, unlawful
 from penstock.net.masking import Secrets
+from penstock.net.source import PulledSource
 from penstock.sse import DEFAULT_LIMIT
 
 _ERROR_BODY = 64 * 1024
@@ -22,12 +23,13 @@ _LAST_CHUNK = 0.05
 takes as long; who waits longer has gained nothing."""
 
 
-class Answer:
+class HttpAnswer(PulledSource):
     """An answer whose body is still to be read. Whoever has it must close it."""
 
     def __init__(
-        self, response: aiohttp.ClientResponse, config: ClientConfig, secrets: Secrets, place: str
+        self, response: aiohttp.ClientResponse, config: ConnectionConfig, secrets: Secrets, place: str
     ) -> None:
+        super().__init__()
         self._response = response
         self._config = config
         self._place = place
@@ -95,12 +97,13 @@ class Answer:
 
     @property
     def is_worth_finishing(self) -> bool:
-        """Could the connection be used again, and is not yet free for it? See `Transport` for the retries."""
-        is_kept = self._config.retries > 0 and self.headers.get("connection", "").lower() != "close"
+        """Could the connection be used again, and is not yet free for it?"""
+        is_kept = self._config.keep_alive and self.headers.get("connection", "").lower() != "close"
         return is_kept and self._response.connection is not None
 
     async def finish(self) -> None:
         """Read what is left of a body that is about to end, so that its connection goes back to the pool."""
+        await self._stop_reading()
         with suppress(TimeoutError, OpenResponsesError):
             async with asyncio.timeout(_LAST_CHUNK):
                 while await self.read():
@@ -111,6 +114,7 @@ class Answer:
         """Close the connection at once; one whose body was read to the end went back to the pool before."""
         if self._loop.is_closed():
             return
+        super().close()
         connection = self._response.connection
         if connection is not None and connection.transport is not None:
             connection.transport.abort()

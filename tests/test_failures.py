@@ -9,16 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.dialects.failures import (
-    CODES,
-    ERROR_TYPES,
-    MESSAGES,
-    STATUSES,
-    TYPES,
-    classify,
-    error_delta,
-    explain,
-)
+from penstock.dialects.frames import error_delta
+from penstock.failures import ERROR_TYPES, STATUSES, classify, explain
+from penstock.failures.codes import CODES, MESSAGES, TYPES
 from tests.dialects.block_proofs import json_values, objects
 
 ERRORS = objects(

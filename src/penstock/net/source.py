@@ -58,7 +58,7 @@ class UpstreamSource(Protocol):
 
 
 class PulledSource(ABC):
-    """A source on top of something that is read by awaiting it: a task reads and calls back."""
+    """A source on top of something that is read by awaiting `read`: a task reads and calls back."""
 
     def __init__(self) -> None:
         self._reading: asyncio.Task[None] | None = None
@@ -66,7 +66,7 @@ class PulledSource(ABC):
         self._may_read.set()
 
     @abstractmethod
-    async def _read(self) -> bytes:
+    async def read(self) -> bytes:
         """What comes next; empty at the end. Raises when it breaks."""
 
     def start(self, callbacks: SourceCallbacks) -> None:
@@ -92,7 +92,7 @@ class PulledSource(ABC):
         try:
             while True:
                 await self._may_read.wait()
-                data = await self._read()
+                data = await self.read()
                 if not data:
                     break
                 callbacks.data(data)

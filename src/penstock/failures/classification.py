@@ -1,0 +1,241 @@
+"""Classifies an HTTP answer that is no success, or an error object inside of a stream."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from html import unescape
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from penstock.failures.codes import CODES, ERROR_TYPES, MESSAGES, NOT_THE_REQUEST, STATUSES, TYPES
+from penstock.lenient import count_of, object_of, objects_of, text_of
+
+_WORD_FIELDS = ("code", "type", "status", "reason", "error_type", "__type", "name")
+_TEXT_FIELDS = ("message", "Message", "msg", "status_msg", "error_description")
+_STATUS_FIELDS = ("status_code", "statusCode", "code", "status")
+_NESTED_FIELDS = ("error", "response", "base_resp", "errors", "detail", "data")
+_STATUS = re.compile(r"[45]\d\d", re.ASCII)
+_DEPTH = 4
+_ENTRIES = 8
+_SHOWN = 4000
+"""Characters of an upstream's error that are read and kept."""
+_SHOWN_PAGE = 200
+_HTML = re.compile(r"\s*<(?:!doctype|html|head|body|title|center|h1|p)\b", re.IGNORECASE)
+_TITLE = re.compile(r"<title\b[^>]*>([^<]*)", re.IGNORECASE)
+_NO_TEXT = re.compile(r"<(script|style)\b.*?(?:</\1>|\Z)|<[^>]*(?:>|\Z)", re.IGNORECASE | re.DOTALL)
+
+
+class Failure(Struct, frozen=True):
+    """What an error means: our code and the vendor's own words. `status` is 0 where there was none."""
+
+    status: int
+    code: str
+    message: str
+    type: str = "server_error"
+    param: str | None = None
+    retry_after: float | None = None
+    limit_tokens: int | None = None
+    """Of an overflow, if the vendor says so: how many tokens there is room for."""
+    used_tokens: int | None = None
+    """Of an overflow: how many tokens it would have taken."""
+
+
+def classify(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+    """What an HTTP answer that is no success means."""
+    names = {name.lower(): value for name, value in headers.items()}
+    errors = list(_errors_in(_decoded(body)))
+    errors.append({"code": names.get("x-amzn-errortype", "").partition(":")[0]})
+    message = _message_of(errors) or _plain_text(status, body[:_SHOWN].decode(errors="replace").strip())
+    return _explained(errors, message, status, names)
+
+
+def _plain_text(status: int, body: str) -> str:
+    """The message of a body that is no JSON. Of a web page only the title, or else the beginning of its text:
+    its markup helps nobody, and words in it (such as "rate limit") may be about something else."""
+    if not body:
+        return f"the upstream returned HTTP {status} and no body"
+    if not _HTML.match(body):
+        return body
+    title = _TITLE.search(body)
+    text = title[1] if title and title[1].strip() else _NO_TEXT.sub(" ", body)
+    shown = " ".join(unescape(text).split())[:_SHOWN_PAGE]
+    return f"the upstream returned HTTP {status} and a web page" + (f": {shown}" if shown else "")
+
+
+def explain(payload: Mapping[str, Any]) -> Failure:
+    """What an error object in a stream means, in any vendor's shape. It has no status: 0."""
+    errors = list(_errors_in(dict(payload)))
+    message = _message_of(errors) or "the upstream reported an error and did not say which"
+    return _explained(errors, message, 0, {})
+
+
+def _explained(
+    errors: list[dict[str, Any]], message: str, status: int, headers: Mapping[str, str]
+) -> Failure:
+    code = _code_for(errors, message, status or None)
+    limit, used = overflow(errors, message) if code == "context_length_exceeded" else (None, None)
+    return Failure(
+        status=status,
+        code=code,
+        message=message,
+        type=ERROR_TYPES[code],
+        param=_param_of(errors),
+        retry_after=_retry_after(headers, errors),
+        limit_tokens=limit,
+        used_tokens=used,
+    )
+
+
+def _errors_in(value: Any, depth: int = _DEPTH) -> Iterator[dict[str, Any]]:
+    """Every object that may say something of the error, the outermost first. A bare text may be either."""
+    if isinstance(value, str):
+        yield {"message": value, "code": value[:64]}
+    elif isinstance(value, list) and depth:
+        for each in value[:_ENTRIES]:
+            yield from _errors_in(each, depth - 1)
+    elif isinstance(value, dict):
+        yield value
+        for name in _NESTED_FIELDS if depth else ():
+            yield from _errors_in(value.get(name), depth - 1)
+
+
+def _code_for(errors: list[dict[str, Any]], message: str, status: int | None) -> str:
+    """The first evidence that says something, in the order of the tables."""
+    words = [_plain(word) for each in errors for word in _words_of(each)]
+    for word in words:
+        if word in _PLAIN_CODES:
+            return _PLAIN_CODES[word]
+    for code, pattern in MESSAGES:
+        if pattern.search(message):
+            return code
+    # What the body says is nearer to the cause than what a proxy made of it.
+    first = next((each for each in (*_statuses_of(errors), status or 0) if each >= 400), 500)
+    if first in NOT_THE_REQUEST:
+        return NOT_THE_REQUEST[first]
+    for word in words:
+        if word in _PLAIN_TYPES:
+            return _PLAIN_TYPES[word]
+    return STATUSES.get(first, "invalid_request" if first < 500 else "server_error")
+
+
+def _plain(word: str) -> str:
+    """A word without its spelling: `TooManyRequestsException` and `too_many_requests_exception` are one."""
+    return re.sub(r"[^a-z0-9]", "", word.rpartition("#")[2].lower())
+
+
+_PLAIN_CODES = {_plain(word): code for word, code in CODES.items()}
+_PLAIN_TYPES = {_plain(word): code for word, code in TYPES.items()}
+
+
+def _words_of(error: dict[str, Any]) -> Iterator[str]:
+    for name in _WORD_FIELDS:
+        word = error.get(name)
+        if isinstance(word, str) and word:
+            yield word[:64]
+    status = count_of(error.get("status_code"))
+    if status is not None and status >= 1000:
+        yield str(status)  # MiniMax has its codes as numbers here
+    inner = object_of(error.get("innererror")).get("code")
+    if isinstance(inner, str):
+        yield inner[:64]  # Azure: the filter is named one level deeper
+
+
+def _statuses_of(errors: list[dict[str, Any]]) -> Iterator[int]:
+    for error in errors:
+        for name in _STATUS_FIELDS:
+            value = error.get(name)
+            status = int(value) if isinstance(value, str) and _STATUS.fullmatch(value) else count_of(value)
+            if status is not None and 400 <= status < 600:
+                yield status
+
+
+def _message_of(errors: list[dict[str, Any]]) -> str:
+    """The vendor's own words, with those of the provider behind it where there is one (OpenRouter)."""
+    message = raw = ""
+    for error in errors:
+        for name in _TEXT_FIELDS:
+            message = message or text_of(error.get(name)).strip()
+        raw = raw or text_of(object_of(error.get("metadata")).get("raw")).strip()
+    if raw and raw != message:
+        message = f"{message}: {raw}" if message else raw
+    return message[:_SHOWN]
+
+
+def _param_of(errors: list[dict[str, Any]]) -> str | None:
+    return next((text_of(error.get("param")) for error in errors if text_of(error.get("param"))), None)
+
+
+_COUNT = r"(\d{1,3}(?:,\d{3})+|\d{1,9})"
+_SUM = re.compile(rf"{_COUNT} \+ {_COUNT} > {_COUNT}")
+_LIMIT = re.compile(
+    rf"(?:context (?:length|size|window)|limit|allowed|maximum|max)[a-z ]{{0,20}}[(:]? ?{_COUNT}\b"
+    rf"|> {_COUNT}\b|{_COUNT} (?:tokens )?maximum",
+    re.IGNORECASE,
+)
+
+
+def overflow(errors: list[dict[str, Any]], message: str) -> tuple[int | None, int | None]:
+    """The limit that was passed, and what would have been used, as far as the vendor told.
+
+    llama.cpp has fields for them. In a text the largest number is what was used: it made the overflow.
+    """
+    for error in errors:
+        limit, used = count_of(error.get("n_ctx")), count_of(error.get("n_prompt_tokens"))
+        if limit is not None:
+            return limit, used
+    if added := _SUM.search(message):  # Anthropic: what goes in, and what may come out
+        given, reserved, limit = map(_count, added.groups())
+        return limit, given + reserved
+    stated = _LIMIT.search(message)
+    if stated is None:
+        return None, None
+    limit = _count(next(each for each in stated.groups() if each))
+    largest = max(map(_count, re.findall(_COUNT, message)))
+    return limit, largest if largest > limit else None
+
+
+def _count(digits: str) -> int:
+    return int(digits.replace(",", ""))
+
+
+_RETRY_HEADERS = (("retry-after-ms", 0.001), ("retry-after", 1.0))
+_RETRY_TEXT = re.compile(
+    r"(?:try again|retry) in ((?:\d{1,6}(?:\.\d{1,6})? ?[a-z]{1,12} ?){1,3})", re.IGNORECASE
+)
+_DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(ms|mil|s|m|h)", re.IGNORECASE)
+_SECONDS = {"ms": 0.001, "mil": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def _retry_after(headers: Mapping[str, str], errors: list[dict[str, Any]]) -> float | None:
+    """Seconds to wait: as the headers say, else Gemini's `RetryInfo`, else the text (notes/asks E5)."""
+    for name, unit in _RETRY_HEADERS:
+        seconds = _number(headers.get(name, ""))
+        if seconds is not None:
+            return seconds * unit
+    for error in errors:
+        for detail in objects_of(error.get("details")):
+            seconds = _number(text_of(detail.get("retryDelay")).removesuffix("s"))
+            if seconds is not None:
+                return seconds
+    advice = _RETRY_TEXT.search(_message_of(errors))
+    parts = _DURATION.findall(advice[1]) if advice else []
+    return sum(float(number) * _SECONDS[unit.lower()] for number, unit in parts) if parts else None
+
+
+def _number(text: str) -> float | None:
+    """A number of seconds that can be waited for: a date, a negative number or NaN is none."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 <= value < 1e9 else None
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return None
