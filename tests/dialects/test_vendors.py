@@ -54,15 +54,15 @@ EXEMPTIONS = (
     exempt("the dialect", "cohere", "dialects/cohere/*.py"),
     exempt("the dialect and its models", "gemini", "dialects/gemini/*.py"),
     exempt("the dialect", "ollama", "dialects/ollama/*.py"),
-    exempt("the table of the dialects", "anthropic bedrock cohere gemini ollama", "dialects/table.py"),
-    exempt("the fields of the dialects, side by side", "anthropic gemini", "dialects/fields.py"),
+    exempt("the table of the dialects", "anthropic bedrock cohere gemini ollama", "dialects/registry.py"),
+    exempt("the fields of the dialects, side by side", "anthropic gemini", "dialects/request_fields.py"),
     exempt("the effort table of the dialect", "gemini", "gateway/config/targets.py"),
     # Fields and types
     exempt(WIRE, "copilot google groq", "dialects/chat/*.py"),
     exempt(WIRE, "amazon bedrock", "dialects/anthropic/reader.py", "dialects/bedrock/reader.py"),
     exempt(WIRE, "anthropic google", "dialects/ai_sdk/*.py"),
     exempt(WIRE, "google", "dialects/gemini/*.py"),
-    exempt(WIRE, "xai", "dialects/responses/reader.py", "parts/calls.py"),
+    exempt(WIRE, "xai", "dialects/responses/reader.py"),
     exempt(
         "accents, which are what clients read, and the slug of item types outside of the specification",
         "copilot openai",

@@ -112,9 +112,12 @@ class HttpAnswer(PulledSource):
 
     def close(self) -> None:
         """Close the connection at once; one whose body was read to the end went back to the pool before."""
-        if self._loop.is_closed():
-            return
-        super().close()
+        if not self._loop.is_closed():
+            super().close()
+            self.abort()
+
+    def abort(self) -> None:
+        """The same for whoever does not read here: a read that waits breaks."""
         connection = self._response.connection
         if connection is not None and connection.transport is not None:
             connection.transport.abort()

@@ -75,7 +75,7 @@ class HttpUpstream:
         """Close every connection; what is still being read on one breaks."""
         self._is_closed = True
         for answer in list(self._answers):
-            answer.close()  # aiohttp closes connections without a word to those who read from them
+            answer.abort()  # aiohttp closes connections without a word to those who read from them
         await self._transport.aclose()
 
     def _key(self, key: str) -> dict[str, str]:
