@@ -1,0 +1,1 @@
+"""The OpenResponses wire as types."""

@@ -1,0 +1,1 @@
+"""One response stream: deltas in, lawful events out, and the checker that judges them."""

@@ -1,0 +1,1 @@
+"""Which tool a call means, and how each family of tools stands on the wire."""
