@@ -101,7 +101,7 @@ class OpaqueReasoning(Struct, frozen=True):
 
 
 class ToolCallDelta(Struct, frozen=True):
-    """A piece of a tool call: any field may be missing, repeated or late. `calls/assembler.py` has the rules.
+    """A piece of a tool call: any field may be missing, repeated or late. See `calls/assembler.py`.
 
     - `key`: the upstream's index for the call. `id`: the upstream's call id. "" counts as absent.
     - `type`: "custom" when `arguments` is a custom tool's raw text and not JSON.
