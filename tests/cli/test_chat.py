@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from penstock.cli import UsageError
-from penstock.cli.chatting.conversation import Conversation
-from penstock.cli.chatting.images import mentioned_images
-from penstock.cli.chatting.usage import footer
+from penstock.cli.chat.images import mentioned_images
+from penstock.cli.chat.transcript import Transcript
+from penstock.cli.chat.usage import footer
 from penstock.dialects.presets import ALSO_RESPONSES, PRESETS
 from penstock.models.enrich import enrich
 from penstock.models.info import Told
@@ -259,7 +259,7 @@ def test_the_answer_is_printed_while_it_comes() -> None:
 
 
 def test_a_saved_conversation_goes_on(tmp_path: Path) -> None:
-    conversation = Conversation("Be brief.")
+    conversation = Transcript("Be brief.")
     conversation.add(
         [
             ChatMessage(Role.USER, [TextPart("weather?")]),
@@ -272,7 +272,7 @@ def test_a_saved_conversation_goes_on(tmp_path: Path) -> None:
     )
     file = tmp_path / "saved.jsonl"
     assert conversation.save(str(file)) == 5
-    loaded = Conversation()
+    loaded = Transcript()
     loaded.load(str(file))
     assert loaded.messages == conversation.messages
     assert len(loaded.exchanges) == 1
@@ -287,7 +287,7 @@ def test_a_saved_conversation_goes_on(tmp_path: Path) -> None:
 def test_a_file_of_something_else_is_neither_overwritten_nor_loaded(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text('{"role": 1, "content": "a"}\n{"role": 1}\n')
-    conversation = Conversation()
+    conversation = Transcript()
     with pytest.raises(UsageError, match="is there already"):
         conversation.save(str(file))
     with pytest.raises(UsageError, match=r"notes\.txt:2: content: expected an array of parts"):

@@ -11,7 +11,7 @@ from penstock.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from penstock.explain.account import Account
-    from penstock.explain.moments import Moment
+    from penstock.explain.timeline import Moment
 
 _USAGE = "penstock explain RESPONSE_ID [options]"
 
@@ -73,8 +73,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print_text(account: Account, words: dict[str, list[str]], terminal: Terminal) -> None:
-    from penstock.explain.moments import moments
     from penstock.explain.sentences import sentences
+    from penstock.explain.timeline import moments
 
     status = "running" if account.is_running else account.stored.status
     painted = terminal.paint(status, _TONES[status]) if status in _TONES else status
@@ -98,7 +98,7 @@ def _told(moment: Moment, terminal: Terminal) -> str:
 
 
 def _print_words(name: str, lines: list[str], terminal: Terminal) -> None:
-    from penstock.cli.chatting.safety import one_line
+    from penstock.cli.terminal_text import one_line
 
     if lines:
         terminal.line("")
@@ -110,8 +110,8 @@ def _print_words(name: str, lines: list[str], terminal: Terminal) -> None:
 def _print_json(account: Account, words: dict[str, list[str]], terminal: Terminal) -> None:
     import msgspec
 
-    from penstock.explain.moments import moments
     from penstock.explain.sentences import sentences
+    from penstock.explain.timeline import moments
 
     stored, snapshot = account.stored, account.snapshot
     attempts = [

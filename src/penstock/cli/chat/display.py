@@ -8,17 +8,17 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from penstock.cli.chatting.markdown import MarkdownRenderer
-from penstock.cli.chatting.prompt import Prompt
-from penstock.cli.chatting.safety import one_line, safe, shortened
-from penstock.cli.chatting.screen import Screen
+from penstock.cli.chat.markdown import MarkdownRenderer
+from penstock.cli.chat.prompt import Prompt
+from penstock.cli.chat.screen import Screen
+from penstock.cli.terminal_text import one_line, safe, shortened
 from penstock.parts.parts import DataPart, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from penstock.provider.loop import Listener
 
 _RESULT_LINES = 4
 
 
-class Showing(Listener):
+class TurnDisplay(Listener):
     """Tells the screen of one turn. `interrupted` is what Ctrl-C at a question calls."""
 
     def __init__(

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from penstock.cli import UsageError
-from penstock.cli.chatting.schemas import Arguments, arguments_of
+from penstock.cli.chat.tool_schemas import Arguments, arguments_of
 from penstock.parts.parts import ChatTool, DataPart, TextPart
 from penstock.provider.loop import Output, Tool
 from penstock.provider.threads import in_thread
