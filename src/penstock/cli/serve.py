@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.cli import FOUND, OK, UsageError
-from penstock.cli.quantities import counted
 from penstock.dialects.table import RENDERED
+from penstock.formatting import counted
 
 if TYPE_CHECKING:
     from socket import socket

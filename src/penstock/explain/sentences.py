@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.cli.quantities import counted, told_moment, told_span
 from penstock.explain.account import Account, Attempt
 from penstock.explain.meanings import CLOSERS, explained
+from penstock.formatting import counted, format_duration, format_time
 from penstock.stream.recovery import CODE as RESTARTED
 
 
@@ -27,7 +27,7 @@ def _beginning(account: Account) -> Iterator[str]:
         f"by the request {verdict.request_id}" if verdict.request_id else "",
     ]
     how = "".join(f", {way}" for way in ways if way)
-    yield f"The model {model} was asked{whose} at {told_moment(stored.created_at)}{how}."
+    yield f"The model {model} was asked{whose} at {format_time(stored.created_at)}{how}."
 
 
 # Who was asked
@@ -128,13 +128,17 @@ def _client(account: Account) -> Iterator[str]:
 def _times(account: Account) -> Iterator[str]:
     first, verdict = first_output(account), account.verdict
     seconds = verdict.first_output_ms / 1000 if verdict.first_output_ms >= 0 else first
-    begun = f"The first output came after {told_span(seconds)}" if seconds is not None else "No output came"
+    begun = (
+        f"The first output came after {format_duration(seconds)}" if seconds is not None else "No output came"
+    )
     if account.is_running or account.code == RESTARTED:  # when its gateway died nobody knows
-        yield f"{begun}; the last sign of it came after {told_span(account.last_sign - account.begin)}."
+        yield f"{begun}; the last sign of it came after {format_duration(account.last_sign - account.begin)}."
         return
     whole = verdict.duration_ms / 1000 or account.last_sign - account.begin
-    own = f", {told_span(verdict.overhead_ms / 1000)} of it in the gateway" if verdict.overhead_ms else ""
-    yield f"{begun}, and all of it took {told_span(whole)}{own}."
+    own = (
+        f", {format_duration(verdict.overhead_ms / 1000)} of it in the gateway" if verdict.overhead_ms else ""
+    )
+    yield f"{begun}, and all of it took {format_duration(whole)}{own}."
 
 
 def first_output(account: Account) -> float | None:

@@ -11,8 +11,8 @@ from heapq import merge
 import msgspec
 from msgspec import Struct
 
-from penstock.cli.quantities import counted, told_size, told_span
 from penstock.explain.account import Account, Answer, Failure, Refused, Request, read
+from penstock.formatting import counted, format_duration, format_size
 from penstock.protocol.events import TERMINAL
 from penstock.store.contract import LoggedEvent, Trace
 
@@ -55,9 +55,9 @@ class _Many(Struct):
     def told(self) -> str:
         if self.heartbeats:
             return counted(self.heartbeats, "heartbeat")
-        read = [counted(self.reads, "read"), told_size(self.bytes)] if self.reads else []
+        read = [counted(self.reads, "read"), format_size(self.bytes)] if self.reads else []
         sent = [counted(self.events, "event")] if self.events else []
-        silent = [f"longest silence {told_span(self.silence)}"] if self.silence >= _SILENCE else []
+        silent = [f"longest silence {format_duration(self.silence)}"] if self.silence >= _SILENCE else []
         return ", ".join((*read, *sent, *silent))
 
 
@@ -128,7 +128,7 @@ class _Teller:
     def _request(self, trace: Trace) -> None:
         asked = read(trace.data, Request) or Request()
         dialect = f"{asked.dialect}, " if asked.dialect else ""
-        self._add(trace.time, f"asked {asked.target} for {asked.model} ({dialect}{told_size(trace.size)})")
+        self._add(trace.time, f"asked {asked.target} for {asked.model} ({dialect}{format_size(trace.size)})")
         self._heard = None
 
     def _answer(self, trace: Trace) -> None:
@@ -142,7 +142,7 @@ class _Teller:
         silence = trace.time - self._heard if self._heard is not None else 0.0
         self._heard = trace.time
         if not trace.size:
-            told = f" after {told_span(silence)} of silence" if silence >= _SILENCE else ""
+            told = f" after {format_duration(silence)} of silence" if silence >= _SILENCE else ""
             self._add(trace.time, f"the upstream's answer ended{told}")
             return
         many = self._together(trace.time)
