@@ -18,7 +18,7 @@ from penstock.dialects.presets import ALSO_RESPONSES, PRESETS
 from penstock.models.enrich import enrich
 from penstock.models.info import Told
 from penstock.parts.parts import ChatMessage, Role, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
-from penstock.provider.tracker import Request, Tokens
+from penstock.provider.tracker import Tokens, TrackedRequest
 from tests.cli import streams
 from tests.cli.chats import MODEL, TOOLS, called, listed, refused, said, thought
 from tests.cli.running import Result, penstock, start
@@ -314,11 +314,11 @@ def test_vendors_that_also_speak_responses_are_presets_that_speak_something_else
 
 def test_the_footer_tells_what_was_used() -> None:
     info = enrich(Told(id="m", window=200_000, max_output=100_000))
-    used = Request("a", "m", 90, 100_000, "completed", Tokens(25_000, 300, 20_000, 200), False, 0.0123)
+    used = TrackedRequest("a", "m", 90, 100_000, "completed", Tokens(25_000, 300, 20_000, 200), False, 0.0123)
     assert footer([used], info) == (
         "in 25,000 (20,000 cached) · out 300 (200 reasoning) · $0.0123 · context ██░░░░░░░░ 25%"
     )
-    guessed = Request("b", "m", 90, 100_000, "cancelled", Tokens(90, 5), True, None)
+    guessed = TrackedRequest("b", "m", 90, 100_000, "cancelled", Tokens(90, 5), True, None)
     assert footer([guessed], enrich(Told(id="x")), unicode=False) == (
         "in ~90 | out ~5 | context .......... ~<1%"
     )

@@ -30,10 +30,18 @@ from penstock.parts.wire import encode_line
 from penstock.protocol.content import JsonObject
 from penstock.provider.editor_turn import Host
 from penstock.provider.host.answers import answer
-from penstock.provider.host.error_messages import Place, failure_line, fault_line
+from penstock.provider.host.error_messages import ErrorContext, failure_line, fault_line
 from penstock.provider.host.figures import usage_to_json
 from penstock.provider.host.lines import JSON, read_object
-from penstock.provider.host.requests import Cancel, Configure, Id, Request, Respond, id_of, read_request
+from penstock.provider.host.requests import (
+    CancelRequest,
+    ConfigureRequest,
+    HostRequest,
+    Id,
+    RespondRequest,
+    id_of,
+    read_request,
+)
 from penstock.provider.provider import LanguageModelProvider
 from penstock.provider.tracker import UsageTracker
 from penstock.tokens.counter import TokenCounter
@@ -144,10 +152,10 @@ class EditorRoute:
 
     async def __call__(self, gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
         id, request = _understood(await gateway.read(exchange))
-        if isinstance(request, Configure | Cancel):
+        if isinstance(request, ConfigureRequest | CancelRequest):
             message = "not here: the endpoint is this gateway, and closing the connection cancels"
             raise RequestRefused(400, "invalid_request", message, param="method")
-        if isinstance(request, Respond):
+        if isinstance(request, RespondRequest):
             gateway.refuse_if_full()
         lines = _Lines(exchange, id, gateway.services.settings.limits)
         tenant = key.name if key else ""
@@ -210,7 +218,7 @@ def own_url(host: str, port: int) -> str:
     return f"http://{f'[{reached}]' if ':' in reached else reached}:{port}"
 
 
-def _understood(body: bytes) -> tuple[Id | None, Request]:
+def _understood(body: bytes) -> tuple[Id | None, HostRequest]:
     try:
         raw = read_object(body)
         return id_of(raw), read_request(raw)
@@ -226,8 +234,8 @@ def _provider(client: OpenResponsesClient, caller: Caller, tenant: str) -> Langu
     )
 
 
-async def _fail(exchange: Exchange, lines: _Lines, error: OpenResponsesError, request: Request) -> None:
-    line = failure_line(error, Place(endpoint="the gateway", model=getattr(request, "model", "")))
+async def _fail(exchange: Exchange, lines: _Lines, error: OpenResponsesError, request: HostRequest) -> None:
+    line = failure_line(error, ErrorContext(endpoint="the gateway", model=getattr(request, "model", "")))
     if exchange.status:
         await lines.end(line)
         return

@@ -21,7 +21,7 @@ from penstock.parts.parts import ChatMessage, MessagePart, Role, TextPart
 from penstock.provider.loop import Answer, Listener, Tool, converse
 from penstock.provider.options import CONVERSATION
 from penstock.provider.provider import LanguageModelProvider
-from penstock.provider.tracker import Request
+from penstock.provider.tracker import TrackedRequest
 
 _SOME = 8
 
@@ -29,7 +29,7 @@ _SOME = 8
 class ChatTurn(Struct, frozen=True):
     """How a question went. `answer` or `error`, one of them; `is_kept`: the conversation has it."""
 
-    requests: list[Request]
+    requests: list[TrackedRequest]
     answer: Answer | None = None
     error: OpenResponsesError | None = None
     is_kept: bool = True

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from itertools import starmap
 
 from penstock.models.info import ModelInfo
-from penstock.provider.tracker import Request, Tokens, Totals, UsageTracker
+from penstock.provider.tracker import Tokens, Totals, TrackedRequest, UsageTracker
 
 _CELLS = 10
 
 
-def footer(requests: Sequence[Request], info: ModelInfo | None, *, unicode: bool = True) -> str:
+def footer(requests: Sequence[TrackedRequest], info: ModelInfo | None, *, unicode: bool = True) -> str:
     """One line for the requests of a turn; empty when nothing was used."""
     used = [request for request in requests if request.tokens != Tokens()]
     if not used:
@@ -60,7 +60,7 @@ def _money(dollars: float, is_guess: bool) -> str:
     return f"{'~' if is_guess else ''}${dollars:.{places}f}"
 
 
-def _context(request: Request, info: ModelInfo | None, unicode: bool) -> str:
+def _context(request: TrackedRequest, info: ModelInfo | None, unicode: bool) -> str:
     """The share of what the model takes. Where nobody knows that, the share is a guess too."""
     if request.max_input <= 0:
         return ""
