@@ -74,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _print_text(account: Account, words: dict[str, list[str]], terminal: Terminal) -> None:
     from penstock.explain.sentences import sentences
-    from penstock.explain.timeline import moments
+    from penstock.explain.timeline import timeline
 
     status = "running" if account.is_running else account.stored.status
     painted = terminal.paint(status, _TONES[status]) if status in _TONES else status
@@ -82,7 +82,7 @@ def _print_text(account: Account, words: dict[str, list[str]], terminal: Termina
     terminal.line("")
     for sentence in sentences(account):
         terminal.line(terminal.clean(sentence))
-    told = moments(account)
+    told = timeline(account)
     if told:
         terminal.line("")
     for moment in told:
@@ -111,7 +111,7 @@ def _print_json(account: Account, words: dict[str, list[str]], terminal: Termina
     import msgspec
 
     from penstock.explain.sentences import sentences
-    from penstock.explain.timeline import moments
+    from penstock.explain.timeline import timeline
 
     stored, snapshot = account.stored, account.snapshot
     attempts = [
@@ -124,7 +124,7 @@ def _print_json(account: Account, words: dict[str, list[str]], terminal: Termina
         "status": stored.status,
         "created_at": stored.created_at,
         "sentences": sentences(account),
-        "timeline": [{"at": round(each.at, 6), "what": each.what} for each in moments(account)],
+        "timeline": [{"at": round(each.at, 6), "what": each.what} for each in timeline(account)],
         "attempts": attempts,
         "usage": snapshot.usage,
         "diagnostics": snapshot.diagnostics or [],
