@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -27,6 +28,9 @@ from penstock.store.contract import LoggedEvent, Trace
 from penstock.stream.recovery import CODE as RESTARTED
 
 T = TypeVar("T")
+
+_EXPORTED = "penstock.response"
+"""What an exported response calls itself."""
 
 RECORD = "start the gateway with --record, and only what it answers from then on can be replayed"
 
@@ -104,6 +108,43 @@ def read_recording(
         stopped=stopped,
         is_cut=is_cut,
     )
+
+
+def read_exported(line: bytes) -> dict[str, Any] | None:
+    """A line of `penstock store export`; None for an empty one, or for what is no response.
+
+    Raises `DecodeError` for a line that it did not write.
+    """
+    if not line.strip():
+        return None
+    try:
+        record: dict[str, Any] = msgspec.json.decode(line)
+        kind = record["object"]
+    except (msgspec.DecodeError, TypeError, KeyError, IndexError):
+        raise DecodeError("this is no line that penstock store export has written") from None
+    return record if kind == _EXPORTED else None
+
+
+def exported_recording(record: dict[str, Any]) -> Recording:
+    """The recording in what `read_exported` gave."""
+    encode = msgspec.json.encode
+    try:
+        events = [
+            LoggedEvent(each["sequence"], each["time"], encode(each["event"])) for each in record["events"]
+        ]
+        traces = [
+            Trace(
+                each["kind"],
+                each["time"],
+                encode(each["data"]) if "data" in each else b64decode(each.get("base64", "")),
+                each["size"],
+            )
+            for each in record["traces"]
+        ]
+        verdict = encode(record["verdict"]) if record.get("verdict") else b""
+        return read_recording(record["id"], events, traces, verdict)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CannotReplay(f"the recording is damaged: {error!r}") from None
 
 
 def _stopped(last: dict[str, Any]) -> tuple[Stopped | None, bool]:
