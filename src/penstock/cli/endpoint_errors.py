@@ -29,9 +29,9 @@ def explain_error(
     error: OpenResponsesError, endpoint: EndpointOptions, model: str = "", *, shorten: str = ""
 ) -> str:
     """`shorten`: what a person can do about a conversation that is too long."""
-    told = _sentence(error, endpoint, model, shorten)
+    sentence = _sentence(error, endpoint, model, shorten)
     request = f" (request {one_line(error.request_id, 80)})" if error.request_id else ""
-    return one_line(told, _LONGEST) + request
+    return one_line(sentence, _LONGEST) + request
 
 
 def _sentence(error: OpenResponsesError, endpoint: EndpointOptions, model: str, shorten: str) -> str:

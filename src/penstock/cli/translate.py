@@ -77,9 +77,9 @@ def run(options: argparse.Namespace) -> int:
     _translate(translation, options, terminal)
     snapshot = translation.machine.snapshot
     if options.explain:
-        for told in snapshot.diagnostics or []:
-            times = f" ({told.count} times)" if told.count > 1 else ""
-            print(terminal.clean(f"{told.code}  {told.message}{times}"), file=sys.stderr)
+        for each in snapshot.diagnostics or []:
+            times = f" ({each.count} times)" if each.count > 1 else ""
+            print(terminal.clean(f"{each.code}  {each.message}{times}"), file=sys.stderr)
     if snapshot.error is None:
         return OK
     terminal.note(f"the stream fails: {snapshot.error.message} ({snapshot.error.code})")

@@ -73,8 +73,8 @@ def _model(session: Session, wanted: str) -> None:
 
 def _model_line(info: ModelInfo, is_current: bool, width: int) -> str:
     can = [name for name, has in (("images", info.image_input), ("reasoning", info.reasoning)) if has]
-    told = f"{'*' if is_current else ' '} {one_line(info.id):32} {info.context_window:>11,}  {' '.join(can)}"
-    return shortened(told.rstrip(), width - 1)
+    line = f"{'*' if is_current else ' '} {one_line(info.id):32} {info.context_window:>11,}  {' '.join(can)}"
+    return shortened(line.rstrip(), width - 1)
 
 
 def _undo(session: Session, _: str) -> None:

@@ -48,7 +48,7 @@ class TurnDisplay(Listener):
     def tick(self) -> None:
         """Time has passed: bring the line that changes up to date."""
         if self._fold.is_open and self._thinking == "folded":
-            self._screen.status(f"thinking {self._dots} ({self._fold.told(self._clock())})")
+            self._screen.status(f"thinking {self._dots} ({self._fold.summary(self._clock())})")
         elif self._busy:
             self._screen.status(f"{self._busy} {self._dots} {int(self._clock() - self._since)} s")
 
@@ -118,7 +118,7 @@ class TurnDisplay(Listener):
         if not self._fold.is_open:
             return
         if self._fold.words and self._thinking == "folded":
-            self._screen.line(f"thought ({self._fold.told(self._clock())})", "dim")
+            self._screen.line(f"thought ({self._fold.summary(self._clock())})", "dim")
         elif self._thinking == "full":
             self._screen.fresh_line()
         self._fold.is_open = False
@@ -153,7 +153,7 @@ class _Fold:
         self.words += len(text.split()) - is_continued
         self._in_word = not text[-1].isspace()
 
-    def told(self, now: float) -> str:
+    def summary(self, now: float) -> str:
         return f"{self.words:,} word{'s' * (self.words != 1)}, {int(now - self._since)} s"
 
 

@@ -36,8 +36,8 @@ def answer_plainly(
     if turn.error is not None:
         writing.terminal.note(explain_error(turn.error, chat.endpoint, chat.model))
         return FOUND
-    if told := incomplete(turn):
-        writing.terminal.note(told)
+    if reason := incomplete(turn):
+        writing.terminal.note(reason)
     return FOUND if turn.answer is not None and turn.answer.stopped == "turns" else OK
 
 
@@ -64,8 +64,8 @@ class _Writing(Listener):
 
     def ran(self, call: ToolCallPart, result: ToolResultPart) -> None:
         if self._allow_all or not result.is_error:
-            told = " / ".join(result_lines(result, _WIDTH))
-            self.terminal.note(f"{call_line(call, _WIDTH)} -> {told}")
+            output = " / ".join(result_lines(result, _WIDTH))
+            self.terminal.note(f"{call_line(call, _WIDTH)} -> {output}")
 
     def end_line(self) -> None:
         if not self._at_start:

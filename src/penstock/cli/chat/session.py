@@ -117,9 +117,9 @@ class Session:
         question = question_of(text, [*self.images, *images])
         info = self.chat.info
         if len(question) > 1 and info is not None and not info.image_input:
-            is_told = info.sources.get("image_input") != "default"
+            is_known = info.sources.get("image_input") != "default"
             doubt = (
-                "takes no images, it is said" if is_told else "may take no images: nobody says that it does"
+                "takes no images, it is said" if is_known else "may take no images: nobody says that it does"
             )
             self.screen.line(f"{one_line(info.id)} {doubt}", "yellow")
         self.images.clear()
@@ -180,13 +180,13 @@ class Session:
             self.screen.line("stopped; the question is not part of the conversation", "yellow")
             return
         if turn.error is not None:
-            told = explain_error(turn.error, self.chat.endpoint, self.chat.model, shorten=_SHORTEN)
-            self.screen.line(told, "red")
+            message = explain_error(turn.error, self.chat.endpoint, self.chat.model, shorten=_SHORTEN)
+            self.screen.line(message, "red")
         elif turn.answer is not None and turn.answer.stopped == "cancelled":
             lost = "" if turn.is_kept else "; the question is not part of the conversation"
             self.screen.line(f"stopped{lost}", "yellow")
-        elif told := incomplete(turn):
-            self.screen.line(told, "yellow")
+        elif reason := incomplete(turn):
+            self.screen.line(reason, "yellow")
         if line := footer(turn.requests, self.chat.info, unicode=self.screen.unicode):
             self.screen.line(line, "dim")
         self.screen.line()
