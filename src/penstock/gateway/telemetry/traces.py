@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Raw, Struct
@@ -24,8 +24,10 @@ from penstock.gateway.refusals import code_of
 from penstock.protocol.tools import SECRETS
 from penstock.protocol.wire import encode
 from penstock.store.contract import Trace
-from penstock.upstream.attempts import Attempt
-from penstock.upstream.upstream import UpstreamAnswer
+
+if TYPE_CHECKING:
+    from penstock.upstream.attempts import Attempt
+    from penstock.upstream.upstream import UpstreamAnswer
 
 LONGEST_KEY = 4096
 LONGEST_BODY = 1024 * 1024
