@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from penstock.cli import UsageError
-from penstock.cli.chatting.conversation import Conversation
-from penstock.cli.chatting.images import mentioned_images
-from penstock.cli.chatting.usage import footer
+from penstock.cli.chat.images import mentioned_images
+from penstock.cli.chat.transcript import Transcript
+from penstock.cli.chat.usage import footer
 from penstock.dialects.presets import PRESETS
 from penstock.models.enrich import enrich
 from penstock.models.info import ModelFacts
 from penstock.parts.parts import ChatMessage, Role, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
-from penstock.provider.tracker import Request, Tokens
+from penstock.provider.tracker import Tokens, TrackedRequest
 from tests.cli import streams
 from tests.cli.chats import MODEL, TOOLS, called, listed, refused, said, thought
 from tests.cli.running import Result, penstock, start
@@ -259,7 +259,7 @@ def test_the_answer_is_printed_while_it_comes() -> None:
 
 
 def test_a_saved_conversation_goes_on(tmp_path: Path) -> None:
-    conversation = Conversation("Be brief.")
+    conversation = Transcript("Be brief.")
     conversation.add(
         [
             ChatMessage(Role.USER, [TextPart("weather?")]),
@@ -272,7 +272,7 @@ def test_a_saved_conversation_goes_on(tmp_path: Path) -> None:
     )
     file = tmp_path / "saved.jsonl"
     assert conversation.save(str(file)) == 5
-    loaded = Conversation()
+    loaded = Transcript()
     loaded.load(str(file))
     assert loaded.messages == conversation.messages
     assert len(loaded.exchanges) == 1
@@ -287,7 +287,7 @@ def test_a_saved_conversation_goes_on(tmp_path: Path) -> None:
 def test_a_file_of_something_else_is_neither_overwritten_nor_loaded(tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text('{"role": 1, "content": "a"}\n{"role": 1}\n')
-    conversation = Conversation()
+    conversation = Transcript()
     with pytest.raises(UsageError, match="is there already"):
         conversation.save(str(file))
     with pytest.raises(UsageError, match=r"notes\.txt:2: content: expected an array of parts"):
@@ -314,11 +314,11 @@ def test_vendors_that_also_speak_responses_are_presets_that_speak_something_else
 
 def test_the_footer_tells_what_was_used() -> None:
     info = enrich(ModelFacts(id="m", window=200_000, max_output=100_000))
-    used = Request("a", "m", 90, 100_000, "completed", Tokens(25_000, 300, 20_000, 200), False, 0.0123)
+    used = TrackedRequest("a", "m", 90, 100_000, "completed", Tokens(25_000, 300, 20_000, 200), False, 0.0123)
     assert footer([used], info) == (
         "in 25,000 (20,000 cached) · out 300 (200 reasoning) · $0.0123 · context ██░░░░░░░░ 25%"
     )
-    guessed = Request("b", "m", 90, 100_000, "cancelled", Tokens(90, 5), True, None)
+    guessed = TrackedRequest("b", "m", 90, 100_000, "cancelled", Tokens(90, 5), True, None)
     assert footer([guessed], enrich(ModelFacts(id="x")), unicode=False) == (
         "in ~90 | out ~5 | context .......... ~<1%"
     )

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.cli.chatting.inline import MOST
-from penstock.cli.chatting.markdown import MarkdownRenderer
-from penstock.cli.chatting.safety import columns, one_line, safe, shortened
-from penstock.cli.chatting.tables import MOST_ROWS
+from penstock.cli.chat.markdown import MarkdownRenderer
+from penstock.cli.chat.markdown_inline import MOST
+from penstock.cli.chat.markdown_tables import MOST_ROWS
+from penstock.cli.terminal_text import columns, one_line, safe, shortened
 from tests.effort import examples
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.cli import UsageError
-from penstock.cli.chatting.tools import load_tools
+from penstock.cli.chat.tools import load_tools
 from penstock.parts.parts import DataPart, TextPart, ToolCallPart
 from penstock.provider.loop import Tool
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from penstock.cli import UsageError
-from penstock.cli.quantities import moment, size, span, told_size, told_span
+from penstock.cli.quantities import parse_moment, parse_size, parse_span
+from penstock.formatting import format_duration, format_size
 from penstock.store.contract import Trace
 from tests.cli.kept import ANSWER, BEGIN, PROMPT, Turn, log, make_store, request, trace
 from tests.cli.running import Result, penstock, start
@@ -235,38 +236,38 @@ def test_a_reader_that_has_enough_is_no_error(tmp_path: Path) -> None:
     ("text", "seconds"), [("30d", 2_592_000), ("12h", 43_200), ("1.5m", 90), ("0s", 0), (" 2 w ", 1_209_600)]
 )
 def test_times_as_people_type_them(text: str, seconds: float) -> None:
-    assert span(text, "--older-than") == seconds
+    assert parse_span(text, "--older-than") == seconds
 
 
 @pytest.mark.parametrize("text", ["", "30", "d", "-1d", "30 days", "1e9d", "999999999w", "nan"])
 def test_other_times_are_told_what_to_be(text: str) -> None:
     with pytest.raises(UsageError, match="--older-than needs a time such as 30d"):
-        span(text, "--older-than")
+        parse_span(text, "--older-than")
 
 
 @pytest.mark.parametrize(
     ("text", "count"), [("500MB", 500_000_000), ("1GiB", 1 << 30), ("1.5kb", 1_500), ("7", 7), ("0b", 0)]
 )
 def test_sizes_as_people_type_them(text: str, count: int) -> None:
-    assert size(text, "--max-size") == count
+    assert parse_size(text, "--max-size") == count
 
 
 @pytest.mark.parametrize("text", ["", "MB", "-1", "1 potato", "1EB", "inf"])
 def test_other_sizes_are_told_what_to_be(text: str) -> None:
     with pytest.raises(UsageError, match="--max-size needs a size such as 500MB"):
-        size(text, "--max-size")
+        parse_size(text, "--max-size")
 
 
 def test_a_moment_is_a_time_ago_or_a_date() -> None:
-    assert moment("1h", "--since", 10_000.0) == 6_400.0
-    assert moment("1970-01-02", "--since", 0.0) == 86_400.0
-    assert moment("1970-01-01T02:00+01:00", "--since", 0.0) == 3_600.0
+    assert parse_moment("1h", "--since", 10_000.0) == 6_400.0
+    assert parse_moment("1970-01-02", "--since", 0.0) == 86_400.0
+    assert parse_moment("1970-01-01T02:00+01:00", "--since", 0.0) == 3_600.0
     with pytest.raises(UsageError, match="--since needs a time ago"):
-        moment("yesterday", "--since", 0.0)
+        parse_moment("yesterday", "--since", 0.0)
 
 
 def test_quantities_as_people_read_them() -> None:
-    sizes = [told_size(count) for count in (0, 1, 999, 1_000, 9_960, 34_000, 999_999, 5 * 10**12)]
+    sizes = [format_size(count) for count in (0, 1, 999, 1_000, 9_960, 34_000, 999_999, 5 * 10**12)]
     assert sizes == ["0 bytes", "1 byte", "999 bytes", "1.0 kB", "10 kB", "34 kB", "1.0 MB", "5.0 TB"]
-    spans = [told_span(seconds) for seconds in (-1, 0.35, 2.1, 59.999, 200, 7_260)]
+    spans = [format_duration(seconds) for seconds in (-1, 0.35, 2.1, 59.999, 200, 7_260)]
     assert spans == ["0 ms", "350 ms", "2.10 s", "1 min 0 s", "3 min 20 s", "2 h 1 min"]

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
+from penstock.gateway.telemetry.traces import FailureTrace
 from penstock.gateway.turn.turn import Turn
-from penstock.replay.recording import CannotReplay, Failed, Recording, read_recording
+from penstock.replay.recording import CannotReplay, Recording, read_recording
 from penstock.store.contract import Trace
 from tests.client.server import chunk, send
 from tests.dialects.chat_streams import chunk as chat_chunk
@@ -101,8 +102,8 @@ def test_an_event_that_is_not_sent_any_more_is_told(rich: Recording) -> None:
 
 def test_a_request_that_would_be_rendered_otherwise_is_told_apart(rich: Recording) -> None:
     attempt = rich.attempts[0]
-    sent = replace(attempt.sent, body={**attempt.sent.body, "top_k": 5, "model": "other"})
-    _, comparison = again(replace(rich, attempts=(replace(attempt, sent=sent),)))
+    body = {**attempt.body, "top_k": 5, "model": "other"}
+    _, comparison = again(replace(rich, attempts=(replace(attempt, body=body),)))
     assert comparison.differences == []
     assert {each.field: (each.before, each.now) for each in comparison.requests} == {
         "model": ("other", "rich"),
@@ -116,7 +117,7 @@ def test_what_would_now_be_refused_is_told(recorder: Recorder, upstream: Scripte
     model = upstream.play("refused", streamed(*said("a fine answer")))
     recording = recorder.recording(recorder.running.stream(model).last["id"])
     attempt = recording.attempts[0]
-    failed = Failed(code="server_error", message="broken", status=500, kind="ServerError")
+    failed = FailureTrace(code="server_error", message="broken", status=500, kind="ServerError")
     replayed, comparison = again(
         replace(recording, attempts=(replace(attempt, answer=None, reads=[], failure=failed),))
     )

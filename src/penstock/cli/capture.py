@@ -14,7 +14,7 @@ _BOM = b"\xef\xbb\xbf"
 _DONE = b"[DONE]"
 
 
-class Reader(Protocol):
+class CaptureReader(Protocol):
     """What `Decoder`, `Lines` and `Capture` have in common."""
 
     def feed(self, data: bytes) -> list[Frame]: ...
@@ -100,7 +100,7 @@ class Capture:
         self.transport = transport
         self._arrays = arrays
         self._head = b""
-        self._reader: Reader | None = None if transport == "auto" else _reader(transport)
+        self._reader: CaptureReader | None = None if transport == "auto" else _reader(transport)
 
     def feed(self, data: bytes) -> list[Frame]:
         if self._reader is None:
@@ -123,10 +123,10 @@ class Capture:
         return self._reader.end()
 
 
-_READERS: dict[str, Callable[[], Reader]] = {"sse": Decoder, "array": Array}
+_READERS: dict[str, Callable[[], CaptureReader]] = {"sse": Decoder, "array": Array}
 
 
-def _reader(transport: str) -> Reader:
+def _reader(transport: str) -> CaptureReader:
     return _READERS.get(transport, Lines)()
 
 

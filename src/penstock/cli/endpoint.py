@@ -33,7 +33,7 @@ def add_endpoint_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-class Endpoint(NamedTuple):
+class EndpointOptions(NamedTuple):
     """An endpoint, as the options name it."""
 
     config: ClientConfig
@@ -58,7 +58,7 @@ class Endpoint(NamedTuple):
         )
 
 
-def read_endpoint(options: argparse.Namespace, *, responses: bool = True) -> Endpoint:
+def read_endpoint(options: argparse.Namespace, *, responses: bool = True) -> EndpointOptions:
     """Raises `UsageError` for options that name none. `responses`: the endpoint must speak Responses."""
     from penstock.client.config import ClientConfig
     from penstock.dialects.presets import speaks_responses
@@ -81,7 +81,7 @@ def read_endpoint(options: argparse.Namespace, *, responses: bool = True) -> End
     except InvalidRequestError as error:
         advice = ": use --api-key-env NAME instead" if "password" in error.message else ""
         raise UsageError(f"--base-url: {error.message}{advice}") from None
-    return Endpoint(
+    return EndpointOptions(
         config=config,
         place=url.partition("?")[0],  # the query may hold a key
         preset=preset.name if preset else "",

@@ -11,7 +11,7 @@ from penstock.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from penstock.explain.account import Account
-    from penstock.explain.moments import Moment
+    from penstock.explain.timeline import Moment
 
 _USAGE = "penstock explain RESPONSE_ID [options]"
 
@@ -51,14 +51,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from penstock.errors import StoreError
     from penstock.explain.account import read_account
-    from penstock.explain.content import said
+    from penstock.explain.report import content_lines
     from penstock.store import open_archive
 
     terminal = Terminal()
     try:
         with open_archive(store_path(options)) as archive:
             account = read_account(archive, options.id)
-            words = said(archive, account) if account is not None and options.content else {}
+            words = content_lines(archive, account) if account is not None and options.content else {}
     except StoreError as error:
         raise UsageError(str(error)) from None
     if account is None:
@@ -73,8 +73,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print_text(account: Account, words: dict[str, list[str]], terminal: Terminal) -> None:
-    from penstock.explain.moments import moments
     from penstock.explain.sentences import sentences
+    from penstock.explain.timeline import timeline
 
     status = "running" if account.is_running else account.stored.status
     painted = terminal.paint(status, _TONES[status]) if status in _TONES else status
@@ -82,23 +82,23 @@ def _print_text(account: Account, words: dict[str, list[str]], terminal: Termina
     terminal.line("")
     for sentence in sentences(account):
         terminal.line(terminal.clean(sentence))
-    told = moments(account)
-    if told:
+    moments = timeline(account)
+    if moments:
         terminal.line("")
-    for moment in told:
-        terminal.line(_told(moment, terminal))
+    for moment in moments:
+        terminal.line(_moment_line(moment, terminal))
     for name, lines in words.items():
         _print_words(name, lines, terminal)
 
 
-def _told(moment: Moment, terminal: Terminal) -> str:
+def _moment_line(moment: Moment, terminal: Terminal) -> str:
     what = terminal.clean(moment.what)
     offset = terminal.paint(f"{moment.at:>9.3f} s", "dim")
     return f"{offset}  {terminal.paint(what, moment.tone) if moment.tone else what}"
 
 
 def _print_words(name: str, lines: list[str], terminal: Terminal) -> None:
-    from penstock.cli.chatting.safety import one_line
+    from penstock.cli.terminal_text import one_line
 
     if lines:
         terminal.line("")
@@ -110,26 +110,6 @@ def _print_words(name: str, lines: list[str], terminal: Terminal) -> None:
 def _print_json(account: Account, words: dict[str, list[str]], terminal: Terminal) -> None:
     import msgspec
 
-    from penstock.explain.moments import moments
-    from penstock.explain.sentences import sentences
+    from penstock.explain.report import report
 
-    stored, snapshot = account.stored, account.snapshot
-    attempts = [
-        {"target": each.target, "model": each.model, "status": each.status, "code": each.code or None}
-        for each in account.attempts
-    ]
-    told = {
-        "id": stored.id,
-        "tenant": stored.tenant,
-        "status": stored.status,
-        "created_at": stored.created_at,
-        "sentences": sentences(account),
-        "timeline": [{"at": round(each.at, 6), "what": each.what} for each in moments(account)],
-        "attempts": attempts,
-        "usage": snapshot.usage,
-        "diagnostics": snapshot.diagnostics or [],
-        "dropped_events": stored.dropped,
-        "verdict": account.verdict if stored.verdict else None,
-        **({"content": words} if words else {}),
-    }
-    terminal.result(msgspec.json.encode(told).decode())
+    terminal.result(msgspec.json.encode(report(account, words)).decode())

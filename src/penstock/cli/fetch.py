@@ -23,7 +23,7 @@ _ERROR_BODY = 64 * 1024
 _SHOWN = 300
 
 
-class Body(Protocol):
+class AnswerBody(Protocol):
     """The bytes of an answer that are still to be read."""
 
     def read(self, size: int, /) -> bytes: ...
@@ -33,10 +33,10 @@ class Body(Protocol):
     def close(self) -> None: ...
 
 
-class Answer:
+class FetchedAnswer:
     """What the endpoint said: the status, the type of the content, and a body to be read."""
 
-    def __init__(self, body: Body, status: int, reason: str, headers: Message) -> None:
+    def __init__(self, body: AnswerBody, status: int, reason: str, headers: Message) -> None:
         self.body = body
         self.status = status
         self.content_type = (headers.get("Content-Type") or "").partition(";")[0].strip().lower()
@@ -80,7 +80,7 @@ def shown(url: str) -> str:
     return urlunsplit(urlsplit(url)._replace(query=""))
 
 
-def ask(url: str, *, model: str, prompt: str, key: str, timeout: float) -> Answer:
+def ask(url: str, *, model: str, prompt: str, key: str, timeout: float) -> FetchedAnswer:
     """POST the request. Raises `UsageError` when there is no answer; every HTTP answer is returned."""
     headers = {
         "Accept": "text/event-stream",
@@ -97,7 +97,7 @@ def ask(url: str, *, model: str, prompt: str, key: str, timeout: float) -> Answe
         answer = error
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise UsageError(f"no answer from {shown(url)}: {_reason(error, timeout, urlsplit(url))}") from None
-    return Answer(answer, answer.status, answer.reason, answer.headers)
+    return FetchedAnswer(answer, answer.status, answer.reason, answer.headers)
 
 
 def _opener(parts: SplitResult) -> urllib.request.OpenerDirector:

@@ -10,7 +10,7 @@ from penstock.cli.endpoint import add_endpoint_options
 from penstock.cli.terminal import Terminal
 
 if TYPE_CHECKING:
-    from penstock.cli.endpoint import Endpoint
+    from penstock.cli.endpoint import EndpointOptions
     from penstock.models.info import ModelInfo, Prices
 
 _USAGE = "penstock models [--base-url URL | --preset NAME] [options] [NAME ...]"
@@ -59,8 +59,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     import asyncio  # here, so that --help does not pay for the imports
 
-    from penstock.cli.chatting.failures import explain, no_gateway
     from penstock.cli.endpoint import read_endpoint
+    from penstock.cli.endpoint_errors import explain_error, no_gateway
     from penstock.errors import NetworkError, OpenResponsesError
 
     endpoint = read_endpoint(options, responses=False)
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     except OpenResponsesError as error:
         if isinstance(error, NetworkError) and error.phase == "connect":
             raise UsageError(f"{error.message}{no_gateway(endpoint)}") from None
-        terminal.note(explain(error, endpoint))
+        terminal.note(explain_error(error, endpoint))
         return FOUND
     wanted = [name.lower() for name in options.names]
     found = [info for info in listed if not wanted or any(name in info.id.lower() for name in wanted)]
@@ -84,8 +84,8 @@ def run(options: argparse.Namespace) -> int:
     return OK
 
 
-async def _listed(endpoint: Endpoint) -> list[ModelInfo]:
-    from penstock.cli.logs import logged_to
+async def _listed(endpoint: EndpointOptions) -> list[ModelInfo]:
+    from penstock.cli.endpoint_errors import logged_to
     from penstock.client.client import OpenResponsesClient
 
     with logged_to():
@@ -102,7 +102,7 @@ def _print_json(found: list[ModelInfo], terminal: Terminal) -> None:
 
 def _print_table(found: list[ModelInfo], terminal: Terminal) -> None:
     """Every figure with the letter of its source behind it, and what the letters mean below."""
-    from penstock.cli.chatting.safety import columns
+    from penstock.cli.terminal_text import columns
 
     rows = [_row(info, terminal) for info in found]
     widths = [
@@ -123,7 +123,7 @@ def _print_table(found: list[ModelInfo], terminal: Terminal) -> None:
 
 
 def _padded(cell: str, column: str, width: int) -> str:
-    from penstock.cli.chatting.safety import columns
+    from penstock.cli.terminal_text import columns
 
     space = " " * (width - columns(cell))
     return space + cell if column in _RIGHT else cell + space

@@ -67,8 +67,8 @@ def run(options: argparse.Namespace) -> int:
     except DecodeError as error:
         print(f"penstock: {terminal.clean(str(error))}", file=sys.stderr)
         return FOUND
-    for told in rendered.diagnostics:
-        print(terminal.clean(f"{told.code}  {told.message}"), file=sys.stderr)
+    for each in rendered.diagnostics:
+        print(terminal.clean(f"{each.code}  {each.message}"), file=sys.stderr)
     if options.headers:
         _print_head(rendered, preset, terminal)
     terminal.result(json.dumps(rendered.body, indent=2, ensure_ascii=False))

@@ -41,7 +41,6 @@ exit codes:
   1  something differs
   2  nothing was replayed: not recorded, not there, or wrong options"""
 
-_RECORD = "penstock.response"
 _MOST = 40
 """Differences that a person is shown."""
 _WIDTH = 72
@@ -90,9 +89,16 @@ def _recordings(options: argparse.Namespace, terminal: Terminal) -> Iterator[Cal
     if options.source != "-" and not Path(options.source).is_file():
         yield lambda: _stored(options)
         return
+    from penstock.errors import DecodeError
+    from penstock.replay.recording import exported_recording, read_exported
+
     for number, line in enumerate(contents(options.source, terminal).split(b"\n"), start=1):
-        if line.strip() and (record := _record(line, f"{options.source}:{number}")) is not None:
-            yield partial(_exported, record)
+        try:
+            record = read_exported(line)
+        except DecodeError as error:
+            raise UsageError(f"{options.source}:{number}: {error}") from None
+        if record is not None:
+            yield partial(exported_recording, record)
 
 
 def _stored(options: argparse.Namespace) -> Recording:
@@ -113,46 +119,6 @@ def _stored(options: argparse.Namespace) -> Recording:
     except StoreError as error:
         raise UsageError(str(error)) from None
     return read_recording(stored.id, events, traces, stored.verdict)
-
-
-def _record(line: bytes, place: str) -> dict[str, Any] | None:
-    """A response as `penstock store export` writes it; nothing for a conversation."""
-    import msgspec
-
-    try:
-        record = msgspec.json.decode(line)
-        kind = record["object"]
-    except (msgspec.DecodeError, TypeError, KeyError, IndexError):
-        raise UsageError(f"{place}: this is no line that penstock store export has written") from None
-    return record if kind == _RECORD else None
-
-
-def _exported(record: dict[str, Any]) -> Recording:
-    from base64 import b64decode
-
-    import msgspec
-
-    from penstock.replay.recording import CannotReplay, read_recording
-    from penstock.store.contract import LoggedEvent, Trace
-
-    encode = msgspec.json.encode
-    try:
-        events = [
-            LoggedEvent(each["sequence"], each["time"], encode(each["event"])) for each in record["events"]
-        ]
-        traces = [
-            Trace(
-                each["kind"],
-                each["time"],
-                encode(each["data"]) if "data" in each else b64decode(each.get("base64", "")),
-                each["size"],
-            )
-            for each in record["traces"]
-        ]
-        verdict = encode(record["verdict"]) if record.get("verdict") else b""
-        return read_recording(record["id"], events, traces, verdict)
-    except (KeyError, TypeError, ValueError) as error:
-        raise CannotReplay(f"the recording is damaged: {error!r}") from None
 
 
 # What is shown
@@ -178,7 +144,7 @@ def _print(
 def _print_json(recording: Recording, replayed: Replayed, comparison: Comparison, terminal: Terminal) -> None:
     import msgspec
 
-    told = {
+    result = {
         "id": recording.id,
         "same": comparison.is_same,
         "events": comparison.events,
@@ -187,7 +153,7 @@ def _print_json(recording: Recording, replayed: Replayed, comparison: Comparison
         "differences": comparison.differences,
         "request_differences": comparison.requests,
     }
-    terminal.result(msgspec.json.encode(told).decode())
+    terminal.result(msgspec.json.encode(result).decode())
 
 
 def _print_events(recording: Recording, replayed: Replayed, terminal: Terminal) -> None:
@@ -219,12 +185,12 @@ def _sentences(recording: Recording, comparison: Comparison, terminal: Terminal)
     elif recording.stopped is not None:
         yield f"  up to where it was ended: {recording.stopped.message}"
     for difference in found[:_MOST]:
-        yield from _told(difference, terminal)
+        yield from _difference_lines(difference, terminal)
     if len(found) > _MOST:
         yield f"  and {len(found) - _MOST} more: --json has them all"
 
 
-def _told(difference: Difference, terminal: Terminal) -> Iterator[str]:
+def _difference_lines(difference: Difference, terminal: Terminal) -> Iterator[str]:
     before, now = _shown(difference.before, difference.now)
     field = f": {difference.field}" if difference.field else ""
     yield terminal.clean(f"  {difference.where}{field}")

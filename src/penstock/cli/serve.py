@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.cli import FOUND, OK, UsageError
-from penstock.cli.quantities import counted
 from penstock.dialects.registry import RENDERED
+from penstock.formatting import counted
 
 if TYPE_CHECKING:
     from socket import socket
 
-    from penstock.dialects.presets import Preset
+    from penstock.gateway.config.options import ServeOptions
     from penstock.gateway.settings import Settings
-    from penstock.upstream.target import UpstreamTarget
 
 _USAGE = "penstock serve [--upstream URL] [--preset NAME] [--model NAME] [options]"
 
@@ -46,9 +45,6 @@ exit codes:
   1  it was stopped, and responses could not be written to the store before:
      the log names them
   2  it could not start: wrong options, a wrong file, an address in use"""
-
-_TARGET = "upstream"
-"""The name of the target that the options describe."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -110,21 +106,23 @@ def run(options: argparse.Namespace) -> int:
         StoreError,
     )
     from penstock.gateway.config.file import find_config
+    from penstock.gateway.config.options import OptionError, settings_from
     from penstock.gateway.server import listen
     from penstock.gateway.telemetry.logs import set_up
 
     path = Path(options.config) if options.config else find_config(Path.cwd(), os.environ)
+    given = _given(options)
     try:
-        settings = _settings(options, path)
+        settings = settings_from(given, path, os.environ)
         listening = listen(settings.host, settings.port)
-    except ConfigError as error:
+    except (ConfigError, OptionError) as error:
         raise UsageError(str(error)) from None
     except PenstockError as error:
         raise UsageError(_advised(error)) from None
     ready_file = _ready_file(options.ready_file)
     set_up(settings.log_level)
     try:
-        lost = _serve(settings, listening, options, path, ready_file)
+        lost = _serve(settings, listening, given, path, ready_file)
     except (StoreError, ConfigError) as error:
         raise UsageError(f"--store: {error}") from None
     if not lost:
@@ -134,27 +132,42 @@ def run(options: argparse.Namespace) -> int:
     return FOUND
 
 
+def _given(options: argparse.Namespace) -> ServeOptions:
+    from penstock.gateway.config.options import ServeOptions
+
+    return ServeOptions(
+        upstream=options.upstream or "",
+        preset=options.preset or "",
+        dialect=options.dialect or "",
+        api_key_env=options.api_key_env or "",
+        models=tuple(options.model),
+        host=options.host,
+        port=options.port,
+        log_level=options.log_level,
+        store=options.store,
+        record=options.record,
+    )
+
+
 def _serve(
     settings: Settings,
     listening: socket,
-    options: argparse.Namespace,
+    given: ServeOptions,
     path: Path | None,
     ready_file: Path | None,
 ) -> list[str]:
     """Until it is stopped; the ids of the responses that are lost."""
-    from penstock.editor.route import editor_routes, own_url
-    from penstock.gateway.history.sealing import load_sealer
+    from penstock.application import open_app
+    from penstock.editor.route import own_url
+    from penstock.gateway.config.options import reloaded_settings
     from penstock.gateway.server import run as serve
-    from penstock.gateway.storage import open_gateway_store, secret_folder
 
+    url = own_url(settings.host, listening.getsockname()[1])  # the port of the settings may be 0
     return serve(
-        settings,
+        lambda: open_app(settings, url=url),
         listening,
-        store=lambda: open_gateway_store(settings.store, os.environ),
-        sealer=load_sealer(os.environ, secret_folder(settings.store, os.environ)),
         ready=lambda url: _tell(url, settings, path, ready_file),
-        reload=lambda: _settings_again(options, path),
-        routes=editor_routes(own_url(settings.host, listening.getsockname()[1])),
+        reload=lambda: reloaded_settings(given, path, os.environ),
     )
 
 
@@ -171,144 +184,9 @@ def _ready_file(name: str | None) -> Path | None:
     return path
 
 
-def _settings_again(options: argparse.Namespace, path: Path | None) -> Settings:
-    """The same for a gateway that runs: whatever is wrong is a matter of its settings."""
-    from penstock.errors import ConfigError
-
-    try:
-        return _settings(options, path)
-    except UsageError as error:
-        raise ConfigError(str(path or "the options"), 0, str(error)) from None
-
-
 def _advised(error: Exception) -> str:
     advice = ". Is another one running? --port 0 picks a free port" if "in use" in str(error) else ""
     return f"{error}{advice}"
-
-
-def _settings(options: argparse.Namespace, path: Path | None) -> Settings:
-    """What the file says, and the options over it."""
-    from msgspec.structs import replace
-
-    from penstock.gateway.config.file import load_settings
-    from penstock.gateway.settings import Settings
-
-    settings = load_settings(path, os.environ) if path else Settings()
-    named = {
-        "host": options.host,
-        "port": options.port,
-        "log_level": options.log_level,
-        "store": options.store,
-        "record": options.record,
-    }
-    settings = replace(settings, **{name: value for name, value in named.items() if value is not None})
-    target = _target(options)
-    if target is not None:
-        settings = _with_target(settings, target, options.model)
-    elif options.model:
-        raise UsageError("--model: say where it is, with --upstream URL or --preset NAME")
-    _check_host(settings)
-    return settings
-
-
-def _with_target(settings: Settings, target: UpstreamTarget, models: list[str]) -> Settings:
-    """The target of the options takes the named models, or every name that nothing else has."""
-    from msgspec.structs import replace
-
-    from penstock.gateway.settings import DEMO, ModelRoute, RouteStep
-
-    targets = (*(each for each in settings.targets if each.name != target.name), target)
-    if not models:
-        return replace(settings, targets=targets, passthrough=target.name)
-    if DEMO in models:
-        raise UsageError("--model: demo is the model that is built in; it is always there")
-    routes = {name: ModelRoute(name=name, steps=(RouteStep(target.name, name),)) for name in models}
-    default = settings.default_model or models[0]
-    return replace(settings, targets=targets, models={**settings.models, **routes}, default_model=default)
-
-
-def _target(options: argparse.Namespace) -> UpstreamTarget | None:
-    from penstock.dialects.plan import Quirks
-    from penstock.errors import InvalidRequestError
-    from penstock.gateway.config.targets import default_key_header
-    from penstock.upstream.http import HttpUpstream
-    from penstock.upstream.target import UpstreamTarget
-
-    if not options.upstream and not options.preset:
-        if options.dialect or options.api_key_env:
-            raise UsageError(
-                "--dialect and --api-key-env are for an upstream: add --upstream URL or --preset NAME"
-            )
-        return None
-    preset = _preset(options)
-    dialect = options.dialect or (preset.dialect if preset else "chat")
-    base_url = _base_url(options.upstream, preset)
-    keys = _keys(options.api_key_env, preset, base_url)
-    target = UpstreamTarget(
-        name=preset.name if preset else _TARGET,
-        base_url=base_url,
-        dialect=dialect,
-        preset=preset.name if preset else "",
-        key_header=default_key_header(dialect, preset),
-        keys=keys,
-        pass_key=not keys,
-        quirks=preset.quirks if preset else Quirks(),
-    )
-    try:
-        HttpUpstream(target)  # what is wrong with it shows here, and not with the first request
-    except InvalidRequestError as error:
-        raise UsageError(f"--upstream: {error.message}") from None
-    return target
-
-
-def _preset(options: argparse.Namespace) -> Preset | None:
-    """The named one, or the one whose address this is: its quirks are needed there."""
-    from penstock.dialects import presets
-
-    if options.preset:
-        try:
-            return presets.preset(options.preset)
-        except LookupError as error:
-            raise UsageError(f"--preset: {error.args[0]}") from None
-    host = _host(options.upstream)
-    return next((row for row in presets.PRESETS.values() if host and _host(row.base_url) == host), None)
-
-
-def _host(url: str) -> str:
-    from urllib.parse import urlsplit
-
-    try:
-        return urlsplit(url).netloc
-    except ValueError:  # told when the address is read
-        return ""
-
-
-def _base_url(given: str | None, preset: Preset | None) -> str:
-    if given:
-        return str(given)
-    if preset is None or "{" in preset.base_url:
-        raise UsageError(f"--preset: add your own address: --upstream {preset.base_url if preset else 'URL'}")
-    return preset.base_url
-
-
-def _keys(named: str | None, preset: Preset | None, base_url: str) -> tuple[str, ...]:
-    """A vendor's key goes to the vendor: to another address only when it is named with it."""
-    is_vendor = preset is not None and ("{" in preset.base_url or _host(base_url) == _host(preset.base_url))
-    variable = named or (preset.key_variable if preset is not None and is_vendor else "")
-    key = os.environ.get(variable, "").strip() if variable else ""
-    if named and not key:
-        raise UsageError(f"--api-key-env: the variable {named} is not set, or empty; it must hold the key")
-    return (key,) if key else ()
-
-
-def _check_host(settings: Settings) -> None:
-    from penstock.gateway.http.access import is_exposed
-
-    if is_exposed(settings):
-        raise UsageError(
-            f"--host {settings.host}: everybody who reaches this machine could use the gateway and its keys. "
-            "Make a key first: penstock keys create NAME"
-        )
 
 
 def _tell(url: str, settings: Settings, path: Path | None, ready_file: Path | None) -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.cli import FOUND, OK, UsageError
-from penstock.cli.quantities import counted, moment, size, span, told_moment, told_size
-from penstock.cli.terminal import Output, Terminal
+from penstock.cli.quantities import parse_moment, parse_size, parse_span
+from penstock.cli.terminal import Terminal, TerminalOutput
+from penstock.formatting import counted, format_size, format_time
 
 if TYPE_CHECKING:
     from penstock.store.contract import ArchiveStats, Pruned, StoreArchive
@@ -130,10 +131,10 @@ def _figures(stats: ArchiveStats) -> list[tuple[str, str]]:
         ("items", f"{total.items:,}"),
         ("events", f"{total.events:,}"),
         ("conversations", f"{total.conversations:,}"),
-        ("size", told_size(total.bytes)),
+        ("size", format_size(total.bytes)),
     ]
     if stats.oldest is not None and stats.newest is not None:
-        rows += [("oldest", told_moment(stats.oldest)), ("newest", told_moment(stats.newest))]
+        rows += [("oldest", format_time(stats.oldest)), ("newest", format_time(stats.newest))]
     return rows
 
 
@@ -143,8 +144,8 @@ def _figures(stats: ArchiveStats) -> list[tuple[str, str]]:
 def _prune(options: argparse.Namespace, terminal: Terminal) -> Act:
     if options.older_than is None and options.max_size is None:
         raise UsageError("penstock store prune needs a bound: --older-than 30d, --max-size 1GB, or both")
-    age = span(options.older_than, "--older-than") if options.older_than is not None else None
-    most = size(options.max_size, "--max-size") if options.max_size is not None else None
+    age = parse_span(options.older_than, "--older-than") if options.older_than is not None else None
+    most = parse_size(options.max_size, "--max-size") if options.max_size is not None else None
     act = _would_go if options.dry_run else _delete
     return lambda archive: act(archive, _before(archive, age, options.trust_clock, terminal), most, terminal)
 
@@ -157,8 +158,8 @@ def _before(archive: StoreArchive, age: float | None, trust_clock: bool, termina
     now = clock if trust_clock else archive.time(clock)
     if now < clock:
         terminal.note(
-            f"ages are measured from {told_moment(now)}, when a gateway last looked after this file; this "
-            f"machine's clock says {told_moment(clock)}: if that is right, add --trust-clock"
+            f"ages are measured from {format_time(now)}, when a gateway last looked after this file; this "
+            f"machine's clock says {format_time(clock)}: if that is right, add --trust-clock"
         )
     return now - age
 
@@ -170,9 +171,9 @@ def _delete(archive: StoreArchive, before: float, most: int | None, terminal: Te
     if progress is not None:
         sys.stderr.write("\r\033[K")
     left = archive.stats().total.bytes
-    terminal.line(f"deleted {_told(gone)}; {told_size(used)} before, {told_size(left)} now")
+    terminal.line(f"deleted {_told(gone)}; {format_size(used)} before, {format_size(left)} now")
     if most is not None and left > most:
-        terminal.note(f"it is still more than {told_size(most)}: what runs now is never deleted")
+        terminal.note(f"it is still more than {format_size(most)}: what runs now is never deleted")
     return OK
 
 
@@ -181,11 +182,10 @@ def _would_go(archive: StoreArchive, before: float, most: int | None, terminal: 
     used = archive.stats().total.bytes
     terminal.line(f"for their age {_told(archive.due(older_than=before))} would be deleted")
     if most is not None and used > most:
-        terminal.line(
-            f"{told_size(used)} are used, {told_size(used - most)} too many: the oldest would be deleted too"
-        )
+        excess = format_size(used - most)
+        terminal.line(f"{format_size(used)} are used, {excess} too many: the oldest would be deleted too")
     elif most is not None:
-        terminal.line(f"{told_size(used)} are used: that is small enough")
+        terminal.line(f"{format_size(used)} are used: that is small enough")
     return OK
 
 
@@ -203,7 +203,7 @@ def _told(gone: Pruned) -> str:
 
 
 def _export(options: argparse.Namespace, terminal: Terminal) -> Act:
-    since = moment(options.since, "--since", time.time()) if options.since is not None else 0.0
+    since = parse_moment(options.since, "--since", time.time()) if options.since is not None else 0.0
     if options.ids and options.since is not None:
         raise UsageError("give ids or --since, not both")
     return lambda archive: _write(archive, options.ids, since, options.output, terminal)
@@ -225,7 +225,7 @@ def _write(
 
 
 @contextmanager
-def _output(name: str | None, store_files: Sequence[Path], terminal: Terminal) -> Iterator[Output]:
+def _output(name: str | None, store_files: Sequence[Path], terminal: Terminal) -> Iterator[TerminalOutput]:
     """Standard output, or a file for nobody but its owner: it holds what people said."""
     if name is None:
         out = terminal.output()

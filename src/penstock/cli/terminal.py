@@ -54,7 +54,7 @@ class Terminal:
         """Write JSON that others wrote: exactly for a program, and harmless for a person."""
         self.line(escaped(text) if sys.stdout.isatty() else text)
 
-    def output(self) -> Output:
+    def output(self) -> TerminalOutput:
         """The same for bytes, in as many writes as are needed."""
         return _Escaping() if sys.stdout.isatty() else sys.stdout.buffer
 
@@ -63,7 +63,7 @@ class Terminal:
         print(f"penstock: {self.clean(text)}", file=sys.stderr, flush=True)
 
 
-class Output(Protocol):
+class TerminalOutput(Protocol):
     """Standard output for the results of a command."""
 
     def write(self, data: bytes, /) -> int: ...

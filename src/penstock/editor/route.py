@@ -8,131 +8,41 @@ any other.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
-from hashlib import sha256
 from typing import TYPE_CHECKING
-
-from msgspec import Struct
 
 from penstock.client.client import OpenResponsesClient
 from penstock.client.config import ClientConfig
+from penstock.editor.callers import CREDENTIALS, Caller, Callers
+from penstock.editor.lines import LineWriter
 from penstock.errors import DecodeError, OpenResponsesError
 from penstock.gateway.errors import ClientGone, RequestRefused
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.refusals import code_of, status_of, type_of, wrong_request
 from penstock.gateway.routes import Route, Routes
-from penstock.gateway.settings import ClientKey, Limits
-from penstock.models.directory import ModelDirectory
-from penstock.parts.wire import encode_line
-from penstock.protocol.content import JsonObject
+from penstock.gateway.settings import ClientKey
 from penstock.provider.editor_turn import Host
 from penstock.provider.host.answers import answer
-from penstock.provider.host.error_messages import Place, failure_line, fault_line
+from penstock.provider.host.error_messages import ErrorContext, failure_line, fault_line
 from penstock.provider.host.figures import usage_to_json
-from penstock.provider.host.lines import JSON, read_object
-from penstock.provider.host.requests import Cancel, Configure, Id, Request, Respond, id_of, read_request
+from penstock.provider.host.lines import read_object
+from penstock.provider.host.requests import (
+    CancelRequest,
+    ConfigureRequest,
+    HostRequest,
+    Id,
+    RespondRequest,
+    id_of,
+    read_request,
+)
 from penstock.provider.provider import LanguageModelProvider
-from penstock.provider.tracker import UsageTracker
-from penstock.tokens.counter import TokenCounter
 
 if TYPE_CHECKING:
     from penstock.gateway.gateway import Gateway
 
-SHOWN = ("authorization", "x-api-key")
-"""What tells who a caller is."""
-
-PASSED_ON = (*SHOWN, "traceparent", "tracestate")
-"""What of a caller's headers goes along. Whoever calls is who asks."""
-
-MOST_CALLERS = 256
-"""Callers whose figures are kept. Of more, those that were silent the longest are forgotten."""
-
-_MODELS_FOR = 15.0
-"""Seconds for which a list of models is good: the gateway keeps one of its own, and settings change."""
-
-_HEADERS = [
-    ("content-type", "application/x-ndjson"),
-    # What stands in between must neither keep, nor gather, nor compress it (notes/asks A14).
-    ("cache-control", "no-cache, no-transform"),
-    ("x-accel-buffering", "no"),
-]
-
-
-class Caller(Struct, frozen=True, eq=False):
-    """What is kept for one who calls: models, counts and figures that nobody else sees."""
-
-    directory: ModelDirectory
-    counter: TokenCounter
-    tracker: UsageTracker
-
-
-class _Listing:
-    """Lists models with a connection of its own, which nobody has to close when the gateway ends."""
-
-    def __init__(self, config: ClientConfig) -> None:
-        self._config = config
-
-    async def models(self) -> list[JsonObject]:
-        async with OpenResponsesClient(self._config) as client:
-            return await client.models()
-
-
-class _Lines:
-    """Lines to one client. The answer begins with the first: until then there may be an HTTP error."""
-
-    def __init__(self, exchange: Exchange, id: Id | None, limits: Limits) -> None:
-        self._exchange = exchange
-        self._about = {} if id is None else {"id": id}
-        self._limits = limits
-        self._lock = asyncio.Lock()
-        self._last_write = 0.0
-
-    async def tell(self, line: JSON) -> None:
-        await self._send(encode_line({**self._about, **line}))
-
-    async def end(self, line: JSON) -> None:
-        await self._send(encode_line({**self._about, **line}), is_last=True)
-
-    @asynccontextmanager
-    async def kept_alive(self) -> AsyncIterator[None]:
-        """While this lasts, the client hears something: it, and what stands between, give up in silence."""
-        beating = asyncio.create_task(self._beat(), name="penstock parts heart")
-        try:
-            yield
-        finally:
-            async with self._lock:  # what is on its way goes out whole, and nothing follows
-                beating.cancel()
-            await asyncio.gather(beating, return_exceptions=True)
-
-    async def _beat(self) -> None:
-        """Empty lines mean nothing (docs/host.md)."""
-        clock = asyncio.get_running_loop().time
-        await asyncio.sleep(self._limits.patience)
-        if not self._exchange.status:
-            await self._send(b"\n")
-        while True:
-            due = self._last_write + self._limits.comment_every - clock()
-            if due > 0:
-                await asyncio.sleep(due)
-            else:
-                await self._send(b"\n")
-
-    async def _send(self, body: bytes, *, is_last: bool = False) -> None:
-        """Waits while the client does not read, but not for ever."""
-        try:
-            async with self._lock, asyncio.timeout(self._limits.client_timeout):
-                if not self._exchange.status:
-                    await self._exchange.begin(200, _HEADERS)
-                await self._exchange.send(
-                    {"type": "http.response.body", "body": body, "more_body": not is_last}
-                )
-                self._last_write = asyncio.get_running_loop().time()
-        except TimeoutError:
-            self._exchange.abort()
-            raise ClientGone from None
+PASSED_ON = (*CREDENTIALS, "traceparent", "tracestate")
+"""The headers of a caller that go along with the request: whoever calls is who asks."""
 
 
 class EditorRoute:
@@ -140,19 +50,19 @@ class EditorRoute:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._callers: OrderedDict[bytes, Caller] = OrderedDict()
+        self._callers = Callers()
 
     async def __call__(self, gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
         id, request = _understood(await gateway.read(exchange))
-        if isinstance(request, Configure | Cancel):
+        if isinstance(request, ConfigureRequest | CancelRequest):
             message = "not here: the endpoint is this gateway, and closing the connection cancels"
             raise RequestRefused(400, "invalid_request", message, param="method")
-        if isinstance(request, Respond):
+        if isinstance(request, RespondRequest):
             gateway.refuse_if_full()
-        lines = _Lines(exchange, id, gateway.services.settings.limits)
+        lines = LineWriter(exchange, id, gateway.services.settings.limits)
         tenant = key.name if key else ""
         config = self._config(exchange)
-        caller = self._caller(tenant, config)
+        caller = self._callers.find(tenant, config)
         async with _client_watched(exchange) as gone, OpenResponsesClient(config) as client:
             provider = _provider(client, caller, tenant)
             try:
@@ -185,19 +95,6 @@ class EditorRoute:
             proxy="",
         )
 
-    def _caller(self, tenant: str, config: ClientConfig) -> Caller:
-        """By what they showed: where the gateway has no keys, that is their key for the upstream."""
-        shown = [tenant, *(config.headers.get(name, "") for name in SHOWN)]
-        name = sha256("\0".join(shown).encode("utf-8", "surrogatepass")).digest()
-        if name not in self._callers:
-            lasting = {name: value for name, value in config.headers.items() if name in SHOWN}
-            directory = ModelDirectory(_Listing(replace(config, headers=lasting)), ttl=_MODELS_FOR)
-            self._callers[name] = Caller(directory, TokenCounter(), UsageTracker())
-            if len(self._callers) > MOST_CALLERS:
-                self._callers.popitem(last=False)
-        self._callers.move_to_end(name)
-        return self._callers[name]
-
 
 def editor_routes(url: str) -> Routes:
     """`url` is the gateway's own, as its socket has it."""
@@ -210,7 +107,7 @@ def own_url(host: str, port: int) -> str:
     return f"http://{f'[{reached}]' if ':' in reached else reached}:{port}"
 
 
-def _understood(body: bytes) -> tuple[Id | None, Request]:
+def _understood(body: bytes) -> tuple[Id | None, HostRequest]:
     try:
         raw = read_object(body)
         return id_of(raw), read_request(raw)
@@ -226,8 +123,10 @@ def _provider(client: OpenResponsesClient, caller: Caller, tenant: str) -> Langu
     )
 
 
-async def _fail(exchange: Exchange, lines: _Lines, error: OpenResponsesError, request: Request) -> None:
-    line = failure_line(error, Place(endpoint="the gateway", model=getattr(request, "model", "")))
+async def _fail(
+    exchange: Exchange, lines: LineWriter, error: OpenResponsesError, request: HostRequest
+) -> None:
+    line = failure_line(error, ErrorContext(endpoint="the gateway", model=getattr(request, "model", "")))
     if exchange.status:
         await lines.end(line)
         return

@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
+from penstock.gateway.telemetry.traces import AnswerTrace, FailureTrace, RequestTrace, read_trace
 from penstock.gateway.turn.verdict import Verdict
 from penstock.store.contract import RUNNING, LoggedEvent, StoreArchive, StoredResponse, Trace
 from penstock.stream.recovery import RESTARTED
@@ -17,72 +18,48 @@ from penstock.stream.recovery import RESTARTED
 T = TypeVar("T")
 
 
-class Cached(Struct):
+class InputDetails(Struct):
     cached_tokens: int = 0
 
 
-class Reasoned(Struct):
+class OutputDetails(Struct):
     reasoning_tokens: int = 0
 
 
-class Usage(Struct):
+class TurnUsage(Struct):
     input_tokens: int = 0
     output_tokens: int = 0
-    input_tokens_details: Cached | None = None
-    output_tokens_details: Reasoned | None = None
+    input_tokens_details: InputDetails | None = None
+    output_tokens_details: OutputDetails | None = None
 
 
-class Failure(Struct):
+class TurnError(Struct):
     code: str | None = None
     message: str = ""
 
 
-class Incomplete(Struct):
+class IncompleteReason(Struct):
     reason: str | None = None
 
 
-class Told(Struct):
-    """A diagnostic."""
-
+class TurnDiagnostic(Struct):
     code: str = ""
     message: str = ""
     count: int = 1
 
 
-class Snapshot(Struct):
-    """What a response says of itself, as far as it is told here."""
+class TurnSnapshot(Struct):
+    """What a response says of itself, as far as it is explained."""
 
     model: str | None = None
     stream: bool | None = None
-    usage: Usage | None = None
-    error: Failure | None = None
-    incomplete_details: Incomplete | None = None
-    diagnostics: list[Told] | None = None
+    usage: TurnUsage | None = None
+    error: TurnError | None = None
+    incomplete_details: IncompleteReason | None = None
+    diagnostics: list[TurnDiagnostic] | None = None
 
 
-class Request(Struct):
-    """What a `request` trace says, without its body."""
-
-    target: str = ""
-    model: str = ""
-    dialect: str = ""
-
-
-class Answer(Struct):
-    status: int | None = None
-    content_type: str | None = None
-    request_id: str | None = None
-
-
-class Refused(Struct):
-    """What a `failure` trace says."""
-
-    code: str = ""
-    message: str = ""
-    status: int | None = None
-
-
-class Attempt(Struct):
+class AttemptSummary(Struct):
     """One upstream that was asked."""
 
     target: str
@@ -97,10 +74,10 @@ class Attempt(Struct):
 class Account(Struct, frozen=True):
     stored: StoredResponse
     verdict: Verdict
-    snapshot: Snapshot
+    snapshot: TurnSnapshot
     events: list[LoggedEvent]
     traces: list[Trace]
-    attempts: list[Attempt]
+    attempts: list[AttemptSummary]
 
     @property
     def is_running(self) -> bool:
@@ -136,33 +113,32 @@ def read_account(archive: StoreArchive, id: str) -> Account | None:
     traces = archive.traces(stored.tenant, id)
     return Account(
         stored,
-        read(stored.verdict, Verdict) or Verdict(request_id=""),
-        read(stored.response, Snapshot) or Snapshot(),
+        read_json(stored.verdict, Verdict) or Verdict(request_id=""),
+        read_json(stored.response, TurnSnapshot) or TurnSnapshot(),
         archive.events(stored.tenant, id),
         traces,
         attempts_of(traces),
     )
 
 
-def attempts_of(traces: list[Trace]) -> list[Attempt]:
+def attempts_of(traces: list[Trace]) -> list[AttemptSummary]:
     """They follow each other in one list; each begins with its request."""
-    attempts: list[Attempt] = []
+    attempts: list[AttemptSummary] = []
     for trace in traces:
-        if trace.kind == "request":
-            asked = read(trace.data, Request) or Request()
-            attempts.append(Attempt(asked.target, asked.model, asked.dialect))
+        record = read_trace(trace)
+        if isinstance(record, RequestTrace):
+            attempts.append(AttemptSummary(record.target, record.model, record.dialect))
         elif not attempts:
             continue
-        elif trace.kind == "answer":
-            attempts[-1].status = (read(trace.data, Answer) or Answer()).status
-        elif trace.kind == "failure":
-            refused = read(trace.data, Refused) or Refused()
-            attempts[-1].code, attempts[-1].message = refused.code, refused.message
-            attempts[-1].status = refused.status or attempts[-1].status
+        elif isinstance(record, AnswerTrace):
+            attempts[-1].status = record.status or None
+        elif isinstance(record, FailureTrace):
+            attempts[-1].code, attempts[-1].message = record.code, record.message
+            attempts[-1].status = record.status or attempts[-1].status
     return attempts
 
 
-def read(data: bytes, type: type[T]) -> T | None:
+def read_json(data: bytes, type: type[T]) -> T | None:
     """None for what is not there, or is something else than it should be."""
     try:
         return msgspec.json.decode(data, type=type)

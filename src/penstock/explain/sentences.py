@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from penstock.cli.quantities import counted, told_moment, told_span
-from penstock.explain.account import Account, Attempt
+from penstock.explain.account import Account, AttemptSummary
 from penstock.explain.meanings import CLOSERS, explained
+from penstock.formatting import counted, format_duration, format_time
 from penstock.stream.recovery import RESTARTED
 
 
@@ -27,7 +27,7 @@ def _beginning(account: Account) -> Iterator[str]:
         f"by the request {verdict.request_id}" if verdict.request_id else "",
     ]
     how = "".join(f", {way}" for way in ways if way)
-    yield f"The model {model} was asked{whose} at {told_moment(stored.created_at)}{how}."
+    yield f"The model {model} was asked{whose} at {format_time(stored.created_at)}{how}."
 
 
 # Who was asked
@@ -57,17 +57,17 @@ def _upstream_of_verdict(account: Account) -> Iterator[str]:
     yield "What passed between the gateway and the upstream is not in the file."
 
 
-def _asked(attempt: Attempt) -> str:
+def _asked(attempt: AttemptSummary) -> str:
     dialect = f" ({attempt.dialect})" if attempt.dialect else ""
     return f"The upstream {attempt.target}{dialect} was asked for {attempt.model}"
 
 
-def _why(attempt: Attempt) -> str:
+def _why(attempt: AttemptSummary) -> str:
     status = f"HTTP {attempt.status}, " if attempt.status is not None else ""
     return f"{status}{explained(attempt.code or 'no code')}"
 
 
-def _last_attempt(attempt: Attempt, account: Account) -> str:
+def _last_attempt(attempt: AttemptSummary, account: Account) -> str:
     asked = _asked(attempt)
     if attempt.code:
         return f"{asked}, which failed with {_why(attempt)}."
@@ -128,13 +128,17 @@ def _client(account: Account) -> Iterator[str]:
 def _times(account: Account) -> Iterator[str]:
     first, verdict = first_output(account), account.verdict
     seconds = verdict.first_output_ms / 1000 if verdict.first_output_ms >= 0 else first
-    begun = f"The first output came after {told_span(seconds)}" if seconds is not None else "No output came"
+    begun = (
+        f"The first output came after {format_duration(seconds)}" if seconds is not None else "No output came"
+    )
     if account.is_running or account.code == RESTARTED:  # when its gateway died nobody knows
-        yield f"{begun}; the last sign of it came after {told_span(account.last_sign - account.begin)}."
+        yield f"{begun}; the last sign of it came after {format_duration(account.last_sign - account.begin)}."
         return
     whole = verdict.duration_ms / 1000 or account.last_sign - account.begin
-    own = f", {told_span(verdict.overhead_ms / 1000)} of it in the gateway" if verdict.overhead_ms else ""
-    yield f"{begun}, and all of it took {told_span(whole)}{own}."
+    own = (
+        f", {format_duration(verdict.overhead_ms / 1000)} of it in the gateway" if verdict.overhead_ms else ""
+    )
+    yield f"{begun}, and all of it took {format_duration(whole)}{own}."
 
 
 def first_output(account: Account) -> float | None:
@@ -153,20 +157,20 @@ def _tokens(account: Account) -> Iterator[str]:
         return
     cached = usage.input_tokens_details.cached_tokens if usage.input_tokens_details else 0
     reasoned = usage.output_tokens_details.reasoning_tokens if usage.output_tokens_details else 0
-    told = f"{counted(usage.input_tokens, 'token')} went in" + (f" ({cached:,} cached)" if cached else "")
-    told += f", {usage.output_tokens:,} came out" + (f" ({reasoned:,} for reasoning)" if reasoned else "")
+    text = f"{counted(usage.input_tokens, 'token')} went in" + (f" ({cached:,} cached)" if cached else "")
+    text += f", {usage.output_tokens:,} came out" + (f" ({reasoned:,} for reasoning)" if reasoned else "")
     codes = [each.code for each in account.snapshot.diagnostics or ()]
     is_estimate = account.verdict.usage_estimated or "usage_estimated" in codes
-    yield told + ("; these are estimates, the upstream told none." if is_estimate else ".")
+    yield text + ("; these are estimates, the upstream told none." if is_estimate else ".")
 
 
 # What was odd
 
 
 def _diagnostics(account: Account) -> Iterator[str]:
-    for told in account.snapshot.diagnostics or ():
-        times = f" ({told.count} times)" if told.count > 1 else ""
-        yield f"The client was told {told.code}{times}: {told.message.rstrip('.')}."
+    for each in account.snapshot.diagnostics or ():
+        times = f" ({each.count} times)" if each.count > 1 else ""
+        yield f"The client was told {each.code}{times}: {each.message.rstrip('.')}."
 
 
 def _gaps(account: Account) -> Iterator[str]:

@@ -20,14 +20,11 @@ import uvicorn
 from penstock.errors import PenstockError
 from penstock.gateway.app import GatewayApp
 from penstock.gateway.gateway import Gateway
-from penstock.gateway.history.sealing import Sealer
 from penstock.gateway.http.connection import ClientConnection
 from penstock.gateway.http.websocket_connection import WebSocketConnection
-from penstock.gateway.routes import Routes
 from penstock.gateway.settings import Settings
 from penstock.gateway.telemetry.logs import log
 from penstock.gateway.turn.stop_reasons import SHUTTING_DOWN
-from penstock.store.contract import Store
 
 _BACKLOG = 2048
 _LAST_WORDS = 1.0
@@ -83,8 +80,8 @@ class _Signals:
         self._server.should_exit = True
         running = self._gateway.running()
         if running:
-            told = "1 turn" if running == 1 else f"{running} turns"
-            log.info("%s", f"stopping: {told} may still end; stop again to end them now")
+            turns = "1 turn" if running == 1 else f"{running} turns"
+            log.info("%s", f"stopping: {turns} may still end; stop again to end them now")
         self._loop.call_later(self._gateway.services.settings.limits.drain, self._end)
 
     def _end(self) -> None:
@@ -132,29 +129,30 @@ def url_of(listening: socket.socket) -> str:
 
 
 def run(
-    settings: Settings,
+    open_app: Callable[[], Awaitable[GatewayApp]],
     listening: socket.socket,
     *,
-    store: Callable[[], Awaitable[Store]],
-    sealer: Sealer,
     ready: Callable[[str], None],
     reload: Callable[[], Settings],
-    routes: Routes | None = None,
 ) -> list[str]:
     """Serve until a signal says otherwise. The ids of the responses that could not be written to the store by
-    then, and are lost. `store` opens the store, on the loop that it belongs to; `ready`
-    is told the URL; `reload` reads the settings again; `routes` are more than the gateway's own."""
+    then, and are lost.
+
+    `open_app` is called on the loop that the gateway belongs to; `ready` gets the URL; `reload` reads the
+    settings again.
+    """
 
     async def serve() -> list[str]:
-        gateway = Gateway(settings, store=await store(), sealer=sealer)
+        app = await open_app()
+        gateway = app.gateway
         connection = partial(
             ClientConnection, client_timeout=lambda: gateway.services.settings.limits.client_timeout
         )
         config = uvicorn.Config(
-            GatewayApp(gateway, routes),
+            app,
             http=connection,  # type: ignore[arg-type]  # it is only called
             ws=WebSocketConnection,
-            ws_max_size=settings.limits.body_bytes,
+            ws_max_size=gateway.services.settings.limits.body_bytes,
             lifespan="on",
             log_config=None,
             access_log=False,

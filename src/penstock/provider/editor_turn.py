@@ -44,7 +44,7 @@ class Host(Struct, frozen=True, kw_only=True):
     """Report usage as a data part, which fills VS Code's context ring (notes/vscode 3)."""
 
 
-class Turn:
+class EditorTurn:
     """One response on its way to the editor."""
 
     def __init__(
@@ -67,7 +67,7 @@ class Turn:
         self._messages = messages
         self._log = log
         self._adapter = self._reader()
-        self._told: list[Diagnostic] = []
+        self._diagnostics: list[Diagnostic] = []
         self._said: list[Part] = []
         self.spoken: list[str] = []
         """What the model said, for where nobody counts it."""
@@ -76,12 +76,12 @@ class Turn:
     def result(self) -> StreamResult:
         """What is known by now. After a cancel there is no failure, and what came is valid."""
         result = self._adapter.result
-        result = replace(result, diagnostics=[*self._told, *result.diagnostics])
+        result = replace(result, diagnostics=[*self._diagnostics, *result.diagnostics])
         was_stopped = self._cancel.is_set() and (not result.status or result.error is not None)
         return replace(result, finish="cancelled", error=None) if was_stopped else result
 
-    async def run(self, events: EventStream, told: list[Diagnostic]) -> None:
-        self._adapter, self._told = self._reader(), told
+    async def run(self, events: EventStream, diagnostics: list[Diagnostic]) -> None:
+        self._adapter, self._diagnostics = self._reader(), diagnostics
         async with events, _ended_by(self._cancel, events):
             async for event in events:
                 await self._report(self._adapter.feed(event))
@@ -130,7 +130,7 @@ class Turn:
 def _can_follow(result: StreamResult) -> bool:
     """Can a follow-up name this response? Not if it holds a call that the editor never got to answer."""
     is_whole = result.status == "completed" and result.error is None and result.stored
-    return is_whole and all(told.code != "malformed_tool_call" for told in result.diagnostics)
+    return is_whole and all(each.code != "malformed_tool_call" for each in result.diagnostics)
 
 
 @asynccontextmanager
@@ -151,13 +151,13 @@ async def _ended_by(cancel: asyncio.Event, events: EventStream) -> AsyncIterator
 
 def usage_part(usage: Usage) -> DataPart:
     """Usage as VS Code's chat reads it: the first three must be numbers (notes/vscode 3)."""
-    told = {
+    fields = {
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,
         "total_tokens": usage.total_tokens or usage.input_tokens + usage.output_tokens,
         "prompt_tokens_details": {"cached_tokens": usage.input_tokens_details.cached_tokens},
     }
-    return DataPart.json(told, USAGE)
+    return DataPart.json(fields, USAGE)
 
 
 def _words(part: Part) -> list[str]:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from contextvars import copy_context
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct
 
@@ -29,7 +32,8 @@ from penstock.parts.parts import (
 from penstock.parts.result import StreamResult
 from penstock.provider.options import ResponseOptions
 from penstock.provider.provider import LanguageModelProvider
-from penstock.provider.threads import in_thread
+
+T = TypeVar("T")
 
 TURNS = 25
 CANCELLED = "the user cancelled this call; what it had begun may still go on"
@@ -230,3 +234,30 @@ def _content(output: Any) -> Sequence[TextPart | DataPart]:
 
 def _refused(call: ToolCallPart, why: str) -> ToolResultPart:
     return ToolResultPart(call.call_id, [TextPart(why)], is_error=True)
+
+
+def in_thread(work: Callable[[], T]) -> asyncio.Future[T]:
+    """Run a function in a thread of its own, which nobody has to wait for.
+
+    A pool has room for a few, and a function that hangs in one would keep the program from ending.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(give: Callable[[Any], None], value: Any) -> None:
+        with suppress(RuntimeError):  # nobody waits any more, and the loop is closed
+            loop.call_soon_threadsafe(lambda: None if done.done() else give(value))
+
+    def run() -> None:
+        try:
+            result = work()
+        except Exception as error:
+            settle(done.set_exception, error)
+        except BaseException as error:  # `sys.exit` in a tool ends the tool
+            ended = RuntimeError(f"the tool ended with {type(error).__name__}: {error}")
+            settle(done.set_exception, ended)
+        else:
+            settle(done.set_result, result)
+
+    threading.Thread(target=copy_context().run, args=(run,), name="penstock tool", daemon=True).start()
+    return done

@@ -26,7 +26,7 @@ from penstock.parts.parts import ChatMessage
 from penstock.parts.result import StreamResult
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.request import CreateResponse
-from penstock.provider.editor_turn import Host, Progress, Turn
+from penstock.provider.editor_turn import EditorTurn, Host, Progress
 from penstock.provider.options import ResponseOptions, with_options
 from penstock.provider.tracker import UsageTracker
 from penstock.tokens.counter import TokenCounter
@@ -98,7 +98,7 @@ class LanguageModelProvider:
         self.tracker.start_request(agent, estimate.tokens, info.max_input, model, prices=info.prices)
         instructions = instructions_of(messages, prompt)
         host = replace(self._host, thinking=thinking) if thinking else self._host
-        turn = Turn(host, model, options, progress, cancel, instructions, messages, self._log)
+        turn = EditorTurn(host, model, options, progress, cancel, instructions, messages, self._log)
         try:
             result = await self._respond(turn, info, messages, options)
         except OpenResponsesError as error:
@@ -119,24 +119,24 @@ class LanguageModelProvider:
         return result
 
     def _ended(
-        self, agent: str, model: str, turn: Turn, result: StreamResult, *, is_cancelled: bool = False
+        self, agent: str, model: str, turn: EditorTurn, result: StreamResult, *, is_cancelled: bool = False
     ) -> None:
         is_cancelled = is_cancelled or result.finish == "cancelled"
         end = self.tracker.cancel_request if is_cancelled else self.tracker.complete_request
         spoken = 0 if result.usage else self._spoken(model, turn)
         end(agent, result.usage, estimated_output=spoken, response_id=result.response_id)
 
-    def _failed(self, agent: str, model: str, turn: Turn, error: Exception) -> None:
+    def _failed(self, agent: str, model: str, turn: EditorTurn, error: Exception) -> None:
         spoken, result = self._spoken(model, turn), turn.result
         self.tracker.fail_request(
             agent, error, result.usage, estimated_output=spoken, response_id=result.response_id
         )
 
-    def _spoken(self, model: str, turn: Turn) -> int:
+    def _spoken(self, model: str, turn: EditorTurn) -> int:
         return self.counter.count_text(model, "".join(turn.spoken))
 
     async def _respond(
-        self, turn: Turn, info: ModelInfo, messages: Sequence[ChatMessage], options: ResponseOptions
+        self, turn: EditorTurn, info: ModelInfo, messages: Sequence[ChatMessage], options: ResponseOptions
     ) -> StreamResult:
         translated = self._translate(info.id, messages, options, follow_marker=True)
         try:
@@ -151,11 +151,11 @@ class LanguageModelProvider:
         return await self._attempt(turn, info, translated, options)
 
     async def _attempt(
-        self, turn: Turn, info: ModelInfo, translated: TranslatedMessages, options: ResponseOptions
+        self, turn: EditorTurn, info: ModelInfo, translated: TranslatedMessages, options: ResponseOptions
     ) -> StreamResult:
         request, left_out = self._request(info, translated, options)
-        told = [Diagnostic(code="option_left_out", message=message) for message in left_out]
-        await turn.run(self._client.stream(request), [*translated.diagnostics, *told])
+        dropped = [Diagnostic(code="option_left_out", message=message) for message in left_out]
+        await turn.run(self._client.stream(request), [*translated.diagnostics, *dropped])
         turn.result.raise_for_error()
         return turn.result
 

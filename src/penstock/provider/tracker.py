@@ -54,7 +54,7 @@ class Tokens(Struct, frozen=True):
         return (given + self.output * prices.output) / 1e6
 
 
-class Request(Struct, frozen=True):
+class TrackedRequest(Struct, frozen=True):
     """One request, running or over. `outcome`: running, completed, failed, cancelled."""
 
     agent_id: str
@@ -108,7 +108,7 @@ class Totals(Struct, frozen=True):
         """How near the estimates of the input were, from 0 to 1; None before the first."""
         return max(0.0, 1 - self.deviation / self.compared) if self.compared else None
 
-    def plus(self, request: Request) -> Totals:
+    def plus(self, request: TrackedRequest) -> Totals:
         real = 0 if request.is_estimate else request.tokens.input
         return Totals(
             requests=self.requests + 1,
@@ -128,14 +128,14 @@ class UsageTracker:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._running: dict[str, Request] = {}
+        self._running: dict[str, TrackedRequest] = {}
         self._by_model: dict[str, Totals] = {}
         self._listeners: list[Callable[[], None]] = []
         self.total = Totals()
-        self.recent: deque[Request] = deque(maxlen=RECENT)
+        self.recent: deque[TrackedRequest] = deque(maxlen=RECENT)
 
     @property
-    def running(self) -> list[Request]:
+    def running(self) -> list[TrackedRequest]:
         return [*self._running.values()]
 
     @property
@@ -156,7 +156,7 @@ class UsageTracker:
         *,
         prices: Prices | None = None,
     ) -> None:
-        self._running[agent_id] = Request(
+        self._running[agent_id] = TrackedRequest(
             agent_id, model, estimated_input, max_input, prices=prices, started=self._clock()
         )
         self._changed()
@@ -230,7 +230,7 @@ class UsageTracker:
                 logging.getLogger("penstock.provider").exception("a listener of the usage failed")
 
 
-def _tokens(request: Request, outcome: str, usage: Usage | None, estimated_output: int) -> Tokens:
+def _tokens(request: TrackedRequest, outcome: str, usage: Usage | None, estimated_output: int) -> Tokens:
     if usage is not None:
         return Tokens.of(usage)
     if outcome == "failed" and not estimated_output:

@@ -60,9 +60,9 @@ def compare(recording: Recording, replayed: Replayed) -> Comparison:
     if recording.is_cut and logged[-1]["type"] in TERMINAL:
         # Nobody sent these: the next gateway wrote them, all in one moment.
         end = recording.events[-1].time
-        logged = [told for told, event in zip(logged, recording.events, strict=True) if event.time < end]
-    told = [_plain(event) for event in replayed.events]
-    before, now = _steps(logged, recording.id), _steps(told, recording.id)
+        logged = [each for each, event in zip(logged, recording.events, strict=True) if event.time < end]
+    produced = [_plain(event) for event in replayed.events]
+    before, now = _steps(logged, recording.id), _steps(produced, recording.id)
     if recording.is_cut:
         before, now = _as_far(before, now)
     differences = _between(before, now)
@@ -90,7 +90,7 @@ def _requests(replayed: Replayed) -> list[Difference]:
         now = msgspec.json.decode(msgspec.json.encode(each.now))
         found += [
             Difference(where=where, field=path, before=old, now=new)
-            for path, old, new in _deep("", sent.body, now)
+            for path, old, new in _deep("", each.attempt.body, now)
         ]
     return found
 
@@ -169,29 +169,29 @@ class _Names:
 
     def neutral(self, event: Json) -> Json:
         """The event without what may differ."""
-        told = {name: value for name, value in event.items() if name not in _UNCOMPARED}
-        if isinstance(told.get("item_id"), str):
-            told["item_id"] = self._name(told["item_id"])
-        if isinstance(told.get("item"), dict):
-            told["item"] = self._item(told["item"])
-        if isinstance(told.get("response"), dict):
-            response = {name: value for name, value in told["response"].items() if name not in _TIMES}
+        plain = {name: value for name, value in event.items() if name not in _UNCOMPARED}
+        if isinstance(plain.get("item_id"), str):
+            plain["item_id"] = self._name(plain["item_id"])
+        if isinstance(plain.get("item"), dict):
+            plain["item"] = self._item(plain["item"])
+        if isinstance(plain.get("response"), dict):
+            response = {name: value for name, value in plain["response"].items() if name not in _TIMES}
             response["id"] = ""
             response["output"] = [self._item(item) for item in response.get("output") or ()]
-            told["response"] = response
-        return told
+            plain["response"] = response
+        return plain
 
     def _item(self, item: Json) -> Json:
-        told = dict(item)
-        if isinstance(told.get("id"), str):
-            told["id"] = self._name(told["id"])
-            self._types[told["id"]] = str(told.get("type", ""))
+        plain = dict(item)
+        if isinstance(plain.get("id"), str):
+            plain["id"] = self._name(plain["id"])
+            self._types[plain["id"]] = str(plain.get("type", ""))
         # An upstream's own call id is compared, one that was made up here is not.
-        if isinstance(told.get("call_id"), str) and self._stem in told["call_id"]:
-            told["call_id"] = self._name(told["call_id"])
-        if told.get("type") == "compaction":
-            told["encrypted_content"] = _SEALED
-        return told
+        if isinstance(plain.get("call_id"), str) and self._stem in plain["call_id"]:
+            plain["call_id"] = self._name(plain["call_id"])
+        if plain.get("type") == "compaction":
+            plain["encrypted_content"] = _SEALED
+        return plain
 
     def _name(self, id: str) -> str:
         if id not in self._names:

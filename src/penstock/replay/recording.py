@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from base64 import b64decode
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
-from penstock import errors
 from penstock.dialects.plan import Target
-from penstock.errors import DecodeError, NetworkError, OpenResponsesError, PenstockError, ProtocolError
+from penstock.errors import DecodeError, PenstockError
+from penstock.gateway.telemetry.traces import (
+    AnswerTrace,
+    FailureTrace,
+    PlanTrace,
+    ReadTrace,
+    RequestTrace,
+    TraceRecord,
+    decode_trace,
+)
 from penstock.gateway.turn.stop_reasons import CANCELLED, SHUTTING_DOWN, StopReason
 from penstock.protocol.events import TERMINAL
 from penstock.protocol.request import CreateResponse, WebSocketCreate
@@ -20,6 +29,9 @@ from penstock.stream.recovery import RESTARTED
 
 T = TypeVar("T")
 
+_EXPORTED = "penstock.response"
+"""What an exported response calls itself."""
+
 RECORD = "start the gateway with --record, and only what it answers from then on can be replayed"
 
 
@@ -27,7 +39,7 @@ class CannotReplay(PenstockError):  # noqa: N818 - says what happened
     """There is no recording, or not a whole one; the message says what to do."""
 
 
-class Planned(Struct, frozen=True, kw_only=True):
+class RecordedPlan(Struct, frozen=True, kw_only=True):
     """What the plan of an attempt was made from."""
 
     request: CreateResponse
@@ -36,62 +48,20 @@ class Planned(Struct, frozen=True, kw_only=True):
     accent: str
 
 
-class Sent(Struct, frozen=True, kw_only=True):
-    """The request of an attempt."""
-
-    target: str
-    model: str
-    attempt: int
-    body: dict[str, Any]
-
-
-class Answered(Struct, frozen=True, kw_only=True):
-    status: int
-    content_type: str
-    request_id: str | None = None
-
-
-class Failed(Struct, frozen=True, kw_only=True):
-    code: str
-    message: str
-    status: int | None = None
-    kind: str = ""
-    """The name of the exception: what a turn does depends on it."""
-    phase: str | None = None
-    param: str | None = None
-    retry_after: float | None = None
-
-    def error(self) -> OpenResponsesError:
-        kind = getattr(errors, self.kind, None)
-        known = isinstance(kind, type) and issubclass(kind, OpenResponsesError)
-        make: Callable[..., OpenResponsesError] = kind if known and kind is not None else OpenResponsesError
-        return make(
-            self.message,
-            code=self.code,
-            status=self.status,
-            phase=self.phase,
-            param=self.param,
-            retry_after=self.retry_after,
-        )
-
-    @property
-    def is_a_break(self) -> bool:
-        """Did the connection fail? Else the turn found the failure in the bytes, and must find it again."""
-        return self.kind in (NetworkError.__name__, ProtocolError.__name__)
-
-
 class RecordedAttempt(Struct, kw_only=True):
     """One request, and what came of it. Filled in trace by trace."""
 
-    plan: Planned
-    sent: Sent
-    answer: Answered | None = None
+    plan: RecordedPlan
+    sent: RequestTrace
+    body: dict[str, Any]
+    """What was sent."""
+    answer: AnswerTrace | None = None
     answered_at: float = 0.0
     reads: list[Trace] = []
     """Cut as they came: a read is what leaves in one write."""
     is_ended: bool = False
     """Was the end of the body seen?"""
-    failure: Failed | None = None
+    failure: FailureTrace | None = None
     failed_at: float = 0.0
 
 
@@ -114,13 +84,6 @@ class Recording(Struct, frozen=True, kw_only=True):
         return self.events[0].time
 
 
-class _Plan(Struct):
-    request: Raw
-    target: Target
-    used_call_ids: list[str]
-    accent: str
-
-
 def read_recording(
     id: str, events: Sequence[LoggedEvent], traces: Iterable[Trace], verdict: bytes
 ) -> Recording:
@@ -130,9 +93,9 @@ def read_recording(
         raise CannotReplay(f"nothing of {id} was recorded: {RECORD}")
     if [event.sequence for event in events] != list(range(len(events))):
         raise CannotReplay(f"the log of {id} has gaps: the store was too slow to keep all of it")
-    told = _json(verdict, dict[str, Any]) if verdict else {}
+    ending = _json(verdict, dict[str, Any]) if verdict else {}
     # A store that is too slow drops reads without a word, but the verdict has counted them.
-    if told and told.get("bytes_in", 0) != sum(read.size for each in attempts for read in each.reads):
+    if ending and ending.get("bytes_in", 0) != sum(read.size for each in attempts for read in each.reads):
         raise CannotReplay(f"some reads of {id} are missing: the store was too slow to keep all of them")
     last = _json(events[-1].data, dict[str, Any])
     stopped, is_cut = _stopped(last)
@@ -140,11 +103,48 @@ def read_recording(
         id=id,
         events=tuple(events),
         attempts=tuple(attempts),
-        verdict=told,
+        verdict=ending,
         last=last,
         stopped=stopped,
         is_cut=is_cut,
     )
+
+
+def read_exported(line: bytes) -> dict[str, Any] | None:
+    """A line of `penstock store export`; None for an empty one, or for what is no response.
+
+    Raises `DecodeError` for a line that it did not write.
+    """
+    if not line.strip():
+        return None
+    try:
+        record: dict[str, Any] = msgspec.json.decode(line)
+        kind = record["object"]
+    except (msgspec.DecodeError, TypeError, KeyError, IndexError):
+        raise DecodeError("this is no line that penstock store export has written") from None
+    return record if kind == _EXPORTED else None
+
+
+def exported_recording(record: dict[str, Any]) -> Recording:
+    """The recording in what `read_exported` gave."""
+    encode = msgspec.json.encode
+    try:
+        events = [
+            LoggedEvent(each["sequence"], each["time"], encode(each["event"])) for each in record["events"]
+        ]
+        traces = [
+            Trace(
+                each["kind"],
+                each["time"],
+                encode(each["data"]) if "data" in each else b64decode(each.get("base64", "")),
+                each["size"],
+            )
+            for each in record["traces"]
+        ]
+        verdict = encode(record["verdict"]) if record.get("verdict") else b""
+        return read_recording(record["id"], events, traces, verdict)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CannotReplay(f"the recording is damaged: {error!r}") from None
 
 
 def _stopped(last: dict[str, Any]) -> tuple[StopReason | None, bool]:
@@ -163,47 +163,58 @@ def _stopped(last: dict[str, Any]) -> tuple[StopReason | None, bool]:
 
 def _attempts(traces: Iterable[Trace]) -> list[RecordedAttempt]:
     attempts: list[RecordedAttempt] = []
-    plan: Planned | None = None
+    plan: RecordedPlan | None = None
     for trace in traces:
-        if trace.kind == "plan":
-            plan = _planned(_json(trace.data, _Plan))
-        elif trace.kind == "request":
-            if plan is None:
-                raise CannotReplay(f"the bytes of its upstream were not recorded: {RECORD}")
-            attempts.append(RecordedAttempt(plan=plan, sent=_json(trace.data, Sent)))
-            plan = None
-        elif attempts:
-            _take(attempts[-1], trace)
+        match _decoded(trace):
+            case PlanTrace() as planned:
+                plan = _recorded_plan(planned)
+            case RequestTrace() as sent:
+                if plan is None:
+                    raise CannotReplay(f"the bytes of its upstream were not recorded: {RECORD}")
+                body = _json(bytes(sent.body), dict[str, Any])
+                attempts.append(RecordedAttempt(plan=plan, sent=sent, body=body))
+                plan = None
+            case AnswerTrace() | ReadTrace() | FailureTrace() as record if attempts:
+                _add(attempts[-1], record, trace)
     return attempts
 
 
-def _take(attempt: RecordedAttempt, trace: Trace) -> None:
-    match trace.kind:
-        case "answer":
-            attempt.answer, attempt.answered_at = _json(trace.data, Answered), trace.time
-        case "failure":
-            attempt.failure, attempt.failed_at = _json(trace.data, Failed), trace.time
-        case "read" if not trace.size:
+def _add(attempt: RecordedAttempt, record: AnswerTrace | ReadTrace | FailureTrace, trace: Trace) -> None:
+    match record:
+        case AnswerTrace():
+            if not record.status:
+                raise CannotReplay("the recording is damaged: an answer has no status")
+            attempt.answer, attempt.answered_at = record, trace.time
+        case FailureTrace():
+            attempt.failure, attempt.failed_at = record, trace.time
+        case ReadTrace() if record.is_end:
             attempt.is_ended = True
-        case "read":
-            if not trace.data:
+        case ReadTrace():
+            if not record.data:
                 raise CannotReplay(f"the bytes of its upstream were not recorded: {RECORD}")
             attempt.reads.append(trace)
 
 
-def _planned(plan: _Plan) -> Planned:
+def _recorded_plan(plan: PlanTrace) -> RecordedPlan:
     # A request that came over a WebSocket says so by its type.
     kind = WebSocketCreate if "type" in _json(bytes(plan.request), dict[str, Any]) else CreateResponse
     try:
         request = decode(bytes(plan.request), kind)
     except DecodeError as error:
         raise CannotReplay(f"its request cannot be read any more: {error}") from None
-    return Planned(
+    return RecordedPlan(
         request=request,
         target=plan.target,
         used_call_ids=frozenset(plan.used_call_ids),
         accent=plan.accent,
     )
+
+
+def _decoded(trace: Trace) -> TraceRecord | None:
+    try:
+        return decode_trace(trace)
+    except DecodeError as error:
+        raise CannotReplay(f"the recording is damaged: {error}") from None
 
 
 def _json(data: bytes, type: type[T]) -> T:

@@ -19,9 +19,9 @@ from penstock.errors import (
     RateLimitError,
     ServerError,
 )
-from penstock.provider.host.error_messages import ROWS, Place, failure_line, fault_line
+from penstock.provider.host.error_messages import ERROR_TEXTS, ErrorContext, failure_line, fault_line
 
-PLACE = Place(endpoint="http://127.0.0.1:8080/v1", group="Work", model="big-model")
+PLACE = ErrorContext(endpoint="http://127.0.0.1:8080/v1", group="Work", model="big-model")
 
 CASES: list[tuple[OpenResponsesError, str, str]] = [
     (
@@ -77,11 +77,11 @@ def test_the_table_of_errors(error: OpenResponsesError, kind: str, words: str) -
     assert line["message"][0].isupper() or line["message"].startswith((PLACE.endpoint, PLACE.model))
 
 
-@pytest.mark.parametrize("code", ROWS)
+@pytest.mark.parametrize("code", ERROR_TEXTS)
 def test_every_row_is_a_whole_sentence(code: str) -> None:
     kind, _, phase = code.partition(".")
     made = (NetworkError if phase else ServerError)("words\nof a  server.", code=kind, phase=phase or None)
-    message = failure_line(made, Place())["message"]
+    message = failure_line(made, ErrorContext())["message"]
     assert message[0].isupper()
     assert message.endswith((".", "?"))
     assert "\n" not in message
@@ -95,8 +95,8 @@ def test_every_kind_of_error_has_a_row() -> None:
         each for each in kinds if issubclass(each, OpenResponsesError) and each is not OpenResponsesError
     ]
     assert len(every) == 10
-    assert {each.default_code for each in every} <= ROWS.keys()
-    assert KINDS.keys() <= ROWS.keys()
+    assert {each.default_code for each in every} <= ERROR_TEXTS.keys()
+    assert KINDS.keys() <= ERROR_TEXTS.keys()
 
 
 @pytest.mark.parametrize("words", ['{"error": {"a": 1}}', "[1, 2]", "<!doctype html><p>", "", "  \n "])
@@ -153,7 +153,7 @@ def test_a_question_of_ours_is_the_only_one(code: str) -> None:
 
 
 def test_the_models_that_are_not_found_have_no_name() -> None:
-    message = failure_line(NotFoundError("gone"), Place("http://here/v1"))["message"]
+    message = failure_line(NotFoundError("gone"), ErrorContext("http://here/v1"))["message"]
     assert message == "Nothing was found at http://here/v1: check its address (gone)."
 
 

@@ -1,4 +1,4 @@
-"""Figures that add up, and news of them that do not come too often."""
+"""Figures that add up, and updates of them that do not come too often."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from penstock.errors import ServerError
 from penstock.models.enrich import enrich
 from penstock.models.info import ModelFacts, Prices
-from penstock.provider.host.figures import model_to_json, usage_to_json
-from penstock.provider.host.usage_updates import PAUSE, UsageNews
+from penstock.provider.host.figures import PAUSE, UsageUpdates, model_to_json, usage_to_json
 from penstock.provider.tracker import UsageTracker
 from tests.provider.test_tracker import usage
 
@@ -149,10 +148,10 @@ def test_news_come_at_most_ten_times_a_second_and_the_last_state_always() -> Non
         told.append(state[0])
         return True
 
-    news = UsageNews(tell, clock)
+    updates = UsageUpdates(tell, clock)
     for tick in range(1, 101):  # a change every millisecond, for a tenth of a second
         state[0] = tick
-        news.changed()
+        updates.changed()
         clock.move(0.001)
     assert told == [1]
     clock.move(PAUSE)
@@ -168,7 +167,7 @@ def test_news_that_find_no_room_are_told_later() -> None:
         told.append(clock.now)
         return answers.pop(0)
 
-    UsageNews(tell, clock).changed()
+    UsageUpdates(tell, clock).changed()
     for _ in range(40):
         clock.move(PAUSE / 4)
     assert len(told) == 3

@@ -9,12 +9,12 @@ import pytest
 from penstock.errors import DecodeError
 from penstock.parts.parts import ChatMessage, ChatTool, TextPart, ThinkingPart
 from penstock.provider.host.requests import (
-    Cancel,
-    Configure,
-    CountTokens,
-    Models,
-    Respond,
-    Usage,
+    CancelRequest,
+    ConfigureRequest,
+    CountTokensRequest,
+    ModelsRequest,
+    RespondRequest,
+    UsageRequest,
     id_of,
     read_request,
 )
@@ -23,16 +23,16 @@ HELLO = {"role": 1, "content": [{"type": "text", "value": "Hello"}]}
 
 
 def test_every_method_is_read() -> None:
-    assert read_request({"method": "models", "group": "g", "refresh": True}) == Models("g", True)
-    assert read_request({"method": "models", "group": None}) == Models("", False)
-    assert read_request({"method": "cancel", "request": "r"}) == Cancel("r")
-    assert read_request({"method": "usage", "later": 1}) == Usage()
+    assert read_request({"method": "models", "group": "g", "refresh": True}) == ModelsRequest("g", True)
+    assert read_request({"method": "models", "group": None}) == ModelsRequest("", False)
+    assert read_request({"method": "cancel", "request": "r"}) == CancelRequest("r")
+    assert read_request({"method": "usage", "later": 1}) == UsageRequest()
     counted = read_request({"method": "count_tokens", "model": "m", "message": HELLO})
-    assert counted == CountTokens("", "m", ChatMessage(1, [TextPart("Hello")]))
+    assert counted == CountTokensRequest("", "m", ChatMessage(1, [TextPart("Hello")]))
     configured = read_request(
         {"method": "configure", "endpoint": " http://x ", "key": "k\n", "thinking": "text", "account": "a1"}
     )
-    assert configured == Configure(endpoint="http://x", key="k", thinking="text", account="a1")
+    assert configured == ConfigureRequest(endpoint="http://x", key="k", thinking="text", account="a1")
 
 
 def test_a_response_is_asked_for_with_tools_and_options() -> None:
@@ -49,7 +49,7 @@ def test_a_response_is_asked_for_with_tools_and_options() -> None:
             "thinking": "none",
         }
     )
-    assert isinstance(request, Respond)
+    assert isinstance(request, RespondRequest)
     assert request.thinking == "none"
     assert request.messages[1].content == [ThinkingPart("hm", "t", {"a": 1})]
     assert request.options.tools == [ChatTool("look", "d", {"type": "object"}), ChatTool("go")]
@@ -103,6 +103,6 @@ def test_an_id_is_a_text_or_a_number(id: Any) -> None:
 
 
 def test_a_configuration_does_not_show_its_secrets() -> None:
-    asked = Configure(endpoint="http://x/?key=sesame", key="sesame", headers={"x-key": "sesame"})
+    asked = ConfigureRequest(endpoint="http://x/?key=sesame", key="sesame", headers={"x-key": "sesame"})
     assert "sesame" not in repr(asked)
     assert "x-key" in repr(asked)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from penstock.parts.parts import Part
 from penstock.parts.wire import JSON, part_to_line, result_to_json
 from penstock.provider.host.figures import model_to_json
-from penstock.provider.host.requests import CountTokens, Models, Respond, Usage
+from penstock.provider.host.requests import CountTokensRequest, ModelsRequest, RespondRequest, UsageRequest
 from penstock.provider.provider import LanguageModelProvider
 
 Tell = Callable[[JSON], Awaitable[None]]
@@ -19,24 +19,28 @@ Figures = Callable[[], JSON]
 
 async def answer(
     provider: LanguageModelProvider,
-    request: Models | Respond | CountTokens | Usage,
+    request: ModelsRequest | RespondRequest | CountTokensRequest | UsageRequest,
     tell: Tell,
     cancel: asyncio.Event,
     figures: Figures,
 ) -> JSON:
     """What the `done` line says; the lines before it are told. Raises what the provider raises."""
-    if isinstance(request, Respond):
+    if isinstance(request, RespondRequest):
         return await _respond(provider, request, tell, cancel, figures)
-    if isinstance(request, Models):
+    if isinstance(request, ModelsRequest):
         found = await provider.provide_models(refresh=request.refresh)
         return {"models": [model_to_json(info) for info in found]}
-    if isinstance(request, CountTokens):
+    if isinstance(request, CountTokensRequest):
         return {"tokens": provider.provide_token_count(request.model, request.counted)}
     return {"usage": figures()}
 
 
 async def _respond(
-    provider: LanguageModelProvider, request: Respond, tell: Tell, cancel: asyncio.Event, figures: Figures
+    provider: LanguageModelProvider,
+    request: RespondRequest,
+    tell: Tell,
+    cancel: asyncio.Event,
+    figures: Figures,
 ) -> JSON:
     async def progress(part: Part) -> None:
         await tell(part_to_line(part))
@@ -44,6 +48,6 @@ async def _respond(
     result = await provider.provide_response(
         request.model, request.messages, request.options, progress, cancel, thinking=request.thinking
     )
-    told = result_to_json(result)
-    del told["type"]  # the line has one already
-    return {"result": told, "usage": figures()}
+    ended = result_to_json(result)
+    del ended["type"]  # the line has one already
+    return {"result": ended, "usage": figures()}

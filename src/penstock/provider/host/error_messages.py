@@ -28,7 +28,7 @@ _REQUEST = re.compile(r" \(request [^()]*\)\.?$")
 _SENTENCE_END = re.compile(r"[.?!] +(?=[A-Z])")
 
 
-class Row(Struct, frozen=True):
+class ErrorText(Struct, frozen=True):
     """The kind of a failure and the sentence for it.
 
     `{said}` is the first sentence of the endpoint's words in brackets, `{reason}` the same without, `{words}`
@@ -41,66 +41,80 @@ class Row(Struct, frozen=True):
     sentence: str
 
 
-ROWS: dict[str, Row] = {
-    "authentication_error": Row(NO_PERMISSIONS, "{endpoint} does not accept {key}: enter it anew{said}"),
-    "invalid_key": Row(NO_PERMISSIONS, "What is set as {key} cannot be a key: enter it anew, in one line"),
-    "permission_denied": Row(
+ERROR_TEXTS: dict[str, ErrorText] = {
+    "authentication_error": ErrorText(
+        NO_PERMISSIONS, "{endpoint} does not accept {key}: enter it anew{said}"
+    ),
+    "invalid_key": ErrorText(
+        NO_PERMISSIONS, "What is set as {key} cannot be a key: enter it anew, in one line"
+    ),
+    "permission_denied": ErrorText(
         NO_PERMISSIONS, "With {key} this is not allowed: choose another model or key{said}"
     ),
-    "rate_limit_exceeded": Row(BLOCKED, "Too many requests: wait {wait} and try again{said}"),
-    "insufficient_quota": Row(
+    "rate_limit_exceeded": ErrorText(BLOCKED, "Too many requests: wait {wait} and try again{said}"),
+    "insufficient_quota": ErrorText(
         BLOCKED, "The quota of {key} is spent and waiting does not help: look at the account there{said}"
     ),
-    "context_length_exceeded": Row(
+    "context_length_exceeded": ErrorText(
         "", "The conversation is too long{length}: start a new one, or attach less"
     ),
-    "content_filter": Row(BLOCKED, "A content filter refused this: say it in other words{said}"),
-    "invalid_prompt": Row(BLOCKED, "{endpoint} refused the prompt: say it in other words{said}"),
-    "model_not_found": Row(
+    "content_filter": ErrorText(BLOCKED, "A content filter refused this: say it in other words{said}"),
+    "invalid_prompt": ErrorText(BLOCKED, "{endpoint} refused the prompt: say it in other words{said}"),
+    "model_not_found": ErrorText(
         NOT_FOUND, "There is no model {model} at {endpoint}: choose another one, or refresh the models{said}"
     ),
-    "not_found": Row(NOT_FOUND, "Nothing was found at {endpoint}: check its address{named}{said}"),
-    "group_not_configured": Row(
+    "not_found": ErrorText(NOT_FOUND, "Nothing was found at {endpoint}: check its address{named}{said}"),
+    "group_not_configured": ErrorText(
         NOT_FOUND, "There is no endpoint for {group}: configure one, and choose its model again"
     ),
-    "invalid_base_url": Row("", "The address of {group} cannot be used: {words}"),
-    "invalid_config": Row("", "The settings of {group} cannot be used: {words}"),
-    "invalid_request": Row(
+    "invalid_base_url": ErrorText("", "The address of {group} cannot be used: {words}"),
+    "invalid_config": ErrorText("", "The settings of {group} cannot be used: {words}"),
+    "invalid_request": ErrorText(
         "", "The request was refused: {reason}; change the request, or choose another model"
     ),
-    "server_is_overloaded": Row(BLOCKED, "{endpoint} has too much to do: wait {wait} and try again{said}"),
-    "server_error": Row("", "{endpoint} failed: try again, and look at its log if that does not help{said}"),
-    "upstream_timeout": Row("", "{endpoint} did not get an answer from the model in time: try again{said}"),
-    "network_error": Row("", "The connection to {endpoint} broke: try again{said}"),
-    "network_error.connect": Row(
+    "server_is_overloaded": ErrorText(
+        BLOCKED, "{endpoint} has too much to do: wait {wait} and try again{said}"
+    ),
+    "server_error": ErrorText(
+        "", "{endpoint} failed: try again, and look at its log if that does not help{said}"
+    ),
+    "upstream_timeout": ErrorText(
+        "", "{endpoint} did not get an answer from the model in time: try again{said}"
+    ),
+    "network_error": ErrorText("", "The connection to {endpoint} broke: try again{said}"),
+    "network_error.connect": ErrorText(
         "", "{endpoint} cannot be reached: is it running, and is the address right{said}?"
     ),
-    "network_error.first_byte": Row(
+    "network_error.first_byte": ErrorText(
         "", "{endpoint} did not answer in time: try again, or look at its log{said}"
     ),
-    "network_error.idle": Row("", "{endpoint} fell silent in the middle of the answer: try again{said}"),
-    "certificate_error": Row(
+    "network_error.idle": ErrorText(
+        "", "{endpoint} fell silent in the middle of the answer: try again{said}"
+    ),
+    "certificate_error": ErrorText(
         "", "The certificate of {endpoint} is not trusted: check the address, or trust its authority"
     ),
-    "tls_error": Row(
+    "tls_error": ErrorText(
         "", "{endpoint} cannot be reached this way: must its address begin with https:// or with http://?"
     ),
-    "proxy_error": Row("", "The proxy before {endpoint} refused: check its settings{said}"),
-    "unsupported_proxy": Row("", "The proxy cannot be used: {words}"),
-    "redirected": Row("", "{endpoint} is somewhere else now: {words}"),
-    "protocol_error": Row("", "{endpoint} sent what is no answer: does it speak the Responses API?"),
-    "stream_truncated": Row("", "The answer of {endpoint} broke off: try again{said}"),
-    "empty_response": Row("", "{model} gave no answer: try again, or say more{said}"),
-    "malformed_tool_call": Row("", "{model} called a tool in a way that cannot be read: try again{said}"),
-    "incomplete": Row("", "{model} stopped before there was an answer: try again{said}"),
-    "incomplete_length": Row(
+    "proxy_error": ErrorText("", "The proxy before {endpoint} refused: check its settings{said}"),
+    "unsupported_proxy": ErrorText("", "The proxy cannot be used: {words}"),
+    "redirected": ErrorText("", "{endpoint} is somewhere else now: {words}"),
+    "protocol_error": ErrorText("", "{endpoint} sent what is no answer: does it speak the Responses API?"),
+    "stream_truncated": ErrorText("", "The answer of {endpoint} broke off: try again{said}"),
+    "empty_response": ErrorText("", "{model} gave no answer: try again, or say more{said}"),
+    "malformed_tool_call": ErrorText(
+        "", "{model} called a tool in a way that cannot be read: try again{said}"
+    ),
+    "incomplete": ErrorText("", "{model} stopped before there was an answer: try again{said}"),
+    "incomplete_length": ErrorText(
         "", "{model} spent its output tokens before there was an answer: allow more, or lower its effort"
     ),
 }
 """By the code of the error and its phase, by the code, by its kind and phase, or by its kind."""
 
 
-class Place(Struct, frozen=True):
+class ErrorContext(Struct, frozen=True):
     """Where it happened, in words."""
 
     endpoint: str = "the endpoint"
@@ -108,15 +122,19 @@ class Place(Struct, frozen=True):
     model: str = ""
 
 
-def failure_line(error: OpenResponsesError, place: Place) -> JSON:
-    row = _row_of(error)
-    told = error_to_json(error)
-    return {**told, "kind": row.kind, "name": type(error).__name__, "message": _sentence(error, row, place)}
+def failure_line(error: OpenResponsesError, context: ErrorContext) -> JSON:
+    text = _text_of(error)
+    return {
+        **error_to_json(error),
+        "kind": text.kind,
+        "name": type(error).__name__,
+        "message": _sentence(error, text, context),
+    }
 
 
 def known_code(error: OpenResponsesError) -> str:
     """Our word for a failure: the endpoint's own may be anything, and is not for the log."""
-    return error.code if error.code in ROWS else error.default_code
+    return error.code if error.code in ERROR_TEXTS else error.default_code
 
 
 def wrong_line(error: DecodeError) -> JSON:
@@ -126,11 +144,11 @@ def wrong_line(error: DecodeError) -> JSON:
 
 def fault_line(error: BaseException) -> JSON:
     """A fault of ours. What it was about may be a secret, so only its kind is told."""
-    told = f"Penstock failed ({type(error).__name__}): restart the provider, and report it with its log"
-    return _own("internal_error", "InternalError", _ended(told))
+    message = f"Penstock failed ({type(error).__name__}): restart the provider, and report it with its log"
+    return _own("internal_error", "InternalError", _ended(message))
 
 
-def news_line(code: str, message: str) -> JSON:
+def notice_line(code: str, message: str) -> JSON:
     """A line that is no request, or cannot be one."""
     return {"type": "error", "code": code, "message": _ended(message)}
 
@@ -139,26 +157,26 @@ def _own(code: str, name: str, message: str) -> JSON:
     return {"type": "error", "code": code, "kind": "", "name": name, "message": message}
 
 
-def _row_of(error: OpenResponsesError) -> Row:
+def _text_of(error: OpenResponsesError) -> ErrorText:
     kind, phase = error.default_code, error.phase
     codes = (f"{error.code}.{phase}", error.code, f"{kind}.{phase}", kind)
-    return next(ROWS[code] for code in codes if code in ROWS)
+    return next(ERROR_TEXTS[code] for code in codes if code in ERROR_TEXTS)
 
 
-def _sentence(error: OpenResponsesError, row: Row, place: Place) -> str:
+def _sentence(error: OpenResponsesError, text: ErrorText, context: ErrorContext) -> str:
     words = _readable(error.message)
     first = _SENTENCE_END.split(words, maxsplit=1)[0].rstrip(".?! ")
     silent = "it does not say why"
-    whose = f"the group “{place.group}”" if place.group else "the endpoint"
-    filled = row.sentence.format(
+    whose = f"the group “{context.group}”" if context.group else "the endpoint"
+    filled = text.sentence.format(
         words=words or silent,
         reason=first or silent,
         said=_in_brackets(first),
-        endpoint=place.endpoint,
+        endpoint=context.endpoint,
         key=f"the key of {whose}",
         group=whose,
-        model=place.model or "the model",
-        named=f" and the name {place.model}" if place.model else "",
+        model=context.model or "the model",
+        named=f" and the name {context.model}" if context.model else "",
         wait=_duration(error.retry_after),
         length=_length(error),
     )

@@ -1,12 +1,13 @@
-"""Models and usage as JSON, ready to be shown: the extension does no arithmetic."""
+"""Models and usage as JSON, ready to be shown: the extension does no arithmetic. And when usage is sent."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 from penstock.models.info import ModelInfo, Prices
 from penstock.parts.wire import JSON
-from penstock.provider.tracker import Request, Tokens, Totals, UsageTracker
+from penstock.provider.tracker import Tokens, Totals, TrackedRequest, UsageTracker
 
 SOURCES: dict[str, str] = {
     "override": "as you set it",
@@ -19,6 +20,9 @@ SOURCES: dict[str, str] = {
 """Where a figure is from (`penstock.models.info.SOURCES`), in words for a tooltip."""
 
 _SHOWN_ERROR = 300
+
+PAUSE = 0.1
+"""Seconds between two updates of the usage."""
 
 
 def model_to_json(info: ModelInfo) -> JSON:
@@ -81,7 +85,7 @@ def _priced(prices: Prices) -> str:
     return f"${prices.input:g} in{cached}, ${prices.output:g} out per million tokens"
 
 
-def _request(group: str, request: Request) -> JSON:
+def _request(group: str, request: TrackedRequest) -> JSON:
     return {
         "group": group,
         "model": request.model,
@@ -118,3 +122,35 @@ def _tokens(tokens: Tokens) -> JSON:
         "reasoning": tokens.reasoning,
         "output": tokens.output,
     }
+
+
+class Timer(Protocol):
+    """What of an event loop is needed."""
+
+    def time(self) -> float: ...
+
+    def call_later(self, delay: float, callback: Callable[[], None], /) -> object: ...
+
+
+class UsageUpdates:
+    """Sends the usage after every change, at most ten times a second, and always the last state.
+
+    `tell` says whether it could: where there is no room, it is tried again after the next pause.
+    """
+
+    def __init__(self, tell: Callable[[], bool], timer: Timer) -> None:
+        self._tell = tell
+        self._timer = timer
+        self._next = timer.time()
+        self._is_planned = False
+
+    def changed(self) -> None:
+        if not self._is_planned:
+            self._is_planned = True
+            self._timer.call_later(max(self._next - self._timer.time(), 0.0), self._due)
+
+    def _due(self) -> None:
+        self._is_planned = False
+        self._next = self._timer.time() + PAUSE
+        if not self._tell():
+            self.changed()

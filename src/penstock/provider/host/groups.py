@@ -13,8 +13,8 @@ from penstock.models.directory import ModelDirectory
 from penstock.net.config import check_key
 from penstock.net.urls import is_loopback, read_address
 from penstock.provider.editor_turn import Host
-from penstock.provider.host.error_messages import Place
-from penstock.provider.host.requests import Configure
+from penstock.provider.host.error_messages import ErrorContext
+from penstock.provider.host.requests import ConfigureRequest
 from penstock.provider.provider import LanguageModelProvider
 from penstock.provider.tracker import UsageTracker
 
@@ -25,7 +25,7 @@ _PATIENCE = 10.0
 class Group:
     """One configuration at work. Nothing of it is shared with another group, not even at one endpoint."""
 
-    def __init__(self, asked: Configure, tracker: UsageTracker) -> None:
+    def __init__(self, asked: ConfigureRequest, tracker: UsageTracker) -> None:
         """Raises `OpenResponsesError` for a configuration that cannot work."""
         preset = _preset(asked)
         config = _config(asked, preset)
@@ -43,8 +43,8 @@ class Group:
             self._client, directory, host=_host(asked, self.shown), tracker=tracker
         )
 
-    def place(self, model: str = "") -> Place:
-        return Place(endpoint=self.shown, group=self.asked.group, model=model)
+    def error_context(self, model: str = "") -> ErrorContext:
+        return ErrorContext(endpoint=self.shown, group=self.asked.group, model=model)
 
     @contextmanager
     def used(self) -> Iterator[None]:
@@ -63,7 +63,7 @@ class Group:
         await self._client.aclose()
 
 
-def _host(asked: Configure, endpoint: str) -> Host:
+def _host(asked: ConfigureRequest, endpoint: str) -> Host:
     # A marker is good for one account: another group at the same endpoint may have another. The name of a
     # group says that only while the editor gives it to no other account, so the editor may say better.
     owner = f"account\0{asked.account}" if asked.account else asked.group
@@ -75,7 +75,7 @@ def _host(asked: Configure, endpoint: str) -> Host:
     )
 
 
-def _preset(asked: Configure) -> Preset | None:
+def _preset(asked: ConfigureRequest) -> Preset | None:
     if not asked.preset:
         return None
     preset = PRESETS.get(asked.preset)
@@ -83,12 +83,12 @@ def _preset(asked: Configure) -> Preset | None:
     if preset is None:
         raise _wrong(f"there is no preset {asked.preset!r}: there are {known}", "preset")
     if not speaks_responses(preset):
-        told = f"{preset.title} does not speak Responses: start `penstock serve --preset {preset.name}`"
-        raise _wrong(f"{told}, and set the gateway's address as the endpoint", "preset")
+        refusal = f"{preset.title} does not speak Responses: start `penstock serve --preset {preset.name}`"
+        raise _wrong(f"{refusal}, and set the gateway's address as the endpoint", "preset")
     return preset
 
 
-def _config(asked: Configure, preset: Preset | None) -> ClientConfig:
+def _config(asked: ConfigureRequest, preset: Preset | None) -> ClientConfig:
     url = _url(asked, preset)
     if asked.key:
         check_key(asked.key)
@@ -107,7 +107,7 @@ def _config(asked: Configure, preset: Preset | None) -> ClientConfig:
     )
 
 
-def _url(asked: Configure, preset: Preset | None) -> str:
+def _url(asked: ConfigureRequest, preset: Preset | None) -> str:
     if preset is None:
         if not asked.endpoint:
             raise _wrong("set `endpoint` to the address of the models, or `preset` to a vendor", "endpoint")

@@ -11,30 +11,29 @@ from penstock.errors import DecodeError, NotFoundError, OpenResponsesError
 from penstock.parts.wire import JSON, encode_line
 from penstock.provider.host.answers import answer
 from penstock.provider.host.error_messages import (
-    Place,
+    ErrorContext,
     failure_line,
     fault_line,
     known_code,
-    news_line,
+    notice_line,
     wrong_line,
 )
-from penstock.provider.host.figures import usage_to_json
+from penstock.provider.host.figures import UsageUpdates, usage_to_json
 from penstock.provider.host.groups import Group
 from penstock.provider.host.lines import read_object
 from penstock.provider.host.logs import log_failure, log_fault, log_request
 from penstock.provider.host.outbox import Outbox
 from penstock.provider.host.requests import (
-    Cancel,
-    Configure,
-    CountTokens,
+    CancelRequest,
+    ConfigureRequest,
+    CountTokensRequest,
+    HostRequest,
     Id,
-    Models,
-    Request,
-    Respond,
+    ModelsRequest,
+    RespondRequest,
     id_of,
     read_request,
 )
-from penstock.provider.host.usage_updates import UsageNews
 from penstock.provider.tracker import UsageTracker
 from penstock.tokens.counter import TokenCounter
 
@@ -45,7 +44,7 @@ GRACE = 1.5
 """Seconds in which what runs may end when the editor has gone."""
 
 
-class Running(Struct, frozen=True):
+class RunningRequest(Struct, frozen=True):
     """A request that runs. `cancel` ends a response in good order."""
 
     task: asyncio.Task[None]
@@ -60,10 +59,10 @@ class EditorHost:
         self._groups: dict[str, Group] = {}
         self._retired: list[Group] = []
         self._trackers: dict[str, UsageTracker] = {}
-        self._running: dict[Id, Running] = {}
+        self._running: dict[Id, RunningRequest] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._counter = TokenCounter()
-        self._news = UsageNews(self._tell_usage, asyncio.get_running_loop())
+        self._usage_updates = UsageUpdates(self._tell_usage, asyncio.get_running_loop())
 
     async def take(self, lines: Sequence[bytes | None]) -> None:
         """Lines of the editor; None for one that was too long."""
@@ -72,11 +71,13 @@ class EditorHost:
                 await self._take(line)
             except Exception as error:  # whatever is wrong with one line, the next is read
                 log_fault(error, None)
-                self._put(news_line("internal_error", "A line could not be taken: the log has more"))
+                self._put(notice_line("internal_error", "A line could not be taken: the log has more"))
 
     async def _take(self, line: bytes | None) -> None:
         if line is None:
-            self._put(news_line("line_too_long", "A line was longer than 64 MiB and was skipped: send less"))
+            self._put(
+                notice_line("line_too_long", "A line was longer than 64 MiB and was skipped: send less")
+            )
             return
         while len(self._tasks) >= MOST_RUNNING:
             await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -84,12 +85,12 @@ class EditorHost:
             raw = read_object(line)
             id = id_of(raw)
         except DecodeError as error:
-            self._put(news_line("invalid_line", f"A line was no request: {error}"))
+            self._put(notice_line("invalid_line", f"A line was no request: {error}"))
             return
         if id is None:
-            self._put(news_line("missing_id", "A request had no `id`, so it cannot be answered"))
+            self._put(notice_line("missing_id", "A request had no `id`, so it cannot be answered"))
         elif id in self._running:
-            self._put(news_line("duplicate_id", f"A request with the id {str(id)[:80]!r} runs already"))
+            self._put(notice_line("duplicate_id", f"A request with the id {str(id)[:80]!r} runs already"))
         else:
             self._start(id, raw)
 
@@ -109,7 +110,7 @@ class EditorHost:
     def _start(self, id: Id, raw: JSON) -> None:
         cancel = asyncio.Event()
         task = asyncio.create_task(self._run(id, raw, cancel), name="penstock request")
-        self._running[id] = Running(task, cancel)
+        self._running[id] = RunningRequest(task, cancel)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -123,25 +124,25 @@ class EditorHost:
         self._put({"id": id, **end})
 
     async def _end_of(self, id: Id, raw: JSON, cancel: asyncio.Event) -> JSON:
-        place = Place()
+        context = ErrorContext()
         try:
             request = read_request(raw)
             log_request(raw["method"], id)
-            place = self._place(request)
+            context = self._error_context(request)
             return {"type": "done", **await self._answer(id, request, cancel)}
         except DecodeError as error:
             return wrong_line(error)
         except OpenResponsesError as error:
             log_failure(error, known_code(error), raw["method"], id)
-            return failure_line(error, place)
+            return failure_line(error, context)
         except Exception as error:
             log_fault(error, id)
             return fault_line(error)
 
-    async def _answer(self, id: Id, request: Request, cancel: asyncio.Event) -> JSON:
-        if isinstance(request, Configure):
+    async def _answer(self, id: Id, request: HostRequest, cancel: asyncio.Event) -> JSON:
+        if isinstance(request, ConfigureRequest):
             return await self._configure(request)
-        if isinstance(request, Cancel):
+        if isinstance(request, CancelRequest):
             self._cancel(request.request)
             return {}
         group = self._groups.get(getattr(request, "group", ""))
@@ -158,20 +159,20 @@ class EditorHost:
         await self._close_retired()
         return done
 
-    def _without_group(self, request: Request) -> JSON:
+    def _without_group(self, request: HostRequest) -> JSON:
         """An editor asks for models before anything is configured, and counts whatever it has."""
-        if isinstance(request, Models):
+        if isinstance(request, ModelsRequest):
             return {"models": []}
-        if isinstance(request, CountTokens):
+        if isinstance(request, CountTokensRequest):
             counted, model = request.counted, request.model
             is_text = isinstance(counted, str)
             count = self._counter.count_text if is_text else self._counter.count_message
             return {"tokens": count(model, counted)}  # type: ignore[arg-type]  # by what it is
-        if isinstance(request, Respond):
+        if isinstance(request, RespondRequest):
             raise NotFoundError("the group is not configured", code="group_not_configured")
         return {"usage": self._usage()}
 
-    async def _configure(self, asked: Configure) -> JSON:
+    async def _configure(self, asked: ConfigureRequest) -> JSON:
         """The same again changes nothing: editors configure more often than people do (notes/vscode 3)."""
         old = self._groups.get(asked.group)
         if old is None or old.asked != asked:
@@ -194,16 +195,16 @@ class EditorHost:
             self._running[id].cancel.set()
             self._out.wake()
 
-    def _place(self, request: Request) -> Place:
+    def _error_context(self, request: HostRequest) -> ErrorContext:
         name, model = getattr(request, "group", ""), getattr(request, "model", "")
         group = self._groups.get(name)
-        return Place(group=name, model=model) if group is None else group.place(model)
+        return ErrorContext(group=name, model=model) if group is None else group.error_context(model)
 
     def _tracker(self, group: str) -> UsageTracker:
         """The figures of a group outlive its configuration."""
         if group not in self._trackers:
             self._trackers[group] = UsageTracker()
-            self._trackers[group].on_change(self._news.changed)
+            self._trackers[group].on_change(self._usage_updates.changed)
         return self._trackers[group]
 
     def _usage(self) -> JSON:

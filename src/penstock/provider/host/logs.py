@@ -20,7 +20,7 @@ log = logging.getLogger("penstock.host")
 _LONGEST_ID = 80
 
 
-class JsonLines(logging.Formatter):
+class HostLogFormatter(logging.Formatter):
     """Of other libraries' messages only the fixed words are written, and of an exception only its kind."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -28,23 +28,23 @@ class JsonLines(logging.Formatter):
         line = {
             "time": f"{moment}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
-            "message": _told(record),
+            "message": _message(record),
             **getattr(record, "fields", {}),
         }
         return json.dumps(line, default=str)
 
 
-def _told(record: logging.LogRecord) -> str:
+def _message(record: logging.LogRecord) -> str:
     if record.name == log.name:
         return record.getMessage()
-    told = str(record.msg).partition("\n")[0]
+    words = str(record.msg).partition("\n")[0]
     kind = record.exc_info[0] if record.exc_info else None
-    return f"{record.name}: {told}" + (f" ({kind.__name__})" if kind else "")
+    return f"{record.name}: {words}" + (f" ({kind.__name__})" if kind else "")
 
 
 def set_up(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(HostLogFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)

@@ -19,7 +19,7 @@ Id = str | int | float
 _THINKING: tuple[str, ...] = get_args(Thinking)
 
 
-class Configure(Struct, frozen=True, kw_only=True):
+class ConfigureRequest(Struct, frozen=True, kw_only=True):
     """Where the models of a group are, and how they are asked."""
 
     group: str = ""
@@ -33,15 +33,16 @@ class Configure(Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         """Without the key, the values of headers, and the address, whose query may hold a key."""
-        return f"Configure(group={self.group!r}, preset={self.preset!r}, headers={sorted(self.headers)!r})"
+        names = sorted(self.headers)
+        return f"ConfigureRequest(group={self.group!r}, preset={self.preset!r}, headers={names!r})"
 
 
-class Models(Struct, frozen=True):
+class ModelsRequest(Struct, frozen=True):
     group: str = ""
     refresh: bool = False
 
 
-class Respond(Struct, frozen=True):
+class RespondRequest(Struct, frozen=True):
     group: str
     model: str
     messages: Sequence[ChatMessage]
@@ -50,21 +51,23 @@ class Respond(Struct, frozen=True):
     """For this response; None is what the group was configured with."""
 
 
-class Cancel(Struct, frozen=True):
+class CancelRequest(Struct, frozen=True):
     request: Id
 
 
-class CountTokens(Struct, frozen=True):
+class CountTokensRequest(Struct, frozen=True):
     group: str
     model: str
     counted: str | ChatMessage
 
 
-class Usage(Struct, frozen=True):
+class UsageRequest(Struct, frozen=True):
     pass
 
 
-Request = Configure | Models | Respond | Cancel | CountTokens | Usage
+HostRequest = (
+    ConfigureRequest | ModelsRequest | RespondRequest | CancelRequest | CountTokensRequest | UsageRequest
+)
 
 
 def id_of(raw: JSON) -> Id | None:
@@ -75,7 +78,7 @@ def id_of(raw: JSON) -> Id | None:
     raise DecodeError("expected a string or a number", "id")
 
 
-def read_request(raw: JSON) -> Request:
+def read_request(raw: JSON) -> HostRequest:
     """What is asked for. Raises `DecodeError` with the field that is wrong."""
     read = METHODS.get(raw["method"]) if isinstance(raw.get("method"), str) else None
     if read is None:
@@ -83,8 +86,8 @@ def read_request(raw: JSON) -> Request:
     return read(raw)
 
 
-def _configure(raw: JSON) -> Configure:
-    return Configure(
+def _configure(raw: JSON) -> ConfigureRequest:
+    return ConfigureRequest(
         group=_text(raw, "group"),
         endpoint=_text(raw, "endpoint").strip(),
         preset=_text(raw, "preset").strip(),
@@ -95,15 +98,15 @@ def _configure(raw: JSON) -> Configure:
     )
 
 
-def _models(raw: JSON) -> Models:
-    return Models(_text(raw, "group"), raw.get("refresh") is True)
+def _models(raw: JSON) -> ModelsRequest:
+    return ModelsRequest(_text(raw, "group"), raw.get("refresh") is True)
 
 
-def _respond(raw: JSON) -> Respond:
+def _respond(raw: JSON) -> RespondRequest:
     mode = raw.get("tool_mode")
     if isinstance(mode, bool) or not isinstance(mode, int | str | None):
         raise DecodeError("expected 1 (auto) or 2 (required)", "tool_mode")
-    return Respond(
+    return RespondRequest(
         _text(raw, "group"),
         _named(raw, "model"),
         [_message(each, f"messages[{index}]") for index, each in enumerate(_list(raw, "messages"))],
@@ -116,28 +119,28 @@ def _respond(raw: JSON) -> Respond:
     )
 
 
-def _cancel(raw: JSON) -> Cancel:
+def _cancel(raw: JSON) -> CancelRequest:
     request = id_of({"id": raw.get("request")})
     if request is None:
         raise DecodeError("expected the id of a request", "request")
-    return Cancel(request)
+    return CancelRequest(request)
 
 
-def _count_tokens(raw: JSON) -> CountTokens:
+def _count_tokens(raw: JSON) -> CountTokensRequest:
     if raw.get("message") is not None:
         counted: str | ChatMessage = _message(raw["message"], "message")
     elif isinstance(raw.get("text"), str):
         counted = raw["text"]
     else:
         raise DecodeError("expected a string, or a `message` beside it", "text")
-    return CountTokens(_text(raw, "group"), _text(raw, "model"), counted)
+    return CountTokensRequest(_text(raw, "group"), _text(raw, "model"), counted)
 
 
-def _usage(_: JSON) -> Usage:
-    return Usage()
+def _usage(_: JSON) -> UsageRequest:
+    return UsageRequest()
 
 
-METHODS: dict[str, Callable[[JSON], Request]] = {
+METHODS: dict[str, Callable[[JSON], HostRequest]] = {
     "configure": _configure,
     "models": _models,
     "respond": _respond,

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from penstock.cli import FOUND, OK
-from penstock.cli.chatting.failures import explain
-from penstock.cli.chatting.safety import safe
-from penstock.cli.chatting.session import incomplete
-from penstock.cli.chatting.showing import call_line, result_lines
-from penstock.cli.chatting.turns import Chat
-from penstock.cli.logs import Retries, logged_to
+from penstock.cli.chat.client import ChatClient
+from penstock.cli.chat.display import call_line, result_lines
+from penstock.cli.chat.session import incomplete
+from penstock.cli.endpoint_errors import RetryHandler, explain_error, logged_to
 from penstock.cli.terminal import Terminal
+from penstock.cli.terminal_text import safe
 from penstock.parts.parts import MessagePart, Part, TextPart, ToolCallPart, ToolResultPart
 from penstock.provider.loop import Listener
 
@@ -22,18 +21,23 @@ _WIDTH = 200
 
 
 def answer_plainly(
-    runner: asyncio.Runner, chat: Chat, question: Sequence[MessagePart], *, output: TextIO, allow_all: bool
+    runner: asyncio.Runner,
+    chat: ChatClient,
+    question: Sequence[MessagePart],
+    *,
+    output: TextIO,
+    allow_all: bool,
 ) -> int:
     """`output` gets the answer as it comes, notices go to standard error."""
     writing = _Writing(output, allow_all)
-    with logged_to(Retries(writing.terminal.note)):
+    with logged_to(RetryHandler(writing.terminal.note)):
         turn = runner.run(chat.ask(question, writing))
     writing.end_line()
     if turn.error is not None:
-        writing.terminal.note(explain(turn.error, chat.endpoint, chat.model))
+        writing.terminal.note(explain_error(turn.error, chat.endpoint, chat.model))
         return FOUND
-    if told := incomplete(turn):
-        writing.terminal.note(told)
+    if reason := incomplete(turn):
+        writing.terminal.note(reason)
     return FOUND if turn.answer is not None and turn.answer.stopped == "turns" else OK
 
 
@@ -60,8 +64,8 @@ class _Writing(Listener):
 
     def ran(self, call: ToolCallPart, result: ToolResultPart) -> None:
         if self._allow_all or not result.is_error:
-            told = " / ".join(result_lines(result, _WIDTH))
-            self.terminal.note(f"{call_line(call, _WIDTH)} -> {told}")
+            output = " / ".join(result_lines(result, _WIDTH))
+            self.terminal.note(f"{call_line(call, _WIDTH)} -> {output}")
 
     def end_line(self) -> None:
         if not self._at_start:

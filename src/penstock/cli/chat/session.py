@@ -9,16 +9,15 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Any
 
 from penstock.cli import FOUND, OK, UsageError
-from penstock.cli.chatting.commands import complete, run_command
-from penstock.cli.chatting.failures import explain
-from penstock.cli.chatting.images import mentioned_images
-from penstock.cli.chatting.prompt import Prompt
-from penstock.cli.chatting.safety import one_line
-from penstock.cli.chatting.screen import Printed, Screen
-from penstock.cli.chatting.showing import Showing
-from penstock.cli.chatting.turns import Chat, Turn, question_of
-from penstock.cli.chatting.usage import footer
-from penstock.cli.logs import Retries, logged_to
+from penstock.cli.chat.client import ChatClient, ChatTurn, question_of
+from penstock.cli.chat.commands import complete, run_command
+from penstock.cli.chat.display import TurnDisplay
+from penstock.cli.chat.images import mentioned_images
+from penstock.cli.chat.prompt import Prompt
+from penstock.cli.chat.screen import Screen, ToolOutputStream
+from penstock.cli.chat.usage import footer
+from penstock.cli.endpoint_errors import RetryHandler, explain_error, logged_to
+from penstock.cli.terminal_text import one_line
 from penstock.errors import OpenResponsesError
 from penstock.models.info import ModelInfo
 from penstock.parts.parts import DataPart, MessagePart
@@ -33,7 +32,7 @@ class Session:
     def __init__(
         self,
         runner: asyncio.Runner,
-        chat: Chat,
+        chat: ChatClient,
         *,
         images: Sequence[DataPart] = (),
         thinking: str = "folded",
@@ -80,7 +79,7 @@ class Session:
         try:
             self._listed = self._runner.run(self.chat.models())
         except OpenResponsesError as error:
-            raise UsageError(explain(error, self.chat.endpoint)) from None
+            raise UsageError(explain_error(error, self.chat.endpoint)) from None
         return self._listed
 
     def switch(self, model: str) -> None:
@@ -92,7 +91,7 @@ class Session:
         place = f"{one_line(self.chat.model)} at {one_line(self.chat.endpoint.place)}"
         tools = f", tools: {', '.join(tool.spec.name for tool in self.chat.tools)}" if self.chat.tools else ""
         self.screen.line(f"{place}{tools}. /help shows what else you can type.", "dim")
-        if count := len(self.chat.conversation.exchanges):
+        if count := len(self.chat.transcript.exchanges):
             self.screen.line(f"the conversation has {count} exchange{'s' * (count != 1)} already", "dim")
 
     def _interrupt_at_prompt(self) -> None:
@@ -118,18 +117,18 @@ class Session:
         question = question_of(text, [*self.images, *images])
         info = self.chat.info
         if len(question) > 1 and info is not None and not info.image_input:
-            is_told = info.sources.get("image_input") != "default"
+            is_known = info.sources.get("image_input") != "default"
             doubt = (
-                "takes no images, it is said" if is_told else "may take no images: nobody says that it does"
+                "takes no images, it is said" if is_known else "may take no images: nobody says that it does"
             )
             self.screen.line(f"{one_line(info.id)} {doubt}", "yellow")
         self.images.clear()
         return question
 
-    def _ask(self, question: Sequence[MessagePart]) -> Turn | None:
+    def _ask(self, question: Sequence[MessagePart]) -> ChatTurn | None:
         """One turn. Ctrl-C stops it and nothing else."""
         interrupt = _Interrupt()
-        showing = Showing(
+        display = TurnDisplay(
             self.screen,
             self._prompt,
             thinking=self.thinking,
@@ -141,9 +140,13 @@ class Session:
         turn = None
         # Whoever stops a turn for the second time wants it stopped at once, without an end of its own.
         stopped = suppress(KeyboardInterrupt, asyncio.CancelledError)
-        with logged_to(Retries(self._tell_of_retry)), redirect_stdout(Printed(self.screen)), stopped:
-            turn = self._runner.run(self._turn(question, showing, interrupt))
-        showing.finish()
+        with (
+            logged_to(RetryHandler(self._tell_of_retry)),
+            redirect_stdout(ToolOutputStream(self.screen)),
+            stopped,
+        ):
+            turn = self._runner.run(self._turn(question, display, interrupt))
+        display.finish()
         self._tell(turn)
         return turn
 
@@ -152,16 +155,18 @@ class Session:
         with interrupt.paused(), redirect_stdout(self.screen.stream):  # readline wants the terminal itself
             yield
 
-    async def _turn(self, question: Sequence[MessagePart], showing: Showing, interrupt: _Interrupt) -> Turn:
+    async def _turn(
+        self, question: Sequence[MessagePart], display: TurnDisplay, interrupt: _Interrupt
+    ) -> ChatTurn:
         async def tick() -> None:
             while True:
-                showing.tick()
+                display.tick()
                 await asyncio.sleep(_TICK)
 
         interrupt.listen()
         ticking = asyncio.create_task(tick(), name="penstock clock")
         try:
-            return await self.chat.ask(question, showing, interrupt.cancel)
+            return await self.chat.ask(question, display, interrupt.cancel)
         finally:
             ticking.cancel()
             interrupt.ignore()
@@ -169,25 +174,25 @@ class Session:
     def _tell_of_retry(self, message: str) -> None:
         self.screen.line(one_line(message, self.screen.width - 1), "yellow")
 
-    def _tell(self, turn: Turn | None) -> None:
+    def _tell(self, turn: ChatTurn | None) -> None:
         """What there is to say behind a turn, and what was used."""
         if turn is None:
             self.screen.line("stopped; the question is not part of the conversation", "yellow")
             return
         if turn.error is not None:
-            told = explain(turn.error, self.chat.endpoint, self.chat.model, shorten=_SHORTEN)
-            self.screen.line(told, "red")
+            message = explain_error(turn.error, self.chat.endpoint, self.chat.model, shorten=_SHORTEN)
+            self.screen.line(message, "red")
         elif turn.answer is not None and turn.answer.stopped == "cancelled":
             lost = "" if turn.is_kept else "; the question is not part of the conversation"
             self.screen.line(f"stopped{lost}", "yellow")
-        elif told := incomplete(turn):
-            self.screen.line(told, "yellow")
+        elif reason := incomplete(turn):
+            self.screen.line(reason, "yellow")
         if line := footer(turn.requests, self.chat.info, unicode=self.screen.unicode):
             self.screen.line(line, "dim")
         self.screen.line()
 
 
-def incomplete(turn: Turn) -> str:
+def incomplete(turn: ChatTurn) -> str:
     """Why an answer is not a whole one; empty when it is."""
     answer = turn.answer
     if answer is None:

@@ -10,10 +10,10 @@ from typing import Any
 from msgspec import Struct
 
 from penstock.cli import UsageError
-from penstock.cli.chatting.conversation import Conversation
-from penstock.cli.chatting.failures import no_gateway
-from penstock.cli.chatting.safety import one_line
-from penstock.cli.endpoint import Endpoint
+from penstock.cli.chat.transcript import Transcript
+from penstock.cli.endpoint import EndpointOptions
+from penstock.cli.endpoint_errors import no_gateway
+from penstock.cli.terminal_text import one_line
 from penstock.client.client import OpenResponsesClient
 from penstock.errors import NetworkError, OpenResponsesError
 from penstock.models.info import ModelInfo
@@ -21,33 +21,33 @@ from penstock.parts.parts import ChatMessage, MessagePart, Role, TextPart
 from penstock.provider.loop import Answer, Listener, Tool, converse
 from penstock.provider.options import CONVERSATION
 from penstock.provider.provider import LanguageModelProvider
-from penstock.provider.tracker import Request
+from penstock.provider.tracker import TrackedRequest
 
 _SOME = 8
 
 
-class Turn(Struct, frozen=True):
+class ChatTurn(Struct, frozen=True):
     """How a question went. `answer` or `error`, one of them; `is_kept`: the conversation has it."""
 
-    requests: list[Request]
+    requests: list[TrackedRequest]
     answer: Answer | None = None
     error: OpenResponsesError | None = None
     is_kept: bool = True
 
 
-class Chat:
+class ChatClient:
     """Belongs to one event loop. `aclose` closes the connections."""
 
     def __init__(
         self,
-        endpoint: Endpoint,
-        conversation: Conversation,
+        endpoint: EndpointOptions,
+        transcript: Transcript,
         tools: Sequence[Tool] = (),
         *,
         effort: str = "",
     ) -> None:
         self.endpoint = endpoint
-        self.conversation = conversation
+        self.transcript = transcript
         self.tools = tools
         self.info: ModelInfo | None = None
         self._client = OpenResponsesClient(endpoint.config)
@@ -87,7 +87,7 @@ class Chat:
 
     async def ask(
         self, content: Sequence[MessagePart], listener: Listener, cancel: asyncio.Event | None = None
-    ) -> Turn:
+    ) -> ChatTurn:
         """Ask, run tools, and go on until there is an answer. What came of it is part of the conversation.
 
         A question of which nothing came is not: whatever is asked next would be asked beside it.
@@ -101,7 +101,7 @@ class Chat:
             answer = await converse(
                 self.provider,
                 self.model,
-                [*self.conversation.messages, question],
+                [*self.transcript.messages, question],
                 self.tools,
                 options=self._options,
                 listener=listener,
@@ -111,10 +111,10 @@ class Chat:
         except OpenResponsesError as error:
             failure = error
         if record:
-            self.conversation.add([question, *record])
+            self.transcript.add([question, *record])
         count = tracker.total.requests - before
         requests = [*tracker.recent][-count:] if count else []
-        return Turn(requests, answer, failure, bool(record))
+        return ChatTurn(requests, answer, failure, bool(record))
 
 
 def question_of(text: str, images: Sequence[MessagePart]) -> list[MessagePart]:

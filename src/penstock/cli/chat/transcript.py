@@ -14,7 +14,7 @@ Exchange = list[ChatMessage]
 """A question, and everything that came of it: answers, calls of tools, their results."""
 
 
-class Conversation:
+class Transcript:
     def __init__(self, system: str = "") -> None:
         self.system = system
         self.exchanges: list[Exchange] = []

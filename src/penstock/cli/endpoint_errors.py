@@ -1,10 +1,13 @@
-"""What went wrong, in one sentence that says what to do."""
+"""What goes wrong at an endpoint, in one sentence that says what to do; and the log of the client."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from penstock.cli.chatting.safety import one_line
+from penstock.cli.terminal_text import one_line
 from penstock.errors import (
     AuthenticationError,
     ContextOverflowError,
@@ -17,19 +20,21 @@ from penstock.errors import (
 )
 
 if TYPE_CHECKING:
-    from penstock.cli.endpoint import Endpoint
+    from penstock.cli.endpoint import EndpointOptions
 
 _LONGEST = 400
 
 
-def explain(error: OpenResponsesError, endpoint: Endpoint, model: str = "", *, shorten: str = "") -> str:
+def explain_error(
+    error: OpenResponsesError, endpoint: EndpointOptions, model: str = "", *, shorten: str = ""
+) -> str:
     """`shorten`: what a person can do about a conversation that is too long."""
-    told = _sentence(error, endpoint, model, shorten)
+    sentence = _sentence(error, endpoint, model, shorten)
     request = f" (request {one_line(error.request_id, 80)})" if error.request_id else ""
-    return one_line(told, _LONGEST) + request
+    return one_line(sentence, _LONGEST) + request
 
 
-def _sentence(error: OpenResponsesError, endpoint: Endpoint, model: str, shorten: str) -> str:
+def _sentence(error: OpenResponsesError, endpoint: EndpointOptions, model: str, shorten: str) -> str:
     message = error.message.rstrip(". ")
     if isinstance(error, ContextOverflowError):
         return _overflow(error, model, message) + (f": {shorten}" if shorten else "")
@@ -52,13 +57,13 @@ def _sentence(error: OpenResponsesError, endpoint: Endpoint, model: str, shorten
     return f"the endpoint failed: {message}" if error.status else message
 
 
-def _wrong_key(endpoint: Endpoint) -> str:
+def _wrong_key(endpoint: EndpointOptions) -> str:
     if endpoint.key_variable:
         return f"the endpoint refuses the key in {endpoint.key_variable}: check what the variable holds"
     return "the endpoint wants a key: name the variable that holds it with --api-key-env NAME"
 
 
-def no_gateway(endpoint: Endpoint) -> str:
+def no_gateway(endpoint: EndpointOptions) -> str:
     """What to do where the address was not even chosen."""
     if not endpoint.is_default:
         return ""
@@ -80,3 +85,29 @@ def _duration(seconds: float) -> str:
     if seconds < 120:
         return f"{max(round(seconds), 1)} s"
     return f"{round(seconds / 60)} min" if seconds < 7200 else f"{round(seconds / 3600)} h"
+
+
+class RetryHandler(logging.Handler):
+    """Passes on the client's warnings: it reports a retry, and how long it waits for it, in its log alone."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        super().__init__(logging.WARNING)
+        self._tell = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno == logging.WARNING:  # a failure is raised as well
+            self._tell(record.getMessage())
+
+
+@contextmanager
+def logged_to(handler: logging.Handler | None = None) -> Iterator[None]:
+    """Send the library's log to `handler` alone, or to nobody: Python would print warnings in between."""
+    handler = handler or logging.NullHandler()
+    log = logging.getLogger("penstock")
+    kept, log.propagate = log.propagate, False
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.propagate = kept

@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from penstock.cli.chatting.inline import BOLD, CODE, DIM, MOST, UNDERLINE, Span, read_spans
-from penstock.cli.chatting.safety import safe
-from penstock.cli.chatting.tables import LONGEST_ROW, Table, is_delimiter, is_row
+from penstock.cli.chat.markdown_inline import BOLD, CODE, DIM, MOST, UNDERLINE, Span, read_spans
+from penstock.cli.chat.markdown_tables import LONGEST_ROW, MarkdownTable, is_delimiter, is_row
+from penstock.cli.terminal_text import safe
 
 _QUOTE = re.compile(r" {0,3}> ?")
 _HEADING = re.compile(r" {0,3}(#{1,6})(?: +|$)")
@@ -64,7 +64,7 @@ class MarkdownRenderer:
         self._quotes = 0
         self._fence: _Fence | None = None
         self._header: str | None = None
-        self._table: Table | None = None
+        self._table: MarkdownTable | None = None
 
     def feed(self, text: str) -> str:
         text = safe(text)
@@ -181,7 +181,7 @@ class MarkdownRenderer:
             return []
         header, self._header = self._header, None
         if is_delimiter(line):
-            self._table = Table(header, line, unicode=self._unicode)
+            self._table = MarkdownTable(header, line, unicode=self._unicode)
             return []
         self._header = line
         return _text_line(header)

@@ -10,8 +10,8 @@ import os
 import shutil
 import sys
 
-from penstock.cli.chatting.safety import safe, shortened
 from penstock.cli.terminal import Terminal
+from penstock.cli.terminal_text import safe, shortened
 
 _STYLES = {"bold": "1", "dim": "2", "cyan": "36", "red": "31", "yellow": "33"}
 
@@ -75,7 +75,7 @@ class Screen:
         self.stream.flush()
 
 
-class Printed(io.TextIOBase):
+class ToolOutputStream(io.TextIOBase):
     """Standard output while tools run: what they print stands beside the rest and is dim."""
 
     def __init__(self, screen: Screen) -> None:

@@ -1,20 +1,45 @@
-"""What was said in a turn, in short: shown only to those who ask for it."""
+"""All that is known of a turn in one value, for programs; and what was said in it, for those who ask."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from penstock.explain.account import Account
+from penstock.explain.sentences import sentences
+from penstock.explain.timeline import timeline
 from penstock.store.contract import StoreArchive, StoredItem
 
 _SPOKEN = ("text", "refusal", "arguments", "input", "output", "content", "summary", "transcript")
 """Fields of items and their parts in which something is said."""
 
 
-def said(archive: StoreArchive, account: Account) -> dict[str, list[str]]:
+def report(account: Account, content: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """What `penstock explain --json` prints. `content` is what `content_lines` gave, or empty."""
+    stored, snapshot = account.stored, account.snapshot
+    attempts = [
+        {"target": each.target, "model": each.model, "status": each.status, "code": each.code or None}
+        for each in account.attempts
+    ]
+    return {
+        "id": stored.id,
+        "tenant": stored.tenant,
+        "status": stored.status,
+        "created_at": stored.created_at,
+        "sentences": sentences(account),
+        "timeline": [{"at": round(each.at, 6), "what": each.what} for each in timeline(account)],
+        "attempts": attempts,
+        "usage": snapshot.usage,
+        "diagnostics": snapshot.diagnostics or [],
+        "dropped_events": stored.dropped,
+        "verdict": account.verdict if stored.verdict else None,
+        **({"content": content} if content else {}),
+    }
+
+
+def content_lines(archive: StoreArchive, account: Account) -> dict[str, list[str]]:
     """The input and the output, a line for each item, and how upstreams put their failures."""
     tenant, id = account.stored.tenant, account.stored.id
     error = account.snapshot.error

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from penstock.cli.chatting.inline import BOLD, DIM, Span, read_spans
-from penstock.cli.chatting.safety import columns
+from penstock.cli.chat.markdown_inline import BOLD, DIM, Span, read_spans
+from penstock.cli.terminal_text import columns
 
 MOST_ROWS = 60
 """A longer table is shown after so many rows, and its other rows as they come, as wide as these."""
@@ -25,7 +25,7 @@ def is_delimiter(line: str) -> bool:
     return is_row(line) and _DELIMITERS.fullmatch(line) is not None
 
 
-class Table:
+class MarkdownTable:
     """The rows of one table, from its header on."""
 
     def __init__(self, header: str, delimiter: str, *, unicode: bool) -> None:

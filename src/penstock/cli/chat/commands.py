@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from penstock.cli import UsageError
-from penstock.cli.chatting.images import read_image
-from penstock.cli.chatting.prompt import paths
-from penstock.cli.chatting.safety import one_line, shortened
-from penstock.cli.chatting.usage import totals
+from penstock.cli.chat.images import read_image
+from penstock.cli.chat.prompt import paths
+from penstock.cli.chat.usage import totals
+from penstock.cli.terminal_text import one_line, shortened
 from penstock.models.info import ModelInfo
 
 if TYPE_CHECKING:
-    from penstock.cli.chatting.session import Session
+    from penstock.cli.chat.session import Session
 
 _MOST_MODELS = 30
 
@@ -73,12 +73,12 @@ def _model(session: Session, wanted: str) -> None:
 
 def _model_line(info: ModelInfo, is_current: bool, width: int) -> str:
     can = [name for name, has in (("images", info.image_input), ("reasoning", info.reasoning)) if has]
-    told = f"{'*' if is_current else ' '} {one_line(info.id):32} {info.context_window:>11,}  {' '.join(can)}"
-    return shortened(told.rstrip(), width - 1)
+    line = f"{'*' if is_current else ' '} {one_line(info.id):32} {info.context_window:>11,}  {' '.join(can)}"
+    return shortened(line.rstrip(), width - 1)
 
 
 def _undo(session: Session, _: str) -> None:
-    question = session.chat.conversation.undo()
+    question = session.chat.transcript.undo()
     if question is None:
         raise UsageError("there is nothing to take back")
     session.screen.line(f"took back: {one_line(question, session.screen.width - 16) or '(an image)'}", "dim")
@@ -87,7 +87,7 @@ def _undo(session: Session, _: str) -> None:
 def _save(session: Session, name: str) -> None:
     if not name:
         raise UsageError("say where: /save FILE")
-    count = session.chat.conversation.save(name)
+    count = session.chat.transcript.save(name)
     session.screen.line(f"saved {count} messages; --load {one_line(name)} goes on from there", "dim")
 
 
@@ -109,7 +109,7 @@ def _usage(session: Session, _: str) -> None:
 
 
 def _clear(session: Session, _: str) -> None:
-    session.chat.conversation.clear()
+    session.chat.transcript.clear()
     session.images.clear()
     session.screen.line("a new conversation", "dim")
 

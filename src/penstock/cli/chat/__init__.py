@@ -1,4 +1,9 @@
-"""`penstock chat`: talk to a model in the terminal, or ask it one thing in a pipe."""
+"""`penstock chat`: talk to a model in the terminal, or ask it one thing in a pipe.
+
+`session.py` is the program on a terminal, `pipe.py` the one in a pipe; both ask through `client.py`.
+`display.py` shows a turn on the screen (`screen.py`), with the text rendered by `markdown.py`. `tools.py`
+loads tools from a Python file, `transcript.py` keeps the exchanges, `commands.py` has the slash commands.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +18,8 @@ from penstock.cli.endpoint import add_endpoint_options
 if TYPE_CHECKING:
     import asyncio
 
-    from penstock.cli.chatting.turns import Chat
-    from penstock.cli.endpoint import Endpoint
+    from penstock.cli.chat.client import ChatClient
+    from penstock.cli.endpoint import EndpointOptions
     from penstock.parts.parts import DataPart
 
 _USAGE = "penstock chat [--base-url URL | --preset NAME] [options] [PROMPT]"
@@ -70,11 +75,11 @@ def _run(options: argparse.Namespace, output: TextIO | None) -> int:
     """`output` is for the answer alone; None for a person at a terminal."""
     import asyncio  # here, so that --help does not pay for the imports
 
-    from penstock.cli.chatting.failures import explain
-    from penstock.cli.chatting.images import mentioned_images, read_image
-    from penstock.cli.chatting.plain import answer_plainly
-    from penstock.cli.chatting.turns import question_of
+    from penstock.cli.chat.client import question_of
+    from penstock.cli.chat.images import mentioned_images, read_image
+    from penstock.cli.chat.pipe import answer_plainly
     from penstock.cli.endpoint import read_endpoint
+    from penstock.cli.endpoint_errors import explain_error
     from penstock.cli.terminal import Terminal
     from penstock.errors import OpenResponsesError
 
@@ -94,7 +99,7 @@ def _run(options: argparse.Namespace, output: TextIO | None) -> int:
                 runner, chat, question_of(question, images), output=output, allow_all=options.yes
             )
         except OpenResponsesError as error:
-            Terminal().note(explain(error, endpoint, options.model or ""))
+            Terminal().note(explain_error(error, endpoint, options.model or ""))
             return FOUND
         finally:
             runner.run(chat.aclose())
@@ -105,7 +110,7 @@ def _question(options: argparse.Namespace, *, is_terminal: bool) -> str:
     prompt: str = options.prompt or ""
     if is_terminal or (prompt and sys.stdin is not None and sys.stdin.isatty()):
         return prompt
-    from penstock.cli.chatting.plain import read_all
+    from penstock.cli.chat.pipe import read_all
 
     piped = read_all().strip()
     question = "\n\n".join(filter(None, (prompt, piped)))
@@ -114,29 +119,29 @@ def _question(options: argparse.Namespace, *, is_terminal: bool) -> str:
     return question
 
 
-def _chat(options: argparse.Namespace, endpoint: Endpoint) -> Chat:
-    from penstock.cli.chatting.conversation import Conversation
-    from penstock.cli.chatting.tools import load_tools
-    from penstock.cli.chatting.turns import Chat
+def _chat(options: argparse.Namespace, endpoint: EndpointOptions) -> ChatClient:
+    from penstock.cli.chat.client import ChatClient
+    from penstock.cli.chat.tools import load_tools
+    from penstock.cli.chat.transcript import Transcript
 
-    conversation = Conversation(options.system or "")
+    transcript = Transcript(options.system or "")
     if options.load:
-        conversation.load(options.load)
+        transcript.load(options.load)
     tools = load_tools(options.tools) if options.tools else []
-    return Chat(endpoint, conversation, tools, effort=options.effort or "")
+    return ChatClient(endpoint, transcript, tools, effort=options.effort or "")
 
 
-async def _start(chat: Chat, model: str | None) -> None:
-    from penstock.cli.logs import logged_to
+async def _start(chat: ChatClient, model: str | None) -> None:
+    from penstock.cli.endpoint_errors import logged_to
 
     with logged_to():
         await chat.choose(model)
 
 
 def _on_terminal(
-    runner: asyncio.Runner, chat: Chat, options: argparse.Namespace, images: list[DataPart]
+    runner: asyncio.Runner, chat: ChatClient, options: argparse.Namespace, images: list[DataPart]
 ) -> int:
-    from penstock.cli.chatting.session import Session
+    from penstock.cli.chat.session import Session
 
     thinking = "none" if options.no_thinking else "folded"
     session = Session(runner, chat, images=images, thinking=thinking, allow_all=options.yes)

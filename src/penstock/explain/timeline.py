@@ -1,6 +1,6 @@
-"""A turn as a list of moments, in the order of time: towards the upstream and towards the client alike.
+"""The timeline of a turn: what happened towards the upstream and towards the client, in the order of time.
 
-What comes by the hundred is told in one line: reads and deltas together, and heartbeats.
+What comes by the hundred is one line: reads and deltas together, and heartbeats.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from heapq import merge
 import msgspec
 from msgspec import Struct
 
-from penstock.cli.quantities import counted, told_size, told_span
-from penstock.explain.account import Account, Answer, Failure, Refused, Request, read
+from penstock.explain.account import Account, TurnError
+from penstock.formatting import counted, format_duration, format_size
+from penstock.gateway.telemetry.traces import AnswerTrace, FailureTrace, ReadTrace, RequestTrace, read_trace
 from penstock.protocol.events import TERMINAL
 from penstock.store.contract import LoggedEvent, Trace
 
@@ -38,12 +39,12 @@ class _Item(Struct):
 class _Event(Struct):
     type: str
     item: _Item | None = None
-    error: Failure | None = None
+    error: TurnError | None = None
     code: str | None = None
 
 
 class _Many(Struct):
-    """What is told together."""
+    """Reads and deltas, or heartbeats, that are one line."""
 
     begin: float
     reads: int = 0
@@ -52,41 +53,35 @@ class _Many(Struct):
     heartbeats: int = 0
     silence: float = 0.0
 
-    def told(self) -> str:
+    def sentence(self) -> str:
         if self.heartbeats:
             return counted(self.heartbeats, "heartbeat")
-        read = [counted(self.reads, "read"), told_size(self.bytes)] if self.reads else []
+        read = [counted(self.reads, "read"), format_size(self.bytes)] if self.reads else []
         sent = [counted(self.events, "event")] if self.events else []
-        silent = [f"longest silence {told_span(self.silence)}"] if self.silence >= _SILENCE else []
+        silent = [f"longest silence {format_duration(self.silence)}"] if self.silence >= _SILENCE else []
         return ", ".join((*read, *sent, *silent))
 
 
-def moments(account: Account) -> list[Moment]:
-    teller = _Teller(account.begin)
+def timeline(account: Account) -> list[Moment]:
+    builder = _TimelineBuilder(account.begin)
     both: tuple[Sequence[Trace | LoggedEvent], ...] = (account.traces, account.events)
     for entry in merge(*both, key=_time_of):  # at the same time, a trace before what it caused
-        teller.tell(entry)
-    return teller.end()
+        builder.add(entry)
+    return builder.end()
 
 
 def _time_of(entry: Trace | LoggedEvent) -> float:
     return entry.time
 
 
-class _Teller:
+class _TimelineBuilder:
     def __init__(self, begin: float) -> None:
         self._begin = begin
-        self._told: list[Moment] = []
+        self._moments: list[Moment] = []
         self._many: _Many | None = None
         self._heard: float | None = None
         self._sequence = -1
         self._is_started = self._has_output = False
-        self._traces: dict[str, Callable[[Trace], None]] = {
-            "request": self._request,
-            "answer": self._answer,
-            "read": self._read,
-            "failure": self._failure,
-        }
         self._events: dict[str, Callable[[LoggedEvent, _Event], None]] = {
             "response.queued": self._lifecycle,
             "response.created": self._lifecycle,
@@ -97,23 +92,31 @@ class _Teller:
             **dict.fromkeys(TERMINAL, self._terminal),
         }
 
-    def tell(self, entry: Trace | LoggedEvent) -> None:
+    def add(self, entry: Trace | LoggedEvent) -> None:
         if isinstance(entry, LoggedEvent):
             self._event(entry)
-        elif entry.kind in self._traces:
-            self._traces[entry.kind](entry)
+            return
+        match read_trace(entry):
+            case RequestTrace() as request:
+                self._request(entry, request)
+            case AnswerTrace() as answer:
+                self._answer(entry, answer)
+            case ReadTrace() as read:
+                self._read(entry, read)
+            case FailureTrace() as failure:
+                self._failure(entry, failure)
 
     def end(self) -> list[Moment]:
         self._flush()
-        return self._told
+        return self._moments
 
-    def _add(self, time: float, what: str, tone: str = "") -> None:
+    def _append(self, time: float, what: str, tone: str = "") -> None:
         self._flush()
-        self._told.append(Moment(time - self._begin, what, tone))
+        self._moments.append(Moment(time - self._begin, what, tone))
 
     def _flush(self) -> None:
         if self._many is not None:
-            self._told.append(Moment(self._many.begin - self._begin, self._many.told()))
+            self._moments.append(Moment(self._many.begin - self._begin, self._many.sentence()))
             self._many = None
 
     def _together(self, time: float, *, is_heartbeat: bool = False) -> _Many:
@@ -125,51 +128,50 @@ class _Teller:
 
     # Towards the upstream
 
-    def _request(self, trace: Trace) -> None:
-        asked = read(trace.data, Request) or Request()
+    def _request(self, trace: Trace, asked: RequestTrace) -> None:
         dialect = f"{asked.dialect}, " if asked.dialect else ""
-        self._add(trace.time, f"asked {asked.target} for {asked.model} ({dialect}{told_size(trace.size)})")
+        self._append(
+            trace.time, f"asked {asked.target} for {asked.model} ({dialect}{format_size(trace.size)})"
+        )
         self._heard = None
 
-    def _answer(self, trace: Trace) -> None:
-        answer = read(trace.data, Answer) or Answer()
+    def _answer(self, trace: Trace, answer: AnswerTrace) -> None:
         kind = f", {answer.content_type}" if answer.content_type else ""
         named = f", its id {answer.request_id}" if answer.request_id else ""
-        self._add(trace.time, f"answered {answer.status or 'without a status'}{kind}{named}")
+        self._append(trace.time, f"answered {answer.status or 'without a status'}{kind}{named}")
         self._heard = trace.time
 
-    def _read(self, trace: Trace) -> None:
+    def _read(self, trace: Trace, read: ReadTrace) -> None:
         silence = trace.time - self._heard if self._heard is not None else 0.0
         self._heard = trace.time
-        if not trace.size:
-            told = f" after {told_span(silence)} of silence" if silence >= _SILENCE else ""
-            self._add(trace.time, f"the upstream's answer ended{told}")
+        if read.is_end:
+            pause = f" after {format_duration(silence)} of silence" if silence >= _SILENCE else ""
+            self._append(trace.time, f"the upstream's answer ended{pause}")
             return
         many = self._together(trace.time)
-        many.reads, many.bytes = many.reads + 1, many.bytes + trace.size
+        many.reads, many.bytes = many.reads + 1, many.bytes + read.size
         many.silence = max(many.silence, silence)
 
-    def _failure(self, trace: Trace) -> None:
-        failed = read(trace.data, Refused) or Refused()
+    def _failure(self, trace: Trace, failed: FailureTrace) -> None:
         status = f" (HTTP {failed.status})" if failed.status is not None else ""
-        self._add(trace.time, f"failed: {failed.code or 'no code'}{status}", "red")
+        self._append(trace.time, f"failed: {failed.code or 'no code'}{status}", "red")
 
     # Towards the client
 
     def _event(self, logged: LoggedEvent) -> None:
         if (lost := logged.sequence - self._sequence - 1) > 0:
-            self._add(logged.time, f"{counted(lost, 'event')} missing here: the log has none", "red")
+            self._append(logged.time, f"{counted(lost, 'event')} missing here: the log has none", "red")
         self._sequence = logged.sequence
         event = _read_event(logged.data)
         if event is None:
-            self._add(logged.time, f"event {logged.sequence} cannot be read", "red")
+            self._append(logged.time, f"event {logged.sequence} cannot be read", "red")
         elif event.type in self._events:
             self._events[event.type](logged, event)
         else:
             self._together(logged.time).events += 1
 
     def _lifecycle(self, logged: LoggedEvent, event: _Event) -> None:
-        self._add(logged.time, event.type.removeprefix("response."))
+        self._append(logged.time, event.type.removeprefix("response."))
 
     def _progress(self, logged: LoggedEvent, _: _Event) -> None:
         """The first says that it runs; every other one is a sign of life (decisions 10)."""
@@ -177,27 +179,27 @@ class _Teller:
             self._together(logged.time, is_heartbeat=True).heartbeats += 1
         else:
             self._is_started = True
-            self._add(logged.time, "in progress")
+            self._append(logged.time, "in progress")
 
     def _opened(self, logged: LoggedEvent, event: _Event) -> None:
         if not self._has_output:
             self._has_output = True
-            self._add(logged.time, "first output")
-        self._add(logged.time, f"opened {' '.join(_named(event.item or _Item()))}")
+            self._append(logged.time, "first output")
+        self._append(logged.time, f"opened {' '.join(_named(event.item or _Item()))}")
 
     def _closed(self, logged: LoggedEvent, event: _Event) -> None:
         item = event.item or _Item()
         status = f" ({item.status})" if item.status else ""
-        self._add(logged.time, f"closed {' '.join(_named(item))}{status}")
+        self._append(logged.time, f"closed {' '.join(_named(item))}{status}")
 
     def _error(self, logged: LoggedEvent, event: _Event) -> None:
         code = (event.error.code if event.error else None) or event.code or "no code"
-        self._add(logged.time, f"error: {code}", "red")
+        self._append(logged.time, f"error: {code}", "red")
 
     def _terminal(self, logged: LoggedEvent, event: _Event) -> None:
         what = event.type.removeprefix("response.")
         tone = {"completed": "green", "failed": "red"}.get(what, "")
-        self._add(logged.time, f"{what}, the last event (number {logged.sequence})", tone)
+        self._append(logged.time, f"{what}, the last event (number {logged.sequence})", tone)
 
 
 def _named(item: _Item) -> Iterator[str]:

@@ -18,10 +18,9 @@ from typing import Any
 import msgspec
 
 from penstock.cli import UsageError
-from penstock.cli.chatting.schemas import Arguments, arguments_of
+from penstock.cli.chat.tool_schemas import Arguments, arguments_of
 from penstock.parts.parts import ChatTool, DataPart, TextPart
-from penstock.provider.loop import Output, Tool
-from penstock.provider.threads import in_thread
+from penstock.provider.loop import Output, Tool, in_thread
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 

@@ -8,17 +8,17 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from penstock.cli.chatting.markdown import MarkdownRenderer
-from penstock.cli.chatting.prompt import Prompt
-from penstock.cli.chatting.safety import one_line, safe, shortened
-from penstock.cli.chatting.screen import Screen
+from penstock.cli.chat.markdown import MarkdownRenderer
+from penstock.cli.chat.prompt import Prompt
+from penstock.cli.chat.screen import Screen
+from penstock.cli.terminal_text import one_line, safe, shortened
 from penstock.parts.parts import DataPart, Part, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from penstock.provider.loop import Listener
 
 _RESULT_LINES = 4
 
 
-class Showing(Listener):
+class TurnDisplay(Listener):
     """Tells the screen of one turn. `interrupted` is what Ctrl-C at a question calls."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Showing(Listener):
     def tick(self) -> None:
         """Time has passed: bring the line that changes up to date."""
         if self._fold.is_open and self._thinking == "folded":
-            self._screen.status(f"thinking {self._dots} ({self._fold.told(self._clock())})")
+            self._screen.status(f"thinking {self._dots} ({self._fold.summary(self._clock())})")
         elif self._busy:
             self._screen.status(f"{self._busy} {self._dots} {int(self._clock() - self._since)} s")
 
@@ -118,7 +118,7 @@ class Showing(Listener):
         if not self._fold.is_open:
             return
         if self._fold.words and self._thinking == "folded":
-            self._screen.line(f"thought ({self._fold.told(self._clock())})", "dim")
+            self._screen.line(f"thought ({self._fold.summary(self._clock())})", "dim")
         elif self._thinking == "full":
             self._screen.fresh_line()
         self._fold.is_open = False
@@ -153,7 +153,7 @@ class _Fold:
         self.words += len(text.split()) - is_continued
         self._in_word = not text[-1].isspace()
 
-    def told(self, now: float) -> str:
+    def summary(self, now: float) -> str:
         return f"{self.words:,} word{'s' * (self.words != 1)}, {int(now - self._since)} s"
 
 

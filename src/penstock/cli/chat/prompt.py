@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from penstock.cli.chatting.screen import Screen
+from penstock.cli.chat.screen import Screen
 
 Completer = Callable[[str, str], list[str]]
 """The words that may stand where one was begun: given the line before it, and the word."""

@@ -59,8 +59,8 @@ def _described(annotation: Any) -> Any:
     if get_origin(annotation) is not Annotated:
         return annotation
     kind, *notes = get_args(annotation)
-    told = [Meta(description=note) if isinstance(note, str) else note for note in notes]
-    return Annotated[(kind, *told)]
+    described = [Meta(description=note) if isinstance(note, str) else note for note in notes]
+    return Annotated[(kind, *described)]
 
 
 def _schema(fields: type[Struct], parameters: Mapping[str, inspect.Parameter]) -> dict[str, Any]:

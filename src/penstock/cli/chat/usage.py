@@ -6,24 +6,24 @@ from collections.abc import Sequence
 from itertools import starmap
 
 from penstock.models.info import ModelInfo
-from penstock.provider.tracker import Request, Tokens, Totals, UsageTracker
+from penstock.provider.tracker import Tokens, Totals, TrackedRequest, UsageTracker
 
 _CELLS = 10
 
 
-def footer(requests: Sequence[Request], info: ModelInfo | None, *, unicode: bool = True) -> str:
+def footer(requests: Sequence[TrackedRequest], info: ModelInfo | None, *, unicode: bool = True) -> str:
     """One line for the requests of a turn; empty when nothing was used."""
     used = [request for request in requests if request.tokens != Tokens()]
     if not used:
         return ""
     tokens = sum((request.tokens for request in used), Tokens())
     is_guess = any(request.is_estimate for request in used)
-    told = _tokens(tokens, is_guess)
+    figures = _tokens(tokens, is_guess)
     costs = [request.cost for request in used if request.cost is not None]
     if costs and len(costs) == len(used):
-        told.append(_money(sum(costs), is_guess))
-    told.append(_context(used[-1], info, unicode))
-    return (" · " if unicode else " | ").join(filter(None, told))
+        figures.append(_money(sum(costs), is_guess))
+    figures.append(_context(used[-1], info, unicode))
+    return (" · " if unicode else " | ").join(filter(None, figures))
 
 
 def totals(tracker: UsageTracker) -> list[str]:
@@ -42,10 +42,10 @@ def _total(name: str, total: Totals) -> str:
         total.cancelled
     )
     requests = f"{total.requests} request{'s' * (total.requests != 1)}"
-    told = [requests + (f" ({', '.join(ends)})" if ends else ""), *_tokens(total.tokens, is_guess)]
+    figures = [requests + (f" ({', '.join(ends)})" if ends else ""), *_tokens(total.tokens, is_guess)]
     if total.unpriced < total.requests:
-        told.append(_money(total.cost, is_guess) + (" and more" if total.unpriced else ""))
-    return f"{name}: {', '.join(told)}"
+        figures.append(_money(total.cost, is_guess) + (" and more" if total.unpriced else ""))
+    return f"{name}: {', '.join(figures)}"
 
 
 def _tokens(tokens: Tokens, is_guess: bool) -> list[str]:
@@ -60,7 +60,7 @@ def _money(dollars: float, is_guess: bool) -> str:
     return f"{'~' if is_guess else ''}${dollars:.{places}f}"
 
 
-def _context(request: Request, info: ModelInfo | None, unicode: bool) -> str:
+def _context(request: TrackedRequest, info: ModelInfo | None, unicode: bool) -> str:
     """The share of what the model takes. Where nobody knows that, the share is a guess too."""
     if request.max_input <= 0:
         return ""

@@ -1,0 +1,69 @@
+"""The gateway with the routes of the editor, as one ASGI application.
+
+`penstock serve` runs it in a process of its own. A program that has a server already can mount it there:
+`Application(settings)` is a plain ASGI application, which needs the server's lifespan messages.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from penstock.editor.route import editor_routes, own_url
+from penstock.errors import PenstockError
+from penstock.gateway.app import GatewayApp
+from penstock.gateway.gateway import Gateway
+from penstock.gateway.history.sealing import load_sealer
+from penstock.gateway.http.exchange import Message, Receive, Send
+from penstock.gateway.settings import Settings
+from penstock.gateway.storage import open_gateway_store, secret_folder
+
+
+async def open_app(
+    settings: Settings, *, url: str = "", environment: Mapping[str, str] = os.environ
+) -> GatewayApp:
+    """A gateway with its store open, on the event loop that runs; `gateway.aclose` closes both.
+
+    `url` is where this process reaches the gateway, because `POST /v1/parts` asks it for its responses: by
+    default the host and the port of the settings. Raises `StoreError` and `ConfigError`.
+    """
+    sealer = load_sealer(environment, secret_folder(settings.store, environment))
+    store = await open_gateway_store(settings.store, environment)
+    gateway = Gateway(settings, store=store, sealer=sealer)
+    return GatewayApp(gateway, editor_routes(url or own_url(settings.host, settings.port)))
+
+
+class Application:
+    """An ASGI application that opens its gateway when the server starts, and closes it when the server ends.
+
+    Who ends running turns in good order when the server is asked to stop is the server: see `gateway.server`
+    for how `penstock serve` does it.
+    """
+
+    def __init__(
+        self, settings: Settings, *, url: str = "", environment: Mapping[str, str] = os.environ
+    ) -> None:
+        self._settings, self._url, self._environment = settings, url, environment
+        self._app: GatewayApp | None = None
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(scope, receive, send)
+        elif self._app is None:
+            raise RuntimeError("the application was not started: the server must send lifespan messages")
+        else:
+            await self._app(scope, receive, send)
+
+    async def _live(self, scope: Message, receive: Receive, send: Send) -> None:
+        startup = [await receive()]
+        try:
+            self._app = await open_app(self._settings, url=self._url, environment=self._environment)
+        except PenstockError as error:
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+
+        async def receive_again() -> Message:
+            return startup.pop() if startup else await receive()
+
+        await self._app(scope, receive_again, send)
+        self._app = None

@@ -1,0 +1,39 @@
+"""Sizes, durations and times as people read them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+_UNITS = ("kB", "MB", "GB", "TB")
+
+
+def format_size(count: int) -> str:
+    """`34 kB`: three figures are enough for people."""
+    if count < 1000:
+        return counted(count, "byte")
+    power = min((len(str(count + count // 2000)) - 1) // 3, len(_UNITS))  # 999,999 is a million to people
+    value = count / 1000**power
+    return f"{value:.1f} {_UNITS[power - 1]}" if value < 9.95 else f"{value:.0f} {_UNITS[power - 1]}"
+
+
+def format_duration(seconds: float) -> str:
+    """`350 ms`, `2.10 s`, `3 min 20 s`."""
+    if seconds < 0.9995:
+        return f"{max(seconds, 0) * 1000:.0f} ms"
+    if seconds < 59.995:
+        return f"{seconds:.2f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def format_time(seconds: float) -> str:
+    """In UTC, so that it is the same wherever it is read."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):
+        return "at no time"
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,0 +1,157 @@
+"""The options of `penstock serve`, laid over what a configuration file says: both become one `Settings`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from penstock.dialects import presets
+from penstock.dialects.plan import Quirks
+from penstock.dialects.presets import Preset
+from penstock.errors import ConfigError, InvalidRequestError, PenstockError
+from penstock.gateway.config.file import load_settings
+from penstock.gateway.config.targets import default_key_header
+from penstock.gateway.http.access import is_exposed
+from penstock.gateway.settings import DEMO, ModelRoute, RouteStep, Settings
+from penstock.upstream.http import HttpUpstream
+from penstock.upstream.target import UpstreamTarget
+
+_TARGET = "upstream"
+"""The name of the target that the options describe, where it is no vendor's."""
+
+
+class OptionError(PenstockError):
+    """An option that cannot be followed; the message names it and says what to do."""
+
+
+class ServeOptions(Struct, frozen=True, kw_only=True):
+    """What was given on the command line. Whatever is None or empty is left to the configuration file."""
+
+    upstream: str = ""
+    """The base URL of one more target."""
+    preset: str = ""
+    dialect: str = ""
+    api_key_env: str = ""
+    models: tuple[str, ...] = ()
+    """The models of that target; empty: it takes every name that nothing else has."""
+    host: str | None = None
+    port: int | None = None
+    log_level: str | None = None
+    store: str | None = None
+    record: bool | None = None
+
+
+def settings_from(options: ServeOptions, file: Path | None, environment: Mapping[str, str]) -> Settings:
+    """Raises `ConfigError` for what is wrong in the file, `OptionError` for what is wrong in the options."""
+    settings = load_settings(file, environment) if file else Settings()
+    named = {
+        "host": options.host,
+        "port": options.port,
+        "log_level": options.log_level,
+        "store": options.store,
+        "record": options.record,
+    }
+    settings = replace(settings, **{name: value for name, value in named.items() if value is not None})
+    target = _target(options, environment)
+    if target is not None:
+        settings = _with_target(settings, target, options.models)
+    elif options.models:
+        raise OptionError("--model: say where it is, with --upstream URL or --preset NAME")
+    if is_exposed(settings):
+        raise OptionError(
+            f"--host {settings.host}: everybody who reaches this machine could use the gateway and its keys. "
+            "Make a key first: penstock keys create NAME"
+        )
+    return settings
+
+
+def reloaded_settings(options: ServeOptions, file: Path | None, environment: Mapping[str, str]) -> Settings:
+    """The same for a gateway that runs: whatever is wrong is a `ConfigError`."""
+    try:
+        return settings_from(options, file, environment)
+    except OptionError as error:
+        raise ConfigError(str(file or "the options"), 0, str(error)) from None
+
+
+def _with_target(settings: Settings, target: UpstreamTarget, models: tuple[str, ...]) -> Settings:
+    """The target of the options takes the named models, or every name that nothing else has."""
+    targets = (*(each for each in settings.targets if each.name != target.name), target)
+    if not models:
+        return replace(settings, targets=targets, passthrough=target.name)
+    if DEMO in models:
+        raise OptionError("--model: demo is the model that is built in; it is always there")
+    routes = {name: ModelRoute(name=name, steps=(RouteStep(target.name, name),)) for name in models}
+    default = settings.default_model or models[0]
+    return replace(settings, targets=targets, models={**settings.models, **routes}, default_model=default)
+
+
+def _target(options: ServeOptions, environment: Mapping[str, str]) -> UpstreamTarget | None:
+    if not options.upstream and not options.preset:
+        if options.dialect or options.api_key_env:
+            raise OptionError(
+                "--dialect and --api-key-env are for an upstream: add --upstream URL or --preset NAME"
+            )
+        return None
+    preset = _preset(options)
+    dialect = options.dialect or (preset.dialect if preset else "chat")
+    base_url = _base_url(options.upstream, preset)
+    keys = _keys(options.api_key_env, preset, base_url, environment)
+    target = UpstreamTarget(
+        name=preset.name if preset else _TARGET,
+        base_url=base_url,
+        dialect=dialect,
+        preset=preset.name if preset else "",
+        key_header=default_key_header(dialect, preset),
+        keys=keys,
+        pass_key=not keys,
+        quirks=preset.quirks if preset else Quirks(),
+    )
+    try:
+        HttpUpstream(target)  # what is wrong with it shows here, and not with the first request
+    except InvalidRequestError as error:
+        raise OptionError(f"--upstream: {error.message}") from None
+    return target
+
+
+def _preset(options: ServeOptions) -> Preset | None:
+    """The named one, or the one whose address this is: its quirks are needed there."""
+    if options.preset:
+        try:
+            return presets.preset(options.preset)
+        except LookupError as error:
+            raise OptionError(f"--preset: {error.args[0]}") from None
+    host = _host(options.upstream)
+    return next((row for row in presets.PRESETS.values() if host and _host(row.base_url) == host), None)
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).netloc
+    except ValueError:  # reported when the address is read
+        return ""
+
+
+def _base_url(given: str, preset: Preset | None) -> str:
+    if given:
+        return given
+    if preset is None or "{" in preset.base_url:
+        raise OptionError(
+            f"--preset: add your own address: --upstream {preset.base_url if preset else 'URL'}"
+        )
+    return preset.base_url
+
+
+def _keys(
+    named: str, preset: Preset | None, base_url: str, environment: Mapping[str, str]
+) -> tuple[str, ...]:
+    """A vendor's key goes to the vendor: to another address only when it is named with it."""
+    is_vendor = preset is not None and ("{" in preset.base_url or _host(base_url) == _host(preset.base_url))
+    variable = named or (preset.key_variable if preset is not None and is_vendor else "")
+    key = environment.get(variable, "").strip() if variable else ""
+    if named and not key:
+        raise OptionError(f"--api-key-env: the variable {named} is not set, or empty; it must hold the key")
+    return (key,) if key else ()

@@ -1,0 +1,124 @@
+"""The gateway with its routes for editors, mounted in a server that is not ours."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+
+from penstock.application import Application
+from penstock.gateway.http.exchange import Message, Receive, Send
+from penstock.gateway.settings import Settings
+from tests.client.server import run
+
+Json = dict[str, Any]
+
+_PATIENCE = 20
+
+
+class Site:
+    """Somebody's own application, with Penstock behind `/v1`."""
+
+    def __init__(self, penstock: Application) -> None:
+        self._penstock = penstock
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan" or scope["path"].startswith("/v1/"):
+            await self._penstock(scope, receive, send)
+            return
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"the site itself"})
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.is_up = threading.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.is_up.set()
+
+
+@contextmanager
+def mounted(tmp_path: Path) -> Iterator[int]:
+    """The port of a plain uvicorn, with its own connections and not ours."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        settings = Settings(port=port, store=str(tmp_path / "responses.sqlite"))
+        config = uvicorn.Config(Site(Application(settings, environment={})), lifespan="on", log_config=None)
+        server = _Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            assert server.is_up.wait(_PATIENCE)
+            yield port
+        finally:
+            server.should_exit = True
+            thread.join(_PATIENCE)
+
+
+def post(port: int, path: str, body: Json | None = None) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_PATIENCE)
+    try:
+        connection.request("POST", path, json.dumps(body), {"content-type": "application/json"})
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def test_a_mounted_application_answers_beside_the_site_and_asks_itself_for_parts(tmp_path: Path) -> None:
+    with mounted(tmp_path) as port:
+        assert post(port, "/about") == (200, b"the site itself")
+
+        status, body = post(port, "/v1/responses", {"model": "demo", "input": "Hello!"})
+        response = json.loads(body)
+        assert (status, response["status"]) == (200, "completed")
+        assert response["output"][-1]["content"][0]["text"]
+
+        message = {"role": 1, "content": [{"type": "text", "value": "Hello!"}]}
+        status, body = post(port, "/v1/parts", {"method": "respond", "model": "demo", "messages": [message]})
+        assert status == 200, body
+        lines = [json.loads(line) for line in body.splitlines() if line]
+        assert lines[-1]["type"] == "done"
+        assert "".join(line["value"] for line in lines if line["type"] == "text")
+    assert (tmp_path / "responses.sqlite").is_file()
+
+
+async def started(application: Application) -> list[Message]:
+    """What the application says to a server that starts, and ends at once."""
+    messages = [{"type": "lifespan.shutdown"}, {"type": "lifespan.startup"}]
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return messages.pop()
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    await application({"type": "lifespan"}, receive, send)
+    return sent
+
+
+def test_a_store_that_cannot_be_opened_stops_the_start_with_a_sentence(tmp_path: Path) -> None:
+    (sent,) = run(started(Application(Settings(store=str(tmp_path)), environment={})))
+    assert sent["type"] == "lifespan.startup.failed"
+    assert str(tmp_path) in sent["message"]
+
+
+def test_a_server_without_lifespan_messages_is_told_what_is_missing() -> None:
+    async def nothing(*_: object) -> Message:
+        return {}
+
+    application = Application(Settings(store="none"), environment={})
+    with pytest.raises(RuntimeError, match="lifespan"):
+        run(application({"type": "http"}, nothing, nothing))  # type: ignore[arg-type]
