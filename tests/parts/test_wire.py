@@ -38,7 +38,7 @@ from penstock.parts.wire import (
 )
 from penstock.protocol.content import UrlCitation
 from penstock.protocol.errors import Diagnostic
-from penstock.protocol.usage import Usage
+from penstock.protocol.response import Usage
 
 JSON = dict[str, Any]
 

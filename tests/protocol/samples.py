@@ -76,7 +76,7 @@ from penstock.protocol.request import (
     TextConfig,
     TextFormat,
 )
-from penstock.protocol.response import Response, response_for
+from penstock.protocol.response import InputTokensDetails, OutputTokensDetails, Response, Usage, response_for
 from penstock.protocol.tools import (
     AllowedTools,
     ApplyPatchTool,
@@ -91,7 +91,6 @@ from penstock.protocol.tools import (
     UnknownTool,
     WebSearchTool,
 )
-from penstock.protocol.usage import InputTokensDetails, OutputTokensDetails, Usage
 
 LOGPROB: LogProb = {
     "token": "Hi",

@@ -74,13 +74,15 @@ from penstock.protocol.request import (
 )
 from penstock.protocol.response import (
     CompactedResponse,
+    InputTokensDetails,
+    OutputTokensDetails,
     ReasoningField,
     Response,
     TextField,
+    Usage,
     response_for,
 )
 from penstock.protocol.tools import AllowedTools, FunctionTool, Tool, ToolChoice, ToolReference
-from penstock.protocol.usage import InputTokensDetails, OutputTokensDetails, Usage
 from penstock.protocol.wire import Wire, decode, encode, to_builtins
 from tests.effort import examples
 from tests.protocol.samples import extension_samples, spec_samples

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import ServerError
 from penstock.models.info import Prices
-from penstock.protocol.usage import InputTokensDetails, OutputTokensDetails, Usage
+from penstock.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
 from penstock.provider.tracker import RECENT, Tokens, UsageTracker
 
 

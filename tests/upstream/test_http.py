@@ -16,7 +16,7 @@ from penstock.dialects.presets import KEY_HEADERS, fingerprint
 from penstock.errors import AuthenticationError, InvalidRequestError, NetworkError, OpenResponsesError
 from penstock.net.source import Inbox
 from penstock.upstream.http import HttpUpstream
-from penstock.upstream.upstream import Upstream
+from penstock.upstream.target import Upstream
 from tests.client.server import (
     CHUNKED_HEAD,
     HELLO,

@@ -18,8 +18,7 @@ from penstock.errors import KINDS, BridgeError, FrameTooLarge, OpenResponsesErro
 from penstock.failures import ERROR_TYPES
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.events import Event
-from penstock.protocol.response import Response
-from penstock.protocol.usage import Usage
+from penstock.protocol.response import Response, Usage
 from penstock.sse import DEFAULT_LIMIT, Decoder, Frame
 from penstock.stream.deltas import (
     BlockEnd,

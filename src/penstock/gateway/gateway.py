@@ -21,7 +21,7 @@ from penstock.store.contract import Store
 from penstock.store.reasoning_memory import ReasoningCache
 from penstock.tokens.counter import TokenCounter
 from penstock.tokens.tokenizer import import_tokenizers
-from penstock.upstream.upstream import Upstream
+from penstock.upstream.target import Upstream
 
 T = TypeVar("T")
 

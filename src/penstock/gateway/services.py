@@ -21,8 +21,7 @@ from penstock.tokens.counter import TokenCounter
 from penstock.tokens.request_estimates import count_input, estimate_usage
 from penstock.upstream.attempts import Candidate
 from penstock.upstream.http import HttpUpstream
-from penstock.upstream.target import UpstreamTarget
-from penstock.upstream.upstream import Upstream
+from penstock.upstream.target import Upstream, UpstreamTarget
 
 
 class Fleet:

@@ -34,7 +34,7 @@ from penstock.parts.parts import Part, TextPart
 from penstock.parts.result import StreamResult, failure_of, finish_of, no_answer, says_why
 from penstock.protocol.content import JsonObject
 from penstock.protocol.events import ENDS, EVENTS, Event, is_keep_alive
-from penstock.protocol.usage import Usage
+from penstock.protocol.response import Usage
 from penstock.protocol.wire import read, to_builtins
 from penstock.stream.diagnostics import Diagnostics
 

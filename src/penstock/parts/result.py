@@ -10,7 +10,7 @@ from penstock.failures import explain
 from penstock.lenient import object_of, text_of
 from penstock.protocol.content import Annotation, JsonObject
 from penstock.protocol.errors import Diagnostic
-from penstock.protocol.usage import Usage
+from penstock.protocol.response import Usage
 
 
 class StreamResult(Struct, frozen=True):

@@ -21,7 +21,6 @@ from penstock.protocol.request import (
     TextFormat,
 )
 from penstock.protocol.tools import FunctionTool, Tool, ToolChoice, public_tools
-from penstock.protocol.usage import Usage
 from penstock.protocol.wire import Seconds, Wire
 
 
@@ -33,6 +32,28 @@ class TextField(Wire):
 class ReasoningField(Wire):
     effort: str | None = None
     summary: str | None = None
+
+
+class InputTokensDetails(Wire):
+    """`cache_write_tokens` is not in the specification and openai-python requires it: always written."""
+
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+
+
+class OutputTokensDetails(Wire):
+    reasoning_tokens: int = 0
+
+
+class Usage(Wire):
+    """`input_tokens` includes what came from a cache, `output_tokens` what went into reasoning. Both details
+    objects are always there: clients read into them unasked (notes/asks A7)."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    total_tokens: int = 0
+    input_tokens_details: InputTokensDetails = InputTokensDetails()
+    output_tokens_details: OutputTokensDetails = OutputTokensDetails()
 
 
 class Response(Wire, kw_only=True):

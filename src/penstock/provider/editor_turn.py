@@ -19,7 +19,7 @@ from penstock.parts.markers import USAGE, history_of, marker_part
 from penstock.parts.parts import ChatMessage, DataPart, Part, Role, TextPart, ThinkingPart, ToolCallPart
 from penstock.parts.result import StreamResult
 from penstock.protocol.errors import Diagnostic
-from penstock.protocol.usage import Usage
+from penstock.protocol.response import Usage
 from penstock.provider.options import ResponseOptions
 
 if TYPE_CHECKING:

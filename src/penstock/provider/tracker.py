@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.models.info import Prices
-from penstock.protocol.usage import Usage
+from penstock.protocol.response import Usage
 
 RECENT = 50
 """How many requests that are over are kept: for people who want to see what happened."""

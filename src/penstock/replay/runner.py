@@ -40,7 +40,7 @@ from penstock.tokens.counter import TokenCounter
 from penstock.tokens.request_estimates import estimate_usage
 from penstock.upstream.attempts import Attempt, Candidate
 from penstock.upstream.keys import KeyRing
-from penstock.upstream.upstream import Upstream
+from penstock.upstream.target import Upstream
 
 _FOREVER = 3600.0
 _FROM_HISTORY = ("compaction_unreadable",)

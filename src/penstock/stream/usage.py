@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.protocol.usage import InputTokensDetails, OutputTokensDetails, Usage
+from penstock.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
 from penstock.stream.deltas import UsageDelta
 
 _COUNTS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens")

@@ -21,7 +21,7 @@ from penstock.errors import (
     PermissionDeniedError,
     RateLimitError,
 )
-from penstock.upstream.upstream import Upstream
+from penstock.upstream.target import Upstream
 
 FIRST_WAIT = 0.25
 LONGEST_REST = 3600.0

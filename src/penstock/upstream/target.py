@@ -1,18 +1,21 @@
-"""Where models are asked, as somebody configured it, and the address that this leads to."""
+"""Where models are asked: an upstream, the target that configures one across the network, and its address."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.dialects.plan import ConnectionSpec, Quirks
+from penstock.dialects.plan import ConnectionSpec, Dialect, Quirks, Target, UpstreamRequest
 from penstock.dialects.presets import PRESETS
 from penstock.errors import InvalidRequestError
+from penstock.net.source import UpstreamSource
 from penstock.net.urls import Address, Form, read_address
+from penstock.upstream.keys import KeyRing
 
 
 class UpstreamTarget(Struct, frozen=True, kw_only=True):
@@ -68,3 +71,25 @@ def address_of(base_url: str, connection: ConnectionSpec) -> Address:
         # Some vendors have their API at the root, without a version. What a preset says is exact.
         return replace(address, path=urlsplit(url).path, advice="")
     return address
+
+
+class Upstream(Protocol):
+    """A place that answers requests in one dialect."""
+
+    name: str
+    dialect: Dialect
+    keys: KeyRing
+    pass_key: bool
+    """Is a client's own key sent here, where it brings one?"""
+
+    def target(self, model: str, key: str) -> Target:
+        """A model here, for a plan."""
+
+    async def send(self, request: UpstreamRequest, *, key: str, headers: Mapping[str, str]) -> UpstreamSource:
+        """The answer, when it is a success; whatever else happens is raised as an `OpenResponsesError`.
+
+        `headers` are this turn's own, such as `traceparent`.
+        """
+
+    async def aclose(self) -> None:
+        """Close what is kept open."""

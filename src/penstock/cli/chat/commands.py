@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from penstock.cli import UsageError
+from penstock.cli.chat.client import ChatClient
 from penstock.cli.chat.images import read_image
 from penstock.cli.chat.prompt import paths
+from penstock.cli.chat.screen import Screen
 from penstock.cli.chat.usage import totals
 from penstock.cli.terminal_text import one_line, shortened
 from penstock.models.info import ModelInfo
-
-if TYPE_CHECKING:
-    from penstock.cli.chat.session import Session
+from penstock.parts.parts import DataPart
 
 _MOST_MODELS = 30
 
@@ -26,7 +26,25 @@ KEYS = (
 )
 
 
-def run_command(session: Session, line: str) -> None:
+class CommandSession(Protocol):
+    """What a command can see and change of the chat."""
+
+    chat: ChatClient
+    screen: Screen
+    images: list[DataPart]
+    """They go with the next message."""
+    thinking: str
+    is_over: bool
+
+    def known_models(self) -> list[ModelInfo]:
+        """Those that were listed so far."""
+
+    def list_models(self) -> list[ModelInfo]: ...
+
+    def switch(self, model: str) -> None: ...
+
+
+def run_command(session: CommandSession, line: str) -> None:
     """Raises `UsageError` for what is no command, or cannot be done."""
     name, _, argument = line.strip().partition(" ")
     command = COMMANDS.get(name)
@@ -37,7 +55,7 @@ def run_command(session: Session, line: str) -> None:
     command[1](session, argument.strip())
 
 
-def complete(session: Session, line: str, word: str) -> list[str]:
+def complete(session: CommandSession, line: str, word: str) -> list[str]:
     """The words that may stand behind `line`."""
     before = line.split()
     if not before and word.startswith("/"):
@@ -49,14 +67,14 @@ def complete(session: Session, line: str, word: str) -> list[str]:
     return [f"@{path}" for path in paths(word[1:])] if word.startswith("@") else []
 
 
-def _help(session: Session, _: str) -> None:
+def _help(session: CommandSession, _: str) -> None:
     rows = [*((name, summary) for name, (summary, _) in COMMANDS.items()), *KEYS]
     names = {"/model": "/model [NAME]", "/save": "/save FILE", "/image": "/image PATH"}
     for name, summary in rows:
         session.screen.line(f"  {names.get(name, name):24} {summary}")
 
 
-def _model(session: Session, wanted: str) -> None:
+def _model(session: CommandSession, wanted: str) -> None:
     listed = session.list_models()
     exact = [info for info in listed if info.id == wanted]
     found = exact or [info for info in listed if wanted.lower() in info.id.lower()]
@@ -77,48 +95,48 @@ def _model_line(info: ModelInfo, is_current: bool, width: int) -> str:
     return shortened(line.rstrip(), width - 1)
 
 
-def _undo(session: Session, _: str) -> None:
+def _undo(session: CommandSession, _: str) -> None:
     question = session.chat.transcript.undo()
     if question is None:
         raise UsageError("there is nothing to take back")
     session.screen.line(f"took back: {one_line(question, session.screen.width - 16) or '(an image)'}", "dim")
 
 
-def _save(session: Session, name: str) -> None:
+def _save(session: CommandSession, name: str) -> None:
     if not name:
         raise UsageError("say where: /save FILE")
     count = session.chat.transcript.save(name)
     session.screen.line(f"saved {count} messages; --load {one_line(name)} goes on from there", "dim")
 
 
-def _image(session: Session, name: str) -> None:
+def _image(session: CommandSession, name: str) -> None:
     if not name:
         raise UsageError("say which: /image PATH")
     session.images.append(read_image(name))
     session.screen.line(f"{one_line(name)} goes with your next message", "dim")
 
 
-def _thinking(session: Session, _: str) -> None:
+def _thinking(session: CommandSession, _: str) -> None:
     session.thinking = "folded" if session.thinking == "full" else "full"
     session.screen.line(f"thinking is shown {'in full' if session.thinking == 'full' else 'folded'}", "dim")
 
 
-def _usage(session: Session, _: str) -> None:
+def _usage(session: CommandSession, _: str) -> None:
     for line in totals(session.chat.provider.tracker):
         session.screen.line(one_line(line), "dim")
 
 
-def _clear(session: Session, _: str) -> None:
+def _clear(session: CommandSession, _: str) -> None:
     session.chat.transcript.clear()
     session.images.clear()
     session.screen.line("a new conversation", "dim")
 
 
-def _quit(session: Session, _: str) -> None:
+def _quit(session: CommandSession, _: str) -> None:
     session.is_over = True
 
 
-COMMANDS: dict[str, tuple[str, Callable[[Session, str], None]]] = {
+COMMANDS: dict[str, tuple[str, Callable[[CommandSession, str], None]]] = {
     "/help": ("this list", _help),
     "/model": ("list the models, or switch to one", _model),
     "/image": ("send an image with the next message", _image),

@@ -32,8 +32,7 @@ from penstock.gateway.turn.summarising import SummaryCodec
 from penstock.protocol.events import LifecycleEvent
 from penstock.protocol.items import AdditionalTools, Item, Message, ToolSearchOutput
 from penstock.protocol.request import CompactRequest, CreateResponse
-from penstock.protocol.response import CompactedResponse, Response
-from penstock.protocol.usage import Usage
+from penstock.protocol.response import CompactedResponse, Response, Usage
 from penstock.protocol.wire import encode
 from penstock.stream.accents import ACCENTS
 

@@ -23,7 +23,7 @@ from penstock.stream.deltas import (
     UsageDelta,
 )
 from penstock.stream.machine import INCOMPLETE_REASONS
-from penstock.upstream.upstream import Upstream
+from penstock.upstream.target import Upstream
 
 _PASSED = (UsageDelta, UpstreamInfo, DiagnosticDelta, ErrorDelta)
 """What is passed on of an answer that becomes a summary."""
