@@ -24,7 +24,7 @@ env: $(READY) ## Create the environment in .venv
 serve: $(READY) ## Start the gateway with the built-in demo model (ARGS="--port 9000" for options)
 	@exec $(BIN)/penstock serve $(ARGS)
 
-lint: $(READY) ## Check style, format and the import rules of the rooms
+lint: $(READY) ## Check style, format and the import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
@@ -38,7 +38,7 @@ unit: $(READY) ## Run the fast tests
 e2e: $(READY) ## Start, stall, signal and leave the gateway; run every command of the README
 	$(BIN)/pytest -n auto -m e2e
 
-coverage: $(READY) ## Both once more, and see that every room is covered
+coverage: $(READY) ## Both once more, and see that every package is covered
 	$(BIN)/pytest -n auto --cov --cov-report=
 	@$(MAKE) --no-print-directory covered
 

@@ -1,4 +1,4 @@
-"""The architecture, as far as a program can check it. The import rules are in pyproject.toml (`make lint`)."""
+"""What the architecture promises, as far as a program can check it; `make lint` checks the import rules."""
 
 from __future__ import annotations
 
