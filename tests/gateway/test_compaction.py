@@ -21,8 +21,8 @@ from penstock.gateway.history.compactions import Summary, expand, wants_compacti
 from penstock.gateway.history.sealing import Sealer
 from penstock.gateway.http.exchange import Message
 from penstock.gateway.settings import ClientKey, Limits, Settings
+from penstock.gateway.turn.compaction import SummaryCollector
 from penstock.gateway.turn.requests import read_request
-from penstock.gateway.turn.summarising import Summarising
 from penstock.protocol.items import Compaction, ReasoningItem
 from penstock.protocol.request import CreateResponse
 from penstock.store.memory import MemoryStore
@@ -464,7 +464,7 @@ def test_only_a_trigger_at_the_end_asks_for_a_compaction() -> None:
 
 
 def made_of(*deltas: Delta) -> list[Delta]:
-    return Summarising(lambda summary: f"sealed {summary}").take(deltas)
+    return SummaryCollector(lambda summary: f"sealed {summary}").take(deltas)
 
 
 def test_of_an_answer_only_its_text_is_taken() -> None:

@@ -11,10 +11,10 @@ from hashlib import sha256
 import msgspec
 
 from penstock.demo import DIALECT
-from penstock.demo.answer import DemoSource, Sleep
 from penstock.demo.counting import input_tokens
 from penstock.demo.request import DemoRequest
 from penstock.demo.script import PACE, script_of
+from penstock.demo.source import DemoSource, Sleep
 from penstock.demo.wishes import DemoFailure, wishes_in
 from penstock.dialects.plan import Dialect, Target, UpstreamRequest
 from penstock.errors import KINDS, ContextOverflowError, OpenResponsesError

@@ -1,7 +1,7 @@
 """What `GET /v1/models` answers: the names that this gateway takes, with the limits of what is behind them.
 
 One body has two lists of the same models (notes/asks I1): `data` as OpenAI, OpenRouter and vLLM write it, and
-`models` for Codex (`codex.py`). An upstream that is slow or gone costs its own models their limits, and
+`models` for Codex (`codex_models.py`). An upstream that is slow or gone costs its own models their limits, and
 nobody the list.
 """
 
@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
+from penstock.client.client import OpenResponsesClient
+from penstock.dialects.presets import fingerprint
 from penstock.gateway.codex_models import CodexModel, Level, codex_model, levels
 from penstock.gateway.settings import DEMO, Settings
 from penstock.models.directory import ModelDirectory
@@ -24,7 +28,10 @@ from penstock.models.info import ModelFacts, ModelInfo, Prices
 from penstock.models.listing import read_listing
 from penstock.models.overrides import ALL, Override, override_for
 from penstock.models.probes import Fetcher, probe, probe_of
+from penstock.net.urls import is_loopback, read_address
 from penstock.protocol.content import JsonObject
+from penstock.upstream.http import listing_config
+from penstock.upstream.target import UpstreamTarget
 
 Fetch = Callable[[str], Awaitable[list[JsonObject]]]
 """Gives what a target lists, by the target's name; raises what it likes."""
@@ -264,3 +271,53 @@ class Listing:
 def _called(info: ModelInfo, name: str) -> ModelInfo:
     """The same model under another name, which is also the one to show: two may be the same behind it."""
     return replace(info, id=name, name=name, sources={**info.sources, "name": "id"})
+
+
+_MOST_LISTS = 64
+"""Clients whose lists are kept. Keys are what clients write: there is no end to them."""
+
+
+class Listings:
+    """A target that takes the client's own key shows each client what that key may see."""
+
+    def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._takes_keys = any(target.pass_key for target in settings.targets)
+        self._kept: OrderedDict[str, Listing] = OrderedDict()
+
+    def for_key(self, key: str) -> Listing:
+        key = key if self._takes_keys else ""
+        name = fingerprint(key)
+        listing = self._kept.pop(name, None) or self._listing(key)
+        self._kept[name] = listing
+        if len(self._kept) > _MOST_LISTS:
+            self._kept.popitem(last=False)
+        return listing
+
+    def _listing(self, key: str) -> Listing:
+        queries = {target.name: _TargetQuery(target, key) for target in self._settings.targets}
+        return Listing(
+            self._settings,
+            lambda name: queries[name].models(),
+            fetchers=lambda name: queries[name].fetcher,
+            clock=self._clock,
+        )
+
+
+class _TargetQuery:
+    """Asks one target, now and then: no connection is kept for it."""
+
+    def __init__(self, target: UpstreamTarget, key: str) -> None:
+        self._config = listing_config(target, key)
+        is_here = is_loopback(read_address(target.base_url).host)
+        self.fetcher: Fetcher | None = self if is_here else None
+        """A server on this machine can be asked what it has loaded."""
+
+    async def models(self) -> list[JsonObject]:
+        async with OpenResponsesClient(self._config) as client:
+            return await client.models()
+
+    async def fetch(self, path: str, body: JsonObject | None = None) -> Any:
+        async with OpenResponsesClient(self._config) as client:
+            return await client.fetch(path, body)

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from penstock.demo.upstream import DemoUpstream
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.http.access import client_key_of
-from penstock.gateway.model_listing import Listing
-from penstock.gateway.model_lists import ModelLists
+from penstock.gateway.model_listing import Listing, Listings
 from penstock.gateway.settings import DEMO, Settings
 from penstock.gateway.telemetry.metrics import OTHER, Metrics
 from penstock.gateway.turn.verdict import Verdict
@@ -73,7 +72,7 @@ class Services:
         self.idle.set()
         self._upstreams = upstreams
         self._counter = counter
-        self._lists = ModelLists(settings, clock)
+        self._lists = Listings(settings, clock)
 
     def enter(self) -> None:
         """A turn begins under these settings."""

@@ -22,9 +22,9 @@ from penstock.gateway.errors import RequestRefused
 from penstock.gateway.history.compactions import Summary
 from penstock.gateway.settings import DEMO
 from penstock.gateway.telemetry.traces import Tracer
+from penstock.gateway.turn.compaction import CompactionCodec
 from penstock.gateway.turn.requests import identities, own_diagnostics
 from penstock.gateway.turn.stopwatch import Stopwatch
-from penstock.gateway.turn.summarising import SummaryCodec
 from penstock.gateway.turn.turn import Turn, TurnContext, TurnRequest
 from penstock.gateway.turn.verdict import Verdict
 from penstock.net.source import PulledSource, UpstreamSource
@@ -46,7 +46,7 @@ _FOREVER = 3600.0
 _FROM_HISTORY = ("compaction_unreadable",)
 """Diagnostics of what happens before a turn is planned. The plan has what came of it."""
 _FELL_BACK = "fell_back"
-_UNSEALED = SummaryCodec(str, lambda item: Summary(item.encrypted_content))
+_UNSEALED = CompactionCodec(str, lambda item: Summary(item.encrypted_content))
 """What was sealed cannot be compared anyway."""
 
 

@@ -18,17 +18,17 @@ from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.history.chains import Resolved
 from penstock.gateway.history.compactions import TRIGGER, Summary, opened, wants_compaction
-from penstock.gateway.history.resolving import complete
+from penstock.gateway.history.resolve import complete
 from penstock.gateway.http.access import tenant_of
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.refusals import refusal, with_request_id
 from penstock.gateway.settings import ClientKey
+from penstock.gateway.turn.compaction import CompactionCodec
 from penstock.gateway.turn.outlets import WholeOutlet
 from penstock.gateway.turn.prepare import Prepared, diagnostics_header, prepare
 from penstock.gateway.turn.requests import read_request
 from penstock.gateway.turn.run import run_turn
 from penstock.gateway.turn.stopwatch import Stopwatch
-from penstock.gateway.turn.summarising import SummaryCodec
 from penstock.protocol.events import LifecycleEvent
 from penstock.protocol.items import AdditionalTools, Item, Message, ToolSearchOutput
 from penstock.protocol.request import CompactRequest, CreateResponse
@@ -89,7 +89,7 @@ def prepare_compaction(
         made = Summary(summary, str(request.model), int(time.time()))
         return sealer.seal(tenant_of(key), msgspec.json.encode(made))
 
-    codec = SummaryCodec(sealed, lambda item: opened(sealer, tenant_of(key), item))
+    codec = CompactionCodec(sealed, lambda item: opened(sealer, tenant_of(key), item))
     asking = replace(resolved, request=_asking(request))
     return prepare(gateway, exchange, key, asking, watch, summary=codec, error_event=error_event)
 

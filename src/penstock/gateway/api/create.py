@@ -8,7 +8,7 @@ from penstock.fairness import run_heavy, weight_of
 from penstock.gateway.api.background import answer_later
 from penstock.gateway.api.compact import prepare_any
 from penstock.gateway.gateway import Gateway
-from penstock.gateway.history.resolving import complete
+from penstock.gateway.history.resolve import complete
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import ClientKey
 from penstock.gateway.turn.outlets import StreamOutlet, WholeOutlet

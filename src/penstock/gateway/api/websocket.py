@@ -20,7 +20,7 @@ from penstock.gateway.api.compact import prepare_any
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.history.chains import Local
-from penstock.gateway.history.resolving import complete
+from penstock.gateway.history.resolve import complete
 from penstock.gateway.http.exchange import SERVER_STOPS, Exchange, Message, Send
 from penstock.gateway.refusals import refused_by, wrong_request
 from penstock.gateway.settings import ClientKey, Limits

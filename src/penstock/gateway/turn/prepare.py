@@ -20,9 +20,9 @@ from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.services import Services
 from penstock.gateway.settings import ClientKey, Limits
 from penstock.gateway.telemetry.traces import Tracer
+from penstock.gateway.turn.compaction import CompactionCodec
 from penstock.gateway.turn.requests import fingerprints, identities, own_diagnostics, passed_on, used_call_ids
 from penstock.gateway.turn.stopwatch import Stopwatch
-from penstock.gateway.turn.summarising import SummaryCodec
 from penstock.gateway.turn.turn import Turn, TurnContext, TurnRequest
 from penstock.gateway.turn.verdict import Verdict, conclude, shown
 from penstock.protocol.errors import Diagnostic
@@ -69,7 +69,7 @@ def prepare(
     resolved: Resolved,
     watch: Stopwatch,
     *,
-    summary: SummaryCodec | None = None,
+    summary: CompactionCodec | None = None,
     error_event: bool = True,
 ) -> Prepared:
     """What is wrong with a request is told here, before anybody is asked. `summary`: what the model writes
@@ -142,14 +142,14 @@ def _keeper(
     return StoreKeeper(gateway.store, opened, verdict=concluded, context=context)
 
 
-def _candidates(services: Services, resolved: Resolved, summary: SummaryCodec | None) -> list[Candidate]:
+def _candidates(services: Services, resolved: Resolved, summary: CompactionCodec | None) -> list[Candidate]:
     candidates = services.candidates(str(resolved.request.model))
     if summary is None:
         return candidates
     return [replace(each, upstream=summary.upstream(each.upstream)) for each in candidates]
 
 
-def _context(services: Services, asked: TurnRequest, summary: SummaryCodec | None) -> TurnContext:
+def _context(services: Services, asked: TurnRequest, summary: CompactionCodec | None) -> TurnContext:
     def estimate(output: Sequence[Item]) -> UsageDelta:
         written = summary.written(output) if summary is not None else output
         return services.estimate(asked.request, asked.model, written)

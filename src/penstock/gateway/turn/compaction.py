@@ -29,7 +29,7 @@ _PASSED = (UsageDelta, UpstreamInfo, DiagnosticDelta, ErrorDelta)
 """What is passed on of an answer that becomes a summary."""
 
 
-class SummaryCodec(Struct, frozen=True):
+class CompactionCodec(Struct, frozen=True):
     """How the text of a summary becomes a compaction item, and what is in one."""
 
     seal: Callable[[str], str]
@@ -37,7 +37,7 @@ class SummaryCodec(Struct, frozen=True):
 
     def upstream(self, upstream: Upstream) -> Upstream:
         """The same upstream, whose text becomes an item."""
-        return SummarisingUpstream(upstream, self.seal)
+        return CompactingUpstream(upstream, self.seal)
 
     def written(self, output: Sequence[Item]) -> list[Item]:
         """What the model wrote, and not what sealing made of it: that is what is counted."""
@@ -48,12 +48,12 @@ class SummaryCodec(Struct, frozen=True):
         ]
 
 
-class SummarisingUpstream:
-    """An upstream, read by `SummaryReader`."""
+class CompactingUpstream:
+    """An upstream, read by `CompactingReader`."""
 
     def __init__(self, upstream: Upstream, seal: Callable[[str], str]) -> None:
         self.name, self.keys, self.pass_key = upstream.name, upstream.keys, upstream.pass_key
-        self.dialect: Dialect = SummarisingDialect(upstream.dialect, seal)
+        self.dialect: Dialect = CompactingDialect(upstream.dialect, seal)
         self._upstream = upstream
 
     def target(self, model: str, key: str) -> Target:
@@ -66,7 +66,7 @@ class SummarisingUpstream:
         """It belongs to somebody else."""
 
 
-class SummarisingDialect:
+class CompactingDialect:
     def __init__(self, dialect: Dialect, seal: Callable[[str], str]) -> None:
         self.name = dialect.name
         self.connection = dialect.connection
@@ -76,31 +76,31 @@ class SummarisingDialect:
         return self._dialect.render(plan)
 
     def reader(self, plan: Plan) -> Reader:
-        return SummaryReader(self._dialect.reader(plan), self._seal)
+        return CompactingReader(self._dialect.reader(plan), self._seal)
 
     def read_body(self, plan: Plan, body: bytes) -> list[Delta]:
-        return Summarising(self._seal).take(self._dialect.read_body(plan, body))
+        return SummaryCollector(self._seal).take(self._dialect.read_body(plan, body))
 
     def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         return self._dialect.classify(status, headers, body)
 
 
-class SummaryReader:
+class CompactingReader:
     def __init__(self, reader: Reader, seal: Callable[[str], str]) -> None:
-        self._reader, self._summarising = reader, Summarising(seal)
+        self._reader, self._collector = reader, SummaryCollector(seal)
 
     @property
     def is_over(self) -> bool:
         return self._reader.is_over
 
     def feed(self, frame: Frame) -> list[Delta]:
-        return self._summarising.take(self._reader.feed(frame))
+        return self._collector.take(self._reader.feed(frame))
 
     def end(self) -> list[Delta]:
-        return self._summarising.take(self._reader.end())
+        return self._collector.take(self._reader.end())
 
 
-class Summarising:
+class SummaryCollector:
     """Gathers the text of an answer; at its end there is one item instead."""
 
     def __init__(self, seal: Callable[[str], str]) -> None:
