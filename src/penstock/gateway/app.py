@@ -11,7 +11,7 @@ from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.access import authenticate, check_origin
 from penstock.gateway.http.exchange import Exchange, Message, Receive, Send
 from penstock.gateway.refusals import refused_by
-from penstock.gateway.routes import ROUTES, Router, Routes
+from penstock.gateway.routes import ROUTES, Router, Routes, resource_of
 from penstock.gateway.storage import prune_regularly
 from penstock.gateway.telemetry.logs import log_refused
 from penstock.gateway.telemetry.metrics import OTHER
@@ -74,7 +74,7 @@ class GatewayApp:
         await exchange.receive()  # websocket.connect
         try:
             self._admit(exchange)
-            if exchange.path.strip("/").removeprefix("v1/") != "responses":
+            if resource_of(exchange.path) != "responses":
                 raise RequestRefused(404, "not_found", f"no WebSocket here; {SPOKEN}", type="not_found")
             key = authenticate(self.gateway.services.settings, exchange.headers)
             _refuse_socket_if(not self.gateway.services.settings.websocket or self.gateway.is_draining)

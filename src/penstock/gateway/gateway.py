@@ -44,7 +44,7 @@ class Gateway:
         self._fleet = Fleet()
         self._counter = TokenCounter()
         import_tokenizers()
-        self._beside: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[None]] = set()
         self._retiring: dict[asyncio.Task[None], Services] = {}
         upstreams, _ = self._fleet.renew(settings.targets)
         self.services = Services(settings, upstreams, self.metrics, self._counter)
@@ -84,9 +84,9 @@ class Gateway:
         message = f"{why}: try again in a moment"
         raise RequestRefused(503, "server_is_overloaded", message, type="server_error", headers=headers)
 
-    async def while_there(self, exchange: Exchange, work: Coroutine[Any, Any, T]) -> T:
-        """What is done for a client before its turn begins, unless it goes meanwhile: a follow-up may have to
-        wait for the response that it continues."""
+    async def unless_disconnected(self, exchange: Exchange, work: Coroutine[Any, Any, T]) -> T:
+        """What is done for a client before its turn begins. If the client disconnects meanwhile, it is dropped
+        and `ClientGone` is raised: a follow-up may have to wait long for the response that it continues."""
         working = asyncio.create_task(work)
         leaving = asyncio.create_task(exchange.gone())
         self._waiting += 1
@@ -101,19 +101,19 @@ class Gateway:
             leaving.cancel()
             await asyncio.gather(working, leaving, return_exceptions=True)
 
-    def run_beside(self, work: Coroutine[Any, Any, None]) -> None:
+    def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
         """Something that no client waits for."""
         task = asyncio.create_task(work)
-        self._beside.add(task)
-        task.add_done_callback(self._beside.discard)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     async def aclose(self) -> list[str]:
         """The ids of the responses that the store could not write any more."""
         for task in list(self._retiring):
             task.cancel()
         await asyncio.gather(*self._retiring, return_exceptions=True)
-        # First of all: what runs beside still needs its upstreams, until `drain` ends it.
-        await asyncio.gather(*self._beside, return_exceptions=True)
+        # First of all: what runs in the background needs its upstreams until it ends.
+        await asyncio.gather(*self._background, return_exceptions=True)
         for upstream in self._fleet.all():
             await upstream.aclose()
         return await self.store.aclose()

@@ -1,8 +1,8 @@
 """What `GET /v1/models` answers: the names that this gateway takes, with the limits of what is behind them.
 
 One body has two lists of the same models (notes/asks I1): `data` as OpenAI, OpenRouter and vLLM write it, and
-`models` for Codex (`codex_models.py`). An upstream that is slow or gone costs its own models their limits, and
-nobody the list.
+`models` for Codex (`codex_models.py`). An upstream that is slow or gone costs its own models their limits,
+and nobody the list.
 """
 
 from __future__ import annotations

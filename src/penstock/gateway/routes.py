@@ -43,6 +43,11 @@ class _Pattern(Struct, frozen=True):
     methods: Mapping[str, Route]
 
 
+def resource_of(path: str) -> str:
+    """A path as the table has it: clients may leave `/v1` out, or end in a slash."""
+    return path.strip("/").removeprefix("v1/")
+
+
 class Router:
     def __init__(self, routes: Routes) -> None:
         self._fixed = {path: methods for path, methods in routes.items() if "{" not in path}
@@ -50,8 +55,7 @@ class Router:
 
     def find(self, path: str, method: str) -> tuple[str, Route, dict[str, str]]:
         """The route of a request, under its name and with its parameters; what leads nowhere is refused."""
-        path = path.strip("/")
-        inner = path.removeprefix("v1/")
+        path, inner = path.strip("/"), resource_of(path)
         name, methods, params = self._match(path, inner)
         route = methods.get("GET" if method == "HEAD" else method)
         if route is not None:

@@ -59,7 +59,7 @@ async def answer_later(
         await exchange.refuse(refused)
         return
     queued = prepared.machine.snapshot
-    gateway.run_beside(_run(gateway, prepared, exchange))
+    gateway.run_in_background(_run(gateway, prepared, exchange))
     if prepared.verdict.stream:
         await stream_response(gateway, exchange, key, turn.tenant, turn.id, -1)
     else:

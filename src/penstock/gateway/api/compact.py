@@ -123,7 +123,7 @@ async def compact(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -
     del body  # it may be large, and the turn may be long
     request = CreateResponse(store=False, **{name: getattr(given, name) for name in _COMPACTED_FIELDS})
     with watch.waiting():
-        resolved = await gateway.while_there(exchange, complete(gateway, key, request, weight))
+        resolved = await gateway.unless_disconnected(exchange, complete(gateway, key, request, weight))
     prepared = await run_heavy(resolved.weight, prepare_compaction, gateway, exchange, key, resolved, watch)
     await run_turn(gateway, prepared, CompactOutlet(exchange, prepared), exchange, exchange.gone())
     if prepared.verdict.closer == "client":

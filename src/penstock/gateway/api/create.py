@@ -28,7 +28,7 @@ async def create_response(gateway: Gateway, exchange: Exchange, key: ClientKey |
     request = await run_heavy(weight, _read, gateway, body)
     del body  # it may be large, and the turn may be long
     with watch.waiting():
-        resolved = await gateway.while_there(exchange, complete(gateway, key, request, weight))
+        resolved = await gateway.unless_disconnected(exchange, complete(gateway, key, request, weight))
     gateway.refuse_if_full()
     prepared = await run_heavy(resolved.weight, prepare_any, gateway, exchange, key, resolved, watch)
     if request.background:
@@ -55,7 +55,7 @@ async def count_input_tokens(gateway: Gateway, exchange: Exchange, key: ClientKe
     body = await gateway.read(exchange)
     weight = weight_of(body)
     asked = await run_heavy(weight, _read, gateway, body)
-    resolved = await gateway.while_there(exchange, complete(gateway, key, asked, weight))
+    resolved = await gateway.unless_disconnected(exchange, complete(gateway, key, asked, weight))
     request, services = resolved.request, gateway.services
     tokens = await run_heavy(resolved.weight, services.count_input, request, str(request.model))
     answer = {"object": "response.input_tokens", "input_tokens": tokens}
