@@ -85,7 +85,7 @@ class Gateway:
         raise RequestRefused(503, "server_is_overloaded", message, type="server_error", headers=headers)
 
     async def unless_disconnected(self, exchange: Exchange, work: Coroutine[Any, Any, T]) -> T:
-        """What is done for a client before its turn begins. If it disconnects meanwhile the work is dropped and
+        """What is done for a client before its turn begins. If it disconnects, the work is dropped and
         `ClientGone` is raised: a follow-up may have to wait long for the response that it continues."""
         working = asyncio.create_task(work)
         leaving = asyncio.create_task(exchange.gone())
