@@ -1,0 +1,129 @@
+"""The only runner: a turn owns the task that it cancels, and every kind of turn ends in the same way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from penstock.gateway.app import GatewayApp
+from penstock.gateway.gateway import Gateway
+from penstock.gateway.settings import Settings
+from penstock.gateway.turn.heartbeats import Heartbeats
+from penstock.gateway.turn.stop_reasons import CANCELLED, SHUTTING_DOWN
+from penstock.store.memory import MemoryStore
+
+Json = dict[str, Any]
+SLOW = "Write 500 words, one every 0.1 seconds."
+"""For the demo model: long enough to be stopped."""
+
+
+class Caller:
+    """A client of a gateway in this process. `task` is what a server would run for its request."""
+
+    def __init__(self, gateway: Gateway, path: str = "/v1/responses", **body: Any) -> None:
+        self.gateway = gateway
+        self.sent: list[Any] = []
+        self._requests = [
+            {
+                "type": "http.request",
+                "body": json.dumps({"model": "demo", **body}).encode(),
+                "more_body": False,
+            }
+        ]
+        headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
+        scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": headers}
+        self.task = asyncio.ensure_future(GatewayApp(gateway)(scope, self._receive, self._send))
+
+    async def _receive(self) -> Any:
+        return self._requests.pop() if self._requests else await asyncio.get_running_loop().create_future()
+
+    async def _send(self, message: Any) -> None:
+        self.sent.append(message)
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(message.get("body", b"") for message in self.sent)
+
+    async def runs(self) -> None:
+        """Wait until the turn runs, and something of it was sent where it is streamed."""
+        while not len(self.gateway.turns) or (not self.body and not self.task.done()):
+            await asyncio.sleep(0.01)
+
+
+def with_gateway(test: Callable[[Gateway], Awaitable[None]]) -> None:
+    async def run() -> None:
+        gateway = Gateway(Settings(), store=MemoryStore())
+        await test(gateway)
+        assert len(gateway.turns) == 0
+        assert gateway.services.idle.is_set()
+        await gateway.aclose()
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    asyncio.run(run())
+
+
+def test_stopping_a_turn_does_not_cancel_whoever_runs_it() -> None:
+    async def test(gateway: Gateway) -> None:
+        caller = Caller(gateway, input=SLOW, stream=True)
+        await caller.runs()
+        gateway.turns.stop(CANCELLED)
+        await caller.task
+        assert caller.task.cancelling() == 0
+        assert b'"type":"response.incomplete"' in caller.body
+        assert caller.body.endswith(b"data: [DONE]\n\n")
+
+    with_gateway(test)
+
+
+def test_a_caller_that_is_cancelled_is_let_go_when_the_turn_has_ended() -> None:
+    async def test(gateway: Gateway) -> None:
+        caller = Caller(gateway, input=SLOW, stream=True)
+        await caller.runs()
+        caller.task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await caller.task
+        assert b'"code":"shutting_down"' in caller.body
+        assert caller.body.count(b'"type":"response.failed"') == 1
+
+    with_gateway(test)
+
+
+@pytest.mark.parametrize("more", [{"stream": False}, {"background": True}], ids=["whole", "background"])
+def test_every_kind_of_turn_is_found_and_stopped_in_the_same_way(more: Json) -> None:
+    async def test(gateway: Gateway) -> None:
+        caller = Caller(gateway, input=SLOW, **more)
+        while not len(gateway.turns):
+            await asyncio.sleep(0.01)
+        gateway.turns.stop(SHUTTING_DOWN)
+        await caller.task
+        while len(gateway.turns):
+            await asyncio.sleep(0.01)
+        answer = json.loads(caller.body)
+        assert answer.get("status") == "queued" or answer["error"]["code"] == "shutting_down"
+
+    with_gateway(test)
+
+
+@pytest.mark.parametrize("more", [{"stream": True}, {"background": True}], ids=["streamed", "background"])
+def test_a_fault_of_the_heartbeats_is_logged_and_costs_nothing(
+    more: Json, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(_: object) -> None:
+        raise OSError("planted")
+
+    monkeypatch.setattr(Heartbeats, "run", fail)
+
+    async def test(gateway: Gateway) -> None:
+        caller = Caller(gateway, input="Count from 1 to 3.", **more)
+        await caller.task
+        while len(gateway.turns):
+            await asyncio.sleep(0.01)
+
+    with caplog.at_level(logging.ERROR):
+        with_gateway(test)
+    assert "OSError" in caplog.text
