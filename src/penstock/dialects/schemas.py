@@ -51,7 +51,7 @@ ADDED_BYTES = 4 * 1024 * 1024
 """Of JSON, that references may add to all schemas of one request together."""
 
 
-class Room:
+class SchemaBudget:
     """How much more references may add to the schemas of one request."""
 
     def __init__(self) -> None:
@@ -63,14 +63,14 @@ class Room:
         return self.schemas < 0 or self.bytes < 0
 
 
-def inlined(schema: Schema, room: Room | None = None) -> tuple[Schema, bool]:
+def inlined(schema: Schema, budget: SchemaBudget | None = None) -> tuple[Schema, bool]:
     """The schema without references, and whether something had to be cut to get there.
 
     A reference that leads back into itself, out of the document or nowhere becomes a schema that allows
     anything, which is the one that never refuses what the author meant to allow. So does every reference
-    once `room` is used up.
+    once `budget` is used up.
     """
-    inliner = _Inliner(schema, room or Room())
+    inliner = _Inliner(schema, budget or SchemaBudget())
     return inliner.inline(schema, (), 0), inliner.cut
 
 
@@ -103,9 +103,9 @@ def _mapped_value(keyword: str, value: Any, change: Callable[[Schema], Schema]) 
 
 
 class _Inliner:
-    def __init__(self, root: Schema, room: Room) -> None:
+    def __init__(self, root: Schema, budget: SchemaBudget) -> None:
         self._root = root
-        self._room = room
+        self._budget = budget
         self._added = 0
         self._sizes: dict[str, int] = {}
         """The JSON bytes of what a reference points at."""
@@ -129,9 +129,9 @@ class _Inliner:
         return self.inline({**target, **beside}, (*within, reference), depth + 1)
 
     def _takes_schema(self) -> bool:
-        """What a reference leads to is written once more for each reference, so it takes room."""
+        """What a reference leads to is written once more for each reference, so it uses up the budget."""
         self._added += 1
-        self._room.schemas -= 1
+        self._budget.schemas -= 1
         return not self._is_full
 
     def _takes_bytes(self, reference: str, target: Schema) -> bool:
@@ -140,12 +140,12 @@ class _Inliner:
                 self._sizes[reference] = len(msgspec.json.encode(target))
             except RecursionError:  # nested too deeply to be written at all
                 self._sizes[reference] = ADDED_BYTES + 1
-        self._room.bytes -= self._sizes[reference]
+        self._budget.bytes -= self._sizes[reference]
         return not self._is_full
 
     @property
     def _is_full(self) -> bool:
-        return self._added > SIZE or self._room.is_used_up
+        return self._added > SIZE or self._budget.is_used_up
 
     def _target(self, reference: str) -> Schema | None:
         """What a reference into this document points at (RFC 6901), if that is a schema."""

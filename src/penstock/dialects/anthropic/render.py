@@ -16,7 +16,7 @@ from penstock.dialects.anthropic.schema import enforceable, tool_schema
 from penstock.dialects.anthropic.thinking import Thinking, ThinkingRequest, thinking_of, traits_of
 from penstock.dialects.history import AssistantTurn, Call, History, history_of
 from penstock.dialects.plan import Plan, UpstreamRequest
-from penstock.dialects.schemas import Room
+from penstock.dialects.schemas import SchemaBudget
 from penstock.dialects.toolset import ToolSpec, UpstreamToolChoice, choice_of, tools_of
 from penstock.errors import DecodeError
 from penstock.protocol.request import JsonObjectFormat, JsonSchemaFormat, ReasoningConfig, TextFormat
@@ -95,7 +95,7 @@ class _AnthropicRenderer:
         self._traits = traits_of(plan.target)
         self._told = Diagnostics()
         self._body: dict[str, Any] = {"model": plan.target.model}
-        self._room = Room()
+        self._budget = SchemaBudget()
         self._more_system: list[str] = []
 
     def request(self) -> UpstreamRequest:
@@ -162,13 +162,13 @@ class _AnthropicRenderer:
         if spec.description:
             tool["description"] = spec.description
         closed = (
-            enforceable(spec.parameters, self._room) if spec.strict and self._quirks.strict_tools else None
+            enforceable(spec.parameters, self._budget) if spec.strict and self._quirks.strict_tools else None
         )
         if closed is not None:
             return {**tool, "input_schema": closed, "strict": True}
         if spec.strict:
             self._told.tell("strict_dropped", f"the schema of the tool {spec.name!r} cannot be enforced here")
-        tool["input_schema"], changed = tool_schema(spec.parameters, self._room)
+        tool["input_schema"], changed = tool_schema(spec.parameters, self._budget)
         if changed:
             self._told.tell("schema_changed", f"the schema of the tool {spec.name!r} was made a plain object")
         return tool
@@ -192,7 +192,7 @@ class _AnthropicRenderer:
             raise DecodeError(f"this upstream has no format {wanted.type!r}", "text.format.type")
 
     def _schema_format(self, schema: dict[str, Any]) -> None:
-        closed = enforceable(schema, self._room) if self._quirks.json_schema else None
+        closed = enforceable(schema, self._budget) if self._quirks.json_schema else None
         if closed is not None:
             self._output_config()["format"] = {"type": "json_schema", "schema": closed}
         else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.dialects.schemas import Room, Schema, inlined, without
+from penstock.dialects.schemas import Schema, SchemaBudget, inlined, without
 
 _COMBINED = ("allOf", "anyOf", "oneOf")
 
@@ -42,11 +42,11 @@ _FORMATS = frozenset(
 )
 
 
-def tool_schema(schema: Schema, room: Room | None = None) -> tuple[Schema, bool]:
+def tool_schema(schema: Schema, budget: SchemaBudget | None = None) -> tuple[Schema, bool]:
     """The schema with a plain object at its top, where nothing else is allowed; and if it was changed."""
     if schema.get("type") == "object" and not schema.keys() & {*_COMBINED, "$ref"}:
         return schema, False
-    plain, _ = inlined(schema, room)
+    plain, _ = inlined(schema, budget)
     properties = dict(_object(plain.get("properties")))
     required = _names(plain.get("required"))
     for keyword in _COMBINED:
@@ -62,9 +62,9 @@ def tool_schema(schema: Schema, room: Room | None = None) -> tuple[Schema, bool]
     return {**kept, "type": "object", "properties": properties, "required": known}, True
 
 
-def enforceable(schema: Schema, room: Room | None = None) -> Schema | None:
+def enforceable(schema: Schema, budget: SchemaBudget | None = None) -> Schema | None:
     """The schema as a grammar can be made of it, or None if none can."""
-    plain, cut = inlined(schema, room)
+    plain, cut = inlined(schema, budget)
     return None if cut else _closed(without(plain, _NOT_ENFORCED))
 
 

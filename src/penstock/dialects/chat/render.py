@@ -17,7 +17,7 @@ from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.dialects.presets.efforts import EFFORTS, nearest
 from penstock.dialects.presets.preset import SAMPLER_FIELDS
 from penstock.dialects.presets.rows import vendor_facts
-from penstock.dialects.schemas import Room, inlined
+from penstock.dialects.schemas import SchemaBudget, inlined
 from penstock.dialects.toolset import ToolSpec, UpstreamToolChoice, choice_of, tools_of
 from penstock.errors import DecodeError
 from penstock.protocol.errors import Diagnostic
@@ -91,7 +91,7 @@ class _ChatRenderer:
         self._told = Diagnostics()
         self._body: dict[str, Any] = {"model": plan.target.model, "stream": True}
         self._headers: dict[str, str] = {}
-        self._room = Room()
+        self._budget = SchemaBudget()
         self._more_system: list[str] = []
 
     def request(self) -> UpstreamRequest:
@@ -153,7 +153,7 @@ class _ChatRenderer:
     def _tool(self, spec: ToolSpec) -> dict[str, Any]:
         parameters = spec.parameters
         if self._vendor.inline_schemas:
-            parameters, cut = inlined(parameters, self._room)
+            parameters, cut = inlined(parameters, self._budget)
             if cut:
                 self._told.tell("schema_cut", f"a recursive schema of the tool {spec.name!r} was cut")
         function: dict[str, Any] = {"name": spec.name}

@@ -13,7 +13,7 @@ from penstock.dialects.gemini.schema import Cleaned
 from penstock.dialects.gemini.thinking import thinking_of, traits_of
 from penstock.dialects.history import history_of
 from penstock.dialects.plan import Plan, UpstreamRequest
-from penstock.dialects.schemas import Room
+from penstock.dialects.schemas import SchemaBudget
 from penstock.dialects.toolset import ToolSpec, choice_of, tools_of
 from penstock.errors import DecodeError
 from penstock.protocol.request import JsonObjectFormat, JsonSchemaFormat, ReasoningConfig, TextFormat
@@ -98,7 +98,7 @@ class _GeminiRenderer:
         self._told = Diagnostics()
         self._body: dict[str, Any] = {}
         self._config: dict[str, Any] = {}
-        self._room = Room()
+        self._budget = SchemaBudget()
         self._more_system: list[str] = []
 
     def request(self) -> UpstreamRequest:
@@ -156,7 +156,7 @@ class _GeminiRenderer:
             function["description"] = spec.description
         if spec.strict:
             self._drop("tools.strict")
-        cleaned = Cleaned(spec.parameters, self._room)
+        cleaned = Cleaned(spec.parameters, self._budget)
         if cleaned.cut:
             self._told.tell("schema_cut", f"a recursive schema of the tool {spec.name!r} was cut")
         if cleaned.changed:
@@ -191,7 +191,7 @@ class _GeminiRenderer:
             if not can_hold:
                 self._ask(_OBJECT_REQUEST, "this model has no JSON mode beside tools")
         elif can_hold and self._quirks.json_schema:
-            cleaned = Cleaned(schema, self._room)
+            cleaned = Cleaned(schema, self._budget)
             self._config["responseSchema"] = cleaned.schema
             if cleaned.cut or cleaned.changed:
                 self._told.tell("format_weakened", "the schema of the answer was made simpler")

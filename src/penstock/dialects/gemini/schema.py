@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.dialects.schemas import DEPTH, Room, Schema, inlined
+from penstock.dialects.schemas import DEPTH, Schema, SchemaBudget, inlined
 
 _TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object"})
 
@@ -43,9 +43,9 @@ _READ = frozenset(
 class Cleaned:
     """A schema as Gemini takes it; `changed` says if it lost something, `cut` if references were cut."""
 
-    def __init__(self, schema: Schema, room: Room | None = None) -> None:
+    def __init__(self, schema: Schema, budget: SchemaBudget | None = None) -> None:
         self.changed = False
-        plain, self.cut = inlined(schema, room)
+        plain, self.cut = inlined(schema, budget)
         self.schema = self._clean(plain, 0)
 
     def _clean(self, schema: Any, depth: int) -> Schema:
