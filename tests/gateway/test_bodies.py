@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from penstock.gateway.errors import ClientGone, RequestRefused
 from penstock.gateway.http import bodies
-from penstock.gateway.http.bodies import CHUNK, DECODERS, BodyReader, decode_body
+from penstock.gateway.http.bodies import CHUNK, DECODERS, BodyReader
 from tests.effort import examples
 
 MIB = 1024 * 1024
@@ -58,6 +58,15 @@ ENCODERS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "br": ("br", plain_brotli),
 }
 ENCODED = pytest.mark.parametrize(("encoding", "encode"), ENCODERS.values(), ids=ENCODERS)
+
+
+def decode_body(data: bytes, encodings: str, limit: int) -> bytes:
+    """A body that comes at once, as the gateway reads it."""
+
+    async def receive() -> dict[str, object]:
+        return {"type": "http.request", "body": data, "more_body": False}
+
+    return asyncio.run(BodyReader().read(receive, {"content-encoding": encodings}, limit))
 
 
 def refused(data: bytes, encodings: str, limit: int = MIB) -> RequestRefused:

@@ -113,16 +113,8 @@ async def _in_thread(room: asyncio.Semaphore, work: Callable[[], T]) -> T:
         del working  # or its exception would keep this frame, which keeps the body
 
 
-def decode_body(data: bytes, encodings: str, limit: int) -> bytes:
-    """Undo a Content-Encoding. It names the encodings in the order in which they were applied."""
-    decoded = _decode(data, _steps(encodings), limit)
-    if decoded is None:
-        raise _too_large(limit)
-    return decoded
-
-
 def _decode(data: bytes, steps: list[str], limit: int) -> bytes | None:
-    """None: it is larger than the limit."""
+    """Undo the encodings, which are in the order in which they were applied. None: it is over the limit."""
     for name in reversed(steps):
         try:
             decoded = _bounded(DECODERS[name](data), limit)
