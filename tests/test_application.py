@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import socket
@@ -16,7 +17,8 @@ import uvicorn
 
 from penstock.application import Application
 from penstock.gateway.http.exchange import Message, Receive, Send
-from penstock.gateway.settings import Settings
+from penstock.gateway.settings import Limits, Settings
+from penstock.upstream.target import UpstreamTarget
 from tests.client.server import run
 
 Json = dict[str, Any]
@@ -122,3 +124,62 @@ def test_a_server_without_lifespan_messages_is_told_what_is_missing() -> None:
     application = Application(Settings(store="none"), environment={})
     with pytest.raises(RuntimeError, match="lifespan"):
         run(application({"type": "http"}, nothing, nothing))  # type: ignore[arg-type]
+
+
+def lifespan(application: Application, *requests: Json) -> list[Json]:
+    """Start an application, ask it something, and stop it; what it says of its start and its end."""
+    said: list[Json] = []
+
+    async def main() -> None:
+        started, stop = asyncio.Event(), asyncio.Event()
+        messages = iter(["lifespan.startup", "lifespan.shutdown"])
+
+        async def receive() -> Message:
+            if said:
+                await stop.wait()
+            return {"type": next(messages)}
+
+        async def send(message: Message) -> None:
+            said.append(dict(message))
+            started.set()
+
+        living = asyncio.create_task(application({"type": "lifespan"}, receive, send))
+        await started.wait()
+        for request in requests:
+            await ask(application, request)
+        stop.set()
+        async with asyncio.timeout(_PATIENCE):
+            await living
+
+    run(main())
+    return said
+
+
+async def ask(application: Application, body: Json) -> None:
+    requests = [{"type": "http.request", "body": json.dumps(body).encode(), "more_body": False}]
+
+    async def receive() -> Message:
+        return requests.pop() if requests else await asyncio.get_running_loop().create_future()
+
+    async def send(_: Message) -> None: ...
+
+    headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "path": "/v1/responses", "query_string": b""}
+    await application({**scope, "headers": headers}, receive, send)
+
+
+def test_a_start_that_fails_leaves_the_store_free(tmp_path: Path) -> None:
+    store = str(tmp_path / "responses.sqlite")
+    wrong = UpstreamTarget(name="wrong", base_url="http://127.0.0.1:9", dialect="none")
+    (failed,) = lifespan(Application(Settings(store=store, targets=(wrong,)), environment={}))
+    assert (failed["type"], "none" in failed["message"]) == ("lifespan.startup.failed", True)
+    started, ended = lifespan(Application(Settings(store=store), environment={}))
+    assert (started["type"], ended["type"]) == ("lifespan.startup.complete", "lifespan.shutdown.complete")
+
+
+def test_a_background_turn_does_not_keep_the_server_from_its_end(tmp_path: Path) -> None:
+    settings = Settings(store=str(tmp_path / "responses.sqlite"), limits=Limits(drain=0.1))
+    request = {"model": "demo", "input": "Be silent.", "background": True}
+    assert (
+        lifespan(Application(settings, environment={}), request)[-1]["type"] == "lifespan.shutdown.complete"
+    )

@@ -17,12 +17,15 @@ SOURCE = ROOT / "src" / "penstock"
 PAGE = ROOT / "docs" / "architecture.md"
 
 DOORS = {"__init__", "__main__", "version"}
-SMALL = 35
+SMALL = 40
 """Lines. A module below that belongs to its neighbour, unless it is listed here with a reason."""
 ALLOWED_SMALL = {
     "dialects/frames.py": "where every reader turns foreign data into deltas of an error",
+    "formatting.py": "reached by both the command line and explain",
     "gateway/api/models.py": "one module per resource",
+    "gateway/api/status.py": "one module per resource",
     "gateway/turn/stop_reasons.py": "the list of reasons, which everybody who stops a turn imports",
+    "store/interrupted.py": "where the store turns recovered responses into records",
     "tools/families.py": "the table that a new family of tools is added to",
 }
 

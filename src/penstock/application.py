@@ -29,7 +29,11 @@ async def open_app(
     """
     sealer = load_sealer(environment, secret_folder(settings.store, environment))
     store = await open_gateway_store(settings.store, environment)
-    gateway = Gateway(settings, store=store, sealer=sealer)
+    try:
+        gateway = Gateway(settings, store=store, sealer=sealer)
+    except BaseException:
+        await store.aclose()
+        raise
     return GatewayApp(gateway, editor_routes(url or own_url(settings.host, settings.port)))
 
 

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from penstock.dialects.chat import DIALECT
 from penstock.dialects.pipeline import FRAMES_AT_ONCE, Pipeline
 from penstock.dialects.plan import Plan
-from penstock.errors import BridgeError, OpenResponsesError, RateLimitError
+from penstock.errors import BridgeError, FrameTooLarge, OpenResponsesError, RateLimitError
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.events import TERMINAL, Event
 from penstock.protocol.response import response_for
 from penstock.protocol.wire import to_builtins
+from penstock.sse import Frame
 from penstock.stream.deltas import Delta, TextDelta, UpstreamInfo, UsageDelta
 from penstock.stream.machine import ResponseStreamStateMachine
 from tests.dialects.chat_streams import chunk, plan
@@ -147,6 +148,23 @@ def test_half_a_frame_at_the_end_is_a_truncation_and_no_wrong_json() -> None:
     pipeline = opened()
     events = pipeline.feed(sse(HELLO) + b'data: {"choices": [{"delta": {"conte') + pipeline.end()
     assert last(events)["error"]["code"] == "upstream_truncated"
+
+
+class Endless:
+    """A decoder that holds too much when the end comes."""
+
+    def feed(self, _: bytes) -> list[Frame]:
+        return []
+
+    def end(self) -> list[Frame]:
+        raise FrameTooLarge(1000)
+
+
+def test_too_much_at_the_end_is_a_failure_like_any_other() -> None:
+    pipeline = opened()
+    pipeline.open(DIALECT, plan(), decoder=Endless())
+    events = pipeline.feed(b"x") + pipeline.end()
+    assert last(events)["error"]["code"] == "upstream_invalid"
 
 
 class Stubborn(ResponseStreamStateMachine):

@@ -111,6 +111,22 @@ class SlowStore(MemoryStore):
         return await super().close(id, end, patience=patience) and self._is_durable
 
 
+async def cancelled_keep(
+    keeper: StoreKeeper, events: list[Event], until: asyncio.Event, go_on: asyncio.Event
+) -> None:
+    """Begin to keep events, and be cancelled while the store takes its time."""
+    keeping = asyncio.create_task(_keep(keeper, events))
+    await until.wait()
+    keeping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await keeping
+    go_on.set()
+
+
+async def _keep(keeper: StoreKeeper, events: list[Event]) -> None:
+    await keeper.keep(events)
+
+
 def test_a_turn_that_is_stopped_while_it_is_stored_still_ends() -> None:
     """Its terminal event was only waiting for the commit: without it the client would see a broken stream."""
     made = machine()
@@ -118,16 +134,11 @@ def test_a_turn_that_is_stopped_while_it_is_stored_still_ends() -> None:
 
     async def stop_it() -> list[Event]:
         store = SlowStore()
-
-        async def keep() -> list[Event]:
-            return list(await StoreKeeper(store, opened(made)).keep(events))
-
-        keeping = asyncio.create_task(keep())
-        await store.closing.wait()
-        keeping.cancel()
-        await asyncio.sleep(0)
-        store.may_close.set()
-        return await keeping
+        keeper = StoreKeeper(store, opened(made))
+        await cancelled_keep(keeper, events, store.closing, store.may_close)
+        kept = list(await keeper.keep(events))
+        assert [event.data for event in await read(store, "resp_1")] == [encode(event) for event in events]
+        return kept
 
     assert asyncio.run(stop_it()) == events
 
@@ -145,31 +156,37 @@ class SlowToOpen(MemoryStore):
         return await super().open(turn, patience=patience)
 
 
-def test_a_turn_that_is_stopped_while_it_is_opened_still_begins() -> None:
-    """Without `response.created` neither its stream nor its log would be lawful. It stops after that."""
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_a_turn_that_is_stopped_while_it_is_opened_still_begins(comes_back: bool) -> None:
+    """Without `response.created` neither its stream nor its log would be lawful. Whoever is cancelled asks
+    for the same events again; if not, they come before whatever is kept next."""
     made = machine()
-    events, sent = made.start(), list[Event]()
+    events, more = made.start(), made.heartbeat()
 
     async def stop_it() -> list[bytes]:
         store = SlowToOpen()
-
-        async def keep() -> None:
-            sent.extend(await StoreKeeper(store, opened(made)).keep(events))
-            await asyncio.sleep(30)
-
-        keeping = asyncio.create_task(keep())
-        await store.opening.wait()
-        keeping.cancel()
-        await asyncio.sleep(0)
-        store.may_open.set()
-        with pytest.raises(asyncio.CancelledError):
-            await keeping
+        keeper = StoreKeeper(store, opened(made))
+        await cancelled_keep(keeper, events, store.opening, store.may_open)
+        if comes_back:
+            assert await keeper.keep(events) == events
+        assert await keeper.keep(more) == more
         await store.close("resp_1", Closed(status="cancelled", response=b"{}"))
         return [event.data for event in await read(store, "resp_1")]
 
-    logged = asyncio.run(stop_it())
-    assert sent == events
-    assert logged == [encode(event) for event in events]
+    assert asyncio.run(stop_it()) == [encode(event) for event in [*events, *more]]
+
+
+def test_a_cancelled_keep_counts_as_one_cancellation() -> None:
+    """Or a time-out around it would not be one."""
+    made = machine()
+
+    async def time_out() -> None:
+        store = SlowToOpen()
+        async with asyncio.timeout(0.01):
+            await StoreKeeper(store, opened(made)).keep(made.start())
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(time_out())
 
 
 def test_what_may_not_survive_says_so() -> None:

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from penstock.cli import UsageError
 from penstock.errors import FrameTooLarge
 from penstock.sse import DEFAULT_LIMIT, Decoder, Frame
 
+if TYPE_CHECKING:
+    from penstock.dialects.pipeline import FrameDecoder
+
 _BOM = b"\xef\xbb\xbf"
 _DONE = b"[DONE]"
-
-
-class CaptureReader(Protocol):
-    """What `Decoder`, `Lines` and `Capture` have in common."""
-
-    def feed(self, data: bytes) -> list[Frame]: ...
-
-    def end(self) -> list[Frame]: ...
 
 
 class Lines:
@@ -100,7 +95,7 @@ class Capture:
         self.transport = transport
         self._arrays = arrays
         self._head = b""
-        self._reader: CaptureReader | None = None if transport == "auto" else _reader(transport)
+        self._reader: FrameDecoder | None = None if transport == "auto" else _reader(transport)
 
     def feed(self, data: bytes) -> list[Frame]:
         if self._reader is None:
@@ -123,10 +118,10 @@ class Capture:
         return self._reader.end()
 
 
-_READERS: dict[str, Callable[[], CaptureReader]] = {"sse": Decoder, "array": Array}
+_READERS: dict[str, Callable[[], FrameDecoder]] = {"sse": Decoder, "array": Array}
 
 
-def _reader(transport: str) -> CaptureReader:
+def _reader(transport: str) -> FrameDecoder:
     return _READERS.get(transport, Lines)()
 
 

@@ -141,12 +141,13 @@ class Pipeline:
         if self._body is not None:
             self._body += data
             if len(self._body) > DEFAULT_LIMIT:
-                yield self._refuse(f"the upstream's answer is larger than {DEFAULT_LIMIT} bytes")
+                message = f"the upstream's answer is larger than {DEFAULT_LIMIT} bytes"
+                yield self._refuse(ErrorDelta("upstream_invalid", message))
             return
         try:
             frames = self._decoder.feed(data)
         except FrameTooLarge as error:
-            yield self._refuse(f"the upstream sent too much at once: {error}")
+            yield self._refuse(_too_large(error))
             return
         for begin in range(0, len(frames), FRAMES_AT_ONCE):
             deltas = self._read_frames(frames[begin : begin + FRAMES_AT_ONCE])
@@ -263,12 +264,15 @@ class Pipeline:
     def _rest(self) -> list[Delta]:
         if self._body is not None:
             return self._dialect.read_body(self._plan, bytes(self._body))
-        frames = [frame for frame in self._decoder.end() if not _is_half(frame)]
+        try:
+            frames = [frame for frame in self._decoder.end() if not _is_half(frame)]
+        except FrameTooLarge as error:
+            return [_too_large(error)]
         return self._read_frames(frames) + self._reader.end()
 
-    def _refuse(self, message: str) -> list[Event]:
+    def _refuse(self, error: ErrorDelta) -> list[Event]:
         self.is_answered = True
-        return self._take([ErrorDelta("upstream_invalid", message)])
+        return self._take([error])
 
     def _take(self, deltas: list[Delta]) -> list[Event]:
         deltas = self._mask(deltas)
@@ -329,6 +333,10 @@ def failure_of(delta: ErrorDelta) -> OpenResponsesError:
     """A failure inside of a stream, as an exception."""
     kind = KINDS.get(delta.code, ServerError)
     return kind(delta.message, code=delta.code, param=delta.param, retry_after=delta.retry_after)
+
+
+def _too_large(error: FrameTooLarge) -> ErrorDelta:
+    return ErrorDelta("upstream_invalid", f"the upstream sent too much at once: {error}")
 
 
 def _is_half(frame: Frame) -> bool:

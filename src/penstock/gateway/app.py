@@ -44,6 +44,7 @@ class GatewayApp:
         await receive()
         pruning.cancel()
         await asyncio.gather(pruning, return_exceptions=True)
+        await self.gateway.drain()
         await self.gateway.aclose()
         await send({"type": "lifespan.shutdown.complete"})
 

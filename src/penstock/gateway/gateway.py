@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from penstock.gateway.errors import ClientGone, RequestRefused
@@ -17,6 +18,7 @@ from penstock.gateway.telemetry.logs import log
 from penstock.gateway.telemetry.metrics import Metrics
 from penstock.gateway.turn.followers import Followers
 from penstock.gateway.turn.registry import RunningTurns
+from penstock.gateway.turn.stop_reasons import SHUTTING_DOWN
 from penstock.store.contract import Store
 from penstock.store.reasoning_memory import ReasoningCache
 from penstock.tokens.counter import TokenCounter
@@ -106,6 +108,14 @@ class Gateway:
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
+
+    async def drain(self) -> None:
+        """Let the turns that run come to their end, and stop those that take too long for it."""
+        self.is_draining = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.services.settings.limits.drain):
+                await self.turns.ended.wait()
+        self.turns.stop(SHUTTING_DOWN)
 
     async def aclose(self) -> list[str]:
         """The ids of the responses that the store could not write any more."""

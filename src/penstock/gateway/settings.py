@@ -122,7 +122,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         name = self.aliases.get(model, model)
         if not self.passthrough and name != DEMO and name not in self.models:
             name = self.aliases.get(EVERY, name)
-        if name in self.models:
+        if name in self.models and name != DEMO:
             return self.models[name]
         target = DEMO if name == DEMO else self.passthrough
         return ModelRoute(name=name, steps=(RouteStep(target),)) if target else None

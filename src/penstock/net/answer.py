@@ -60,7 +60,7 @@ class HttpAnswer(PulledSource):
             else:
                 self._failure = network_errors.cut(error, self._place, self.request_id)
         held = self._held_back()
-        self.close()
+        self.abort()
         if held:
             return held
         raise self._failure

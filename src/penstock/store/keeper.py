@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -47,7 +47,8 @@ class Keeper(Protocol):
 
     async def keep(self, events: Sequence[Event], *, is_large: bool = False) -> Sequence[Event]:
         """The events to send. The first call opens the turn, and the terminal event closes it. A large event
-        comes alone, and waits until the store has taken it: memory holds one at a time.
+        comes alone, and waits until the store has taken it: memory holds one at a time. A caller that is
+        cancelled meanwhile calls again with the same list, and gets the result of the same work.
 
         `StoreError` when a background turn cannot be opened: then nothing of it is kept.
         """
@@ -75,62 +76,85 @@ class StoreKeeper:
         self._is_open = False
         self._unsettled = 0
         """Bytes of events since the store was last waited for."""
+        self._unfinished: tuple[Sequence[Event], asyncio.Task[Sequence[Event]]] | None = None
+        """Events that are being kept. If their caller was cancelled, it may come back for the result."""
         self.diagnostics: list[Diagnostic] = []
 
     async def keep(self, events: Sequence[Event], *, is_large: bool = False) -> Sequence[Event]:
-        if not events:
-            return events
+        if self._unfinished is not None and self._unfinished[0] is not events:
+            await self._finish()  # whoever was cancelled did not come back: the order stays all the same
+        if self._unfinished is None:
+            if not events:
+                return events
+            if self._can_log(events, is_large):
+                self._log(events)
+                return events
+            self._unfinished = events, asyncio.create_task(self._keep(events, is_large))
+        return await self._finish()
+
+    async def _finish(self) -> Sequence[Event]:
+        """The work goes on when the caller is cancelled: the events may be in the store, and are to be
+        sent."""
+        assert self._unfinished is not None
+        try:
+            kept = await asyncio.shield(self._unfinished[1])
+        except Exception:
+            self._unfinished = None
+            raise
+        self._unfinished = None
+        return kept
+
+    def _can_log(self, events: Sequence[Event], is_large: bool) -> bool:
+        """Deltas do not wait for the disk (decisions 17), unless they come much faster than it writes."""
+        if not self._is_open or is_large or self._unsettled > _BACKLOG or events[-1].type in TERMINAL:
+            return False
+        return not self.diagnostics or not any(isinstance(event, LifecycleEvent) for event in events)
+
+    async def _keep(self, events: Sequence[Event], is_large: bool) -> Sequence[Event]:
         if not self._is_open:
             await self._open(events[0])
+        if self._unsettled > _BACKLOG:
+            self._unsettled = 0
+            await self._store.settle(self._opened.id, patience=_BACKLOG_PATIENCE)
         if self.diagnostics and any(isinstance(event, LifecycleEvent) for event in events):
             events = await self._with_diagnostics(events)
         last = events[-1]
-        is_end = isinstance(last, LifecycleEvent) and last.type in TERMINAL
         if is_large:
-            await _shielded(self._log_large(last), is_end=is_end)
-        if not isinstance(last, LifecycleEvent) or not is_end:
+            await self._log_large(last)
+        if not isinstance(last, LifecycleEvent) or last.type not in TERMINAL:
             if not is_large:
-                await self._log(events)
+                self._log(events)
             return events
         self._write_traces()
         for key, data in reasoning_by_call(last.response.output, self._context).items():
             await self._store.remember(self._opened.tenant, self._opened.id, key, data)
         # The terminal frame waits for the commit that holds it (decisions 17).
         closing = self._close_large(last.response) if is_large else self._close(events, last.response)
-        is_durable = await _shielded(closing, is_end=True)
+        is_durable = await closing
         self.diagnostics = [] if is_durable else [NOT_DURABLE]
         return events if is_durable else [*events[:-1], not_durable_event(last)]
 
-    async def _log(self, events: Sequence[Event]) -> None:
-        """Deltas do not wait for the disk (decisions 17), unless they come much faster than it writes."""
+    def _log(self, events: Sequence[Event]) -> None:
         logged = self._logged(events)
         self._store.log(self._opened.id, logged)
         self._unsettled += sum([len(event.data) for event in logged])
-        if self._unsettled > _BACKLOG:
-            self._unsettled = 0
-            await _shielded(self._settle())
-
-    async def _settle(self) -> bool:
-        await self._store.settle(self._opened.id, patience=_BACKLOG_PATIENCE)
-        return True
 
     def _logged(self, events: Sequence[Event]) -> list[LoggedEvent]:
         now = self._clock()
         return [LoggedEvent(event.sequence_number, now, encode(event)) for event in events]
 
-    async def _log_large(self, event: Event) -> bool:
+    async def _log_large(self, event: Event) -> None:
         await self._store.settle(self._opened.id)
         data = await encode_large(event)
         self._store.log(self._opened.id, [LoggedEvent(event.sequence_number, self._clock(), data)])
         del data
         await self._store.settle(self._opened.id)
-        return True
 
     async def _open(self, first: Event) -> None:
         self._is_open = True
         patience = _BACKGROUND_PATIENCE if self._opened.is_background else _PATIENCE
         opened = _with_first_snapshot(self._opened, first)
-        is_durable = await _shielded(self._store.open(opened, patience=patience))
+        is_durable = await self._store.open(opened, patience=patience)
         self.diagnostics = [] if is_durable else [NOT_DURABLE]
         self._write_traces()
 
@@ -207,20 +231,6 @@ def _as_recorded(response: Response) -> Response:
 def _with_first_snapshot(opened: Opened, first: Event) -> Opened:
     """The first snapshot is the one that the client gets: a turn that is queued is not in progress."""
     return replace(opened, response=encode(first.response)) if isinstance(first, LifecycleEvent) else opened
-
-
-async def _shielded(work: Coroutine[Any, Any, bool], *, is_end: bool = False) -> bool:
-    """Finish this even if the turn is stopped meanwhile, because its events are still to be sent. A turn that
-    has ended need not be stopped any more; another one is stopped at its next wait."""
-    task, current, is_stopped = asyncio.create_task(work), asyncio.current_task(), False
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            is_stopped = True
-    if current is not None and is_stopped and not is_end:
-        current.cancel()
-    return task.result()
 
 
 def not_durable(response: Response) -> Response:

@@ -15,6 +15,7 @@ from penstock.gateway.gateway import Gateway
 from penstock.gateway.settings import Settings
 from penstock.gateway.turn.heartbeats import Heartbeats
 from penstock.gateway.turn.stop_reasons import CANCELLED, SHUTTING_DOWN
+from penstock.store.contract import LOCAL
 from penstock.store.memory import MemoryStore
 
 Json = dict[str, Any]
@@ -93,6 +94,52 @@ def test_a_caller_that_is_cancelled_is_let_go_when_the_turn_has_ended() -> None:
     with_gateway(test)
 
 
+def test_a_caller_that_is_cancelled_again_and_again_leaves_nothing_behind() -> None:
+    async def test(gateway: Gateway) -> None:
+        caller = Caller(gateway, input=SLOW, stream=True)
+        await caller.runs()
+        while not caller.task.done():
+            caller.task.cancel()
+            await asyncio.sleep(0)
+        assert caller.body.count(b'"type":"response.failed"') == 1
+
+    with_gateway(test)
+
+
+def test_the_client_gets_its_end_when_every_task_is_cancelled_at_once() -> None:
+    """As a loop does that is being closed."""
+
+    async def test(gateway: Gateway) -> None:
+        caller = Caller(gateway, input=SLOW, stream=True)
+        await caller.runs()
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        await asyncio.gather(caller.task, return_exceptions=True)
+        assert caller.body.count(b'"type":"response.failed"') == 1
+
+    with_gateway(test)
+
+
+@pytest.mark.parametrize("ticks", range(25))
+def test_a_turn_ends_whenever_it_is_stopped(ticks: int) -> None:
+    """Also between the moment in which it is known and its first step."""
+
+    async def test(gateway: Gateway) -> None:
+        caller = Caller(gateway, input=SLOW, background=True)
+        for _ in range(ticks):
+            await asyncio.sleep(0)
+        while not len(gateway.turns):
+            await asyncio.sleep(0)
+        gateway.turns.stop(CANCELLED)
+        await caller.task
+        await gateway.turns.ended.wait()
+        stored = await gateway.store.get(LOCAL, json.loads(caller.body)["id"])
+        assert stored is not None
+        assert stored.status == "cancelled"
+
+    with_gateway(test)
+
+
 @pytest.mark.parametrize("more", [{"stream": False}, {"background": True}], ids=["whole", "background"])
 def test_every_kind_of_turn_is_found_and_stopped_in_the_same_way(more: Json) -> None:
     async def test(gateway: Gateway) -> None:
@@ -101,8 +148,7 @@ def test_every_kind_of_turn_is_found_and_stopped_in_the_same_way(more: Json) -> 
             await asyncio.sleep(0.01)
         gateway.turns.stop(SHUTTING_DOWN)
         await caller.task
-        while len(gateway.turns):
-            await asyncio.sleep(0.01)
+        await gateway.turns.ended.wait()
         answer = json.loads(caller.body)
         assert answer.get("status") == "queued" or answer["error"]["code"] == "shutting_down"
 
@@ -121,8 +167,7 @@ def test_a_fault_of_the_heartbeats_is_logged_and_costs_nothing(
     async def test(gateway: Gateway) -> None:
         caller = Caller(gateway, input="Count from 1 to 3.", **more)
         await caller.task
-        while len(gateway.turns):
-            await asyncio.sleep(0.01)
+        await gateway.turns.ended.wait()
 
     with caplog.at_level(logging.ERROR):
         with_gateway(test)

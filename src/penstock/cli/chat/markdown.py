@@ -1,9 +1,9 @@
 """Markdown for a terminal, while it comes: what is written is never written again.
 
 What is shown depends on the text alone and not on how it was cut. So a beginning of a line is held until it
-is known what kind of line it is, a marker in a line until its other half is there (`inline.py`), a table
-until it is over (`tables.py`); everything else goes out at once. Lines are not wrapped: the terminal does
-that, and does it again when its width changes.
+is known what kind of line it is, a marker in a line until its other half is there (`markdown_inline.py`), a
+table until it is over (`markdown_tables.py`); everything else goes out at once. Lines are not wrapped: the
+terminal does that, and does it again when its width changes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tools from a Python file: every public function with a docstring, or those that its `TOOLS` lists.
 
-The file is imported here; `schemas.py` makes of a function's annotations what the model sees of it.
+The file is imported here; `tool_schemas.py` makes of a function's annotations what the model sees of it.
 """
 
 from __future__ import annotations

@@ -268,7 +268,7 @@ class ChatReader:
         return [*self._before_output(), *told] if told else []
 
     def _read_call(self, call: dict[str, Any], key: Key | None, *, whole: bool) -> list[Delta]:
-        """Names, ids and arguments as they come; putting them together is not the reader's (toolcalls.py)."""
+        """Names, ids and arguments as they come; `stream/calls/assembler.py` puts them together."""
         is_custom = call.get("type") == "custom" or isinstance(call.get("custom"), dict)
         function = object_of(call.get("custom" if is_custom else "function"))
         arguments = function.get("input" if is_custom else "arguments")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from penstock.errors import StoreError
 from penstock.gateway.api.retrieve import stream_response
 from penstock.gateway.errors import RequestRefused
@@ -14,6 +16,7 @@ from penstock.gateway.turn.prepare import Prepared
 from penstock.gateway.turn.run import close_turn, run_turn
 from penstock.gateway.turn.verdict import conclude
 from penstock.protocol.events import Event
+from penstock.protocol.response import Response
 from penstock.protocol.wire import encode
 from penstock.stream.accents import ACCENTS
 
@@ -48,28 +51,34 @@ async def answer_later(
     if not prepared.machine.snapshot.store:
         message = "what runs in the background must be stored: leave `store` out, or `background`"
         raise RequestRefused(400, "invalid_request", message, param="store")
-    turn = prepared.turn
-    gateway.turns.add(turn, exchange, prepared.services)
+    accepted: asyncio.Future[Response | RequestRefused] = asyncio.get_running_loop().create_future()
+    gateway.run_in_background(_run(gateway, prepared, exchange, accepted))
+    queued = await asyncio.shield(accepted)
+    if isinstance(queued, RequestRefused):
+        await exchange.refuse(queued)
+    elif prepared.verdict.stream:
+        await stream_response(gateway, exchange, key, prepared.turn.tenant, prepared.turn.id, -1)
+    else:
+        await exchange.answer(200, encode(queued))
+
+
+async def _run(
+    gateway: Gateway,
+    prepared: Prepared,
+    exchange: Exchange,
+    accepted: asyncio.Future[Response | RequestRefused],
+) -> None:
+    gateway.turns.add(prepared.turn, exchange, prepared.services)
     try:
         await prepared.keeper.keep(prepared.machine.start(queued=True))
     except StoreError as error:
         # What is not in the file is not accepted: after a crash nobody would know of it.
         refused = refused_by(error, exchange.request_id)
         _refuse(gateway, prepared, refused)
-        await exchange.refuse(refused)
+        accepted.set_result(refused)
         return
-    queued = prepared.machine.snapshot
-    gateway.run_in_background(_run(gateway, prepared, exchange))
-    if prepared.verdict.stream:
-        await stream_response(gateway, exchange, key, turn.tenant, turn.id, -1)
-    else:
-        await exchange.answer(200, encode(queued))
-
-
-async def _run(gateway: Gateway, prepared: Prepared, exchange: Exchange) -> None:
-    outlet = LogOutlet(prepared)
-    await outlet.write(prepared.machine.begin())
-    await run_turn(gateway, prepared, outlet, exchange)
+    accepted.set_result(prepared.machine.snapshot)
+    await run_turn(gateway, prepared, LogOutlet(prepared), exchange)
 
 
 def _refuse(gateway: Gateway, prepared: Prepared, refused: RequestRefused) -> None:

@@ -7,12 +7,11 @@ from collections.abc import Collection, Mapping
 
 from penstock.errors import DecodeError
 from penstock.gateway.config.values import ABOVE, ConfigTable, Wrong, unknown, word
-from penstock.gateway.settings import DEMO, ModelRoute, RouteStep
+from penstock.gateway.settings import DEMO, EVERY, ModelRoute, RouteStep
 from penstock.models.overrides import Override, parse_override
 
 MODEL = ("target", "targets", "model", "limits")
 """What can be said of a model."""
-EVERY = "*"
 
 _ELSEWHERE = {
     **ABOVE,

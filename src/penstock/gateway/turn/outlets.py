@@ -50,6 +50,42 @@ class Outlet(Protocol):
         """Send this failed response as the end, and nothing else: what should precede it cannot be sent."""
 
 
+class KeptEvents:
+    """Events in their order, on the way through a keeper. Whoever is cancelled while a batch is being kept
+    gets the same batch again."""
+
+    def __init__(self, keeper: Keeper, verdict: Verdict) -> None:
+        self._keeper, self._verdict = keeper, verdict
+        self._waiting: list[Event] = []
+        self._batch: tuple[Sequence[Event], bool] | None = None
+        """What is being kept."""
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting) or self._batch is not None
+
+    def add(self, events: Sequence[Event]) -> None:
+        self._waiting += events
+
+    def clear(self) -> None:
+        self._waiting.clear()
+        self._batch = None
+
+    async def next(self) -> tuple[Sequence[Event], bool]:
+        """The events to send next, and whether they are large (`first_batch`). Whatever is wrong with the
+        store, the client gets them."""
+        if self._batch is None:
+            self._batch = first_batch(self._waiting, self._verdict)
+            del self._waiting[: len(self._batch[0])]
+        events, is_large = self._batch
+        try:
+            kept = await self._keeper.keep(events, is_large=is_large)
+        except Exception as error:
+            log_fault(error, self._verdict.request_id)
+            kept = [not_durable_event(event) for event in events]
+        self._batch = None
+        return kept, is_large
+
+
 class LiveOutlet(ABC):
     """Sends events as they come. The client may leave it, and the turn goes on: then they are only kept.
 
@@ -58,10 +94,10 @@ class LiveOutlet(ABC):
     """
 
     def __init__(self, accent: Accent, keeper: Keeper, verdict: Verdict, watch: Stopwatch) -> None:
-        self._accent, self._keeper, self._verdict, self._watch = accent, keeper, verdict, watch
+        self._accent, self._verdict, self._watch = accent, verdict, watch
         self._clock = asyncio.get_running_loop().time
-        self._waiting: list[Event] = []
-        """Numbered and not yet kept. A turn that is stopped in the middle of a write leaves some here for its
+        self._events = KeptEvents(keeper, verdict)
+        """Numbered and not yet sent. A turn that is stopped in the middle of a write leaves some here for its
         next write."""
         self._is_left = False
         self.stalled = asyncio.Event()
@@ -71,21 +107,19 @@ class LiveOutlet(ABC):
         self.writing_since: float | None = None
 
     async def write(self, events: Sequence[Event]) -> None:
-        self._waiting += events
+        self._events.add(events)
         async with self.lock:
             await self._write_waiting()
 
     async def write_locked(self, events: Sequence[Event]) -> None:
-        self._waiting += events
+        self._events.add(events)
         await self._write_waiting()
 
     async def _write_waiting(self) -> None:
         await self._resume()
-        while self._waiting:
-            events, is_large = first_batch(self._waiting, self._verdict)
+        while self._events:
             with self._watch.waiting():  # for the store
-                kept = await kept_by(self._keeper, events, self._verdict, is_large=is_large)
-            del self._waiting[: len(events)]
+                kept, is_large = await self._events.next()
             last = kept[-1]
             self._verdict.last_event, self._verdict.last_sequence = last.type, last.sequence_number
             if not self._is_left:
@@ -109,13 +143,13 @@ class LiveOutlet(ABC):
         """To a client that is there."""
 
     async def keep(self, events: Sequence[Event]) -> None:
-        self._waiting += events
+        self._events.add(events)
         self.leave()
         async with self.lock:
             await self._write_waiting()
 
     async def end_at_once(self, response: Response) -> None:
-        self._waiting.clear()
+        self._events.clear()
         number = self._verdict.last_sequence + 1
         end = LifecycleEvent(type="response.failed", sequence_number=number, response=response)
         async with self.lock:
@@ -128,17 +162,6 @@ class LiveOutlet(ABC):
     def leave(self) -> None:
         """Nobody is there any more."""
         self._is_left = True
-
-
-async def kept_by(
-    keeper: Keeper, events: Sequence[Event], verdict: Verdict, *, is_large: bool
-) -> Sequence[Event]:
-    """The events to send. Whatever is wrong with the store, the client gets them."""
-    try:
-        return await keeper.keep(events, is_large=is_large)
-    except Exception as error:
-        log_fault(error, verdict.request_id)
-    return [not_durable_event(event) for event in events]
 
 
 def first_batch(events: list[Event], verdict: Verdict) -> tuple[Sequence[Event], bool]:
@@ -260,30 +283,26 @@ class WholeOutlet:
     ) -> None:
         self._exchange = exchange
         self._accent = accent
-        self._keeper = keeper
+        self._events = KeptEvents(keeper, verdict)
         self._verdict = verdict
         self._head = head
         self._param: str | None = None
         """What the error event named, which a failed response has no room for."""
 
     async def keep(self, events: Sequence[Event]) -> None:
-        await self._kept(events)
+        self._events.add(events)
+        while self._events:
+            await self._events.next()
 
     async def write(self, events: Sequence[Event]) -> None:
-        for event in map(self._accent, await self._kept(events)):
-            if isinstance(event, ErrorEvent):
-                self._param = event.error.param
-            if event.type in TERMINAL and isinstance(event, LifecycleEvent):
-                await self._answer(event)
-
-    async def _kept(self, events: Sequence[Event]) -> list[Event]:
-        waiting = list(events)
-        kept: list[Event] = []
-        while waiting:
-            batch, is_large = first_batch(waiting, self._verdict)
-            kept += await kept_by(self._keeper, batch, self._verdict, is_large=is_large)
-            del waiting[: len(batch)]
-        return kept
+        self._events.add(events)
+        while self._events:
+            kept, _ = await self._events.next()
+            for event in map(self._accent, kept):
+                if isinstance(event, ErrorEvent):
+                    self._param = event.error.param
+                if event.type in TERMINAL and isinstance(event, LifecycleEvent):
+                    await self._answer(event)
 
     async def refuse(self, refused: RequestRefused) -> None:
         self._verdict.status = refused.status
@@ -301,7 +320,9 @@ class WholeOutlet:
             wait = self._verdict.retry_after or None
             failed = refusal(response.error.code, response.error.message, wait=wait)
             status, headers = failed.status, [*headers, *failed.headers]
-            error = ErrorPayload(type=failed.type, code=failed.code, message=failed.message)
+            error = ErrorPayload(
+                type=failed.type, code=failed.code, message=failed.message, param=self._param
+            )
             body = ErrorBody(error=error, extra={"response": to_builtins(response)})
         self._verdict.status = status
         self._verdict.last_event, self._verdict.last_sequence = event.type, event.sequence_number

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from msgspec import Struct
 
 from penstock.gateway.http.exchange import Exchange
@@ -22,6 +24,9 @@ class RunningTurns:
 
     def __init__(self) -> None:
         self._entries: dict[tuple[str, str], _Entry] = {}
+        self.ended = asyncio.Event()
+        """Set while no turn runs."""
+        self.ended.set()
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -30,10 +35,13 @@ class RunningTurns:
         """A turn that is there already stays as it is."""
         if (turn.tenant, turn.id) not in self._entries:
             self._entries[turn.tenant, turn.id] = _Entry(turn, exchange, services)
+            self.ended.clear()
             services.enter()
 
     def remove(self, turn: Turn) -> None:
         self._entries.pop((turn.tenant, turn.id)).services.leave()
+        if not self._entries:
+            self.ended.set()
 
     def find(self, tenant: str, id: str) -> Turn | None:
         entry = self._entries.get((tenant, id))

@@ -23,7 +23,7 @@ async def run_turn(
     gone: Coroutine[Any, Any, None] | None = None,
 ) -> None:
     """Run a turn to its end, whatever the upstream and the client do. `gone` ends when the client has gone;
-    without it nobody waits for the turn."""
+    without it nobody waits for the turn, which was queued."""
     turn, verdict = prepared.turn, prepared.verdict
     gateway.turns.add(turn, exchange, prepared.services)
     helpers = []
@@ -34,14 +34,22 @@ async def run_turn(
         helpers.append(Heartbeats(turn, outlet, prepared.limits, verdict, clock=clock).run())
     tasks = [asyncio.create_task(each) for each in helpers]
     try:
+        if gone is None:
+            await outlet.write(prepared.machine.begin())
         await turn.run(outlet)
     finally:
-        for task in tasks:
-            task.cancel()
-        for fault in await asyncio.gather(*tasks, return_exceptions=True):
-            if isinstance(fault, Exception):
-                log_fault(fault, verdict.request_id)
-        close_turn(gateway, prepared)
+        try:
+            await _end(tasks, verdict.request_id)
+        finally:
+            close_turn(gateway, prepared)
+
+
+async def _end(helpers: list[asyncio.Task[None]], request_id: str) -> None:
+    for task in helpers:
+        task.cancel()
+    for fault in await asyncio.gather(*helpers, return_exceptions=True):
+        if isinstance(fault, Exception):
+            log_fault(fault, request_id)
 
 
 def close_turn(gateway: Gateway, prepared: Prepared) -> None:

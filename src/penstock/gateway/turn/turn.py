@@ -125,6 +125,8 @@ class Turn:
         )
         self._relay: Relay
         self._task: asyncio.Task[None] | None = None
+        """Set while the turn runs. One that is stopped before sees `_stopped`: a task cancelled before
+        its first step would never take it."""
         self._stopped: StopReason | None = None
         self._is_accepted = self._is_refused = False
         self.tenant, self.id = asked.tenant, verdict.response_id
@@ -134,18 +136,19 @@ class Turn:
     async def run(self, outlet: Outlet) -> None:
         """Whatever happens, the client gets one end and the verdict is filled in. A caller that is cancelled
         stops the turn, and is let go when it has ended."""
-        task = self._task = asyncio.create_task(self._live(outlet))
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError:
-            self.stop(SHUTTING_DOWN)
-            await asyncio.wait([task])
-            raise
-        finally:
-            self._task = None
+        task, is_cancelled = asyncio.create_task(self._live(outlet)), False
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError:  # perhaps again and again: some libraries do so until it is heard
+                is_cancelled = True
+                self.stop(SHUTTING_DOWN)
+        if is_cancelled:
+            raise asyncio.CancelledError
+        task.result()
 
     async def _live(self, outlet: Outlet) -> None:
-        context = self._context
+        context, self._task = self._context, asyncio.current_task()
         self._relay = Relay(
             self._pipeline, outlet, self._verdict, self._watch, self._tracer, context.answer_bytes
         )
@@ -155,8 +158,10 @@ class Turn:
             else:
                 await self._answer_or_fail(outlet)
         except asyncio.CancelledError:
-            await self._end_early(self._stopped or SHUTTING_DOWN)
+            self._stopped = self._stopped or SHUTTING_DOWN
+            await self._end_early(self._stopped)
         finally:
+            self._task = None
             self._conclude()
             del (
                 self._relay
@@ -201,6 +206,7 @@ class Turn:
                 wait=error.retry_after,
                 closer=closer_of(error),
             )
+            error.__traceback__ = None  # its frames hold the answer, which holds the error
         except DecodeError as error:
             # Nobody was asked: the request cannot be said in this upstream's language.
             await self._fail("invalid_request", str(error), param=error.param or None, closer="gateway")
@@ -222,6 +228,7 @@ class Turn:
                 if attempt is None:
                     raise
                 self._verdict.tried.append(f"{target}: {code}")
+                error.__traceback__ = None
             else:
                 self._context.count_attempt(attempt.upstream.name, "answered")
                 return
@@ -321,11 +328,10 @@ class Turn:
             await self._fail(why.code, why.message, closer=why.closer)
         else:
             verdict.closer, verdict.code, verdict.outcome = why.closer, why.code, "cancelled"
-            if not pipeline.is_over:
-                await self._count_ahead()
-                events = pipeline.cancel()
-                verdict.usage_estimated = pipeline.usage_is_estimated
-                await self._relay.keep(events)
+            await self._count_ahead()
+            events = pipeline.cancel()
+            verdict.usage_estimated = pipeline.usage_is_estimated
+            await self._relay.keep(events)  # also where it was over: its end may not be in the store yet
 
     async def _cancel(self) -> None:
         """Somebody who may asked for it, over another connection (decisions 6)."""
