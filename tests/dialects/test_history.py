@@ -11,10 +11,10 @@ from penstock.dialects.history import (
     AssistantTurn,
     Call,
     History,
+    HistoryReasoning,
+    HistoryText,
     OutputsTurn,
-    Said,
     SystemTurn,
-    Thought,
     ToolOutput,
     UserTurn,
     framed,
@@ -80,7 +80,12 @@ def test_what_the_assistant_did_in_one_go_is_one_turn() -> None:
     )
     assert found.turns[1:] == [
         AssistantTurn(
-            [Thought(summary="S."), Said("A."), Call("c1", "weather", "{}"), Call("c2", "weather", "{}")]
+            [
+                HistoryReasoning(summary="S."),
+                HistoryText("A."),
+                Call("c1", "weather", "{}"),
+                Call("c2", "weather", "{}"),
+            ]
         ),
         OutputsTurn([ToolOutput("c1", "weather", "sunny"), ToolOutput("c2", "weather", "rain")]),
     ]
@@ -89,7 +94,7 @@ def test_what_the_assistant_did_in_one_go_is_one_turn() -> None:
 
 def test_a_refusal_is_marked() -> None:
     assert history([{"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}]).turns == [
-        AssistantTurn([Said("No.", refused=True)])
+        AssistantTurn([HistoryText("No.", refused=True)])
     ]
 
 
@@ -236,7 +241,7 @@ def test_the_output_of_a_local_shell_may_name_its_call_as_its_id() -> None:
 MAKER = Target(model="m", vendor="v", dialect="anthropic", family="claude")
 
 
-def thought_of(sealed: str | None, target: Target) -> tuple[list[Thought], set[str]]:
+def thought_of(sealed: str | None, target: Target) -> tuple[list[HistoryReasoning], set[str]]:
     item = {
         "type": "reasoning",
         "summary": [],
@@ -246,12 +251,15 @@ def thought_of(sealed: str | None, target: Target) -> tuple[list[Thought], set[s
     plan = plan_for({"input": [item]}, vendor=target.vendor, dialect=target.dialect, family=target.family)
     found = history_of(plan)
     pieces = [piece for turn in found.turns if isinstance(turn, AssistantTurn) for piece in turn.pieces]
-    return [piece for piece in pieces if isinstance(piece, Thought)], told(found)
+    return [piece for piece in pieces if isinstance(piece, HistoryReasoning)], told(found)
 
 
 def test_sealed_reasoning_is_opened_for_its_maker_alone() -> None:
     sealed = seal(MAKER, {"signature": "s"}, attached="call")
-    assert thought_of(sealed, MAKER) == ([Thought("Hm.", payload={"signature": "s"}, attached="call")], set())
+    assert thought_of(sealed, MAKER) == (
+        [HistoryReasoning("Hm.", payload={"signature": "s"}, attached="call")],
+        set(),
+    )
     for other in (Target("m", "w", "anthropic", "claude"), Target("m", "v", "gemini", "claude"), Target("m")):
         [thought], codes = thought_of(sealed, other)
         assert thought.foreign
@@ -260,7 +268,7 @@ def test_sealed_reasoning_is_opened_for_its_maker_alone() -> None:
 
 
 def test_reasoning_that_nobody_sealed_is_nobodys() -> None:
-    assert thought_of(None, MAKER) == ([Thought("Hm.")], set())
+    assert thought_of(None, MAKER) == ([HistoryReasoning("Hm.")], set())
     [thought], codes = thought_of("gAAAAA", MAKER)
     assert thought.foreign
     assert codes == {"reasoning_left_out"}
@@ -273,7 +281,7 @@ def test_reasoning_without_anything_in_it_is_no_piece() -> None:
 def test_a_compaction_of_ours_is_a_text_of_the_user_and_anothers_is_left_out() -> None:
     ours = {"type": "compaction", "encrypted_content": seal(MAKER, {"text": "So far."})}
     found = history([assistant("A."), ours])
-    assert found.turns == [AssistantTurn([Said("A.")]), users("So far.")]
+    assert found.turns == [AssistantTurn([HistoryText("A.")]), users("So far.")]
     for foreign in ("gAAA", seal(MAKER, {"text": 7}), seal(MAKER, "text")):
         assert told(history([user("x"), {"type": "compaction", "encrypted_content": foreign}])) == {
             "item_left_out"

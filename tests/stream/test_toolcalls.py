@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from penstock.protocol.tools import AllowedTools, CustomTool, FunctionTool, NamespaceTool, Tool, ToolReference
-from penstock.stream.calls.assembler import POLICY, Seen
-from penstock.stream.calls.trailing_arguments import MOST_VALUES, Tail
+from penstock.stream.calls.assembler import POLICY, Sighting
+from penstock.stream.calls.trailing_arguments import MOST_VALUES, TrailingArguments
 from penstock.stream.deltas import Delta, FinishDelta, FinishReason, TextDelta, ToolCallDelta
 from tests.stream.running import calls, codes, machine, of_type, run
 
@@ -403,7 +403,7 @@ def test_calls_come_out_whole_and_once(case: str) -> None:
 
 
 def test_every_row_of_the_policy_is_reached() -> None:
-    assert set(POLICY) == {(id, key) for id in Seen for key in Seen}
+    assert set(POLICY) == {(id, key) for id in Sighting for key in Sighting}
     reached = set()
     for deltas, _, _ in CASES.values():
         ids: set[Any] = set()
@@ -417,10 +417,10 @@ def test_every_row_of_the_policy_is_reached() -> None:
     assert reached == set(POLICY)
 
 
-def seen(value: Any, known: set[Any]) -> Seen:
+def seen(value: Any, known: set[Any]) -> Sighting:
     if value is None or value == "":
-        return Seen.ABSENT
-    return Seen.KNOWN if value in known else Seen.NEW
+        return Sighting.ABSENT
+    return Sighting.KNOWN if value in known else Sighting.NEW
 
 
 def test_a_late_name_does_not_announce_a_placeholder() -> None:
@@ -694,7 +694,7 @@ def test_an_item_of_another_shape_never_changes_its_type() -> None:
 
 @pytest.mark.parametrize("value", ["{}", '""', "x{}", '{"a":"b"}\n'])
 def test_one_delta_full_of_short_values_is_searched_for_so_many_calls_and_no_more(value: str) -> None:
-    found = Tail().feed(value * 50_000)
+    found = TrailingArguments().feed(value * 50_000)
     assert MOST_VALUES <= len(found) <= MOST_VALUES + 1
 
 

@@ -11,7 +11,7 @@ from penstock.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from penstock.explain.account import Account
-    from penstock.explain.timeline import Moment
+    from penstock.explain.timeline import TimelineEntry
 
 _USAGE = "penstock explain RESPONSE_ID [options]"
 
@@ -82,19 +82,19 @@ def _print_text(account: Account, words: dict[str, list[str]], terminal: Termina
     terminal.line("")
     for sentence in sentences(account):
         terminal.line(terminal.clean(sentence))
-    moments = timeline(account)
-    if moments:
+    entries = timeline(account)
+    if entries:
         terminal.line("")
-    for moment in moments:
-        terminal.line(_moment_line(moment, terminal))
+    for entry in entries:
+        terminal.line(_entry_line(entry, terminal))
     for name, lines in words.items():
         _print_words(name, lines, terminal)
 
 
-def _moment_line(moment: Moment, terminal: Terminal) -> str:
-    what = terminal.clean(moment.what)
-    offset = terminal.paint(f"{moment.at:>9.3f} s", "dim")
-    return f"{offset}  {terminal.paint(what, moment.tone) if moment.tone else what}"
+def _entry_line(entry: TimelineEntry, terminal: Terminal) -> str:
+    what = terminal.clean(entry.what)
+    offset = terminal.paint(f"{entry.at:>9.3f} s", "dim")
+    return f"{offset}  {terminal.paint(what, entry.tone) if entry.tone else what}"
 
 
 def _print_words(name: str, lines: list[str], terminal: Terminal) -> None:

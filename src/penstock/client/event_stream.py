@@ -25,7 +25,7 @@ Again = Callable[[str, int], Awaitable["HttpAnswer"]]
 """Asks for what came after: the id of the response, and the number of the last event that is known."""
 
 
-class Ready(deque[Event]):
+class UndeliveredEvents(deque[Event]):
     """Events that have been read and not given out, with the number of the last that was."""
 
     def __init__(self, last_given: int | None) -> None:
@@ -62,7 +62,7 @@ class EventStream:
         self._again = again
         self._patience = patience
         self._resumes = resumes
-        self._ready = Ready(starting_after)
+        self._ready = UndeliveredEvents(starting_after)
         self._surrogates = SurrogateJoiner()
         self._is_complete = False  # the last event has come
         self._is_over = False

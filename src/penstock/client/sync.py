@@ -16,7 +16,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from penstock.client.client import ItemPage, OpenResponsesClient
 from penstock.client.config import ClientConfig
-from penstock.client.event_stream import EventStream, Ready
+from penstock.client.event_stream import EventStream, UndeliveredEvents
 from penstock.net.error_responses import closed_meanwhile
 from penstock.protocol.content import JsonObject
 from penstock.protocol.events import Event
@@ -121,7 +121,7 @@ class SyncEventStream:
     def __init__(self, stream: EventStream, loop: _BackgroundLoop) -> None:
         self._stream = stream
         self._loop = loop
-        self._ready = Ready(stream.last_sequence)
+        self._ready = UndeliveredEvents(stream.last_sequence)
         self._is_closed = False
 
     @property
@@ -192,7 +192,7 @@ class _BackgroundLoop:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run to the end and return what it returns. An interrupt of the waiting thread ends it there too."""
-        errand = _Errand(coroutine)
+        errand = _LoopCall(coroutine)
         try:
             # What the loop is given before `close` is ended by it, and nothing may come after.
             with self._lock:
@@ -247,7 +247,7 @@ class _BackgroundLoop:
         return self._loop
 
 
-class _Errand(Generic[T]):
+class _LoopCall(Generic[T]):
     """Something for the other thread to do, which can be called off at any time."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:

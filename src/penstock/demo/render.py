@@ -19,9 +19,9 @@ from penstock.demo.request import DemoFormat, DemoRequest, DemoTool, DemoTurn
 from penstock.dialects.history import (
     AssistantTurn,
     Call,
-    Said,
+    HistoryReasoning,
+    HistoryText,
     SystemTurn,
-    Thought,
     ToolOutput,
     Turn,
     UserTurn,
@@ -158,7 +158,7 @@ class _Renderer:
     def _answered(self, turn: AssistantTurn) -> DemoTurn:
         texts, remembered = [], []
         for piece in turn.pieces:
-            if isinstance(piece, Said):
+            if isinstance(piece, HistoryText):
                 texts.append(piece.text)
             elif isinstance(piece, Call):
                 texts.append(f"{piece.name} {piece.arguments}")
@@ -270,7 +270,7 @@ def _turns(turns: list[DemoTurn], has_result: bool) -> list[DemoTurn]:
     return turns
 
 
-def _memory(thought: Thought) -> list[str]:
+def _memory(thought: HistoryReasoning) -> list[str]:
     """What the model had sealed, if it is its own."""
     about = thought.payload.get("about") if isinstance(thought.payload, dict) else None
     return [about] if isinstance(about, str) and about else []

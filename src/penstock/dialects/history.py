@@ -49,7 +49,7 @@ ARGUMENT_VALUES = 500_000
 """JSON values in the arguments of all calls of a request: strings, in which no other limit counts them."""
 
 
-class Thought(Struct, frozen=True):
+class HistoryReasoning(Struct, frozen=True):
     """Reasoning. `payload` is what its maker gave us to give back, if this target is its maker.
 
     `foreign`: another maker sealed it, so neither text nor payload may be sent as this target's own.
@@ -62,7 +62,7 @@ class Thought(Struct, frozen=True):
     foreign: bool = False
 
 
-class Said(Struct, frozen=True):
+class HistoryText(Struct, frozen=True):
     """Text of the assistant."""
 
     text: str
@@ -98,7 +98,7 @@ class SystemTurn(Struct, frozen=True):
 class AssistantTurn(Struct, frozen=True):
     """What the assistant did in one go, in order."""
 
-    pieces: list[Thought | Said | Call]
+    pieces: list[HistoryReasoning | HistoryText | Call]
 
 
 class OutputsTurn(Struct, frozen=True):
@@ -133,7 +133,7 @@ class _Historian:
         self._told = Diagnostics()
         self._system: list[str] = [plan.request.instructions] if plan.request.instructions else []
         self._turns: list[Turn] = []
-        self._pieces: list[Thought | Said | Call] = []
+        self._pieces: list[HistoryReasoning | HistoryText | Call] = []
         self._call_ids: dict[str, str] = {}
         """The calls of the open assistant turn: the client's id and the upstream's."""
         self._upstream_ids = UniqueIds()
@@ -197,13 +197,13 @@ class _Historian:
 
     def _take_said(self, message: Message) -> None:
         if isinstance(message.content, str):
-            self._pieces += [Said(message.content)] if message.content else []
+            self._pieces += [HistoryText(message.content)] if message.content else []
             return
         for part in message.content:
             if isinstance(part, Refusal):
-                self._pieces.append(Said(part.refusal, refused=True))
+                self._pieces.append(HistoryText(part.refusal, refused=True))
             elif text := getattr(part, "text", ""):
-                self._pieces.append(Said(text))
+                self._pieces.append(HistoryText(text))
 
     def _take_thought(self, item: ReasoningItem) -> None:
         sealed = item.encrypted_content or ""
@@ -211,7 +211,7 @@ class _Historian:
         foreign = bool(sealed) and (envelope is None or not envelope.is_for(self._plan.target))
         if foreign:
             self._told.tell("reasoning_left_out", "reasoning of another upstream was left out")
-        thought = Thought(
+        thought = HistoryReasoning(
             text=_plain(item.content or []),
             summary=_plain(item.summary),
             payload=None if envelope is None or foreign else envelope.payload,

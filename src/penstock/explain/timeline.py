@@ -21,7 +21,7 @@ _SILENCE = 0.5
 """Seconds. A shorter silence is how streams are."""
 
 
-class Moment(Struct, frozen=True):
+class TimelineEntry(Struct, frozen=True):
     at: float
     """Seconds since the turn began."""
     what: str
@@ -62,7 +62,7 @@ class _Many(Struct):
         return ", ".join((*read, *sent, *silent))
 
 
-def timeline(account: Account) -> list[Moment]:
+def timeline(account: Account) -> list[TimelineEntry]:
     builder = _TimelineBuilder(account.begin)
     both: tuple[Sequence[Trace | LoggedEvent], ...] = (account.traces, account.events)
     for entry in merge(*both, key=_time_of):  # at the same time, a trace before what it caused
@@ -77,7 +77,7 @@ def _time_of(entry: Trace | LoggedEvent) -> float:
 class _TimelineBuilder:
     def __init__(self, begin: float) -> None:
         self._begin = begin
-        self._moments: list[Moment] = []
+        self._entries: list[TimelineEntry] = []
         self._many: _Many | None = None
         self._heard: float | None = None
         self._sequence = -1
@@ -106,17 +106,17 @@ class _TimelineBuilder:
             case FailureTrace() as failure:
                 self._failure(entry, failure)
 
-    def end(self) -> list[Moment]:
+    def end(self) -> list[TimelineEntry]:
         self._flush()
-        return self._moments
+        return self._entries
 
     def _append(self, time: float, what: str, tone: str = "") -> None:
         self._flush()
-        self._moments.append(Moment(time - self._begin, what, tone))
+        self._entries.append(TimelineEntry(time - self._begin, what, tone))
 
     def _flush(self) -> None:
         if self._many is not None:
-            self._moments.append(Moment(self._many.begin - self._begin, self._many.sentence()))
+            self._entries.append(TimelineEntry(self._many.begin - self._begin, self._many.sentence()))
             self._many = None
 
     def _together(self, time: float, *, is_heartbeat: bool = False) -> _Many:

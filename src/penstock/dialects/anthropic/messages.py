@@ -16,10 +16,10 @@ from penstock.dialects.history import (
     AssistantTurn,
     Call,
     History,
+    HistoryReasoning,
+    HistoryText,
     OutputsTurn,
-    Said,
     SystemTurn,
-    Thought,
     Turn,
     UserTurn,
     framed,
@@ -113,7 +113,7 @@ class _MessagesWriter:
         blocks = [
             block
             for piece in turn.pieces
-            if keeps_reasoning or not isinstance(piece, Thought)
+            if keeps_reasoning or not isinstance(piece, HistoryReasoning)
             if (block := self._piece(piece)) is not None
         ]
         while blocks and blocks[-1]["type"] in THINKING:
@@ -121,10 +121,10 @@ class _MessagesWriter:
             self._told.tell("reasoning_left_out", "reasoning that nothing follows was left out")
         return blocks
 
-    def _piece(self, piece: Thought | Said | Call) -> Block | None:
-        if isinstance(piece, Thought):
+    def _piece(self, piece: HistoryReasoning | HistoryText | Call) -> Block | None:
+        if isinstance(piece, HistoryReasoning):
             return self._thought(piece)
-        if isinstance(piece, Said):
+        if isinstance(piece, HistoryText):
             return text_block(piece.text)
         self._ids[piece.id] = self._free_id(piece.id)
         return {
@@ -134,7 +134,7 @@ class _MessagesWriter:
             "input": self._arguments(piece),
         }
 
-    def _thought(self, thought: Thought) -> Block | None:
+    def _thought(self, thought: HistoryReasoning) -> Block | None:
         """Byte for byte what came (notes/asks C2). Unsigned thinking is refused, so it is not sent."""
         payload = thought.payload if isinstance(thought.payload, dict) else {}
         signature, data = payload.get("signature"), payload.get("data")

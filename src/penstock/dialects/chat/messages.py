@@ -17,10 +17,10 @@ from penstock.dialects.history import (
     AssistantTurn,
     Call,
     History,
+    HistoryReasoning,
+    HistoryText,
     OutputsTurn,
-    Said,
     SystemTurn,
-    Thought,
     ToolOutput,
     UserTurn,
     framed,
@@ -85,8 +85,10 @@ class Messages:
         return [{"role": "user", "content": content}] if content else []
 
     def _assistant(self, turn: AssistantTurn, *, forgets: bool) -> list[Message]:
-        texts = [piece.text for piece in turn.pieces if isinstance(piece, Said)]
-        thoughts = [piece for piece in turn.pieces if isinstance(piece, Thought) and not piece.foreign]
+        texts = [piece.text for piece in turn.pieces if isinstance(piece, HistoryText)]
+        thoughts = [
+            piece for piece in turn.pieces if isinstance(piece, HistoryReasoning) and not piece.foreign
+        ]
         message: Message = {"role": "assistant", "content": "\n\n".join(texts) or None}
         if not forgets:
             self._think(message, [thought for thought in thoughts if thought.attached != "call"])
@@ -98,7 +100,7 @@ class Messages:
             message["content"] = ""  # reasoning alone: null is for messages with calls
         return [message]
 
-    def _think(self, message: Message, thoughts: list[Thought]) -> None:
+    def _think(self, message: Message, thoughts: list[HistoryReasoning]) -> None:
         """Puts reasoning into a message: the maker's own fields as they came, and the text (C1, C26)."""
         sealed = _joined([_fields(thought) for thought in thoughts])
         text = "\n\n".join(told for thought in thoughts if (told := thought.text or thought.summary))
@@ -120,7 +122,7 @@ class Messages:
         calls: list[dict[str, Any]] = []
         attached: dict[str, Any] = {}
         for piece in turn.pieces:
-            if isinstance(piece, Thought) and piece.attached == "call" and not piece.foreign:
+            if isinstance(piece, HistoryReasoning) and piece.attached == "call" and not piece.foreign:
                 attached |= _fields(piece)
             elif isinstance(piece, Call):
                 function = {"name": piece.name, "arguments": self._arguments(piece)}
@@ -168,7 +170,7 @@ class Messages:
         return sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:9]
 
 
-def _fields(thought: Thought) -> dict[str, Any]:
+def _fields(thought: HistoryReasoning) -> dict[str, Any]:
     """What the reader sealed: fields of the message or the call, under the vendor's own names."""
     return thought.payload if isinstance(thought.payload, dict) else {}
 

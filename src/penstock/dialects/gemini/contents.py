@@ -16,10 +16,10 @@ from penstock.dialects.history import (
     AssistantTurn,
     Call,
     History,
+    HistoryReasoning,
+    HistoryText,
     OutputsTurn,
-    Said,
     SystemTurn,
-    Thought,
     ToolOutput,
     Turn,
     UserTurn,
@@ -64,7 +64,9 @@ class _ContentsWriter:
         elif isinstance(turn, SystemTurn):
             self._add("user", [{"text": framed(turn.text)}] if turn.text.strip() else [])
         elif isinstance(turn, AssistantTurn):
-            kept = [piece for piece in turn.pieces if keeps_reasoning or not isinstance(piece, Thought)]
+            kept = [
+                piece for piece in turn.pieces if keeps_reasoning or not isinstance(piece, HistoryReasoning)
+            ]
             self._add("model", _ModelTurn(self._traits, self._told).parts(kept))
         else:
             self._add("user", self._outputs(turn))
@@ -124,11 +126,11 @@ class _ModelTurn:
         self._signature = ""
         """Of the next call."""
 
-    def parts(self, pieces: list[Thought | Said | Call]) -> list[Part]:
+    def parts(self, pieces: list[HistoryReasoning | HistoryText | Call]) -> list[Part]:
         for piece in pieces:
-            if isinstance(piece, Thought):
+            if isinstance(piece, HistoryReasoning):
                 self._thought(piece)
-            elif isinstance(piece, Said):
+            elif isinstance(piece, HistoryText):
                 self._parts += [part] if (part := text_part(piece.text)) else []
             else:
                 self._call(piece)
@@ -146,7 +148,7 @@ class _ModelTurn:
             part["thoughtSignature"], self._signature = self._signature, ""
         self._parts.append(part)
 
-    def _thought(self, thought: Thought) -> None:
+    def _thought(self, thought: HistoryReasoning) -> None:
         payload = thought.payload if isinstance(thought.payload, dict) else {}
         signature = payload.get("thoughtSignature")
         if not isinstance(signature, str) or not signature:

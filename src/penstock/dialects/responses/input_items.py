@@ -42,7 +42,7 @@ _ANSWERS = {"function_call": "function_call_output", "custom_tool_call": "custom
 """Calls whose output is text or content, and the type of it."""
 
 
-class Outgoing:
+class InputItems:
     """Writes the items of one request. `system` is what belongs into the instructions."""
 
     def __init__(self, plan: Plan, told: Diagnostics) -> None:

@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.dialects.presets.rows import vendor_facts
-from penstock.dialects.responses.input_items import Outgoing
+from penstock.dialects.responses.input_items import InputItems
 from penstock.dialects.toolset import ToolSpec, UpstreamToolChoice, choice_of, tools_of
 from penstock.errors import DecodeError
 from penstock.protocol.errors import Diagnostic
@@ -103,11 +103,11 @@ class _ResponsesRenderer:
         }
 
     def request(self) -> UpstreamRequest:
-        outgoing = Outgoing(self._plan, self._told)
-        items = outgoing.items()
+        given = InputItems(self._plan, self._told)
+        items = given.items()
         tools_told = self._native_tools() if self._is_original else self._function_tools()
         asked = self._format()
-        instructions = [self._request.instructions or "", *outgoing.system, asked]
+        instructions = [self._request.instructions or "", *given.system, asked]
         if any(instructions):
             self._body["instructions"] = "\n\n".join(text for text in instructions if text)
         elif not items:

@@ -19,7 +19,7 @@ from penstock.fairness import encode_large, run_heavy, weight_of
 from penstock.gateway.api.compact import prepare_any
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
-from penstock.gateway.history.chains import Local
+from penstock.gateway.history.chains import ConnectionHistory
 from penstock.gateway.history.resolve import complete
 from penstock.gateway.http.exchange import SERVER_STOPS, Exchange, Message, Send
 from penstock.gateway.refusals import refused_by, wrong_request
@@ -101,7 +101,7 @@ class Socket:
     ) -> None:
         self._gateway, self._exchange, self._key = gateway, exchange, key
         self._clock, self._until = clock, clock() + longest
-        self._local: Local | None = None
+        self._local: ConnectionHistory | None = None
         self._frames: asyncio.Queue[str | None] = asyncio.Queue()
         self._gone = asyncio.Event()
         self._is_gone = self._is_stopping = False
@@ -228,7 +228,7 @@ class Socket:
             return True
         whole = resolved.request.input
         items: list[Item] = [*(whole if isinstance(whole, list) else []), *snapshot.output]
-        self._local = Local(snapshot.id, tuple(items), snapshot.store, resolved.weight)
+        self._local = ConnectionHistory(snapshot.id, tuple(items), snapshot.store, resolved.weight)
         return False
 
 

@@ -53,7 +53,7 @@ class Resolved(Struct, frozen=True, kw_only=True):
     """What could not be understood of it."""
 
 
-class Local(Struct, frozen=True):
+class ConnectionHistory(Struct, frozen=True):
     """The last response of a WebSocket, with all that led to it, stored or not (N18)."""
 
     id: str
@@ -66,7 +66,7 @@ async def resolve(
     store: Store,
     tenant: str,
     request: CreateResponse,
-    local: Local | None = None,
+    local: ConnectionHistory | None = None,
     reasoning: Sequence[ReasoningSource] = (),
     weight: int = 0,
 ) -> Resolved:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from penstock.fairness import run_heavy
 from penstock.gateway.gateway import Gateway
-from penstock.gateway.history.chains import Local, Resolved, resolve
+from penstock.gateway.history.chains import ConnectionHistory, Resolved, resolve
 from penstock.gateway.history.compactions import expand
 from penstock.gateway.http.access import tenant_of
 from penstock.gateway.settings import ClientKey
@@ -24,7 +24,7 @@ async def complete(
     key: ClientKey | None,
     request: CreateResponse,
     weight: int,
-    local: Local | None = None,
+    local: ConnectionHistory | None = None,
 ) -> Resolved:
     """`weight` is the request's own (`fairness.weight_of`), `local` what the connection itself remembers."""
     tenant, reasoning = tenant_of(key), (gateway.reasoning, gateway.store)

@@ -19,7 +19,7 @@ from penstock.lenient import is_json, join_surrogates
 from penstock.protocol.events import Event
 from penstock.protocol.items import CLIENT_CALLS, Item
 from penstock.stream.calls.call_block import Piece, ToolCallBlock
-from penstock.stream.calls.trailing_arguments import Found
+from penstock.stream.calls.trailing_arguments import TrailingKind
 from penstock.stream.deltas import Key, ToolCallDelta
 from penstock.stream.diagnostics import Diagnostics
 from penstock.stream.output import COMPLETED, INCOMPLETE, Output
@@ -28,7 +28,7 @@ from penstock.tools.families import FAMILIES
 from penstock.tools.identity import ToolIdentity, ToolIdentityMap
 
 
-class Seen(StrEnum):
+class Sighting(StrEnum):
     """What is known of a delta's id, or of its key. An empty id is no id (notes/dialects C17)."""
 
     ABSENT = "absent"
@@ -53,17 +53,23 @@ class AssemblyRule(Struct, frozen=True):
     why: str
 
 
-POLICY: dict[tuple[Seen, Seen], AssemblyRule] = {
+POLICY: dict[tuple[Sighting, Sighting], AssemblyRule] = {
     # (id, key)
-    (Seen.ABSENT, Seen.ABSENT): AssemblyRule(Action.LATEST, "some upstreams send neither (C15)"),
-    (Seen.ABSENT, Seen.NEW): AssemblyRule(Action.OPEN, "the id is late or never comes (C19); one is made up"),
-    (Seen.ABSENT, Seen.KNOWN): AssemblyRule(Action.BY_KEY, "the ordinary fragment"),
-    (Seen.NEW, Seen.ABSENT): AssemblyRule(Action.OPEN, "calls told apart by id alone (C15)"),
-    (Seen.NEW, Seen.NEW): AssemblyRule(Action.OPEN, "the ordinary start"),
-    (Seen.NEW, Seen.KNOWN): AssemblyRule(Action.ADOPT, "a late id, or parallel calls on one index (C20, B5)"),
-    (Seen.KNOWN, Seen.ABSENT): AssemblyRule(Action.BY_ID, "calls told apart by id alone"),
-    (Seen.KNOWN, Seen.NEW): AssemblyRule(Action.TWIN, "one id for two parallel calls (C19)"),
-    (Seen.KNOWN, Seen.KNOWN): AssemblyRule(Action.AGREED, "the id is repeated with every fragment (C17)"),
+    (Sighting.ABSENT, Sighting.ABSENT): AssemblyRule(Action.LATEST, "some upstreams send neither (C15)"),
+    (Sighting.ABSENT, Sighting.NEW): AssemblyRule(
+        Action.OPEN, "the id is late or never comes (C19); one is made up"
+    ),
+    (Sighting.ABSENT, Sighting.KNOWN): AssemblyRule(Action.BY_KEY, "the ordinary fragment"),
+    (Sighting.NEW, Sighting.ABSENT): AssemblyRule(Action.OPEN, "calls told apart by id alone (C15)"),
+    (Sighting.NEW, Sighting.NEW): AssemblyRule(Action.OPEN, "the ordinary start"),
+    (Sighting.NEW, Sighting.KNOWN): AssemblyRule(
+        Action.ADOPT, "a late id, or parallel calls on one index (C20, B5)"
+    ),
+    (Sighting.KNOWN, Sighting.ABSENT): AssemblyRule(Action.BY_ID, "calls told apart by id alone"),
+    (Sighting.KNOWN, Sighting.NEW): AssemblyRule(Action.TWIN, "one id for two parallel calls (C19)"),
+    (Sighting.KNOWN, Sighting.KNOWN): AssemblyRule(
+        Action.AGREED, "the id is repeated with every fragment (C17)"
+    ),
 }
 """Which call a delta belongs to. A start or a whole call for a known one opens nothing (seed 002)."""
 
@@ -301,7 +307,7 @@ class ToolCallAssembler:
             return []
         events: list[Event] = []
         for found, whole in block.tail.feed(text):
-            if found is Found.OTHER:
+            if found is TrailingKind.OTHER:
                 events += self._split_off(block, whole, is_whole=True, ended=ended)
             else:
                 self._diagnostics.add(_BEHIND[found])
@@ -371,7 +377,7 @@ class ToolCallAssembler:
         return [*events, self._output.done(block)]
 
 
-_BEHIND = {Found.REPEAT: "repeated_arguments", Found.RUBBISH: "trailing_arguments"}
+_BEHIND = {TrailingKind.REPEAT: "repeated_arguments", TrailingKind.RUBBISH: "trailing_arguments"}
 
 
 def _arguments_of(delta: ToolCallDelta) -> tuple[str, bool]:
@@ -384,7 +390,7 @@ def _arguments_of(delta: ToolCallDelta) -> tuple[str, bool]:
     return msgspec.json.encode(delta.arguments).decode(), True
 
 
-def _seen(value: Key | None, block: ToolCallBlock | None) -> Seen:
+def _seen(value: Key | None, block: ToolCallBlock | None) -> Sighting:
     if value is None:
-        return Seen.ABSENT
-    return Seen.NEW if block is None else Seen.KNOWN
+        return Sighting.ABSENT
+    return Sighting.NEW if block is None else Sighting.KNOWN

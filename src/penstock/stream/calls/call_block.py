@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from penstock.protocol.items import Item
-from penstock.stream.calls.trailing_arguments import Tail
+from penstock.stream.calls.trailing_arguments import TrailingArguments
 from penstock.stream.deltas import Key
 from penstock.stream.output import IN_PROGRESS
 from penstock.tools.family import CallStream
@@ -23,7 +23,7 @@ class Piece(Struct, frozen=True):
 class ToolCallBlock:
     """One call: what the upstream said of it, and, from its announcement on, its place in the output."""
 
-    def __init__(self, key: Key | None, id: str | None, tail: Tail | None = None) -> None:
+    def __init__(self, key: Key | None, id: str | None, tail: TrailingArguments | None = None) -> None:
         self.key = key
         self.id = id
         self.output_index = -1
@@ -45,7 +45,7 @@ class ToolCallBlock:
         """The arguments are one whole object. What follows is no part of them."""
         self.ended = False
         """The upstream said that no more arguments follow."""
-        self.tail = tail or Tail()
+        self.tail = tail or TrailingArguments()
         self.slots_at_last_fragment = 0
 
     @property

@@ -23,14 +23,14 @@ MOST_VALUES = 256
 """More calls than this are not glued together by any upstream. What follows them is left out."""
 
 
-class Found(Enum):
+class TrailingKind(Enum):
     REPEAT = auto()
     OTHER = auto()
     """The arguments of another call; its text comes with it."""
     RUBBISH = auto()
 
 
-class Tail:
+class TrailingArguments:
     """One for each call, shared with the calls that are split off from it."""
 
     def __init__(self) -> None:
@@ -54,17 +54,17 @@ class Tail:
         self._uncompared.clear()
         return canonical(whole) in self._known
 
-    def feed(self, text: str) -> list[tuple[Found, str]]:
+    def feed(self, text: str) -> list[tuple[TrailingKind, str]]:
         """What the text turns out to be, piece by piece, as far as it is whole."""
-        found: list[tuple[Found, str]] = []
+        found: list[tuple[TrailingKind, str]] = []
         for start in range(0, len(text), _WINDOW):
             if self._feed(text[start : start + _WINDOW], found):
-                found.append((Found.RUBBISH, ""))
+                found.append((TrailingKind.RUBBISH, ""))
                 break
         self._values += len(found)
         return found
 
-    def _feed(self, text: str, found: list[tuple[Found, str]]) -> str:
+    def _feed(self, text: str, found: list[tuple[TrailingKind, str]]) -> str:
         """Returns what is left of the text once there were too many values."""
         while text and self._values + len(found) < MOST_VALUES:
             if self._string is not None:
@@ -84,21 +84,21 @@ class Tail:
             found.append((self._judge(whole), whole))
         return text
 
-    def _judge(self, whole: str) -> Found:
+    def _judge(self, whole: str) -> TrailingKind:
         """What a text with balanced braces is."""
         if not is_json(whole):
-            return Found.RUBBISH
+            return TrailingKind.RUBBISH
         if self.knows(whole):
-            return Found.REPEAT
+            return TrailingKind.REPEAT
         self.remember(whole)
-        return Found.OTHER
+        return TrailingKind.OTHER
 
-    def _next_value(self, text: str, found: list[tuple[Found, str]]) -> str:
+    def _next_value(self, text: str, found: list[tuple[TrailingKind, str]]) -> str:
         """`text` from where an object or a string begins. What is before that can be no arguments."""
         begin = _BEGIN.search(text)
         before = text if begin is None else text[: begin.start()]
         if before.strip(SPACE + ","):
-            found.append((Found.RUBBISH, before))
+            found.append((TrailingKind.RUBBISH, before))
         if begin is None:
             return ""
         if begin.group() == '"':
@@ -106,14 +106,14 @@ class Tail:
             return text[begin.end() :]
         return text[begin.start() :]
 
-    def _feed_string(self, string: StringDecoder, text: str, found: list[tuple[Found, str]]) -> str:
+    def _feed_string(self, string: StringDecoder, text: str, found: list[tuple[TrailingKind, str]]) -> str:
         """The arguments may come once more as a JSON string around JSON (notes/asks B4)."""
         self._inner.append(string.feed(text))
         if not string.ended:
             return ""
         inner = "".join(self._inner)
         self._string = None
-        found.append((Found.REPEAT if self.knows(inner) else Found.RUBBISH, inner))
+        found.append((TrailingKind.REPEAT if self.knows(inner) else TrailingKind.RUBBISH, inner))
         return string.rest
 
     @property
