@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from penstock.gateway.telemetry.traces import FailureTrace
-from penstock.gateway.turn.turn import Turn
+from penstock.gateway.turn.turn import UsageEstimate
 from penstock.replay.recording import CannotReplay, Recording, read_recording
 from penstock.store.contract import Trace
 from tests.client.server import chunk, send
@@ -85,7 +85,7 @@ def test_code_that_works_otherwise_than_it_did_is_told(
     model = upstream.play("other code", streamed(*text("ab"), chat_chunk(finish="stop")))
     recording = recorder.recording(recorder.running.stream(model).last["id"])
     assert found(again(recording)[1]) == []
-    monkeypatch.setattr(Turn, "_estimate_usage", lambda _: None)
+    monkeypatch.setattr(UsageEstimate, "count", lambda _: None)
     (usage, diagnostics) = again(recording)[1].differences
     assert (usage.field, usage.now) == ("response.usage", None)
     assert (diagnostics.field, diagnostics.now) == ("response.diagnostics", "(nothing)")

@@ -140,8 +140,11 @@ WITHOUT_IDS = ("models", "models/*", "metrics")
 
 def test_every_route_has_a_row() -> None:
     """A new route says here how it keeps tenants apart, or that it knows nothing of them."""
-    routes = [(path, method) for path, methods in ROUTES.items() for method in methods]
-    open_routes = [path for path, methods in ROUTES.items() if all(each.is_open for each in methods.values())]
+    names = {path: re.sub(r"{.*?}", "*", path) for path in ROUTES}
+    routes = [(names[path], method) for path, methods in ROUTES.items() for method in methods]
+    open_routes = [
+        names[path] for path, methods in ROUTES.items() if all(each.is_open for each in methods.values())
+    ]
     covered = {row.route for row in ROWS}
     forgotten = [
         each for each in routes if each not in covered and each[0] not in (*WITHOUT_IDS, *open_routes)
