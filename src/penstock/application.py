@@ -40,8 +40,7 @@ async def open_app(
 class Application:
     """An ASGI application that opens its gateway when the server starts, and closes it when the server ends.
 
-    Who ends running turns in good order when the server is asked to stop is the server: see `gateway.server`
-    for how `penstock serve` does it.
+    Turns that still run at the end have `limits.drain` seconds before they are stopped.
     """
 
     def __init__(
