@@ -84,11 +84,9 @@ class Relay:
         room = self._most_bytes - self._verdict.bytes_in
         data = b""
         if room >= 0:
-            is_ready = inbox.is_ready
             with self._watch.waiting():
                 data = await inbox.take()
-            if not is_ready:
-                self._work.restart()  # the loop has served others meanwhile
+            self._work.restart()  # something came: the loop has served others since the last time
         self._watch.hear()
         self._tracer.read(data)
         self._verdict.bytes_in += len(data)
