@@ -57,7 +57,7 @@ def kill(running: Running) -> None:
     running.process.wait(10)
 
 
-# ask G1, ask D23, ask W04: chains
+# ask G1: chains
 
 SHAPES: dict[str, Any] = {
     "text": "where is it?",
@@ -215,7 +215,7 @@ def test_g3_a_reference_never_reaches_an_upstream(penstock: Running, upstream: S
     assert asked.json["input"][0]["content"][0]["text"] == message["content"][0]["text"]
 
 
-# ask G4, ask W02: compaction
+# ask G4: compaction
 
 TRIGGER = {"type": "compaction_trigger"}
 FOREIGN = {"type": "compaction", "id": "cmp_foreign", "encrypted_content": "gAAAAABforeign"}
@@ -244,7 +244,7 @@ def test_g4_w02_any_model_compacts_and_reads_its_own(
     assert b"foreign" not in upstream.asked_for(model)[1].body
 
 
-# ask G6, ask W05: a dropped stream
+# ask G6: a dropped stream
 
 
 def number_of(live: Live) -> int:

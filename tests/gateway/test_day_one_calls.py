@@ -1,4 +1,4 @@
-"""Every tool call is delivered once, whole and apart from its neighbours: ask D16 to ask D18, over HTTP."""
+"""Every tool call is delivered once, whole and apart from its neighbours: ask B4 to ask B6, over HTTP."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def test_d17_interleaved_items_of_responses(penstock: Running, upstream: Scripte
     assert call_ids(reply.last) == ["call_fc_1", "call_fc_2"]
 
 
-# ask D18
+# ask B6
 
 EMPTY: dict[str, tuple[str, Script]] = {
     "no arguments": ("d18", chat(calls(call(0, "a", "read")))),

@@ -1,4 +1,4 @@
-"""Every stream has one end, whatever the upstream does: ask D01, over HTTP."""
+"""Every stream has one end, whatever the upstream does: ask A1, over HTTP."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OFFSETS = 16
 """Cuts of one stream. Which, the seed decides: a build says the same of the same code every time."""
 
 
-# ask D01
+# ask A1
 
 
 def test_d01_a_an_end_without_a_finish_reason_is_a_failure(

@@ -1,4 +1,4 @@
-"""Failures are told as what they are: ask D10 and ask E2, over HTTP."""
+"""Failures are told as what they are: ask E1 and ask E2, over HTTP."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.gateway.upstream import (
     until_gone,
 )
 
-# ask D10: what fails in the middle
+# ask E1: what fails in the middle
 
 TEN = [f"word{number} " for number in range(10)]
 OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded, come back"}}

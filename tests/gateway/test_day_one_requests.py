@@ -1,4 +1,4 @@
-"""What an upstream is asked, and what is told of the rest: ask D11, ask E6 and ask W10, over HTTP."""
+"""What an upstream is asked, and what is told of the rest: ask T1 and ask E6, over HTTP."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def asked(penstock: Running, upstream: ScriptedUpstream, model: str, **fields: A
     return reply, upstream.asked_for(model)[-1]
 
 
-# ask D11
+# ask T1
 
 CODEX = [
     message("developer", "Sandbox: read only."),
@@ -117,7 +117,7 @@ def test_d11_responses_gets_them_in_their_order(penstock: Running, upstream: Scr
     assert all(sent.count(each) == 1 for each in words)
 
 
-# ask E6 and ask W10
+# ask E6
 
 FIELDS: dict[str, Json] = {
     "temperature": {"temperature": 0.3},

@@ -1,5 +1,4 @@
-"""How a turn ended and what it used: ask D12 and ask D21 (with ask D1, ask D2, ask D4 and ask E3), over
-HTTP."""
+"""How a turn ended and what it used: ask D1, ask D2, ask D4 and ask E3, over HTTP."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ LEAST = 30
 """Tokens that these words are at least, however they are counted."""
 
 
-# ask D12 and ask E3
+# ask E3
 
 FINISHES: dict[tuple[str, str], tuple[str, str | None]] = {
     # Who says it, and how: what becomes of the response, and why it is not whole.
@@ -109,7 +108,7 @@ def test_d12_reasoning_that_eats_the_budget_leaves_no_empty_message(
     assert reply.last["usage"]["total_tokens"] == 18
 
 
-# ask D21
+# ask D1
 
 
 def usage_chunk(given: int, made: int, cached: int = 0, **choice: Any) -> Json:

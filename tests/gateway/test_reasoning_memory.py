@@ -1,4 +1,4 @@
-"""Reasoning that survives a tool loop, whatever the client gives back of it (ask W01, ask C1, ask C2)."""
+"""Reasoning that survives a tool loop, whatever the client gives back of it (ask C1, ask C2)."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ def test_a_reload_that_cannot_work_changes_nothing_and_says_why(tmp_path: Path) 
 def test_a_fall_back_to_another_model_or_past_a_resting_key_is_told(
     upstream: ScriptedUpstream, tmp_path: Path
 ) -> None:
-    """Ask W10, also where no attempt of this turn failed."""
+    """Ask E6, also where no attempt of this turn failed."""
     upstream.play("bad", [answer(500, {"error": {"message": "no"}})])
     upstream.play("limited", [answer(429, {"error": {"message": "slow down"}}, retry_after="60")])
     upstream.play("good", streamed(*said("ok")))

@@ -175,7 +175,7 @@ def test_an_item_is_named_instead_of_sent(penstock: Running, upstream: ScriptedU
 
 
 def test_a_chain_branches_and_outlives_the_process(upstream: ScriptedUpstream, tmp_path: Path) -> None:
-    """Ask W04: across a restart, without any set-up."""
+    """Ask G1: across a restart, without any set-up."""
     config = f'passthrough = "chat"\n[targets.chat]\nbase_url = "{upstream.url}/v1"\n'
     model = upstream.play("restarted", streamed(*said("root answer")), streamed(*said("left answer")))
     with gateway(tmp_path, config=config) as running:
@@ -193,7 +193,7 @@ def test_a_chain_branches_and_outlives_the_process(upstream: ScriptedUpstream, t
 
 @pytest.mark.parametrize("accent", ["openresponses", "openai", "copilot"])
 def test_a_stream_is_taken_up_again(penstock: Running, upstream: ScriptedUpstream, accent: str) -> None:
-    """Ask W05: while it runs, by two at once, from any event, byte for byte; the upstream is asked once."""
+    """Ask G6: while it runs, by two at once, from any event, byte for byte; the upstream is asked once."""
     opened = threading.Event()
     reasoned = begun(chat_chunk({"reasoning_content": "hm"}), chat_chunk({"content": "a"}))
     model = upstream.play(f"resumed-{accent}", [*reasoned, until(opened), rest("b")])

@@ -64,7 +64,7 @@ ENCODERS: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("encoding", ENCODERS)
 def test_a_compressed_body_is_read(penstock: Running, upstream: ScriptedUpstream, encoding: str) -> None:
-    """Ask D25; the upstream is sent what was in it, uncompressed and without the header."""
+    """Ask K4; the upstream is sent what was in it, uncompressed and without the header."""
     model = upstream.play(f"compressed-{encoding}", streamed(*said("ok")))
     body = json.dumps({"model": model, "input": SECRET_PROMPT * 50}).encode()
     reply = penstock.ask(ENCODERS[encoding](body), headers={"content-encoding": encoding})
@@ -217,7 +217,7 @@ def test_an_accent_that_is_not_there_is_refused(penstock: Running) -> None:
 
 
 def test_models_are_listed_for_everybody(penstock: Running) -> None:
-    """Ask W09: OpenAI's list and Codex's, in one answer."""
+    """Ask I1: OpenAI's list and Codex's, in one answer."""
     listed = penstock.ask(path="/v1/models?client_version=0.166.0", method="GET").json
     assert listed["object"] == "list"
     assert "demo" in [model["id"] for model in listed["data"]]

@@ -1,4 +1,4 @@
-"""Reasoning that a client left out of its history is put back, and nothing else is touched (ask W01)."""
+"""Reasoning that a client left out of its history is put back, and nothing else is touched (ask C1)."""
 
 from __future__ import annotations
 

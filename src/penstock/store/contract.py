@@ -258,7 +258,7 @@ class Store(Protocol):
     async def quiet(self, tenant: str, id: str) -> None:
         """Wait for the turns that run in a conversation now: what they say belongs to it."""
 
-    # The reasoning memory (ask W01): small things under a key
+    # The reasoning memory (ask C1): small things under a key
 
     async def remember(self, tenant: str, id: str, key: str, data: bytes) -> None:
         """Keep data under a key as long as the response `id` is kept."""

@@ -1,4 +1,4 @@
-"""The reasoning memory: what a client leaves out of its history, and its upstream must have back (ask W01).
+"""The reasoning memory: what a client leaves out of its history, and its upstream must have back (ask C1).
 
 Some clients return calls without the reasoning before them, or reasoning without what is sealed in it. An
 upstream that wants either refuses the turn, or thinks less well (ask C1 to ask C3). So for each call it is

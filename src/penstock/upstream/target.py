@@ -41,7 +41,7 @@ class UpstreamTarget(Struct, frozen=True, kw_only=True):
     repeats it."""
     connect_timeout: float | None = 10.0
     first_byte_timeout: float | None = 600.0
-    """A large model on a small machine reads a long prompt for minutes before it says anything (ask W06)."""
+    """A large model on a small machine reads a long prompt for minutes before it says anything (ask A8)."""
     idle_timeout: float | None = 600.0
     ca_file: str | None = None
     client_cert: str | None = None

@@ -269,7 +269,7 @@ class Turn:
         return written, self._tracer.body_of(written)
 
     def _fallen_back(self, attempt: Attempt) -> list[Diagnostic]:
-        """A client whose request is answered elsewhere than it should be is told so (ask W10)."""
+        """A client whose request is answered elsewhere than it should be is told so (ask E6)."""
         first = self._asked.first
         if (attempt.upstream.name, attempt.model) == (first.upstream.name, first.model):
             return []
