@@ -7,6 +7,8 @@ clients that were measured live with the fault; our own streams keep every rule.
 
 from __future__ import annotations
 
+import re
+
 from msgspec import Struct
 
 
@@ -659,6 +661,8 @@ in tolerant mode; all others are reported in both modes. The reasons cite [decis
 [requirements.md](requirements.md).
 """
 
+_CITATION = re.compile(r"\b(?:[Dd]ecision|[Ii]nvariant) \d+\b|\b(?:[Ss]pec|[Qq]uirk|[Aa]sk) [A-Z]\d+\b")
+
 
 def as_markdown() -> str:
     """The page `docs/rules.md`."""
@@ -670,7 +674,18 @@ def as_markdown() -> str:
             group = prefix
             lines.append(f"## {prefix}\n")
         lines.append(f"### `{rule.id}`{'' if rule.tolerant else ' (strict)'}\n")
-        lines.append(f"**{rule.title}** {rule.explanation}\n")
+        lines.append(f"**{rule.title}** {_linked(rule.explanation)}\n")
         if rule.hurts:
             lines.append(f"*Hurts:* {rule.hurts}\n")
     return "\n".join(lines)
+
+
+def _linked(text: str) -> str:
+    """The text with a link from each citation to its entry in docs/."""
+    return _CITATION.sub(_link, text)
+
+
+def _link(citation: re.Match[str]) -> str:
+    anchor = citation[0].lower().replace(" ", "-")
+    page = "decisions.md" if anchor.startswith("decision") else "requirements.md"
+    return f"[{citation[0]}]({page}#{anchor})"
