@@ -265,7 +265,7 @@ def test_a_comment_cannot_smuggle_in_a_field(text: str) -> None:
         comment(text)
 
 
-def test_a_line_that_never_ends_is_stopped_at_the_limit() -> None:  # notes/asks A9
+def test_a_line_that_never_ends_is_stopped_at_the_limit() -> None:  # ask A9
     decoder = Decoder(limit=1_000_000)
     for _ in range(1000):
         assert decoder.feed(b"x" * 1000) == []

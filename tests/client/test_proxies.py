@@ -1,4 +1,4 @@
-"""Proxies: used for the world, never for this machine (notes/asks L5)."""
+"""Proxies: used for the world, never for this machine (ask L5)."""
 
 from __future__ import annotations
 

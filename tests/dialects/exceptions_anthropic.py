@@ -9,6 +9,6 @@ EXCEPTIONS: dict[str, str] = {
         "the AI SDK counts the compaction's input without the 55096 tokens that it read from the cache"
     ),
     f"{_HERE}pause-turn-web-search-streaming-vcr.0.sse": (
-        "the AI SDK calls a pause a stop; a turn that must be gone on with is incomplete here (A9)"
+        "the AI SDK calls a pause a stop; a turn that must be gone on with is incomplete here (quirk A9)"
     ),
 }

@@ -1,7 +1,7 @@
 """Where the oracles contradict our reading of Cohere, and why they are wrong to."""
 
-_PLAN = "the oracle drops the tool plan, which we read as reasoning (notes/dialects 4)"
-_QUOTED = 'the oracle fails on the end marker, which is the JSON string "[DONE]" here (notes/dialects 4)'
+_PLAN = "the oracle drops the tool plan, which we read as reasoning"
+_QUOTED = 'the oracle fails on the end marker, which is the JSON string "[DONE]" here'
 _TOOLS = "cohere/cohere.openllmetry.test-chat-test-cohere-v2-chat-legacy-with-tool-calls-and-streaming"
 _RUBY = (
     "cohere/cohere.ruby_llm.chat-function-calling-cohere-command-a-03-2025-can-use-tools-without-parameters"

@@ -1,7 +1,7 @@
 """Recordings of the Responses API on which an oracle and the reader differ: in which aspects, and why."""
 
-_OWN = "calls: comes as an item of its own type, which the oracle tells as a call to a tool (R14 to R16)"
-_RAW = "reasoning: the oracle does not read raw reasoning (R10)"
+_OWN = "calls: an item of its own type, which the oracle reads as a tool call (quirk R14 to quirk R16)"
+_RAW = "reasoning: the oracle does not read raw reasoning (quirk R10)"
 
 _DEEPSEEK = "deepseek.pydantic-ai.test-deepseek-responses-test-deepseek-responses-"
 
@@ -22,10 +22,10 @@ _REASONS: dict[str, str] = {
     "openai.ai.should-use-the-final-tool-search-call-id-when-the-streamed-provisional-id-change.11.sse": _OWN,
     "openai.pydantic-ai.test-tool-search-test-openai-client-tool-search-streaming.0.sse": _OWN,
     "openai.ai.openai-openai-phase-1.0.jsonl": (
-        "text: the recording was trimmed; its items have the text that its deltas lack (notes/dialects 0)"
+        "text: the recording was trimmed; its items have the text that its deltas lack"
     ),
     "openai.ai.should-handle-both-url-citation-and-file-citation-annotations.18.sse": (
-        "text: only `done` events have the text, and the oracle reads deltas (R5)"
+        "text: only `done` events have the text, and the oracle reads deltas (quirk R5)"
     ),
     "openai.ai.should-send-finish-reason-for-incomplete-response.3.sse": (
         "text: made by hand; `output_text.done` has more than the deltas, and the oracle reads deltas"
@@ -43,7 +43,7 @@ _REASONS: dict[str, str] = {
         "finish: the oracle's schema refuses xAI's search items, and counts that as an error"
     ),
     "xai.ai.xai-xai-x-search-tool.0.jsonl": (
-        "calls, finish: xAI runs these custom tools itself (R6); the oracle's schema refuses its search items"
+        "calls, finish: xAI runs these tools itself (quirk R6); the oracle's schema refuses its search items"
     ),
 }
 

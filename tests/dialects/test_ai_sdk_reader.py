@@ -61,7 +61,7 @@ def test_large_recordings_too(file: str) -> None:
     proofs.assert_survives_cuts(DIALECT, file, most=100)
 
 
-# Seed 002: one call, whatever says it
+# One call, whatever says it (ask B4)
 
 
 def start(id: str = "call_123", **fields: Any) -> dict[str, Any]:
@@ -81,13 +81,13 @@ def call(input: Any = '{"location":"NYC"}', id: str = "call_123", **fields: Any)
 
 
 PIECES = [delta('{"loc'), delta('ation":"NYC"}')]
-SEED = [start(), *PIECES, call({"location": "NYC"})]
+START_AND_CALL = [start(), *PIECES, call({"location": "NYC"})]
 
 
 @pytest.mark.parametrize(
     "parts",
     [
-        pytest.param(SEED, id="the four chunks of seed 002"),
+        pytest.param(START_AND_CALL, id="start, deltas and call"),
         pytest.param([start(), *PIECES, end(), call()], id="start, deltas, end and call"),
         pytest.param([call()], id="call only"),
         pytest.param([call({"location": "NYC"})], id="call only, its input an object"),

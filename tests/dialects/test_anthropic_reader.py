@@ -262,10 +262,10 @@ def test_thinking_that_was_cut_short_is_incomplete(stop: bool) -> None:
 # Tool calls
 
 CALLS: dict[str, tuple[list[Chunk], str]] = {
-    "in pieces, the first one empty (A2)": (call(0, "", '{"a":', "1}"), '{"a":1}'),
-    "without arguments (A2)": (call(0), "{}"),
-    "with nothing but an empty piece (A2)": (call(0, ""), "{}"),
-    "whole at its start (A3)": (call(0, input={"a": 1}), '{"a":1}'),
+    "in pieces, the first one empty (quirk A2)": (call(0, "", '{"a":', "1}"), '{"a":1}'),
+    "without arguments (quirk A2)": (call(0), "{}"),
+    "with nothing but an empty piece (quirk A2)": (call(0, ""), "{}"),
+    "whole at its start (quirk A3)": (call(0, input={"a": 1}), '{"a":1}'),
     "whole at its start and again in pieces": (call(0, '{"a": 1}', input={"a": 1}), '{"a":1}'),
     "as text at its start": (call(0, input='{"a":1}'), '{"a":1}'),
 }
@@ -281,7 +281,7 @@ def test_a_call(case: str) -> None:
 @pytest.mark.parametrize(
     ("chunks", "status"),
     [
-        (call(0, '{"a":'), "incomplete"),  # A14
+        (call(0, '{"a":'), "incomplete"),  # quirk A14
         (call(0), "incomplete"),  # cut off before its arguments, for all that is known
         (call(0, '{"a":1}'), "completed"),
         ([*call(0), *text(1, "A")], "completed"),
@@ -500,27 +500,27 @@ def test_arguments_in_a_text_block_are_told() -> None:
 # Usage
 
 USAGES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, int]]] = {
-    "D2: input is inclusive of the cache": (
+    "ask D2: input is inclusive of the cache": (
         {"input_tokens": 3, "cache_read_input_tokens": 125_000, "cache_creation_input_tokens": 2000},
         {"output_tokens": 206},
         {"input": 127_003, "cached": 125_000, "written": 2000, "output": 206, "reasoning": 0},
     ),
-    "A10: the later count wins": (
+    "quirk A10: the later count wins": (
         {"input_tokens": 17, "output_tokens": 1},
         {"input_tokens": 61, "output_tokens": 9, "output_tokens_details": {"thinking_tokens": 4}},
         {"input": 61, "cached": 0, "written": 0, "output": 9, "reasoning": 4},
     ),
-    "A10: field by field": (
+    "quirk A10: field by field": (
         {"input_tokens": 10, "cache_read_input_tokens": 5, "output_tokens": 1},
         {"input_tokens": 12, "output_tokens": 2},
         {"input": 17, "cached": 5, "written": 0, "output": 2, "reasoning": 0},
     ),
-    "C6: zeros take nothing back": (
+    "quirk C6: zeros take nothing back": (
         {"input_tokens": 10, "output_tokens": 1},
         {"input_tokens": 0, "output_tokens": 7},
         {"input": 10, "cached": 0, "written": 0, "output": 7, "reasoning": 0},
     ),
-    "C6: zeros of one field take nothing back from the sum": (
+    "quirk C6: zeros of one field take nothing back from the sum": (
         {"input_tokens": 10, "cache_read_input_tokens": 5},
         {"input_tokens": 0, "output_tokens": 7},
         {"input": 15, "cached": 5, "written": 0, "output": 7, "reasoning": 0},
@@ -606,7 +606,7 @@ ENDS: dict[str, tuple[list[Any], str, str]] = {
     "a cut": ([start(), *text(0, "A")], "failed", "upstream_truncated"),
     "something that is no JSON": ([start(), "<html>"], "failed", "upstream_invalid"),
     "something that is no object": ([start(), "[1]"], "failed", "upstream_invalid"),
-    "overloaded (A12)": (
+    "overloaded (quirk A12)": (
         [start(), {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}],
         *("failed", "server_is_overloaded"),
     ),
@@ -616,11 +616,11 @@ ENDS: dict[str, tuple[list[Any], str, str]] = {
         "failed",
         "rate_limit_exceeded",
     ),
-    "another message within a message (A13)": (
+    "another message within a message (quirk A13)": (
         [start(), *call(0, '{"a', stop=False), start(id="msg_2"), *call(0, "{}"), *finish()],
         *("failed", "server_error"),
     ),
-    "the same start twice (A13)": ([start(), start(), *text(0, "A"), *finish()], "completed", ""),
+    "the same start twice (quirk A13)": ([start(), start(), *text(0, "A"), *finish()], "completed", ""),
     "another message after the end": (
         [start(), *text(0, "A"), *finish(), start(id="msg_2"), *text(0, "B"), *finish()],
         *("completed", ""),

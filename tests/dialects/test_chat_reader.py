@@ -127,9 +127,9 @@ ENDS: dict[str, tuple[list[Any], Delta]] = {
         [chunk({"content": "a"})],
         ErrorDelta("upstream_truncated", "the upstream ended in the middle of its answer"),
     ),
-    "[DONE] without a finish (C9)": ([chunk({"content": "a"}), DONE], STOP),
+    "[DONE] without a finish (quirk C9)": ([chunk({"content": "a"}), DONE], STOP),
     "a finish without [DONE]": ([chunk({"content": "a"}), chunk(finish="stop")], STOP),
-    "a finish with content (C11)": (
+    "a finish with content (quirk C11)": (
         [chunk({"content": "a"}, finish="length")],
         FinishDelta(FinishReason.LENGTH),
     ),
@@ -137,7 +137,7 @@ ENDS: dict[str, tuple[list[Any], Delta]] = {
     "function_call": ([chunk(finish="function_call"), DONE], FinishDelta(FinishReason.TOOL_CALLS)),
     "content_filter": ([chunk(finish="content_filter")], FinishDelta(FinishReason.CONTENT_FILTER)),
     "another case": ([chunk(finish="SAFETY")], FinishDelta(FinishReason.CONTENT_FILTER)),
-    "an unknown word (C10)": ([chunk(finish="other")], STOP),
+    "an unknown word (quirk C10)": ([chunk(finish="other")], STOP),
     "a failure": (
         [chunk(finish="insufficient_system_resource")],
         ErrorDelta("server_is_overloaded", "the upstream stopped with 'insufficient_system_resource'"),
@@ -488,18 +488,18 @@ CALLS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str]]]] = {
         ],
         [("f", '{"x":1}')],
     ),
-    "without index (C15)": (
+    "without index (quirk C15)": (
         [
             {"id": "a", "function": {"name": "f", "arguments": "{}"}},
             {"id": "b", "function": {"name": "g", "arguments": "{}"}},
         ],
         [("f", "{}"), ("g", "{}")],
     ),
-    "from index 1 (C16)": (
+    "from index 1 (quirk C16)": (
         [{"index": 1, "id": "a", "function": {"name": "f", "arguments": "{}"}}],
         [("f", "{}")],
     ),
-    "empty and null later (C17)": (
+    "empty and null later (quirk C17)": (
         [
             {"index": 0, "id": "a", "function": {"name": "f", "arguments": None}},
             {"index": 0, "id": "", "function": {"name": "", "arguments": "{}"}},
@@ -511,8 +511,8 @@ CALLS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str]]]] = {
         [{"index": 0, "id": "a", "function": {"name": "f", "arguments": {"x": 1}}}],
         [("f", '{"x":1}')],
     ),
-    "no arguments (C21)": ([{"index": 0, "id": "a", "function": {"name": "f"}}], [("f", "{}")]),
-    "one id twice (C19)": (
+    "no arguments (quirk C21)": ([{"index": 0, "id": "a", "function": {"name": "f"}}], [("f", "{}")]),
+    "one id twice (quirk C19)": (
         [
             {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}},
             {"index": 1, "id": "a", "function": {"name": "g", "arguments": "{}"}},
@@ -582,7 +582,7 @@ USAGE: dict[str, tuple[list[dict[str, Any]], tuple[int, int, int, int]]] = {
         (3, 3, 0, 0),
     ),
     "Groq": ([chunk(x_groq={"usage": {"prompt_tokens": 3, "completion_tokens": 2}})], (3, 2, 0, 0)),
-    "zeros after the real one (C6)": (
+    "zeros after the real one (quirk C6)": (
         [
             chunk(usage={"prompt_tokens": 3, "completion_tokens": 2}),
             chunk(usage={"prompt_tokens": 0, "completion_tokens": 0}),
@@ -611,7 +611,7 @@ USAGE: dict[str, tuple[list[dict[str, Any]], tuple[int, int, int, int]]] = {
         [chunk(usage={"prompt_tokens": 9, "completion_tokens": 8, "cached_tokens": 4})],
         (9, 8, 4, 0),
     ),
-    "xAI (C7)": (
+    "xAI (quirk C7)": (
         [
             chunk(
                 usage={

@@ -92,7 +92,7 @@ def envelopes(snapshot: dict[str, Any]) -> list[tuple[str, str, Any]]:
     return found
 
 
-def test_equal_calls_without_ids_are_calls_of_their_own() -> None:  # G1, G3
+def test_equal_calls_without_ids_are_calls_of_their_own() -> None:  # quirk G1, quirk G3
     chunks = [chunk(call("f", {"a": 1}), call("f", {"a": 1})), chunk(call("f", {"a": 1}), finish="STOP")]
     snapshot = response(DIALECT, chunks)
     assert calls_of(snapshot) == [("f", '{"a":1}')] * 3
@@ -106,7 +106,7 @@ def test_an_id_is_kept() -> None:
 
 
 @pytest.mark.parametrize("args", [None, {}, "{}"])
-def test_no_arguments_are_an_empty_object(args: Any) -> None:  # G4
+def test_no_arguments_are_an_empty_object(args: Any) -> None:  # quirk G4
     assert calls_of(response(DIALECT, [chunk(call("f", args), finish="STOP")])) == [("f", "{}")]
 
 
@@ -166,7 +166,8 @@ STREAMED: list[tuple[str, list[dict[str, Any]], str]] = [
     ("pieces", "expected"), [row[1:] for row in STREAMED], ids=[row[0] for row in STREAMED]
 )
 @pytest.mark.parametrize("ending", ["marked", "unmarked"])
-def test_arguments_that_come_by_path(pieces: list[dict[str, Any]], expected: str, ending: str) -> None:  # G5
+def test_arguments_that_come_by_path(pieces: list[dict[str, Any]], expected: str, ending: str) -> None:
+    """Quirk G5."""
     chunks = [chunk(NAME), *(chunk(each) for each in pieces)]
     if ending == "marked":
         chunks.append(chunk(END))
@@ -184,7 +185,7 @@ def test_streamed_arguments_are_sent_as_they_come() -> None:
     assert sent == [None, '{"a":"x', "y", '"}', None]
 
 
-def test_the_next_name_ends_a_streamed_call() -> None:  # G5: the end can be missing
+def test_the_next_name_ends_a_streamed_call() -> None:  # quirk G5: the end can be missing
     parts: list[dict[str, Any]] = [
         NAME,
         piece("$.a", stringValue="x"),
@@ -224,7 +225,7 @@ def test_a_stray_end_means_nothing() -> None:
     assert read(DIALECT, [chunk(END, finish="STOP")]) == [FinishDelta(FinishReason.STOP)]
 
 
-# Signatures (G6)
+# Signatures (quirk G6)
 
 SIGNED: list[tuple[str, list[dict[str, Any]], list[tuple[str, str, Any]]]] = [
     (
@@ -302,7 +303,7 @@ def test_a_signature_is_kept_where_it_belongs(parts: list[Any], expected: list[A
     assert envelopes(response(DIALECT, [chunk(*parts, finish="STOP")])) == expected
 
 
-def test_thoughts_are_a_summary() -> None:  # G7
+def test_thoughts_are_a_summary() -> None:  # quirk G7
     parts: list[dict[str, Any]] = [{"text": "hm", "thought": True}, {"text": "ok"}]
     output = response(DIALECT, [chunk(*parts, finish="STOP")])["output"]
     assert output[0]["summary"] == [{"type": "summary_text", "text": "hm"}]
@@ -312,7 +313,7 @@ def test_thoughts_are_a_summary() -> None:  # G7
 # Usage, model, finish
 
 
-def test_usage_is_cumulative_and_partial() -> None:  # G8
+def test_usage_is_cumulative_and_partial() -> None:  # quirk G8
     given = [
         {"usageMetadata": {"promptTokenCount": 10, "thoughtsTokenCount": 7, "trafficType": "ON_DEMAND"}},
         {"usageMetadata": {"trafficType": "ON_DEMAND_FLEX"}, "modelVersion": "gemini-9"},
@@ -367,7 +368,7 @@ ENDS = [
 @pytest.mark.parametrize(("reason", "vendor", "status", "why"), ENDS)
 def test_every_finish_reason_has_an_outcome(
     reason: Any, vendor: str, status: str, why: Any
-) -> None:  # G2, G10
+) -> None:  # quirk G2, quirk G10
     frame = Frame(None, json.dumps(chunk({"text": "x"}, finish=reason, finishMessage="said so")))
     snapshot = last(translate(DIALECT, plan("gemini", vendor), [frame]))
     told = (snapshot["error"] or {}).get("code") or (snapshot["incomplete_details"] or {}).get("reason")
@@ -382,7 +383,7 @@ def test_an_unknown_finish_is_told_by_name() -> None:
     assert deltas[1] == DiagnosticDelta("unknown_finish", "the upstream stopped with SOMETHING_NEW")
 
 
-def test_a_refused_prompt_is_a_content_filter() -> None:  # G10
+def test_a_refused_prompt_is_a_content_filter() -> None:  # quirk G10
     refused = {"promptFeedback": {"blockReason": "SAFETY", "blockReasonMessage": "no"}}
     snapshot = response(DIALECT, [refused])
     assert snapshot["incomplete_details"] == {"reason": "content_filter"}
@@ -416,7 +417,7 @@ def test_an_end_marker_of_a_proxy_is_an_end() -> None:
     assert calls_of(response(DIALECT, chunks)) == [("f", '{"a":"x"}')]
 
 
-def test_only_the_first_candidate_is_read() -> None:  # C33
+def test_only_the_first_candidate_is_read() -> None:  # quirk C33
     both = {
         "candidates": [
             {"index": 1, "content": {"parts": [{"text": "no"}]}},
@@ -467,7 +468,7 @@ def test_probabilities_go_with_the_text() -> None:
     )
 
 
-# What the vendor does itself (G9)
+# What the vendor does itself (quirk G9)
 
 
 def grounding(**more: Any) -> dict[str, Any]:

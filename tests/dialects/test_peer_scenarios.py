@@ -1,4 +1,4 @@
-"""The twenty streams on which four peers were measured (notes/peers 0): here all of them come out right.
+"""The twenty streams on which four other gateways were measured: here all of them come out right.
 
 Lawful in every accent, numbered from 0 without a gap, one terminal event, the right data, the right usage.
 """

@@ -178,7 +178,7 @@ STREAMS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
         ],
         [("message", ["Hello"])],
     ),
-    "R2: ids rotate": (
+    "quirk R2: ids rotate": (
         [
             added(0, message(id="a")),
             inner("output_text.delta", 0, item_id="b", delta="Hel"),
@@ -188,11 +188,11 @@ STREAMS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
         ],
         [("message", ["Hello"])],
     ),
-    "A3: the call id rotates": (
+    "ask A3: the call id rotates": (
         [added(0, call("")), *PIECES, done(0, call(call_id="other")), completed(call(call_id="third"))],
         [("function_call", '{"a":1}')],
     ),
-    "R3: the terminal response is empty": (
+    "quirk R3: the terminal response is empty": (
         [added(0, message()), *DELTAS, completed()],
         [("message", ["Hello"])],
     ),
@@ -200,7 +200,7 @@ STREAMS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
         [*DELTAS, {"type": "response.completed", "response": {"output": None}}],
         [("message", ["Hello"])],
     ),
-    "A5: items only in the terminal response": (
+    "ask A5: items only in the terminal response": (
         [completed(reasoning(summary=[{"type": "summary_text", "text": "Hm"}]), message("Hi"), call())],
         [("reasoning", ["Hm"]), ("message", ["Hi"]), ("function_call", '{"a":1}')],
     ),
@@ -212,7 +212,7 @@ STREAMS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
         [*THOUGHT, inner("output_text.delta", 1, delta="Hello"), completed(message("Hello", id="new"))],
         [("reasoning", ["A", "B"]), ("message", ["Hello"])],
     ),
-    "R5: arguments without deltas": (
+    "quirk R5: arguments without deltas": (
         [
             added(0, call("")),
             inner("function_call_arguments.done", 0, arguments='{"a":1}'),
@@ -239,7 +239,7 @@ STREAMS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
         [("function_call", '{"a":1}')],
     ),
     "added never": ([*PIECES, done(0, call()), completed(call())], [("function_call", '{"a":1}')]),
-    "seed 002: announced anew under another id": (
+    "ask B4: announced anew under another id": (
         [
             *(added(0, call("")), *PIECES, done(0, call())),
             *(added(1, call(id="fc_2")), inner("function_call_arguments.done", 1, arguments='{"a": 1}')),
@@ -247,7 +247,7 @@ STREAMS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
         ],
         [("function_call", '{"a":1}')],
     ),
-    "seed 002: announced anew before its end": (
+    "ask B4: announced anew before its end": (
         [
             *(added(0, call("")), PIECES[0], added(1, call("", id="fc_2")), done(1, call(id="fc_2"))),
             *(PIECES[1], done(0, call()), completed()),
@@ -293,7 +293,7 @@ STREAMS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
         ],
         [("message", ["Hello"]), ("message", ["Bye"])],
     ),
-    "R6: items interleave": (
+    "quirk R6: items interleave": (
         [
             *(added(0, reasoning()), inner("reasoning_text.delta", 0, delta="H"), added(1, message())),
             *(inner("output_text.delta", 1, delta="a"), inner("reasoning_text.delta", 0, delta="m")),
@@ -301,16 +301,16 @@ STREAMS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
         ],
         [("reasoning", ["Hm"]), ("message", ["a"])],
     ),
-    "R7: never done": ([added(0, call("")), *PIECES, completed()], [("function_call", '{"a":1}')]),
-    "R9: a stream that begins in the middle": (
+    "quirk R7: never done": ([added(0, call("")), *PIECES, completed()], [("function_call", '{"a":1}')]),
+    "quirk R9: a stream that begins in the middle": (
         [{"type": "response.queued", "response": {}}, DELTAS[1], done(0, message("Hello")), completed()],
         [("message", ["lo"])],
     ),
-    "R10: the specification's own spelling": (
+    "quirk R10: the specification's own spelling": (
         [inner("reasoning.delta", 0, delta="Hm"), inner("reasoning.done", 0, text="Hm"), completed()],
         [("reasoning", ["Hm"])],
     ),
-    "decisions 20: both spellings": (
+    "decision 20: both spellings": (
         [
             *(inner("reasoning_text.delta", 0, delta="H"), inner("reasoning.delta", 0, delta="H")),
             *(inner("reasoning_text.delta", 0, delta="m"), inner("reasoning.delta", 0, delta="m")),
@@ -318,7 +318,7 @@ STREAMS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
         ],
         [("reasoning", ["Hm"])],
     ),
-    "R10: reasoning parts": (
+    "quirk R10: reasoning parts": (
         [
             *(inner("reasoning_part.added", 0, part={}), inner("reasoning_text.delta", 0, delta="Hm")),
             inner("reasoning_part.done", 0, part={"type": "reasoning_text", "text": "Hm"}),
@@ -337,7 +337,7 @@ STREAMS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
         ],
         [("reasoning", ["A", "B", "C"])],
     ),
-    "R4: two encrypted contents": (
+    "quirk R4: two encrypted contents": (
         [
             added(0, reasoning(encrypted_content="first")),
             done(0, reasoning(encrypted_content="second")),
@@ -370,7 +370,7 @@ STREAMS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
         [done(0, message(content=[{"type": "output_audio"}, {"type": "text", "text": "a"}, 5])), completed()],
         [("message", ["a"])],
     ),
-    "R13: a custom tool": (
+    "quirk R13: a custom tool": (
         [
             *(added(0, custom("")), inner("custom_tool_call_input.delta", 0, delta="te")),
             inner("custom_tool_call_input.done", 0, input="text"),

@@ -555,7 +555,7 @@ def test_every_item_and_tool_is_accepted_by_openais_own_types(target: dict[str, 
     request = rendered({"instructions": "Be.", "input": EVERY_ITEM, "tools": EVERY_TOOL[:6]}, target)
     body = deepcopy(request.body)
     for item in body["input"]:
-        # The types want the ids that a stored answer has; the endpoint does not (notes/clients 1.1).
+        # The types want the ids that a stored answer has; the endpoint does not (client 1).
         if item.get("role") == "assistant" or item["type"].endswith("_call") or item["type"] == "reasoning":
             item["id"] = "x"
             item["status"] = "completed"

@@ -23,7 +23,7 @@ GONE = (OSError, http.client.HTTPException, WebSocketException, EOFError)
 """What a client meets when the gateway dies."""
 
 LATE = b'"store_late"'
-"""An end with this diagnostic was not promised to survive (decisions 17)."""
+"""An end with this diagnostic was not promised to survive (decision 17)."""
 
 MODELS = ("quick", "text", "tools", "slow")
 _RECENT = 40

@@ -1,4 +1,5 @@
-"""The gateway killed at any moment under load: what it reported is there, and nothing seems to run (G8)."""
+"""The gateway killed at any moment under load: what it reported is there, and nothing seems to run
+(ask G8)."""
 
 from __future__ import annotations
 

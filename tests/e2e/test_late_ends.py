@@ -1,4 +1,4 @@
-"""What the disk has not taken yet is not reported as if it had: killed at the worst moment (decisions 17)."""
+"""What the disk has not taken yet is not reported as if it had: killed at the worst moment (decision 17)."""
 
 from __future__ import annotations
 

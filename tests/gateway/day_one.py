@@ -10,7 +10,7 @@ Json = dict[str, Any]
 
 
 def failed(reply: Reply, code: str) -> Json:
-    """The error of a stream that failed: told twice, in the order that all clients can read (E1)."""
+    """The error of a stream that failed: told twice, in the order that all clients can read (ask E1)."""
     assert reply.status == 200
     assert reply.types[-2:] == ["error", "response.failed"]
     error: Json = reply.last["error"]

@@ -134,7 +134,7 @@ EXTENSIONS = ("custom_tool_call",)
 
 
 def without_extensions(response: Json) -> Json:
-    """What of a response the published schemas know: functions, and what models do with them (spec (c))."""
+    """What of a response the published schemas know: functions, and what models do with them (spec S9)."""
     return {
         **response,
         "tools": [tool for tool in response["tools"] if tool["type"] == "function"],

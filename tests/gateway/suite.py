@@ -1,4 +1,4 @@
-"""What the validators of the official compliance suite insist on, field by field (notes/spec (d), (f)).
+"""What the validators of the official compliance suite insist on, field by field (spec S6, spec S10).
 
 The published schemas say most of it too. This is written by hand, and holds where they are absent.
 """

@@ -1,7 +1,7 @@
-"""The asks about state, by their ids (notes/asks theme G; D23, W02, W04, W05), against a real process.
+"""What users ask of stored state (ask G1 to ask G8), against a real process.
 
-What of them is tested elsewhere is not repeated here: G9 and resuming by several in `test_state`, the forms
-of compaction in `test_compaction`, the bounds of the store in tests/store.
+What of it is tested elsewhere is not repeated here: ask G9 and resuming by several in `test_state`, the
+forms of compaction in `test_compaction`, the bounds of the store in tests/store.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def kill(running: Running) -> None:
     running.process.wait(10)
 
 
-# G1, D23, W04: chains
+# ask G1: chains
 
 SHAPES: dict[str, Any] = {
     "text": "where is it?",
@@ -119,7 +119,7 @@ def test_d23_g2_what_is_stored_is_told_truthfully_in_every_snapshot(penstock: Ru
     assert get(penstock, reply.last["id"]).status == (200 if store else 404)
 
 
-# G2: VS Code's stateful marker
+# ask G2: VS Code's stateful marker
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
@@ -141,7 +141,7 @@ def test_g2_a_shortened_history_goes_on_from_an_answer_that_was_cut_off(
     assert sent_to(upstream, model, 1) == [("user", "tell me"), ("assistant", "half of"), ("user", "go on")]
 
 
-# G3: ids of items
+# ask G3: ids of items
 
 CUSTOM = {"type": "custom", "name": "draw"}
 
@@ -215,7 +215,7 @@ def test_g3_a_reference_never_reaches_an_upstream(penstock: Running, upstream: S
     assert asked.json["input"][0]["content"][0]["text"] == message["content"][0]["text"]
 
 
-# G4, W02: compaction
+# ask G4: compaction
 
 TRIGGER = {"type": "compaction_trigger"}
 FOREIGN = {"type": "compaction", "id": "cmp_foreign", "encrypted_content": "gAAAAABforeign"}
@@ -244,7 +244,7 @@ def test_g4_w02_any_model_compacts_and_reads_its_own(
     assert b"foreign" not in upstream.asked_for(model)[1].body
 
 
-# G6, W05: a dropped stream
+# ask G6: a dropped stream
 
 
 def number_of(live: Live) -> int:
@@ -297,7 +297,7 @@ def test_g5_g6_what_is_not_kept_any_more_is_a_typed_error(upstream: ScriptedUpst
         assert running.stream(model, "hello").text == "ok"
 
 
-# G7: retrieve, delete, cancel
+# ask G7: retrieve, delete, cancel
 
 
 @pytest.mark.parametrize("id", [UNKNOWN, "nonsense", "x" * 300, "%2e%2e", "resp_%00"])
@@ -325,7 +325,7 @@ def test_g7_to_cancel_what_has_ended_changes_nothing(penstock: Running) -> None:
         assert (reply.status, reply.json) == (200, made)
 
 
-# G8: what was interrupted
+# ask G8: what was interrupted
 
 
 def test_g8_what_was_interrupted_says_so_and_keeps_what_had_come(

@@ -82,7 +82,7 @@ def test_a_whole_stream_is_lawful_and_is_what_is_kept(penstock: Running) -> None
 
 
 def test_signs_of_life_are_events_of_its_log(penstock: Running, upstream: ScriptedUpstream) -> None:
-    """Decisions 10: Codex counts nothing else, whoever it is that waits."""
+    """Decision 10: Codex counts nothing else, whoever it is that waits."""
     opened = threading.Event()
     upstream.play("slow-behind", [*begun(chat_chunk({"content": "a"})), until(opened), rest("b")])
     with penstock.live("slow-behind", background=True) as live:

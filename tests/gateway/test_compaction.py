@@ -1,4 +1,4 @@
-"""W02, G4: any model compacts a conversation, for the one it belongs to, in every way to ask for it."""
+"""Ask G4: any model compacts a conversation, for the one it belongs to, in every way to ask for it."""
 
 from __future__ import annotations
 
@@ -394,7 +394,7 @@ def test_a_compaction_is_compacted_again(served: Any, scripted: ScriptedUpstream
 
 
 def test_another_tenant_has_nothing_of_it(served: Any, scripted: ScriptedUpstream) -> None:
-    """K1: as of one that is foreign."""
+    """Ask K1: as of one that is foreign."""
     model = scripted.play("shared", streamed(*said("the secret plan")), streamed(*said("a summary")))
     keys = tuple(ClientKey(name=name, digest=sha256(key.encode()).digest()) for name, key in KEYS.items())
 

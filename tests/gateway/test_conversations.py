@@ -157,7 +157,7 @@ def test_a_conversation_and_a_response_before_are_not_named_together(penstock: R
 
 
 def test_another_tenant_finds_nothing(tmp_path: Path) -> None:
-    """K1: on every route the same answer as for an id that never was."""
+    """Ask K1: on every route the same answer as for an id that never was."""
     (mine, first), (theirs, second) = create_key("mine"), create_key("theirs")
     with gateway(tmp_path, config=f"{first}\n{second}\n") as running:
         me, them = {"x-api-key": mine}, {"x-api-key": theirs}

@@ -1,4 +1,4 @@
-"""When a target fails the next one answers, until the first output: E7 of notes/asks, over HTTP."""
+"""When a target fails the next one answers, until the first output: ask E7, over HTTP."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SAYS_YES = body(typed([message_start(), *text_block(0, "Yes."), *message_end()])
 ROLE = chat_chunk({"role": "assistant", "content": ""})
 
 
-# E7
+# ask E7
 
 BEFORE_OUTPUT: dict[str, tuple[Script, str]] = {
     "a server error": ([answer(500, {"error": {"message": "broken"}})], "server_error"),

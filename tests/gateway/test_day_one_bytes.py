@@ -1,4 +1,4 @@
-"""However the bytes come, the events are the same: D09 of notes/asks, over HTTP."""
+"""However the bytes come, the events are the same: ask A9, over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every tool call is delivered once, whole and apart from its neighbours: D16 to D18, over HTTP."""
+"""Every tool call is delivered once, whole and apart from its neighbours: ask B4 to ask B6, over HTTP."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ def test_d17_interleaved_items_of_responses(penstock: Running, upstream: Scripte
     assert call_ids(reply.last) == ["call_fc_1", "call_fc_2"]
 
 
-# D18
+# ask B6
 
 EMPTY: dict[str, tuple[str, Script]] = {
     "no arguments": ("d18", chat(calls(call(0, "a", "read")))),
@@ -298,7 +298,7 @@ def test_d18_tool_calls_that_are_none_mean_nothing(
     assert codes(reply.last) == []
 
 
-# What is not whole is not delivered (B9, decisions 5)
+# What is not whole is not delivered (ask B9, decision 5)
 
 
 def test_b9_a_call_cut_off_by_the_length_is_marked_so(penstock: Running, upstream: ScriptedUpstream) -> None:

@@ -1,4 +1,4 @@
-"""Every stream has one end, whatever the upstream does: D01 of notes/asks, over HTTP."""
+"""Every stream has one end, whatever the upstream does: ask A1, over HTTP."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from tests.gateway.upstream import (
 Json = dict[str, Any]
 
 OFFSETS = 16
-"""Cuts of one stream. Which, the seed says: a build says the same of the same code every time."""
+"""Cuts of one stream. Which, the seed decides: a build says the same of the same code every time."""
 
 
-# D01
+# ask A1
 
 
 def test_d01_a_an_end_without_a_finish_reason_is_a_failure(
@@ -71,7 +71,7 @@ ENDLESS: dict[str, Script] = {
 def test_d01_b_a_break_behind_the_finish_reason_takes_nothing_back(
     penstock: Running, upstream: ScriptedUpstream, how: str
 ) -> None:
-    """The model has said that it is done, and all that it said is there: decisions 5."""
+    """The model has said that it is done, and all that it said is there: decision 5."""
     upstream.play("d01-b2", [*begun(*text("One", " two"), STOP, USAGE), *ENDLESS[how]])
     reply = penstock.stream("d01-b2")
     assert reply.types[-1] == "response.completed", reply.last["error"]

@@ -1,4 +1,5 @@
-"""Events that are numbered, that come also in silence, and that are never null: D06 to D08, over HTTP."""
+"""Events that are numbered, that come also in silence, and that are never null: ask A6 to ask A8, over
+HTTP."""
 
 from __future__ import annotations
 
@@ -21,13 +22,13 @@ Json = dict[str, Any]
 ACCENTS = ("openresponses", "openai", "copilot")
 
 
-# D06 and D08
+# ask A6 and ask A8
 
 
 def test_d06_d08_signs_of_life_are_numbered_and_do_not_disturb_the_answer(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
-    """An upstream that is silent before its first token and in the middle of its text (W06)."""
+    """An upstream that is silent before its first token and in the middle of its text (ask A8)."""
     first, second = Event(), Event()
     told = [send(chunk(frames(*text(*part), done=False))) for part in (["One", " two"], [" three"])]
     end = send(chunk(frames(STOP, USAGE)) + LAST_CHUNK)
@@ -80,7 +81,7 @@ def test_d08_a_stream_asks_what_stands_in_between_to_pass_it_on(
     assert "content-encoding" not in headers
 
 
-# D07
+# ask A7
 
 
 @pytest.mark.parametrize("accent", ACCENTS)

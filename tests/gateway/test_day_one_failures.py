@@ -1,4 +1,4 @@
-"""Failures are told as what they are: D10 and E2 of notes/asks, over HTTP."""
+"""Failures are told as what they are: ask E1 and ask E2, over HTTP."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.gateway.upstream import (
     until_gone,
 )
 
-# D10: what fails in the middle
+# ask E1: what fails in the middle
 
 TEN = [f"word{number} " for number in range(10)]
 OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded, come back"}}
@@ -136,7 +136,7 @@ def test_d10_a_client_that_does_not_stream_is_told_how_long_to_wait(
 def test_d10_a_key_that_the_vendor_repeats_is_masked(
     penstock: Running, upstream: ScriptedUpstream, before: list[dict[str, Any]]
 ) -> None:
-    """K3: in the first frame, where it becomes an HTTP error, and in the middle of a stream."""
+    """Ask K3: in the first frame, where it becomes an HTTP error, and in the middle of a stream."""
     upstream.play("d10-key", streamed(*before, {"error": {"message": f"key {SECRET_KEY} was revoked"}}))
     for reply in (penstock.stream("d10-key"), penstock.whole("d10-key")):
         assert SECRET_KEY not in reply.body.decode()
@@ -170,7 +170,7 @@ def test_a10_an_upstream_that_keeps_its_socket_open_does_not_keep_the_client(
     assert gone.wait(5)
 
 
-# E2: what fails before the first byte
+# ask E2: what fails before the first byte
 
 STATUSES: dict[int, tuple[int, str]] = {
     400: (400, "invalid_request"),
@@ -331,7 +331,7 @@ def test_e2_an_unreachable_upstream_is_a_502(penstock: Running, upstream: Script
 def test_e2_after_the_patience_a_failure_is_told_in_the_stream(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
-    """`created` went out while the upstream thought, so a status can no longer tell it (decisions 9)."""
+    """`created` went out while the upstream thought, so a status can no longer tell it (decision 9)."""
     released = Event()
     refused = answer(429, {"error": {"message": "too many"}}, retry_after="9")
     upstream.play("e2-late", [until(released), refused])

@@ -1,4 +1,4 @@
-"""Items that are announced once and closed once, under one id: D02 to D05 of notes/asks, over HTTP."""
+"""Items that are announced once and closed once, under one id: ask A2 to ask A5, over HTTP."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.gateway.upstream import USAGE, ScriptedUpstream, streamed
 
 Json = dict[str, Any]
 
-# D02
+# ask A2
 
 KINDS = ("text", "reasoning", "refusal", "read", "write", "empty")
 
@@ -102,7 +102,7 @@ def test_d02_a_call_without_text_makes_no_message(
     assert_opened_and_closed(reply.events)
 
 
-# D03
+# ask A3
 
 
 def rotated() -> list[Json]:
@@ -151,7 +151,7 @@ def test_d03_one_response_has_one_id_and_one_call_has_one_call_id(
         assert {each["type"] for each in told} == {item["type"]}
 
 
-# D04
+# ask A4
 
 
 @pytest.mark.parametrize("model", RICH)
@@ -201,7 +201,7 @@ def test_d04_openai_pythons_helper_reads_every_dialect(
     assert openai_client.responses.create(model=model, input="go", tools=tools).output_text == WORDS
 
 
-# D05
+# ask A5
 
 
 @pytest.mark.parametrize("output", [[], None, "absent"])

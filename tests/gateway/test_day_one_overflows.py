@@ -1,4 +1,4 @@
-"""A conversation that is too long is told as that, by every vendor: E4 of notes/asks, over HTTP."""
+"""A conversation that is too long is told as that, by every vendor: ask E4, over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an upstream is asked, and what is told of the rest: D11, E6 and W10 of notes/asks, over HTTP."""
+"""What an upstream is asked, and what is told of the rest: ask T1 and ask E6, over HTTP."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def asked(penstock: Running, upstream: ScriptedUpstream, model: str, **fields: A
     return reply, upstream.asked_for(model)[-1]
 
 
-# D11
+# ask T1
 
 CODEX = [
     message("developer", "Sandbox: read only."),
@@ -86,7 +86,7 @@ def test_d11_instructions_and_developer_items_are_one_leading_system_message(
 
 
 def test_d11_the_next_turn_begins_with_the_same_bytes(penstock: Running, upstream: ScriptedUpstream) -> None:
-    """D5: a late developer item, and whatever comes behind it, leaves the prefix as it was."""
+    """Ask D5: a late developer item, and whatever comes behind it, leaves the prefix as it was."""
     history: list[Json] = []
     bodies: list[bytes] = []
     for item in (*CODEX, LATE, message("user", "Fourth.")):
@@ -117,7 +117,7 @@ def test_d11_responses_gets_them_in_their_order(penstock: Running, upstream: Scr
     assert all(sent.count(each) == 1 for each in words)
 
 
-# E6 and W10
+# ask E6
 
 FIELDS: dict[str, Json] = {
     "temperature": {"temperature": 0.3},
@@ -238,7 +238,7 @@ FORMATS: dict[str, Json] = {
 def test_e6_a_format_is_never_dropped(
     penstock: Running, upstream: ScriptedUpstream, model: str, name: str
 ) -> None:
-    """H1: sent on, or refused with the name of the field; a weaker form of it is told."""
+    """Ask H1: sent on, or refused with the name of the field; a weaker form of it is told."""
     _, before = asked(penstock, upstream, model)
     reply = penstock.ask({"model": model, "input": "Go.", "stream": True, "text": {"format": FORMATS[name]}})
     if reply.status == 400:
@@ -292,7 +292,7 @@ def test_e6_a_tool_choice_is_never_dropped(
 def test_e6_a_required_tool_that_cannot_be_offered_is_refused_by_name(
     penstock: Running, upstream: ScriptedUpstream, model: str
 ) -> None:
-    """B3: a request whose only tool was dropped, and that wants it called."""
+    """Ask B3: a request whose only tool was dropped, and that wants it called."""
     upstream.play(model, ANSWERS[model])
     before = len(upstream.asked_for(model))
     tools = [{"type": "image_generation"}]

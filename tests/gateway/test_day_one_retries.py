@@ -1,4 +1,4 @@
-"""What is tried again, with which key, and for how long: E5 of notes/asks, over HTTP."""
+"""What is tried again, with which key, and for how long: ask E5, over HTTP."""
 
 from __future__ import annotations
 

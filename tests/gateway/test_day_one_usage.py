@@ -1,4 +1,4 @@
-"""How a turn ended and what it used: D12 and D21 of notes/asks (with D1, D2, D4 and E3), over HTTP."""
+"""How a turn ended and what it used: ask D1, ask D2, ask D4 and ask E3, over HTTP."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LEAST = 30
 """Tokens that these words are at least, however they are counted."""
 
 
-# D12 and E3
+# ask E3
 
 FINISHES: dict[tuple[str, str], tuple[str, str | None]] = {
     # Who says it, and how: what becomes of the response, and why it is not whole.
@@ -108,7 +108,7 @@ def test_d12_reasoning_that_eats_the_budget_leaves_no_empty_message(
     assert reply.last["usage"]["total_tokens"] == 18
 
 
-# D21
+# ask D1
 
 
 def usage_chunk(given: int, made: int, cached: int = 0, **choice: Any) -> Json:
@@ -242,7 +242,7 @@ UNTOLD: dict[str, tuple[str, Script, str]] = {
 def test_d21_usage_that_nobody_told_is_counted_and_marked(
     penstock: Running, upstream: ScriptedUpstream, how: str
 ) -> None:
-    """D4: also where the turn failed, because it is billed all the same."""
+    """Ask D4: also where the turn failed, because it is billed all the same."""
     model, script, status = UNTOLD[how]
     upstream.play(model, script)
     reply = penstock.stream(model, "A prompt of some length that has about a dozen words in it.")

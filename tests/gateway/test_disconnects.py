@@ -1,4 +1,4 @@
-"""What it means that a client goes: a test for every row of the table in docs/state.md (decisions 16)."""
+"""What it means that a client goes: a test for every row of the table in docs/state.md (decision 16)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody leaves, or does not listen: nobody else pays for it (notes/asks F1, J3)."""
+"""Somebody leaves, or does not listen: nobody else pays for it (ask F1, ask J3)."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def wait_for(condition: Callable[[], object]) -> None:
 def test_a_client_that_leaves_in_the_middle_ends_the_upstream(
     patient: Running, upstream: ScriptedUpstream
 ) -> None:
-    """D22: after some events."""
+    """Ask F1: after some events."""
     gone = threading.Event()
     upstream.play("leave-1", [*begun(chat_chunk({"content": SECRET_ANSWER})), until_gone(gone)])
     client = RawClient(patient, "leave-1")
@@ -117,7 +117,7 @@ def test_a_client_that_leaves_in_the_middle_ends_the_upstream(
 def test_a_client_that_leaves_before_the_first_byte_ends_the_upstream(
     patient: Running, upstream: ScriptedUpstream, stream: bool
 ) -> None:
-    """D22: the upstream has not answered yet."""
+    """Ask F1: the upstream has not answered yet."""
     gone = threading.Event()
     model = upstream.play(f"leave-2-{stream}", [until_gone(gone)])
     client = RawClient(patient, model, stream=stream)
@@ -143,7 +143,7 @@ def test_a_client_that_leaves_an_answer_that_is_not_streamed_ends_the_upstream(
 def test_nobody_is_asked_again_for_a_client_that_left_during_the_wait(
     patient: Running, upstream: ScriptedUpstream
 ) -> None:
-    """D22: while a retry sleeps."""
+    """Ask F1: while a retry sleeps."""
     busy = [answer(503, {"error": {"message": SECRET_PROMPT}}, retry_after="50")]
     upstream.play("leave-4", busy)
     client = RawClient(patient, "leave-4")
@@ -164,7 +164,7 @@ def memory_of(running: Running) -> int:
 def test_a_client_that_does_not_read_stops_the_reading_of_the_upstream(
     patient: Running, upstream: ScriptedUpstream
 ) -> None:
-    """J3: memory stays bounded, others are served, and nothing is lost when it reads at last."""
+    """Ask J3: memory stays bounded, others are served, and nothing is lost when it reads at last."""
     piece, times = "x" * 4000, 60
     data = chunk(frames(*[chat_chunk({"content": piece})] * 100, done=False))
     flood = Flood(data, times)

@@ -1,4 +1,4 @@
-"""Slow models are waited for, and every client sees that somebody is there (W06, D08; notes/asks A8)."""
+"""Slow models are waited for, and every client sees that somebody is there (ask A8)."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_heartbeat_that_cannot_be_is_refused(penstock: Running, wrong: str) ->
 
 
 def test_comments_of_the_upstream_keep_a_turn_alive(penstock: Running, upstream: ScriptedUpstream) -> None:
-    """E9: any byte counts. The target gives up after half a second without one."""
+    """Ask E9: any byte counts. The target gives up after half a second without one."""
     comments = [step for _ in range(8) for step in (pause, send(chunk(b": still here\n\n")))]
     end = send(chunk(frames(*said("ok"))) + LAST_CHUNK)
     upstream.play("over-hasty", [send(SSE_HEAD), *comments, end])

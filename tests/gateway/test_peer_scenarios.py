@@ -1,4 +1,4 @@
-"""The twenty streams on which four peers were measured (notes/peers 0), through a real gateway: 20 of 20.
+"""The twenty streams on which four other gateways were measured, through a real gateway: 20 of 20.
 
 Every answer is judged by the harness: the strict checker, numbers from 0 without a gap, one terminal event,
 [DONE], nothing null, and both published schemas in the strict accent.
@@ -98,7 +98,7 @@ def test_a_late_name_announces_no_placeholder(penstock: Running, upstream: Scrip
 
 
 def test_a_custom_tool_is_streamed_as_text(penstock: Running, upstream: ScriptedUpstream) -> None:
-    """Not as the JSON that the upstream wraps around it (B1)."""
+    """Not as the JSON that the upstream wraps around it (ask B1)."""
     play(upstream, "custom tool")
     reply = penstock.stream("peers", accent="openai", tools=DECLARED)
     assert "response.function_call_arguments.delta" not in reply.types

@@ -1,4 +1,4 @@
-"""Reasoning that survives a tool loop, whatever the client gives back of it (notes/asks W01, C1, C2)."""
+"""Reasoning that survives a tool loop, whatever the client gives back of it (ask C1, ask C2)."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ GIVEN_BACK: dict[str, Any] = {
 def test_a_signature_goes_back_to_its_maker(
     penstock: Running, upstream: ScriptedUpstream, way: str, store: bool
 ) -> None:
-    """C2: without its signed thinking the turn would be refused there."""
+    """Ask C2: without its signed thinking the turn would be refused there."""
     call_id = f"toolu_{way.replace(' ', '_')}_{store}"
     before = len(upstream.asked_for("over-anthropic"))
     upstream.play("over-anthropic", thinking_and_calling(call_id), answering())
@@ -122,7 +122,7 @@ def key_of(name: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("way", ["the call alone", "the id of the reasoning", "chained"])
 def test_plain_reasoning_goes_back_with_its_calls(own: Running, upstream: ScriptedUpstream, way: str) -> None:
-    """C1: some upstreams refuse a call whose `reasoning_content` is missing."""
+    """Ask C1: some upstreams refuse a call whose `reasoning_content` is missing."""
     model = f"plain-{way.replace(' ', '-')}"
     function = {"name": "look", "arguments": "{}"}
     calls = chat_chunk({"tool_calls": [{"index": 0, "id": model, "type": "function", "function": function}]})
@@ -144,7 +144,7 @@ def test_plain_reasoning_goes_back_with_its_calls(own: Running, upstream: Script
 
 @pytest.mark.parametrize("store", [True, False])
 def test_another_tenant_gets_nothing_of_it(own: Running, upstream: ScriptedUpstream, store: bool) -> None:
-    """K1: a call of the same id, by somebody else."""
+    """Ask K1: a call of the same id, by somebody else."""
     model = "shared-thoughts"
     fields: Json = {"tools": LOOK, "store": store}
     before = len(upstream.asked_for(model))

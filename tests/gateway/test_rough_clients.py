@@ -94,7 +94,7 @@ def test_a_head_without_end_is_refused_before_it_fills_the_memory(penstock: Runn
 
 
 def test_a_failure_in_the_stream_closes_the_connection(penstock: Running, upstream: ScriptedUpstream) -> None:
-    """A10: Codex tells of it only then. The client did not ask for the connection to be closed."""
+    """Ask A10: Codex tells of it only then. The client did not ask for the connection to be closed."""
     upstream.play("fails", streamed(chat_chunk({"content": "a"}), {"error": {"message": "no"}}))
     data = read_all(raw(penstock, request("fails")))
     assert data.rstrip().endswith(b"data: [DONE]\n\n\r\n0")
@@ -214,7 +214,7 @@ def test_a_reload_that_cannot_work_changes_nothing_and_says_why(tmp_path: Path) 
 def test_a_fall_back_to_another_model_or_past_a_resting_key_is_told(
     upstream: ScriptedUpstream, tmp_path: Path
 ) -> None:
-    """W10, also where no attempt of this turn failed."""
+    """Ask E6, also where no attempt of this turn failed."""
     upstream.play("bad", [answer(500, {"error": {"message": "no"}})])
     upstream.play("limited", [answer(429, {"error": {"message": "slow down"}}, retry_after="60")])
     upstream.play("good", streamed(*said("ok")))

@@ -71,7 +71,7 @@ def test_a_turn_that_is_cancelled_while_its_client_does_not_read_ends(
 def test_a_dead_connection_does_not_end_the_turn_of_who_came_back(
     upstream: ScriptedUpstream, tmp_path: Path
 ) -> None:
-    """W05: a network that went away sends no farewell."""
+    """Ask G6: a network that went away sends no farewell."""
     flooding(upstream, "half-open")
     with gateway(tmp_path, config=CONFIG.format(url=upstream.url, grace=600)) as running:
         client = RawClient(running, "half-open", buffer=8192)
@@ -128,7 +128,7 @@ def test_another_output_of_a_call_takes_the_place_of_the_first(
 
 
 def test_a_whole_history_beside_an_id_counts_once(penstock: Running, upstream: ScriptedUpstream) -> None:
-    """G9, for items that have no ids."""
+    """Ask G9, for items that have no ids."""
     upstream.play("again-whole", *[streamed(*said("ok"))] * 2)
     first = penstock.stream("again-whole", "one").last["id"]
     history = [

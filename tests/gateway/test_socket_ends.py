@@ -1,4 +1,4 @@
-"""How a WebSocket ends: with the process, and after its hour (decisions 18, N24)."""
+"""How a WebSocket ends: with the process, and after its hour (decision 18, spec N24)."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_turn_that_does_not_end_is_told_so(tmp_path: Path) -> None:
 
 
 def test_an_idle_connection_is_closed_after_sixty_minutes() -> None:
-    """N24, also where no frame comes that could be refused."""
+    """Spec N24, also where no frame comes that could be refused."""
 
     async def live() -> list[str]:
         client, made = FakeClient(), Gateway(Settings(), store=MemoryStore())

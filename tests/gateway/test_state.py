@@ -1,4 +1,4 @@
-"""Responses that are kept: retrieved, continued, taken up again, cancelled, deleted (notes/asks theme G)."""
+"""Responses that are kept: retrieved, continued, taken up again, cancelled, deleted (ask G1 to ask G9)."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_failures_and_what_broke_off_are_kept_too(penstock: Running, upstream: S
 
 
 def test_a_response_continues_another(penstock: Running, upstream: ScriptedUpstream) -> None:
-    """G1: input and output of the chain in their order, instructions not inherited; and it branches."""
+    """Ask G1: input and output of the chain in their order, instructions not inherited; and it branches."""
     model = upstream.play("chained", *(streamed(*said(f"answer {number}")) for number in "1234"))
     first = penstock.stream(model, "question 1", instructions="be brief").last["id"]
     second = penstock.whole(model, "question 2", previous_response_id=first).last
@@ -128,7 +128,7 @@ def test_an_output_without_its_call_is_refused_in_a_chain(penstock: Running, typ
 
 
 def test_a_turn_that_still_runs_can_be_continued(penstock: Running, upstream: ScriptedUpstream) -> None:
-    """Decisions 17: from the id in `response.created`; the follow-up waits for the end."""
+    """Decision 17: from the id in `response.created`; the follow-up waits for the end."""
     opened = threading.Event()
     model = upstream.play("early", [*begun(chat_chunk({"content": "a"})), until(opened), rest("b")])
     with penstock.live(model, "first") as live:
@@ -148,7 +148,7 @@ def test_a_turn_that_still_runs_can_be_continued(penstock: Running, upstream: Sc
 
 
 def test_what_is_sent_again_with_an_id_counts_once(penstock: Running, upstream: ScriptedUpstream) -> None:
-    """G9: messages by their ids, calls and outputs by their call ids."""
+    """Ask G9: messages by their ids, calls and outputs by their call ids."""
     model = upstream.play("repeated", calling("call_r"), streamed(*said("two")), streamed(*said("three")))
     first = penstock.whole(model, "hello", tools=LOOK).last
     call = {name: first["output"][0][name] for name in ("type", "call_id", "name", "arguments")}
@@ -175,7 +175,7 @@ def test_an_item_is_named_instead_of_sent(penstock: Running, upstream: ScriptedU
 
 
 def test_a_chain_branches_and_outlives_the_process(upstream: ScriptedUpstream, tmp_path: Path) -> None:
-    """W04: across a restart, without any set-up."""
+    """Ask G1: across a restart, without any set-up."""
     config = f'passthrough = "chat"\n[targets.chat]\nbase_url = "{upstream.url}/v1"\n'
     model = upstream.play("restarted", streamed(*said("root answer")), streamed(*said("left answer")))
     with gateway(tmp_path, config=config) as running:
@@ -193,7 +193,7 @@ def test_a_chain_branches_and_outlives_the_process(upstream: ScriptedUpstream, t
 
 @pytest.mark.parametrize("accent", ["openresponses", "openai", "copilot"])
 def test_a_stream_is_taken_up_again(penstock: Running, upstream: ScriptedUpstream, accent: str) -> None:
-    """W05: while it runs, by two at once, from any event, byte for byte; the upstream is asked once."""
+    """Ask G6: while it runs, by two at once, from any event, byte for byte; the upstream is asked once."""
     opened = threading.Event()
     reasoned = begun(chat_chunk({"reasoning_content": "hm"}), chat_chunk({"content": "a"}))
     model = upstream.play(f"resumed-{accent}", [*reasoned, until(opened), rest("b")])
@@ -254,7 +254,7 @@ def test_a_number_that_is_none_is_refused(penstock: Running, after: str) -> None
 
 
 def test_a_client_that_left_finds_what_had_come(penstock: Running, upstream: ScriptedUpstream) -> None:
-    """Decisions 16."""
+    """Decision 16."""
     gone = threading.Event()
     upstream.play("left", [*begun(chat_chunk({"content": "half an answer"})), until_gone(gone)])
     with penstock.live("left") as live:
@@ -268,7 +268,7 @@ def test_a_client_that_left_finds_what_had_come(penstock: Running, upstream: Scr
 
 
 def test_a_response_is_cancelled_from_elsewhere(penstock: Running, upstream: ScriptedUpstream) -> None:
-    """Decisions 6: the stream ends as one that broke off, the record says what it was; twice is once."""
+    """Decision 6: the stream ends as one that broke off, the record says what it was; twice is once."""
     gone = threading.Event()
     upstream.play("to-cancel", [*begun(chat_chunk({"content": "a"})), until_gone(gone)])
     with penstock.live("to-cancel") as live:
@@ -336,7 +336,7 @@ def test_input_items_are_listed_page_by_page(penstock: Running) -> None:
 
 
 def test_another_tenant_finds_nothing(tmp_path: Path) -> None:
-    """K1: on every route the same answer as for an id that never was."""
+    """Ask K1: on every route the same answer as for an id that never was."""
     (mine, first), (theirs, second) = create_key("mine"), create_key("theirs")
     with gateway(tmp_path, config=f"{first}\n{second}\n") as running:
         me, them = {"x-api-key": mine}, {"x-api-key": theirs}

@@ -1,7 +1,7 @@
-"""The tests of the official compliance suite, as our own (notes/spec (f)): the demo model passes all 17.
+"""The tests of the official compliance suite, as our own (spec S10): the demo model passes all 17.
 
 The suite looks at shapes alone. Here every answer is also judged by the checker and both schemas, and what
-its validators insist on (the traps that the notes measured) is asserted by name.
+its validators insist on is asserted by name.
 """
 
 from __future__ import annotations

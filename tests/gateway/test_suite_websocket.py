@@ -1,4 +1,4 @@
-"""The official suite's tests over a WebSocket, as our own (notes/spec (f)); `test_suite` has the list of all.
+"""The official suite's tests over a WebSocket, as our own (spec S10); `test_suite` has the list of all.
 
 `Talk` judges every frame: the checker takes no `[DONE]` on a socket, and an error envelope stands alone.
 """

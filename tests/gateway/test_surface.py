@@ -64,7 +64,7 @@ ENCODERS: dict[str, Callable[[bytes], bytes]] = {
 
 @pytest.mark.parametrize("encoding", ENCODERS)
 def test_a_compressed_body_is_read(penstock: Running, upstream: ScriptedUpstream, encoding: str) -> None:
-    """D25; the upstream is sent what was in it, uncompressed and without the header."""
+    """Ask K4; the upstream is sent what was in it, uncompressed and without the header."""
     model = upstream.play(f"compressed-{encoding}", streamed(*said("ok")))
     body = json.dumps({"model": model, "input": SECRET_PROMPT * 50}).encode()
     reply = penstock.ask(ENCODERS[encoding](body), headers={"content-encoding": encoding})
@@ -74,7 +74,7 @@ def test_a_compressed_body_is_read(penstock: Running, upstream: ScriptedUpstream
 
 
 def test_a_body_that_is_too_large_unknown_or_broken_is_refused(penstock: Running) -> None:
-    """K4: 413 for a bomb, 415 for an encoding that nobody knows, 400 for what cannot be unpacked."""
+    """Ask K4: 413 for a bomb, 415 for an encoding that nobody knows, 400 for what cannot be unpacked."""
     bomb = zstandard.ZstdCompressor().compress(b" " * (65 * 1024 * 1024))
     for body, encoding, status in ((bomb, "zstd", 413), (b"x", "lzma", 415), (b"x", "gzip", 400)):
         reply = penstock.ask(body, headers={"content-encoding": encoding})
@@ -217,7 +217,7 @@ def test_an_accent_that_is_not_there_is_refused(penstock: Running) -> None:
 
 
 def test_models_are_listed_for_everybody(penstock: Running) -> None:
-    """W09: OpenAI's list and Codex's, in one answer."""
+    """Ask I1: OpenAI's list and Codex's, in one answer."""
     listed = penstock.ask(path="/v1/models?client_version=0.166.0", method="GET").json
     assert listed["object"] == "list"
     assert "demo" in [model["id"] for model in listed["data"]]
@@ -349,7 +349,7 @@ def test_a_page_of_an_allowed_origin_may_ask_and_read(tmp_path: Path) -> None:
 
 @pytest.mark.e2e
 def test_a_bound_on_turns_is_told_at_once(tmp_path: Path) -> None:
-    """J5: no hidden queue."""
+    """Ask J5: no hidden queue."""
     with gateway(tmp_path, config="[limits]\nmax_turns = 1\n") as running:
         connection = running.connect()
         body = json.dumps({"model": "demo", "input": "be silent", "stream": True})

@@ -1,4 +1,4 @@
-"""K1: another tenant's id is answered exactly like one that never was, wherever an id can be given."""
+"""Ask K1: another tenant's id is answered exactly like one that never was, wherever an id can be given."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def test_a_reader_that_does_not_read_never_sets_the_pace(
 
 
 def test_a_reader_of_a_silent_turn_gets_signs_of_life(penstock: Running, upstream: ScriptedUpstream) -> None:
-    """Nobody else does when nobody waits for the turn; a proxy would take the reader for dead (A8)."""
+    """Nobody else does when nobody waits for the turn; a proxy would take the reader for dead (ask A8)."""
     opened = threading.Event()
     model = upstream.play("silent-turn", [*begun(*text("a ")), until(opened), rest("b")])
     with penstock.live(model, background=True) as maker:

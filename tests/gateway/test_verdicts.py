@@ -1,4 +1,4 @@
-"""Every turn that ended is explained, by one record (W07; notes/asks M1)."""
+"""Every turn that ended is explained, by one record (ask M1)."""
 
 from __future__ import annotations
 

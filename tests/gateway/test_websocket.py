@@ -1,4 +1,5 @@
-"""Responses over a WebSocket (notes/spec N9 to N26, decisions 9, 14, 18), judged frame by frame."""
+"""Responses over a WebSocket (spec N9 to spec N26, decision 9, decision 14, decision 18), judged frame by
+frame."""
 
 from __future__ import annotations
 
@@ -125,7 +126,7 @@ def talk(penstock: Running) -> Iterator[Talk]:
         yield talk
 
 
-# The tests of the official suite, as notes/spec (f) has them
+# The tests of the official suite (spec S10)
 
 
 def test_a_response_comes_as_the_same_events(talk: Talk, penstock: Running) -> None:
@@ -237,7 +238,7 @@ def test_who_sends_without_end_is_let_go(talk: Talk, upstream: ScriptedUpstream)
 
 
 def test_warming_up_asks_no_upstream(talk: Talk, upstream: ScriptedUpstream) -> None:
-    """Codex sends its first frame so, and continues what it gets (decisions 18)."""
+    """Codex sends its first frame so, and continues what it gets (decision 18)."""
     model = upstream.play("ws-warm", streamed(*said("hello")))
     talk.ask(model, "context", generate=False, store=False)
     events = talk.events()
@@ -459,7 +460,7 @@ def test_who_may_open_a_socket(path: str, headers: dict[str, str], status: int) 
 
 
 def test_it_can_be_turned_off() -> None:
-    """426 is the one answer at which Codex goes on over HTTP at once (notes/clients 1.1)."""
+    """426 is the one answer at which Codex goes on over HTTP at once (client 2)."""
     assert upgrade(Settings(websocket=False)) == (426, "websocket_not_offered")
 
 
@@ -471,7 +472,7 @@ def test_a_socket_needs_a_key_where_there_are_keys() -> None:
 
 
 def test_tenants_are_kept_apart(tmp_path: Path) -> None:
-    """K1."""
+    """Ask K1."""
     (mine, first), (theirs, second) = create_key("mine"), create_key("theirs")
     with gateway(tmp_path, config=f"{first}\n{second}\n") as running:
         with talking(running, additional_headers={"authorization": f"Bearer {mine}"}) as me:
@@ -487,7 +488,7 @@ def test_tenants_are_kept_apart(tmp_path: Path) -> None:
 
 
 def test_a_connection_lasts_sixty_minutes() -> None:
-    """N24: the first frame behind them gets the named code, and the connection is closed."""
+    """Spec N24: the first frame behind them gets the named code, and the connection is closed."""
 
     async def live() -> list[Message]:
         now = 1000.0

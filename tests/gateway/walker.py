@@ -1,6 +1,6 @@
 """A second opinion on every answer: what clients dereference without asking is there, and is never null.
 
-notes/asks A7: a null or a missing list has stopped whole communities. The schemas say the same in the
+Ask A7: a null or a missing list has stopped whole communities. The schemas say the same in the
 strict accent; this reads every accent, and knows no schema.
 """
 

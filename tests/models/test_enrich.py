@@ -218,7 +218,7 @@ def test_the_catalog_knows_a_model_under_each_of_its_spellings(id: str, row: str
     ],
 )
 def test_names_that_look_alike_raise_no_limit(id: str) -> None:
-    """notes/asks I2: a fuzzy match gave one model the window of another."""
+    """Ask I2: a fuzzy match gave one model the window of another."""
     info = enrich(ModelFacts(id=id))
     assert info.context_window <= DEFAULT_WINDOW
     assert in_catalog(id) is None or id == "gpt-4"

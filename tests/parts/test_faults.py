@@ -1,7 +1,8 @@
 """What real servers do wrong, and what the adapter makes of it: the right parts, or a typed error.
 
 Never a doubled call, never a doubled text, never silence: `read` checks the first and the last for every row.
-The first table is the fault matrix of notes/clients 3, over the stream that those faults were tried on.
+The first table is the fault matrix of real clients (client 6), over the stream that those faults were tried
+on.
 """
 
 from __future__ import annotations
@@ -968,7 +969,7 @@ def test_thinking_without_an_id_has_one_all_the_same() -> None:
 
 
 def test_of_two_encrypted_contents_that_of_the_item_is_kept() -> None:
-    """The terminal response seals anew, and either is good: one of them is enough (R4)."""
+    """The terminal response seals anew, and either is good: one of them is enough (quirk R4)."""
     found = read([done(SEALED), said("m", "Yes.", 1), completed({**SEALED, "encrypted_content": "anew"})])
     sealed = [part.metadata for part in found.parts if isinstance(part, ThinkingPart) and part.metadata]
     assert [metadata["openresponses"]["reasoning"]["encrypted_content"] for metadata in sealed] == ["sealed"]

@@ -316,7 +316,7 @@ def test_a_message_is_split_where_tools_are_called_and_give_back() -> None:
 
 
 def test_copilots_tool_loop() -> None:
-    """The shapes of notes/vscode 3: a marker, thinking and an empty text before the calls."""
+    """The shapes that VS Code sends (editor 8): a marker, thinking and an empty text before the calls."""
     conversation = [
         system("You are an agent."),
         user("<environment/>", name=""),

@@ -53,7 +53,7 @@ class Made(Struct):
     def calls(self, *, whole: bool) -> Calls:
         """The calls that are completed; with `whole` also those that are not, but have all their arguments.
 
-        Arguments that are no object make no call that could be run (decisions 22).
+        Arguments that are no object make no call that could be run (decision 22).
         """
         found: Calls = {}
         for item in to_builtins(self.response)["output"]:
@@ -231,7 +231,7 @@ def test_faults_in_the_telling_change_nothing_of_what_is_said(case: Made, faults
 @some
 @given(made(), st.sampled_from(["as they are", "another one in every event"]))
 def test_a_terminal_response_that_is_made_anew_adds_nothing(case: Made, ids: str) -> None:
-    """Other ids for items and calls alike, and nothing of items that have no text (asks A3)."""
+    """Other ids for items and calls alike, and nothing of items that have no text (ask A3)."""
     events = damaged(plain(case.events), Faults(frozenset(), frozenset(), ids, "as they are"))
     response = events[-1]["response"]
     output = [item for item in response["output"] if item.get("content") != []]

@@ -1,4 +1,4 @@
-"""The tables and rules of seeds 000, 002 and 003, each as a test: which event makes which part, and when."""
+"""Which event makes which part, and when: every row of the mapping as a test (editor 14 to editor 18)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def assert_makes(table: Table, **options: Any) -> None:
     assert steps([event for event, _ in table], **options) == [parts for _, parts in table]
 
 
-# Seed 000: the flows
+# The flows of text, calls and thinking
 
 
 def test_the_text_flow() -> None:
@@ -162,7 +162,7 @@ def test_the_table_of_text_and_a_call_interleaved() -> None:
     )
 
 
-# Seed 000: the gaps
+# What may be missing (decision 22)
 
 
 GAP_1: dict[str, Table] = {
@@ -257,7 +257,7 @@ def test_a_citation_with_an_event_and_in_the_item_comes_once_and_twice_only_wher
     assert len(found.result.annotations) == 2
 
 
-# Seed 000 and 003: thinking (9.3, 9.5, appendix A), in every spelling
+# Thinking, in every spelling (decision 20, decision 24)
 
 
 CHANNELS = {
@@ -395,7 +395,7 @@ def test_the_last_part_of_thinking_has_what_must_come_back(asked: str, marked: s
     assert last.metadata == {METADATA: {"reasoning": kept, "model": marked}}
 
 
-# Seed 000: the other events
+# The other events
 
 
 def test_a_refusal_is_text_and_the_result_says_so() -> None:
@@ -468,7 +468,7 @@ def test_what_the_result_knows_of_the_response() -> None:
     result.raise_for_error()
 
 
-# Seed 003: parts (1.2, 2, 3, 4)
+# Kinds of parts (editor 15)
 
 
 EVERYTHING = [
@@ -578,7 +578,7 @@ def test_files_and_images_are_data_parts_and_never_markdown(told: JSON) -> None:
     assert found.error is None
 
 
-# Seed 003: the life of a stream (5) and the order of its parts (6)
+# The life of a stream and the order of its parts (editor 16, editor 17)
 
 
 def test_a_stream_that_is_cancelled_holds_nothing_back() -> None:
@@ -693,7 +693,7 @@ def test_a_call_that_the_vendor_runs_is_none_for_us(item: JSON, ends: bool) -> N
     assert (found.said, found.diagnostics) == (["Found."], {})
 
 
-# Seed 003: what a provider must do (8)
+# What a provider must do
 
 
 def test_a_call_to_a_tool_that_was_not_offered_comes_once_with_a_diagnostic() -> None:
@@ -733,7 +733,7 @@ def test_every_event_is_traced_with_what_it_made_and_trouble_is_a_warning() -> N
     ]
 
 
-# Seed 002: one call, announced twice
+# One call, announced twice (ask B4)
 
 
 NYC = '{"location":"NYC"}'

@@ -119,7 +119,7 @@ EVERY_TOOL: list[Tool] = [
     WebSearchTool(external_web_access=True, search_context_size="low"),
     UnknownTool(type="code_interpreter", extra={"container": {"type": "auto"}}),
 ]
-"""Every kind of tool that a client declares (decisions 13, notes/clients 1.1), and one of a vendor."""
+"""Every kind of tool that a client declares (decision 13, client 1), and one of a vendor."""
 
 _MESSAGE = Message(
     id="msg_1",
@@ -439,7 +439,7 @@ def extension_samples() -> list[Event]:
 
 
 def spelled_samples() -> list[Event]:
-    """Canonical events under the names that the `openai` accent gives them (decisions 1)."""
+    """Canonical events under the names that the `openai` accent gives them (decision 1)."""
     thought: dict[str, Any] = {"item_id": "rs_1", "output_index": 3, "content_index": 0}
     return _numbered(
         [

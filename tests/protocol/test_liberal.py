@@ -166,7 +166,7 @@ def test_minimal_effort_is_accepted_and_echoed_as_the_nearest_lawful_one() -> No
 
 
 def test_what_codex_sends_beside_the_specification_is_read() -> None:
-    """notes/clients 1.1"""
+    """Client 1."""
     body = {
         "client_metadata": {"thread": "1"},
         "prompt_cache_key": "thread",
@@ -272,7 +272,7 @@ def test_an_unknown_event_survives_unchanged(sent: dict[str, Any]) -> None:
 
 
 def test_a_reasoning_item_as_codex_returns_it() -> None:
-    """notes/clients 1.1: explicit nulls where the server gave nothing; the schema forbids writing them."""
+    """Client 1: explicit nulls where the server gave nothing; the schema forbids writing them."""
     sent: dict[str, Any] = {
         "type": "reasoning",
         "id": "rs_1",
@@ -381,7 +381,7 @@ def test_a_tool_search_call_has_an_object_for_arguments() -> None:
 
 
 def test_tools_come_inside_the_input_too() -> None:
-    """notes/clients 1.1: all the tools of Codex, for some models; and what a tool search found."""
+    """Client 1: all the tools of Codex, for some models; and what a tool search found."""
     function = {"type": "function", "name": "add"}
     space = {"type": "namespace", "name": "functions", "description": "", "tools": [function]}
     declared = item({"type": "additional_tools", "role": "developer", "tools": [space]})
@@ -448,7 +448,7 @@ def test_a_known_event_that_is_malformed_is_kept_whole(sent: dict[str, Any]) -> 
 
 
 def test_a_name_for_reasoning_parts_that_only_others_send_is_read() -> None:
-    """decisions 1, R10"""
+    """Decision 1, quirk R10."""
     for name in ("reasoning_text_part", "reasoning_part"):
         event = read_event({"type": f"response.{name}.added", "part": {"type": "reasoning_text", "text": ""}})
         assert isinstance(event, ContentPartEvent)
@@ -475,7 +475,7 @@ PAYLOAD = {"type": "server_error", "code": "overloaded", "message": "Busy.", "pa
     ids=["nested", "flat", "flat and null", "nested and null", "both"],
 )
 def test_an_error_is_read_from_either_shape_and_written_in_both(sent: dict[str, Any]) -> None:
-    """spec (b): the specification nests it, openai-python has it flat."""
+    """Spec S4: the specification nests it, openai-python has it flat."""
     event = read_event({"type": "error", "sequence_number": 1, **sent})
     assert isinstance(event, ErrorEvent)
     assert back(event) == {
@@ -720,7 +720,7 @@ DEFAULTS: dict[str, Any] = {
     "safety_identifier": None,
     "prompt_cache_key": None,
 }
-"""spec (d)"""
+"""Spec S6."""
 
 
 def snapshot(**fields: Any) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The models of `openai` (the Python SDK) accept what Penstock sends, wherever they know the event.
 
 The SDK itself does not validate a stream, so a client forgives more than these tests do; agents frameworks
-and other SDKs that validate with the same models do not (notes/asks A7).
+and other SDKs that validate with the same models do not (ask A7).
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ UNKNOWN_TO_OPENAI: dict[str, str] = {
     "response.apply_patch_call_operation_diff.delta": "AI SDK, for a client that declared `apply_patch`",
     "response.apply_patch_call_operation_diff.done": "AI SDK, for a client that declared `apply_patch`",
     # Names that are only read, from upstreams that use them: never sent.
-    "response.reasoning_summary.delta": "nobody: read only, an alias in the seed documents",
-    "response.reasoning_summary.done": "nobody: read only, an alias in the seed documents",
-    "response.reasoning_text_part.added": "nobody: read only, seed 001's name",
-    "response.reasoning_text_part.done": "nobody: read only, seed 001's name",
+    "response.reasoning_summary.delta": "nobody: read only, a spelling of older documents",
+    "response.reasoning_summary.done": "nobody: read only, a spelling of older documents",
+    "response.reasoning_text_part.added": "nobody: read only, GodeX's name",
+    "response.reasoning_text_part.done": "nobody: read only, GodeX's name",
     "response.reasoning_part.added": "nobody: read only, vLLM and Bedrock send it",
     "response.reasoning_part.done": "nobody: read only, vLLM and Bedrock send it",
     "response.output_text_annotation.added": "nobody: read only, OpenAI's old name for the event",
 }
-"""Event types that the models do not know, and the client that reads each (notes/spec (b), R10)."""
+"""Event types that the models do not know, and the client that reads each (spec S3, quirk R10)."""
 
 
 EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
@@ -109,7 +109,7 @@ BEYOND_THE_MODELS = {
         error=ResponseError(code="bridge.stream.incomplete_tool_call", message="The call was cut off."),
     ),
 }
-"""Values that we send on purpose (decisions 5, 6) outside the lists of literals in the models."""
+"""Values that we send on purpose (decision 5, decision 6) outside the lists of literals in the models."""
 
 
 @pytest.mark.parametrize("response", BEYOND_THE_MODELS.values(), ids=BEYOND_THE_MODELS.keys())

@@ -405,7 +405,7 @@ def _check_round_trip(release: str, component: str, value: Any) -> None:
 
 def _without_json_schema(response: dict[str, Any]) -> dict[str, Any]:
     """A snapshot as the published schema wants it. The canonical one keeps the schema of a `json_schema`
-    format, because OpenAI's clients need it; the strict accent puts null in its place (spec (d))."""
+    format, because OpenAI's clients need it; the strict accent puts null in its place (spec S6)."""
     format = response["text"]["format"]
     if format["type"] != "json_schema":
         return response

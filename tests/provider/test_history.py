@@ -1,6 +1,6 @@
 """A marker is followed in the conversation that it was left in, and in no other.
 
-Messages come back as VS Code's agent sends them (notes/vscode 3): the marker first, then thinking within the
+Messages come back as VS Code's agent sends them (editor 8): the marker first, then thinking within the
 turn, one text, the calls; one message for each result.
 """
 

@@ -72,7 +72,7 @@ def test_parts_are_reported_as_they_come_and_the_result_is_complete() -> None:
 
 
 def test_nothing_is_sent_that_nobody_asked_for() -> None:
-    """Neither a temperature nor a limit, no tools and no choice among them (decisions 29)."""
+    """Neither a temperature nor a limit, no tools and no choice among them (decision 29)."""
 
     async def scenario() -> None:
         async with talking(streamed()) as (provider, server):

@@ -117,7 +117,7 @@ def test_deleted_words_are_not_left_in_the_file(tmp_path: Path) -> None:
 
 
 def test_a_turn_that_was_left_running_has_failed_with_what_was_finished(tmp_path: Path) -> None:
-    """G8: nothing stays in_progress, and the items that came are kept."""
+    """Ask G8: nothing stays in_progress, and the items that came are kept."""
     path = tmp_path / "store.db"
 
     async def leave(store: SqliteStore) -> None:

@@ -1,4 +1,5 @@
-"""A log that was cut off anywhere becomes a lawful stream with one end, and its record says the same (G8)."""
+"""A log that was cut off anywhere becomes a lawful stream with one end, and its record says the same
+(ask G8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A turn is kept by one step of the pipeline, with no server around it (seed 001)."""
+"""A turn is kept by one step of the pipeline, with no server around it."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_a_cancelled_keep_counts_as_one_cancellation() -> None:
 
 
 def test_what_may_not_survive_says_so() -> None:
-    """Decisions 17."""
+    """Decision 17."""
     made = machine()
     events = [*made.start(), *made.finish(FinishReason.STOP)]
 

@@ -1,4 +1,4 @@
-"""Reasoning that a client left out of its history is put back, and nothing else is touched (W01)."""
+"""Reasoning that a client left out of its history is put back, and nothing else is touched (ask C1)."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_calls_come_back_behind_their_reasoning() -> None:
 
 
 def test_each_call_has_the_reasoning_that_came_before_it() -> None:
-    """Interleaved thinking: the signature of a block counts where the block stood (C2)."""
+    """Interleaved thinking: the signature of a block counts where the block stood (ask C2)."""
     first, second, third = thought("rs_1"), thought("rs_2"), thought("rs_3")
     kept = Kept(first, second, call("call_1"), call("call_2"), third, call("call_3"))
     history: list[Item] = [ASKED, call("call_1"), call("call_2"), call("call_3"), RESULT]

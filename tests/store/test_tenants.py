@@ -1,4 +1,4 @@
-"""Another tenant's id is exactly as one that does not exist (notes/asks K1). Holds for every store."""
+"""Another tenant's id is exactly as one that does not exist (ask K1). Holds for every store."""
 
 from __future__ import annotations
 

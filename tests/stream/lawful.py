@@ -314,7 +314,7 @@ def function_call() -> Stream:
 
 
 def parallel_tool_calls() -> Stream:
-    """Seed 000, first table: two calls open at once, their arguments in turn."""
+    """Two calls open at once, their arguments in turn."""
     stream = Stream().work()
     one, two = stream.call("fc_1", "call_1"), stream.call("fc_2", "call_2", "get_time")
     one.stream_in('{"city":"Oslo"}')
@@ -327,7 +327,7 @@ def parallel_tool_calls() -> Stream:
 
 
 def text_and_tool_call_interleaved() -> Stream:
-    """Seed 000, second table: the text goes on while a call is open."""
+    """The text goes on while a call is open."""
     stream = Stream().work()
     words = stream.message().open("output_text").say("output_text", "Let me ")
     call = stream.call()

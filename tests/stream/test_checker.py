@@ -821,7 +821,7 @@ def _end_first_incomplete(broken: Broken) -> None:
 
 
 def _again(broken: Broken) -> Event:
-    """The item added again in its place, under another id: seed 002 with the index kept."""
+    """The item added again in its place, under another id: ask B4 with the index kept."""
     event = broken.copied(ADDED)
     event["item"]["id"] = "fc_2"
     return event
@@ -958,7 +958,7 @@ def test_every_rule_is_broken_by_some_case() -> None:
 
 
 def test_a_rotating_id_is_told_once_per_item() -> None:
-    """R2: every event calls the item by another name."""
+    """Quirk R2: every event calls the item by another name."""
     broken = Broken(lawful.text())
     for number, event in enumerate(broken.events):
         if "item_id" in event:
@@ -1336,7 +1336,7 @@ SAMPLES: list[tuple[str, Shape, Event]] = [
 ELSEWHERE = {
     "id": "item.id and lifecycle.response-id",
     "type": "name.item, part.type and name.annotation: types outside the schema may be lawful",
-    "status": "item.added-status and item.done-status; required of every item (N60)",
+    "status": "item.added-status and item.done-status; required of every item (spec N60)",
     "role": "item.role",
     "output": "terminal.output and snapshot.output",
     "content": "part.fields, when the parts are told",

@@ -502,7 +502,7 @@ def rename_everywhere(events: list[Event], old: str, new: str) -> list[Event]:
 
 
 def call_twice(events: list[Event]) -> Iterator[Mutant]:
-    """Seed 002: the call told whole once more, under a new item id, before the end."""
+    """Ask B4: the call told whole once more, under a new item id, before the end."""
     for event in events:
         if event["type"] == DONE and event["item"]["type"] == "function_call":
             index = len(events[-1]["response"]["output"])

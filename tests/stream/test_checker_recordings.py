@@ -1,6 +1,6 @@
 """Real vendors' streams, read in tolerant mode: what is found is what is known to be wrong with them.
 
-R numbers are rows of the table of Responses upstreams in the project's notes on dialects.
+A quirk is a row of docs/requirements.md.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ KNOWN = {
         "part.text-differs",
         "item.index-order",
     },
-    "openai.opencode.session-native-openai-oauth-tool-loop.0.sse": {"terminal.output"},  # R3
-    "openai.opencode.session-native-openai-oauth-tool-loop.1.sse": {"terminal.output"},  # R3
+    "openai.opencode.session-native-openai-oauth-tool-loop.0.sse": {"terminal.output"},  # quirk R3
+    "openai.opencode.session-native-openai-oauth-tool-loop.1.sse": {"terminal.output"},  # quirk R3
 }
 
 

@@ -49,7 +49,7 @@ def types(events: list[dict[str, object]]) -> list[str]:
     return [str(event["type"]).removeprefix("response.") for event in events]
 
 
-# Seed 001: the error table
+# The error of each refused move
 
 DELTA_CALLS: dict[str, Callable[[Machine], object]] = {
     "text": lambda m: m.text("x"),

@@ -1,7 +1,7 @@
 """A real client: openai-python reads the machine's streams, over HTTP, with its own accumulator.
 
 Its stream helper is the strictest reader in the field: it raises on an item that was not announced, on a
-part that was not opened, on an id that changed (notes/clients 3).
+part that was not opened, on an id that changed (client 6).
 """
 
 from __future__ import annotations

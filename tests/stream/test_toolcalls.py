@@ -1,4 +1,4 @@
-"""The assembler against what real upstreams do (notes/dialects C13 to C23, notes/asks B4 to B9, seed 002)."""
+"""The assembler against what real upstreams do (quirk C13 to quirk C23, ask B4 to ask B9)."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ ROME, OSLO = WEATHER[1], HISTORY[1]
 
 CASES: dict[str, tuple[list[Delta], list[tuple[str, str]], set[str]]] = {
     # Name of the case: the deltas, the calls that must come out, the diagnostics.
-    "whole arguments in one delta (C13)": (
+    "whole arguments in one delta (quirk C13)": (
         [call(ROME, key=0, id="a", name="get_weather")],
         [WEATHER],
         set(),
     ),
-    "no index (C15)": (
+    "no index (quirk C15)": (
         [
             call(ROME, id="a", name="get_weather"),
             call('{"city":', id="b", name="get_weather_history"),
@@ -65,18 +65,18 @@ CASES: dict[str, tuple[list[Delta], list[tuple[str, str]], set[str]]] = {
         [WEATHER, HISTORY],
         set(),
     ),
-    "no index and no id (C15)": (
+    "no index and no id (quirk C15)": (
         [call(name="get_weather"), call('{"city":'), call('"Rome"}')],
         [WEATHER],
         set(),
     ),
-    "the first index is 1 (C16)": ([call(ROME, key=1, id="a", name="get_weather")], [WEATHER], set()),
-    "id and name empty later (C17)": (
+    "the first index is 1 (quirk C16)": ([call(ROME, key=1, id="a", name="get_weather")], [WEATHER], set()),
+    "id and name empty later (quirk C17)": (
         [call(key=0, id="a", name="get_weather"), call(ROME, key=0, id="", name="")],
         [WEATHER],
         set(),
     ),
-    "id and name in every delta (C17)": (
+    "id and name in every delta (quirk C17)": (
         [
             call(key=0, id="a", name="get_weather"),
             call('{"city":', key=0, id="a", name="get_weather"),
@@ -85,13 +85,13 @@ CASES: dict[str, tuple[list[Delta], list[tuple[str, str]], set[str]]] = {
         [WEATHER],
         set(),
     ),
-    "the name comes after the arguments (C18)": (
+    "the name comes after the arguments (quirk C18)": (
         [call('{"city":', key=0, id="a"), call('"Rome"}', key=0), call(key=0, name="get_weather")],
         [WEATHER],
         set(),
     ),
-    "no id at all (C19)": ([call(ROME, key=0, id="", name="get_weather")], [WEATHER], set()),
-    "one id for two parallel calls (C19)": (
+    "no id at all (quirk C19)": ([call(ROME, key=0, id="", name="get_weather")], [WEATHER], set()),
+    "one id for two parallel calls (quirk C19)": (
         [
             call(key=0, id="x", name="get_weather"),
             call(key=1, id="x", name="get_weather_history"),
@@ -123,7 +123,7 @@ CASES: dict[str, tuple[list[Delta], list[tuple[str, str]], set[str]]] = {
         [WEATHER],
         {"late_call_id"},
     ),
-    "a new id at a used index (C20)": (
+    "a new id at a used index (quirk C20)": (
         [
             call(ROME, key=0, id="a", name="get_weather"),
             call(OSLO, key=0, id="b", name="get_weather_history"),
@@ -141,17 +141,17 @@ CASES: dict[str, tuple[list[Delta], list[tuple[str, str]], set[str]]] = {
         [WEATHER, HISTORY],
         set(),
     ),
-    "a new name at a used index without an id (B5)": (
+    "a new name at a used index without an id (ask B5)": (
         [call(ROME, key=0, name="get_weather"), call(OSLO, key=0, name="get_weather_history")],
         [WEATHER, HISTORY],
         {"unmarked_call"},
     ),
-    "the same name, index and no id, after whole arguments (B5)": (
+    "the same name, index and no id, after whole arguments (ask B5)": (
         [call(ROME, key=0, name="get_weather"), call(OSLO, key=0, name="get_weather")],
         [WEATHER, ("get_weather", OSLO)],
         {"glued_calls"},
     ),
-    "whole calls with the same name, index and no id (B5)": (
+    "whole calls with the same name, index and no id (ask B5)": (
         [
             call({"city": "Rome"}, key=0, name="get_weather"),
             call({"city": "Oslo"}, key=0, name="get_weather"),
@@ -164,7 +164,7 @@ CASES: dict[str, tuple[list[Delta], list[tuple[str, str]], set[str]]] = {
         [WEATHER, WEATHER],
         set(),
     ),
-    "glued arguments (B5)": (
+    "glued arguments (ask B5)": (
         [call(ROME + OSLO[:5], key=0, id="a", name="get_weather"), call(OSLO[5:] + '{"city":"Bern"}', key=0)],
         [WEATHER, ("get_weather", OSLO), ("get_weather", '{"city":"Bern"}')],
         {"glued_calls"},
@@ -174,12 +174,12 @@ CASES: dict[str, tuple[list[Delta], list[tuple[str, str]], set[str]]] = {
         [WEATHER, ("get_weather", OSLO)],
         {"glued_calls"},
     ),
-    "braces in a string are no end (B5)": (
+    "braces in a string are no end (ask B5)": (
         [call('{"q":"}{', key=0, id="a", name="list"), call('\\"}"}', key=0)],
         [("list", '{"q":"}{\\"}"}')],
         set(),
     ),
-    "a summary repeats the arguments (B4)": (
+    "a summary repeats the arguments (ask B4)": (
         [call(ROME, key=0, id="a", name="get_weather"), call('{ "city" : ', key=0), call('"Rome" }', key=0)],
         [WEATHER],
         {"repeated_arguments"},
@@ -189,7 +189,7 @@ CASES: dict[str, tuple[list[Delta], list[tuple[str, str]], set[str]]] = {
         [WEATHER, ("get_weather", OSLO)],
         {"glued_calls", "repeated_arguments"},
     ),
-    "a summary in a JSON string (B4)": (
+    "a summary in a JSON string (ask B4)": (
         [call(ROME, key=0, id="a", name="get_weather"), call(json.dumps(ROME), key=0, id="a")],
         [WEATHER],
         {"repeated_arguments"},
@@ -204,7 +204,7 @@ CASES: dict[str, tuple[list[Delta], list[tuple[str, str]], set[str]]] = {
         [WEATHER],
         {"trailing_arguments"},
     ),
-    "a trailing blank (C22)": (
+    "a trailing blank (quirk C22)": (
         [call(ROME, key=0, id="a", name="get_weather"), call(" ", key=0), call("\n", key=0)],
         [WEATHER],
         set(),
@@ -248,7 +248,11 @@ CASES: dict[str, tuple[list[Delta], list[tuple[str, str]], set[str]]] = {
         [WEATHER],
         set(),
     ),
-    "empty arguments (C21)": ([call(key=0, id="a", name="list"), call("", key=0)], [("list", "{}")], set()),
+    "empty arguments (quirk C21)": (
+        [call(key=0, id="a", name="list"), call("", key=0)],
+        [("list", "{}")],
+        set(),
+    ),
     "blank arguments": ([call(" ", key=0, id="a", name="list")], [("list", " {}")], set()),
     "empty object arguments": ([call({}, key=0, id="a", name="list")], [("list", "{}")], set()),
     "arguments that are no object": (
@@ -256,7 +260,7 @@ CASES: dict[str, tuple[list[Delta], list[tuple[str, str]], set[str]]] = {
         [("list", "[1]")],
         {"odd_arguments"},
     ),
-    "an empty entry means nothing (B6)": ([call(key=0), call("", id="", name="")], [], set()),
+    "an empty entry means nothing (ask B6)": ([call(key=0), call("", id="", name="")], [], set()),
     "two names for one id without a key, the first call whole": (
         [call(ROME, id="x", name="get_weather"), call(OSLO, id="x", name="get_weather_history")],
         [WEATHER, HISTORY],
@@ -300,7 +304,7 @@ CASES: dict[str, tuple[list[Delta], list[tuple[str, str]], set[str]]] = {
         [WEATHER, ("get_weather", OSLO)],
         {"glued_calls", "repeated_arguments"},
     ),
-    "a whole call once more under another key (seed 002)": (
+    "a whole call once more under another key (ask B4)": (
         [
             call(key=0, id="c", name="get_weather"),
             call(ROME, key=0, id="c"),
@@ -319,7 +323,7 @@ CASES: dict[str, tuple[list[Delta], list[tuple[str, str]], set[str]]] = {
         [WEATHER, HISTORY],
         set(),
     ),
-    "a summary in a JSON string, in two pieces (B4)": (
+    "a summary in a JSON string, in two pieces (ask B4)": (
         [
             call(ROME, key=0, id="a", name="get_weather"),
             call(json.dumps(ROME)[:9], key=0, id="a"),
@@ -602,7 +606,7 @@ CUSTOM: dict[str, tuple[list[Delta], list[str], set[str]]] = {
         ["{ x }{ y }"],
         set(),
     ),
-    "text without the wrapper (B1)": (
+    "text without the wrapper (ask B1)": (
         [call("*** Be", key=0, id="a", name="apply_patch"), call("gin {}", key=0)],
         ["*** Begin {}"],
         {"odd_arguments"},
@@ -612,7 +616,7 @@ CUSTOM: dict[str, tuple[list[Delta], list[str], set[str]]] = {
         ["{ run(); } then { more }"],
         {"odd_arguments"},
     ),
-    "another wrapper (B1)": (
+    "another wrapper (ask B1)": (
         [call('{"patch":', key=0, id="a", name="apply_patch"), call('"p"}', key=0)],
         ["p"],
         {"odd_arguments"},

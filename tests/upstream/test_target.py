@@ -1,4 +1,4 @@
-"""Where requests go, for every form of a base URL and every dialect (notes/asks L3)."""
+"""Where requests go, for every form of a base URL and every dialect (ask L3)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 // What this VS Code has. Data parts are stable since 1.106, thinking parts are still a proposal that the
-// editor exports to everybody (notes/vscode 3): both are looked for at run time, and no proposal is enabled.
+// editor exports to everybody (editor 3): both are looked for at run time, and no proposal is enabled.
 'use strict';
 const vscode = require('vscode');
 
@@ -22,7 +22,7 @@ const dataClass = () => find('LanguageModelDataPart');
 const thinkingClass = () => find('LanguageModelThinkingPart');
 
 /**
- * How thinking is asked for: what the settings say, and `auto` by what there is (decisions 24).
+ * How thinking is asked for: what the settings say, and `auto` by what there is (decision 24).
  * @param {string} setting
  */
 function thinkingMode(setting) {

@@ -1,5 +1,5 @@
 // Errors as people should meet them. The chat view prints message and stack, and VS Code gives a
-// LanguageModelError a new stack on the way: so a plain error, with a name and a code, and no stack (decisions 23).
+// LanguageModelError a new stack on the way: so a plain error, with a name and a code, and no stack (decision 23).
 'use strict';
 
 /**

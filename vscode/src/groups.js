@@ -36,7 +36,7 @@ function digestOf({ endpoint, preset, key, headers }) {
 
 /**
  * Whose responses an endpoint keeps: the same every day, whatever else is configured. The name of a group is for people
- * and is not; a marker that hung on it could name a response of another account (decisions 28).
+ * and is not; a marker that hung on it could name a response of another account (decision 28).
  * @param {Configuration} configuration
  */
 const accountOf = (configuration) => digestOf(configuration).slice(0, 16);

@@ -7,8 +7,8 @@ const EFFORT = 'reasoningEffort';
 const UNSET = 'default';
 
 /**
- * A picker for the effort, beside the model's name (proposed, not gated: notes/vscode 3). Unset means unset: the first
- * choice sends nothing, and the endpoint decides (decisions 29).
+ * A picker for the effort, beside the model's name (proposed, not gated: editor 12). Unset means unset: the first
+ * choice sends nothing, and the endpoint decides (decision 29).
  * @param {unknown} efforts
  */
 function effortSchema(efforts) {
@@ -43,7 +43,7 @@ function modelInformation(model, digest) {
     maxInputTokens: model.max_input_tokens,
     maxOutputTokens: model.max_output_tokens,
     tooltip: Array.isArray(model.tooltip) ? model.tooltip.join('\n') : undefined,
-    // A boolean: numbers become one anyway. Never `editTools`: it would cost the whole list (notes/vscode 3).
+    // A boolean: numbers become one anyway. Never `editTools`: it would cost the whole list (editor 13).
     capabilities: { imageInput: model.image_input === true, toolCalling: model.tool_calling === true },
     .../** @type {object} */ ({ isUserSelectable: true, ...pricing(model.prices), ...effortSchema(model.efforts) }),
     // The editor hands this very object back with a request; it must not hold the key.

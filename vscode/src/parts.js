@@ -96,7 +96,7 @@ const WRITTEN = [
 /** @param {any} part */
 const isResult = (part) => typeof part?.callId === 'string' && Array.isArray(part.content);
 
-/** A call's input must be an object; others pass what they like (notes/vscode 3). @param {any} input */
+/** A call's input must be an object; others pass what they like (editor 5). @param {any} input */
 const objectOf = (input) => (input !== null && typeof input === 'object' && !Array.isArray(input) ? input : {});
 
 /** @param {any} part @returns {Line | undefined} */

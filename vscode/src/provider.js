@@ -8,7 +8,7 @@ const { modelInformation, optionsToJson } = require('./models');
 const { messageToJson, partOfLine, toolToJson } = require('./parts');
 
 const FRESH = 5 * 60_000;
-const FAILED = 5_000; // the editor asks up to eight times when it starts (notes/vscode 3)
+const FAILED = 5_000; // the editor asks up to eight times when it starts (editor 11)
 
 /**
  * @typedef {import('./lines').Line} Line

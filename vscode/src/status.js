@@ -1,4 +1,4 @@
-// The status bar: an estimate while a turn runs, real tokens after, and the whole session in the hover (seed 004).
+// The status bar: an estimate while a turn runs, real tokens after, and the whole session in the hover.
 // The host does the arithmetic; here are only words.
 'use strict';
 const vscode = require('vscode');

@@ -264,7 +264,7 @@ def _anything(value: Any) -> Any:
 
 
 def _models(value: Any) -> list[JsonObject]:
-    """A body may have both OpenAI's list and Codex's, which says more of the same models (notes/asks I1)."""
+    """A body may have both OpenAI's list and Codex's, which says more of the same models (ask I1)."""
     more: Any = None
     listed = value
     if isinstance(value, dict):

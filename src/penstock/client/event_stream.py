@@ -197,7 +197,7 @@ class EventStream:
         """What is new. The last event of a response ends the stream, whatever may come behind it."""
         events: list[Event] = []
         for event, number in arrivals:
-            # Some servers take no `starting_after` and play everything again (notes/clients 2).
+            # Some servers take no `starting_after` and play everything again (client 5).
             if self._is_replay and (number is None or number <= (self._last_read or 0)):
                 continue
             self._note(event, number)

@@ -1,7 +1,7 @@
 """A request for the demo model.
 
 It honours what it can and says what it cannot: a field that is set and has no place leaves a diagnostic, as
-with every upstream (notes/asks E6).
+with every upstream (ask E6).
 """
 
 from __future__ import annotations

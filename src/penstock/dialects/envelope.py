@@ -1,7 +1,7 @@
 """The envelope around reasoning that only its maker can read.
 
 Signatures, redacted and encrypted reasoning must go back to where they came from, byte for byte, and nowhere
-else: a Gemini signature sent to Anthropic fails the turn (notes/asks C2 to C5). So `encrypted_content` holds
+else: a Gemini signature sent to Anthropic fails the turn (ask C2 to ask C5). So `encrypted_content` holds
 an envelope that says where its contents are from and what they were attached to.
 """
 

@@ -1,6 +1,6 @@
 """Which family a model belongs to, from its name.
 
-Reasoning that only its maker can read is carried over within a family and not across (notes/asks C5), and the
+Reasoning that only its maker can read is carried over within a family and not across (ask C5), and the
 name of a model is all that is known of it.
 """
 

@@ -14,7 +14,7 @@ DONE = "[DONE]"
 
 
 def read_object(frame: Frame) -> dict[str, Any] | ErrorDelta:
-    """The object in a frame. What is none ends the answer: content may be lost in it (notes/asks E1)."""
+    """The object in a frame. What is none ends the answer: content may be lost in it (ask E1)."""
     value = read_json(frame.data)
     if isinstance(value, dict):
         return value

@@ -90,7 +90,7 @@ class UserTurn(Struct, frozen=True):
 
 
 class SystemTurn(Struct, frozen=True):
-    """A system or developer message after the conversation began (decisions 19)."""
+    """A system or developer message after the conversation began (decision 19)."""
 
     text: str
 
@@ -123,7 +123,7 @@ def history_of(plan: Plan) -> History:
 
 
 def framed(text: str) -> str:
-    """A late system message as a user message: always the same frame, so that prompt caches hold (D5)."""
+    """A late system message as a user message: always the same frame, so that prompt caches hold (ask D5)."""
     return f"<system>\n{text}\n</system>"
 
 
@@ -288,7 +288,7 @@ class _Historian:
         self._pieces, self._call_ids, self._upstream_ids = [], {}, UniqueIds()
 
     def _output(self, call_id: str) -> str | list[ContentPart]:
-        """The next output for this id: some upstreams use an id again in every turn (C19)."""
+        """The next output for this id: some upstreams use an id again in every turn (quirk C19)."""
         outputs = self._outputs.get(call_id)
         if not outputs:
             self._told.tell("unanswered_call", f"the call {call_id!r} has no output; a placeholder was sent")

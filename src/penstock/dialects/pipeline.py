@@ -78,7 +78,8 @@ class Pipeline:
         self.has_output = False
         """Is there output? Then nobody else can be asked."""
         self.is_answered = False
-        """Has the upstream said everything, or failed? Some servers keep the connection open then (A10)."""
+        """Has the upstream said everything, or failed? Some servers keep the connection open then
+        (ask A10)."""
         self.failure: OpenResponsesError | None = None
         """What ended the answer behind its first output. `finish` reports it."""
         self.upstream_id = ""
@@ -108,7 +109,7 @@ class Pipeline:
     # All at once
 
     def feed(self, data: bytes) -> list[Event]:
-        """The events that these bytes cause. Whatever comes behind the end is ignored (notes/asks A12)."""
+        """The events that these bytes cause. Whatever comes behind the end is ignored (ask A12)."""
         if self.is_over:
             return []
         events: list[Event] = []
@@ -212,7 +213,7 @@ class Pipeline:
             and "try again in" not in message.lower()
         ):
             message = (
-                f"{message} Please try again in {retry_after:g}s."  # the words that Codex looks for (E5)
+                f"{message} Please try again in {retry_after:g}s."  # the words that Codex looks for (ask E5)
             )
         type = ERROR_TYPES.get(code, "server_error")
         return events + self._machine.fail(code, self._sign(message), type=type, param=param)
@@ -236,7 +237,7 @@ class Pipeline:
 
     @property
     def has_finished(self) -> bool:
-        """Has the model said why it stopped? A break behind that takes nothing away (notes/asks A1 b)."""
+        """Has the model said why it stopped? A break behind that takes nothing away (ask A1)."""
         held = any(isinstance(each, FinishDelta) for each in self._held)
         return held or self._machine.deferred_reason is not None
 
@@ -317,7 +318,7 @@ class Pipeline:
 
     def _fill_usage(self) -> None:
         """Where the upstream told no usage, or not all of it, it is counted and marked as an estimate
-        (decisions 11; notes/asks D1, D4)."""
+        (decision 11; ask D1, ask D4)."""
         counted = self._estimate() if self.lacks_usage else None
         if counted is None:
             return

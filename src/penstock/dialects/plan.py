@@ -104,7 +104,7 @@ class Reader(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Has the upstream said that it is done? Servers keep their connection open behind that (A10)."""
+        """Has the upstream said that it is done? Servers keep their connection open behind that (ask A10)."""
 
     def feed(self, frame: Frame) -> list[Delta]:
         """What one frame of the upstream says. One that cannot be read is an `ErrorDelta`, never a raise."""

@@ -1,4 +1,4 @@
-"""What becomes of every field of a request, in every dialect that can be rendered: one table (notes/asks E6).
+"""What becomes of every field of a request, in every dialect that can be rendered: one table (ask E6).
 
 Each dialect says it in its own `HANDLED`, next to the code that does it; here the tables stand side by side.
 A field that a dialect does not name is a mistake, and a test looks for it.

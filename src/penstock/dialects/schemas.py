@@ -1,7 +1,7 @@
 """JSON schemas of tools and answers, made acceptable for upstreams that know only part of the language.
 
 A schema is walked by its grammar and not by its keys: a property may be called `$ref`, `format` or `$id`, and
-an enum or a default holds data and no schema (notes/asks B12). What comes in is never changed.
+an enum or a default holds data and no schema (ask B12). What comes in is never changed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Runs of text blocks, for the dialects whose answers are made of content blocks.
 
 Text comes in many blocks: Anthropic makes one of every cited passage, Nova one of every token. Blocks that
-follow each other are one message here, and a message ends when something else begins (decisions 4).
+follow each other are one message here, and a message ends when something else begins (decision 4).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ContentBlock(Struct):
     """Where in its run the block's text began."""
     citations: list[dict[str, Any]] = []
     thinking: list[str] = []
-    """The text that the signature is for: sealed with it, because clients lose it (notes/asks C2)."""
+    """The text that the signature is for: sealed with it, because clients lose it (ask C2)."""
     has_arguments: bool = False
 
 

@@ -1,9 +1,9 @@
 """The tools of a request as an upstream that knows only functions can be offered them.
 
 Tools come from `tools` and, later in a conversation, from items of the input (`additional_tools`,
-`tool_search_output`; notes/clients 1.1). The declared ones come first and the later ones are appended: the
-prompt's prefix stays what it was (notes/asks D5). What is no function and no custom tool is left out with a
-diagnostic that names it (notes/asks B3).
+`tool_search_output`; client 1). The declared ones come first and the later ones are appended: the
+prompt's prefix stays what it was (ask D5). What is no function and no custom tool is left out with a
+diagnostic that names it (ask B3).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ToolSpec(Struct, frozen=True):
     """A tool under its upstream name. `type` is what the client declared: `function` or `custom`.
 
     `parameters` is always the schema of an object. `strict` is None where the client said nothing: defaults
-    differ between upstreams, and ours is to say nothing either (notes/asks H2).
+    differ between upstreams, and ours is to say nothing either (ask H2).
     """
 
     name: str
@@ -75,7 +75,7 @@ def tools_of(plan: Plan, *, allowed_only: bool = True) -> tuple[list[ToolSpec], 
 
 
 def choice_of(plan: Plan, specs: list[ToolSpec]) -> UpstreamToolChoice:
-    """What the request says about using tools. What cannot be kept is refused, never weakened (E6)."""
+    """What the request says about using tools. What cannot be kept is refused, never weakened (ask E6)."""
     choice = plan.request.tool_choice
     if choice is UNSET:
         return UpstreamToolChoice()
@@ -132,7 +132,7 @@ class _ToolNames:
         return found
 
     def allows(self, identity: ToolIdentity) -> bool:
-        """A tool that may not be called is still declared under `none`: the prefix stays (D5)."""
+        """A tool that may not be called is still declared under `none`: the prefix stays (ask D5)."""
         return not self.filters or self._all.allows(identity)
 
 
@@ -164,11 +164,11 @@ _CUSTOM_PARAMETERS: dict[str, Any] = {
     "required": ["input"],
     "additionalProperties": False,
 }
-"""Free text as a function's argument; the way back is `penstock.tools.custom` (notes/asks B1)."""
+"""Free text as a function's argument; the way back is `penstock.tools.custom` (ask B1)."""
 
 
 def _custom_description(tool: CustomTool) -> str:
-    """The description with the format in it: a function has no other place for a grammar (notes/asks B1)."""
+    """The description with the format in it: a function has no other place for a grammar (ask B1)."""
     format = tool.format or {}
     definition = format.get("definition")
     paragraphs = [tool.description or ""]
@@ -180,7 +180,7 @@ def _custom_description(tool: CustomTool) -> str:
 
 
 def _object_schema(parameters: dict[str, Any]) -> dict[str, Any]:
-    """An object's schema with its type and properties: some upstreams refuse `{}` (notes/asks B6)."""
+    """An object's schema with its type and properties: some upstreams refuse `{}` (ask B6)."""
     if parameters.keys() & {"$ref", "anyOf", "oneOf", "allOf"}:
         return parameters if "type" in parameters else {"type": "object", **parameters}
     wanted = {"type": "object", "properties": {}}

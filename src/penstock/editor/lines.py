@@ -15,7 +15,7 @@ from penstock.provider.host.requests import Id
 
 HEADERS = [
     ("content-type", "application/x-ndjson"),
-    # What stands in between must neither keep, nor gather, nor compress it (notes/asks A14).
+    # What stands in between must neither keep, nor gather, nor compress it (ask A14).
     ("cache-control", "no-cache, no-transform"),
     ("x-accel-buffering", "no"),
 ]

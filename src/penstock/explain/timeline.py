@@ -174,7 +174,7 @@ class _TimelineBuilder:
         self._append(logged.time, event.type.removeprefix("response."))
 
     def _progress(self, logged: LoggedEvent, _: _Event) -> None:
-        """The first says that it runs; every other one is a sign of life (decisions 10)."""
+        """The first says that it runs; every other one is a sign of life (decision 10)."""
         if self._is_started:
             self._together(logged.time, is_heartbeat=True).heartbeats += 1
         else:

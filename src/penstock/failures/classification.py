@@ -210,7 +210,7 @@ _SECONDS = {"ms": 0.001, "mil": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def _retry_after(headers: Mapping[str, str], errors: list[dict[str, Any]]) -> float | None:
-    """Seconds to wait: as the headers say, else Gemini's `RetryInfo`, else the text (notes/asks E5)."""
+    """Seconds to wait: as the headers say, else Gemini's `RetryInfo`, else the text (ask E5)."""
     for name, unit in _RETRY_HEADERS:
         seconds = _number(headers.get(name, ""))
         if seconds is not None:

@@ -78,7 +78,7 @@ CODES: dict[str, str] = {
     "cyber_policy_violation": "content_filter",
     "1301": "content_filter",
     "invalid_prompt": "invalid_prompt",
-    # The model wrote a call that the vendor could not read: its failure, not the caller's (Groq, C37).
+    # The model wrote a call that the vendor could not read: its failure, not the caller's (Groq, quirk C37).
     "tool_use_failed": "server_error",
     "model_stream_error_exception": "server_error",
 }

@@ -110,6 +110,6 @@ def _preflight(exchange: Exchange) -> list[tuple[str, str]]:
 
 def _refuse_socket_if(is_off: bool) -> None:
     if is_off:
-        # The one answer at which Codex goes on over HTTP at once (notes/clients 1.1).
+        # The one answer at which Codex goes on over HTTP at once (client 2).
         message = "WebSockets are not offered here: use POST /v1/responses"
         raise RequestRefused(426, "websocket_not_offered", message)

@@ -1,7 +1,7 @@
 """A model as Codex reads it from `GET /v1/models`.
 
 Its decoder takes the whole list or nothing: a missing field, or a word that it does not know, and Codex goes
-on without any of the models, or does not start (notes/asks I1). So an entry has every field that some version
+on without any of the models, or does not start (ask I1). So an entry has every field that some version
 of it asks for, and of its enumerations only words that all of them know. What newer versions no longer read
 stays, because older ones refuse a list without it.
 """

@@ -17,7 +17,7 @@ from penstock.protocol.wire import encode
 class RequestRefused(PenstockError):  # noqa: N818 - says what happened, as the tree above shows
     """An HTTP answer that is an error, in the specification's shape.
 
-    The specification knows a few types and no more (notes/spec (a)); what is exactly wrong is in `code`, and
+    The specification knows a few types and no more (spec S1); what is exactly wrong is in `code`, and
     clients look there. `message` is for a person, and says what to do. It holds no secret.
     """
 

@@ -77,7 +77,7 @@ class Gateway:
             raise RequestRefused(408, "request_timeout", message) from None
 
     def refuse_if_full(self) -> None:
-        """No hidden queue: what is too much is told at once (notes/asks J5)."""
+        """No hidden queue: what is too much is told at once (ask J5)."""
         limit = self.services.settings.limits.max_turns
         if not self.is_draining and (not limit or self.running() + self._waiting < limit):
             return

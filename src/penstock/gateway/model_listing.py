@@ -1,6 +1,6 @@
 """What `GET /v1/models` answers: the names that this gateway takes, with the limits of what is behind them.
 
-One body has two lists of the same models (notes/asks I1): `data` as OpenAI, OpenRouter and vLLM write it, and
+One body has two lists of the same models (ask I1): `data` as OpenAI, OpenRouter and vLLM write it, and
 `models` for Codex (`codex_models.py`). An upstream that is slow or gone costs its own models their limits,
 and nobody the list.
 """
@@ -92,7 +92,7 @@ class _Entry(Struct, frozen=True, kw_only=True):
     supported_reasoning_levels: list[Level]
     pricing: dict[str, str] | UnsetType = UNSET
     sources: dict[str, str]
-    """Where each limit is from (notes/asks I2)."""
+    """Where each limit is from (ask I2)."""
 
 
 class _Body(Struct, frozen=True, kw_only=True):

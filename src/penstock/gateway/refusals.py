@@ -13,7 +13,7 @@ STATUSES: dict[str, int] = {
     "invalid_request": 400,
     "invalid_prompt": 400,
     "content_filter": 400,
-    # Whatever the upstream called it: clients shorten the conversation at a 400 (N54, notes/asks E4).
+    # Whatever the upstream called it: clients shorten the conversation at a 400 (spec N54, ask E4).
     "context_length_exceeded": 400,
     "authentication_error": 401,
     "permission_denied": 403,
@@ -31,7 +31,7 @@ STATUSES: dict[str, int] = {
 
 _SILENT_PHASES = ("first_byte", "idle")
 _DEFAULT_WAIT = 5
-"""Seconds, where nobody named any: Codex gives up at a 429 that does not say how long (notes/clients 1.5)."""
+"""Seconds, where nobody named any: Codex gives up at a 429 that does not say how long (client 3)."""
 
 
 def code_of(error: OpenResponsesError) -> str:
@@ -73,7 +73,7 @@ def refusal(
 
 
 def with_request_id(message: str, request_id: str) -> str:
-    """What the user sees names the record in the log that explains it (notes/asks M1)."""
+    """What the user sees names the record in the log that explains it (ask M1)."""
     return f"{message} (request {request_id})"
 
 

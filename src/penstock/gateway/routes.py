@@ -20,7 +20,7 @@ _ELSEWHERE: dict[str, str] = {
     "messages": "Anthropic's Messages are spoken to upstreams, and not here",
     "embeddings": "embeddings are not made here",
 }
-"""Paths that clients of other protocols ask for, and what to tell them (notes/asks L3)."""
+"""Paths that clients of other protocols ask for, and what to tell them (ask L3)."""
 
 _PARAMETER = re.compile(r"\{(\w+)(\.\.\.)?\}")
 

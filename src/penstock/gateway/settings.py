@@ -64,11 +64,11 @@ class Limits(Struct, frozen=True, kw_only=True):
     body_values: int = 500_000
     """JSON values of a request, whatever holds them: a schema, an enum, metadata. Each takes memory."""
     patience: float = 5.0
-    """How long a failure can still become an HTTP status; then the stream begins (decisions 9)."""
+    """How long a failure can still become an HTTP status; then the stream begins (decision 9)."""
     comment_every: float = 15.0
     """Silence after which a comment line is sent; proxies count it as life."""
     event_every: float = 60.0
-    """Silence after which `response.in_progress` is repeated; Codex counts only events (decisions 10)."""
+    """Silence after which `response.in_progress` is repeated; Codex counts only events (decision 10)."""
     retries: int = 2
     """How often one target is asked again before the next one of the chain."""
     retry_wait: float = 30.0
@@ -76,7 +76,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     client_timeout: float | None = 300.0
     """A client that takes nothing for so long has gone."""
     disconnect_grace: float = 0.0
-    """How long a stored stream goes on for a client that comes back with `starting_after` (decisions 16)."""
+    """How long a stored stream goes on for a client that comes back with `starting_after` (decision 16)."""
     drain: float = 30.0
     """How long running turns may go on when the gateway is asked to stop."""
     store_days: int = 30
@@ -84,7 +84,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     store_bytes: int = 10 * 1024 * MIB
     """How large the store may become; then the oldest go."""
     max_turns: int = 0
-    """Turns at one time; 0: as many as come. Beyond it 503 says so at once (notes/asks J5)."""
+    """Turns at one time; 0: as many as come. Beyond it 503 says so at once (ask J5)."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):

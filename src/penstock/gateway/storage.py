@@ -1,4 +1,4 @@
-"""The store of a gateway: which one it has, and how it is kept from growing for ever (notes/asks G5)."""
+"""The store of a gateway: which one it has, and how it is kept from growing for ever (ask G5)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DAY = 86_400
 
 
 async def open_gateway_store(where: str, environment: Mapping[str, str]) -> Store:
-    """`none` is a bounded memory; nothing named is a file in the user's data folder (decisions 15).
+    """`none` is a bounded memory; nothing named is a file in the user's data folder (decision 15).
 
     If another gateway is using that default file, a bounded memory is used instead and a warning is logged:
     starting a second gateway to try something must not require naming a file first.

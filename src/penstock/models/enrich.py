@@ -1,6 +1,6 @@
 """From what the sources tell to what is shown: field by field, the strongest source that says something.
 
-The order is notes/asks I2's: override, endpoint, probe, exact catalog, default. Limits take more thought than
+The order is ask I2's: override, endpoint, probe, exact catalog, default. Limits take more thought than
 the other fields, because they must agree with each other, whoever told them.
 """
 
@@ -15,8 +15,8 @@ from penstock.models.info import ModelFacts, ModelInfo, Prices, is_count, is_win
 
 DEFAULT_WINDOW = 65_536
 """When nobody knows. Too large, and a request may fail, with an error that says so; too small, and an editor
-shortens the conversation after every call of a tool, which nobody can explain (I2 has both complaints). An
-editor's own prompt and tools take 20,000 tokens and more; servers that load less mostly say so."""
+shortens the conversation after every call of a tool, which nobody can explain (ask I2 has both complaints).
+An editor's own prompt and tools take 20,000 tokens and more; servers that load less mostly say so."""
 DEFAULT_OUTPUT = 4_096
 DEFAULTS = ModelFacts(image_input=False, tool_calling=True, reasoning=False, efforts=())
 """Without tools a model is not offered to agents at all, and few models of today have none."""

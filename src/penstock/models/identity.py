@@ -1,6 +1,6 @@
 """What the name of a model says: who offers it, which family and version it is of, and when it was made.
 
-Nothing here decides a limit. Names that look alike belong to models that are not (notes/asks I2), so the
+Nothing here decides a limit. Names that look alike belong to models that are not (ask I2), so the
 catalog asks for the name itself.
 """
 

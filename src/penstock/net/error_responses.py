@@ -25,7 +25,7 @@ def refusal(
     status: int, headers: Mapping[str, str], body: bytes, secrets: Secrets, advice: str = ""
 ) -> OpenResponsesError:
     """What a body says that holds an error, at any status. `advice` is given where a 404 does not say more
-    than that (notes/asks L3)."""
+    than that (ask L3)."""
     # The kind is read from what came, and what is shown from what was masked: a key that is a word of the
     # error, such as `context`, must not hide what the error is.
     failure = classify(status, headers, body)

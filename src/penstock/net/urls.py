@@ -19,7 +19,7 @@ _UNWRITABLE = re.compile(r"[\s\x00-\x1f\x7f]")
 
 
 class Address(Struct, frozen=True):
-    """An endpoint, read from whatever form of its URL a person has at hand (notes/asks L3)."""
+    """An endpoint, read from whatever form of its URL a person has at hand (ask L3)."""
 
     scheme: str
     host: str
@@ -105,7 +105,7 @@ def _wrong(message: str) -> InvalidRequestError:
 
 
 def is_loopback(host: str) -> bool:
-    """Is this host this machine, by its name or address? It is never reached through a proxy (L5)."""
+    """Is this host this machine, by its name or address? It is never reached through a proxy (ask L5)."""
     host = host.rstrip(".").lower()
     if host == "localhost" or host.endswith(".localhost"):
         return True

@@ -1,4 +1,4 @@
-"""Events in, parts out: any OpenResponses stream as what VS Code's Language Model API wants (seeds 000, 003).
+"""Events in, parts out: any OpenResponses stream as what VS Code's Language Model API wants (editor 14).
 
 Text is passed on as it comes. A tool call comes whole and once, whatever the server repeats, leaves out or
 renames. What ends a stream is never silence: there was text, a call or data, or the result has an error.
@@ -128,7 +128,7 @@ class OpenResponsesStreamAdapter:
         )
 
     def _is_repeated(self, event: Event) -> bool:
-        """Is it the very same event again? Where all events have one number it says nothing (asks A6)."""
+        """Is it the very same event again? Where all events have one number it says nothing (ask A6)."""
         last, number = self._last, event.sequence_number
         if last is None or number == 0 or number != last.sequence_number:
             return False
@@ -141,7 +141,7 @@ class OpenResponsesStreamAdapter:
         kind, channel, index_field, _ = CHANNELS[type]
         text = text_field(event, "delta")
         item, _ = self._items.spoken_of(kind, *place(event))
-        # Of two spellings of one event, the first that came for the item counts (decisions 20).
+        # Of two spellings of one event, the first that came for the item counts (decision 20).
         if not text or item.spellings.setdefault(channel, type) != type:
             return []
         return self._item_parts.say(item, channel, number_field(event, index_field), text)
@@ -239,7 +239,7 @@ class OpenResponsesStreamAdapter:
         self._stored = known["store"] is not False
 
     def _failure(self, _: str, event: Event) -> list[Part]:
-        """An error event. `response.failed` may follow with the rest of what there is to say (R12)."""
+        """An error event. `response.failed` may follow with the rest of what there is to say (quirk R12)."""
         payload: JsonObject = to_builtins(event)
         told = {name: payload[name] for name in payload if name not in ("type", "sequence_number")}
         if self._error is None or self._is_vague:

@@ -1,7 +1,7 @@
 """Tool calls of a response, each delivered once, when it is first whole.
 
 There are three moments at which a call can be whole: its arguments are done, its item is done, the response
-is completed (seed 000). Whole means: it has a name, an id, and arguments that are one JSON object.
+is completed (editor 14). Whole means: it has a name, an id, and arguments that are one JSON object.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Calls:
         if not item.name:
             self._tell_flawed(item, "does not say which tool it is to")
             return []
-        if item.call_id in self._delivered:  # announced twice, under two item ids (seed 002)
+        if item.call_id in self._delivered:  # announced twice, under two item ids (ask B4)
             self._tell("repeated_call", f"the call {item.call_id!r} came more than once")
             return []
         self._delivered.add(item.call_id)
@@ -135,7 +135,8 @@ class Calls:
             self._tell("malformed_tool_call", f"a call to {self.flawed!r} {flaw}")
 
     def _runs_elsewhere(self, item: OutputItem, raw: JsonObject) -> bool:
-        """Is this a call that the vendor runs itself, although it looks like one for us (R6, R14, R16)?"""
+        """Is this a call that the vendor runs itself, although it looks like one for us (quirk R6, quirk R14,
+        quirk R16)?"""
         if item.type == CUSTOM:
             return item.name in RUN_BY_SERVER and item.name not in (self._offered or ())
         if item.type == "shell_call":

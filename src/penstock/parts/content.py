@@ -1,7 +1,7 @@
 """Text and data of the editor's messages as content parts of the protocol.
 
 What may stand where is the specification's to say: a user's message holds text, images and files, the output
-of a tool also videos, and what the assistant or the system said is text alone (notes/spec). Data that has no
+of a tool also videos, and what the assistant or the system said is text alone (spec S8). Data that has no
 place where it stands becomes a note that names it, with a diagnostic, and never nothing.
 """
 
@@ -25,7 +25,7 @@ TOOL_FAILED = "[the tool reported an error]"
 """Stands before the output of a tool that failed: the specification has no field for it."""
 
 NOTHING = "{}"
-"""The output of a tool that gave nothing back (decisions 25)."""
+"""The output of a tool that gave nothing back (decision 25)."""
 
 
 class ContentKind(Enum):
@@ -59,7 +59,7 @@ ASSISTANT = ContentPlace(_output_text)
 
 
 class Draft:
-    """A message that is being written. Texts in a row are one text (seed 003, 6.2)."""
+    """A message that is being written. Texts in a row are one text (editor 16)."""
 
     def __init__(self, role: str, place: ContentPlace) -> None:
         self.place = place
@@ -87,7 +87,7 @@ class Draft:
 
 
 def is_for_model(part: TextPart | DataPart) -> bool:
-    """A part without a mark is for everybody (decisions 25)."""
+    """A part without a mark is for everybody (decision 25)."""
     return not part.audience or Audience.ASSISTANT in part.audience
 
 
@@ -95,7 +95,8 @@ def content_of(part: DataPart, place: ContentPlace, told: Diagnostics) -> Conten
     """Data as it may stand in a place; None for what is not for a model to see, and for nothing at all."""
     mime = _mime(part)
     if "/" not in mime:
-        # All of the editor's own types are like this. One that is not known yet is no content either (N4).
+        # All of the editor's own types are like this. One that is not known yet is no content either
+        # (ask N4).
         if mime not in PRIVATE_MIMES:
             told.tell("private_data", f"data of the private type {mime!r} was left out")
         return None

@@ -1,8 +1,8 @@
 """Tool calls and their outputs in the messages of an editor: which belong together, and under which id.
 
-A conversation may hold calls of several providers (notes/asks N4). Ours carry a prefix there and lose it
+A conversation may hold calls of several providers (ask N4). Ours carry a prefix there and lose it
 here; the others keep their ids. Whatever the ids are, no two calls are sent under one, and an id depends
-only on what came before it, so that a longer conversation begins with the same bytes (notes/asks D5).
+only on what came before it, so that a longer conversation begins with the same bytes (ask D5).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from penstock.parts.parts import ChatMessage, MessagePart, ToolCallPart, ToolRes
 from penstock.tools.call_ids import fitting
 
 PREFIX = "gw-"
-"""Marks our call ids in the editor, which keeps the calls of all providers in one conversation (seed 000).
+"""Marks our call ids in the editor, which keeps the calls of all providers in one conversation.
 It is put on when a call leaves for the editor and taken off when it comes back, once each, so the endpoint's
-id is always restored; the prefix never counts towards the limit of 64 (decisions 21)."""
+id is always restored; the prefix never counts towards the limit of 64 (decision 21)."""
 
 Spot = tuple[int, int]
 """Where a part stands: the index of its message, and its own in there."""
@@ -69,7 +69,7 @@ class ToolExchanges:
         """The exchange that a call opens, or repeats.
 
         An id that comes again before its output is a call that was doubled. After its output it is another
-        call: some endpoints count from nought in every response, and ids are theirs (decisions 7).
+        call: some endpoints count from nought in every response, and ids are theirs (decision 7).
         """
         exchange = self._latest.get(key)
         if exchange is None or exchange.output > exchange.call > NOWHERE:

@@ -1,7 +1,7 @@
 """What the items of a response say, as parts: text, thinking, citations, and what they carry.
 
 Every text may be told several times over: by deltas, by `*.done`, by its part, by its item, by the terminal
-response. The first telling is shown, each later one adds what is missing (decisions 20).
+response. The first telling is shown, each later one adds what is missing (decision 20).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from penstock.protocol.wire import to_builtins
 from penstock.stream.diagnostics import Tell
 
 Thinking = Literal["part", "text", "none"]
-"""What becomes of reasoning: parts of its own, text among the text, or nothing (decisions 24)."""
+"""What becomes of reasoning: parts of its own, text among the text, or nothing (decision 24)."""
 
 CARRIERS = frozenset(("output_image", "image", "output_file", "file", "input_image", "input_file"))
 """Content parts that carry bytes."""
@@ -46,7 +46,7 @@ class ItemParts:
     def say(self, item: OutputItem, channel: str, index: int, text: str) -> list[Part]:
         """New text of an item, on its way out."""
         if channel == SUMMARY and item.has(CONTENT):
-            return []  # content is shown, and the summary only where there is none (decisions 20)
+            return []  # content is shown, and the summary only where there is none (decision 20)
         item.tell(channel, index, text)
         if channel in (CONTENT, SUMMARY):
             return self._think(item, text, index if channel == SUMMARY else 0)
@@ -74,7 +74,7 @@ class ItemParts:
         told, everything = item.told(channel, index), item.heard(channel, whole)
         heard = len(told) if whole.startswith(told) else None
         if everything is not None and (item.in_pieces(channel) or everything == len(whole)):
-            heard = everything  # the deltas had other numbers, or each its own (asks A4)
+            heard = everything  # the deltas had other numbers, or each its own (ask A4)
         if heard is not None:
             return self.say(item, channel, index, whole[heard:]) if len(whole) > heard else []
         if whole and not (channel == SUMMARY and item.has(CONTENT)):
@@ -129,7 +129,7 @@ class ItemParts:
         return [TextPart(link)] if link else []
 
     def seal(self, item: OutputItem, raw: JsonObject, model: str) -> list[Part]:
-        """The last part of a block of thinking: what the model needs back to go on from it (asks N3)."""
+        """The last part of a block of thinking: what the model needs back to go on from it (ask N3)."""
         if self._thinking != "part":
             return []
         kept = {name: value for name, value in raw.items() if name != "status"}

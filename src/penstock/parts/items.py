@@ -1,7 +1,7 @@
 """Which output item an event is about, and what of it has been told.
 
 Real servers rotate item ids between events, leave ids or indexes out, number every item 0, announce an item
-twice or not at all (notes/clients 3, notes/quirks R2). So an item is known by every id that it had and by its
+twice or not at all (client 6, quirk R2). So an item is known by every id that it had and by its
 place, and never by one of them alone.
 """
 
@@ -78,7 +78,7 @@ class OutputItem:
         return channel in self._told
 
     def in_pieces(self, channel: str) -> bool:
-        """Was text told under several numbers? These are parts, or the pieces of one (asks A4)."""
+        """Was text told under several numbers? These are parts, or the pieces of one (ask A4)."""
         return len(self._told.get(channel, ())) > 1
 
     def heard(self, channel: str, whole: str) -> int | None:
@@ -145,7 +145,7 @@ class OutputItems:
         """The item of an event inside of it, and whether that is certain: two may be open at one place."""
         known = self._known(kind, id)
         if known is None and kind == CALL:
-            known = self._by_call_id.get(id)  # some servers name the call here, and not its item (seed 002)
+            known = self._by_call_id.get(id)  # some servers name the call here, and not its item (ask B4)
         if known is not None:
             return known, True
         last, is_only = self._last_open(kind, index)
@@ -156,7 +156,7 @@ class OutputItems:
     def ended(self, kind: str, id: str, index: int, raw: JsonObject, same: Same) -> OutputItem:
         """The item of a `done`."""
         item = self._known(kind, id)
-        # Under a new call id it may still be this call: then it is told alike, or was not told yet (asks A3).
+        # Under a new call id it may still be this call: then it is told alike, or was not told yet (ask A3).
         if item is not None and item.is_another_call(raw) and not same(item, raw):
             self._forget(kind, id)
             item = None
@@ -169,12 +169,12 @@ class OutputItems:
         call_id, name = text_of(raw.get("call_id")), text_of(raw.get("name"))
         if not call_id:
             return next((each for each in there if "" in (name, each.name) or each.name == name), None)
-        # Calls are told apart by their own ids, wherever they stand (seed 002). One that has none yet
-        # was spoken of before anything said whose it is (seed 000, gap 1).
+        # Calls are told apart by their own ids, wherever they stand (ask B4). One that has none yet
+        # was spoken of before anything said whose it is (decision 22).
         item = self._by_call_id.get(call_id) or next((each for each in there if not each.call_id), None)
         last = self._last.get((CALL, index))
         if item is None and last is not None and last.delivered and not last.done and same(last, raw):
-            return last  # its id is another one now (asks A3)
+            return last  # its id is another one now (ask A3)
         return item
 
     def _ended_text(self, kind: str, index: int, raw: JsonObject) -> OutputItem | None:
@@ -203,7 +203,7 @@ class OutputItems:
         """The items of the terminal response, each found once: by its ids, by what it says, by its order.
 
         The response may lack items that were streamed, so its places may be others; and it may be made anew,
-        with other ids for everything, those of calls among them (asks A3).
+        with other ids for everything, those of calls among them (ask A3).
         """
         found: dict[int, OutputItem] = {}
         left: dict[str, dict[int, OutputItem]] = {MESSAGE: {}, REASONING: {}, CALL: {}}

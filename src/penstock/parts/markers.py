@@ -3,7 +3,7 @@
 VS Code gives a data part of type `stateful_marker` back with the assistant message that had it. Its text is
 the model's id, a backslash and whatever the provider likes: ours is the response id and fingerprints of the
 endpoint and of the conversation, so that a follow-up can name the response instead of sending everything
-again (decisions 28).
+again (decision 28).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ USAGE = "usage"
 PRIVATE_MIMES = frozenset(
     {STATEFUL_MARKER, USAGE, "cache_control", "context_management", "thinking", "phase_data"}
 )
-"""Types of data that are the editor's own business (notes/vscode 3): never sent to a model."""
+"""Types of data that are the editor's own business (editor 9): never sent to a model."""
 
 
 _LENGTH = 16
@@ -76,7 +76,7 @@ def histories(messages: Sequence[ChatMessage]) -> Iterator[str]:
 
 
 def _said(message: ChatMessage) -> list[bytes]:
-    """What of a message is the same whenever it comes (notes/vscode 3).
+    """What of a message is the same whenever it comes (editor 8).
 
     Thinking goes with the turn, private data may come and go, and text is cut into other parts and stands
     before the calls. The input of a call has been through JavaScript, which has other numbers and another

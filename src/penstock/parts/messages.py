@@ -2,10 +2,10 @@
 
 A message becomes one message item, split where tools were called or gave back; reasoning stands where it was
 thought. The list is one that every endpoint takes: each call has one output behind it, each output a call,
-and no id is over the limit (notes/asks B8). What is repaired or left out leaves a diagnostic.
+and no id is over the limit (ask B8). What is repaired or left out leaves a diagnostic.
 
 The input depends on nothing but what is given, and a conversation that grew begins with the same items: the
-prompt caches of the endpoints live from that (notes/asks D5).
+prompt caches of the endpoints live from that (ask D5).
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def instructions_of(messages: Sequence[ChatMessage], system_prompt: str) -> str:
 def _newest_marker(
     messages: Sequence[ChatMessage], model: str, endpoint: str, prompt: str
 ) -> tuple[int, str] | None:
-    """The newest message that this model at this endpoint marked, and its response (decisions 28).
+    """The newest message that this model at this endpoint marked, and its response (decision 28).
 
     Not when what came before it was compacted or edited: the endpoint would answer to what it remembers.
     """
@@ -140,7 +140,7 @@ def _markers(message: ChatMessage) -> list[DataPart]:
 def _can_continue(exchanges: Iterable[ToolExchange], marked: int) -> bool:
     """Will the endpoint understand the rest, behind its response of the marked message?
 
-    Not when an id had to change, because it knows its calls by their own (decisions 21). Nor when a call
+    Not when an id had to change, because it knows its calls by their own (decision 21). Nor when a call
     from before the response gets its output only now: a placeholder has gone out for it, and stands.
     """
     for each in exchanges:
@@ -205,7 +205,7 @@ class _Translator:
                 self._add_thought(thought)
             _TAKERS.get(type(part), _Translator._leave_out)(self, part)
         self._end_message()
-        # A run ends with its message: one that could grow would change what was sent before (D5).
+        # A run ends with its message: one that could grow would change what was sent before (ask D5).
         self._end_run()
 
     def _speaker(self, message: ChatMessage) -> tuple[str, ContentPlace]:
@@ -246,7 +246,7 @@ class _Translator:
     def _take_call(self, part: ToolCallPart) -> None:
         exchange = self._exchanges[self._spot]
         if exchange.call != self._spot:
-            # Editors keep a call that a provider doubled, with both of its results (notes/vscode 3).
+            # Editors keep a call that a provider doubled, with both of its results (editor 6).
             self.told.tell(
                 "repeated_call", f"the call {part.call_id!r} came more than once; it was sent once"
             )
@@ -355,10 +355,10 @@ _MODES: dict[int | str, str] = {1: "auto", "auto": "auto", 2: "required", "requi
 
 
 def translate_tools(tools: Sequence[ChatTool]) -> list[FunctionTool]:
-    """Each tool as a function. Endpoints refuse a name that is declared twice: the first stands (asks B11).
+    """Each tool as a function. Endpoints refuse a name that is declared twice: the first stands (ask B11).
 
     `strict` is said to be off: where nothing is said some endpoints take it as on, and then refuse schemas
-    with optional properties, which editors' tools have (asks H2).
+    with optional properties, which editors' tools have (ask H2).
     """
     declared: dict[str, FunctionTool] = {}
     for tool in tools:

@@ -1,7 +1,7 @@
 """The parts that VS Code's Language Model API is made of, as values.
 
 A response is made of text, thinking, tool calls and data; a message may also hold the result of a tool, which
-a provider never emits (seed 003, 1.2). `penstock.parts.wire` writes them as JSON.
+a provider never emits (editor 15). `penstock.parts.wire` writes them as JSON.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 
 class Role(IntEnum):
-    """Who a message is from. VS Code sends 3 although its stable types do not have it (notes/vscode 3)."""
+    """Who a message is from. VS Code sends 3 although its stable types do not have it (editor 4)."""
 
     USER = 1
     ASSISTANT = 2

@@ -1,9 +1,9 @@
 """Thinking on its way back: the reasoning items that a model gets again.
 
 The adapter shows a reasoning item as thinking parts and puts the item itself into the metadata of the last
-one, with the model that thought it (notes/asks N3). The editor gives them back within a turn. Editors join
+one, with the model that thought it (ask N3). The editor gives them back within a turn. Editors join
 parts and repeat metadata, so a block is whatever shares an id, and an item comes once. Thinking of other
-providers and of other models is nothing that this model could read: it is left out (notes/asks N4).
+providers and of other models is nothing that this model could read: it is left out (ask N4).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """What is known of a response when its stream has ended, and why there is no answer if there is none: a
-stream never ends in silence (asks N1)."""
+stream never ends in silence (ask N1)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def finish_of(status: str, response: JsonObject, *, called: bool) -> str:
 
 
 def no_answer(finish: str, *, flawed: str, thought: bool) -> OpenResponsesError:
-    """The error of a response without text, call or data. Thinking alone is no answer (decisions 24)."""
+    """The error of a response without text, call or data. Thinking alone is no answer (decision 24)."""
     if flawed and finish in ("stop", "tool_calls"):
         message = f"the model called {flawed!r} with arguments that are not whole, and gave no other answer"
         return ProtocolError(message, code="malformed_tool_call")

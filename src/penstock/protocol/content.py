@@ -82,7 +82,7 @@ class InputVideo(Wire, kw_only=True):
 
 
 class OutputText(Wire):
-    """`annotations` and `logprobs` are always written: SDKs iterate over both (notes/asks A7)."""
+    """`annotations` and `logprobs` are always written: SDKs iterate over both (ask A7)."""
 
     type: str = "output_text"
     text: str = ""

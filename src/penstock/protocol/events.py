@@ -143,7 +143,7 @@ class ArgumentsDeltaEvent(Event, gc=False):
 
 
 class ArgumentsDoneEvent(Event):
-    """`name` is not in the specification and openai-python requires it: always sent (spec (b))."""
+    """`name` is not in the specification and openai-python requires it: always sent (spec S4)."""
 
     type: str = "response.function_call_arguments.done"
     item_id: str = ""
@@ -168,7 +168,8 @@ class CustomInputDoneEvent(Event):
 
 
 class ShellCommandEvent(Event):
-    """`response.shell_call_command.added`, `.delta`, `.done`: keyed by indexes, without an item id (R15)."""
+    """`response.shell_call_command.added`, `.delta`, `.done`: keyed by indexes, without an item id
+    (quirk R15)."""
 
     output_index: int = 0
     command_index: int = 0
@@ -203,7 +204,7 @@ class HostedToolEvent(Event):
 
 
 class ErrorEvent(Event, kw_only=True):
-    """Nested as the specification has it, and flat beside it as openai-python has it (spec (b)).
+    """Nested as the specification has it, and flat beside it as openai-python has it (spec S4).
 
     Whichever of the two came, `read_event` fills in the other.
     """
@@ -293,13 +294,13 @@ EVENTS: dict[str, type[Event]] = {
     "response.function_call_arguments.delta": ArgumentsDeltaEvent,
     "response.function_call_arguments.done": ArgumentsDoneEvent,
     "error": ErrorEvent,
-    # Spellings of the same events in the wild (spec (b), seed 000).
+    # Spellings of the same events in the wild (spec S3).
     "response.reasoning_text.delta": ReasoningDeltaEvent,
     "response.reasoning_text.done": ReasoningDoneEvent,
     "response.reasoning_summary.delta": SummaryDeltaEvent,
     "response.reasoning_summary.done": SummaryDoneEvent,
     "response.output_text_annotation.added": AnnotationAddedEvent,
-    # Read and never sent: seed 001's name for the start of reasoning text, and vLLM's (decisions 1, R10).
+    # Read and never sent: GodeX's name for the start of reasoning, and vLLM's (decision 1, quirk R10).
     "response.reasoning_text_part.added": ContentPartEvent,
     "response.reasoning_text_part.done": ContentPartEvent,
     "response.reasoning_part.added": ContentPartEvent,

@@ -63,7 +63,7 @@ class CustomToolCallOutput(Wire, kw_only=True):
 
 
 class ReasoningItem(Wire):
-    """`content` and `encrypted_content` are written only with a value: the schema forbids null (spec (c))."""
+    """`content` and `encrypted_content` are written only with a value: the schema forbids null (spec S5)."""
 
     type: str = "reasoning"
     id: str | UnsetType = UNSET

@@ -21,7 +21,7 @@ class JsonObjectFormat(Wire):
 
 
 class JsonSchemaFormat(Wire):
-    """`schema` is an object in a request; the published schema wants null in an answer (spec (d))."""
+    """`schema` is an object in a request; the published schema wants null in an answer (spec S6)."""
 
     implied_by: ClassVar[str] = "schema"
 
@@ -91,7 +91,7 @@ class CreateResponse(Wire):
     metadata: JsonObject | UnsetType = UNSET
     safety_identifier: str | UnsetType = UNSET
     prompt_cache_key: str | UnsetType = UNSET
-    # Beyond the specification, sent by real clients (notes/clients 1.1).
+    # Beyond the specification, sent by real clients (client 1).
     client_metadata: JsonObject | UnsetType = UNSET
     prompt_cache_retention: str | UnsetType = UNSET
     user: str | UnsetType = UNSET

@@ -47,7 +47,7 @@ class OutputTokensDetails(Wire):
 
 class Usage(Wire):
     """`input_tokens` includes what came from a cache, `output_tokens` what went into reasoning. Both details
-    objects are always there: clients read into them unasked (notes/asks A7)."""
+    objects are always there: clients read into them unasked (ask A7)."""
 
     input_tokens: int = 0
     output_tokens: int = 0

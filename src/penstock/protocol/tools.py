@@ -19,7 +19,7 @@ class FunctionTool(Wire, kw_only=True):
     strict: bool | UnsetType | None = UNSET
 
     def normalised(self) -> FunctionTool:
-        """As an answer must echo it: the optional fields there, null where nothing was said (spec (d))."""
+        """As an answer must echo it: the optional fields there, null where nothing was said (spec S6)."""
         return replace(
             self,
             description=None if self.description is UNSET else self.description,
@@ -51,7 +51,7 @@ class ApplyPatchTool(Wire):
 
 
 class NamespaceTool(Wire, kw_only=True):
-    """A group of tools under one name; Codex declares each MCP server as one (notes/clients 1.1).
+    """A group of tools under one name; Codex declares each MCP server as one (client 1).
 
     `description` is always written: openai-python requires it in the echo.
     """

@@ -34,7 +34,7 @@ Reader = Callable[[Any], Any]
 """Turns a decoded JSON value into a typed one, or raises `DecodeError`."""
 
 Seconds = Annotated[int, "seconds since 1970"]
-"""A time. Some vendors send fractions of a second, cut off here: the schema has whole ones (spec (d))."""
+"""A time. Some vendors send fractions of a second, cut off here: the schema has whole ones (spec S6)."""
 
 Code = Annotated[str, "error code"]
 """The code of an error. Some vendors send a number, which becomes its digits: errors must stay readable."""

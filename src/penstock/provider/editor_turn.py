@@ -39,9 +39,9 @@ class Host(Struct, frozen=True, kw_only=True):
     endpoint: str = ""
     """What a marker names the endpoint by: its base URL."""
     markers: bool = False
-    """Report a marker behind each stored response, and use those that come back (decisions 28)."""
+    """Report a marker behind each stored response, and use those that come back (decision 28)."""
     usage_parts: bool = False
-    """Report usage as a data part, which fills VS Code's context ring (notes/vscode 3)."""
+    """Report usage as a data part, which fills VS Code's context ring (editor 7)."""
 
 
 class EditorTurn:
@@ -150,7 +150,7 @@ async def _ended_by(cancel: asyncio.Event, events: EventStream) -> AsyncIterator
 
 
 def usage_part(usage: Usage) -> DataPart:
-    """Usage as VS Code's chat reads it: the first three must be numbers (notes/vscode 3)."""
+    """Usage as VS Code's chat reads it: the first three must be numbers (editor 7)."""
     fields = {
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,

@@ -1,7 +1,8 @@
 """The other side of a provider: a consumer that shows text, runs tools and goes on until there is an answer.
 
-What a turn said becomes one assistant message, what its tools gave back the user message behind it (seed 003,
-7.3). Calls of one turn run together. Nothing runs without end: turns are bounded, and cancel stops all of it.
+What a turn said becomes one assistant message, what its tools gave back the user message behind it
+(editor 18). Calls of one turn run together. Nothing runs without end: turns are bounded, and cancel
+stops all of it.
 """
 
 from __future__ import annotations

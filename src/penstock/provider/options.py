@@ -1,6 +1,6 @@
 """What an editor may say beside the messages, and what of it becomes part of a request.
 
-Only what is given is passed on, and nothing is made up: no temperature, no limit (decisions 29). Keys with an
+Only what is given is passed on, and nothing is made up: no temperature, no limit (decision 29). Keys with an
 underscore are the editor's own business and never go out; its conversation id names the prompt cache.
 """
 
@@ -16,7 +16,7 @@ from penstock.parts.parts import ChatTool
 from penstock.protocol.request import CreateResponse, ReasoningConfig
 
 CONVERSATION = "_conversationId"
-"""VS Code's id of a conversation: the one private key that is of use (notes/vscode 3)."""
+"""VS Code's id of a conversation: the one private key that is of use (editor 10)."""
 
 _NUMBER = (int, float)
 

@@ -1,4 +1,4 @@
-"""The facade: messages in, parts out, and what was used on record (seed 004)."""
+"""The facade: messages in, parts out, and what was used on record."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _AGENTS = count(1)
 """Numbers for requests, of all providers: they may share a tracker."""
 
 LOST = "previous_response_not_found"
-"""The code of an endpoint that has not the response a follow-up names (decisions 9)."""
+"""The code of an endpoint that has not the response a follow-up names (decision 9)."""
 
 
 class LanguageModelProvider:
@@ -68,7 +68,7 @@ class LanguageModelProvider:
         return await self._directory.list(refresh)
 
     def provide_token_count(self, model: str, counted: str | ChatMessage) -> int:
-        """Local, and never fails: an editor asks for every piece of a prompt (notes/asks D3)."""
+        """Local, and never fails: an editor asks for every piece of a prompt (ask D3)."""
         if isinstance(counted, str):
             return self.counter.count_text(model, counted)
         return self.counter.count_message(model, counted)
@@ -86,7 +86,7 @@ class LanguageModelProvider:
         """One response, reported part by part. A failure is raised; what was reported before it stays good.
 
         After `cancel` is set nothing is reported, the connection is closed and the result says `cancelled`:
-        that is no failure (seed 003, 5.2). `thinking` is for this response, whatever the host has.
+        that is no failure (editor 17). `thinking` is for this response, whatever the host has.
         """
         cancel = cancel or asyncio.Event()
         info = await _unless(cancel, self._directory.get(model))
@@ -106,7 +106,7 @@ class LanguageModelProvider:
                 self._failed(agent, model, turn, error)
                 await turn.tell(error)
                 raise
-            result = turn.result  # whatever fails after a cancel is no failure (seed 003, 5.2)
+            result = turn.result  # whatever fails after a cancel is no failure (editor 17)
         except asyncio.CancelledError:
             self._ended(agent, model, turn, turn.result, is_cancelled=True)
             raise
@@ -143,7 +143,7 @@ class LanguageModelProvider:
             return await self._attempt(turn, info, translated, options)
         except OpenResponsesError as error:
             # An endpoint that has lost what the marker names, or misses something in it, gets all of it: once
-            # (decisions 28). So does one that finds it too long: it may remember more than the editor sends.
+            # (decision 28). So does one that finds it too long: it may remember more than the editor sends.
             is_refused = error.code == LOST or isinstance(error, InvalidRequestError | ContextOverflowError)
             if translated.previous_response_id is None or not is_refused or turn.spoken:
                 raise
@@ -181,7 +181,8 @@ class LanguageModelProvider:
             previous_response_id=translated.previous_response_id or UNSET,
             tools=[*tools] if tools else UNSET,
             tool_choice=translate_tool_mode(options.tool_mode, options.tools),
-            # Without it OpenAI keeps the reasoning to itself, and a tool loop forgets what was thought (N3).
+            # Without it OpenAI keeps the reasoning to itself, and a tool loop forgets what was thought
+            # (ask N3).
             include=["reasoning.encrypted_content"] if info.reasoning else UNSET,
         )
         return with_options(request, options.model_options)

@@ -1,7 +1,7 @@
 """What was used: per request, per model and in total. What a status bar shows.
 
 Figures are the endpoint's own wherever it gave any. Where it did not (a request that was cancelled or failed,
-an endpoint that does not count) they are estimates, and are marked so (notes/asks D4).
+an endpoint that does not count) they are estimates, and are marked so (ask D4).
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class UsageTracker:
         response_id: str | None,
         error: str = "",
     ) -> None:
-        """A request ends once: whatever is said of it later is not counted again (notes/asks D4)."""
+        """A request ends once: whatever is said of it later is not counted again (ask D4)."""
         request = self._running.pop(agent_id, None)
         if request is None:
             return

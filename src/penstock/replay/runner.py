@@ -82,7 +82,7 @@ async def _replay(recording: Recording) -> Replayed:
         clock=lambda: recording.events[-1].time,
         tools=asked.tools,
         used_call_ids=asked.used_call_ids,
-        error_event=not isinstance(request, WebSocketCreate),  # decisions 9
+        error_event=not isinstance(request, WebSocketCreate),  # decision 9
     )
     turn = Turn(
         _context(asked),

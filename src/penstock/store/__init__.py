@@ -26,7 +26,7 @@ async def open_store(where: str | Path, *, clock: Clock = time.time) -> Store:
     """Open a store, or create it. `where` is a path, or a URL with a scheme of `_STORES`.
 
     `StoreError` says why that is not possible. Turns that a process left behind when it died are ended here,
-    as failed (G8).
+    as failed (ask G8).
     """
     return await _backend(where, _STORES)(where, clock)
 

@@ -166,7 +166,7 @@ class Store(Protocol):
 
         True when it can also be found after the process was killed. False when that took longer than
         `patience`, or failed: it is then kept in memory and written later, and the client is told by a
-        diagnostic in the first event (notes/asks G1).
+        diagnostic in the first event (ask G1).
 
         A background turn is a promise to a client that may already be gone, so for one of these False does
         not exist: it is synced to the disk within `patience`, or `StoreError` is raised and nothing of it is
@@ -176,7 +176,7 @@ class Store(Protocol):
         """
 
     def log(self, id: str, events: Sequence[LoggedEvent]) -> None:
-        """Append to the log. Returns at once: deltas never wait for the disk (decisions 17).
+        """Append to the log. Returns at once: deltas never wait for the disk (decision 17).
 
         Sequence numbers rise. What comes for a turn that is not running is not kept.
         """
@@ -190,7 +190,7 @@ class Store(Protocol):
 
     async def close(self, id: str, end: Closed, *, patience: float = 0.25) -> bool:
         """End a turn, with all of its log. True when it is as durable as the store is; False when that took
-        longer than `patience`, or failed: the client is then told by a diagnostic (decisions 17). In either
+        longer than `patience`, or failed: the client is then told by a diagnostic (decision 17). In either
         case it has ended, and can be found with its end. One that is not running cannot be closed: False."""
 
     # Responses
@@ -226,7 +226,7 @@ class Store(Protocol):
     async def chain(self, tenant: str, id: str) -> list[StoredTurn] | None:
         """The turns that lead to a response, the oldest first and it the last; None where one is missing.
 
-        A turn that still runs is waited for, to its end (decisions 17).
+        A turn that still runs is waited for, to its end (decision 17).
         """
 
     async def items(self, tenant: str, ids: Sequence[str]) -> dict[str, StoredItem]:
@@ -258,7 +258,7 @@ class Store(Protocol):
     async def quiet(self, tenant: str, id: str) -> None:
         """Wait for the turns that run in a conversation now: what they say belongs to it."""
 
-    # The reasoning memory (W01): small things under a key
+    # The reasoning memory (ask C1): small things under a key
 
     async def remember(self, tenant: str, id: str, key: str, data: bytes) -> None:
         """Keep data under a key as long as the response `id` is kept."""

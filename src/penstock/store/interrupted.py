@@ -1,4 +1,4 @@
-"""Turns without an end in the store: their process died, or the end could not be written (G8)."""
+"""Turns without an end in the store: their process died, or the end could not be written (ask G8)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def end_interrupted(
 
 def _closed(response: dict[str, Any]) -> Closed:
     if (response.get("incomplete_details") or {}).get("reason") == "cancelled":
-        response = {**response, "status": "cancelled"}  # the record says so, the stream cannot (decisions 6)
+        response = {**response, "status": "cancelled"}  # the record says so, the stream cannot (decision 6)
     items = [item for item in response["output"] if item.get("id")]
     output = tuple(StoredItem(item["id"], msgspec.json.encode(item)) for item in items)
     return Closed(status=response["status"], response=msgspec.json.encode(response), output=output)

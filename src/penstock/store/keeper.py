@@ -1,6 +1,6 @@
 """What is kept of a turn while it runs. One step of the pipeline: events come by, and go on as they were.
 
-It needs no server: whoever drives a state machine can send its events through here (seed 001). What is kept
+It needs no server: whoever drives a state machine can send its events through here. What is kept
 of the response is the machine's own snapshot, however it ended.
 """
 
@@ -105,7 +105,7 @@ class StoreKeeper:
         return kept
 
     def _can_log(self, events: Sequence[Event], is_large: bool) -> bool:
-        """Deltas do not wait for the disk (decisions 17), unless they come much faster than it writes."""
+        """Deltas do not wait for the disk (decision 17), unless they come much faster than it writes."""
         if not self._is_open or is_large or self._unsettled > _BACKLOG or events[-1].type in TERMINAL:
             return False
         return not self.diagnostics or not any(isinstance(event, LifecycleEvent) for event in events)
@@ -128,7 +128,7 @@ class StoreKeeper:
         self._write_traces()
         for key, data in reasoning_by_call(last.response.output, self._context).items():
             await self._store.remember(self._opened.tenant, self._opened.id, key, data)
-        # The terminal frame waits for the commit that holds it (decisions 17).
+        # The terminal frame waits for the commit that holds it (decision 17).
         closing = self._close_large(last.response) if is_large else self._close(events, last.response)
         is_durable = await closing
         self.diagnostics = [] if is_durable else [NOT_DURABLE]
@@ -222,7 +222,7 @@ def stored_items(items: Iterable[Item]) -> tuple[StoredItem, ...]:
 
 
 def _as_recorded(response: Response) -> Response:
-    """The stream has no end called `cancelled`; the record has (decisions 6)."""
+    """The stream has no end called `cancelled`; the record has (decision 6)."""
     if response.incomplete_details is not None and response.incomplete_details.reason == "cancelled":
         return replace(response, status="cancelled")
     return response

@@ -1,7 +1,7 @@
-"""The reasoning memory: what a client leaves out of its history, and its upstream must have back (W01).
+"""The reasoning memory: what a client leaves out of its history, and its upstream must have back (ask C1).
 
 Some clients return calls without the reasoning before them, or reasoning without what is sealed in it. An
-upstream that wants either refuses the turn, or thinks less well (notes/asks C1 to C3). So for each call it is
+upstream that wants either refuses the turn, or thinks less well (ask C1 to ask C3). So for each call it is
 remembered which reasoning came before it, and what is missing is put back.
 """
 

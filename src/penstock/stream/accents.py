@@ -59,7 +59,7 @@ PORTABLE_ITEMS = frozenset(
         "tool_search_output",
     }
 )
-"""Item types that need no vendor's slug in the strict accent (decisions 1)."""
+"""Item types that need no vendor's slug in the strict accent (decision 1)."""
 
 
 class Accent(ABC):
@@ -92,7 +92,7 @@ class OpenResponses(Accent):
     def _lifecycle(self, event: LifecycleEvent) -> Event:
         format = event.response.text.format
         if isinstance(format, JsonSchemaFormat):
-            # The schema of an answer wants null here, whatever the request had (spec (d)).
+            # The schema of an answer wants null here, whatever the request had (spec S6).
             text = replace(event.response.text, format=replace(format, schema=None))
             event = replace(event, response=replace(event.response, text=text))
         return self._with_items(event)
@@ -101,7 +101,7 @@ class OpenResponses(Accent):
         return replace(event, part=self._cited(event.part))
 
     def _annotation(self, event: AnnotationAddedEvent) -> Event:
-        # An annotation that the schema has no word for is null there: it keeps its number (spec (b)).
+        # An annotation that the schema has no word for is null there: it keeps its number (spec S7).
         return replace(event, annotation=event.annotation and _as_url_citation(event.annotation))
 
     def _unknown(self, event: UnknownEvent) -> Event:
@@ -215,7 +215,8 @@ ACCENTS: dict[str, type[Accent]] = {accent.name: accent for accent in (OpenRespo
 
 
 def _with_slug(type: str) -> str:
-    """Types outside the specification carry their vendor's name (N35, N58); unmarked ones are OpenAI's."""
+    """Types outside the specification carry their vendor's name (spec N35, spec N58); unmarked ones are
+    OpenAI's."""
     return type if ":" in type else f"openai:{type}"
 
 

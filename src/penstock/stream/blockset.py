@@ -52,12 +52,12 @@ class BlockSet:
         return part, events + more
 
     def annotate(self, annotation: Annotation, key: Key | None) -> list[Event]:
-        """Cite something in the open text. A citation before the first text waits for it (C31)."""
+        """Cite something in the open text. A citation before the first text waits for it (quirk C31)."""
         block = self._current if key is None else self._keyed.get((MessageBlock, key))
         if block is not None and isinstance(block.part, OpenTextPart):
             return [block.part.annotate(annotation)]
         if key in self._had_text:
-            self.lost_annotations += 1  # its text is closed, and may not change any more (N29)
+            self.lost_annotations += 1  # its text is closed, and may not change any more (spec N29)
         else:
             self._early_annotations.setdefault(key, []).append(annotation)
         return []

@@ -30,7 +30,7 @@ class BlockKind(StrEnum):
 
 
 class FinishReason(StrEnum):
-    """Why the model stopped, weakest first: a stronger reason replaces a weaker one (decisions 6)."""
+    """Why the model stopped, weakest first: a stronger reason replaces a weaker one (decision 6)."""
 
     STOP = "stop"
     TOOL_CALLS = "tool_calls"
@@ -81,7 +81,7 @@ class SummaryDelta(Struct, frozen=True):
 
 
 class AnnotationDelta(Struct, frozen=True):
-    """A citation in the text. One that comes before its text waits for it (notes/dialects C31)."""
+    """A citation in the text. One that comes before its text waits for it (quirk C31)."""
 
     annotation: Annotation
     block: Key | None = None
@@ -135,7 +135,7 @@ class EventDelta(Struct, frozen=True):
 
 
 class UsageDelta(Struct, frozen=True):
-    """Token counts so far. None says nothing, and a zero never takes back a count (notes/dialects C6)."""
+    """Token counts so far. None says nothing, and a zero never takes back a count (quirk C6)."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None

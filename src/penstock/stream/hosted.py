@@ -57,7 +57,7 @@ class HostedItem:
     def end(self, item: Item | None, status: str) -> None:
         """The item is done, as `item` if the vendor said how, else with `status`.
 
-        What is done is never left in progress (R7).
+        What is done is never left in progress (quirk R7).
         """
         if item is not None and item.type == self._announced.type:
             self._item = _with_constants(item, self._announced)
@@ -66,6 +66,6 @@ class HostedItem:
 
 
 def _with_constants(item: Item, announced: Item) -> Item:
-    """`item` with what an item never changes after it was announced (decisions 4)."""
+    """`item` with what an item never changes after it was announced (decision 4)."""
     told = {name: value for name, value in (announced.extra or {}).items() if name in _CONSTANT}
     return replace(item, extra={**(item.extra or {}), **told}) if told else item

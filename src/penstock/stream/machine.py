@@ -94,7 +94,7 @@ class ResponseStreamStateMachine:
         `clock` gives the time in seconds. `used_call_ids` are the call ids of the conversation so far: none
         of them is given out again. `new_id` makes an id from a prefix; by default ids are derived from the
         response's own. `error_event`: whether an `error` event comes before `response.failed`, as clients of
-        SSE want it; on a WebSocket `response.failed` stands alone (decisions 9).
+        SSE want it; on a WebSocket `response.failed` stands alone (decision 9).
         """
         self._response = response
         self._clock = clock
@@ -155,7 +155,7 @@ class ResponseStreamStateMachine:
         return [self._lifecycle("in_progress")]
 
     def heartbeat(self) -> list[Event]:
-        """A repeated `response.in_progress`: the one sign of life that every client counts (decisions 10)."""
+        """A repeated `response.in_progress`: the one sign of life that every client counts (decision 10)."""
         if not self._life.queued:
             self._ready()
         return [self._lifecycle(self._life.status)]
@@ -286,7 +286,7 @@ class ResponseStreamStateMachine:
     # How it ends
 
     def defer_finish(self, reason: FinishReason) -> list[Event]:
-        """The model stopped, but more may come. A stronger reason replaces a weaker one (decisions 6)."""
+        """The model stopped, but more may come. A stronger reason replaces a weaker one (decision 6)."""
         self._ready()
         self._reason = self._stronger(FinishReason(reason))
         return []

@@ -35,7 +35,7 @@ _P, _M = ResponseStreamPhase, Move
 TRANSITIONS: dict[ResponseStreamPhase, dict[Move, ResponseStreamPhase]] = {
     _P.IDLE: {
         _M.START: _P.IN_PROGRESS,
-        # A turn can fail or be cancelled before it starts: the stream is opened and closed (decisions 6).
+        # A turn can fail or be cancelled before it starts: the stream is opened and closed (decision 6).
         _M.CANCEL: _P.INCOMPLETE,
         _M.FAIL: _P.FAILED,
     },
@@ -58,7 +58,7 @@ _REFUSALS: dict[ResponseStreamPhase, tuple[str, str]] = {
     _P.INCOMPLETE: (BridgeError.DELTA_AFTER_TERMINAL, "the stream has ended: it was incomplete"),
     _P.FAILED: (BridgeError.DELTA_AFTER_TERMINAL, "the stream has ended: it had failed"),
 }
-"""The error of a refused move by phase; in any other phase it is an invalid transition (seed 001)."""
+"""The error of a refused move by phase; in any other phase it is an invalid transition."""
 
 
 class Lifecycle:

@@ -2,7 +2,7 @@
 
 The response ends as `failed` and keeps the items that the log shows. An item that was open is closed as under
 any other failure: `incomplete`, with the content received so far and with the events that close it
-(decisions 5).
+(decision 5).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How many tokens a request is, and what a turn used whose upstream does not say (notes/asks D1, D4).
+"""How many tokens a request is, and what a turn used whose upstream does not say (ask D1, ask D4).
 
 `penstock.tokens` counts; this file knows what of a request and of an item reaches a model. Whatever comes is
 counted and nothing raises: an item of an unknown type by the JSON of what it holds, without the bytes in it,

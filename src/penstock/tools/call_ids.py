@@ -2,7 +2,7 @@
 
 Upstreams repeat ids on every turn (`call_0`, `functions.weather:0`) and inside one turn, and some are over
 the limit that the specification sets for input. A repeated id gets a suffix that can be taken off again
-when the call is sent back to the upstream it came from; a long one is replaced by its hash (decisions 7).
+when the call is sent back to the upstream it came from; a long one is replaced by its hash (decision 7).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LIMIT = 64
 _SUFFIX = re.compile(r"-pk[0-9]+\Z")
 
 NO_OUTPUT = "[no output was recorded for this call]"
-"""Stands for the output of a call that has none. It does not say that anybody stopped it (notes/asks B8)."""
+"""Stands for the output of a call that has none. It does not say that anybody stopped it (ask B8)."""
 ORPHAN_OUTPUT = "[output of an earlier tool call]"
 """Stands before the output of a call that is not in the conversation."""
 

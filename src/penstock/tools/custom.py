@@ -2,7 +2,7 @@
 
 The text is decoded while it arrives, escape by escape, so that a patch can be shown as it is written. A model
 that ignores the wrapper still gets its text through: text that is no JSON object passes as it is, and an
-object of another shape gives its only string, or else itself; each with a flaw to tell (notes/asks B1).
+object of another shape gives its only string, or else itself; each with a flaw to tell (ask B1).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HEAD_LIMIT = 256
 RUN_BY_SERVER = frozenset(
     ("x_keyword_search", "x_semantic_search", "x_user_search", "x_thread_fetch", "view_x_video", "view_image")
 )
-"""Tools that a server runs itself and yet reports as calls of custom tools (xAI, R6). A client
+"""Tools that a server runs itself and yet reports as calls of custom tools (xAI, quirk R6). A client
 answers a call of one of them only if its request declares a tool of that name."""
 
 

@@ -26,7 +26,7 @@ class FunctionCallStream(CallStream):
     def close(self, number: Numbers, *, complete: bool) -> list[Event]:
         events: list[Event] = []
         if complete and not self.received.strip(SPACE):
-            # A completed call has valid JSON, and LangChain takes it from deltas alone (notes/clients 4.1).
+            # A completed call has valid JSON, and LangChain takes it from deltas alone (client 7).
             events = self.feed("{}", number)
         done = ArgumentsDoneEvent(
             sequence_number=number(),

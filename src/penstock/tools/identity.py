@@ -46,7 +46,7 @@ class ToolIdentityMap:
         """By the beginning of a name, the last number that was put behind it."""
         for type, namespace, name in _declarations(tools):
             if (namespace, name) in self._by_declaration:
-                continue  # declared twice: the first one stands (notes/asks B11)
+                continue  # declared twice: the first one stands (ask B11)
             identity = ToolIdentity(type, name, namespace, self._free_name(namespace, name))
             self._by_declaration[namespace, name] = identity
             self._by_upstream_name[identity.upstream_name] = identity
@@ -75,7 +75,7 @@ class ToolIdentityMap:
         return position < len(self._sorted_names) and self._sorted_names[position].startswith(upstream_name)
 
     def allows(self, identity: ToolIdentity) -> bool:
-        """May the model call this? `none` and `allowed_tools` are enforced (N47, N50)."""
+        """May the model call this? `none` and `allowed_tools` are enforced (spec N47, spec N50)."""
         if self._allowed is None:
             return self._choice != "none"
         type, name = identity.type, identity.name

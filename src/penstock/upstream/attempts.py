@@ -1,7 +1,7 @@
 """What to try next when a request has failed: another key, the same target again, the next one, or nothing.
 
 It is asked before the first output of a turn went to the client; after that nothing is ever sent again
-(decisions 9). It sends nothing and waits for nothing itself.
+(decision 9). It sends nothing and waits for nothing itself.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ FINAL = RetryRule()
 
 BY_CODE: dict[str, RetryRule] = {
     "insufficient_quota": SPENT,
-    # An overflow must reach the client as what it is: only a shorter conversation helps (notes/asks E4).
+    # An overflow must reach the client as what it is: only a shorter conversation helps (ask E4).
     "context_length_exceeded": FINAL,
     "content_filter": FINAL,
     "invalid_prompt": FINAL,

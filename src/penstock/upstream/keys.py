@@ -31,8 +31,8 @@ class KeyRing:
     def another(self, than: Collection[str], prefer: Collection[str] = ()) -> str | None:
         """A ready key that is none of these; None where there is none.
 
-        Encrypted reasoning is bound to the key that it was made for, so that key comes first (notes/asks C4).
-        Else it is always the first: who stays with one key keeps the vendor's prompt cache warm (D5).
+        Encrypted reasoning is bound to the key that it was made for, so that key comes first (ask C4).
+        Else it is always the first: who stays with one key keeps the vendor's prompt cache warm (ask D5).
         """
         now = self._clock()
         ready = [key for key, end in self._rests.items() if end <= now and key not in than]

@@ -1,4 +1,4 @@
-"""What an upstream says of itself, without the secrets that it was sent: some repeat them (notes/asks K3)."""
+"""What an upstream says of itself, without the secrets that it was sent: some repeat them (ask K3)."""
 
 from __future__ import annotations
 

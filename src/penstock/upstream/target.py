@@ -23,7 +23,7 @@ class UpstreamTarget(Struct, frozen=True, kw_only=True):
 
     name: str
     base_url: str
-    """With or without `/v1` and a slash, or the URL of the endpoint itself (notes/asks L3)."""
+    """With or without `/v1` and a slash, or the URL of the endpoint itself (ask L3)."""
     dialect: str = "chat"
     preset: str = ""
     """The vendor; empty for a server that is in no table."""
@@ -41,7 +41,7 @@ class UpstreamTarget(Struct, frozen=True, kw_only=True):
     repeats it."""
     connect_timeout: float | None = 10.0
     first_byte_timeout: float | None = 600.0
-    """A large model on a small machine reads a long prompt for minutes before it says anything (W06)."""
+    """A large model on a small machine reads a long prompt for minutes before it says anything (ask A8)."""
     idle_timeout: float | None = 600.0
     ca_file: str | None = None
     client_cert: str | None = None
@@ -60,7 +60,7 @@ _PLACEHOLDER = re.compile(r"\{\w*\}")
 
 def address_of(base_url: str, connection: ConnectionSpec) -> Address:
     """The address under which the paths of a dialect are, from whatever form of the URL a person has at hand
-    (notes/asks L3)."""
+    (ask L3)."""
     if found := _PLACEHOLDER.search(base_url):
         message = f"the base URL still has a placeholder: write your own value instead of {found[0]}"
         raise InvalidRequestError(message, code="invalid_base_url", param="base_url")

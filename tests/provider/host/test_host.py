@@ -189,7 +189,7 @@ def test_thinking_is_told_as_configured(
 
 
 def test_a_duplicate_ridden_endpoint_calls_once(host: HostProcess) -> None:
-    """The announcements, the deltas and the end of one call, each twice and under two ids (seed 002)."""
+    """The announcements, the deltas and the end of one call, each twice and under two ids (ask B4)."""
     events = streams.announced_twice()
     doubled = [copy for event in events[2:-1] for copy in (event, event)]
     with in_a_thread(endpoint()) as served:

@@ -6,7 +6,7 @@ from tests.vscode.e2e.browser import Browser
 
 COPILOT = "GitHub.copilot-chat"
 OPTIONS = {"enabledExtensions": [COPILOT]}
-"""The built-in agent is off until somebody signs in; this option of the page turns it on (notes/vscode 1)."""
+"""The built-in agent is off until somebody signs in; this option of the page turns it on (editor 1)."""
 
 SETTINGS = {
     "chat.tools.global.autoApprove": True,

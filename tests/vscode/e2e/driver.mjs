@@ -18,7 +18,7 @@ page.on('console', (line) => { if (line.type() === 'error') process.stderr.write
 const located = ({ selector, text }) => (text ? page.locator(selector, { hasText: text }) : page.locator(selector));
 
 /**
- * The workbench page carries its options in an attribute: add some, as a host of VS Code would (notes/vscode 1). It is
+ * The workbench page carries its options in an attribute: add some, as a host of VS Code would (editor 1). It is
  * done in the page, between its markup and its modules: Chromium holds a page that was answered by anything but the
  * server for a stranger, and a stranger may not open sockets to this machine.
  */

@@ -1,4 +1,4 @@
-"""What a real VS Code without a screen is made of, installed once into a cache folder (notes/vscode 1)."""
+"""What a real VS Code without a screen is made of, installed once into a cache folder (editor 1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The extension in the real chat view, with the agent that VS Code brings along (notes/vscode 3)."""
+"""The extension in the real chat view, with the agent that VS Code brings along (editor 1)."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_conversation_with_a_tool_call(chat: Chat, upstream: ScriptedUpstream,
     thoughts = chat_chunk({"reasoning_content": "The notes will tell when the valve opens."})
     upstream.play(
         LARGE,
-        # The whole call comes twice. VS Code would run it twice: once is our work (notes/vscode 3).
+        # The whole call comes twice. VS Code would run it twice: once is our work (editor 6).
         streamed(thoughts, entry, entry, TOOL_CALLS, usage(20_000)),
         streamed(*text("The valve opens ", "at **seven**."), STOP, usage(46_000)),
         streamed(*said("You are welcome.")),
@@ -138,7 +138,7 @@ def test_the_effort_that_is_picked_reaches_the_upstream(chat: Chat, upstream: Sc
     chat.ask("Think about it.")
     assert upstream.asked_for(LARGE)[-1].json["reasoning_effort"] == "high"
 
-    # "Automatic" is no effort at all: the endpoint decides (decisions 29).
+    # "Automatic" is no effort at all: the endpoint decides (decision 29).
     chat.show_efforts()
     chat.choose_effort("Automatic")
     chat.ask("And again.")
@@ -210,7 +210,7 @@ def test_a_long_conversation_fits_a_small_window(chat: Chat, upstream: ScriptedU
     answers = [chat.ask(f"Tell me chapter {chapter}.") for chapter in range(1, 9)]
     chat.browser.screenshot("small-window")
     assert model.refused == 0
-    # VS Code asked for a summary when the window was nearly full, and went on with that (seed 004).
+    # VS Code asked for a summary when the window was nearly full, and went on with that.
     assert model.summaries > 0
     assert model.prompts[-1] < max(model.prompts)
     assert all("It is a long story of water." in each for each in answers)

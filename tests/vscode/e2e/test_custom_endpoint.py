@@ -1,4 +1,4 @@
-"""VS Code without an extension of ours: its own Custom Endpoint, pointed at the gateway (notes/vscode 2)."""
+"""VS Code without an extension of ours: its own Custom Endpoint, pointed at the gateway (editor 2)."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_a_tool_is_run_once_and_its_result_sent_back(
     notes = folder / "vscode" / "workspace" / "notes.txt"
     arguments = f'{{"filePath": "{notes}", "startLine": 1, "endLine": 2}}'
     entry = calls(call(0, "call_1", "read_file", arguments))
-    # The whole call comes twice, as some upstreams send it; VS Code would run it twice (notes/vscode 3).
+    # The whole call comes twice, as some upstreams send it; VS Code would run it twice (editor 6).
     upstream.play(MODEL, streamed(entry, entry, TOOL_CALLS, USAGE), streamed(*said("It opens at seven.")))
     before = len(upstream.asked)
     assert "It opens at seven." in chat.ask("When does the valve open?")

@@ -23,7 +23,7 @@ RAW_FINISHES: dict[str, FinishReason] = {
     "pause_turn": FinishReason.PAUSE,
     "compaction": FinishReason.PAUSE,
 }
-"""Words of a vendor that say more than the unified one beside them (A9)."""
+"""Words of a vendor that say more than the unified one beside them (quirk A9)."""
 
 ERROR = "error"
 INTERRUPTED = "interrupted"
@@ -62,7 +62,8 @@ def _total(counts: JSON, *parts: str) -> int | None:
 
 
 def _flat(usage: JSON, metadata: JSON) -> UsageDelta:
-    """Version 2 passes on what the vendor counts, and Anthropic does not count what its cache has (D2)."""
+    """Version 2 passes on what the vendor counts, and Anthropic does not count what its cache has
+    (ask D2)."""
     given, cached = count_of(usage.get("inputTokens")), count_of(usage.get("cachedInputTokens"))
     native = object_of(object_of(metadata.get("anthropic")).get("usage"))
     written = count_of(native.get("cache_creation_input_tokens"))

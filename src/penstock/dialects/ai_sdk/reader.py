@@ -2,7 +2,7 @@
 
 A tool call is told twice: while its input streams (`tool-input-start`, `-delta`, `-end`) and once more whole
 (`tool-call`). Both go to one call, under the one id that they share, so no order, repeat or gap can make two
-of it (seed 002). Its end is the `tool-call` and not `tool-input-end`, which also comes where a call is cut.
+of it (ask B4). Its end is the `tool-call` and not `tool-input-end`, which also comes where a call is cut.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ class AiSdkReader:
         return deltas if before is None else [before, *deltas]
 
     def _compaction(self, id: str, text: str) -> list[Delta]:
-        """A summary that stands for the conversation from now on: no text for a reader (A11)."""
+        """A summary that stands for the conversation from now on: no text for a reader (quirk A11)."""
         if not text:
             return [DiagnosticDelta("compaction_left_out", "the upstream sent a compaction without content")]
         item = Compaction(encrypted_content=seal(self._target, {"type": "compaction", "text": text}))

@@ -28,7 +28,7 @@ class Anthropic:
         return AnthropicReader(plan)
 
     def read_body(self, plan: Plan, body: bytes) -> list[Delta]:
-        """A message that is not streamed is a `message_start` with everything in it (A4)."""
+        """A message that is not streamed is a `message_start` with everything in it (quirk A4)."""
         value = read_object(Frame(None, body.decode(errors="replace")))
         if isinstance(value, ErrorDelta):
             return [value]

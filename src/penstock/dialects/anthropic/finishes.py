@@ -17,7 +17,7 @@ FINISHES: dict[str, FinishReason] = {
     "compaction": FinishReason.PAUSE,
     "refusal": FinishReason.CONTENT_FILTER,
 }
-"""What a stop reason means (A9). Any other is a normal stop, with a diagnostic."""
+"""What a stop reason means (quirk A9). Any other is a normal stop, with a diagnostic."""
 
 CUT_SHORT = (FinishReason.LENGTH, FinishReason.CONTENT_FILTER)
 """After these nobody knows whether the last block is whole, although its end was told like any other."""

@@ -2,7 +2,7 @@
 
 Neighbours of one role are one message: Anthropic joins them anyway, and its imitators refuse them. What is
 written for a turn depends on the turns before it and never on those after it, so a longer conversation
-starts with the blocks of a shorter one (notes/asks D5). A quirk states the one exception:
+starts with the blocks of a shorter one (ask D5). A quirk states the one exception:
 `drops_old_reasoning`.
 """
 
@@ -135,7 +135,7 @@ class _MessagesWriter:
         }
 
     def _thought(self, thought: HistoryReasoning) -> Block | None:
-        """Byte for byte what came (notes/asks C2). Unsigned thinking is refused, so it is not sent."""
+        """Byte for byte what came (ask C2). Unsigned thinking is refused, so it is not sent."""
         payload = thought.payload if isinstance(thought.payload, dict) else {}
         signature, data = payload.get("signature"), payload.get("data")
         if isinstance(signature, str) and signature:
@@ -160,7 +160,8 @@ class _MessagesWriter:
         return {"arguments": call.arguments}
 
     def _free_id(self, id: str) -> str:
-        """Unique in the whole conversation and of few characters; other upstreams' ids are neither (C19)."""
+        """Unique in the whole conversation and of few characters; other upstreams' ids are neither
+        (quirk C19)."""
         return self._used.first_free(_NOT_IN_IDS.sub("_", id) or "call", separator="_")
 
     def _outputs(self, turn: OutputsTurn) -> list[Block]:

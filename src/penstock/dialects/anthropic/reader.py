@@ -123,7 +123,7 @@ class AnthropicReader(TextRuns):
         return [DiagnosticDelta("unknown_event", f"an event of type {type!r} was left out")]
 
     def _take_wrapped(self, data: str) -> list[Delta]:
-        """An event as it lies in a frame of AWS's event stream (A15)."""
+        """An event as it lies in a frame of AWS's event stream (quirk A15)."""
         try:
             text = b64decode(data).decode()
         except ValueError:
@@ -135,7 +135,7 @@ class AnthropicReader(TextRuns):
         id = text_of(message.get("id"))
         if self._message is not None:
             if id == self._message:
-                return []  # A13: said twice
+                return []  # quirk A13: said twice
             return self._fail(
                 ErrorDelta("server_error", f"the upstream began message {id!r} within {self._message!r}")
             )
@@ -145,7 +145,7 @@ class AnthropicReader(TextRuns):
         deltas += self._usage.take(message.get("usage"))
         self._take_container(message)
         for index, block in enumerate(objects_of(message.get("content"))):
-            # A4: a message may come whole.
+            # quirk A4: a message may come whole.
             deltas += self._start_block(index, block) + self._stop_block(self._block(index))
         return deltas + self._take_stop(message)
 
@@ -225,7 +225,7 @@ class AnthropicReader(TextRuns):
         deltas = self._told(block)
         if block.type == "tool_use":
             end = ToolCallDelta(block.key, whole=True)
-            # Without arguments a whole call looks like one that was cut off before them (A14).
+            # Without arguments a whole call looks like one that was cut off before them (quirk A14).
             if block.has_arguments:
                 deltas.append(end)
             else:
@@ -253,7 +253,7 @@ class AnthropicReader(TextRuns):
         return deltas
 
     def _compaction(self, block: AnthropicBlock) -> list[Delta]:
-        """The summary that stands for the conversation from now on; nothing for a reader (A11)."""
+        """The summary that stands for the conversation from now on; nothing for a reader (quirk A11)."""
         if not text_of(block.compaction.get("text")):
             return [DiagnosticDelta("compaction_left_out", "the upstream sent a compaction without content")]
         item = Compaction(encrypted_content=seal(self._target, block.compaction))
@@ -278,7 +278,7 @@ class AnthropicReader(TextRuns):
 
     def _start_call(self, block: AnthropicBlock, content: dict[str, Any]) -> list[Delta]:
         given = content.get("input")
-        arguments = given if given and isinstance(given, dict | str) else None  # A3
+        arguments = given if given and isinstance(given, dict | str) else None  # quirk A3
         block.has_arguments = arguments is not None
         id, name = text_of(content.get("id")), text_of(content.get("name"))
         return self._beside([ToolCallDelta(block.key, id, name, arguments=arguments)])
@@ -291,7 +291,7 @@ class AnthropicReader(TextRuns):
         return self._compaction_delta(block, content)
 
     def _start_fallback(self, _block: AnthropicBlock, content: dict[str, Any]) -> list[Delta]:
-        """Another model goes on with the answer (A11)."""
+        """Another model goes on with the answer (quirk A11)."""
         before, after = (text_of(object_of(content.get(name)).get("model")) for name in ("from", "to"))
         told = DiagnosticDelta("model_fallback", f"the upstream went on with {after!r} instead of {before!r}")
         return [UpstreamInfo(model=after or None), told]
@@ -321,14 +321,14 @@ class AnthropicReader(TextRuns):
         return []
 
     def _citations_delta(self, block: AnthropicBlock, delta: dict[str, Any]) -> list[Delta]:
-        """Kept until the block is over: a citation is for the whole text of its block (A8)."""
+        """Kept until the block is over: a citation is for the whole text of its block (quirk A8)."""
         block.citations += [citation] if (citation := object_of(delta.get("citation"))) else []
         return []
 
     def _input_delta(self, block: AnthropicBlock, delta: dict[str, Any]) -> list[Delta]:
         fragment = text_of(delta.get("partial_json"))
         if not fragment:
-            return []  # A2
+            return []  # quirk A2
         if block.type in ("server_tool_use", "mcp_tool_use"):
             self._tools.feed(block.key, fragment)
             return []

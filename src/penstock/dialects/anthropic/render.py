@@ -113,7 +113,7 @@ class _AnthropicRenderer:
         system = "\n\n".join([*history.system, *self._more_system])
         if system.strip():
             self._body["system"] = system
-        # Last, so that the bytes of one turn are the beginning of the next one's (D5).
+        # Last, so that the bytes of one turn are the beginning of the next one's (ask D5).
         self._body["messages"] = messages
         self._cache()
         diagnostics = [*history.diagnostics, *specs_told, *self._told.told]

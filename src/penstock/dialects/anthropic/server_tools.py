@@ -1,7 +1,7 @@
 """Tools that Anthropic runs itself: they become items to look at, and never a call that a client would run.
 
-A use and its result are two blocks, far apart or in two messages (A7). Here they are one item, of the nearest
-type that clients know; a tool without such a type is left out with a diagnostic.
+A use and its result are two blocks, far apart or in two messages (quirk A7). Here they are one item, of the
+nearest type that clients know; a tool without such a type is left out with a diagnostic.
 """
 
 from __future__ import annotations

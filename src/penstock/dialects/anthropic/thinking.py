@@ -105,7 +105,7 @@ class ThinkingRequest(Struct, frozen=True, kw_only=True):
     max_tokens: int
     forced_tool: bool = False
     unsigned_loop: bool = False
-    """A tool loop is going on whose turn does not begin with thinking of this maker (notes/asks C5)."""
+    """A tool loop is going on whose turn does not begin with thinking of this maker (ask C5)."""
 
 
 def thinking_of(traits: ClaudeTraits, asked: ThinkingRequest, told: Diagnostics) -> Thinking:

@@ -16,11 +16,11 @@ _METRICS = {
     "cacheReadInputTokenCount": "cache_read_input_tokens",
     "cacheWriteInputTokenCount": "cache_creation_input_tokens",
 }
-"""What Bedrock calls the same counts, in the metrics that it adds to the last event (A15)."""
+"""What Bedrock calls the same counts, in the metrics that it adds to the last event (quirk A15)."""
 
 
 class AnthropicUsage:
-    """Merges the counts of a message field by field: they come split over events and repeated (A10)."""
+    """Merges the counts of a message field by field: they come split over events and repeated (quirk A10)."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
@@ -28,7 +28,8 @@ class AnthropicUsage:
         self._compactions: dict[str, int] = {}
 
     def take(self, usage: Any) -> list[UsageDelta]:
-        """A later statement replaces an earlier one, but one of nothing but zeros takes nothing back (C6)."""
+        """A later statement replaces an earlier one, but one of nothing but zeros takes nothing back
+        (quirk C6)."""
         told = object_of(usage)
         for names in (_INPUT, _OUTPUT):
             counts = {
@@ -48,7 +49,7 @@ class AnthropicUsage:
         return self.take(missing) if any(missing.values()) else []
 
     def _delta(self) -> UsageDelta:
-        """Input is what was read afresh, from the cache and into it (notes/asks D2)."""
+        """Input is what was read afresh, from the cache and into it (ask D2)."""
         return UsageDelta(
             input_tokens=self._sum(_INPUT),
             output_tokens=self._sum(_OUTPUT),

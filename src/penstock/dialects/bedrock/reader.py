@@ -156,7 +156,7 @@ class BedrockReader(TextRuns):
         deltas = self._told(block)
         if block.kind == "call":
             end = ToolCallDelta(block.key, whole=True)
-            # Without arguments a whole call looks like one that was cut off before them (A14).
+            # Without arguments a whole call looks like one that was cut off before them (quirk A14).
             if block.has_arguments:
                 deltas.append(end)
             else:
@@ -276,7 +276,7 @@ class BedrockReader(TextRuns):
         return self._beside(deltas)
 
     def _citation(self, block: _Block, value: Any) -> list[Delta]:
-        """Kept until the block is over: a citation is for the whole text of its block (A8)."""
+        """Kept until the block is over: a citation is for the whole text of its block (quirk A8)."""
         block.citations += [value] if isinstance(value, dict) else []
         return []
 

@@ -18,7 +18,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
 
 
 def usage_of(usage: dict[str, Any]) -> list[UsageDelta]:
-    """The counts of a `usage` object, if it has any. Cached input comes beside the input (notes/asks D2)."""
+    """The counts of a `usage` object, if it has any. Cached input comes beside the input (ask D2)."""
     counts = {ours: _first(usage, theirs) for ours, theirs in _NAMES.items()}
     given, made, total = counts["input"], counts["output"], counts["total"]
     if given is None and made is None:

@@ -1,4 +1,4 @@
-"""Sources that a vendor names beside its text (C31)."""
+"""Sources that a vendor names beside its text (quirk C31)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Content parts as Chat Completions writes them.
 
 What the upstream cannot take becomes a note in the text and a diagnostic, so that neither the model nor the
-caller believes that it was seen (notes/asks H3).
+caller believes that it was seen (ask H3).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a vendor did itself: tools that it ran, images that it made (C31).
+"""What a vendor did itself: tools that it ran, images that it made (quirk C31).
 
 They are items to look at. Nothing here ever becomes a call for the client to act on.
 """

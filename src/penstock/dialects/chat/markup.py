@@ -102,7 +102,7 @@ def _held_from(text: str, tags: tuple[str, ...]) -> int:
 
 
 class ThinkTags:
-    """Takes reasoning out of the text (C28, notes/asks C7).
+    """Takes reasoning out of the text (quirk C28, ask C7).
 
     Where a chat template has already written the opening tag, the text begins in the middle of the reasoning
     and only the closing tag shows it. So text that does not begin with a tag waits until a closing tag, or
@@ -179,7 +179,7 @@ class ThinkTags:
 
 
 class ToolMarkup:
-    """Takes tool calls out of the text (notes/asks B13): `<tool_call>` around JSON, or `<function=…>`."""
+    """Takes tool calls out of the text (ask B13): `<tool_call>` around JSON, or `<function=…>`."""
 
     OPENERS: dict[str, str] = {"<tool_call>": "</tool_call>", "<function=": "</function>"}
     """What begins a call, and what ends it."""

@@ -1,7 +1,7 @@
 """A history as the messages of Chat Completions.
 
 Turn n+1 of a conversation begins with the messages of turn n, whatever comes after: prompt caches live on it
-(notes/asks D5). The one exception are vendors that forbid old reasoning (`Quirks.drops_old_reasoning`).
+(ask D5). The one exception are vendors that forbid old reasoning (`Quirks.drops_old_reasoning`).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Messages:
         return messages
 
     def _system(self, texts: list[str]) -> list[Message]:
-        """Chat templates refuse a second system message, so all of them are one (notes/asks T1)."""
+        """Chat templates refuse a second system message, so all of them are one (ask T1)."""
         if self._quirks.system_first and texts:
             texts = ["\n\n".join(texts)]
         return [{"role": self._system_role, "content": text} for text in texts]
@@ -101,7 +101,8 @@ class Messages:
         return [message]
 
     def _think(self, message: Message, thoughts: list[HistoryReasoning]) -> None:
-        """Puts reasoning into a message: the maker's own fields as they came, and the text (C1, C26)."""
+        """Puts reasoning into a message: the maker's own fields as they came, and the text (ask C1,
+        quirk C26)."""
         sealed = _joined([_fields(thought) for thought in thoughts])
         text = "\n\n".join(told for thought in thoughts if (told := thought.text or thought.summary))
         field = self._text_field(sealed)
@@ -118,7 +119,7 @@ class Messages:
         return "reasoning" if self._quirks.reasoning_details and not sealed else ""
 
     def _calls(self, turn: AssistantTurn) -> list[dict[str, Any]]:
-        """The calls, each with the signature that stands directly before it (notes/asks C3)."""
+        """The calls, each with the signature that stands directly before it (ask C3)."""
         calls: list[dict[str, Any]] = []
         attached: dict[str, Any] = {}
         for piece in turn.pieces:
@@ -142,7 +143,7 @@ class Messages:
         return msgspec.json.encode({"arguments": call.arguments}).decode()
 
     def _outputs(self, turn: OutputsTurn) -> list[Message]:
-        """Tool messages hold text alone; what else came follows as the user's (notes/asks B10)."""
+        """Tool messages hold text alone; what else came follows as the user's (ask B10)."""
         messages: list[Message] = []
         attachments: list[dict[str, Any]] = []
         for output in turn.outputs:

@@ -1,7 +1,8 @@
 """Reads Chat Completions as every vendor speaks it: chunks, and whole answers.
 
 One chunk is read in a fixed order: who answers, what the delta says, usage, and last how it ended. Nothing is
-keyed on the id of a chunk (C4), and reading goes on after the finish: usage and more may follow (C5, C12).
+keyed on the id of a chunk (quirk C4), and reading goes on after the finish: usage and more may follow
+(quirk C5, quirk C12).
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ LEFT_OUT = frozenset({"audio", "copilot_annotations"})
 """Fields of a delta that carry something and that a Responses stream has no place for."""
 
 LEGACY_CALL = "function_call"
-"""The key of the one call that the legacy field can make (C23)."""
+"""The key of the one call that the legacy field can make (quirk C23)."""
 
 
 class ChatReader:
@@ -128,7 +129,7 @@ class ChatReader:
         return told + self._read_finish(choice)
 
     def end(self) -> list[Delta]:
-        """The upstream has ended. It was cut off if it never said why, nor that it was done (decisions 5)."""
+        """The upstream has ended. It was cut off if it never said why, nor that it was done (decision 5)."""
         told = self._settle()
         if self._finished:
             return told
@@ -156,7 +157,7 @@ class ChatReader:
         return [info]
 
     def _choice(self, chunk: dict[str, Any], told: list[Delta]) -> dict[str, Any]:
-        """The choice that is read: the first one, as a response has no others (C33)."""
+        """The choice that is read: the first one, as a response has no others (quirk C33)."""
         read: dict[str, Any] = {}
         for choice in objects_of(chunk.get("choices")):
             index = choice.get("index")
@@ -169,7 +170,7 @@ class ChatReader:
     def _read_choice(self, chunk: dict[str, Any], choice: dict[str, Any]) -> list[Delta]:
         delta = choice.get("delta")
         if isinstance(delta, dict):
-            # A message beside it is a copy, or all there is so far (C32).
+            # A message beside it is a copy, or all there is so far (quirk C32).
             return self._read_delta(chunk, choice, delta)
         if isinstance(choice.get("message"), dict):
             self._message = (chunk, choice)
@@ -224,7 +225,7 @@ class ChatReader:
             return self._text(content)
         told: list[Delta] = []
         for part in objects_of(content):
-            # Mistral's content is a list of typed parts, thinking among them (C27).
+            # Mistral's content is a list of typed parts, thinking among them (quirk C27).
             kind = text_of(part.get("type"))
             if kind == "thinking":
                 thinking = part.get("thinking")
@@ -333,7 +334,7 @@ def read_body(plan: Plan, body: bytes) -> list[Delta]:
 
 
 def _error_of(chunk: dict[str, Any], choice: dict[str, Any]) -> ErrorDelta | None:
-    """The error in a chunk, wherever vendors put it (C37)."""
+    """The error in a chunk, wherever vendors put it (quirk C37)."""
     error = chunk.get("error") or choice.get("error") or object_of(chunk.get("x_groq")).get("error")
     if (error and isinstance(error, str | list)) or (isinstance(error, dict) and any(error.values())):
         return error_delta({"error": error})
@@ -353,7 +354,7 @@ def _is_thought(delta: dict[str, Any]) -> bool:
 
 
 def _key_of(index: Any) -> Key | None:
-    """The index of a call is a key and no position: it may begin at 1, or be anything (C16)."""
+    """The index of a call is a key and no position: it may begin at 1, or be anything (quirk C16)."""
     return index if isinstance(index, int | str) and not isinstance(index, bool) else None
 
 
@@ -362,7 +363,7 @@ def _part_text(part: Any) -> str:
 
 
 def _logprobs_of(choice: dict[str, Any]) -> list[LogProb]:
-    """Logprobs with every field that the Responses shape requires (C34)."""
+    """Logprobs with every field that the Responses shape requires (quirk C34)."""
     made: list[LogProb] = []
     for entry in objects_of(object_of(choice.get("logprobs")).get("content")):
         top = [_logprob(each) for each in objects_of(entry.get("top_logprobs"))]

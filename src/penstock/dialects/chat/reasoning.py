@@ -1,4 +1,4 @@
-"""Reasoning in Chat Completions. There is no standard for it, so vendors made seven (C24 to C29).
+"""Reasoning in Chat Completions. There is no standard for it, so vendors made seven (quirk C24 to quirk C29).
 
 Text goes out once, as it comes. What only its maker can read, signatures and encrypted blocks, is gathered
 and sealed as one payload when the reasoning ends: `settle` is called before anything that ends it. The
@@ -16,7 +16,8 @@ from penstock.lenient import object_of, objects_of, text_of
 from penstock.stream.deltas import Delta, Key, OpaqueReasoning, ReasoningDelta, SummaryDelta
 
 PLAIN_FIELDS = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
-"""Reasoning as bare text. Vendors fill several with the same text: the first that has any is read (C25)."""
+"""Reasoning as bare text. Vendors fill several with the same text: the first that has any is read
+(quirk C25)."""
 
 SUMMARY_FIELDS = ("cot_summary",)
 
@@ -70,7 +71,7 @@ class Reasoning:
         return [OpaqueReasoning(seal(self._target, payload))] if payload else []
 
     def of_call(self, call: dict[str, Any], key: Key) -> list[Delta]:
-        """A signature that came with a tool call: Gemini wants it back on that very call (notes/asks C3)."""
+        """A signature that came with a tool call: Gemini wants it back on that very call (ask C3)."""
         extra = call.get("extra_content")
         if not _is_opaque(extra):
             return []

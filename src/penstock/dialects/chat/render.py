@@ -1,7 +1,7 @@
 """A request for Chat Completions: `POST chat/completions`.
 
 Chat Completions is OpenAI's, and every other vendor's in part. What a vendor has beyond the common part is in
-its row of the presets; a field that is set and has no place leaves a diagnostic (notes/asks E6).
+its row of the presets; a field that is set and has no place leaves a diagnostic (ask E6).
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class _ChatRenderer:
         messages = Messages(self._plan.target, history, self._told).written("\n\n".join(self._more_system))
         if not messages:
             raise DecodeError("there is nothing to send", "input")
-        # Last, so that the bytes of one turn are the beginning of the next one's (D5).
+        # Last, so that the bytes of one turn are the beginning of the next one's (ask D5).
         self._body["messages"] = messages
         diagnostics = [*history.diagnostics, *specs_told, *self._told.told]
         return UpstreamRequest("chat/completions", self._body, self._headers, diagnostics)
@@ -167,7 +167,7 @@ class _ChatRenderer:
         return {"type": "function", "function": function}
 
     def _allowed(self) -> dict[str, Any] | str:
-        """All tools stay declared, which keeps the prompt's prefix (D5)."""
+        """All tools stay declared, which keeps the prompt's prefix (ask D5)."""
         allowed, told = tools_of(self._plan)
         choice = choice_of(self._plan, allowed)
         if not allowed:

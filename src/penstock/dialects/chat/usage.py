@@ -29,7 +29,7 @@ _PATHS: dict[str, tuple[tuple[str, ...], ...]] = {
 
 
 def read_usage(chunk: dict[str, Any]) -> list[UsageDelta]:
-    """What a chunk says of usage. A vendor may say it in several places, and in every chunk (C5)."""
+    """What a chunk says of usage. A vendor may say it in several places, and in every chunk (quirk C5)."""
     if not (chunk.get("usage") or chunk.get("x_groq")):
         return []
     usage = object_of(chunk.get("usage")) or object_of(object_of(chunk.get("x_groq")).get("usage"))
@@ -61,7 +61,8 @@ def _count(usage: dict[str, Any], paths: tuple[tuple[str, ...], ...]) -> int | N
 
 
 def _output(counts: dict[str, int | None]) -> int | None:
-    """Output with reasoning in it. Some vendors count reasoning beside it: the sums give them away (C7)."""
+    """Output with reasoning in it. Some vendors count reasoning beside it: the sums give them away
+    (quirk C7)."""
     output, reasoning = counts["output"], counts["reasoning"] or 0
     if output is None or not reasoning:
         return output

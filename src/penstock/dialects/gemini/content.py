@@ -1,4 +1,4 @@
-"""Content parts as Gemini's parts. What the upstream cannot read leaves a note in its place (asks H3)."""
+"""Content parts as Gemini's parts. What the upstream cannot read leaves a note in its place (ask H3)."""
 
 from __future__ import annotations
 

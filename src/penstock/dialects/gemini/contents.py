@@ -1,8 +1,8 @@
 """The turns of a history as Gemini's contents.
 
-Neighbours of one role are one content. A signature goes back on the part that it came on (notes/asks C3); the
+Neighbours of one role are one content. A signature goes back on the part that it came on (ask C3); the
 summaries of thoughts do not go back. What is written for a turn depends on the turns before it and never on
-those after it, so a longer conversation starts with the parts of a shorter one (notes/asks D5). A quirk
+those after it, so a longer conversation starts with the parts of a shorter one (ask D5). A quirk
 states the one exception: `drops_old_reasoning`.
 """
 
@@ -34,7 +34,7 @@ BEGINNING = "[The conversation begins with your own turn.]"
 CONTINUE = "[Please go on.]"
 
 UNSIGNED = "skip_thought_signature_validator"
-"""Google's own word for a call that another model made: such a call has no signature to show (C5)."""
+"""Google's own word for a call that another model made: such a call has no signature to show (ask C5)."""
 
 
 def contents_of(
@@ -108,7 +108,7 @@ class _ContentsWriter:
         return responses + media
 
     def _output(self, output: ToolOutput) -> tuple[str, list[Part]]:
-        """Text stays text, whatever JSON is in it: Gemini would read a schema into it (notes/asks B12)."""
+        """Text stays text, whatever JSON is in it: Gemini would read a schema into it (ask B12)."""
         if isinstance(output.content, str):
             return output.content, []
         parts = parts_of(output.content, self._quirks, self._told)

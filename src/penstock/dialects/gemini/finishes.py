@@ -1,4 +1,4 @@
-"""Why Gemini stopped, as tables (G2, G10)."""
+"""Why Gemini stopped, as tables (quirk G2, quirk G10)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NUMBERS = (
     "UNEXPECTED_TOOL_CALL",
     "TOO_MANY_TOOL_CALLS",
 )
-"""The enum behind the integers that gRPC's JSON has (G2). Some vendors count otherwise."""
+"""The enum behind the integers that gRPC's JSON has (quirk G2). Some vendors count otherwise."""
 
 UNSAID = frozenset({"", "FINISH_REASON_UNSPECIFIED"})
 
@@ -79,7 +79,7 @@ def finish(name: str, message: str) -> list[Delta]:
 
 
 def blocked(reason: str, message: str) -> list[Delta]:
-    """The prompt was refused: there is no answer at all (G10)."""
+    """The prompt was refused: there is no answer at all (quirk G10)."""
     told = f"{reason}: {message}" if message else reason
     return [
         FinishDelta(FinishReason.CONTENT_FILTER),

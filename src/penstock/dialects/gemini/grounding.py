@@ -1,4 +1,4 @@
-"""What Gemini looked up (G9): citations in the text, and the searches and pages behind them.
+"""What Gemini looked up (quirk G9): citations in the text, and the searches and pages behind them.
 
 Gemini repeats this metadata while it grows, and tells the place of a citation late, in bytes. So a citation
 goes out when its place is known or the answer ends, once for each thing cited; the searches go out at the

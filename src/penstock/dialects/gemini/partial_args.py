@@ -1,4 +1,4 @@
-"""Arguments that come as values at paths (G5), written as JSON text while they come.
+"""Arguments that come as values at paths (quirk G5), written as JSON text while they come.
 
 Gemini fills in its arguments from front to back, so each value extends the text. Should a value come for a
 place that is already written, its top-level field is left as it is and written once more at the end: in JSON

@@ -56,7 +56,7 @@ TIERS = {
 
 
 class StreamedCall(Struct):
-    """A call whose arguments come in pieces (G5)."""
+    """A call whose arguments come in pieces (quirk G5)."""
 
     key: int
     id: str
@@ -123,7 +123,8 @@ class GeminiReader:
             if (position if index is None else index) == 0:
                 deltas += self._candidate(candidate)
             else:
-                deltas.append(DiagnosticDelta("extra_candidate", "only the first answer is read (C33)"))
+                # quirk C33
+                deltas.append(DiagnosticDelta("extra_candidate", "only the first answer is read"))
         feedback = object_of(camel_field(chunk, "promptFeedback"))
         reason = camel_field(feedback, "blockReason")
         if reason and reason != "BLOCK_REASON_UNSPECIFIED":
@@ -149,7 +150,7 @@ class GeminiReader:
         return [*deltas, *self._usage(usage)] if usage else deltas
 
     def _usage(self, usage: dict[str, Any]) -> list[Delta]:
-        """Each count is cumulative and often missing; the candidates' is without the thoughts (G8)."""
+        """Each count is cumulative and often missing; the candidates' is without the thoughts (quirk G8)."""
         for name in COUNTS:
             counted = count_of(camel_field(usage, name))
             if counted is not None:
@@ -181,7 +182,7 @@ class GeminiReader:
         return deltas
 
     def _part(self, part: dict[str, Any]) -> list[Delta]:
-        """A part is one thing. A signature belongs to the part that it came on (G6)."""
+        """A part is one thing. A signature belongs to the part that it came on (quirk G6)."""
         text = text_of(part.get("text"))
         signature = text_of(camel_field(part, "thoughtSignature"))
         is_thought = part.get("thought") is True
@@ -316,7 +317,7 @@ def _attach(logprobs: list[LogProb], deltas: list[Delta]) -> None:
 
 
 def _arguments(call: dict[str, Any]) -> Any:
-    """An object as it is (G1), nothing as nothing (G4); of anything else the text."""
+    """An object as it is (quirk G1), nothing as nothing (quirk G4); of anything else the text."""
     arguments = call.get("args")
     if arguments is None or isinstance(arguments, dict | str):
         return arguments

@@ -114,7 +114,7 @@ class _GeminiRenderer:
             self._body["systemInstruction"] = {"parts": [{"text": system}]}
         if self._config:
             self._body["generationConfig"] = self._config
-        # Last, so that the bytes of one turn are the beginning of the next one's (D5).
+        # Last, so that the bytes of one turn are the beginning of the next one's (ask D5).
         self._body["contents"] = contents
         diagnostics = [*history.diagnostics, *specs_told, *self._told.told]
         return UpstreamRequest(self._path(), self._body, {}, diagnostics)
@@ -132,7 +132,7 @@ class _GeminiRenderer:
     # -- tools
 
     def _tools(self, specs: list[ToolSpec]) -> None:
-        """All tools stay declared, whatever may be called of them: the prompt's prefix stays (D5)."""
+        """All tools stay declared, whatever may be called of them: the prompt's prefix stays (ask D5)."""
         allowed, _ = tools_of(self._plan)
         choice = choice_of(self._plan, allowed)
         if not specs:

@@ -1,7 +1,7 @@
 """JSON schemas in the part of OpenAPI that Gemini takes.
 
 Gemini refuses a schema for any keyword that it does not know, and may answer with nothing at all instead of
-refusing (notes/asks B12). So only what it is known to take is written, and the rest is left out or said in
+refusing (ask B12). So only what it is known to take is written, and the rest is left out or said in
 other words; a schema that loses something is told about.
 """
 

@@ -1,4 +1,4 @@
-"""Tools that Gemini runs itself (G9), as the nearest items of OpenAI. None is ever a client's call."""
+"""Tools that Gemini runs itself (quirk G9), as the nearest items of OpenAI. None is ever a client's call."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class GeminiTraits(Struct, frozen=True, kw_only=True):
 
     effort: str = "levels"
     signed_calls: bool = True
-    """Refuses a call of its own that comes back without a signature (notes/asks C3)."""
+    """Refuses a call of its own that comes back without a signature (ask C3)."""
     json_with_tools: bool = True
     """Takes a schema for its answer and tools together."""
 

@@ -1,4 +1,4 @@
-"""How hard a model is asked to think: `reasoning.effort`, by a table (notes/asks I4).
+"""How hard a model is asked to think: `reasoning.effort`, by a table (ask I4).
 
 A row is a way of asking, named by `Quirks.effort`. It says for each effort what goes into the request. An
 effort that a row does not have becomes the nearest that it has, and a diagnostic says so.

@@ -49,7 +49,7 @@ class Preset(Struct, frozen=True, kw_only=True):
     allowed_tools: bool = False
     """Takes a `tool_choice` of type `allowed_tools`. Elsewhere the other tools are not offered."""
     inline_schemas: bool = False
-    """Refuses references in the schemas of tools (notes/asks B12)."""
+    """Refuses references in the schemas of tools (ask B12)."""
     short_call_ids: bool = False
     """Refuses a call id that is not nine letters and digits, also one that another vendor made."""
     videos: bool = False

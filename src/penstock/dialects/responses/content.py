@@ -1,7 +1,7 @@
 """Content parts for another Responses endpoint.
 
 The types are the same on both sides; who may say which is not: an assistant's text is `output_text`, anybody
-else's `input_text`. What the endpoint does not take becomes a note in the text and a diagnostic (H3).
+else's `input_text`. What the endpoint does not take becomes a note in the text and a diagnostic (ask H3).
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ class Parts:
         return "\n".join(text for text in noted if text)
 
     def output(self, content: str | list[ContentPart]) -> str | list[_Part]:
-        """What a tool gave back: as a string where it is text, because many endpoints take no other (B10)."""
+        """What a tool gave back: as a string where it is text, because many endpoints take no other
+        (ask B10)."""
         if isinstance(content, str):
             return content
         parts = self.said_by("tool", content)

@@ -22,7 +22,7 @@ def read_usage(raw: JSON) -> UsageDelta:
     before, after = object_of(raw.get("input_tokens_details")), object_of(raw.get("output_tokens_details"))
     reasoning = count_of(after.get("reasoning_tokens"))
     if reasoning and total is not None and total > (given or 0) + (made or 0):
-        made = total - (given or 0)  # reasoning was left out of the output (C7)
+        made = total - (given or 0)  # reasoning was left out of the output (quirk C7)
     return UsageDelta(
         input_tokens=given,
         output_tokens=made,

@@ -1,8 +1,8 @@
 """A request's items for another Responses endpoint.
 
 The list stays a list; it is mended, not rebuilt. Item ids are ours or the client's and mean nothing there, so
-they go. Calls and outputs must match, or the endpoint refuses the whole request (decisions 14). OpenAI gets
-its own types as they are; any other endpoint gets messages, functions and reasoning (notes/asks B3).
+they go. Calls and outputs must match, or the endpoint refuses the whole request (decision 14). OpenAI gets
+its own types as they are; any other endpoint gets messages, functions and reasoning (ask B3).
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class InputItems:
             self._written.append({"type": "message", "role": role, "content": written, **phase})
 
     def _system(self, text: str) -> None:
-        """Only leading texts join the instructions; a later one stays where it is (decisions 19)."""
+        """Only leading texts join the instructions; a later one stays where it is (decision 19)."""
         if not text:
             return
         if self._written:
@@ -228,7 +228,7 @@ class InputItems:
         self._written.append(written)
 
     def _with_followed_reasoning(self) -> list[_Written]:
-        """OpenAI refuses reasoning without the message or call that it led to (notes/asks C5)."""
+        """OpenAI refuses reasoning without the message or call that it led to (ask C5)."""
         kept: list[_Written] = []
         led_somewhere = False
         for written in reversed(self._written):

@@ -10,8 +10,8 @@ from penstock.stream.deltas import Key
 class ItemIndex:
     """The items of one answer, by index and type, and by every id that they had.
 
-    An id that an event has is believed only where it is known: they rotate in some streams (R2). An index is
-    believed only together with the type: some servers number all items 0.
+    An id that an event has is believed only where it is known: they rotate in some streams (quirk R2). An
+    index is believed only together with the type: some servers number all items 0.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """One item of the upstream's answer: what was told of it so far, and what its ends still add.
 
 Text comes in up to five tellings: deltas, `*.done`, the part, the item, the terminal response. The first is
-passed on; each later one adds only what is missing (decisions 20, R3, R5).
+passed on; each later one adds only what is missing (decision 20, quirk R3, quirk R5).
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class UpstreamItem:
         self._told: set[str] = set()
 
     def take(self, channel: Channel, event: JSON, spelling: str) -> list[Delta]:
-        """A delta. Of two spellings of one event, the first that came for the item counts (decisions 20)."""
+        """A delta. Of two spellings of one event, the first that came for the item counts (decision 20)."""
         text = text_of(event.get("delta"))
         if not text or self._spellings.setdefault(channel.name, spelling) != spelling:
             return []

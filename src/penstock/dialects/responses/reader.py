@@ -1,8 +1,8 @@
 """Reads the stream of another Responses endpoint.
 
-Nothing of it is trusted: ids may rotate in every event (R2), `added` may be missing or doubled, deltas may be
-missing (R5), the terminal response may be empty (R3) or the only place where an item is. Items are told apart
-by `output_index`, by their id only where that is missing.
+Nothing of it is trusted: ids may rotate in every event (quirk R2), `added` may be missing or doubled, deltas
+may be missing (quirk R5), the terminal response may be empty (quirk R3) or the only place where an item is.
+Items are told apart by `output_index`, by their id only where that is missing.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ResponsesReader:
         self._items = ItemIndex()
         self._calls: dict[tuple[str, ...], UpstreamItem] = {}
         self._truncated: list[tuple[UpstreamItem, JSON]] = []
-        """Hosted items that ended incomplete: nothing may be added after such an end (N27)."""
+        """Hosted items that ended incomplete: nothing may be added after such an end (spec N27)."""
         self._info = UpstreamInfo()
         self._heard = False
         self._marked = False
@@ -149,7 +149,7 @@ class ResponsesReader:
         return [*deltas, error_delta(object_of(response.get("error")))]
 
     def _error(self, _: str, event: JSON) -> list[Delta]:
-        """An error, after which `response.failed` only repeats it (R12)."""
+        """An error, after which `response.failed` only repeats it (quirk R12)."""
         self._over = True
         deltas = self._leave(self._items.open(), truncated=True)
         return [*deltas, error_delta({name: event[name] for name in event if name != "type"})]
@@ -217,7 +217,7 @@ class ResponsesReader:
         deltas = self._late_phase(item, raw) + item.supply_parts(raw)
         sealed = text_of(raw.get("encrypted_content")) if item.type == "reasoning" else ""
         if sealed:
-            # Of the two that an upstream sends, this is the one of `output_item.done` (R4).
+            # Of the two that an upstream sends, this is the one of `output_item.done` (quirk R4).
             payload = {"encrypted_content": sealed}
             deltas.append(OpaqueReasoning(seal(self._target, payload), block=item.key))
         return [*deltas, BlockEnd(item.key)] if ended else deltas
@@ -247,7 +247,7 @@ class ResponsesReader:
     # Calls
 
     def _call(self, item: UpstreamItem, raw: JSON) -> list[Delta]:
-        """A call begins. One of the same id to the same tool repeats another, most likely (seed 002)."""
+        """A call begins. One of the same id to the same tool repeats another, most likely (ask B4)."""
         if text_of(raw.get("name")) in RUN_BY_SERVER and self._tools.called(raw["name"]) is None:
             item.is_hosted = True
             return self._hosted(item, raw, done=False)
@@ -283,7 +283,7 @@ class ResponsesReader:
     def _call_delta(self, item: UpstreamItem, raw: JSON, **end: Any) -> ToolCallDelta:
         return ToolCallDelta(
             key=item.key,
-            # The id may rotate as well (notes/asks A3); the first one is the one that the client knows.
+            # The id may rotate as well (ask A3); the first one is the one that the client knows.
             id=item.call_id or text_of(raw.get("call_id")) or None,
             name=text_of(raw.get("name")) or None,
             namespace=text_of(raw.get("namespace")) or None,

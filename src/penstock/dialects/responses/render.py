@@ -113,7 +113,7 @@ class _ResponsesRenderer:
         elif not items:
             raise DecodeError("there is nothing to send", "input")
         self._as_they_came()
-        # Last, so that the bytes of one turn are the beginning of the next one's (D5).
+        # Last, so that the bytes of one turn are the beginning of the next one's (ask D5).
         self._body["input"] = items
         return UpstreamRequest("responses", self._body, {}, [*tools_told, *self._told.told])
 
@@ -129,7 +129,7 @@ class _ResponsesRenderer:
             written = to_builtins(tool)
             if isinstance(tool, FunctionTool | CustomTool):
                 written["name"] = self._name(tool.name)
-            # One that is declared twice is sent once (notes/asks B11).
+            # One that is declared twice is sent once (ask B11).
             tools.setdefault(msgspec.json.encode(written, order="deterministic"), written)
         if tools:
             self._body["tools"] = list(tools.values())
@@ -162,7 +162,8 @@ class _ResponsesRenderer:
         return told
 
     def _tool(self, spec: ToolSpec) -> dict[str, Any]:
-        """The default of `strict` is true here, which the schema of a custom tool's input can bear (H2)."""
+        """The default of `strict` is true here, which the schema of a custom tool's input can bear
+        (ask H2)."""
         tool: dict[str, Any] = {"type": "function", "name": spec.name, "parameters": spec.parameters}
         if spec.description:
             tool["description"] = spec.description
@@ -175,7 +176,7 @@ class _ResponsesRenderer:
     # -- the rest
 
     def _format(self) -> str:
-        """Writes `text`; what cannot be asked for there is returned as an instruction (notes/asks H1)."""
+        """Writes `text`; what cannot be asked for there is returned as an instruction (ask H1)."""
         text = self._request.text
         if not text:
             return ""

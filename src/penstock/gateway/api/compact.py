@@ -1,4 +1,4 @@
-"""Compaction for any model: it writes a summary, and the gateway makes one sealed item of it (W02, G4).
+"""Compaction for any model: it writes a summary, and the gateway makes one sealed item of it (ask G4).
 
 A compaction is a turn like any other, so that retries, heartbeats, usage, the store and the ways to fail are
 those of every turn. Only what the model says is not passed on: an upstream is wrapped so that its text
@@ -117,7 +117,7 @@ async def compact(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -
     gateway.refuse_if_full()
     services, body = gateway.services, await gateway.read(exchange)
     watch = Stopwatch(services.clock)
-    # The model is required here, so that none is put in its place (notes/spec (a)).
+    # The model is required here, so that none is put in its place (spec S2).
     weight = weight_of(body)
     given = await run_heavy(weight, read_request, body, "", services.settings.limits)
     del body  # it may be large, and the turn may be long

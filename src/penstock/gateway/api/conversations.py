@@ -122,7 +122,7 @@ async def delete_item(
 
 
 def unknown_conversation(id: str, param: str = "conversation_id") -> RequestRefused:
-    """The same for what never was, what is gone and what is another's (K1)."""
+    """The same for what never was, what is gone and what is another's (ask K1)."""
     message = f"there is no conversation {id[:64]!r} here, or it is not kept any more"
     return RequestRefused(404, "conversation_not_found", message, type="not_found", param=param)
 

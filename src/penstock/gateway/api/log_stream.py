@@ -46,7 +46,7 @@ class LogStream:
                 await work.pause()
 
     async def beat(self) -> None:
-        """A comment after each time of silence (decisions 10), until it is cancelled."""
+        """A comment after each time of silence (decision 10), until it is cancelled."""
         every = self._limits.comment_every
         while True:
             await asyncio.sleep(max(self._last_write + every - self._clock(), _SHORTEST))

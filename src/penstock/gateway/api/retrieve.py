@@ -54,7 +54,7 @@ async def delete_response(
 async def cancel_response(
     gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, response_id: str
 ) -> None:
-    """Cancel what runs. What has ended is answered as it is: twice is as good as once (notes/asks F3)."""
+    """Cancel what runs. What has ended is answered as it is: twice is as good as once (ask F3)."""
     stored = await _find(gateway, key, response_id)
     if stored.status in RUNNING and (turn := gateway.turns.find(stored.tenant, stored.id)) is not None:
         turn.stop(CANCELLED)
@@ -101,7 +101,7 @@ def _still_running(now: Response) -> Response:
 
 
 def _unknown(id: str) -> RequestRefused:
-    """The same for what never was, what is gone and what is another's (K1)."""
+    """The same for what never was, what is gone and what is another's (ask K1)."""
     message = f"there is no response {id[:64]!r} here, or it is not kept any more"
     return RequestRefused(404, "response_not_found", message, type="not_found", param="response_id")
 
@@ -119,7 +119,7 @@ def _after(text: str | None) -> int:
 async def stream_response(
     gateway: Gateway, exchange: Exchange, key: ClientKey | None, tenant: str, id: str, after: int
 ) -> None:
-    """The log behind a number, as it was sent, and then what is still being said (notes/asks G6)."""
+    """The log behind a number, as it was sent, and then what is still being said (ask G6)."""
     settings = gateway.services.settings
     accent = accent_for(settings, key, exchange.query, exchange.headers)
     stream = LogStream(exchange, limits_for(settings.limits, exchange))
@@ -151,7 +151,7 @@ async def _replay(gateway: Gateway, stream: LogStream, tenant: str, id: str, aft
         spoken = speak(event)
         if logged.sequence > after:
             await stream.write_event(spoken, is_large=len(logged.data) > LARGE_ANSWER)
-    # The end is told when it is durable (decisions 17), and that is what the store waits for here.
+    # The end is told when it is durable (decision 17), and that is what the store waits for here.
     stored = await gateway.store.get(tenant, id)
     end = end if stored is None else _last_event(stored, end, heard)
     if end is not None:
@@ -169,7 +169,7 @@ def _last_event(stored: StoredResponse, end: LifecycleEvent | None, heard: int) 
         return None
     # The log is shorter than what was sent: the numbers of what is lost are not given a second time. Who has
     # this end already cannot be told from who has lost it, and once too often is better than never.
-    if stored.status == "cancelled":  # the stream has no such end (decisions 6)
+    if stored.status == "cancelled":  # the stream has no such end (decision 6)
         response = replace(response, status="incomplete")
     return LifecycleEvent(type=f"response.{response.status}", sequence_number=heard + 1, response=response)
 

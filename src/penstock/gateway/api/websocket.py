@@ -1,8 +1,8 @@
 """Responses over a WebSocket: the same events, one turn at a time, with a memory of the connection's own.
 
-The last response of a connection can be continued without having been stored (N18); one that failed to be
-continued is forgotten (N21). A failure before `response.created` is one error envelope, after it it is
-`response.failed`; the socket stays usable either way (decisions 9, 18).
+The last response of a connection can be continued without having been stored (spec N18); one that failed to
+be continued is forgotten (spec N21). A failure before `response.created` is one error envelope, after it it
+is `response.failed`; the socket stays usable either way (decision 9, decision 18).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from penstock.stream.accents import ACCENTS, Accent
 from penstock.stream.deltas import FinishReason
 
 LONGEST = 60 * 60.0
-"""Seconds that a connection may last (N24)."""
+"""Seconds that a connection may last (spec N24)."""
 
 _WAITING = 16
 """Frames that may wait for their turn, with no more bytes than one request may have. Who sends more is let
@@ -80,7 +80,7 @@ class SocketOutlet(LiveOutlet):
 
 
 def envelope(refused: RequestRefused) -> str:
-    """A failure that no response tells of (N26)."""
+    """A failure that no response tells of (spec N26)."""
     error = {"code": refused.code, "message": refused.message, "type": refused.type, "param": refused.param}
     told: dict[str, Any] = {"type": "error", "status": refused.status, "error": error}
     if wait := dict(refused.headers).get("retry-after"):
@@ -192,7 +192,7 @@ class Socket:
             refused = refused_by(error, self._exchange.request_id)
             await self._send({"type": "websocket.send", "text": envelope(refused)})
         if failed and self._local is not None and self._local.id == continued:
-            self._local = None  # N21, N22
+            self._local = None  # spec N21, spec N22
         return True
 
     async def _turn(self, given: WebSocketCreate, weight: int) -> bool:

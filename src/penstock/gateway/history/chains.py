@@ -1,7 +1,8 @@
-"""What a request leaves unsaid: the chain before it, the items that it names by id (decisions 14, 15).
+"""What a request leaves unsaid: the chain before it, the items that it names by id (decision 14,
+decision 15).
 
-The order is the specification's: what the earlier turns were given and gave, then the input (N44, N45).
-Instructions are not inherited.
+The order is the specification's: what the earlier turns were given and gave, then the input (spec N44,
+spec N45). Instructions are not inherited.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Resolved(Struct, frozen=True, kw_only=True):
 
 
 class ConnectionHistory(Struct, frozen=True):
-    """The last response of a WebSocket, with all that led to it, stored or not (N18)."""
+    """The last response of a WebSocket, with all that led to it, stored or not (spec N18)."""
 
     id: str
     items: tuple[Item, ...]
@@ -146,7 +147,7 @@ def _items_of(request: CreateResponse) -> list[Numbered]:
 
 
 async def referred(store: Store, tenant: str, given: list[Numbered], field: str) -> list[Numbered]:
-    """References, replaced by what they stand for: the AI SDK replays its history so (notes/clients 2)."""
+    """References, replaced by what they stand for: the AI SDK replays its history so (client 4)."""
     ids = [item.id for _, item in given if isinstance(item, ItemReference)]
     if not ids:
         return given
@@ -206,7 +207,7 @@ async def all_items(store: Store, tenant: str, id: str) -> list[StoredItem] | No
 
 
 def _check_outputs(before: list[Item], given: list[Numbered]) -> None:
-    """An output whose call is nowhere is a mistake of the client's: the chain is ours (decisions 14)."""
+    """An output whose call is nowhere is a mistake of the client's: the chain is ours (decision 14)."""
     calls = {item.call_id for item in (*before, *(each for _, each in given)) if _is_call(item)}  # type: ignore[union-attr]
     for index, item in given:
         call_id = getattr(item, "call_id", None)
@@ -220,7 +221,7 @@ def _is_call(item: Item) -> bool:
 
 
 def _stored(item: Item) -> StoredItem:
-    """Under the client's own id, if it can be one; else under a new one (notes/asks G3)."""
+    """Under the client's own id, if it can be one; else under a new one (ask G3)."""
     id = item.id if item.id and len(item.id) <= _LONGEST_ID else _new_id(item.type)
     return StoredItem(id, encode(public_item(_with_id(item, id))))
 

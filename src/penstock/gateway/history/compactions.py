@@ -1,4 +1,4 @@
-"""Compactions that come back: what is sealed in them stands in their place (W02, G4)."""
+"""Compactions that come back: what is sealed in them stands in their place (ask G4)."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def expand(
     """The request with every compaction of ours as the message that it stands for, in its place.
 
     An upstream's own goes on to its dialect, which knows whom it can be given back to. One that nobody here
-    can read is left out, whoever's it is (K1). A trigger that is not the last item was answered before. Of
-    the first `before` items, which an earlier turn brought, one of ours replaces those in front of it.
+    can read is left out, whoever's it is (ask K1). A trigger that is not the last item was answered before.
+    Of the first `before` items, which an earlier turn brought, one of ours replaces those in front of it.
     """
     if not isinstance(request.input, list) or not any(_concerns(item) for item in request.input):
         return request, []

@@ -1,4 +1,4 @@
-"""What a client sends again although it names the response that holds it (notes/asks G9)."""
+"""What a client sends again although it names the response that holds it (ask G9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text that only this gateway can read, and only for the tenant that it was sealed for (notes/asks G4, K1).
+"""Text that only this gateway can read, and only for the tenant that it was sealed for (ask G4, ask K1).
 
 A sealed text is `pkc1.` and then, in base64, the id of the key, a nonce and what AES-GCM made of the data.
 """

@@ -1,4 +1,4 @@
-"""The bodies of requests, received and decompressed, and never larger than they may be (notes/asks K4).
+"""The bodies of requests, received and decompressed, and never larger than they may be (ask K4).
 
 A hundred bytes can decompress to gigabytes. So every decoder works in steps whose output is bounded, and
 stops as soon as there is more than the limit. What all requests together may take is bounded as well: large

@@ -1,4 +1,4 @@
-"""Which accent a client reads: as it says, as its key says, or as its name tells (decisions 1)."""
+"""Which accent a client reads: as it says, as its key says, or as its name tells (decision 1)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KNOWN: dict[str, str] = {
     "github-copilot": "copilot",
     "vscode/": "copilot",
 }
-"""Clients that are known to read another accent than the specification's (notes/spec, names that differ)."""
+"""Clients that are known to read another accent than the specification's (spec S3)."""
 
 
 def accent_for(

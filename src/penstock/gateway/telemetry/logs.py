@@ -1,7 +1,7 @@
 """What the gateway tells its log: one line for each turn, and nothing that anybody said in it.
 
 Neither a prompt, nor an answer, nor a key: not the words of a vendor either, nor the text of an exception,
-which may repeat them (notes/asks K3). What failed is told by codes, and where by lines of code.
+which may repeat them (ask K3). What failed is told by codes, and where by lines of code.
 """
 
 from __future__ import annotations

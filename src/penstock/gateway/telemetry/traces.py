@@ -4,7 +4,7 @@ The store keeps each as a `Trace`: a kind, a time, a size, and the record of tha
 bytes themselves). `penstock explain` and `penstock replay` read them, also those of earlier versions, so a
 field may be added with a default, and none may be renamed.
 
-Keys are sent by the transport and do not come by here; where an upstream repeats one, it is masked (K3).
+Keys are sent by the transport and do not come by here; where an upstream repeats one, it is masked (ask K3).
 """
 
 from __future__ import annotations

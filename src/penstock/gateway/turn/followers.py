@@ -1,4 +1,4 @@
-"""Clients that follow the log of a running response: one that comes back keeps it alive (decisions 16)."""
+"""Clients that follow the log of a running response: one that comes back keeps it alive (decision 16)."""
 
 from __future__ import annotations
 

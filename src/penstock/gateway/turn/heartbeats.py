@@ -1,4 +1,4 @@
-"""Heartbeats for a client that waits, and an eye on one that does not read (decisions 10, A8)."""
+"""Heartbeats for a client that waits, and an eye on one that does not read (decision 10, ask A8)."""
 
 from __future__ import annotations
 

@@ -224,7 +224,7 @@ class StreamOutlet(LiveOutlet):
             data = b"".join([encode_frame(event.type, encode(event)) for event in events])
             await self._send(data + DONE if ends else data, ends=ends)
         if last.type == "response.failed":
-            self._exchange.close()  # clients tell of a failure when the connection ends (decisions 9, A10)
+            self._exchange.close()  # clients tell of a failure when the connection ends (decision 9, ask A10)
 
     async def comment(self) -> None:
         """A sign of life that proxies count; with the lock held."""
@@ -269,7 +269,7 @@ class StreamOutlet(LiveOutlet):
 
 STREAM_HEADERS = [
     ("content-type", "text/event-stream"),
-    # What stands in between must neither keep, nor gather, nor compress it (notes/asks A14).
+    # What stands in between must neither keep, nor gather, nor compress it (ask A14).
     ("cache-control", "no-cache, no-transform"),
     ("x-accel-buffering", "no"),
 ]

@@ -162,14 +162,14 @@ def identities(request: CreateResponse) -> ToolIdentityMap:
 
 
 def used_call_ids(request: CreateResponse) -> frozenset[str]:
-    """The call ids of the conversation so far: none of them is given out again (decisions 7)."""
+    """The call ids of the conversation so far: none of them is given out again (decision 7)."""
     return frozenset(
         id for item in _items(request) if isinstance(id := getattr(item, "call_id", None), str) and id
     )
 
 
 def fingerprints(request: CreateResponse) -> frozenset[str]:
-    """The keys that reasoning in the history is bound to: with them it can be given back (notes/asks C4)."""
+    """The keys that reasoning in the history is bound to: with them it can be given back (ask C4)."""
     found = set()
     for item in _items(request):
         sealed: Any = item.encrypted_content if isinstance(item, ReasoningItem) else None

@@ -62,7 +62,7 @@ def close_turn(gateway: Gateway, prepared: Prepared) -> None:
 async def _watch_client(
     gateway: Gateway, prepared: Prepared, outlet: Outlet, exchange: Exchange, gone: Coroutine[Any, Any, None]
 ) -> None:
-    """Wait until the client goes (notes/asks F1), or takes nothing for too long, which is no better."""
+    """Wait until the client goes (ask F1), or takes nothing for too long, which is no better."""
     leaving = asyncio.create_task(gone)
     stalling = [asyncio.create_task(outlet.stalled.wait())] if isinstance(outlet, LiveOutlet) else []
     try:
@@ -77,7 +77,7 @@ async def _watch_client(
 async def _leave(
     gateway: Gateway, prepared: Prepared, outlet: Outlet, exchange: Exchange, why: StopReason
 ) -> None:
-    """One that knows the id of a stored response may come back to it for a while (decisions 16)."""
+    """One that knows the id of a stored response may come back to it for a while (decision 16)."""
     turn, verdict, grace = prepared.turn, prepared.verdict, prepared.limits.disconnect_grace
     if grace and turn.snapshot.store and verdict.last_event and isinstance(outlet, LiveOutlet):
         verdict.left = True

@@ -1,7 +1,7 @@
 """The life of one response, from a request that was understood to the verdict.
 
 A turn asks its upstreams, one after the other if need be, and gives the client what they say. Until the first
-output nothing is lost by asking again; after it, whatever happens is told in the stream (decisions 9). There
+output nothing is lost by asking again; after it, whatever happens is told in the stream (decision 9). There
 is one way out: the verdict.
 """
 
@@ -40,7 +40,7 @@ from penstock.tools.identity import ToolIdentityMap
 from penstock.upstream.attempts import Attempt, Candidate
 
 _CUT_SHORT = ("upstream_empty", "upstream_truncated")
-"""Answers that were accepted and ended too early: a stream tells it, and no status (decisions 5)."""
+"""Answers that were accepted and ended too early: a stream tells it, and no status (decision 5)."""
 
 
 class TurnRequest(Struct, frozen=True, kw_only=True):
@@ -131,7 +131,7 @@ class Turn:
         self._is_accepted = self._is_refused = False
         self.tenant, self.id = asked.tenant, verdict.response_id
         self.known: list[Diagnostic] = asked.diagnostics
-        """The diagnostics that are known before the first byte is sent (decisions 12)."""
+        """The diagnostics that are known before the first byte is sent (decision 12)."""
 
     async def run(self, outlet: Outlet) -> None:
         """Whatever happens, the client gets one end and the verdict is filled in. A caller that is cancelled
@@ -269,7 +269,7 @@ class Turn:
         return written, self._tracer.body_of(written)
 
     def _fallen_back(self, attempt: Attempt) -> list[Diagnostic]:
-        """A client whose request is answered elsewhere than it should be is told so (W10)."""
+        """A client whose request is answered elsewhere than it should be is told so (ask E6)."""
         first = self._asked.first
         if (attempt.upstream.name, attempt.model) == (first.upstream.name, first.model):
             return []
@@ -334,7 +334,7 @@ class Turn:
             await self._relay.keep(events)  # also where it was over: its end may not be in the store yet
 
     async def _cancel(self) -> None:
-        """Somebody who may asked for it, over another connection (decisions 6)."""
+        """Somebody who may asked for it, over another connection (decision 6)."""
         if not self._pipeline.is_over and not self._is_refused:
             self._verdict.closer, self._verdict.outcome = "client", "cancelled"
             await self._count_ahead()

@@ -1,4 +1,4 @@
-"""The one record that is written when a turn ends: who closed it, and what was known then (notes/asks M1).
+"""The one record that is written when a turn ends: who closed it, and what was known then (ask M1).
 
 It holds no prompt, no answer and no words of a vendor, which may repeat either: it goes to the log.
 """

@@ -1,4 +1,4 @@
-"""What went wrong, in one sentence that says what to do (decisions 23).
+"""What went wrong, in one sentence that says what to do (decision 23).
 
 VS Code shows the sentence as it is, so it has neither JSON nor a stack in it, and of the endpoint's own words
 only what a person can read. The client has masked keys in them already.

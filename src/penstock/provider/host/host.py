@@ -173,7 +173,7 @@ class EditorHost:
         return {"usage": self._usage()}
 
     async def _configure(self, asked: ConfigureRequest) -> JSON:
-        """The same again changes nothing: editors configure more often than people do (notes/vscode 3)."""
+        """The same again changes nothing: editors configure more often than people do (editor 11)."""
         old = self._groups.get(asked.group)
         if old is None or old.asked != asked:
             self._groups[asked.group] = Group(asked, self._tracker(asked.group))

@@ -103,7 +103,7 @@ def _add_to_conversation(connection: sqlite3.Connection, turn: Opened, end: Clos
 
 
 def end_unfinished(connection: sqlite3.Connection, now: float) -> int:
-    """End every turn that has no end: whoever ran it is gone (G8). How many there were."""
+    """End every turn that has no end: whoever ran it is gone (ask G8). How many there were."""
     rows = connection.execute(_UNFINISHED).fetchall()
     for number, tenant, id, conversation_id, dropped, response in rows:
         ending = end_interrupted(id, response, all_events(connection, number), now)

@@ -48,7 +48,7 @@ from penstock.store.sqlite.writer import WriteLimits, Writer, log_lost
 from penstock.store.turn_buffer import TurnBuffer, size_of_events
 
 _PATIENCE = 0.25
-"""Seconds that somebody waits for the disk (decisions 17)."""
+"""Seconds that somebody waits for the disk (decision 17)."""
 
 Reference = tuple[int | StoredItem, str]
 """An item by its number in the file, or itself, and its id."""
@@ -63,7 +63,7 @@ async def open_sqlite_store(
 ) -> SqliteStore:
     """Open a file, or make it. `StoreError` says why that is not possible.
 
-    Turns that a process left behind when it died are ended here, as failed (G8).
+    Turns that a process left behind when it died are ended here, as failed (ask G8).
     """
     file = Path(path).expanduser().resolve()
     lock, connection = await asyncio.to_thread(open_file, file, busy_ms, clock)

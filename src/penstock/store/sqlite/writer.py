@@ -1,4 +1,4 @@
-"""Everything that waits is committed together, by one thread (decisions 17).
+"""Everything that waits is committed together, by one thread (decision 17).
 
 While a commit runs, what comes gathers for the next one: the slower the disk, the more a commit holds. What
 nobody waits for gathers a little longer, since a commit for each delta would be most of the work.
@@ -23,7 +23,7 @@ from penstock.store.turn_buffer import TurnBuffer, UnwrittenPart
 log = logging.getLogger("penstock.store")
 
 GATHER = 0.002
-"""Seconds that something somebody waits for is held back for others: at most 5 ms (decisions 17)."""
+"""Seconds that something somebody waits for is held back for others: at most 5 ms (decision 17)."""
 LULL = 0.1
 """Seconds of a log that a crash may take away."""
 RETRY = 1.0

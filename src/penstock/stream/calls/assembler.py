@@ -29,7 +29,7 @@ from penstock.tools.identity import ToolIdentity, ToolIdentityMap
 
 
 class Sighting(StrEnum):
-    """What is known of a delta's id, or of its key. An empty id is no id (notes/dialects C17)."""
+    """What is known of a delta's id, or of its key. An empty id is no id (quirk C17)."""
 
     ABSENT = "absent"
     NEW = "new"
@@ -55,23 +55,25 @@ class AssemblyRule(Struct, frozen=True):
 
 POLICY: dict[tuple[Sighting, Sighting], AssemblyRule] = {
     # (id, key)
-    (Sighting.ABSENT, Sighting.ABSENT): AssemblyRule(Action.LATEST, "some upstreams send neither (C15)"),
+    (Sighting.ABSENT, Sighting.ABSENT): AssemblyRule(
+        Action.LATEST, "some upstreams send neither (quirk C15)"
+    ),
     (Sighting.ABSENT, Sighting.NEW): AssemblyRule(
-        Action.OPEN, "the id is late or never comes (C19); one is made up"
+        Action.OPEN, "the id is late or never comes (quirk C19); one is made up"
     ),
     (Sighting.ABSENT, Sighting.KNOWN): AssemblyRule(Action.BY_KEY, "the ordinary fragment"),
-    (Sighting.NEW, Sighting.ABSENT): AssemblyRule(Action.OPEN, "calls told apart by id alone (C15)"),
+    (Sighting.NEW, Sighting.ABSENT): AssemblyRule(Action.OPEN, "calls told apart by id alone (quirk C15)"),
     (Sighting.NEW, Sighting.NEW): AssemblyRule(Action.OPEN, "the ordinary start"),
     (Sighting.NEW, Sighting.KNOWN): AssemblyRule(
-        Action.ADOPT, "a late id, or parallel calls on one index (C20, B5)"
+        Action.ADOPT, "a late id, or parallel calls on one index (quirk C20, ask B5)"
     ),
     (Sighting.KNOWN, Sighting.ABSENT): AssemblyRule(Action.BY_ID, "calls told apart by id alone"),
-    (Sighting.KNOWN, Sighting.NEW): AssemblyRule(Action.TWIN, "one id for two parallel calls (C19)"),
+    (Sighting.KNOWN, Sighting.NEW): AssemblyRule(Action.TWIN, "one id for two parallel calls (quirk C19)"),
     (Sighting.KNOWN, Sighting.KNOWN): AssemblyRule(
-        Action.AGREED, "the id is repeated with every fragment (C17)"
+        Action.AGREED, "the id is repeated with every fragment (quirk C17)"
     ),
 }
-"""Which call a delta belongs to. A start or a whole call for a known one opens nothing (seed 002)."""
+"""Which call a delta belongs to. A start or a whole call for a known one opens nothing (ask B4)."""
 
 
 class ToolCallAssembler:
@@ -102,7 +104,7 @@ class ToolCallAssembler:
     def claim(self, item: Item) -> str | None:
         """The call id for a vendor's whole item: "" if it already went out, None if it needs none.
 
-        An item that makes the client act must not come twice, under whatever item ids (seed 002).
+        An item that makes the client act must not come twice, under whatever item ids (ask B4).
         """
         if item.type not in CLIENT_CALLS:
             return None
@@ -118,7 +120,7 @@ class ToolCallAssembler:
         """Take a piece of a call. One with fields of the wrong type is refused before anything is done."""
         text, whole = _arguments_of(delta)
         if not (delta.id or delta.name or text or whole):
-            return []  # an empty entry means nothing (notes/asks B6)
+            return []  # an empty entry means nothing (ask B6)
         block = self._find(delta, text if whole else "")
         block, events = self._take_name(block, delta)
         if text or whole:
@@ -194,7 +196,7 @@ class ToolCallAssembler:
         if delta.id and not (block.is_whole or block.ended):
             self._diagnostics.add("name_changed")
             return block, events
-        # Another name, and no id or the id of a call that is whole: another call (C19, notes/asks B5).
+        # Another name, and no id or the id of a call that is whole: another call (quirk C19, ask B5).
         self._diagnostics.add("shared_call_id" if delta.id else "unmarked_call")
         other = self._open(ToolCallBlock(delta.key, delta.id or None))
         other, more = self._take_name(other, delta)
@@ -286,7 +288,7 @@ class ToolCallAssembler:
             missing = text[len(received) :]
             events = self._take_fragment(block, missing) if missing else []
         elif text and (block.is_whole or not block.is_open) and not piece.has_id:
-            # Parallel calls on one index without ids: this may be the next one (notes/asks B5).
+            # Parallel calls on one index without ids: this may be the next one (ask B5).
             return self._take_behind(block, text, ended=True)
         elif text and text != received and not block.tail.knows(text):
             self._diagnostics.add("arguments_disagree")
@@ -314,7 +316,7 @@ class ToolCallAssembler:
         return events
 
     def _split_off(self, block: ToolCallBlock, text: str, *, is_whole: bool, ended: bool) -> list[Event]:
-        """Arguments of several calls came under one key (notes/asks B5): these are a call of their own."""
+        """Arguments of several calls came under one key (ask B5): these are a call of their own."""
         self._diagnostics.add("glued_calls")
         other = self._open(ToolCallBlock(block.key, None, block.tail))
         other.namespace, other.name, other.name_is_final = block.namespace, block.name, True
@@ -338,7 +340,7 @@ class ToolCallAssembler:
     def open_calls(self, *, truncated: bool) -> list[tuple[ToolCallBlock, str]]:
         """The open calls, each with the status it will end with.
 
-        At truncation a call is complete only if its end is beyond doubt (decisions 5).
+        At truncation a call is complete only if its end is beyond doubt (decision 5).
         """
         calls: list[tuple[ToolCallBlock, str]] = []
         for block in self._blocks:

@@ -1,7 +1,7 @@
 """What comes after a call's whole arguments: a repeat of them, or the arguments of another call.
 
 Some upstreams send a summary of the call at its end, as JSON or as JSON in a string; some send the arguments
-of parallel calls one after the other under one index (notes/asks B4, B5). Which it is shows when the text
+of parallel calls one after the other under one index (ask B4, ask B5). Which it is shows when the text
 is whole, so it is held until then.
 """
 
@@ -107,7 +107,7 @@ class TrailingArguments:
         return text[begin.start() :]
 
     def _feed_string(self, string: StringDecoder, text: str, found: list[tuple[TrailingKind, str]]) -> str:
-        """The arguments may come once more as a JSON string around JSON (notes/asks B4)."""
+        """The arguments may come once more as a JSON string around JSON (ask B4)."""
         self._inner.append(string.feed(text))
         if not string.ended:
             return ""

@@ -64,7 +64,7 @@ _CONTENT_EVENTS: dict[str, tuple[Callable[[Contents, Event, Any], None], object]
 """Events that tell output, under the specification's spelling, and what reads them."""
 
 _FLAT = ("code", "message", "param")
-"""Fields of `error` that stand beside it too: half of the clients read these (decisions 9)."""
+"""Fields of `error` that stand beside it too: half of the clients read these (decision 9)."""
 
 
 class StreamChecker:
@@ -225,7 +225,7 @@ class StreamChecker:
         number = event.get("sequence_number")
         queued = type in ("response.queued", "response.in_progress")
         resumed = queued or (number.__class__ is int and number > 0)
-        if self._tolerant and resumed:  # R9
+        if self._tolerant and resumed:  # quirk R9
             self._items.midway = not queued
             return
         self._report("lifecycle.created-first", f"the stream starts with {type}")
@@ -277,7 +277,7 @@ class StreamChecker:
             self._report("terminal.error-differs", message, "")
 
     def _judge_envelope(self, event: Event) -> None:
-        """On a WebSocket `error` is a turn of its own: it has no number and nothing follows it (N26)."""
+        """On a WebSocket `error` is a turn of its own: it has no number and nothing follows it (spec N26)."""
         if self._is_late("error"):
             return
         if self._begun:

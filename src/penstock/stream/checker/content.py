@@ -130,7 +130,7 @@ class Contents:
         part = item.parts[where].get(index)
         if part is None:
             part = self._enter(item, where, index, type)
-            raw_reasoning = type == REASONING.part and not self._strict  # R10
+            raw_reasoning = type == REASONING.part and not self._strict  # quirk R10
             if not item.adopted and not raw_reasoning:
                 self._report("part.added-missing", f"{part.called} was never opened")
             part.disputed = self._items.midway and item.adopted

@@ -104,7 +104,7 @@ class Items:
         item.disputed = item.disputed or self._findings.count > before or id != item.id
 
     def tool_event(self, event: Event) -> None:
-        """A sub-event of a tool, not followed further. Shell commands come without an item id (R15)."""
+        """A sub-event of a tool, not followed further. Shell commands come without an item id (quirk R15)."""
         index = self.field(event, "output_index", int)
         id = self.field(event, "item_id", str) if "item_id" in event else None
         self._keep_open(self._find(id, index, ""), event)
@@ -168,7 +168,7 @@ class Items:
             self._by_id[id] = item
 
     def _twin(self, value: dict[str, Any] | None, id: str, type: str) -> ItemState | None:
-        """The item that has this call id already, reported (seed 002)."""
+        """The item that has this call id already, reported (ask B4)."""
         call_id = string(value, "call_id") if value and type in CALLS else ""
         twin = self._calls.get(call_id)
         if twin is None or twin.id == id:

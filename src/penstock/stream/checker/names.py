@@ -20,7 +20,8 @@ DECLARED_ITEMS = frozenset(
         "tool_search_output",
     }
 )
-"""Items of tools that a client can declare: they come back as declared, in every accent (decisions 1, 13)."""
+"""Items of tools that a client can declare: they come back as declared, in every accent (decision 1,
+decision 13)."""
 
 DECLARED_EVENTS = frozenset(
     {
@@ -72,7 +73,7 @@ CANONICAL = {
     "response.reasoning_summary.done": "response.reasoning_summary_text.done",
     "response.output_text_annotation.added": "response.output_text.annotation.added",
 }
-"""Other spellings in the wild, and the specification's. notes/spec (b), R10, R11, decisions 20."""
+"""Other spellings in the wild, and the specification's (spec S3, quirk R10, quirk R11, decision 20)."""
 
 _REASONING_NAMES = {
     "openresponses": ("response.reasoning.delta", "response.reasoning.done"),
@@ -83,7 +84,7 @@ _REASONING_TEXT = frozenset({"response.reasoning.delta", "response.reasoning.don
 
 
 def has_slug(name: str) -> bool:
-    """True for `acme:trace`: an extension that says whose it is (N35, N58, N65)."""
+    """True for `acme:trace`: an extension that says whose it is (spec N35, spec N58, spec N65)."""
     return _SLUGGED.fullmatch(name) is not None
 
 
@@ -96,7 +97,7 @@ class Names:
 
     @property
     def reads_reasoning_text(self) -> bool:
-        """False where reasoning is shown as a summary only (decisions 1)."""
+        """False where reasoning is shown as a summary only (decision 1)."""
         return bool(self._reasoning)
 
     @property

@@ -1,7 +1,8 @@
 """What the fields of snapshots, items, parts and annotations must look like, as tables.
 
 Written from the published schema (2026-04-24). A `Shape` is a value of one or more JSON types, and `faults`
-walks a value along its shape. Unknown fields are always lawful (N68), so only what is named is looked at.
+walks a value along its shape. Unknown fields are always lawful (spec N68), so only what is named is looked
+at.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ PARTS_BY_TYPE = {
 }
 PART = Shape((dict,), fields={"type": STRING}, choose=_by_type(PARTS_BY_TYPE))
 
-# --- items. `status` on every item, though two schemas lack it (N60; notes/spec contradiction 2). Its values
+# --- items. `status` on every item, though two schemas lack it (spec N60; spec S11). Its values
 # and those of `role` have rules of their own, and parts are looked at when they are opened and closed.
 
 ITEMS_BY_TYPE = {
