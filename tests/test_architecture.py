@@ -142,3 +142,10 @@ def test_the_walk_of_a_token_touches_at_most_12_files_that_exist() -> None:
     files = set(re.findall(r"^\d+\. `([\w/]+\.py)`", walk, re.MULTILINE))
     assert 6 <= len(files) <= 12
     assert [file for file in files if not (SOURCE / file).is_file()] == []
+
+
+def test_every_file_that_the_page_names_exists() -> None:
+    named = set(re.findall(r"`((?:[\w.]+/)+[\w.]*)`", PAGE.read_text()))
+    assert len(named) > 40
+    missing = [name for name in named if not (SOURCE / name).exists() and not (ROOT / name).exists()]
+    assert missing == []
