@@ -356,7 +356,13 @@ def test_a_secret_that_an_upstream_repeats_comes_out_nowhere(
         assert found(result.stdout + result.stderr) == [], command
 
 
-def test_neither_the_log_nor_the_store_has_a_secret(running: Running, folder: Path) -> None:
+def test_neither_the_log_nor_the_store_has_a_secret(
+    running: Running, upstream: ScriptedUpstream, folder: Path
+) -> None:
+    for dialect in DIALECTS:
+        for script in SCRIPTS.values():
+            upstream.play("" if dialect == "gemini" else dialect, script(dialect, repeated(dialect)))
+            ask(running, dialect, stream=True)
     assert len(running.log) > 10
     assert found((folder / "log").read_bytes()) == []
     assert found(stored(folder)) == []
