@@ -1,0 +1,40 @@
+"""Sizes, durations and times as people read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.formatting import counted, format_duration, format_size, format_time
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (1, "1 byte"),
+        (999, "999 bytes"),
+        (1000, "1.0 kB"),
+        (34_400, "34 kB"),
+        (999_999, "1.0 MB"),
+        (2e12, "2.0 TB"),
+    ],
+)
+def test_sizes(count: int, text: str) -> None:
+    assert format_size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(-1, "0 ms"), (0.35, "350 ms"), (2.1, "2.10 s"), (200, "3 min 20 s"), (7260, "2 h 1 min")],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert format_duration(seconds) == text
+
+
+@pytest.mark.parametrize("seconds", [1e30, float("nan"), float("inf")])
+def test_a_time_that_no_calendar_has_is_no_crash(seconds: float) -> None:
+    assert format_time(seconds) == "at no time"
+    assert format_time(0) == "1970-01-01 00:00:00 UTC"
+
+
+def test_counts() -> None:
+    assert (counted(1, "turn"), counted(1200, "turn")) == ("1 turn", "1,200 turns")
