@@ -19,7 +19,7 @@ from penstock.store.contract import LOCAL
 from penstock.store.memory import MemoryStore
 
 Json = dict[str, Any]
-SLOW = "Write 500 words, one every 0.1 seconds."
+SLOW = "Answer slowly, with 500 words."
 """For the demo model: long enough to be stopped."""
 
 
@@ -44,6 +44,8 @@ class Caller:
         return self._requests.pop() if self._requests else await asyncio.get_running_loop().create_future()
 
     async def _send(self, message: Any) -> None:
+        for _ in range(5):  # a write that waits is one that can be interrupted
+            await asyncio.sleep(0)
         self.sent.append(message)
 
     @property
@@ -107,13 +109,15 @@ def test_a_caller_that_is_cancelled_again_and_again_leaves_nothing_behind() -> N
 
 
 def test_the_client_gets_its_end_when_every_task_is_cancelled_at_once() -> None:
-    """As a loop does that is being closed."""
+    """As a loop does that is being closed. The turn writes its end when its caller hears of it."""
 
     async def test(gateway: Gateway) -> None:
         caller = Caller(gateway, input=SLOW, stream=True)
         await caller.runs()
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        for task in asyncio.all_tasks() - {asyncio.current_task(), caller.task}:
             task.cancel()
+        await asyncio.sleep(0)
+        caller.task.cancel()
         await asyncio.gather(caller.task, return_exceptions=True)
         assert caller.body.count(b'"type":"response.failed"') == 1
 
