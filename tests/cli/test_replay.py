@@ -198,7 +198,7 @@ def test_a_file_that_is_something_else_is_refused(line: str, tmp_path: Path) -> 
     path.write_text(f"{line}\n")
     result = penstock("replay", str(path))
     assert result.returncode == USAGE
-    assert f"{path}:1: this is no line that penstock store export has written" in result.stderr
+    assert f"{path}:1: this line was not written by penstock store export" in result.stderr
 
 
 def test_a_file_without_responses_is_refused(tmp_path: Path) -> None:
