@@ -68,7 +68,7 @@ def test_a_good_file_is_summed_up(folder: Path) -> None:
         result.stdout
         == """\
 server   http://127.0.0.1:9000
-targets  groq    chat, https://api.groq.com/openai/v1, no key (its variable is GROQ_API_KEY)
+targets  groq    chat, https://api.groq.com/openai/v1, no key (set GROQ_API_KEY)
          mine    anthropic, http://127.0.0.1:8000/v1, 2 keys
          theirs  responses, https://api.openai.com/v1, the client's key
 models   demo  built in

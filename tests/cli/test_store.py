@@ -129,8 +129,8 @@ def test_prune_to_a_size_says_when_what_runs_is_more(store: Path) -> None:
 def test_a_dry_run_deletes_nothing(store: Path) -> None:
     result = run("prune", store, "--older-than", "0s", "--max-size", "1kB", "--dry-run")
     assert "would delete 3 responses and 1 conversation because of their age" in result.stdout
-    assert "too many" in result.stdout
-    assert "small enough" in run("prune", store, "--max-size", "1GB", "--dry-run").stdout
+    assert "too much" in result.stdout
+    assert "within the limit" in run("prune", store, "--max-size", "1GB", "--dry-run").stdout
     assert lines(run("stats", store, "--json"))[0]["responses"] == 4
 
 

@@ -27,7 +27,7 @@ lines:
   {"type":"thinking","value","id","metadata"}     with --host-has-thinking
   {"type":"tool_call","call_id","name","input"}
   {"type":"data","mime","base64"}
-  {"type":"error","code","message"}               no answer, or not a complete one
+  {"type":"error","code","message"}               answer missing or incomplete
   {"type":"result","response_id","model","status","finish","usage", ...}
 
 The input may be server-sent events or one JSON object per line; the format is

@@ -32,7 +32,7 @@ examples:
   penstock replay resp_abc
   penstock replay --events resp_abc | penstock check -
   penstock store export resp_abc -o bug.jsonl
-  penstock replay bug.jsonl                 on another machine, without the store
+  penstock replay bug.jsonl                 elsewhere, without the store
 
 A recording contains prompts and answers, but no API keys. See docs/replay.md.
 
