@@ -16,7 +16,7 @@ from pathlib import Path
 from time import process_time
 
 import msgspec
-from tests.cli.upstreams import STREAMS
+from tests.cli.dialect_streams import STREAMS
 from tests.dialects import recordings
 
 from penstock.dialects.plan import Plan, ReadDialect, Target

@@ -16,7 +16,8 @@ from penstock.gateway.turn.stop_reasons import CANCELLED, CLIENT_GONE, CLIENT_ST
 from penstock.store.contract import Trace
 from penstock.store.sqlite.store import open_sqlite_store
 from penstock.stream.recovery import RESTARTED
-from tests.cli.kept import (
+from tests.cli.running import Result, penstock
+from tests.stored_turns import (
     ANSWER,
     BEGIN,
     PROMPT,
@@ -30,7 +31,6 @@ from tests.cli.kept import (
     request,
     trace,
 )
-from tests.cli.running import Result, penstock
 
 CREATED: dict[str, Any] = {"type": "response.created"}
 IN_PROGRESS: dict[str, Any] = {"type": "response.in_progress"}

@@ -13,8 +13,8 @@ from penstock.cli import UsageError
 from penstock.cli.quantities import parse_moment, parse_size, parse_span
 from penstock.formatting import format_duration, format_size
 from penstock.store.contract import Trace
-from tests.cli.kept import ANSWER, BEGIN, PROMPT, Turn, log, make_store, request, trace
 from tests.cli.running import Result, penstock, start
+from tests.stored_turns import ANSWER, BEGIN, PROMPT, Turn, log, make_store, request, trace
 
 CREATED = (0.0, {"type": "response.created"})
 DONE = (2.0, {"type": "response.completed"})

@@ -12,7 +12,7 @@ import pytest
 from penstock.cli import capture, main
 from penstock.dialects.registry import DIALECTS
 from penstock.sse import Decoder
-from tests.cli import upstreams
+from tests.cli import dialect_streams
 from tests.cli.running import Result, penstock, start
 from tests.dialects.recordings import FOLDERS, ROOT, files, needs_recordings
 
@@ -35,13 +35,13 @@ def lawful(result: Result, *options: str) -> bool:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_every_dialect_says_the_same_answer(dialect: str) -> None:
-    result = penstock("translate", "--dialect", dialect, "-", stdin=upstreams.STREAMS[dialect])
+    result = penstock("translate", "--dialect", dialect, "-", stdin=dialect_streams.STREAMS[dialect])
     assert (result.returncode, result.stderr) == (0, "")
     assert lawful(result)
     message, call = items_of(result)
-    assert message["content"][0]["text"] == upstreams.TEXT
+    assert message["content"][0]["text"] == dialect_streams.TEXT
     assert (call["type"], call["name"]) == ("function_call", "look")
-    assert json.loads(call["arguments"]) == upstreams.ARGUMENTS
+    assert json.loads(call["arguments"]) == dialect_streams.ARGUMENTS
     usage = events_of(result)[-1]["response"]["usage"]
     assert (usage["input_tokens"], usage["output_tokens"]) == (9, 12)
 
@@ -50,7 +50,7 @@ def test_every_dialect_says_the_same_answer(dialect: str) -> None:
 def test_the_accent_is_the_clients(accent: str, tmp_path: Path) -> None:
     path = tmp_path / "answer.sse"
     thought = {"choices": [{"index": 0, "delta": {"reasoning_content": "Hm."}, "finish_reason": None}]}
-    path.write_bytes(upstreams.sse([thought, *upstreams.chat()], done=True))
+    path.write_bytes(dialect_streams.sse([thought, *dialect_streams.chat()], done=True))
     result = penstock("translate", "--dialect", "chat", "--accent", accent, str(path))
     assert result.returncode == 0
     assert lawful(result, "--accent", accent)
@@ -64,17 +64,19 @@ def test_the_accent_is_the_clients(accent: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["lines", "array"])
 def test_the_form_of_a_recording_shows_in_its_first_bytes(form: str) -> None:
-    chunks = upstreams.gemini()
-    data = {"lines": upstreams.lines(chunks), "array": json.dumps(chunks, indent=2).encode()}[form]
+    chunks = dialect_streams.gemini()
+    data = {"lines": dialect_streams.lines(chunks), "array": json.dumps(chunks, indent=2).encode()}[form]
     result = penstock("translate", "--dialect", "gemini", "-", stdin=data)
     assert result.returncode == 0
-    assert items_of(result)[0]["content"][0]["text"] == upstreams.TEXT
+    assert items_of(result)[0]["content"][0]["text"] == dialect_streams.TEXT
 
 
 BROKEN = {
     "nothing at all": b"",
-    "cut in the middle": upstreams.sse(upstreams.chat())[:700],
-    "an error in the stream": upstreams.sse([*upstreams.chat()[:3], {"error": {"message": "too much"}}]),
+    "cut in the middle": dialect_streams.sse(dialect_streams.chat())[:700],
+    "an error in the stream": dialect_streams.sse(
+        [*dialect_streams.chat()[:3], {"error": {"message": "too much"}}]
+    ),
     "no JSON": b"data: <html>\n\n",
 }
 
@@ -89,16 +91,16 @@ def test_a_recording_that_fails_ends_with_response_failed_and_exit_code_1(data: 
 
 
 def test_an_array_that_was_cut_keeps_what_was_whole() -> None:
-    data = json.dumps(upstreams.gemini()).encode()
+    data = json.dumps(dialect_streams.gemini()).encode()
     result = penstock("translate", "--dialect", "gemini", "-", stdin=data[: data.index(b"functionCall")])
     assert result.returncode == 1
     assert lawful(result)
-    assert items_of(result)[0]["content"][0]["text"] == upstreams.TEXT
+    assert items_of(result)[0]["content"][0]["text"] == dialect_streams.TEXT
 
 
 def test_a_truncated_answer_is_no_failure() -> None:
-    chunks = [*upstreams.chat()[:3], upstreams.chat("length")[6]]
-    result = penstock("translate", "--dialect", "chat", "-", stdin=upstreams.sse(chunks, done=True))
+    chunks = [*dialect_streams.chat()[:3], dialect_streams.chat("length")[6]]
+    result = penstock("translate", "--dialect", "chat", "-", stdin=dialect_streams.sse(chunks, done=True))
     assert result.returncode == 0
     assert events_of(result)[-1]["type"] == "response.incomplete"
 
@@ -108,7 +110,7 @@ def test_tools_say_what_kind_of_call_comes_back(tmp_path: Path, whole: bool) -> 
     tools = [{"type": "custom", "name": "look"}]
     path = tmp_path / "request.json"
     path.write_text(json.dumps({"model": "m", "input": "hi", "tools": tools} if whole else tools))
-    stream = upstreams.STREAMS["chat"]
+    stream = dialect_streams.STREAMS["chat"]
     result = penstock("translate", "--dialect", "chat", "--tools", str(path), "-", stdin=stream)
     assert result.returncode == 0
     assert items_of(result)[1]["type"] == "custom_tool_call"
@@ -125,7 +127,7 @@ def test_a_file_of_tools_that_is_none_is_wrong_usage(tmp_path: Path, text: str) 
 
 
 def test_explain_tells_what_was_repaired_one_per_line() -> None:
-    stream = upstreams.STREAMS["chat"]
+    stream = dialect_streams.STREAMS["chat"]
     result = penstock("translate", "--dialect", "chat", "--explain", "-", stdin=stream)
     assert result.returncode == 0
     codes = [line.partition("  ")[0] for line in result.stderr.splitlines()]
@@ -138,7 +140,7 @@ def test_think_tags_are_taken_out_only_when_asked_for() -> None:
         {"choices": [{"index": 0, "delta": delta}]},
         {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
     ]
-    stream = upstreams.sse(chunks, done=True)
+    stream = dialect_streams.sse(chunks, done=True)
     plain = penstock("translate", "--dialect", "chat", "-", stdin=stream)
     assert [item["type"] for item in items_of(plain)] == ["message"]
     split = penstock("translate", "--dialect", "chat", "--think-tags", "-", stdin=stream)
@@ -151,7 +153,7 @@ def test_tool_markup_is_taken_out_only_when_asked_for() -> None:
         {"choices": [{"index": 0, "delta": delta}]},
         {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
     ]
-    stream = upstreams.sse(chunks, done=True)
+    stream = dialect_streams.sse(chunks, done=True)
     plain = penstock("translate", "--dialect", "chat", "-", stdin=stream)
     assert [item["type"] for item in items_of(plain)] == ["message"]
     split = penstock("translate", "--dialect", "chat", "--tool-markup", "-", stdin=stream)
@@ -175,7 +177,7 @@ def test_events_are_written_as_soon_as_their_chunks_have_come() -> None:
     process = start("translate", "--dialect", "chat", "-")
     assert process.stdin
     assert process.stdout
-    process.stdin.write(upstreams.sse(upstreams.chat()[:2]))
+    process.stdin.write(dialect_streams.sse(dialect_streams.chat()[:2]))
     process.stdin.flush()
     seen = b""
     while b"response.output_text.delta" not in seen:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.client.server import in_a_thread
-from tests.e2e.stage import scripted
+from tests.e2e.gateway_setup import scripted
 from tests.gateway.upstream import ScriptedUpstream
 
 

@@ -20,7 +20,7 @@ from penstock.models.info import ModelFacts
 from penstock.parts.parts import ChatMessage, Role, TextPart, ThinkingPart, ToolCallPart, ToolResultPart
 from penstock.provider.tracker import Tokens, TrackedRequest
 from tests.cli import streams
-from tests.cli.chats import MODEL, TOOLS, called, listed, refused, said, thought
+from tests.cli.chat.scripts import MODEL, TOOLS, called, listed, refused, said, thought
 from tests.cli.running import Result, penstock, start
 from tests.client.server import LAST_CHUNK, Script, Served, chunk, gate, head, send, served, sse
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.checking import Check, check_file, some
-from tests.e2e.killing import Ledger, load_and_kill
-from tests.e2e.stage import FILE, started
+from tests.e2e.gateway_setup import FILE, started
+from tests.e2e.load_clients import Ledger, load_and_kill
+from tests.e2e.restart_checks import Check, check_file, some
 from tests.gateway.running import Running
 from tests.gateway.upstream import ScriptedUpstream
 

@@ -1,4 +1,4 @@
-"""`penstock chat` on a real terminal, as a person sees it."""
+"""`penstock chat` on a real terminal (tmux)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.cli import streams
-from tests.cli.chats import MODEL, TOOLS, called, listed, refused, said, thought
+from tests.cli.chat.scripts import MODEL, TOOLS, called, listed, refused, said, thought
 from tests.cli.running import COMMAND
 from tests.client.server import Script, Served, chunk, gate, head, send, served, sse, stall
-from tests.e2e.terminals import TmuxTerminal, has_tmux
+from tests.e2e.tmux import TmuxTerminal, has_tmux
 
 pytestmark = [
     pytest.mark.terminal,
@@ -31,7 +31,7 @@ def chat(endpoint: Served, *arguments: str, **changes: str) -> TmuxTerminal:
 
 
 def never_ending(*texts: str) -> Script:
-    """An answer that begins and is never finished."""
+    """Script an answer that begins and never ends."""
     begun = sse(streams.hello([*texts])[: 4 + len(texts)])
     return [send(head(transfer_encoding="chunked") + chunk(begun)), stall]
 
@@ -67,7 +67,7 @@ def test_a_conversation_with_a_tool_that_is_confirmed(tmp_path: Path) -> None:
         terminal.wait_for_prompt()
         terminal.type("And now?")
         screen = terminal.wait_for("Still rain.")
-        assert screen.count("run it?") == 2  # always was always
+        assert screen.count("run it?") == 2  # "always" was remembered
         terminal.wait_for_prompt()
         terminal.type("/quit")
         terminal.wait_for("[ended with 0]")
@@ -94,7 +94,7 @@ def test_a_tool_that_is_not_allowed_does_not_run(tmp_path: Path) -> None:
         terminal.press("C-c")
         terminal.wait_for("stopped")
         terminal.wait_for_prompt()
-        assert len(endpoint.asked) == 4  # nobody waits for an answer to what was not run
+        assert len(endpoint.asked) == 4  # no request follows an interrupted call
 
 
 HANGS = '''\
@@ -102,12 +102,12 @@ import threading
 
 
 def weather(city: str) -> None:
-    """Waits for ever."""
+    """Waits forever."""
     threading.Event().wait()
 '''
 
 
-def test_a_tool_that_hangs_is_left_behind(tmp_path: Path) -> None:
+def test_ctrl_c_abandons_a_tool_that_hangs(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(HANGS)
     arguments = ("--tools", str(tmp_path / "tools.py"), "--yes")
     with served(listed(), called()) as endpoint, chat(endpoint, *arguments) as terminal:
@@ -133,9 +133,9 @@ def test_ctrl_c_stops_the_answer_and_not_the_program() -> None:
         terminal.wait_for_prompt()
         terminal.type("Are you there?")
         screen = terminal.wait_for("Here I am.")
-        assert "in ~" in screen  # what the stopped answer took is an estimate
-        said_before = endpoint.asked[-1].json["input"]
-        assert [item["role"] for item in said_before] == ["user", "assistant", "user"]
+        assert "in ~" in screen  # the usage of the stopped answer is estimated
+        history = endpoint.asked[-1].json["input"]
+        assert [item["role"] for item in history] == ["user", "assistant", "user"]
         terminal.wait_for_prompt()
         terminal.type("No answer to this")
         terminal.wait_for("waiting …")
@@ -143,24 +143,24 @@ def test_ctrl_c_stops_the_answer_and_not_the_program() -> None:
         terminal.wait_for("stopped; the question was not added to the conversation")
         terminal.wait_for_prompt()
         terminal.press("C-c")
-        terminal.wait_for("(press Ctrl-C again, Ctrl-D or /quit ends)")
+        terminal.wait_for("(press Ctrl-C again, Ctrl-D or /quit to quit)")
         terminal.press("C-c")
         terminal.wait_for("[ended with 0]")
 
 
-def test_a_failure_is_told_and_the_conversation_goes_on() -> None:
+def test_an_error_is_shown_and_the_conversation_continues() -> None:
     failure = refused(429, "slow down", "rate_limit_exceeded", retry_after="90")
     with served(listed(), failure, said("Now.")) as endpoint, chat(endpoint) as terminal:
         terminal.wait_for_prompt()
         terminal.type("first")
-        terminal.wait_for("too many requests, wait 90 s and ask again: slow down")
+        terminal.wait_for("too many requests, wait 90 s and try again: slow down")
         terminal.wait_for_prompt()
         terminal.type("second")
         terminal.wait_for("Now.")
         assert len(endpoint.asked[-1].json["input"]) == 1
 
 
-def test_markdown_is_styled_and_escape_sequences_are_not_obeyed() -> None:
+def test_markdown_is_styled_and_escape_sequences_are_escaped() -> None:
     answer = said("# Tit", "le\n\nsome *", "*bold** te", "xt \x1b[31m", "red\n```\ncode\n```\n")
     with served(listed(), answer) as endpoint, chat(endpoint) as terminal:
         terminal.wait_for_prompt()
@@ -171,7 +171,7 @@ def test_markdown_is_styled_and_escape_sequences_are_not_obeyed() -> None:
         assert "\x1b[31m" not in terminal.styled()
 
 
-def test_no_color_leaves_the_text_as_it_is() -> None:
+def test_no_color_leaves_the_text_unchanged() -> None:
     with served(listed(), said("some **bold** text")) as endpoint, chat(endpoint, NO_COLOR="1") as terminal:
         terminal.wait_for_prompt()
         terminal.type("go")
@@ -180,7 +180,7 @@ def test_no_color_leaves_the_text_as_it_is() -> None:
         assert "\x1b[" not in terminal.styled()
 
 
-def test_thinking_is_folded_until_it_is_asked_for() -> None:
+def test_thinking_is_folded_until_the_user_wants_to_see_it() -> None:
     scripts = [thought(["I ponder ", "this ma", "tter."], ["Yes."]), thought(["Aloud now."], ["No."])]
     with served(listed(), *scripts) as endpoint, chat(endpoint) as terminal:
         terminal.wait_for_prompt()
@@ -204,11 +204,11 @@ def test_undo_help_usage_model_and_clear() -> None:
     ):
         terminal.wait_for_prompt()
         terminal.type("/help")
-        terminal.wait_for("/undo                    take back the last exchange")
+        terminal.wait_for("/undo                    remove the last exchange")
         terminal.type("/undo")
         terminal.wait_for("there is nothing to undo")
         terminal.type("/nonsense")
-        terminal.wait_for("there is no command /nonsense")
+        terminal.wait_for("unknown command /nonsense")
         terminal.type("first")
         terminal.wait_for("One.")
         terminal.wait_for_prompt()
@@ -238,7 +238,7 @@ def test_undo_help_usage_model_and_clear() -> None:
     assert texts == ["first", "One.", "third"]
 
 
-def test_messages_of_many_lines_come_by_a_backslash_or_a_paste() -> None:
+def test_a_message_has_several_lines_after_a_backslash_or_a_paste() -> None:
     with served(listed(), said("One."), said("Two.")) as endpoint, chat(endpoint) as terminal:
         terminal.wait_for_prompt()
         terminal.type("first line\\")
@@ -254,7 +254,7 @@ def test_messages_of_many_lines_come_by_a_backslash_or_a_paste() -> None:
     assert texts == ["first line\nsecond line", "a\nb\nc"]
 
 
-def test_a_terminal_may_change_its_size_in_mid_answer() -> None:
+def test_the_terminal_may_be_resized_during_an_answer() -> None:
     events = streams.hello(["word " * 60, "and the end."])
     script = [send(head(transfer_encoding="chunked") + chunk(sse(events[:5]))), gate]
     script.append(send(chunk(sse(events[5:], done=True)) + b"0\r\n\r\n"))
@@ -273,7 +273,7 @@ def test_a_terminal_may_change_its_size_in_mid_answer() -> None:
         terminal.wait_for_prompt()
 
 
-def test_a_conversation_is_saved_and_goes_on(tmp_path: Path) -> None:
+def test_a_saved_conversation_is_continued(tmp_path: Path) -> None:
     file = tmp_path / "saved.jsonl"
     with served(listed(), said("One."), listed(), said("Two.")) as endpoint:
         with chat(endpoint) as terminal:
@@ -284,7 +284,7 @@ def test_a_conversation_is_saved_and_goes_on(tmp_path: Path) -> None:
             terminal.type(f"/save {file}")
             terminal.wait_for("saved 2 messages")
         with chat(endpoint, "--load", str(file)) as terminal:
-            terminal.wait_for("the conversation has 1 exchange")
+            terminal.wait_for("loaded a conversation with 1 exchange")
             terminal.type("second")
             terminal.wait_for("Two.")
     assert len(endpoint.asked[-1].json["input"]) == 3
@@ -296,7 +296,7 @@ def test_a_prompt_on_the_command_line_is_one_question() -> None:
         assert screen.startswith("Hello.\nin 9 · out 12")
 
 
-def test_nobody_at_the_address_is_told_at_once() -> None:
+def test_no_server_at_the_address_is_reported_at_once() -> None:
     with TmuxTerminal(COMMAND, "chat", "--base-url", "http://127.0.0.1:9") as terminal:
         screen = terminal.wait_for("[ended with 2]")
         assert "Is the server running" in screen

@@ -14,9 +14,9 @@ import pytest
 from penstock.stream.recovery import RESTARTED
 from tests.client.server import chunk, send
 from tests.dialects.chat_streams import chunk as chat_chunk
-from tests.e2e.checking import Check
-from tests.e2e.killing import Ledger
-from tests.e2e.stage import FILE, started
+from tests.e2e.gateway_setup import FILE, started
+from tests.e2e.load_clients import Ledger
+from tests.e2e.restart_checks import Check
 from tests.gateway.running import Json, Live, Running
 from tests.gateway.test_leaving import wait_for
 from tests.gateway.test_process import rest

@@ -13,7 +13,7 @@ from penstock.protocol.events import TERMINAL
 from penstock.sse import Decoder
 from penstock.stream.checker import StreamChecker
 from penstock.stream.recovery import RESTARTED
-from tests.e2e.killing import Ledger
+from tests.e2e.load_clients import Ledger
 from tests.gateway.running import Json, Running
 
 ENDED = ("completed", "failed", "incomplete", "cancelled")

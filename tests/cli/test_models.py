@@ -6,7 +6,7 @@ import json
 import socket
 from typing import Any
 
-from tests.cli.chats import listed, refused
+from tests.cli.chat.scripts import listed, refused
 from tests.cli.running import Result, penstock
 from tests.client.server import Served, answer, served
 

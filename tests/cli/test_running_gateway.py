@@ -103,12 +103,14 @@ def test_a_turn_that_another_upstream_answered(
     id = running.stream("both").last["id"]
     text = explained(folder, id)
     assert "There were 2 attempts." in text
-    assert "The upstream first (chat) was asked for busy, which failed with HTTP 429" in text
-    assert "The upstream second (chat) was asked for ready and answered with HTTP 200." in text
-    assert "It completed; the upstream ended it." in text
-    assert "11 tokens went in (5 cached), 7 came out (3 for reasoning)." in text
-    assert "The client was told fell_back: ready at second answers instead" in text
-    assert text.index("failed: ") < text.index("asked second for ready") < text.index("opened message")
+    assert "The request to upstream first (chat) for busy failed: HTTP 429" in text
+    assert "The request to upstream second (chat) for ready was answered with HTTP 200." in text
+    assert "Completed normally." in text
+    assert "11 input tokens (5 cached), 7 output tokens (3 for reasoning)." in text
+    assert "Diagnostic fell_back: " in text
+    request = text.index("request to second for ready")
+    assert text.index(" s  failed: ") < request
+    assert request < text.index("opened message")
     (record,) = exported(folder, id)
     assert record["input"][0]["content"] == SECRET_PROMPT
     assert [each["kind"] for each in record["traces"]][:4] == ["request", "failure", "request", "answer"]
@@ -124,15 +126,15 @@ def test_a_turn_that_runs_is_told_while_it_runs(
         try:
             id = id_in(live)
             text = explained(folder, id, until="opened message")
-            assert "It has not ended" in text
-            assert "The upstream first (chat) was asked for slow and answered with HTTP 200." in text
+            assert "Not ended" in text
+            assert "The request to upstream first (chat) for slow was answered with HTTP 200." in text
             assert json.loads(tool(folder, "store", "stats", "--json"))["by_status"]["in_progress"] == 1
             assert "deleted" in tool(folder, "store", "prune", "--older-than", "0s")
             assert [each["id"] for each in exported(folder)] == [id], "what runs is not deleted"
         finally:
             go_on.set()
         assert live.rest().events[-1]["type"] == "response.completed"
-    assert "It completed" in explained(folder, id)
+    assert "Completed normally." in explained(folder, id)
 
 
 def test_a_client_that_left_is_told(running: Running, folder: Path, upstream: ScriptedUpstream) -> None:
@@ -142,8 +144,8 @@ def test_a_client_that_left_is_told(running: Running, folder: Path, upstream: Sc
     ) as live:
         id = id_in(live)
     assert gone.wait(10)
-    text = explained(folder, id, until="It was cancelled")
-    assert "the client went away (client_gone" in text
+    text = explained(folder, id, until="Cancelled: ")
+    assert "the client disconnected (client_gone" in text
     assert "closed message" in text
 
 
@@ -165,8 +167,8 @@ def test_a_turn_that_died_with_its_gateway(tmp_path: Path, upstream: ScriptedUps
         dying.process.kill()
         dying.process.wait(20)
     held.set()
-    assert "It has not ended" in explained(tmp_path, id), "looking at it does not end it"
+    assert "Not ended" in explained(tmp_path, id), "looking at it does not end it"
     with started(tmp_path, upstream):
         text = explained(tmp_path, id)
-    assert "It failed; the gateway ended it (gateway_restarted" in text
-    assert "asked first for dies" in text
+    assert "Failed: the gateway ended the response (gateway_restarted" in text
+    assert "request to first for dies" in text

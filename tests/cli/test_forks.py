@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli import streams, upstreams
+from tests.cli import dialect_streams, streams
 from tests.cli.running import fresh, penstock
 
 RUNS: dict[str, tuple[list[str], bytes]] = {
@@ -16,7 +16,7 @@ RUNS: dict[str, tuple[list[str], bytes]] = {
     "chat": (["chat", "--base-url", "ftp://x"], b"hi"),
     "models": (["models", "--base-url", "ftp://x"], b""),
     "serve": (["serve", "--host", "0.0.0.0"], b""),
-    "wrong usage": (["chek"], upstreams.STREAMS["chat"]),
+    "wrong usage": (["chek"], dialect_streams.STREAMS["chat"]),
 }
 
 

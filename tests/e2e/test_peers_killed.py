@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.client.server import Script, cut
-from tests.e2e.stage import started
+from tests.e2e.gateway_setup import started
 from tests.gateway.running import Json, Running
 from tests.gateway.scripts import TOOLS, call, calls, text
 from tests.gateway.test_leaving import RawClient
