@@ -1,4 +1,4 @@
-"""Stores with turns in them, for the commands that look into one."""
+"""Turns to write into a store, or into an in-memory archive, for `explain` and `penstock store`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from penstock.store.sqlite.store import open_sqlite_store
 BEGIN = 1_700_000_000.0
 PROMPT = "planted-prompt-heron"
 ANSWER = "planted-answer-otter"
-WORDS = "planted-words-of-the-vendor"
-SAID = (PROMPT, ANSWER, WORDS)
+ERROR = "planted-error-of-the-vendor"
+CONTENT = (PROMPT, ANSWER, ERROR)
+"""Texts that must not appear in output without `--content`."""
 
 
 def data(value: object) -> bytes:
@@ -23,7 +24,7 @@ def data(value: object) -> bytes:
 
 
 def log(*entries: tuple[float, dict[str, Any]], numbers: Sequence[int] = ()) -> list[LoggedEvent]:
-    """Events by their offsets in seconds, numbered one by one unless it is said how."""
+    """Return events at offsets in seconds, with consecutive numbers unless `numbers` is given."""
     numbers = numbers or range(len(entries))
     return [
         LoggedEvent(number, BEGIN + at, data({"sequence_number": number, **event}))
@@ -31,23 +32,23 @@ def log(*entries: tuple[float, dict[str, Any]], numbers: Sequence[int] = ()) -> 
     ]
 
 
-def trace(at: float, kind: str, told: object = None, size: int = 0) -> Trace:
-    return Trace(kind, BEGIN + at, b"" if told is None else data(told), size)
+def trace(at: float, kind: str, record: object = None, size: int = 0) -> Trace:
+    return Trace(kind, BEGIN + at, b"" if record is None else data(record), size)
 
 
 def request(at: float, target: str, model: str = "model-x", size: int = 1_200) -> Trace:
     body = {"messages": [{"role": "user", "content": PROMPT}]}
-    told = {"target": target, "model": model, "dialect": "chat", "attempt": 1, "headers": {}, "body": body}
-    return trace(at, "request", told, size)
+    record = {"target": target, "model": model, "dialect": "chat", "attempt": 1, "headers": {}, "body": body}
+    return trace(at, "request", record, size)
 
 
 def answer(at: float, status: int = 200) -> Trace:
-    told = {"status": status, "content_type": "text/event-stream", "request_id": "up_1"}
-    return trace(at, "answer", told)
+    record = {"status": status, "content_type": "text/event-stream", "request_id": "up_1"}
+    return trace(at, "answer", record)
 
 
 def failure(at: float, code: str, status: int | None = None) -> Trace:
-    return trace(at, "failure", {"code": code, "message": WORDS, "status": status})
+    return trace(at, "failure", {"code": code, "message": ERROR, "status": status})
 
 
 def message(id: str, text: str, role: str = "user") -> StoredItem:
@@ -56,7 +57,7 @@ def message(id: str, text: str, role: str = "user") -> StoredItem:
 
 
 class Turn:
-    """A turn to be kept. Without a status it still runs when its gateway is gone, or looks as if."""
+    """A turn to store. With the status `in_progress` it is never closed, as if its gateway had crashed."""
 
     def __init__(
         self,
@@ -83,10 +84,10 @@ class Turn:
         )
         self.ended_at = float(created_at)
         self.events, self.traces = events, traces
-        told = {"id": id, "model": "m", "status": status, **(response or {})}
+        snapshot = {"id": id, "model": "m", "status": status, **(response or {})}
         self.closed = Closed(
             status=status,
-            response=data(told),
+            response=data(snapshot),
             output=(message(f"{id}_out", ANSWER, "assistant"),),
             verdict=data({"request_id": "req_1", "model": "m", **verdict}) if verdict is not None else b"",
         )
