@@ -1,13 +1,17 @@
-"""Scripts of a server for the tests of the chat: its list of models, and streams with thinking and tools."""
+"""Scripts of a server for the chat: its list of models, and streams with thinking and tool calls."""
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import Any
 
 from tests.cli import streams
 from tests.client.server import Script, answer, streamed
 
 MODEL = "test-model"
+PIXEL = b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 
 TOOLS = '''\
 """Tools for the tests."""
@@ -21,7 +25,7 @@ def weather(city: str, days: int = 1) -> str:
 
 
 def listed(*models: str | dict[str, Any]) -> Script:
-    """`GET /models`, with these models or with one."""
+    """Script `GET /models` with these models, or with one."""
     entries = [each if isinstance(each, dict) else {"id": each} for each in models or (MODEL,)]
     return [answer(200, {"object": "list", "data": entries})]
 
@@ -31,18 +35,18 @@ def said(*texts: str) -> Script:
 
 
 def called(city: str = "Oslo", text: str = "") -> Script:
-    """A turn that calls `weather`, perhaps with some words before it."""
+    """Script a turn that calls `weather`, after `text` if that is given."""
     events: list[streams.Event] = []
     output: list[streams.Event] = []
     if text:
-        said, item = streams.message("msg_1", 0, [text])
-        events, output = [*said], [item]
-    told, call = streams.call("fc_1", len(output), "weather", ['{"city":', f'"{city}"}}'])
-    return streamed(streams.response([*events, *told], [*output, call]))
+        message, item = streams.message("msg_1", 0, [text])
+        events, output = [*message], [item]
+    call_events, call = streams.call("fc_1", len(output), "weather", ['{"city":', f'"{city}"}}'])
+    return streamed(streams.response([*events, *call_events], [*output, call]))
 
 
 def thought(thinking: list[str], texts: list[str]) -> Script:
-    """A turn that thinks before it answers."""
+    """Script a turn that thinks before it answers."""
     place = {"item_id": "rs_1", "output_index": 0, "content_index": 0}
     part = {"type": "reasoning_text", "text": "".join(thinking)}
     item = {"id": "rs_1", "type": "reasoning", "summary": [], "content": [part], "status": "completed"}
@@ -53,8 +57,8 @@ def thought(thinking: list[str], texts: list[str]) -> Script:
         {"type": "response.reasoning.done", **place, "text": part["text"]},
         {"type": "response.output_item.done", "output_index": 0, "item": item},
     ]
-    told, message = streams.message("msg_1", 1, texts)
-    return streamed(streams.response([*thoughts, *told], [item, message]))
+    events, message = streams.message("msg_1", 1, texts)
+    return streamed(streams.response([*thoughts, *events], [item, message]))
 
 
 def refused(status: int, message: str, code: str = "", **headers: str) -> Script:
