@@ -1,0 +1,160 @@
+"""`penstock serve`: options, the ready message, the ready file and the exit code. The server is replaced."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.cli import FOUND, OK, UsageError, build_parser, serve
+from penstock.errors import StoreError
+from penstock.gateway import server
+from penstock.gateway.telemetry import logs
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setattr(logs, "set_up", lambda _level: None)
+    monkeypatch.setattr(sys, "argv", ["penstock", "serve"])
+
+
+def options(*arguments: str) -> argparse.Namespace:
+    return build_parser("serve").parse_args(["serve", *arguments])
+
+
+class FakeServer:
+    """Replaces `gateway.server.run`: reports to be ready, and returns ids of responses that were lost."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *lost: str, error: Exception | None = None) -> None:
+        self.url, self.reloaded, self._lost, self._error = "", None, [*lost], error
+        monkeypatch.setattr(server, "run", self)
+
+    def __call__(
+        self,
+        _open: object,
+        listening: socket.socket,
+        *,
+        ready: Callable[[str], None],
+        reload: Callable[[], Any],
+    ) -> list[str]:
+        with listening:
+            self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+            if self._error is not None:
+                raise self._error
+            ready(self.url)
+            self.reloaded = reload()
+            return self._lost
+
+
+def test_the_url_and_three_commands_are_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake = FakeServer(monkeypatch)
+    assert serve.run(options("--port", "0")) == OK
+    first, _, _, stream, chat, models, *_ = capsys.readouterr().out.splitlines()
+    assert first == f"Penstock is ready at {fake.url}/v1"
+    assert f"curl -sN {fake.url}/v1/responses -H" in stream
+    assert chat == f"  penstock chat --base-url {fake.url}/v1 --model demo"
+    assert models == f"  curl -s {fake.url}/v1/models"
+
+
+def test_with_keys_the_commands_send_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    digest = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+    Path("penstock.toml").write_text(f'[[keys]]\nname = "laptop"\nhash = "sha256:{digest}"\n')
+    FakeServer(monkeypatch)
+    assert serve.run(options("--port", "0")) == OK
+    text = capsys.readouterr().out
+    assert "/v1 (configuration: " in text
+    assert text.count('"authorization: Bearer $PENSTOCK_KEY"') == 2
+    assert "--api-key-env PENSTOCK_KEY" in text
+
+
+def test_a_command_outside_the_path_is_shown_as_it_was_called(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / ".venv/bin/penstock"), "serve"])
+    FakeServer(monkeypatch)
+    serve.run(options("--port", "0"))
+    assert "\n  .venv/bin/penstock chat --base-url" in capsys.readouterr().out
+
+
+def test_the_ready_file_has_the_url_and_an_old_one_is_removed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "ready"
+    file.write_text("http://old\n")
+    fake = FakeServer(monkeypatch)
+    serve.run(options("--port", "0", "--ready-file", str(file)))
+    assert file.read_text() == f"{fake.url}\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["ready"]
+    file.write_text("http://old\n")
+    FakeServer(monkeypatch, error=StoreError("store.sqlite", "the disk is full"))
+    with pytest.raises(UsageError, match="--store: .*the disk is full"):
+        serve.run(options("--port", "0", "--ready-file", str(file)))
+    assert not file.exists()
+
+
+def test_responses_that_could_not_be_stored_end_with_exit_code_1(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    FakeServer(monkeypatch, "resp_1", "resp_2")
+    assert serve.run(options("--port", "0")) == FOUND
+    assert "2 responses could not be written to the store: the log lists them" in capsys.readouterr().err
+
+
+def test_a_reload_applies_the_options_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("penstock.toml").write_text('[server]\nlog_level = "error"\n')
+    fake = FakeServer(monkeypatch)
+    serve.run(options("--port", "0", "--log-level", "debug"))
+    assert fake.reloaded is not None
+    assert fake.reloaded.log_level == "debug"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--host", "0.0.0.0"], "key"),
+        (["--preset", "opnai"], "openai"),
+        (["--config", "nowhere.toml"], "nowhere.toml"),
+    ],
+)
+def test_wrong_options_are_reported_before_the_server_starts(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    fake = FakeServer(monkeypatch)
+    with pytest.raises(UsageError, match=message):
+        serve.run(options(*arguments))
+    assert fake.url == ""
+
+
+def test_a_ready_file_that_cannot_be_written_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "listen", lambda *_: None)
+    with pytest.raises(UsageError, match="--ready-file: cannot write no/such/file: No such file"):
+        serve.run(options("--ready-file", "no/such/file"))
+
+
+def test_a_port_in_use_gets_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    FakeServer(monkeypatch)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        with pytest.raises(UsageError, match="Is another gateway running"):
+            serve.run(options("--port", port))
+
+
+@pytest.mark.parametrize("text", ["x", "-1", "65536", ""])
+def test_a_port_is_a_number_up_to_65535(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        options(f"--port={text}")
+    assert f"{text!r} is not a port: use a number from 0 to 65535" in capsys.readouterr().err
