@@ -99,7 +99,7 @@ def test_the_ready_file_has_the_url_and_an_old_one_is_removed(
     assert [path.name for path in tmp_path.iterdir()] == ["ready"]
     file.write_text("http://old\n")
     FakeServer(monkeypatch, error=StoreError("store.sqlite", "the disk is full"))
-    with pytest.raises(UsageError, match="--store: .*the disk is full"):
+    with pytest.raises(UsageError, match=r"--store: .*the disk is full"):
         serve.run(options("--port", "0", "--ready-file", str(file)))
     assert not file.exists()
 

@@ -29,7 +29,7 @@ STYLE = re.compile(r"\x1b\[[0-9;]*m")
 class FakeTerminal(io.StringIO):
     """Standard output that claims to be a terminal."""
 
-    encoding = "utf-8"  # type: ignore[assignment]
+    encoding = "utf-8"
 
     def isatty(self) -> bool:
         return True

@@ -22,9 +22,9 @@ from tests.client.server import Script, Served, served
 T = TypeVar("T")
 
 
-def use(url: str, action: Callable[[ChatClient], Awaitable[T]], **options: str) -> T:
+def use(url: str, action: Callable[[ChatClient], Awaitable[T]], effort: str = "") -> T:
     async def run() -> T:
-        chat = ChatClient(endpoint("--base-url", url), Transcript(), **options)
+        chat = ChatClient(endpoint("--base-url", url), Transcript(), effort=effort)
         try:
             return await action(chat)
         finally:
@@ -72,7 +72,7 @@ def test_no_server_at_the_address_is_a_usage_error() -> None:
             use(url, lambda chat: chat.choose("m"))
 
 
-def asked(server: Served, *questions: str, **options: str) -> tuple[list[ChatTurn], int]:
+def asked(server: Served, *questions: str, effort: str = "") -> tuple[list[ChatTurn], int]:
     """Ask the questions; return the turns and the number of exchanges in the transcript."""
 
     async def ask(chat: ChatClient) -> tuple[list[ChatTurn], int]:
@@ -80,7 +80,7 @@ def asked(server: Served, *questions: str, **options: str) -> tuple[list[ChatTur
         turns = [await chat.ask([TextPart(text)], Listener()) for text in questions]
         return turns, len(chat.transcript.exchanges)
 
-    return use(server.url, ask, **options)
+    return use(server.url, ask, effort)
 
 
 def test_each_question_is_sent_with_the_conversation_so_far() -> None:

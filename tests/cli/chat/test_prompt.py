@@ -114,7 +114,7 @@ def test_libedit_is_not_used(monkeypatch: pytest.MonkeyPatch, found: str, is_use
     class Module:
         __doc__ = found
 
-    monkeypatch.setattr(module.importlib, "import_module", lambda _: Module)
+    monkeypatch.setattr("importlib.import_module", lambda _: Module)
     assert (module._readline() is Module) is is_used
 
 
