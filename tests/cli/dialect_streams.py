@@ -1,4 +1,4 @@
-"""One answer in every dialect, written out by hand: a short text, then a call of a tool, then the usage."""
+"""One answer in every dialect, written by hand: a short text, a tool call, and the usage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ARGUMENTS = {"city": "Oslo"}
 
 
 def sse(chunks: list[Chunk], done: bool = False) -> bytes:
-    """As server-sent events, named where the chunk names itself."""
+    """Encode as server-sent events, with the chunk's type as the event name."""
     text = "".join(
         (f"event: {chunk['type']}\n" if "type" in chunk else "") + f"data: {json.dumps(chunk)}\n\n"
         for chunk in chunks

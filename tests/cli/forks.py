@@ -1,7 +1,7 @@
-"""A process that has imported all of `penstock`, and makes each run of the command a fork of itself.
+"""A process that has imported all of `penstock`, and forks itself for each run of the command.
 
-Imports are most of what a short command costs, and the tests run some hundreds. A fork is a process all the
-same: its own standard streams, environment and folder, and an interpreter that is shut down at the end.
+Imports take most of the time of a short command, and the tests run some hundreds. A fork is a real process:
+it has its own standard streams, environment and folder, and its interpreter shuts down at the end.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from tempfile import TemporaryFile
 from typing import IO
 
 LIMIT = 60
-"""Seconds until a run is ended by SIGALRM."""
+"""Seconds until SIGALRM ends a run."""
 
 _ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(command: list[str], stdin: bytes, environment: dict[str, str]) -> tuple[int, bytes, bytes]:
-    """The exit code of `command`, and what it wrote to standard output and standard error."""
+    """Return the exit code of `command`, its standard output and its standard error."""
     order = {"command": command, "environment": environment, "folder": os.getcwd()}
     with TemporaryFile() as orders, TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as err:
         _fill(orders, json.dumps(order).encode())
@@ -36,7 +36,7 @@ def run(command: list[str], stdin: bytes, environment: dict[str, str]) -> tuple[
         channel = _parent()
         socket.send_fds(channel, [b"!"], [each.fileno() for each in (given, out, err, orders)])
         code = channel.recv(4)
-        assert code, "the process that forks is gone"
+        assert code, "the forking process has ended"
         out.seek(0)
         err.seek(0)
         return int.from_bytes(code, signed=True), out.read(), err.read()
@@ -49,7 +49,7 @@ def _fill(file: IO[bytes], data: bytes) -> None:
 
 @cache
 def _parent() -> socket.socket:
-    """The way to the process that forks; it is started once and ends with this one."""
+    """Return the channel to the forking process, which starts once and ends with this process."""
     ours, theirs = socket.socketpair()
     null = subprocess.DEVNULL
     process = subprocess.Popen(
@@ -71,7 +71,7 @@ def _parent() -> socket.socket:
 
 
 def _serve(channel: socket.socket) -> None:
-    """Fork for each order. Returns in the fork, which is then to run the command."""
+    """Fork for each order. Returns in the fork, which then runs the command."""
     while True:
         asked, files, _, _ = socket.recv_fds(channel, 1, 4)
         if not asked:
@@ -104,10 +104,10 @@ if __name__ == "__main__":
     import penstock
     from penstock.cli import main
 
-    sys.path.remove(str(_ROOT))  # `-m` put it there; the installed command does without
+    sys.path.remove(str(_ROOT))  # added by `-m`; the installed command does not have it
     for module in walk_packages(penstock.__path__, "penstock."):
         if not module.name.endswith("__main__"):
             import_module(module.name)
-    gc.freeze()  # what is shared is not looked through at the end of every fork
+    gc.freeze()  # so that forks do not collect shared objects at exit
     _serve(socket.socket(fileno=int(sys.argv[1])))
     sys.exit(main())

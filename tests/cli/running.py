@@ -1,4 +1,4 @@
-"""Runs the installed command the way a person does: as a process of its own."""
+"""Run the installed command as a process."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Result = subprocess.CompletedProcess[str]
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """The environment without what would change the output, and with `changes`."""
+    """Return the environment without variables that change the output, and with `changes`."""
     varying = ("COLUMNS", "NO_COLOR", "PYTHONIOENCODING", "PYTHONUNBUFFERED", "LC_ALL", "LANG")
-    kept = {name: value for name, value in os.environ.items() if name not in varying}
-    return {**kept, "PYTHONUTF8": "1", "COLUMNS": "100", **changes}
+    unchanged = {name: value for name, value in os.environ.items() if name not in varying}
+    return {**unchanged, "PYTHONUTF8": "1", "COLUMNS": "100", **changes}
 
 
 def penstock(*arguments: str, stdin: bytes = b"", **changes: str) -> Result:
-    """Run to the end, as a fork of a process that has imported everything. `fresh` is the slow truth."""
+    """Run to the end, as a fork of a process that has imported everything; `fresh` is slower but exact."""
     if not hasattr(os, "fork"):
         return fresh(*arguments, stdin=stdin, **changes)
     command = [COMMAND, *arguments]
@@ -30,21 +30,21 @@ def penstock(*arguments: str, stdin: bytes = b"", **changes: str) -> Result:
 
 
 def fresh(*arguments: str, stdin: bytes = b"", encoding: str = "utf-8", **changes: str) -> Result:
-    """Run the installed command to the end: for what Python reads when it starts, say its encoding."""
+    """Run the installed command to the end: for settings that Python reads at startup (encoding)."""
     command = [COMMAND, *arguments]
     run = subprocess.run(command, input=stdin, capture_output=True, env=environment(**changes), timeout=60)
     return _result(command, run.returncode, run.stdout, run.stderr, encoding)
 
 
 def _result(command: list[str], code: int, out: bytes, err: bytes, encoding: str = "utf-8") -> Result:
-    """No command may ever show a traceback, so every run checks that."""
+    """Decode the output, and check that no command prints a traceback."""
     result = Result(command, code, out.decode(encoding), err.decode(encoding))
     assert "Traceback" not in result.stderr
     return result
 
 
 def start(*arguments: str, **changes: str) -> subprocess.Popen[bytes]:
-    """Start with pipes on all sides, for tests that talk to a running command."""
+    """Start with pipes for all streams, for tests that interact with a running command."""
     pipe = subprocess.PIPE
     return subprocess.Popen(
         [COMMAND, *arguments], stdin=pipe, stdout=pipe, stderr=pipe, env=environment(**changes)

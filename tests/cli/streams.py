@@ -1,4 +1,4 @@
-"""Streams written out by hand for the tests of the command line: events, and the same as bytes."""
+"""Hand-written streams: events, and the same as bytes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def numbered(events: list[Event]) -> list[Event]:
 
 
 def message(id: str, index: int, texts: list[str]) -> tuple[list[Event], Event]:
-    """The events of one message, and the message as it ends."""
+    """Return the events of one message, and the final message."""
     place = {"item_id": id, "output_index": index, "content_index": 0}
     part = {"type": "output_text", "text": "".join(texts), "annotations": [], "logprobs": []}
     item = {"id": id, "type": "message", "role": "assistant", "status": "completed", "content": [part]}
@@ -75,7 +75,7 @@ def message(id: str, index: int, texts: list[str]) -> tuple[list[Event], Event]:
 
 
 def call(id: str, index: int, name: str, fragments: list[str]) -> tuple[list[Event], Event]:
-    """The events of one function call, and the call as it ends."""
+    """Return the events of one function call, and the final call."""
     place = {"item_id": id, "output_index": index}
     item = {
         "id": id,
@@ -103,7 +103,7 @@ def call(id: str, index: int, name: str, fragments: list[str]) -> tuple[list[Eve
 
 
 def response(events: list[Event], output: list[Event]) -> list[Event]:
-    """A whole response around the events of its items."""
+    """Return a complete response with the events of its items."""
     return numbered(
         [
             {"type": "response.created", "response": snapshot("in_progress", [])},

@@ -1,4 +1,4 @@
-"""Telling server-sent events from lines of JSON, whatever the size of the reads."""
+"""Detecting server-sent events, NDJSON and arrays, whatever the size of the reads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CASES = {
 
 @pytest.mark.parametrize("size", [1, 2, 3, 1000])
 @pytest.mark.parametrize(("data", "transport", "frames"), CASES.values(), ids=CASES.keys())
-def test_the_transport_is_told_by_the_first_bytes(
+def test_the_transport_is_detected_from_the_first_bytes(
     data: bytes, transport: str, frames: list[Frame], size: int
 ) -> None:
     capture = Capture()
@@ -45,7 +45,7 @@ def test_the_transport_is_told_by_the_first_bytes(
 @pytest.mark.parametrize(
     "data", [b'{\n  "a": 1\n}', b'{ \r\n"a": 1}', b'[{"a": 1}]', b'\xef\xbb\xbf[\n{"a": 1}]']
 )
-def test_one_json_document_is_not_taken_for_a_stream(data: bytes, size: int) -> None:
+def test_one_json_document_is_not_a_stream(data: bytes, size: int) -> None:
     capture = Capture()
     pieces = [data[start : start + size] for start in range(0, len(data), size)]
     with pytest.raises(UsageError, match="one JSON document"):
@@ -69,9 +69,7 @@ ARRAYS = {
 
 @pytest.mark.parametrize("size", [1, 2, 3, 1000])
 @pytest.mark.parametrize(("data", "frames"), ARRAYS.values(), ids=ARRAYS.keys())
-def test_the_members_of_an_array_are_a_stream_where_that_is_allowed(
-    data: bytes, frames: list[Frame], size: int
-) -> None:
+def test_an_array_is_a_stream_if_arrays_are_allowed(data: bytes, frames: list[Frame], size: int) -> None:
     capture = Capture(arrays=True)
     found = [
         frame for start in range(0, len(data), size) for frame in capture.feed(data[start : start + size])
@@ -79,33 +77,33 @@ def test_the_members_of_an_array_are_a_stream_where_that_is_allowed(
     assert found + capture.end() == frames
 
 
-def test_a_member_is_handed_out_as_soon_as_it_is_whole() -> None:
+def test_a_member_is_returned_as_soon_as_it_is_complete() -> None:
     capture = Capture(arrays=True)
     assert capture.feed(b'[{"a":1') == []
     assert capture.feed(b'}, {"b"') == [A]
     assert capture.feed(b":2}") == [B]
 
 
-def test_a_member_past_the_limit_is_refused() -> None:
+def test_a_member_over_the_limit_is_refused() -> None:
     array = Array(limit=10)
     assert array.feed(b'[{"a":1},{"b"') == [A]
     with pytest.raises(FrameTooLarge):
         array.feed(b":2222222")
 
 
-def test_a_frame_is_handed_out_as_soon_as_its_line_ends() -> None:
+def test_a_frame_is_returned_as_soon_as_its_line_ends() -> None:
     capture = Capture()
     assert capture.feed(b'{"a":') == []
     assert capture.feed(b'1}\n{"b"') == [A]
     assert capture.end() == [Frame(None, '{"b"')]
 
 
-def test_a_forced_transport_is_not_second_guessed() -> None:
+def test_a_given_transport_is_not_detected() -> None:
     assert Capture("websocket").feed(b'data: x\n{"a":1}\n') == [Frame(None, "data: x"), A]
     assert Capture("sse").feed(b'{"a":1}\n\n') == []
 
 
-def test_a_line_past_the_limit_is_refused() -> None:
+def test_a_line_over_the_limit_is_refused() -> None:
     lines = Lines(limit=10)
     assert lines.feed(b'{"a":1}\n{"b"') == [A]
     with pytest.raises(FrameTooLarge):

@@ -33,12 +33,12 @@ def unlawful(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_a_lawful_stream_is_told_in_one_line(lawful: str) -> None:
+def test_a_lawful_stream_is_one_line(lawful: str) -> None:
     result = penstock("check", lawful)
     assert (result.returncode, result.stdout, result.stderr) == (0, "lawful: 11 events\n", "")
 
 
-def test_a_violation_names_its_rule_its_event_and_whom_it_hurts(unlawful: str) -> None:
+def test_a_violation_names_its_rule_its_event_and_affected_clients(unlawful: str) -> None:
     result = penstock("check", unlawful)
     first, *_, verdict = result.stdout.splitlines()
     assert result.returncode == 1
@@ -74,7 +74,7 @@ def test_an_empty_input_is_not_lawful(stream: bytes) -> None:
     assert found["violations"]
 
 
-def test_something_that_is_no_stream_gets_a_hint() -> None:
+def test_input_that_is_not_a_stream_gets_a_hint() -> None:
     result = penstock("check", "-", stdin=b"<!doctype html>\n<p>Hello</p>\n")
     assert result.returncode == 1
     assert "no events found in 29 bytes, read as sse" in result.stderr
@@ -111,7 +111,7 @@ def test_one_json_document_is_refused_with_advice(document: bytes) -> None:
     assert "one JSON document, not a stream" in result.stderr
 
 
-def test_tolerant_leaves_out_what_clients_live_with() -> None:
+def test_tolerant_hides_what_clients_tolerate() -> None:
     stream = streams.as_sse(streams.hello(), done=False)
     strict = penstock("check", "-", stdin=stream)
     assert strict.returncode == 1
@@ -148,14 +148,14 @@ def test_the_accent_decides_which_names_are_lawful() -> None:
     assert "name.accent" in result.stdout
 
 
-def test_a_stream_that_is_cut_is_checked_to_where_it_was_cut() -> None:
+def test_a_truncated_stream_is_checked_up_to_its_end() -> None:
     result = penstock("check", "-", stdin=LAWFUL[: LAWFUL.index(b"water") + 3])
     assert result.returncode == 1
     assert "transport.json  event 5" in result.stdout
     assert "terminal.missing  at the end" in result.stdout
 
 
-def test_an_event_past_the_limit_ends_the_check(tmp_path: Path) -> None:
+def test_an_event_over_the_limit_ends_the_check(tmp_path: Path) -> None:
     path = tmp_path / "endless"
     with path.open("wb") as file:
         file.write(LAWFUL)
@@ -177,7 +177,7 @@ def test_an_event_past_the_limit_ends_the_check(tmp_path: Path) -> None:
         (["--accent", "klingon", "file"], "invalid choice"),
     ],
 )
-def test_what_cannot_be_done_is_said_with_exit_code_2(arguments: list[str], advice: str) -> None:
+def test_wrong_usage_has_exit_code_2(arguments: list[str], advice: str) -> None:
     result = penstock("check", *arguments)
     assert result.returncode == 2
     assert result.stdout == ""
@@ -185,7 +185,7 @@ def test_what_cannot_be_done_is_said_with_exit_code_2(arguments: list[str], advi
 
 
 def read_line(stream: IO[bytes]) -> str:
-    """A line that must come while the command still waits for input; the limit guards against hanging."""
+    """Read a line while the command still waits for input; the limit prevents a hanging test."""
     ready, _, _ = select.select([stream], [], [], 30)
     assert ready, "nothing was printed while the stream was still open"
     return stream.readline().decode()
@@ -203,7 +203,7 @@ def test_findings_of_a_live_stream_are_printed_as_they_occur() -> None:
     assert process.returncode == 1
 
 
-def test_ctrl_c_ends_quietly() -> None:
+def test_ctrl_c_ends_without_a_message() -> None:
     with start("check", "-") as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -216,7 +216,7 @@ def test_ctrl_c_ends_quietly() -> None:
     assert process.returncode == 130
 
 
-def test_a_closed_pipe_ends_quietly() -> None:
+def test_a_closed_pipe_ends_without_a_message() -> None:
     with start("check", "-") as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -229,7 +229,7 @@ def test_a_closed_pipe_ends_quietly() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-def test_output_that_cannot_be_written_is_said(unlawful: str) -> None:
+def test_output_that_cannot_be_written_is_reported(unlawful: str) -> None:
     with open("/dev/full", "wb") as full:
         result = subprocess.run([COMMAND, "check", unlawful], stdout=full, stderr=subprocess.PIPE, timeout=60)
     assert result.returncode == 2
@@ -238,7 +238,7 @@ def test_output_that_cannot_be_written_is_said(unlawful: str) -> None:
 
 
 def on_a_terminal(*arguments: str, **changes: str) -> str:
-    """What the command writes when its output is a terminal."""
+    """Return what the command writes to a terminal."""
     leader, follower = os.openpty()
     with subprocess.Popen([COMMAND, *arguments], stdout=follower, env=environment(**changes)) as process:
         os.close(follower)
@@ -246,7 +246,7 @@ def on_a_terminal(*arguments: str, **changes: str) -> str:
         try:
             while chunk := os.read(leader, 65536):
                 written += chunk
-        except OSError:  # how a terminal says that nobody writes to it any more
+        except OSError:  # the end of a terminal
             pass
     os.close(leader)
     assert process.returncode in (0, 1)
@@ -263,7 +263,7 @@ def test_no_color_is_respected(unlawful: str) -> None:
     assert "\033[" not in on_a_terminal("check", unlawful, NO_COLOR="1")
 
 
-def test_a_stream_cannot_steer_the_terminal() -> None:
+def test_control_characters_of_a_stream_are_escaped() -> None:
     event = {"type": "\033[2Jgotcha\n", "sequence_number": 0}
     result = penstock("check", "-", stdin=streams.as_lines([event]))
     assert result.returncode == 1

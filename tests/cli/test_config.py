@@ -1,4 +1,4 @@
-"""`penstock config check`: all errors of a file, or what it says, and never a secret."""
+"""`penstock config check`: all errors of a file, or its summary, and never a secret."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def check(*arguments: str, folder: Path, **changes: str) -> Result:
     return result
 
 
-def test_a_good_file_is_summed_up(folder: Path) -> None:
+def test_a_valid_file_is_summarized(folder: Path) -> None:
     (folder / "penstock.toml").write_text(GOOD)
     result = check(folder=folder)
     assert result.returncode == 0
@@ -82,14 +82,14 @@ keys     laptop  copilot
     )
 
 
-def test_keys_are_told_to_be_set(folder: Path) -> None:
+def test_keys_are_counted_and_not_shown(folder: Path) -> None:
     (folder / "penstock.toml").write_text('passthrough = "groq"\n[targets.groq]\npreset = "groq"\n')
     result = check(folder=folder, GROQ_API_KEY=SECRET)
     assert "https://api.groq.com/openai/v1, 1 key\n" in result.stdout
     assert "any other  groq\n" in result.stdout
 
 
-def test_everything_that_is_wrong_is_told_with_its_line(folder: Path) -> None:
+def test_every_error_is_reported_with_its_line(folder: Path) -> None:
     (folder / "other.toml").write_text(f'[server]\nprot = 1\n[targets.x]\nkeys = ["{SECRET}"]\n')
     result = check("other.toml", folder=folder)
     assert (result.returncode, result.stderr) == (1, "")

@@ -1,4 +1,4 @@
-"""`penstock check URL`: a real server on this machine, and what is said about each of its answers."""
+"""`penstock check URL`: against a real server on this machine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LAWFUL = streams.as_sse(streams.hello())
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers by the first word of the path; what was asked is kept for the test to look at."""
+    """Answers by the first word of the path, and records the requests."""
 
     server: Server
 
@@ -50,8 +50,8 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(200, "text/event-stream; charset=utf-8", LAWFUL)
 
     def answer_unauthorised(self) -> None:
-        told = {"message": f"{self.headers['Authorization']} is not a key", "type": "invalid_request_error"}
-        self.answer(401, "application/json", json.dumps({"error": told}).encode())
+        error = {"message": f"{self.headers['Authorization']} is not a key", "type": "invalid_request_error"}
+        self.answer(401, "application/json", json.dumps({"error": error}).encode())
 
     def answer_broken(self) -> None:
         self.answer(502, "text/html", b"<h1>Bad\n Gateway</h1>" + b"x" * 10_000)
@@ -114,14 +114,14 @@ def server() -> Iterator[Server]:
 
 
 def check(url: str, *arguments: str, **changes: Any) -> Result:
-    """Check a URL with a key in the environment, which must never be seen again."""
+    """Check a URL with a key in the environment, which must not be printed."""
     arguments = ("--model", "test-model", "--api-key-env", "TEST_KEY", *arguments)
     result = penstock("check", url, *arguments, TEST_KEY=KEY, **changes)
     assert KEY not in result.stdout + result.stderr
     return result
 
 
-def test_a_lawful_endpoint_is_told_as_lawful(server: Server) -> None:
+def test_a_lawful_endpoint_passes(server: Server) -> None:
     result = check(server.url)
     assert (result.returncode, result.stdout, result.stderr) == (0, "lawful: 11 events\n", "")
 
@@ -160,7 +160,7 @@ def test_a_proxy_is_not_used_for_this_machine(server: Server) -> None:
         ("http://[::1]:8080", "http://[::1]:8080/v1/responses"),
     ],
 )
-def test_the_request_goes_to_the_responses_of_the_url(url: str, target: str) -> None:
+def test_the_request_goes_to_the_responses_path(url: str, target: str) -> None:
     assert endpoint(url) == target
 
 
@@ -231,7 +231,7 @@ def test_a_stream_without_a_content_type_is_reported_and_still_checked(server: S
     ]
 
 
-def test_an_endpoint_may_be_asked_for_ndjson(server: Server) -> None:
+def test_an_endpoint_may_answer_with_ndjson(server: Server) -> None:
     assert check(server.url + "/lines", "--transport", "ndjson").returncode == 0
     result = check(server.url + "/lines")
     assert result.returncode == 1
@@ -239,20 +239,20 @@ def test_an_endpoint_may_be_asked_for_ndjson(server: Server) -> None:
 
 
 @pytest.mark.parametrize("way", ["cut", "cut-chunk"])
-def test_a_stream_that_is_cut_is_reported_as_one_without_an_end(server: Server, way: str) -> None:
+def test_a_truncated_stream_lacks_its_end(server: Server, way: str) -> None:
     result = check(f"{server.url}/{way}")
     assert result.returncode == 1
     assert "terminal.missing  at the end" in result.stdout
 
 
-def test_a_stream_that_stops_is_given_up_after_the_timeout(server: Server) -> None:
+def test_a_stalled_stream_ends_after_the_timeout(server: Server) -> None:
     result = check(server.url + "/stalled", "--timeout", "0.5")
     assert result.returncode == 1
     assert "the stream stalled" in result.stderr
     assert "terminal.missing" in result.stdout
 
 
-def test_a_key_that_the_stream_sends_back_is_not_shown(server: Server) -> None:
+def test_a_key_that_the_stream_echoes_is_not_shown(server: Server) -> None:
     assert "leak.Bearer [key]" in check(server.url + "/echo").stdout
     assert "leak.Bearer [key]" in check(server.url + "/echo", "--json").stdout
     check(server.url + "/echo", "--timeline")
@@ -260,7 +260,7 @@ def test_a_key_that_the_stream_sends_back_is_not_shown(server: Server) -> None:
 
 def test_an_endpoint_that_cannot_be_reached_is_exit_code_2() -> None:
     with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))  # bound and not listening: whoever connects is refused
+        unused.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
         result = check(f"http://127.0.0.1:{unused.getsockname()[1]}/v1?token={KEY}")
     assert result.returncode == 2
     assert result.stdout == ""
@@ -268,7 +268,7 @@ def test_an_endpoint_that_cannot_be_reached_is_exit_code_2() -> None:
 
 
 @pytest.mark.parametrize("said", [b"", b"220 mail.example.com ready\r\n"])
-def test_something_that_does_not_speak_http_is_exit_code_2(said: bytes) -> None:
+def test_a_server_without_http_is_exit_code_2(said: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def answer() -> None:
@@ -285,7 +285,7 @@ def test_something_that_does_not_speak_http_is_exit_code_2(said: bytes) -> None:
     assert "no answer from http://127.0.0.1" in result.stderr
 
 
-def test_http_to_a_server_that_speaks_tls_is_named() -> None:
+def test_http_to_a_tls_server_is_reported() -> None:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("127.0.0.1").configure_cert(tls)
     with in_a_thread(ScriptedServer(tls=tls)) as server:
@@ -295,7 +295,7 @@ def test_http_to_a_server_that_speaks_tls_is_named() -> None:
     assert f"the server at {place} speaks TLS: use https://" in result.stderr
 
 
-def test_https_to_a_server_that_does_not_speak_tls_is_named() -> None:
+def test_https_to_a_server_without_tls_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def answer() -> None:
@@ -326,7 +326,7 @@ def test_a_url_is_not_a_websocket() -> None:
 
 
 @pytest.mark.parametrize(("value", "advice"), [("", "not set or empty"), ("a\nb", "is not a valid key")])
-def test_a_variable_that_holds_no_key_is_named(value: str, advice: str) -> None:
+def test_a_variable_without_a_valid_key_is_named(value: str, advice: str) -> None:
     result = penstock(
         "check", "http://127.0.0.1:1", "--model", "m", "--api-key-env", "TEST_KEY", TEST_KEY=value
     )

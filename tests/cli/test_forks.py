@@ -1,4 +1,4 @@
-"""The other tests run the command as a fork: here is that it says the same as the installed command."""
+"""Other tests run the command as a fork: its output is the same as that of the installed command."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RUNS: dict[str, tuple[list[str], bytes]] = {
 
 
 @pytest.mark.parametrize(("arguments", "stdin"), RUNS.values(), ids=RUNS.keys())
-def test_a_fork_says_what_the_installed_command_says(arguments: list[str], stdin: bytes) -> None:
+def test_a_fork_prints_what_the_installed_command_prints(arguments: list[str], stdin: bytes) -> None:
     forked, installed = penstock(*arguments, stdin=stdin), fresh(*arguments, stdin=stdin)
     assert (forked.returncode, forked.stderr) == (installed.returncode, installed.stderr)
     if arguments[0] != "translate":  # ids and times are new in every run

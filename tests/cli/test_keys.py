@@ -1,4 +1,4 @@
-"""`penstock keys`: entries come and go, and nothing else in the file moves."""
+"""`penstock keys`: entries are added and removed, and nothing else in the file changes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ base_url = 'http://127.0.0.1:8000/v1'
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to be in, and no settings anywhere else."""
+    """Change to an empty folder, without settings elsewhere."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -40,7 +40,7 @@ def keys(*arguments: str, folder: Path) -> Result:
     return penstock("keys", *arguments, HOME=str(folder / "home"), XDG_CONFIG_HOME="")
 
 
-def test_a_new_key_is_shown_once_and_lets_its_owner_in(folder: Path) -> None:
+def test_a_new_key_is_shown_once_and_gives_access(folder: Path) -> None:
     result = keys("create", "laptop", folder=folder)
     assert result.returncode == 0
     key = result.stdout.removesuffix("\n")
@@ -127,7 +127,7 @@ def test_a_key_that_is_not_there_cannot_be_removed(folder: Path) -> None:
     assert "no key called desktop" in result.stderr
 
 
-def test_a_file_without_keys_is_told(folder: Path) -> None:
+def test_a_file_without_keys_is_reported(folder: Path) -> None:
     (folder / "penstock.toml").write_bytes(KEPT)
     result = keys("list", folder=folder)
     assert (result.returncode, result.stdout) == (1, "")
@@ -135,7 +135,7 @@ def test_a_file_without_keys_is_told(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["list"], "no penstock.toml in this folder"),
         (["remove", "x"], "no penstock.toml in this folder"),
@@ -154,14 +154,14 @@ def test_a_file_without_keys_is_told(folder: Path) -> None:
         (["create", "x", "--config", "."], "cannot read .: Is a directory"),
     ],
 )
-def test_what_cannot_be_done_is_told(folder: Path, arguments: list[str], told: str) -> None:
+def test_wrong_usage_is_refused(folder: Path, arguments: list[str], message: str) -> None:
     result = keys(*arguments, folder=folder)
     assert (result.returncode, result.stdout) == (2, "")
-    assert told in result.stderr
+    assert message in result.stderr
     assert os.listdir(folder) == []
 
 
-def test_a_file_that_is_no_toml_is_not_touched(folder: Path) -> None:
+def test_a_file_that_is_not_toml_is_not_changed(folder: Path) -> None:
     (folder / "penstock.toml").write_bytes(b"[server\n")
     for arguments in (["create", "x"], ["list"], ["remove", "x"]):
         result = keys(*arguments, folder=folder)
@@ -177,7 +177,7 @@ port = 1
 """
 
 
-def test_keys_that_are_laid_out_otherwise_are_left_to_their_owner(folder: Path) -> None:
+def test_keys_in_another_layout_are_not_changed(folder: Path) -> None:
     (folder / "penstock.toml").write_bytes(INLINE)
     result = keys("remove", "b", folder=folder)
     assert result.returncode == 2
@@ -194,19 +194,19 @@ def test_keys_that_are_laid_out_otherwise_are_left_to_their_owner(folder: Path) 
 ENTRY_BELOW = b'[[keys]]\nname = "a"\n[keys.more]\nx = 1\n[[keys]]\nname = "b"\n'
 
 
-def test_an_entry_with_a_table_below_it_is_left_to_its_owner() -> None:
+def test_an_entry_with_a_table_below_it_is_not_changed() -> None:
     with pytest.raises(ConfigError, match="lines 1 to 2"):
         without_key(ENTRY_BELOW, "a", "penstock.toml")
     assert without_key(ENTRY_BELOW, "b", "") == b'[[keys]]\nname = "a"\n[keys.more]\nx = 1\n'
 
 
-def test_only_the_entry_goes_and_what_is_written_around_it_stays() -> None:
+def test_only_the_entry_is_removed() -> None:
     entry = b'[[keys]]  # Ann\nname = "a"\n# inside\nhash = """\n[[keys]]\n"""\n'
     above, below = b"# above\n", b"# below\n\n[server]\nport = 1"
     assert without_key(above + entry + below, "a", "") == above + below
 
 
-def test_the_line_ends_of_the_file_are_kept() -> None:
+def test_the_line_ends_of_the_file_are_preserved() -> None:
     _, entry = create_key("a")
     changed = with_key(b"[server]\r\nport = 1", "a", entry, "")
     assert changed.count(b"\r\n") == changed.count(b"\n") == 6

@@ -1,4 +1,4 @@
-"""`penstock` itself: help, version, exit codes, and what it does not import."""
+"""`penstock` itself: help, version, exit codes, and lazy imports."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_without_a_command_the_help_goes_to_standard_error() -> None:
         ["serve", "x"],
     ],
 )
-def test_wrong_usage_is_told_in_one_message(arguments: list[str]) -> None:
+def test_wrong_usage_is_one_message(arguments: list[str]) -> None:
     result = penstock(*arguments)
     assert result.returncode == 2
     assert result.stdout == ""
@@ -55,7 +55,7 @@ def test_wrong_usage_is_told_in_one_message(arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     "arguments", [["--help"], ["--version"], *([command, "--help"] for command in COMMANDS)]
 )
-def test_help_imports_nothing_that_costs_time(arguments: list[str]) -> None:
+def test_help_imports_nothing_slow(arguments: list[str]) -> None:
     script = (
         "import sys\n"
         "from penstock.cli import main\n"

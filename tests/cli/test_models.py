@@ -1,4 +1,4 @@
-"""`penstock models`: a table with sources, JSON lines, and what is told when there is nothing to list."""
+"""`penstock models`: a table with sources, JSON lines, and errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def models(endpoint: Served, *arguments: str) -> Result:
     return result
 
 
-def test_the_table_has_figures_and_where_they_are_from() -> None:
+def test_the_table_has_values_and_their_sources() -> None:
     with served(listed(ROUTED, "gpt-5", "unheard-of")) as endpoint:
         result = models(endpoint, "--override", "unheard-of = window:32k price:0/0 no-tools")
     assert (result.returncode, result.stderr) == (0, "")
@@ -55,7 +55,7 @@ def test_json_is_one_object_per_model() -> None:
     assert (gpt["max_input"], gpt["sources"]["max_input"]) == (272_000, "catalog")
 
 
-def test_names_filter_by_what_is_in_them() -> None:
+def test_names_filter_the_list() -> None:
     with served(*[listed("gpt-5", "GPT-oss", "qwen3")] * 2) as endpoint:
         result = models(endpoint, "gpt", "--json")
         assert [json.loads(line)["id"] for line in result.stdout.splitlines()] == ["gpt-5", "GPT-oss"]
@@ -64,7 +64,7 @@ def test_names_filter_by_what_is_in_them() -> None:
     assert "the endpoint lists 3" in result.stderr
 
 
-def test_a_server_on_this_machine_is_asked_what_it_has_loaded() -> None:
+def test_a_local_server_is_probed_for_loaded_models() -> None:
     running = {"models": [{"model": "qwen3", "context_length": 8192}]}
     shown = {"capabilities": ["completion", "tools", "thinking"]}
     with served(
@@ -78,20 +78,20 @@ def test_a_server_on_this_machine_is_asked_what_it_has_loaded() -> None:
     assert endpoint.asked[2].json == {"model": "qwen3"}
 
 
-def test_a_server_that_cannot_be_asked_is_listed_all_the_same() -> None:
+def test_a_server_without_a_probe_is_listed() -> None:
     with served(listed({"id": "qwen3", "owned_by": "library"}), *[refused(404, "no")] * 2) as endpoint:
         result = models(endpoint, "--json")
     assert json.loads(result.stdout)["sources"]["context_window"] == "default"
 
 
-def test_a_wrong_key_is_told_with_its_variable() -> None:
+def test_a_rejected_key_is_reported_with_its_variable() -> None:
     with served(refused(401, f"{KEY} is wrong", "invalid_api_key")) as endpoint:
         result = models(endpoint)
     assert (result.returncode, result.stdout) == (1, "")
     assert "the endpoint rejected the key in TEST_KEY" in result.stderr
 
 
-def test_nothing_listens_there() -> None:
+def test_no_server_at_the_address_is_reported() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         result = penstock("models", "--base-url", f"http://127.0.0.1:{free.getsockname()[1]}")

@@ -67,7 +67,7 @@ def test_thinking_is_a_part_for_a_host_that_has_it() -> None:
     assert said == {"type": "text", "value": "Yes."}
 
 
-def test_thinking_can_be_left_out() -> None:
+def test_thinking_can_be_omitted() -> None:
     assert [line.get("value") for line in parts(thoughtful(), "--no-thinking")[:-1]] == ["Yes."]
 
 
@@ -112,7 +112,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize(("events", "code"), FAILURES.values(), ids=FAILURES.keys())
-def test_what_is_no_answer_has_an_error_before_the_result(events: list[Line], code: str) -> None:
+def test_a_failed_answer_has_an_error_before_the_result(events: list[Line], code: str) -> None:
     result = penstock("parts", "-", stdin=streams.as_sse(events, done=False))
     *_, error, last = lines_of(result)
     assert (result.returncode, error["type"], error["code"], last["type"]) == (1, "error", code, "result")

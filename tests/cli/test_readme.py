@@ -1,4 +1,4 @@
-"""What the README shows a newcomer is what happens."""
+"""The examples of the README produce the output shown."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def pattern(shown: str) -> re.Pattern[str]:
-    """`...` stands for what the page leaves out."""
+    """Return a pattern in which `...` matches any text."""
     return re.compile(r"[^\n]*".join(re.escape(part) for part in shown.split("...")))
 
 
-def test_the_first_stream_of_the_readme_gives_the_answer_shown() -> None:
+def test_the_check_of_the_readme_prints_what_is_shown() -> None:
     example = re.search(r"<<'END'\n(.*?)END\n\$ \.venv/bin/(penstock[^\n]*)\n(.*?)```", README, re.DOTALL)
     assert example
     stream, command, shown = example.groups()
@@ -27,7 +27,7 @@ def test_the_first_stream_of_the_readme_gives_the_answer_shown() -> None:
     assert pattern(shown).fullmatch(result.stdout), result.stdout
 
 
-def test_the_same_stream_is_translated_as_shown() -> None:
+def test_the_translation_of_the_readme_prints_what_is_shown() -> None:
     stream = re.search(r"<<'END'\n(.*?)END\n", README, re.DOTALL)
     example = re.search(
         r"\$ \.venv/bin/(penstock translate[^\n]*) answer\.sse > lawful\.sse\n(.*?)"
@@ -37,9 +37,9 @@ def test_the_same_stream_is_translated_as_shown() -> None:
     )
     assert stream
     assert example
-    command, told, verdict = example.groups()
+    command, diagnostics, verdict = example.groups()
     result = penstock(*command.split()[1:], "-", stdin=stream[1].encode())
-    assert (result.returncode, result.stderr) == (1, told)
+    assert (result.returncode, result.stderr) == (1, diagnostics)
     assert penstock("check", "-", stdin=result.stdout.encode()).stdout == verdict
 
 
@@ -47,7 +47,7 @@ def test_the_number_of_vendors_is_the_number_of_presets() -> None:
     assert f"for {len(PRESETS)} vendors" in README
 
 
-def test_the_picture_of_the_readme_and_of_the_docs_is_what_is_drawn() -> None:
+def test_the_timeline_of_the_readme_and_the_docs_is_current() -> None:
     stream = streams.as_sse(streams.interleaved())
     drawn = penstock("check", "--timeline", "-", stdin=stream, COLUMNS="80").stdout
     picture = drawn.removesuffix("\nlawful: 25 events\n")

@@ -41,7 +41,7 @@ def test_the_upstreams_request_is_printed_as_json(dialect: str) -> None:
     assert "look" in json.dumps(body["tools"])
 
 
-def test_a_file_is_read_and_the_model_can_be_another(tmp_path: Path) -> None:
+def test_a_file_is_read_and_its_model_can_be_overridden(tmp_path: Path) -> None:
     path = tmp_path / "request.json"
     path.write_text(json.dumps(REQUEST))
     assert json.loads(penstock("render", "--dialect", "chat", str(path)).stdout)["model"] == "some-model"
@@ -49,7 +49,7 @@ def test_a_file_is_read_and_the_model_can_be_another(tmp_path: Path) -> None:
     assert json.loads(other.stdout)["model"] == "other"
 
 
-def test_a_preset_brings_its_dialect_and_its_quirks() -> None:
+def test_a_preset_sets_its_dialect_and_its_quirks() -> None:
     body = json.loads(render("--preset", "groq").stdout)
     assert body["max_completion_tokens"] == 100
     assert body["stream_options"] == {"include_usage": True}
@@ -64,7 +64,7 @@ def test_a_dialect_can_be_chosen_for_a_preset() -> None:
     assert [message["role"] for message in body["messages"]][:2] == ["developer", "user"]
 
 
-def test_what_is_dropped_is_told_on_standard_error() -> None:
+def test_dropped_fields_are_reported_on_standard_error() -> None:
     result = render("--dialect", "chat", request={**REQUEST, "max_tool_calls": 3})
     assert result.returncode == 0
     assert "max_tool_calls" not in json.loads(result.stdout)
@@ -72,7 +72,7 @@ def test_what_is_dropped_is_told_on_standard_error() -> None:
     assert "max_tool_calls" in result.stderr
 
 
-def test_headers_show_where_it_goes_and_never_the_key() -> None:
+def test_headers_show_the_url_and_never_the_key() -> None:
     result = render("--preset", "deepseek", "--headers", DEEPSEEK_API_KEY="sk-secret")
     head, _, body = result.stdout.partition("\n\n")
     assert head.splitlines()[0] == "POST https://api.deepseek.com/v1/chat/completions"
@@ -100,7 +100,7 @@ def test_the_address_is_the_vendors(preset: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_", "told"),
+    ("request_", "message"),
     [
         ("{", "not valid JSON"),
         ("[]", "expected an object"),
@@ -109,15 +109,15 @@ def test_the_address_is_the_vendors(preset: str) -> None:
         ('{"model": "m", "input": "hi", "tool_choice": "required"}', "tool_choice: "),
     ],
 )
-def test_a_bad_request_names_the_field(request_: str, told: str) -> None:
+def test_a_bad_request_names_the_field(request_: str, message: str) -> None:
     result = penstock("render", "--dialect", "chat", "-", stdin=request_.encode())
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.startswith("penstock: ")
-    assert told in result.stderr
+    assert message in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["-"], "--preset NAME"),
         (["--dialect", "klingon", "-"], "klingon"),
@@ -126,7 +126,7 @@ def test_a_bad_request_names_the_field(request_: str, told: str) -> None:
         (["--dialect", "chat", "no-such-file.json"], "cannot read no-such-file.json"),
     ],
 )
-def test_wrong_usage_renders_nothing(arguments: list[str], told: str) -> None:
+def test_wrong_usage_renders_nothing(arguments: list[str], message: str) -> None:
     result = penstock("render", *arguments)
     assert (result.returncode, result.stdout) == (2, "")
-    assert told in result.stderr
+    assert message in result.stderr

@@ -1,4 +1,4 @@
-"""`penstock replay`, run as a person runs it, on what a real gateway has recorded."""
+"""`penstock replay` as a process, on recordings of a real gateway."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ pytestmark = pytest.mark.e2e
 PROMPT = "say exactly: hello to the world"
 
 
-class Kept:
-    """What a gateway has recorded; it may be running or not."""
+class Recorded:
+    """A recorded response in the store of a gateway, which may be running."""
 
     def __init__(self, store: Path, reply: Reply) -> None:
         self.store, self.reply = str(store), reply
         self.id: str = reply.last["id"]
 
     def export(self, folder: Path) -> Path:
-        path = folder / "kept.jsonl"
+        path = folder / "recorded.jsonl"
         assert penstock("store", "export", self.id, "--store", self.store, "-o", str(path)).returncode == OK
         return path
 
@@ -49,9 +49,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Ru
 
 
 @pytest.fixture(scope="module")
-def kept(running: tuple[Path, Running]) -> Kept:
+def recorded(running: tuple[Path, Running]) -> Recorded:
     store, started = running
-    return Kept(store, started.stream("demo", PROMPT))
+    return Recorded(store, started.stream("demo", PROMPT))
 
 
 def write(folder: Path, *records: Any) -> str:
@@ -71,22 +71,22 @@ def with_a_read_changed(record: dict[str, Any], old: bytes, new: bytes) -> dict[
     return record
 
 
-def test_a_recorded_response_is_the_same(kept: Kept) -> None:
-    result = penstock("replay", kept.id, "--store", kept.store)
+def test_a_recorded_response_is_the_same(recorded: Recorded) -> None:
+    result = penstock("replay", recorded.id, "--store", recorded.store)
     assert (result.returncode, result.stderr) == (OK, "")
-    assert result.stdout == f"{kept.id}  the same: {len(kept.reply.events)} events\n"
+    assert result.stdout == f"{recorded.id}  the same: {len(recorded.reply.events)} events\n"
 
 
-def test_an_exported_file_needs_no_store(kept: Kept, tmp_path: Path) -> None:
-    path = kept.export(tmp_path)
+def test_an_exported_file_needs_no_store(recorded: Recorded, tmp_path: Path) -> None:
+    path = recorded.export(tmp_path)
     result = penstock("replay", str(path), XDG_DATA_HOME=str(tmp_path / "nowhere"))
     assert (result.returncode, "the same" in result.stdout) == (OK, True)
     piped = penstock("replay", "-", stdin=path.read_bytes())
     assert piped.stdout == result.stdout
 
 
-def test_one_byte_in_an_exported_file_shows(kept: Kept, tmp_path: Path) -> None:
-    changed = with_a_read_changed(kept.record(tmp_path), b"world", b"wprld")
+def test_a_changed_byte_in_an_exported_file_is_a_difference(recorded: Recorded, tmp_path: Path) -> None:
+    changed = with_a_read_changed(recorded.record(tmp_path), b"world", b"wprld")
     result = penstock("replay", write(tmp_path, changed))
     assert result.returncode == FOUND
     assert "different: 1 difference in" in result.stdout
@@ -97,9 +97,9 @@ def test_one_byte_in_an_exported_file_shows(kept: Kept, tmp_path: Path) -> None:
     assert "and in 4 more places" in result.stdout
 
 
-def test_one_byte_in_the_store_shows(kept: Kept, tmp_path: Path) -> None:
+def test_a_changed_byte_in_the_store_is_a_difference(recorded: Recorded, tmp_path: Path) -> None:
     copy = tmp_path / "copy.sqlite"
-    with closing(sqlite3.connect(kept.store)) as source, closing(sqlite3.connect(copy)) as target:
+    with closing(sqlite3.connect(recorded.store)) as source, closing(sqlite3.connect(copy)) as target:
         source.backup(target)
         for number, data in target.execute("SELECT number, data FROM traces").fetchall():
             traces = [
@@ -108,23 +108,26 @@ def test_one_byte_in_the_store_shows(kept: Kept, tmp_path: Path) -> None:
             ]
             target.execute("UPDATE traces SET data = ? WHERE number = ?", (pack_traces(traces), number))
         target.commit()
-    result = penstock("replay", kept.id, "--store", str(copy))
+    result = penstock("replay", recorded.id, "--store", str(copy))
     assert (result.returncode, "wprld" in result.stdout) == (FOUND, True)
 
 
-def test_json_has_every_difference(kept: Kept, tmp_path: Path) -> None:
-    changed = with_a_read_changed(kept.record(tmp_path), b"world", b"wprld")
+def test_json_has_every_difference(recorded: Recorded, tmp_path: Path) -> None:
+    changed = with_a_read_changed(recorded.record(tmp_path), b"world", b"wprld")
     result = penstock("replay", "--json", write(tmp_path, changed))
-    told = json.loads(result.stdout)
-    assert (told["id"], told["same"], told["partial"], told["attempts"]) == (kept.id, False, False, 1)
-    assert told["request_differences"] == []
-    (only,) = told["differences"]
+    found = json.loads(result.stdout)
+    assert (found["id"], found["same"], found["partial"], found["attempts"]) == (recorded.id, False, False, 1)
+    assert found["request_differences"] == []
+    (only,) = found["differences"]
     assert (only["before"], only["now"], only["more"]) == ("hello to the world", "hello to the wprld", 4)
-    assert json.loads(penstock("replay", "--json", kept.id, "--store", kept.store).stdout)["same"] is True
+    assert (
+        json.loads(penstock("replay", "--json", recorded.id, "--store", recorded.store).stdout)["same"]
+        is True
+    )
 
 
-def test_a_request_that_would_differ_is_told_by_its_field(kept: Kept, tmp_path: Path) -> None:
-    record = kept.record(tmp_path)
+def test_a_changed_request_is_reported_by_its_field(recorded: Recorded, tmp_path: Path) -> None:
+    record = recorded.record(tmp_path)
     request = next(trace for trace in record["traces"] if trace["kind"] == "request")
     request["data"]["body"]["invented"] = [1, 2]
     result = penstock("replay", write(tmp_path, record))
@@ -133,30 +136,30 @@ def test_a_request_that_would_differ_is_told_by_its_field(kept: Kept, tmp_path: 
     assert ["before", "[1,", "2]"] in [line.split() for line in result.stdout.splitlines()]
 
 
-def test_events_prints_the_new_stream_and_it_is_lawful(kept: Kept) -> None:
-    result = penstock("replay", "--events", kept.id, "--store", kept.store)
+def test_events_prints_the_new_stream_and_it_is_lawful(recorded: Recorded) -> None:
+    result = penstock("replay", "--events", recorded.id, "--store", recorded.store)
     assert "the same" in result.stderr
     decoder = Decoder()
     frames = decoder.feed(result.stdout.encode()) + decoder.end()
-    assert [frame.event for frame in frames[:-1]] == kept.reply.types
+    assert [frame.event for frame in frames[:-1]] == recorded.reply.types
     assert frames[-1].data == "[DONE]"
     assert penstock("check", "-", stdin=result.stdout.encode()).returncode == OK
 
 
-def test_every_response_of_a_file_is_replayed_and_the_worst_counts(
-    running: tuple[Path, Running], kept: Kept, tmp_path: Path
+def test_every_response_of_a_file_is_replayed_and_the_worst_result_counts(
+    running: tuple[Path, Running], recorded: Recorded, tmp_path: Path
 ) -> None:
-    other = Kept(running[0], running[1].stream("demo", "say exactly: something else"))
+    other = Recorded(running[0], running[1].stream("demo", "say exactly: something else"))
     good = other.record(tmp_path)
-    wrong = with_a_read_changed(kept.record(tmp_path), b"world", b"wprld")
+    wrong = with_a_read_changed(recorded.record(tmp_path), b"world", b"wprld")
     conversation = {"object": "penstock.conversation", "id": "conv_1", "items": []}
     result = penstock("replay", write(tmp_path, conversation, wrong, good))
     assert result.returncode == FOUND
-    assert f"{kept.id}  different" in result.stdout
+    assert f"{recorded.id}  different" in result.stdout
     assert f"{other.id}  the same" in result.stdout
 
 
-def test_a_response_that_was_cancelled_says_how_far(running: tuple[Path, Running]) -> None:
+def test_a_cancelled_response_says_how_far_it_was_compared(running: tuple[Path, Running]) -> None:
     store, started = running
     with started.live("demo", "write 2000 words at 5 words per second") as live:
         live.until(b"response.output_text.delta")
@@ -171,7 +174,7 @@ def test_a_response_that_was_cancelled_says_how_far(running: tuple[Path, Running
 # What cannot be replayed
 
 
-def test_without_record_it_says_what_to_do(tmp_path: Path) -> None:
+def test_without_a_recording_the_advice_is_to_record(tmp_path: Path) -> None:
     with gateway(tmp_path) as started:
         id = started.stream("demo", PROMPT).last["id"]
         result = penstock("replay", id, "--store", str(tmp_path / "store.sqlite"))
@@ -179,21 +182,21 @@ def test_without_record_it_says_what_to_do(tmp_path: Path) -> None:
     assert "start the gateway with --record" in result.stderr
 
 
-def test_the_setting_records_as_the_option_does(tmp_path: Path) -> None:
+def test_the_setting_records_like_the_option(tmp_path: Path) -> None:
     with gateway(tmp_path, config="[server]\nrecord = true\n") as started:
         id = started.stream("demo", PROMPT).last["id"]
         result = penstock("replay", id, "--store", str(tmp_path / "store.sqlite"))
     assert (result.returncode, "the same" in result.stdout) == (OK, True)
 
 
-def test_an_id_that_nobody_knows_is_neither_a_file_nor_a_response(kept: Kept) -> None:
-    result = penstock("replay", "resp_nobody", "--store", kept.store)
+def test_an_unknown_id_is_neither_a_file_nor_a_response(recorded: Recorded) -> None:
+    result = penstock("replay", "resp_nobody", "--store", recorded.store)
     assert (result.returncode, result.stdout) == (USAGE, "")
     assert "there is no file resp_nobody, and no such response" in result.stderr
 
 
 @pytest.mark.parametrize("line", ["no json", "[1]", "{}", '"text"', "7"])
-def test_a_file_that_is_something_else_is_refused(line: str, tmp_path: Path) -> None:
+def test_another_file_is_refused(line: str, tmp_path: Path) -> None:
     path = tmp_path / "other.jsonl"
     path.write_text(f"{line}\n")
     result = penstock("replay", str(path))
@@ -215,8 +218,10 @@ DAMAGES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_recording_is_told_in_a_sentence(damage: str, kept: Kept, tmp_path: Path) -> None:
-    record = {**kept.record(tmp_path), **DAMAGES[damage]}
+def test_a_damaged_recording_is_reported_in_one_sentence(
+    damage: str, recorded: Recorded, tmp_path: Path
+) -> None:
+    record = {**recorded.record(tmp_path), **DAMAGES[damage]}
     result = penstock("replay", write(tmp_path, record))
     assert (result.returncode, result.stdout) == (USAGE, "")
     assert "the recording is damaged" in result.stderr

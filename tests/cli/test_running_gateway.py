@@ -1,4 +1,4 @@
-"""`penstock explain` and `penstock store` on the file of a real gateway that runs, or was killed."""
+"""`penstock explain` and `penstock store` on the store of a gateway that is running, or was killed."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def upstream() -> Iterator[ScriptedUpstream]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("beside")
+    return tmp_path_factory.mktemp("gateway")
 
 
 @pytest.fixture(scope="module")
@@ -66,16 +66,16 @@ def running(folder: Path, upstream: ScriptedUpstream) -> Iterator[Running]:
 
 
 def tool(folder: Path, *words: str) -> str:
-    """A command beside the gateway."""
+    """Run a command on the store of the running gateway."""
     result = penstock(*words, "--store", str(folder / "store.sqlite"))
     assert result.returncode == 0, result.stderr
     return result.stdout
 
 
 def explained(folder: Path, id: str, until: str = "") -> str:
-    """What is told of a turn, which is nothing that was said in it.
+    """Return the explanation of a turn, which never has its content.
 
-    What a gateway has to write of a turn that runs is in the file a moment later.
+    A running gateway writes to the file with a small delay, so wait until `until` appears.
     """
     deadline = time.monotonic() + 10
     while True:
@@ -95,7 +95,7 @@ def exported(folder: Path, *words: str) -> list[Any]:
     return [json.loads(line) for line in tool(folder, "store", "export", *words).splitlines()]
 
 
-def test_a_turn_that_another_upstream_answered(
+def test_a_turn_with_a_fallback_is_explained(
     running: Running, folder: Path, upstream: ScriptedUpstream
 ) -> None:
     upstream.play("busy", [answer(429, {"error": {"message": f"no: {SECRET_PROMPT}"}})])
@@ -117,9 +117,7 @@ def test_a_turn_that_another_upstream_answered(
     assert SECRET_KEY not in json.dumps(record)
 
 
-def test_a_turn_that_runs_is_told_while_it_runs(
-    running: Running, folder: Path, upstream: ScriptedUpstream
-) -> None:
+def test_a_running_turn_is_explained(running: Running, folder: Path, upstream: ScriptedUpstream) -> None:
     go_on = threading.Event()
     script = [*begun(chat_chunk({"content": SECRET_ANSWER})), until(go_on), rest("more")]
     with running.live(upstream.play("slow", script)) as live:
@@ -137,7 +135,9 @@ def test_a_turn_that_runs_is_told_while_it_runs(
     assert "Completed normally." in explained(folder, id)
 
 
-def test_a_client_that_left_is_told(running: Running, folder: Path, upstream: ScriptedUpstream) -> None:
+def test_a_disconnected_client_is_reported(
+    running: Running, folder: Path, upstream: ScriptedUpstream
+) -> None:
     gone = threading.Event()
     with running.live(
         upstream.play("left", [*begun(chat_chunk({"content": "x"})), until_gone(gone)])
@@ -149,7 +149,7 @@ def test_a_client_that_left_is_told(running: Running, folder: Path, upstream: Sc
     assert "closed message" in text
 
 
-def test_a_gateway_goes_on_after_its_file_was_pruned(running: Running, folder: Path) -> None:
+def test_a_gateway_continues_after_its_store_was_pruned(running: Running, folder: Path) -> None:
     first = running.whole("demo").last["id"]
     tool(folder, "store", "prune", "--older-than", "0s")
     assert running.ask(path=f"/v1/responses/{first}", method="GET").status == 404
@@ -158,7 +158,7 @@ def test_a_gateway_goes_on_after_its_file_was_pruned(running: Running, folder: P
     assert running.whole("demo", previous_response_id=second).status == 200
 
 
-def test_a_turn_that_died_with_its_gateway(tmp_path: Path, upstream: ScriptedUpstream) -> None:
+def test_a_turn_whose_gateway_was_killed_is_explained(tmp_path: Path, upstream: ScriptedUpstream) -> None:
     held = threading.Event()
     script = [*begun(chat_chunk({"content": SECRET_ANSWER})), until(held)]
     with started(tmp_path, upstream) as dying, dying.live(upstream.play("dies", script)) as live:

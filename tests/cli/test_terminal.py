@@ -1,4 +1,4 @@
-"""What others wrote, on a terminal: nothing in it is obeyed. In a pipe it is what it was, byte for byte."""
+"""Untrusted text: escaped on a terminal, unchanged in a pipe."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.gateway.upstream import ScriptedUpstream, said
 
 pytestmark = pytest.mark.e2e
 
-STEERING = "\x9b31m \u202e txt.exe \u2066 \x85 \x7f \U000e0041"
-"""As it stands in JSON: control characters below a blank are escaped there already."""
+CONTROLS = "\x9b31m \u202e txt.exe \u2066 \x85 \x7f \U000e0041"
+"""As it is in JSON, where control characters below a space are escaped already."""
 DANGEROUS = "\x1b\x07\x9b\u202e\u2066\x85\x7f\U000e0041"
 
 
 def on_a_terminal(*arguments: str) -> str:
-    """Everything that a terminal is sent on both outputs."""
+    """Return everything that a terminal receives on both outputs."""
     ours, theirs = pty.openpty()
     command = subprocess.Popen(
         [COMMAND, *arguments],
@@ -55,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def upstream() -> Iterator[ScriptedUpstream]:
     scripted = ScriptedUpstream()
-    scripted.play("", [answer(200, {"data": [{"id": f"model {STEERING}"}]})])
+    scripted.play("", [answer(200, {"data": [{"id": f"model {CONTROLS}"}]})])
     with in_a_thread(scripted):
         yield scripted
 
@@ -64,17 +64,17 @@ def upstream() -> Iterator[ScriptedUpstream]:
 def stored(folder: Path) -> str:
     """The id of a response that a gateway has recorded."""
     with gateway(folder, "--record") as running:
-        response: str = running.whole("demo", f"say exactly: {STEERING}").json["id"]
+        response: str = running.whole("demo", f"say exactly: {CONTROLS}").json["id"]
         return response
 
 
 @pytest.fixture(scope="module")
 def commands(folder: Path, upstream: ScriptedUpstream, stored: str) -> dict[str, list[str]]:
     chat, lawful, request = folder / "chat.sse", folder / "lawful.sse", folder / "request.json"
-    chat.write_text("".join(f"data: {json.dumps(each, ensure_ascii=False)}\n\n" for each in said(STEERING)))
+    chat.write_text("".join(f"data: {json.dumps(each, ensure_ascii=False)}\n\n" for each in said(CONTROLS)))
     events = streams.as_sse(streams.hello()).decode()
-    lawful.write_text(events.replace("response.output_text.delta", f"response.{STEERING}", 1))
-    request.write_text(json.dumps({"model": STEERING, "input": STEERING}, ensure_ascii=False))
+    lawful.write_text(events.replace("response.output_text.delta", f"response.{CONTROLS}", 1))
+    request.write_text(json.dumps({"model": CONTROLS, "input": CONTROLS}, ensure_ascii=False))
     store = ["--store", str(folder / "store.sqlite")]
     return {
         "translate": ["translate", "--dialect", "chat", "--explain", str(chat)],
@@ -91,8 +91,8 @@ def commands(folder: Path, upstream: ScriptedUpstream, stored: str) -> dict[str,
         "replay with events": ["replay", "--events", *store, stored],
         "replay as JSON": ["replay", "--json", *store, stored],
         "export": ["store", "export", *store, stored],
-        "a file that is not there": ["check", f"/nowhere/{STEERING}"],
-        "an id that is not there": ["explain", *store, f"resp_{STEERING}"],
+        "a file that is not there": ["check", f"/nowhere/{CONTROLS}"],
+        "an id that is not there": ["explain", *store, f"resp_{CONTROLS}"],
     }
 
 
@@ -102,7 +102,7 @@ NAMES = (
     *("export", "a file that is not there", "an id that is not there"),
 )
 EXACT = ("translate", "render", "parts", "models as JSON", "explain as JSON", "replay with events", "export")
-"""What is for programs too."""
+"""Commands whose output is also for programs."""
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def translated(commands: dict[str, list[str]], folder: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.usefixtures("translated")
-def test_nothing_that_others_wrote_steers_a_terminal(commands: dict[str, list[str]], name: str) -> None:
+def test_control_characters_are_escaped_on_a_terminal(commands: dict[str, list[str]], name: str) -> None:
     shown = on_a_terminal(*commands[name])
     assert shown.strip()
     assert "Traceback" not in shown
@@ -121,13 +121,13 @@ def test_nothing_that_others_wrote_steers_a_terminal(commands: dict[str, list[st
 
 @pytest.mark.parametrize("name", EXACT)
 @pytest.mark.usefixtures("translated")
-def test_a_pipe_gets_what_was_written(commands: dict[str, list[str]], name: str) -> None:
+def test_a_pipe_gets_the_exact_text(commands: dict[str, list[str]], name: str) -> None:
     assert "\x9b31m \u202e " in fresh(*commands[name]).stdout
 
 
 @pytest.mark.parametrize("name", ["models as JSON", "explain as JSON", "export"])
 @pytest.mark.usefixtures("translated")
-def test_what_a_terminal_shows_is_the_same_json(commands: dict[str, list[str]], name: str) -> None:
+def test_a_terminal_shows_equivalent_json(commands: dict[str, list[str]], name: str) -> None:
     lines = [line for line in on_a_terminal(*commands[name]).splitlines() if line.startswith("{")]
     piped = fresh(*commands[name]).stdout.strip().split("\n")
     assert [json.loads(line) for line in lines] == [json.loads(line) for line in piped]

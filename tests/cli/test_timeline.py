@@ -1,4 +1,4 @@
-"""The drawing of a stream."""
+"""The timeline of `penstock check --timeline`."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_compressed_picture_says_so() -> None:
     assert "a column is" not in drawn(streams.hello())
 
 
-def test_an_item_within_one_column_is_still_seen() -> None:
+def test_an_item_within_one_column_is_visible() -> None:
     said, item = streams.message("msg_1", 0, ["Hi"])
     more, other = streams.message("msg_2", 1, ["x"] * 2000)
     lines = drawn(streams.response([*said, *more], [item, other])).splitlines()
@@ -162,13 +162,13 @@ def test_a_long_label_is_shortened() -> None:
         '{"a":' + "[" * 100_000,
     ],
 )
-def test_no_frame_is_too_strange_to_be_drawn(data: str) -> None:
+def test_any_frame_can_be_drawn(data: str) -> None:
     text = drawn([{"type": "response.created"}, data])
     assert text.startswith("event")
     assert "\033" not in text
 
 
-def test_nothing_is_drawn_of_nothing() -> None:
+def test_an_empty_stream_has_no_picture() -> None:
     assert Timeline().draw(100, True) == []
 
 
@@ -181,7 +181,7 @@ def test_the_command_draws_between_the_violations_and_the_verdict() -> None:
     assert "├" in result.stdout
 
 
-def test_the_command_draws_in_ascii_where_it_must() -> None:
+def test_the_command_draws_in_ascii_without_unicode() -> None:
     stream = streams.as_sse(streams.hello())
     result = fresh(
         "check", "--timeline", "-", stdin=stream, encoding="ascii", PYTHONIOENCODING="ascii", PYTHONUTF8="0"

@@ -1,4 +1,4 @@
-"""`penstock translate` as a process: what goes in, what comes out, and the exit code."""
+"""`penstock translate` as a process: input, output and exit code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.dialects.recordings import FOLDERS, ROOT, files, needs_recordings
 
 
 def events_of(result: Result) -> list[dict[str, Any]]:
-    """The events that were printed; the last frame is `[DONE]`."""
+    """Return the printed events; the last frame is `[DONE]`."""
     *frames, last = result.stdout.strip().split("\n\n")
     assert last == "data: [DONE]"
     return [json.loads(frame.partition("data: ")[2]) for frame in frames]
@@ -34,7 +34,7 @@ def lawful(result: Result, *options: str) -> bool:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_every_dialect_says_the_same_answer(dialect: str) -> None:
+def test_every_dialect_gives_the_same_answer(dialect: str) -> None:
     result = penstock("translate", "--dialect", dialect, "-", stdin=dialect_streams.STREAMS[dialect])
     assert (result.returncode, result.stderr) == (0, "")
     assert lawful(result)
@@ -63,7 +63,7 @@ def test_the_accent_is_the_clients(accent: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["lines", "array"])
-def test_the_form_of_a_recording_shows_in_its_first_bytes(form: str) -> None:
+def test_the_format_of_a_recording_is_detected(form: str) -> None:
     chunks = dialect_streams.gemini()
     data = {"lines": dialect_streams.lines(chunks), "array": json.dumps(chunks, indent=2).encode()}[form]
     result = penstock("translate", "--dialect", "gemini", "-", stdin=data)
@@ -90,7 +90,7 @@ def test_a_recording_that_fails_ends_with_response_failed_and_exit_code_1(data: 
     assert lawful(result)
 
 
-def test_an_array_that_was_cut_keeps_what_was_whole() -> None:
+def test_complete_members_of_a_truncated_array_are_translated() -> None:
     data = json.dumps(dialect_streams.gemini()).encode()
     result = penstock("translate", "--dialect", "gemini", "-", stdin=data[: data.index(b"functionCall")])
     assert result.returncode == 1
@@ -98,7 +98,7 @@ def test_an_array_that_was_cut_keeps_what_was_whole() -> None:
     assert items_of(result)[0]["content"][0]["text"] == dialect_streams.TEXT
 
 
-def test_a_truncated_answer_is_no_failure() -> None:
+def test_an_incomplete_answer_is_not_a_failure() -> None:
     chunks = [*dialect_streams.chat()[:3], dialect_streams.chat("length")[6]]
     result = penstock("translate", "--dialect", "chat", "-", stdin=dialect_streams.sse(chunks, done=True))
     assert result.returncode == 0
@@ -106,7 +106,7 @@ def test_a_truncated_answer_is_no_failure() -> None:
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_tools_say_what_kind_of_call_comes_back(tmp_path: Path, whole: bool) -> None:
+def test_calls_are_restored_to_the_declared_kind(tmp_path: Path, whole: bool) -> None:
     tools = [{"type": "custom", "name": "look"}]
     path = tmp_path / "request.json"
     path.write_text(json.dumps({"model": "m", "input": "hi", "tools": tools} if whole else tools))
@@ -118,7 +118,7 @@ def test_tools_say_what_kind_of_call_comes_back(tmp_path: Path, whole: bool) -> 
 
 
 @pytest.mark.parametrize("text", ["{", '"hello"', '{"tools": 1}', '[{"type": "function"}]'])
-def test_a_file_of_tools_that_is_none_is_wrong_usage(tmp_path: Path, text: str) -> None:
+def test_a_wrong_tools_file_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "tools.json"
     path.write_text(text)
     result = penstock("translate", "--dialect", "chat", "--tools", str(path), "-", stdin=b"")
@@ -126,7 +126,7 @@ def test_a_file_of_tools_that_is_none_is_wrong_usage(tmp_path: Path, text: str) 
     assert "--tools: " in result.stderr
 
 
-def test_explain_tells_what_was_repaired_one_per_line() -> None:
+def test_explain_prints_one_diagnostic_per_line() -> None:
     stream = dialect_streams.STREAMS["chat"]
     result = penstock("translate", "--dialect", "chat", "--explain", "-", stdin=stream)
     assert result.returncode == 0
@@ -134,7 +134,7 @@ def test_explain_tells_what_was_repaired_one_per_line() -> None:
     assert codes == ["undeclared_tool"]
 
 
-def test_think_tags_are_taken_out_only_when_asked_for() -> None:
+def test_think_tags_become_reasoning_only_on_request() -> None:
     delta = {"content": "<think>Hm.</think>Yes."}
     chunks = [
         {"choices": [{"index": 0, "delta": delta}]},
@@ -147,7 +147,7 @@ def test_think_tags_are_taken_out_only_when_asked_for() -> None:
     assert [item["type"] for item in items_of(split)] == ["reasoning", "message"]
 
 
-def test_tool_markup_is_taken_out_only_when_asked_for() -> None:
+def test_tool_markup_becomes_a_call_only_on_request() -> None:
     delta = {"content": '<tool_call>{"name": "look", "arguments": {"city": "Oslo"}}</tool_call>'}
     chunks = [
         {"choices": [{"index": 0, "delta": delta}]},
@@ -160,7 +160,7 @@ def test_tool_markup_is_taken_out_only_when_asked_for() -> None:
     assert [item["type"] for item in items_of(split)] == ["function_call"]
 
 
-def test_a_frame_past_the_limit_fails_the_stream(
+def test_a_frame_over_the_limit_fails_the_stream(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     monkeypatch.setitem(capture._READERS, "sse", lambda: Decoder(limit=200))
@@ -173,7 +173,7 @@ def test_a_frame_past_the_limit_fails_the_stream(
     assert printed.out.endswith(b"data: [DONE]\n\n")
 
 
-def test_events_are_written_as_soon_as_their_chunks_have_come() -> None:
+def test_events_are_written_as_soon_as_their_chunks_arrive() -> None:
     process = start("translate", "--dialect", "chat", "-")
     assert process.stdin
     assert process.stdout
@@ -189,7 +189,7 @@ def test_events_are_written_as_soon_as_their_chunks_have_come() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["-"], "--dialect"),
         (["--dialect", "klingon", "-"], "klingon"),
@@ -198,16 +198,16 @@ def test_events_are_written_as_soon_as_their_chunks_have_come() -> None:
         (["--dialect", "chat", "--tools", "no-such-file.json", "-"], "cannot read no-such-file.json"),
     ],
 )
-def test_wrong_usage_writes_no_stream(arguments: list[str], told: str) -> None:
+def test_wrong_usage_writes_no_stream(arguments: list[str], message: str) -> None:
     result = penstock("translate", *arguments)
     assert (result.returncode, result.stdout) == (2, "")
-    assert told in result.stderr
+    assert message in result.stderr
 
 
 @needs_recordings
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_recordings_come_out_lawful(dialect: str) -> None:
-    """The smallest and the largest of each form; all of them are judged in tests/dialects."""
+def test_recordings_are_translated_to_lawful_streams(dialect: str) -> None:
+    """The smallest and the largest of each form; tests/dialects checks all of them."""
     names = sorted(files(FOLDERS[dialect]), key=lambda name: (ROOT / name).stat().st_size)
     for form in (".sse", ".jsonl", ".array.json"):
         found = [name for name in names if name.endswith(form)]

@@ -1,4 +1,4 @@
-"""The upstream that the kill tests share, and the gateway in front of it."""
+"""The upstream and the gateway of the kill tests."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def pause(seconds: float) -> Step:
     async def step(connection: Connection) -> None:
         await asyncio.sleep(seconds)
         if connection.writer.transport.is_closing():
-            raise ConnectionError  # Nobody listens any more.
+            raise ConnectionError  # the client has disconnected
 
     return step
 
 
 def paced(chunks: list[Any], seconds: float) -> Script:
-    """An answer that takes its time, as a model does."""
+    """Script an answer with pauses, like a model's."""
     steps = [send(SSE_HEAD)]
     for each in chunks:
         steps += [send(chunk(frames(each, done=False))), pause(seconds)]

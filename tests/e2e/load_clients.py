@@ -1,4 +1,4 @@
-"""Clients that note what they are told, so that it can be checked when the gateway was killed under them."""
+"""Clients that record what they receive, to check it after the gateway was killed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from penstock.sse import Decoder
 from tests.gateway.running import SECRET_PROMPT, Json, Running
 from tests.gateway.scripts import TOOLS
 
-GONE = (OSError, http.client.HTTPException, WebSocketException, EOFError)
-"""What a client meets when the gateway dies."""
+DISCONNECTED = (OSError, http.client.HTTPException, WebSocketException, EOFError)
+"""The exceptions of a client when the gateway is killed."""
 
 LATE = b'"store_late"'
 """An end with this diagnostic was not promised to survive (decision 17)."""
@@ -31,27 +31,27 @@ _RECENT = 40
 
 @dataclass
 class Ledger:
-    """What all clients were told. Lists and dictionaries grow by single steps, each of them atomic."""
+    """What all clients received. Lists and dictionaries grow in atomic steps."""
 
-    heard: dict[str, list[bytes]] = field(default_factory=dict)
-    """By the id of a response: the events of its stream as they came; none where it was not streamed."""
+    received: dict[str, list[bytes]] = field(default_factory=dict)
+    """By response id: the received events; empty if it was not streamed."""
     ended: dict[str, bytes] = field(default_factory=dict)
-    """The last snapshot, of those whose end was promised to survive."""
+    """By response id: the last snapshot, if its end was promised to survive."""
     brought: dict[str, str] = field(default_factory=dict)
-    """The id of the item that a turn was asked with."""
+    """By response id: the id of its input item."""
     deleted: set[str] = field(default_factory=set)
     unsure: set[str] = field(default_factory=set)
-    """To be deleted when the gateway died: they are there wholly, or not at all."""
+    """Being deleted when the gateway was killed: either fully there or not at all."""
     conversations: dict[str, list[str]] = field(default_factory=dict)
-    """The items of each that were acknowledged, in their order."""
+    """By conversation id: the acknowledged items, in order."""
     talks: dict[int, str] = field(default_factory=dict)
-    """The conversation of each client, by its number: it goes on with it under the next gateway."""
+    """By client number: its conversation, which continues with the next gateway."""
     recent: list[str] = field(default_factory=list)
     faults: list[BaseException] = field(default_factory=list)
 
     def begin(self, id: str, item: str) -> None:
         self.brought[id] = item
-        self.heard.setdefault(id, [])
+        self.received.setdefault(id, [])
         self.recent.append(id)
 
     def end(self, id: str, response: bytes) -> None:
@@ -60,21 +60,21 @@ class Ledger:
 
 
 class Moment:
-    """Comes when the clients have heard so many things in all: a moment that is not on any clock."""
+    """An event that is set after a number of received messages: a moment without a clock."""
 
-    def __init__(self, things: int) -> None:
-        self._left, self._lock = things, threading.Lock()
+    def __init__(self, messages: int) -> None:
+        self._remaining, self._lock = messages, threading.Lock()
         self.came = threading.Event()
 
-    def hear(self) -> None:
+    def count(self) -> None:
         with self._lock:
-            self._left -= 1
-            if self._left <= 0:
+            self._remaining -= 1
+            if self._remaining <= 0:
                 self.came.set()
 
 
 class Client:
-    """One thread of the load: it does one thing after the other until the gateway is gone."""
+    """One thread of the load: performs random actions until the gateway is killed."""
 
     def __init__(self, running: Running, ledger: Ledger, moment: Moment, number: int, seed: int) -> None:
         self.running, self.ledger, self.moment = running, ledger, moment
@@ -83,20 +83,20 @@ class Client:
     def run(self) -> None:
         try:
             while not self.moment.came.is_set():
-                self.chance.choice(DEEDS)(self)
-        except GONE:
-            self.moment.came.wait(30)  # Nobody but the test ends the gateway.
+                self.chance.choice(ACTIONS)(self)
+        except DISCONNECTED:
+            self.moment.came.wait(30)  # only the test ends the gateway
         except BaseException as fault:
             self.ledger.faults.append(fault)
             self.moment.came.set()
 
-    # What it does
+    # Actions
 
     def stream(self) -> None:
         self._stream(self._fields())
 
     def stream_on(self) -> None:
-        """Continue something: one that runs, that has ended, or that an earlier gateway left behind."""
+        """Continue a turn: a running one, an ended one, or one that an earlier gateway left."""
         self._stream(self._fields(previous_response_id=self._recent()))
 
     def ask(self) -> None:
@@ -108,26 +108,26 @@ class Client:
             self.ledger.end(id, body)
 
     def converse(self) -> None:
-        """A conversation of its own, so that the order of what is acknowledged is known."""
-        told = self.ledger.conversations
+        """Use a conversation of its own, so that the order of acknowledged items is known."""
+        items = self.ledger.conversations
         id = self.ledger.talks.get(self.number, "")
         if not id:
             item = self._item()
             _, body = self._request("POST", "/v1/conversations", {"items": [item]})
             id = self.ledger.talks[self.number] = json.loads(body)["id"]
-            told[id] = [item["id"]]
+            items[id] = [item["id"]]
         if self.chance.random() < 0.3:
             item = self._item()
             self._request("POST", f"/v1/conversations/{id}/items", {"items": [item]})
-            told[id].append(item["id"])
+            items[id].append(item["id"])
             return
         fields = self._fields(conversation=id, model="quick")
         if ended := self._stream(fields):
             output = [each["id"] for each in json.loads(ended)["output"]]
-            told[id] += [fields["input"][0]["id"], *output]
+            items[id] += [fields["input"][0]["id"], *output]
 
-    def leave_it_to_run(self) -> None:
-        """A turn in the background, asked after until it has ended."""
+    def run_in_background(self) -> None:
+        """Start a background turn and poll it until it ends."""
         fields = self._fields(background=True)
         _, body = self._request("POST", "/v1/responses", fields)
         id = json.loads(body)["id"]
@@ -136,7 +136,7 @@ class Client:
             _, body = self._request("GET", f"/v1/responses/{id}")
         self.ledger.end(id, body)
 
-    def leave_it_and_listen(self) -> None:
+    def stream_in_background(self) -> None:
         self._stream(self._fields(background=True))
 
     def talk(self) -> None:
@@ -148,8 +148,8 @@ class Client:
                 socket.send(json.dumps({"type": "response.create", **fields}))
                 id = ""
                 while not (data := str(socket.recv(30)).encode()).startswith(_ENDS):
-                    id = self._hear(id, data, fields)
-                self._hear(id, data, fields)
+                    id = self._receive(id, data, fields)
+                self._receive(id, data, fields)
 
     def delete(self) -> None:
         ended = list(self.ledger.ended)[-_RECENT:]
@@ -161,43 +161,43 @@ class Client:
         assert status in (200, 404), body
         self.ledger.deleted.add(id)
 
-    # Inside
+    # Helpers
 
     def _stream(self, fields: Json) -> bytes:
-        """The last snapshot, as it came; nothing when the request was refused."""
-        with self._asking("POST", "/v1/responses", {**fields, "stream": True}) as answer:
+        """Return the last snapshot as received; empty if the request was refused."""
+        with self._requested("POST", "/v1/responses", {**fields, "stream": True}) as answer:
             if self._is_refused(answer):
                 return b""
             decoder, id = Decoder(), ""
             while data := answer.read1(65536):
                 for frame in decoder.feed(data):
                     if frame.data != "[DONE]":
-                        id = self._hear(id, frame.data.encode(), fields)
-        last = self.ledger.heard[id][-1]
-        # A socket that a dead process leaves may seem to end in good order.
+                        id = self._receive(id, frame.data.encode(), fields)
+        last = self.ledger.received[id][-1]
+        # The socket of a killed process may seem to end normally.
         return snapshot_in(last) if last.startswith(_ENDS) else b""
 
-    def _hear(self, id: str, data: bytes, fields: Json) -> str:
+    def _receive(self, id: str, data: bytes, fields: Json) -> str:
         ledger = self.ledger
         if not id:
             id = json.loads(data)["response"]["id"]
             ledger.begin(id, fields["input"][0]["id"])
-        ledger.heard[id].append(data)
+        ledger.received[id].append(data)
         if data.startswith(_ENDS):
             ledger.end(id, snapshot_in(data))
-        self.moment.hear()
+        self.moment.count()
         return id
 
     def _request(self, method: str, path: str, body: Json | None = None) -> tuple[int, bytes]:
-        with self._asking(method, path, body) as answer:
+        with self._requested(method, path, body) as answer:
             if self._is_refused(answer):
                 return answer.status, b""
-            told = answer.read()
-        self.moment.hear()
-        return answer.status, told
+            data = answer.read()
+        self.moment.count()
+        return answer.status, data
 
     @contextmanager
-    def _asking(self, method: str, path: str, body: Json | None) -> Iterator[http.client.HTTPResponse]:
+    def _requested(self, method: str, path: str, body: Json | None) -> Iterator[http.client.HTTPResponse]:
         connection = self.running.connect()
         try:
             data = None if body is None else json.dumps(body).encode()
@@ -207,7 +207,7 @@ class Client:
             connection.close()
 
     def _is_refused(self, answer: http.client.HTTPResponse) -> bool:
-        """Only what was deleted may be missing."""
+        """Return whether the request was refused; only deleted responses may be missing."""
         if answer.status == 200:
             return False
         code = json.loads(answer.read())["error"]["code"]
@@ -227,14 +227,14 @@ class Client:
         return self.chance.choice(recent) if recent else None
 
 
-DEEDS: tuple[Callable[[Client], None], ...] = (
+ACTIONS: tuple[Callable[[Client], None], ...] = (
     Client.stream,
     Client.stream,
     Client.stream_on,
     Client.ask,
     Client.converse,
-    Client.leave_it_to_run,
-    Client.leave_it_and_listen,
+    Client.run_in_background,
+    Client.stream_in_background,
     Client.talk,
     Client.delete,
 )
@@ -243,13 +243,13 @@ _ENDS = tuple(f'{{"type":"{type}"'.encode() for type in sorted(TERMINAL))
 
 
 def snapshot_in(event: bytes) -> bytes:
-    """The response in an event, byte for byte."""
+    """Return the response in an event, byte for byte."""
     return event[event.index(b'"response":') + len(b'"response":') : -1]
 
 
-def load_and_kill(running: Running, ledger: Ledger, *, clients: int, things: int, seed: int) -> None:
-    """Ask much of a gateway at once, and kill it when the clients have heard so many things."""
-    moment = Moment(things)
+def load_and_kill(running: Running, ledger: Ledger, *, clients: int, messages: int, seed: int) -> None:
+    """Put a gateway under load, and kill it after the clients have received `messages` messages."""
+    moment = Moment(messages)
     threads = [
         threading.Thread(target=Client(running, ledger, moment, number, seed * 1000 + number).run)
         for number in range(clients)
@@ -261,7 +261,7 @@ def load_and_kill(running: Running, ledger: Ledger, *, clients: int, things: int
     running.process.wait()
     for thread in threads:
         thread.join(60)
-    assert came, "the clients were told too little"
+    assert came, "the clients received too little"
     assert not any(thread.is_alive() for thread in threads)
     for fault in ledger.faults:
         raise fault

@@ -1,4 +1,4 @@
-"""What a gateway that was killed must know when it is started again, held against what it told."""
+"""Check a restarted gateway against what the killed one had reported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ENDED = ("completed", "failed", "incomplete", "cancelled")
 
 
 class Check:
-    """A look at a gateway that was started again. `interrupted` counts the turns that died with the last."""
+    """Checks of a restarted gateway. `interrupted` counts the turns that the kill interrupted."""
 
     def __init__(self, running: Running, ledger: Ledger) -> None:
         self._connection = running.connect()
@@ -34,54 +34,56 @@ class Check:
         ledger = self._ledger
         for id in ids:
             if id in ledger.deleted:
-                assert self._get(f"/v1/responses/{id}")[0] == 404, "what was deleted is there again"
+                assert self._get(f"/v1/responses/{id}")[0] == 404, "a deleted response exists again"
             elif id in ledger.unsure:
                 assert self._get(f"/v1/responses/{id}")[0] in (200, 404)
             elif id in ledger.ended:
-                self.promised(id)
+                self.has_reported_end(id)
             else:
-                self.begun(id)
+                self.has_ended(id)
 
-    def promised(self, id: str) -> None:
-        """Its end was reported: all of it is as it was told, byte for byte."""
+    def has_reported_end(self, id: str) -> None:
+        """Check a response whose end was reported: it is stored byte for byte as reported."""
         status, body = self._get(f"/v1/responses/{id}")
         assert status == 200, "an end that was reported is lost"
         assert body == self._ledger.ended[id]
         log = self.stream(id)
         assert violations(log) == []
-        if heard := self._ledger.heard[id]:
-            assert log == heard
+        if received := self._ledger.received[id]:
+            assert log == received
         self._has_its_input(id)
 
-    def begun(self, id: str) -> None:
-        """It was told to exist. It has ended, whatever of it is left, and says so to whoever comes back."""
+    def has_ended(self, id: str) -> None:
+        """Check a response that was reported to exist: it has ended, also for clients that reconnect."""
         status, body = self._get(f"/v1/responses/{id}")
-        heard = self._ledger.heard[id]
-        if status == 404 and heard and b'"store_late"' in heard[0]:
-            return  # its client was told that it may not survive
-        assert status == 200, "a response that was told to have begun is not there"
-        told = json.loads(body)
-        assert told["status"] in ENDED
+        received = self._ledger.received[id]
+        if status == 404 and received and b'"store_late"' in received[0]:
+            return  # the diagnostic warned the client
+        assert status == 200, "a response that was reported to exist is missing"
+        response = json.loads(body)
+        assert response["status"] in ENDED
         log = self.stream(id)
-        assert json.loads(log[-1])["response"]["status"] == told["status"].replace("cancelled", "incomplete")
-        if (told["error"] or {}).get("code") == RESTARTED:
+        assert json.loads(log[-1])["response"]["status"] == response["status"].replace(
+            "cancelled", "incomplete"
+        )
+        if (response["error"] or {}).get("code") == RESTARTED:
             self.interrupted += 1
             assert violations(log) == []
-            # What was heard, as far as it was written; behind that, only what ends things.
-            assert all(_is_end(kept) for kept in log[_common(log, heard) : len(heard)])
-            self._goes_on(id, len(heard) - 1)
+            # The received events, as far as they were stored; after them, only events that close items.
+            assert all(_is_end(data) for data in log[_common(log, received) : len(received)])
+            self._can_be_resumed(id, len(received) - 1)
         else:
             assert violations(log) == []
-            assert heard == log[: len(heard)]
+            assert received == log[: len(received)]
         self._has_its_input(id)
 
     def conversation(self, id: str) -> None:
-        """What was acknowledged, in its order, and nothing twice. More may be there: it was on its way."""
+        """Check that acknowledged items are stored once, in order. Others may be stored too."""
         found: list[str] = []
         has_more = True
         while has_more:
-            behind = f"&after={found[-1]}" if found else ""
-            status, body = self._get(f"/v1/conversations/{id}/items?order=asc&limit=100{behind}")
+            query = f"&after={found[-1]}" if found else ""
+            status, body = self._get(f"/v1/conversations/{id}/items?order=asc&limit=100{query}")
             assert status == 200
             found += [item["id"] for item in json.loads(body)["data"]]
             has_more = json.loads(body)["has_more"]
@@ -90,23 +92,25 @@ class Check:
         assert [item for item in found if item in set(acknowledged)] == acknowledged
 
     def stream(self, id: str, after: int | None = None) -> list[bytes]:
-        behind = "" if after is None else f"&starting_after={after}"
-        status, body = self._get(f"/v1/responses/{id}?stream=true{behind}")
+        query = "" if after is None else f"&starting_after={after}"
+        status, body = self._get(f"/v1/responses/{id}?stream=true{query}")
         assert status == 200
         decoder = Decoder()
         frames = [frame.data.encode() for frame in decoder.feed(body) + decoder.end()]
         assert frames.pop() == b"[DONE]"
         return frames
 
-    def _goes_on(self, id: str, after: int) -> None:
-        """Whoever was listening comes back with the last number that he has: he is told of the end, once."""
+    def _can_be_resumed(self, id: str, after: int) -> None:
+        """Check that a client that resumes after its last event gets the end, once."""
         if after < 0:
             return
-        told = [json.loads(data) for data in self.stream(id, after)]
-        assert told, "the end is not told to a client that had heard more than is left"
-        assert [event["sequence_number"] for event in told] == list(range(after + 1, after + 1 + len(told)))
-        assert [event["type"] for event in told if event["type"] in TERMINAL] == ["response.failed"]
-        assert told[-1]["type"] == "response.failed"
+        events = [json.loads(data) for data in self.stream(id, after)]
+        assert events, "a client that had received more than is stored does not get the end"
+        assert [event["sequence_number"] for event in events] == list(
+            range(after + 1, after + 1 + len(events))
+        )
+        assert [event["type"] for event in events if event["type"] in TERMINAL] == ["response.failed"]
+        assert events[-1]["type"] == "response.failed"
 
     def _has_its_input(self, id: str) -> None:
         status, body = self._get(f"/v1/responses/{id}/input_items?limit=1")
@@ -114,19 +118,19 @@ class Check:
         assert [item["id"] for item in json.loads(body)["data"]] == [self._ledger.brought[id]]
 
     def can_be_continued(self, id: str) -> None:
-        """Unless something before it was deleted, which is told."""
+        """Check that a turn can follow it, unless an earlier turn of its chain was deleted."""
         body = {"model": "quick", "input": "and then?", "previous_response_id": id}
         self._connection.request(
             "POST", "/v1/responses", json.dumps(body), {"content-type": "application/json"}
         )
-        status, told = self._read()
-        if self._is_whole(id):
-            assert (status, json.loads(told)["status"]) == (200, "completed")
+        status, answer = self._read()
+        if self._has_whole_chain(id):
+            assert (status, json.loads(answer)["status"]) == (200, "completed")
         else:
-            assert (status, json.loads(told)["error"]["code"]) == (400, "previous_response_not_found")
+            assert (status, json.loads(answer)["error"]["code"]) == (400, "previous_response_not_found")
 
-    def _is_whole(self, id: str | None) -> bool:
-        """Whether all of the chain that leads to a response is there."""
+    def _has_whole_chain(self, id: str | None) -> bool:
+        """Return whether the whole chain of a response is stored."""
         while id is not None:
             status, body = self._get(f"/v1/responses/{id}")
             if status == 404:
@@ -150,17 +154,17 @@ def violations(log: list[bytes]) -> list[str]:
     return [str(each) for each in found]
 
 
-def _common(log: list[bytes], heard: list[bytes]) -> int:
-    """How many events of two logs are the same, from their beginning. `store_late` does not count: it said
-    that the response was not in the file, and now it is."""
-    pairs = enumerate(zip(map(_without_late, log), map(_without_late, heard), strict=False))
-    return next((place for place, (one, other) in pairs if one != other), min(len(log), len(heard)))
+def _common(log: list[bytes], received: list[bytes]) -> int:
+    """Return how many first events of two logs are equal, without `store_late`: that diagnostic means
+    that the response was not stored yet, and now it is."""
+    pairs = enumerate(zip(map(_without_late, log), map(_without_late, received), strict=False))
+    return next((place for place, (one, other) in pairs if one != other), min(len(log), len(received)))
 
 
 def _without_late(data: bytes) -> Json:
     event: Json = json.loads(data)
-    told = event.get("response", {}).pop("diagnostics", [])
-    return {**event, "diagnostics": [each for each in told if each["code"] != "store_late"]}
+    diagnostics = event.get("response", {}).pop("diagnostics", [])
+    return {**event, "diagnostics": [each for each in diagnostics if each["code"] != "store_late"]}
 
 
 def _is_end(data: bytes) -> bool:
@@ -173,7 +177,7 @@ def _type_of(data: bytes) -> str:
 
 
 def check_file(path: Path) -> None:
-    """As another program sees it, beside the gateway that has it open."""
+    """Check the integrity of the file while the gateway has it open."""
     connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     try:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

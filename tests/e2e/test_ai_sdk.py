@@ -1,4 +1,4 @@
-"""Clients from npm on what the gateway keeps: the AI SDK replays its history by references."""
+"""The AI SDK on stored responses: it sends its history as item references."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ const weather = tool({
   inputSchema: z.object({ city: z.string() }),
   execute: async ({ city }) => `17 degrees in ${city}`,
 });
-const told = {
+const settings = {
   model: openai.responses(process.env.MODEL),
   tools: { weather },
   stopWhen: stepCountIs(4),
@@ -54,7 +54,7 @@ const messages = [];
 const answers = [];
 for (const question of ["What is the weather in Lisbon?", "And what shall I wear?"]) {
   messages.push({ role: "user", content: question });
-  const turn = { ...told, messages };
+  const turn = { ...settings, messages };
   const result = process.env.WAY === "streamed" ? streamText(turn) : await generateText(turn);
   answers.push(await result.text);
   messages.push(...(await result.response).messages);
@@ -103,7 +103,7 @@ def talk(folder: Path, running: Running, model: str, way: str) -> Json:
 def test_the_ai_sdk_replays_a_tool_loop_by_references(
     packages: Path, running: Running, upstream: ScriptedUpstream, way: str
 ) -> None:
-    """It names only what stands behind a thought: there is one before the call and one before the answer."""
+    """It references only items after reasoning: one before the call and one before the answer."""
     thought = chat_chunk({"reasoning_content": "Lisbon it is"})
     asking = streamed(thought, calls(call(0, "call_w", "weather", '{"city": "Lisbon"}')), TOOL_CALLS)
     answers = (streamed(thought, *said("It is 17 degrees.")), streamed(*said("A light coat.")))

@@ -1,4 +1,4 @@
-"""The gateway killed at any moment under load: what it reported is there, and nothing seems to run
+"""The gateway killed at any moment under load: what it reported is stored, and no turn seems to run
 (ask G8)."""
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def test_what_was_reported_survives_the_gateway(tmp_path: Path, upstream: Script
     for round in range(ROUNDS + 1):
         with started(tmp_path, upstream) as running:
             check_file(tmp_path / FILE)
-            new = [id for id in ledger.heard if id not in known]
+            new = [id for id in ledger.received if id not in known]
             interrupted += check_all(running, ledger, new, list(known), chance)
             known |= dict.fromkeys(new)
             if round < ROUNDS:
-                load_and_kill(running, ledger, clients=CLIENTS, things=chance.randrange(5, 300), seed=round)
-    assert interrupted > ROUNDS, "hardly anything ran when the gateway was killed: this tests nothing"
+                load_and_kill(running, ledger, clients=CLIENTS, messages=chance.randrange(5, 300), seed=round)
+    assert interrupted > ROUNDS, "too few turns ran when the gateway was killed"
     assert len(ledger.ended) > ROUNDS
     assert ledger.deleted
     assert any(len(items) > 3 for items in ledger.conversations.values())
@@ -41,8 +41,8 @@ def test_what_was_reported_survives_the_gateway(tmp_path: Path, upstream: Script
 def check_all(
     running: Running, ledger: Ledger, new: list[str], known: list[str], chance: random.Random
 ) -> int:
-    """Everything that is new since the last look, and some of the rest; how many turns died with the last
-    gateway."""
+    """Check everything that is new, and some of the rest; return how many turns the last kill
+    interrupted."""
     check = Check(running, ledger)
     try:
         check.everything(new)

@@ -1,4 +1,4 @@
-"""What the disk has not taken yet is not reported as if it had: killed at the worst moment (decision 17)."""
+"""Uncommitted data is not reported as stored: the gateway killed at the worst moment (decision 17)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HALF = chat_chunk({"content": "half"})
 
 @contextmanager
 def locked(file: Path) -> Iterator[None]:
-    """Another program writes: nothing more is committed until it has done."""
+    """Lock the database, so that nothing is committed."""
     stranger = sqlite3.connect(file, isolation_level=None)
     stranger.execute("BEGIN IMMEDIATE")
     try:
@@ -44,7 +44,7 @@ def id_in(live: Live) -> str:
 
 
 def events_in_the_file(file: Path, id: str) -> int:
-    """How long the log of a response is by now."""
+    """Return the number of stored events of a response."""
     reader = sqlite3.connect(f"file:{file}?mode=ro", uri=True)
     query = (
         "SELECT coalesce(max(last), -1) + 1 FROM events JOIN responses ON events.response = responses.number "
@@ -58,11 +58,11 @@ def events_in_the_file(file: Path, id: str) -> int:
 
 
 def diagnostics(response: Json) -> list[str]:
-    return [told["code"] for told in response.get("diagnostics") or []]
+    return [each["code"] for each in response.get("diagnostics") or []]
 
 
-def test_an_end_that_is_not_in_the_file_is_told_with_that(tmp_path: Path, upstream: ScriptedUpstream) -> None:
-    """Whoever asks, and by whichever way: the client itself, one who polls, one who takes the stream up."""
+def test_an_end_that_is_not_committed_is_marked(tmp_path: Path, upstream: ScriptedUpstream) -> None:
+    """For the client itself, for one that polls, and for one that resumes the stream."""
     opened, file = threading.Event(), tmp_path / FILE
     model = upstream.play("late", [*begun(HALF), until(opened), rest("whole")])
     with started(tmp_path, upstream) as running, running.live(model) as live:
@@ -72,10 +72,10 @@ def test_an_end_that_is_not_in_the_file_is_told_with_that(tmp_path: Path, upstre
         with locked(file):
             opened.set()
             wait_for(lambda: get(running, queued)["status"] == "completed")
-            told = [live.rest().last, get(running, id), get(running, queued), streamed_again(running, id)]
+            answers = [live.rest().last, get(running, id), get(running, queued), streamed_again(running, id)]
             running.process.kill()
             running.process.wait()
-    assert [(each["status"], diagnostics(each)) for each in told] == [("completed", ["store_late"])] * 4
+    assert [(each["status"], diagnostics(each)) for each in answers] == [("completed", ["store_late"])] * 4
     with started(tmp_path, upstream) as running:
         assert [get(running, each)["error"]["code"] for each in (id, queued)] == [RESTARTED, RESTARTED]
 
@@ -89,7 +89,7 @@ def streamed_again(running: Running, id: str) -> Json:
     return running.ask(path=f"/v1/responses/{id}?stream=true", method="GET").last
 
 
-def test_a_client_that_heard_more_than_is_left_is_told_of_the_end(
+def test_a_client_that_received_more_than_is_stored_gets_the_end(
     tmp_path: Path, upstream: ScriptedUpstream
 ) -> None:
     opened, file = threading.Event(), tmp_path / FILE
@@ -104,14 +104,14 @@ def test_a_client_that_heard_more_than_is_left_is_told_of_the_end(
             live.until(b"event: response.output_text.delta", 10)
             running.process.kill()
             running.process.wait()
-    heard = live.body.count(b"\nevent: ") + 1
-    assert heard > left + 2
+    received = live.body.count(b"\nevent: ") + 1
+    assert received > left + 2
     with started(tmp_path, upstream) as running:
         check = Check(running, Ledger())
         end = len(check.stream(id)) - 1
-        for after in range(left - 2, heard):
-            told = [json.loads(data) for data in check.stream(id, after)]
-            assert [event["type"] for event in told][-1:] == ["response.failed"]
-            numbers = [event["sequence_number"] for event in told]
+        for after in range(left - 2, received):
+            events = [json.loads(data) for data in check.stream(id, after)]
+            assert [event["type"] for event in events][-1:] == ["response.failed"]
+            numbers = [event["sequence_number"] for event in events]
             assert numbers == list(range(after + 1, max(end, after + 1) + 1))
         check.close()

@@ -1,4 +1,4 @@
-"""OpenAI's own Python library on what the gateway keeps: every method that names an id."""
+"""OpenAI's Python library on stored responses: every method that takes an id."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def client(running: Running) -> Iterator[OpenAI]:
 
 
 def held(opened: threading.Event) -> Script:
-    """An answer in two halves: the second comes when the test says so."""
+    """Script an answer in two halves; the test releases the second one."""
     return [*begun(chat_chunk({"content": "first "})), until(opened), rest("second")]
 
 
@@ -60,26 +60,26 @@ def contents(items: Any) -> list[str]:
 # Responses
 
 
-def test_a_response_is_retrieved_as_it_was_made(client: OpenAI, upstream: ScriptedUpstream) -> None:
+def test_a_response_is_retrieved_unchanged(client: OpenAI, upstream: ScriptedUpstream) -> None:
     model = upstream.play("retrieved", streamed(*said("the answer")))
     made = client.responses.create(model=model, input="x", metadata={"a": "b"})
     assert client.responses.retrieve(made.id).to_dict() == made.to_dict()
     assert made.output_text == "the answer"
 
 
-def test_a_stream_is_retrieved_from_any_event_on(client: OpenAI, upstream: ScriptedUpstream) -> None:
+def test_a_stream_is_retrieved_from_any_event(client: OpenAI, upstream: ScriptedUpstream) -> None:
     model = upstream.play("streamed", streamed(*said("the whole answer")))
     sent = [event.to_dict() for event in client.responses.create(model=model, input="x", stream=True)]
     id = sent[0]["response"]["id"]  # type: ignore[index]
     again = client.responses.retrieve(id, stream=True)
     assert [event.to_dict() for event in again] == sent
     for after in (0, len(sent) // 2, len(sent) - 2):
-        behind = client.responses.retrieve(id, stream=True, starting_after=after)
-        assert [event.to_dict() for event in behind] == sent[after + 1 :]
+        rest_of_stream = client.responses.retrieve(id, stream=True, starting_after=after)
+        assert [event.to_dict() for event in rest_of_stream] == sent[after + 1 :]
     assert list(client.responses.retrieve(id, stream=True, starting_after=len(sent) - 1)) == []
 
 
-def test_a_stream_is_taken_up_again_while_it_runs(client: OpenAI, upstream: ScriptedUpstream) -> None:
+def test_a_running_stream_is_resumed(client: OpenAI, upstream: ScriptedUpstream) -> None:
     opened = threading.Event()
     model = upstream.play("taken-up", held(opened))
     with client.responses.create(model=model, input="x", stream=True, background=True) as first:
@@ -90,9 +90,9 @@ def test_a_stream_is_taken_up_again_while_it_runs(client: OpenAI, upstream: Scri
                 break
     assert seen[0].type == "response.created"
     id = seen[0].response.id
-    behind = client.responses.retrieve(id, stream=True, starting_after=seen[-1].sequence_number)
+    rest_of_stream = client.responses.retrieve(id, stream=True, starting_after=seen[-1].sequence_number)
     opened.set()
-    events = [*seen, *behind]
+    events = [*seen, *rest_of_stream]
     assert [event.sequence_number for event in events] == list(range(len(events)))
     last = events[-1]
     assert last.type == "response.completed"
@@ -119,19 +119,19 @@ def test_a_background_turn_is_polled_to_its_end(client: OpenAI, upstream: Script
 def test_a_running_turn_is_cancelled_and_one_that_ended_is_not(
     client: OpenAI, upstream: ScriptedUpstream
 ) -> None:
-    gone = threading.Event()
-    model = upstream.play("cancelled", [*begun(chat_chunk({"content": "half"})), until_gone(gone)])
+    disconnected = threading.Event()
+    model = upstream.play("cancelled", [*begun(chat_chunk({"content": "half"})), until_gone(disconnected)])
     made = client.responses.create(model=model, input="x", background=True)
     wait_for(lambda: client.responses.retrieve(made.id).output_text == "half")
     for _ in range(2):
         cancelled = client.responses.cancel(made.id)
         assert (cancelled.status, cancelled.output_text) == ("cancelled", "half")
-    assert gone.wait(10)
+    assert disconnected.wait(10)
     ended = client.responses.create(model=upstream.play("ended", streamed(*said("ok"))), input="x")
     assert client.responses.cancel(ended.id).status == "completed"
 
 
-def test_a_deleted_response_is_gone(client: OpenAI, upstream: ScriptedUpstream) -> None:
+def test_a_deleted_response_is_not_found(client: OpenAI, upstream: ScriptedUpstream) -> None:
     made = client.responses.create(model=upstream.play("deleted", streamed(*said("ok"))), input="x")
     client.responses.delete(made.id)
     with pytest.raises(openai.NotFoundError):
@@ -139,7 +139,7 @@ def test_a_deleted_response_is_gone(client: OpenAI, upstream: ScriptedUpstream) 
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
-def test_input_items_are_paged_through_by_themselves(
+def test_input_items_are_paged_by_the_library(
     client: OpenAI, upstream: ScriptedUpstream, order: Order
 ) -> None:
     model = upstream.play(f"paged-{order}", streamed(*said("ok")))
@@ -151,7 +151,7 @@ def test_input_items_are_paged_through_by_themselves(
     assert contents(page) == (expected if order == "asc" else expected[::-1])
 
 
-def test_a_tool_loop_goes_on_by_the_id_alone(client: OpenAI) -> None:
+def test_a_tool_loop_continues_by_id(client: OpenAI) -> None:
     tool: Any = {
         "type": "function",
         "name": "get_weather",
@@ -169,7 +169,7 @@ def test_a_tool_loop_goes_on_by_the_id_alone(client: OpenAI) -> None:
     assert "17 degrees" in second.output_text
 
 
-def test_a_history_is_compacted_and_goes_on(client: OpenAI, upstream: ScriptedUpstream) -> None:
+def test_a_compacted_history_is_continued(client: OpenAI, upstream: ScriptedUpstream) -> None:
     model = upstream.play("compacted", streamed(*said("a summary")), streamed(*said("on we go")))
     compacted = client.responses.compact(model=model, input=users(3))
     assert compacted.object == "response.compaction"
@@ -183,7 +183,7 @@ def test_a_history_is_compacted_and_goes_on(client: OpenAI, upstream: ScriptedUp
 # Conversations
 
 
-def test_a_conversation_is_made_changed_and_deleted(client: OpenAI) -> None:
+def test_a_conversation_is_created_changed_and_deleted(client: OpenAI) -> None:
     made = client.conversations.create(metadata={"topic": "lamps"}, items=users(1))
     assert (made.object, made.metadata) == ("conversation", {"topic": "lamps"})
     assert client.conversations.retrieve(made.id).to_dict() == made.to_dict()
@@ -195,7 +195,7 @@ def test_a_conversation_is_made_changed_and_deleted(client: OpenAI) -> None:
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
-def test_items_of_a_conversation_are_paged_through_by_themselves(client: OpenAI, order: Order) -> None:
+def test_items_of_a_conversation_are_paged_by_the_library(client: OpenAI, order: Order) -> None:
     id = client.conversations.create().id
     client.conversations.items.create(id, items=users(5))
     expected = [f"number {number}" for number in range(5)]
@@ -308,11 +308,11 @@ REFUSED: dict[str, tuple[Call, type[openai.APIStatusError], str, str]] = {
         "store",
     ),
 }
-"""What is asked, and which error of the library's it is, with its code and the field that it names."""
+"""Each request with the library's error, its code and the field that it names."""
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_not_there_is_an_error_of_the_librarys_own(client: OpenAI, name: str) -> None:
+def test_missing_objects_raise_the_errors_of_the_library(client: OpenAI, name: str) -> None:
     call, kind, code, param = REFUSED[name]
     with pytest.raises(kind) as caught:
         call(client)

@@ -1,4 +1,4 @@
-"""The upstream killed in the middle of an answer, or the client: what had come is kept, and paid for once."""
+"""The upstream or the client killed in the middle of an answer: the output so far is stored."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.e2e
 CLIENTS = 12
 
 BEGINNINGS = (text("a ", "half"), [*text("whole"), calls(call(0, "call_1", "read", '{"path": "/t'))])
-"""What comes before the end: half of a message; a whole one, and half of a call."""
-KEPT = (
+"""Half of a message; a complete message and half of a call."""
+STORED = (
     [("message", "incomplete", "a half")],
     [("message", "completed", "whole"), ("function_call", "incomplete", '{"path": "/t')],
 )
@@ -37,7 +37,7 @@ def running(tmp_path: Path, upstream: ScriptedUpstream) -> Iterator[Running]:
         yield running
 
 
-def kept(running: Running, id: str) -> tuple[str, list[tuple[str, str, str]]]:
+def stored(running: Running, id: str) -> tuple[str, list[tuple[str, str, str]]]:
     found = running.ask(path=f"/v1/responses/{id}", method="GET").json
     return found["status"], [_shown(item) for item in found["output"]]
 
@@ -47,10 +47,10 @@ def _shown(item: Json) -> tuple[str, str, str]:
     return item["type"], item["status"], words
 
 
-def all_at_once(deed: Callable[[int], str]) -> list[str]:
-    """The ids of the responses."""
+def all_at_once(action: Callable[[int], str]) -> list[str]:
+    """Run the action for all clients at once; return the ids of the responses."""
     with ThreadPoolExecutor(CLIENTS) as threads:
-        return list(threads.map(deed, range(CLIENTS)))
+        return list(threads.map(action, range(CLIENTS)))
 
 
 def test_an_upstream_that_is_killed_leaves_failed_responses(
@@ -58,17 +58,17 @@ def test_an_upstream_that_is_killed_leaves_failed_responses(
 ) -> None:
     ids = all_at_once(partial(lose_the_upstream, running, upstream))
     for number, id in enumerate(ids):
-        assert kept(running, id) == ("failed", KEPT[number % 2])
+        assert stored(running, id) == ("failed", STORED[number % 2])
         assert len(upstream.asked_for(f"cut-{number}")) == 1
 
 
 def lose_the_upstream(running: Running, upstream: ScriptedUpstream, number: int) -> str:
-    """The connection is reset when the client has heard what the upstream had to say."""
-    heard = threading.Event()
-    script: Script = [*begun(*BEGINNINGS[number % 2]), until(heard), cut]
+    """Reset the upstream's connection after the client has received its output."""
+    received = threading.Event()
+    script: Script = [*begun(*BEGINNINGS[number % 2]), until(received), cut]
     with running.live(upstream.play(f"cut-{number}", script), tools=TOOLS) as live:
         live.until((b'"half"', b'{\\"path')[number % 2])
-        heard.set()
+        received.set()
         last = live.rest().last
     assert (last["status"], last["error"]["code"]) == ("failed", "upstream_truncated")
     return str(last["id"])
@@ -79,17 +79,17 @@ def test_a_client_that_is_killed_leaves_a_cancelled_response(
 ) -> None:
     ids = all_at_once(partial(lose_the_client, running, upstream))
     for number, id in enumerate(ids):
-        assert kept(running, id) == ("cancelled", KEPT[number % 2])
+        assert stored(running, id) == ("cancelled", STORED[number % 2])
         assert len(upstream.asked_for(f"lost-{number}")) == 1
 
 
 def lose_the_client(running: Running, upstream: ScriptedUpstream, number: int) -> str:
-    """The socket is reset, as when the process dies with something unread."""
-    gone = threading.Event()
-    model = upstream.play(f"lost-{number}", [*begun(*BEGINNINGS[number % 2]), until_gone(gone)])
+    """Reset the client's socket, as if its process was killed with unread data."""
+    disconnected = threading.Event()
+    model = upstream.play(f"lost-{number}", [*begun(*BEGINNINGS[number % 2]), until_gone(disconnected)])
     client = RawClient(running, model)
     client.read_until((b'"half"', b'{\\"path')[number % 2])
     client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.leave()
-    assert gone.wait(20), "the upstream goes on for nobody"
+    assert disconnected.wait(20), "the upstream was not disconnected"
     return str(running.verdict(client.request_id)["response_id"])

@@ -1,4 +1,4 @@
-"""Every command of the README, as a newcomer would type it, against a gateway that `make serve` started."""
+"""Every command of the README, against a gateway that `make serve` started."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = [
 
 
 def commands() -> list[str]:
-    """What stands behind a `$`, with the lines of a here-document."""
+    """Return the commands after a `$`, with the lines of a here-document."""
     blocks = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
     return [
         command
@@ -40,7 +40,7 @@ def commands() -> list[str]:
 
 @contextmanager
 def started(command: str, folder: Path) -> Iterator[str]:
-    """A command that serves, until its URL is known; it is ended as Ctrl-C would end it."""
+    """Start a serving command and yield its URL; end it like Ctrl-C."""
     ready = folder / "ready"
     ready.unlink(missing_ok=True)
     process = subprocess.Popen(
@@ -64,20 +64,20 @@ def started(command: str, folder: Path) -> Iterator[str]:
 
 
 class Newcomer:
-    """Types the commands. `url` is where the gateway of the first one is."""
+    """Runs the commands. `url` is the gateway of the first one."""
 
     def __init__(self, folder: Path, url: str, ollama: ScriptedUpstream) -> None:
         self._folder, self._url, self._ollama = folder, url, ollama
         self.outputs: dict[str, str] = {}
         self._named = ""
-        """What the terminal knows by a name."""
+        """Return the value of a shell variable."""
         (folder / ".venv").symlink_to(ROOT / ".venv")
 
     def type(self, command: str) -> None:
         if re.match(r"\.venv/bin/penstock serve", command):
             self._serve(command)
         elif command.startswith("make "):
-            assert command.split()[1] in ("serve", "test", "help")  # the first two run already
+            assert command.split()[1] in ("serve", "test", "help")  # the first two are already running
         else:
             self._run(command)
 

@@ -1,4 +1,4 @@
-"""A terminal to run a program in, and to look at: tmux, on a socket of its own."""
+"""A terminal to run a program in and to inspect: tmux, on its own socket."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Self
 from tests.cli.running import environment
 
 LONGEST = 20.0
-"""How long anything may take to show. It is a limit and no pause: what shows sooner is seen sooner."""
+"""Seconds until a wait fails. It is a limit, not a delay."""
 
 
 def has_tmux() -> bool:
@@ -22,7 +22,7 @@ def has_tmux() -> bool:
 
 
 class TmuxTerminal:
-    """One program on one screen. Leaving the `with` ends both."""
+    """One program on one screen. Leaving the `with` block ends both."""
 
     def __init__(self, *command: str, changes: Mapping[str, str] | None = None) -> None:
         self._socket = f"penstock-{secrets.token_hex(6)}"
@@ -32,8 +32,8 @@ class TmuxTerminal:
             self._environment.pop(name, None)
 
     def __enter__(self) -> Self:
-        # The line behind the program's end is how a test sees its exit code; `cat` keeps the screen. Ctrl-C
-        # goes to the shell as well, which must not end by it.
+        # The line after the program's end shows its exit code; `cat` keeps the screen. Ctrl-C also goes
+        # to the shell, which must ignore it.
         line = f"trap : INT; {shlex.join(self._command)}; echo '[ended with '$?']'; exec cat"
         self._tmux("-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "30", "sh", "-c", line)
         return self
@@ -52,7 +52,7 @@ class TmuxTerminal:
         self._tmux("send-keys", *keys)
 
     def paste(self, text: str) -> None:
-        """As a terminal pastes: with marks around it where the program asked for them."""
+        """Paste like a terminal, with paste brackets if the program enabled them."""
         self._tmux("set-buffer", text)
         self._tmux("paste-buffer", "-p")
 
@@ -60,21 +60,21 @@ class TmuxTerminal:
         self._tmux("resize-window", "-x", str(width), "-y", str(height))
 
     def screen(self) -> str:
-        """All that was shown, with what has scrolled away; lines that the terminal wrapped are one."""
+        """Return everything shown, including scrolled lines; wrapped lines are joined."""
         return self._tmux("capture-pane", "-p", "-J", "-S", "-1000").rstrip()
 
     def styled(self) -> str:
-        """The same with its colours."""
+        """Return the screen with its styles."""
         return self._tmux("capture-pane", "-p", "-e", "-J", "-S", "-1000")
 
     def wait_for(self, wanted: str | Callable[[str], bool]) -> str:
-        """Look until the screen has it, and return the screen."""
+        """Wait until the screen has it, and return the screen."""
         is_there = wanted if callable(wanted) else lambda screen: wanted in screen
         deadline = time.monotonic() + LONGEST
         while not is_there(screen := self.screen()):
             if time.monotonic() > deadline:
                 raise AssertionError(f"the screen never had {wanted!r}:\n{screen}")
-            time.sleep(0.02)  # between two looks, not instead of one
+            time.sleep(0.02)  # between two polls
         return screen
 
     def wait_for_prompt(self) -> str:
