@@ -11,10 +11,8 @@ RUNS: dict[str, tuple[list[str], bytes]] = {
     "version": (["--version"], b""),
     "check": (["check", "-"], streams.as_sse(streams.announced_twice())),
     "translate": (["translate", "--dialect", "chat", "-"], b"data: <html>\n\n"),
-    "render": (["render", "--dialect", "chat", "-"], b'{"model": "m", "input": "h\xc3\xa9"}'),
     "parts": (["parts", "-"], streams.as_sse(streams.hello(["水"]))),
     "chat": (["chat", "--base-url", "ftp://x"], b"hi"),
-    "models": (["models", "--base-url", "ftp://x"], b""),
     "serve": (["serve", "--host", "0.0.0.0"], b""),
     "wrong usage": (["chek"], dialect_streams.STREAMS["chat"]),
 }

@@ -224,6 +224,3 @@ def test_a_reader_that_stops_early_is_not_an_error(tmp_path: Path) -> None:
         process.stdout.close()
         assert process.wait(30) == 141
         assert process.stderr.read() == b""
-
-
-# Times and sizes

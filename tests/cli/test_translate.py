@@ -207,11 +207,11 @@ def test_wrong_usage_writes_no_stream(arguments: list[str], message: str) -> Non
 @needs_recordings
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_recordings_are_translated_to_lawful_streams(dialect: str) -> None:
-    """The smallest and the largest of each form; tests/dialects checks all of them."""
+    """The smallest of each form, and the largest of one dialect; tests/dialects checks all of them."""
     names = sorted(files(FOLDERS[dialect]), key=lambda name: (ROOT / name).stat().st_size)
     for form in (".sse", ".jsonl", ".array.json"):
         found = [name for name in names if name.endswith(form)]
-        for name in {*found[:1], *found[-1:]}:
+        for name in {*found[:1], *(found[-1:] if dialect == "chat" else ())}:
             result = penstock("translate", "--dialect", dialect, str(ROOT / name))
             failed = events_of(result)[-1]["type"] == "response.failed"
             assert result.returncode == failed, name

@@ -82,6 +82,10 @@ OUTCOMES: dict[str, tuple[dict[str, Any], str]] = {
         {"status": "failed", "verdict": {"closer": "gateway", "code": "brand_new"}},
         "Failed: the gateway ended the response (brand_new).",
     ),
+    "completed with a code": (
+        {"status": "completed", "verdict": {"closer": "upstream", "code": "odd"}},
+        "Completed: the upstream ended the response (odd).",
+    ),
     "unknown closer": (
         {"status": "completed", "verdict": {"closer": "proxy"}},
         "Completed: proxy.",

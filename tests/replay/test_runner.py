@@ -75,6 +75,8 @@ def test_an_error_that_was_in_the_bytes_must_be_found_in_them_again() -> None:
     """Only a broken connection is replayed as a failure; any other one depends on the reader."""
     ends_well = attempt(*answered(text("Fine."), STOP), failed("ServerError", 3.0, code="server_error"))
     assert types(replay(with_events(ends_well, [DONE])))[-1] == "completed"
+    cut_off = attempt(*answered(text("Fine.")), failed("ServerError", 3.0, code="server_error"))
+    assert last(replay(with_events(cut_off, [DONE])))["error"]["code"] == "upstream_truncated"
 
 
 def test_a_failure_before_the_stream_refuses_the_request() -> None:

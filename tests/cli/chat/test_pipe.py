@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -106,11 +105,6 @@ def test_a_rejected_key_is_reported_when_models_are_listed() -> None:
     assert "the endpoint rejected the key in TEST_KEY" in result.stderr
 
 
-def test_an_endpoint_without_a_model_list_can_answer() -> None:
-    with served(refused(404, "nothing here"), said("yes")) as endpoint:
-        assert ask(endpoint, "--model", "m").stdout == "yes\n"
-
-
 def test_a_retry_is_reported() -> None:
     with served(listed(), refused(503, "busy", "overloaded"), said("Now.")) as endpoint:
         result = ask(endpoint)
@@ -124,29 +118,6 @@ def test_the_start_of_a_broken_answer_is_printed() -> None:
         result = ask(endpoint)
     assert (result.returncode, result.stdout) == (1, "Half of it\n")
     assert result.stderr
-
-
-def test_the_model_is_the_only_one_that_is_listed() -> None:
-    with served(listed("just-one"), said("ok")) as endpoint:
-        assert ask(endpoint).returncode == 0
-    assert bodies(endpoint)[0]["model"] == "just-one"
-    with served(listed(*(f"m{number}" for number in range(10)))) as endpoint:
-        result = ask(endpoint)
-    assert result.returncode == 2
-    assert "choose a model with --model NAME: m0, m1, " in result.stderr
-    assert "and 2 more" in result.stderr
-    with served(listed({"id": ""})) as endpoint:
-        assert "lists no models" in ask(endpoint).stderr
-
-
-def test_no_server_at_the_address_is_reported() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-        result = penstock("chat", "--base-url", url, "--model", "m", stdin=b"hi")
-    assert result.returncode == 2
-    assert "connection refused. Is the server running" in result.stderr
-    assert result.stderr.count("\n") == 1
 
 
 def test_an_empty_question_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,7 +91,7 @@ def test_an_error_is_explained_and_the_session_continues(monkeypatch: pytest.Mon
     ],
 )
 def test_images_for_a_model_without_them_are_sent_with_a_warning(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Any, facts: dict[str, bool], warning: str | None
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, facts: dict[str, bool], warning: str | None
 ) -> None:
     (tmp_path / "a.png").write_bytes(PIXEL)
     chat = FakeChat("A pixel.", "And?", models=[model("one", **facts)])
@@ -98,7 +99,14 @@ def test_images_for_a_model_without_them_are_sent_with_a_warning(
     assert ("accept images" in terminal.text) is (warning is not None)
     assert (warning or "") in terminal.text
     assert [type(part) for part in chat.asked[0]] == [DataPart, TextPart]
-    assert len(chat.asked[1]) == 1  # an image is sent once
+    assert len(chat.asked[1]) == 1
+
+
+def test_an_image_of_a_command_is_sent_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(PIXEL)
+    chat = FakeChat("One.", "Two.")
+    session(monkeypatch, chat, f"/image {tmp_path / 'a.png'}", "what?", "and now?")
+    assert [len(parts) for parts in chat.asked] == [2, 1]
 
 
 def test_a_single_question_returns_an_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
