@@ -39,7 +39,7 @@ examples:
 
 Without --config, penstock.toml is read from the current folder or from
 ~/.config/penstock if it exists. Command-line options override the file. SIGHUP
-reloads it; SIGTERM stops the gateway after running turns have finished.
+reloads it; SIGTERM lets running turns finish, then stops the gateway.
 
 exit codes:
   0  the gateway was stopped

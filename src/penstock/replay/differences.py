@@ -223,10 +223,10 @@ def _between(before: list[_Step], now: list[_Step]) -> list[Difference]:
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     for tag, start, end, new_start, new_end in matcher.get_opcodes():
         if tag == "equal":
-            for one, other in zip(before[start:end], now[new_start:new_end], strict=True):
+            for old_step, new_step in zip(before[start:end], now[new_start:new_end], strict=True):
                 found += [
-                    Difference(where=one.where, field=path, before=was, now=becomes)
-                    for path, was, becomes in _deep("", one.event, other.event)
+                    Difference(where=old_step.where, field=path, before=old_value, now=new_value)
+                    for path, old_value, new_value in _deep("", old_step.event, new_step.event)
                 ]
             continue
         found += [Difference(where=step.where, field="", before="sent") for step in before[start:end]]
@@ -247,8 +247,8 @@ def _deep(path: str, before: Any, now: Any) -> list[tuple[str, Any, Any]]:
     if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
         return [
             found
-            for index, (one, other) in enumerate(zip(before, now, strict=True))
-            for found in _deep(f"{path}[{index}]", one, other)
+            for index, (old, new) in enumerate(zip(before, now, strict=True))
+            for found in _deep(f"{path}[{index}]", old, new)
         ]
     return [] if before == now and type(before) is type(now) else [(path, before, now)]
 

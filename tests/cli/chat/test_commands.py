@@ -117,7 +117,7 @@ def test_a_conversation_is_saved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     session = FakeSession(monkeypatch)
     add_exchange(session, TextPart("first"))
     file = tmp_path / "a.jsonl"
-    assert session.run(f"/save {file}")[0].startswith("saved 1 messages; continue with --load ")
+    assert session.run(f"/save {file}")[0].startswith("saved 1 message; continue with --load ")
     assert file.exists()
 
 

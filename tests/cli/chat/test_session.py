@@ -129,7 +129,7 @@ def test_a_session_without_a_model_list_starts(monkeypatch: pytest.MonkeyPatch) 
     assert "no list" in terminal.text
 
 
-_ROUNDS = "stopped after 1 rounds of tool calls without an answer; ask again to continue"
+_ROUNDS = "stopped after 1 round of tool calls without an answer; ask again to continue"
 
 
 def turn(finish: str = "stop", text: str = "a", stopped: str = "answered") -> ChatTurn:

@@ -12,6 +12,7 @@ from penstock.cli.chat.prompt import paths
 from penstock.cli.chat.screen import Screen
 from penstock.cli.chat.usage import totals
 from penstock.cli.terminal_text import one_line, shortened
+from penstock.formatting import counted
 from penstock.models.info import ModelInfo
 from penstock.parts.parts import DataPart
 
@@ -109,7 +110,7 @@ def _save(session: CommandSession, name: str) -> None:
     if not name:
         raise UsageError("a file name is missing: /save FILE")
     count = session.chat.transcript.save(name)
-    session.screen.line(f"saved {count} messages; continue with --load {one_line(name)}", "dim")
+    session.screen.line(f"saved {counted(count, 'message')}; continue with --load {one_line(name)}", "dim")
 
 
 def _image(session: CommandSession, name: str) -> None:

@@ -19,6 +19,7 @@ from penstock.cli.chat.usage import footer
 from penstock.cli.endpoint_errors import RetryHandler, explain_error, logged_to
 from penstock.cli.terminal_text import one_line
 from penstock.errors import OpenResponsesError
+from penstock.formatting import counted
 from penstock.models.info import ModelInfo
 from penstock.parts.parts import DataPart, MessagePart
 
@@ -196,8 +197,8 @@ def incomplete(turn: ChatTurn) -> str:
     if answer is None:
         return ""
     if answer.stopped == "turns":
-        rounds = len(answer.results)
-        return f"stopped after {rounds} rounds of tool calls without an answer; ask again to continue"
+        rounds = counted(len(answer.results), "round")
+        return f"stopped after {rounds} of tool calls without an answer; ask again to continue"
     finish = answer.results[-1].finish
     if finish == "length":
         return "the answer was cut off: it reached the output token limit"
