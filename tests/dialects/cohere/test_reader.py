@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.dialects.cohere import DIALECT
 from penstock.protocol.content import FileCitation, UrlCitation
 from penstock.stream.deltas import AnnotationDelta, ErrorDelta, FinishDelta, FinishReason
-from tests.dialects.exceptions_cohere import EXCEPTIONS
+from tests.dialects.cohere.recording_exceptions import EXCEPTIONS
 from tests.dialects.reading_proof import (
     assert_agrees,
     assert_endures,

@@ -18,18 +18,27 @@ from penstock.sse import Frame
 from penstock.stream.deltas import (
     BlockEnd,
     BlockKind,
-    Delta,
-    DiagnosticDelta,
     ErrorDelta,
     FinishDelta,
-    FinishReason,
-    ItemDelta,
     OpaqueReasoning,
     ReasoningDelta,
     TextDelta,
     ToolCallDelta,
     UpstreamInfo,
-    UsageDelta,
+)
+from tests.dialects.anthropic.recording_exceptions import EXCEPTIONS
+from tests.dialects.anthropic.streams import (
+    STOP,
+    Chunk,
+    block,
+    call,
+    deltas_of,
+    finish,
+    output,
+    result,
+    server_tool,
+    start,
+    text,
 )
 from tests.dialects.block_proofs import (
     as_frame,
@@ -42,70 +51,22 @@ from tests.dialects.block_proofs import (
     objects,
     smallest,
 )
-from tests.dialects.exceptions_anthropic import EXCEPTIONS
-from tests.dialects.reading_proof import assert_agrees, plan, read, response
+from tests.dialects.reading_proof import assert_agrees, plan, response
 from tests.dialects.recordings import files, needs_recordings, translate
 
 FOLDER = "anthropic-messages"
+
+
 FILES = files(FOLDER)
 
-Chunk = dict[str, Any]
 
-STOP: Chunk = {"type": "message_stop"}
 PING: Chunk = {"type": "ping"}
-
-
-def start(**message: Any) -> Chunk:
-    return {"type": "message_start", "message": {"id": "msg_1", "content": [], **message}}
-
-
-def block(index: int, content: Chunk, *deltas: Chunk, stop: bool = True) -> list[Chunk]:
-    begin: Chunk = {"type": "content_block_start", "index": index, "content_block": content}
-    middle: list[Chunk] = [{"type": "content_block_delta", "index": index, "delta": each} for each in deltas]
-    return [begin, *middle, *([{"type": "content_block_stop", "index": index}] if stop else [])]
-
-
-def text(index: int, *pieces: str, stop: bool = True) -> list[Chunk]:
-    deltas = [{"type": "text_delta", "text": piece} for piece in pieces]
-    return block(index, {"type": "text", "text": ""}, *deltas, stop=stop)
 
 
 def thinking(index: int, *pieces: str, signature: str = "", stop: bool = True) -> list[Chunk]:
     deltas = [{"type": "thinking_delta", "thinking": piece} for piece in pieces]
     signed = [{"type": "signature_delta", "signature": signature}] if signature else []
     return block(index, {"type": "thinking", "thinking": "", "signature": ""}, *deltas, *signed, stop=stop)
-
-
-def call(index: int, *pieces: str, input: Any = None, stop: bool = True) -> list[Chunk]:
-    content = {"type": "tool_use", "id": f"toolu_{index}", "name": "get", "input": input or {}}
-    deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
-    return block(index, content, *deltas, stop=stop)
-
-
-def server_tool(index: int, name: str, input: Any, kind: str = "server_tool_use") -> list[Chunk]:
-    content = {"type": kind, "id": f"srvtoolu_{index}", "name": name, "input": {}, "server_name": "docs"}
-    return block(index, content, {"type": "input_json_delta", "partial_json": json.dumps(input)})
-
-
-def result(index: int, of: int, kind: str, content: Any, **more: Any) -> list[Chunk]:
-    told = {"type": f"{kind}_tool_result", "tool_use_id": f"srvtoolu_{of}", "content": content, **more}
-    return block(index, told)
-
-
-def finish(reason: str | None = "end_turn", **more: Any) -> list[Chunk]:
-    return [{"type": "message_delta", "delta": {"stop_reason": reason}, **more}, STOP]
-
-
-def deltas_of(chunks: list[Any]) -> list[Delta]:
-    return read(DIALECT, chunks)
-
-
-def output(*chunks: list[Chunk], status: str = "completed") -> list[dict[str, Any]]:
-    """The items of a whole message made of these blocks."""
-    snapshot = response(DIALECT, [start(), *(each for group in chunks for each in group)])
-    assert snapshot["status"] == status
-    items: list[dict[str, Any]] = snapshot["output"]
-    return items
 
 
 def payload(data: str) -> Any:
@@ -261,6 +222,7 @@ def test_thinking_that_was_cut_short_is_incomplete(stop: bool) -> None:
 
 # Tool calls
 
+
 CALLS: dict[str, tuple[list[Chunk], str]] = {
     "in pieces, the first one empty (quirk A2)": (call(0, "", '{"a":', "1}"), '{"a":1}'),
     "without arguments (quirk A2)": (call(0), "{}"),
@@ -323,131 +285,6 @@ def test_a_message_may_come_whole_at_its_start() -> None:
     assert snapshot["output"][1]["content"][0]["annotations"][0]["end_index"] == 1
 
 
-# Server tools
-
-WEB = [{"type": "web_search_result", "url": "https://e.org", "title": "E", "encrypted_content": "x"}]
-RUN = {"type": "bash_code_execution_result", "stdout": "1\n", "stderr": "", "content": [{"file_id": "f"}]}
-MCP = [{"type": "text", "text": "yes"}]
-
-SERVER_TOOLS: list[tuple[str, str, Any, str, Any, dict[str, Any]]] = [
-    (
-        *("server_tool_use", "web_search", {"query": "q"}, "web_search", WEB),
-        {
-            "type": "web_search_call",
-            "action": {
-                "type": "search",
-                "query": "q",
-                "sources": [{"type": "url", "url": "https://e.org", "title": "E"}],
-            },
-        },
-    ),
-    (
-        *("server_tool_use", "web_search", {"query": "q"}, "web_search", {"error_code": "unavailable"}),
-        {"type": "web_search_call", "action": {"type": "search", "query": "q"}, "status": "failed"},
-    ),
-    (
-        *(
-            "server_tool_use",
-            "web_fetch",
-            {"url": "https://e.org"},
-            "web_fetch",
-            {"type": "web_fetch_result"},
-        ),
-        {"type": "web_search_call", "action": {"type": "open_page", "url": "https://e.org"}},
-    ),
-    (
-        *("server_tool_use", "bash_code_execution", {"command": "ls"}, "bash_code_execution", RUN),
-        {
-            "type": "code_interpreter_call",
-            "code": "ls",
-            "container_id": "container_1",
-            "outputs": [{"type": "logs", "logs": "1\n"}],
-            "files": ["f"],
-        },
-    ),
-    (
-        *("server_tool_use", "code_execution", {"code": "1"}, "code_execution", {"error_code": "too_many"}),
-        {"code": "1", "outputs": [{"type": "logs", "logs": "too_many"}], "status": "failed"},
-    ),
-    (
-        *("server_tool_use", "text_editor_code_execution", {"command": "create"}),
-        *("text_editor_code_execution", {"type": "x", "is_file_update": False}),
-        {"code": '{"command":"create"}', "outputs": [{"type": "logs", "logs": '{"is_file_update":false}'}]},
-    ),
-    (
-        *("mcp_tool_use", "ask", {"a": 1}, "mcp", MCP),
-        {
-            "type": "mcp_call",
-            "server_label": "docs",
-            "name": "ask",
-            "arguments": '{"a":1}',
-            "output": "yes",
-            "error": None,
-        },
-    ),
-]
-
-
-@pytest.mark.parametrize(("kind", "name", "input", "result_kind", "content", "expected"), SERVER_TOOLS)
-def test_a_server_tool_is_an_item_and_no_call(
-    kind: str, name: str, input: Any, result_kind: str, content: Any, expected: dict[str, Any]
-) -> None:
-    container = {"container": {"id": "container_1"}}
-    use, gave = server_tool(0, name, input, kind), result(1, 0, result_kind, content)
-    chunks = [start(**container), *use, *gave, *text(2, "A"), *finish()]
-    tool, message = response(DIALECT, chunks)["output"]
-    assert tool == {"status": "completed", **tool, **expected}
-    assert message["type"] == "message"
-    assert not any(isinstance(delta, ToolCallDelta) for delta in deltas_of(chunks))
-
-
-def test_a_failed_mcp_call_says_why() -> None:
-    gave = result(1, 0, "mcp", "no such thing", is_error=True)
-    (item,) = output(server_tool(0, "ask", {}, "mcp_tool_use"), gave, finish())
-    assert (item["status"], item["output"], item["error"]) == ("failed", None, "no such thing")
-
-
-def test_a_server_tool_without_a_result_keeps_its_input() -> None:
-    (item,) = output(server_tool(0, "web_search", {"query": "q"}), finish("pause_turn"), status="incomplete")
-    assert (item["status"], item["action"]["query"]) == ("incomplete", "q")
-    (item,) = response(DIALECT, [start(), *server_tool(0, "web_search", {"query": "q"})])["output"]
-    assert (item["status"], item["action"]["query"]) == ("incomplete", "q")
-
-
-def test_a_server_tool_that_waits_for_a_client_call_does_not_spoil_the_turn() -> None:
-    waiting = server_tool(0, "code_execution", {"code": "1"})
-    items = output(waiting, call(1, '{"a":1}'), finish("tool_use"))
-    assert [item["status"] for item in items] == ["completed", "completed"]
-
-
-def test_a_result_may_be_of_an_earlier_message() -> None:
-    gave = result(0, 9, "code_execution", {"stdout": "1", "stderr": "2"})
-    (item,) = output(gave, finish())
-    assert (item["type"], item["code"]) == ("code_interpreter_call", "")
-    assert item["outputs"] == [{"type": "logs", "logs": "12"}]
-
-
-def test_a_server_tool_without_an_item_type_is_told() -> None:
-    found = {"type": "tool_search_tool_search_result"}
-    use, gave = server_tool(0, "tool_search_tool_regex", {}), result(1, 0, "tool_search", found)
-    assert output(use, gave, finish()) == []
-    told = [
-        delta for delta in deltas_of([start(), *use, *gave, *finish()]) if isinstance(delta, DiagnosticDelta)
-    ]
-    assert [each.code for each in told] == ["server_tool_left_out"]
-    alone = deltas_of([start(), *gave, *finish()])
-    assert any(isinstance(delta, DiagnosticDelta) and "'tool_search'" in delta.message for delta in alone)
-
-
-def test_a_server_tool_that_is_told_twice_is_told_once() -> None:
-    use, gave = server_tool(0, "web_search", {"query": "q"}), result(1, 0, "web_search", WEB)
-    told = deltas_of([start(), *use, *use, *gave, *gave, *finish()])
-    items = [delta for delta in told if isinstance(delta, ItemDelta)]
-    assert [each.done for each in items] == [False, True]
-    (item,) = output(use, use, gave, gave, finish())
-    assert item["action"]["query"] == "q"
-
-
 # The rest of a message
 
 
@@ -495,95 +332,6 @@ def test_arguments_in_a_text_block_are_told() -> None:
     strange = block(0, {"type": "text", "text": "A"}, {"type": "input_json_delta", "partial_json": "{"})
     snapshot = response(DIALECT, [start(), *strange, *finish()])
     assert [each["code"] for each in snapshot["diagnostics"]] == ["unexpected_delta"]
-
-
-# Usage
-
-USAGES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, int]]] = {
-    "ask D2: input is inclusive of the cache": (
-        {"input_tokens": 3, "cache_read_input_tokens": 125_000, "cache_creation_input_tokens": 2000},
-        {"output_tokens": 206},
-        {"input": 127_003, "cached": 125_000, "written": 2000, "output": 206, "reasoning": 0},
-    ),
-    "quirk A10: the later count wins": (
-        {"input_tokens": 17, "output_tokens": 1},
-        {"input_tokens": 61, "output_tokens": 9, "output_tokens_details": {"thinking_tokens": 4}},
-        {"input": 61, "cached": 0, "written": 0, "output": 9, "reasoning": 4},
-    ),
-    "quirk A10: field by field": (
-        {"input_tokens": 10, "cache_read_input_tokens": 5, "output_tokens": 1},
-        {"input_tokens": 12, "output_tokens": 2},
-        {"input": 17, "cached": 5, "written": 0, "output": 2, "reasoning": 0},
-    ),
-    "quirk C6: zeros take nothing back": (
-        {"input_tokens": 10, "output_tokens": 1},
-        {"input_tokens": 0, "output_tokens": 7},
-        {"input": 10, "cached": 0, "written": 0, "output": 7, "reasoning": 0},
-    ),
-    "quirk C6: zeros of one field take nothing back from the sum": (
-        {"input_tokens": 10, "cache_read_input_tokens": 5},
-        {"input_tokens": 0, "output_tokens": 7},
-        {"input": 15, "cached": 5, "written": 0, "output": 7, "reasoning": 0},
-    ),
-    "what is read afresh need not be read from the cache": (
-        {"input_tokens": 0, "cache_creation_input_tokens": 0},
-        {"input_tokens": 3, "cache_read_input_tokens": 0, "output_tokens": 1},
-        {"input": 3, "cached": 0, "written": 0, "output": 1, "reasoning": 0},
-    ),
-    "a compaction is paid for as well": (
-        {"input_tokens": 100, "cache_read_input_tokens": 55_000, "output_tokens": 1},
-        {
-            "input_tokens": 181,
-            "cache_read_input_tokens": 0,
-            "output_tokens": 8,
-            "iterations": [
-                {
-                    "type": "compaction",
-                    "input_tokens": 100,
-                    "cache_read_input_tokens": 55_000,
-                    "output_tokens": 83,
-                },
-                {"type": "message", "input_tokens": 181, "output_tokens": 8},
-            ],
-        },
-        {"input": 55_281, "cached": 55_000, "written": 0, "output": 91, "reasoning": 0},
-    ),
-}
-
-
-@pytest.mark.parametrize("case", USAGES)
-def test_usage(case: str) -> None:
-    first, last, expected = USAGES[case]
-    usage = response(DIALECT, [start(usage=first), *finish(usage=last)])["usage"]
-    assert {
-        "input": usage["input_tokens"],
-        "cached": usage["input_tokens_details"]["cached_tokens"],
-        "written": usage["input_tokens_details"]["cache_write_tokens"],
-        "output": usage["output_tokens"],
-        "reasoning": usage["output_tokens_details"]["reasoning_tokens"],
-    } == expected
-
-
-def test_usage_that_says_nothing_is_none() -> None:
-    assert response(DIALECT, [start(), *finish()])["usage"] is None
-    assert UsageDelta() in deltas_of([start(usage={"input_tokens": "many"}), *finish()])
-
-
-def test_bedrock_counts_where_the_message_does_not() -> None:
-    metrics = {"amazon-bedrock-invocationMetrics": {"inputTokenCount": 16, "outputTokenCount": 18}}
-    usage = response(DIALECT, [start(), *finish()[:1], {**STOP, **metrics}])["usage"]
-    assert (usage["input_tokens"], usage["output_tokens"]) == (16, 18)
-    told = start(usage={"input_tokens": 5, "output_tokens": 6})
-    usage = response(DIALECT, [told, *finish()[:1], {**STOP, **metrics}])["usage"]
-    assert (usage["input_tokens"], usage["output_tokens"]) == (5, 6)
-
-
-# How it ends
-
-
-@pytest.mark.parametrize(("told", "reason"), FINISHES.items())
-def test_every_stop_reason_has_a_meaning(told: str, reason: FinishReason) -> None:
-    assert FinishDelta(reason) in deltas_of([start(), *finish(told)])
 
 
 ENDS: dict[str, tuple[list[Any], str, str]] = {
@@ -642,18 +390,6 @@ def test_the_end(case: str) -> None:
     assert "B" not in json.dumps(snapshot["output"])
 
 
-def test_an_unknown_stop_reason_is_named() -> None:
-    told = deltas_of([start(), *finish("bored")])
-    assert any(isinstance(delta, DiagnosticDelta) and "'bored'" in delta.message for delta in told)
-
-
-def test_a_refusal_says_why() -> None:
-    chunks = [start(), *finish("refusal")]
-    chunks[1]["delta"]["stop_details"] = {"category": "cyber", "explanation": "no"}
-    (told,) = response(DIALECT, chunks)["diagnostics"]
-    assert "cyber: no" in told["message"]
-
-
 def test_the_vendors_message_is_kept() -> None:
     chunk = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded, sorry"}}
     assert response(DIALECT, [start(), chunk])["error"]["message"] == "Overloaded, sorry"
@@ -708,6 +444,7 @@ def test_a_failure_is_classified() -> None:
 
 # Anything at all
 
+
 KINDS = st.sampled_from(
     [
         *("message_start", "content_block_start", "content_block_delta", "content_block_stop", "ping"),
@@ -715,6 +452,8 @@ KINDS = st.sampled_from(
         *("message_stop", "news"),
     ]
 )
+
+
 BLOCKS = st.sampled_from(
     [
         *(
@@ -735,22 +474,34 @@ BLOCKS = st.sampled_from(
         ),
     ]
 )
+
+
 DELTAS = st.sampled_from(
     [
         *("text_delta", "thinking_delta", "signature_delta", "citations_delta", "input_json_delta"),
         *("compaction_delta", "smell_delta"),
     ]
 )
+
+
 WORDS = st.sampled_from(["", "a", "b", '{"a":', "1}", "{}", "get"])
+
+
 COUNTS = st.integers(-1, 99)
+
+
 NAMES = st.sampled_from(
     ["get", "web_search", "web_fetch", "code_execution", "bash_code_execution", "advisor"]
 )
+
+
 RESULTS = (
     WORDS
     | st.lists(objects({"url": WORDS, "text": WORDS, "title": WORDS}), max_size=2)
     | objects({"stdout": WORDS, "error_code": WORDS, "content": st.just([{"file_id": "f"}])})
 )
+
+
 USAGE = objects(
     {
         "input_tokens": COUNTS,
@@ -760,6 +511,8 @@ USAGE = objects(
         "output_tokens_details": objects({"thinking_tokens": COUNTS}),
     }
 )
+
+
 BLOCK = objects(
     {
         "type": BLOCKS,
@@ -777,6 +530,8 @@ BLOCK = objects(
         "to": objects({"model": WORDS}),
     }
 )
+
+
 EVENTS = objects(
     {
         "type": KINDS,

@@ -1,9 +1,8 @@
-"""Reading Bedrock's Converse streams."""
+"""Reading Bedrock's streams."""
 
 from __future__ import annotations
 
-import json
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,19 +10,26 @@ from hypothesis import strategies as st
 
 from penstock.dialects.bedrock import DIALECT
 from penstock.dialects.bedrock.reader import FINISHES
-from penstock.dialects.envelope import unseal
-from penstock.dialects.plan import ReadDialect
 from penstock.sse import Frame
 from penstock.stream.deltas import (
-    Delta,
     DiagnosticDelta,
-    ErrorDelta,
     FinishDelta,
     FinishReason,
-    ItemDelta,
     TextDelta,
-    ToolCallDelta,
     UpstreamInfo,
+)
+from tests.dialects.bedrock.recording_exceptions import EXCEPTIONS
+from tests.dialects.bedrock.streams import (
+    BLOCK,
+    START,
+    TOOL,
+    Chunk,
+    block,
+    deltas_of,
+    finish,
+    output,
+    payload,
+    text,
 )
 from tests.dialects.block_proofs import (
     as_frame,
@@ -35,27 +41,13 @@ from tests.dialects.block_proofs import (
     objects,
     smallest,
 )
-from tests.dialects.exceptions_bedrock import EXCEPTIONS
-from tests.dialects.reading_proof import assert_agrees, plan, read, response
+from tests.dialects.reading_proof import assert_agrees, plan, response
 from tests.dialects.recordings import files, needs_recordings, translate
 
 FOLDER = "bedrock-converse"
+
+
 FILES = files(FOLDER)
-
-Chunk = dict[str, Any]
-
-START: Chunk = {"messageStart": {"role": "assistant"}}
-
-
-def block(index: int, *deltas: Chunk, start: Chunk | None = None, stop: bool = True) -> list[Chunk]:
-    where = {"contentBlockIndex": index}
-    begin: list[Chunk] = [] if start is None else [{"contentBlockStart": {**where, "start": start}}]
-    middle: list[Chunk] = [{"contentBlockDelta": {**where, "delta": each}} for each in deltas]
-    return [*begin, *middle, *([{"contentBlockStop": where}] if stop else [])]
-
-
-def text(index: int, *pieces: str) -> list[Chunk]:
-    return block(index, *({"text": piece} for piece in pieces))
 
 
 def thinking(index: int, *pieces: str, signature: str = "", stop: bool = True) -> list[Chunk]:
@@ -67,38 +59,6 @@ def thinking(index: int, *pieces: str, signature: str = "", stop: bool = True) -
 def call(index: int, *pieces: str, stop: bool = True) -> list[Chunk]:
     begin = {"toolUse": {"toolUseId": f"tooluse_{index}", "name": "get"}}
     return block(index, *({"toolUse": {"input": piece}} for piece in pieces), start=begin, stop=stop)
-
-
-def server_tool(index: int, name: str, input: Any) -> list[Chunk]:
-    begin = {"toolUse": {"toolUseId": f"srv_{index}", "name": name, "type": "server_tool_use"}}
-    return block(index, {"toolUse": {"input": json.dumps(input)}}, start=begin)
-
-
-def result(index: int, of: int, name: str, *content: Chunk, status: str = "success") -> list[Chunk]:
-    begin = {"toolResult": {"toolUseId": f"srv_{of}", "type": f"{name}_result", "status": status}}
-    return block(index, {"toolResult": list(content)}, start=begin)
-
-
-def finish(reason: str | None = "end_turn", **metadata: Any) -> list[Chunk]:
-    return [{"messageStop": {"stopReason": reason}}, {"metadata": metadata}]
-
-
-def deltas_of(chunks: list[Any]) -> list[Delta]:
-    return read(DIALECT, chunks)
-
-
-def output(*chunks: list[Chunk], status: str = "completed") -> list[dict[str, Any]]:
-    snapshot = response(DIALECT, [START, *(each for group in chunks for each in group)])
-    assert snapshot["status"] == status
-    items: list[dict[str, Any]] = snapshot["output"]
-    return items
-
-
-def payload(data: str) -> Any:
-    envelope = unseal(data)
-    assert envelope is not None
-    assert envelope.dialect == "bedrock"
-    return envelope.payload
 
 
 # The recordings
@@ -216,103 +176,6 @@ def test_a_citation_spans_the_text_of_its_block() -> None:
     assert two == {"type": "document_citation", **page}
 
 
-# Server tools
-
-RAN = {"json": {"stdOut": "1\n", "stdErr": "", "exitCode": 0}}
-FOUND = {"json": {"results": [{"url": "https://e.org"}]}}
-
-SERVER_TOOLS: list[tuple[str, Any, Chunk, dict[str, Any]]] = [
-    (
-        *("nova_code_interpreter", {"snippet": "1"}, RAN),
-        {"type": "code_interpreter_call", "code": "1", "outputs": [{"type": "logs", "logs": "1\n"}]},
-    ),
-    (
-        *("nova_code_interpreter", {"snippet": "1"}, {"json": {"isError": True}}),
-        {"outputs": [{"type": "logs", "logs": '{"isError":true}'}]},
-    ),
-    (
-        *("nova_grounding", {"query": "q"}, FOUND),
-        {
-            "type": "web_search_call",
-            "action": {"type": "search", "query": "q", "sources": [{"type": "url", "url": "https://e.org"}]},
-        },
-    ),
-    (*("nova_grounding", "no object", {"text": "x"}), {"action": {"type": "search", "query": ""}}),
-]
-
-
-@pytest.mark.parametrize(("name", "input", "content", "expected"), SERVER_TOOLS)
-def test_a_server_tool_is_an_item_and_no_call(
-    name: str, input: Any, content: Chunk, expected: dict[str, Any]
-) -> None:
-    chunks = [START, *server_tool(0, name, input), *result(1, 0, name, content), *text(2, "A"), *finish()]
-    tool, message = response(DIALECT, chunks)["output"]
-    assert tool == {**tool, "status": "completed", **expected}
-    assert message["type"] == "message"
-    assert not any(isinstance(delta, ToolCallDelta) for delta in deltas_of(chunks))
-
-
-def test_a_server_tool_may_fail_or_have_been_used_before() -> None:
-    (item,) = output(result(0, 9, "nova_code_interpreter", {"text": "no"}, status="error"), finish())
-    assert (item["status"], item["outputs"]) == ("failed", [{"type": "logs", "logs": "no"}])
-
-
-def test_a_server_tool_without_a_result_keeps_its_input() -> None:
-    use = server_tool(0, "nova_grounding", {"query": "q"})
-    (item,) = output(use, use, finish("max_tokens"), status="incomplete")
-    assert (item["status"], item["action"]["query"]) == ("incomplete", "q")
-
-
-def test_a_server_tool_that_is_told_twice_is_told_once() -> None:
-    use, gave = server_tool(0, "nova_grounding", {"query": "q"}), result(1, 0, "nova_grounding", FOUND)
-    told = deltas_of([START, *use, *use, *gave, *gave, *finish()])
-    assert [delta.done for delta in told if isinstance(delta, ItemDelta)] == [False, True]
-
-
-def test_a_server_tool_without_an_item_type_is_told() -> None:
-    use, gave = server_tool(1, "nova_dream", {}), result(2, 1, "nova_dream", {"text": "x"})
-    snapshot = response(DIALECT, [START, *text(0, "A"), *use, *gave, *text(3, "B"), *finish()])
-    assert [item["content"][0]["text"] for item in snapshot["output"]] == ["AB"]
-    assert [each["code"] for each in snapshot["diagnostics"]] == ["server_tool_left_out"]
-
-
-# Usage and the rest
-
-USAGES: list[tuple[dict[str, Any], tuple[int, int, int, int]]] = [
-    ({"inputTokens": 8, "outputTokens": 10, "totalTokens": 18}, (8, 10, 0, 0)),
-    (
-        {
-            "inputTokens": 3,
-            "outputTokens": 206,
-            "totalTokens": 127_209,
-            "cacheReadInputTokens": 125_000,
-            "cacheWriteInputTokens": 2000,
-        },
-        (127_003, 206, 125_000, 2000),
-    ),
-    ({"inputTokens": 10, "outputTokens": 5, "totalTokens": 15, "cacheReadInputTokens": 4}, (10, 5, 4, 0)),
-    ({"inputTokens": 5, "outputTokens": 10, "cacheReadInputTokenCount": 2}, (7, 10, 2, 0)),
-]
-
-
-@pytest.mark.parametrize(("told", "expected"), USAGES)
-def test_usage_comes_after_the_end_and_is_inclusive(
-    told: dict[str, Any], expected: tuple[int, int, int, int]
-) -> None:
-    usage = response(DIALECT, [START, *finish(usage=told)])["usage"]
-    details = usage["input_tokens_details"]
-    counts = usage["input_tokens"], usage["output_tokens"], details["cached_tokens"]
-    assert (*counts, details["cache_write_tokens"]) == expected
-
-
-def test_the_metrics_of_an_invocation_count_too() -> None:
-    metrics = {"inputTokenCount": 5, "outputTokenCount": 10}
-    chunk = {"metadata": {}, "amazon-bedrock-invocationMetrics": metrics, "p": "abc"}
-    usage = response(DIALECT, [START, *finish()[:1], chunk])["usage"]
-    assert (usage["input_tokens"], usage["output_tokens"]) == (5, 10)
-    assert response(DIALECT, [START, *finish()])["usage"] is None
-
-
 def test_a_trace_says_which_model_answered_and_what_a_guardrail_did() -> None:
     trace = {"promptRouter": {"invokedModelId": "nova"}, "guardrail": {"actionReason": "masked"}}
     deltas = deltas_of([START, *finish(trace=trace)])
@@ -390,102 +253,22 @@ def test_an_event_may_be_named_by_its_frame_alone() -> None:
     assert stream.feed(frame) == [TextDelta("A", 0)]
 
 
-def test_an_answer_that_is_not_streamed() -> None:
-    signed = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "s"}}}
-    cited = {"citationsContent": {"content": [{"text": "B"}], "citations": [{"title": "E"}]}}
-    tool = {"toolUse": {"toolUseId": "tooluse_3", "name": "get", "input": {"a": 1}}}
-    ran = {"toolUse": {"toolUseId": "srv", "name": "nova_code_interpreter", "type": "server_tool_use"}}
-    ran["toolUse"]["input"] = cast(Any, {"snippet": "1"})
-    gave = {"toolResult": {"toolUseId": "srv", "status": "success", "content": [RAN]}}
-    body = {
-        "output": {
-            "message": {"role": "assistant", "content": [signed, {"text": "A"}, cited, tool, ran, gave]}
-        },
-        "stopReason": "tool_use",
-        "usage": {"inputTokens": 1, "outputTokens": 2},
-    }
-    stream = _Whole(json.dumps(body).encode())
-    snapshot = response(cast(ReadDialect, stream), ["{}"])
-    thought, message, function, code = snapshot["output"]
-    assert thought["content"][0]["text"] == "hm"
-    assert payload(thought["encrypted_content"]) == {"reasoningText": {"text": "hm", "signature": "s"}}
-    assert message["content"][0]["text"] == "AB"
-    assert message["content"][0]["annotations"][0]["title"] == "E"
-    assert function["arguments"] == '{"a":1}'
-    assert (code["code"], code["outputs"]) == ("1", [{"type": "logs", "logs": "1\n"}])
-    assert (snapshot["status"], snapshot["usage"]["total_tokens"]) == ("completed", 3)
-
-
-class _Whole:
-    """A dialect whose stream is a body."""
-
-    name = "bedrock"
-    is_over = False
-
-    def __init__(self, body: bytes) -> None:
-        self._body = body
-
-    def reader(self, _plan: Any) -> _Whole:
-        return self
-
-    def feed(self, _frame: Frame) -> list[Delta]:
-        return DIALECT.read_body(plan("bedrock"), self._body)
-
-    def end(self) -> list[Delta]:
-        return []
-
-
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
-        (b'{"message":"Too many requests"}', "rate_limit_exceeded"),
-        (b"{}", "server_error"),
-        (b"\xff", "upstream_invalid"),
-    ],
-)
-def test_a_body_that_is_no_answer(body: bytes, code: str) -> None:
-    (delta,) = DIALECT.read_body(plan("bedrock"), body)
-    assert isinstance(delta, ErrorDelta)
-    assert delta.code == code
-
-
 def test_a_failure_is_classified() -> None:
     headers = {"x-amzn-ErrorType": "ThrottlingException:http://x/"}
     assert DIALECT.classify(429, headers, b'{"message":"slow"}').code == "rate_limit_exceeded"
 
 
-# Anything at all
-
-WORDS = st.sampled_from(["", "a", "b", '{"a":', "1}", "{}"])
 COUNTS = st.integers(-1, 99)
+
+
 INDEX = {"contentBlockIndex": st.integers(0, 3)}
-IDS = st.sampled_from(["", "t1", "t2"])
-CONTENT = st.lists(objects({"text": WORDS, "json": objects({"stdOut": WORDS, "url": WORDS})}), max_size=2)
-TOOL = objects(
-    {
-        "toolUseId": IDS,
-        "name": st.sampled_from(["get", "nova_grounding", "nova_code_interpreter", "nova_dream"]),
-        "type": st.sampled_from(["server_tool_use", "nova_code_interpreter_result", "x_result"]),
-        "status": st.sampled_from(["success", "error"]),
-        "input": WORDS | st.just({"a": 1}),
-        "content": CONTENT,
-    }
-)
-BLOCK = objects(
-    {
-        "text": WORDS,
-        "toolUse": TOOL,
-        "toolResult": CONTENT | TOOL,
-        "reasoningContent": objects(
-            {"text": WORDS, "signature": WORDS, "redactedContent": WORDS, "reasoningText": json_values}
-        ),
-        "citation": objects({"title": WORDS, "location": objects({"web": objects({"url": WORDS})})}),
-        "citationsContent": objects({"content": CONTENT, "citations": CONTENT}),
-    }
-)
+
+
 USAGE = objects(
     {"inputTokens": COUNTS, "outputTokens": COUNTS, "totalTokens": COUNTS, "cacheReadInputTokens": COUNTS}
 )
+
+
 EVENTS = objects(
     {
         "messageStart": st.just({}),
@@ -494,6 +277,8 @@ EVENTS = objects(
         "contentBlockStop": objects(INDEX),
     }
 )
+
+
 LAST = objects(
     {
         "messageStop": objects({"stopReason": st.sampled_from([*FINISHES, "bored", "malformed_tool_use"])}),
@@ -507,11 +292,3 @@ LAST = objects(
 @given(st.lists(EVENTS | EVENTS | EVENTS | LAST | json_values, max_size=10))
 def test_whatever_comes_the_end_is_lawful(events: list[Any]) -> None:
     translate(DIALECT, plan("bedrock"), [as_frame(event) for event in events])
-
-
-@settings(max_examples=40, deadline=None)
-@given(json_values | BLOCK, st.text(max_size=20))
-def test_whatever_the_body_is_it_is_read(body: Any, rest: str) -> None:
-    whole = {"output": {"message": {"content": [body]}}, "stopReason": rest}
-    for value in (body, whole):
-        DIALECT.read_body(plan("bedrock"), json.dumps(value).encode())

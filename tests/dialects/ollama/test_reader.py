@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.dialects.ollama import DIALECT
 from penstock.stream.deltas import ErrorDelta
-from tests.dialects.exceptions_ollama import EXCEPTIONS
+from tests.dialects.ollama.recording_exceptions import EXCEPTIONS
 from tests.dialects.reading_proof import (
     assert_agrees,
     assert_endures,

@@ -1,0 +1,32 @@
+"""Stop reasons of Anthropic."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.dialects.anthropic import DIALECT
+from penstock.dialects.anthropic.finishes import FINISHES
+from penstock.stream.deltas import (
+    DiagnosticDelta,
+    FinishDelta,
+    FinishReason,
+)
+from tests.dialects.anthropic.streams import deltas_of, finish, start
+from tests.dialects.reading_proof import response
+
+
+@pytest.mark.parametrize(("told", "reason"), FINISHES.items())
+def test_every_stop_reason_has_a_meaning(told: str, reason: FinishReason) -> None:
+    assert FinishDelta(reason) in deltas_of([start(), *finish(told)])
+
+
+def test_an_unknown_stop_reason_is_named() -> None:
+    told = deltas_of([start(), *finish("bored")])
+    assert any(isinstance(delta, DiagnosticDelta) and "'bored'" in delta.message for delta in told)
+
+
+def test_a_refusal_says_why() -> None:
+    chunks = [start(), *finish("refusal")]
+    chunks[1]["delta"]["stop_details"] = {"category": "cyber", "explanation": "no"}
+    (told,) = response(DIALECT, chunks)["diagnostics"]
+    assert "cyber: no" in told["message"]

@@ -1,0 +1,254 @@
+"""A history as Anthropic's messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.dialects.anthropic import DIALECT
+from penstock.dialects.anthropic.messages import BEGINNING, CONTINUE
+from penstock.dialects.plan import Quirks
+from penstock.errors import DecodeError
+from penstock.protocol.wire import to_builtins
+from penstock.tools.call_ids import NO_OUTPUT
+from tests.dialects.anthropic.rendered_requests import body, planned, rendered, signed, thought
+from tests.dialects.rendering import (
+    PIXEL,
+    SEARCH,
+    WEATHER,
+    assistant,
+    call,
+    codes,
+    output,
+    user,
+)
+from tests.stream.running import run
+
+
+def test_instructions_and_leading_system_items_are_one_system_text() -> None:
+    given = [{"role": "developer", "content": "B"}, {"role": "system", "content": "C"}, user("hi")]
+    made = body({"instructions": "A", "input": given})
+    assert made["system"] == "A\n\nB\n\nC"
+    assert [message["role"] for message in made["messages"]] == ["user"]
+
+
+def test_a_late_system_item_is_a_framed_user_message() -> None:
+    made = body({"input": [user("one"), assistant("two"), {"role": "developer", "content": "Late."}]})
+    assert made["messages"][-1] == {
+        "role": "user",
+        "content": [{"type": "text", "text": "<system>\nLate.\n</system>"}],
+    }
+
+
+def test_a_late_system_item_stays_one_where_the_quirk_allows_it() -> None:
+    given = [
+        user("one"),
+        {"role": "system", "content": "Late."},
+        user("two"),
+        {"role": "system", "content": " "},
+    ]
+    made = body({"input": given}, quirks=Quirks(system_first=False))
+    assert [message["role"] for message in made["messages"]] == ["user", "system", "user"]
+
+
+def test_neighbours_of_one_role_are_one_message() -> None:
+    made = body({"input": [user("a"), user("b"), assistant("c"), assistant("d"), user("e")]})
+    assert [message["role"] for message in made["messages"]] == ["user", "assistant", "user"]
+    assert [len(message["content"]) for message in made["messages"]] == [2, 2, 1]
+
+
+def test_a_tool_loop_has_its_results_in_one_message_directly_behind_the_calls() -> None:
+    given = [
+        user("?"),
+        call("a", arguments='{"city":"Ulm"}'),
+        call("b"),
+        output("b", "rain"),
+        output("a"),
+        user("!"),
+    ]
+    messages = body({"input": given, "tools": [WEATHER]})["messages"]
+    assert messages[1]["content"] == [
+        {"type": "tool_use", "id": "a", "name": "weather", "input": {"city": "Ulm"}},
+        {"type": "tool_use", "id": "b", "name": "weather", "input": {}},
+    ]
+    assert messages[2]["content"] == [
+        {"type": "tool_result", "tool_use_id": "a", "content": "sunny"},
+        {"type": "tool_result", "tool_use_id": "b", "content": "rain"},
+        {"type": "text", "text": "!"},
+    ]
+
+
+def test_images_stay_inside_their_tool_result() -> None:
+    parts = [{"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": PIXEL}]
+    made = body({"input": [user("?"), call(), output(output=parts)], "tools": [WEATHER]})
+    assert made["messages"][-1]["content"][0]["content"] == [
+        {"type": "text", "text": "see"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}},
+    ]
+
+
+@pytest.mark.parametrize("nothing", ["", " \n", [], [{"type": "input_text", "text": " "}]])
+def test_an_empty_output_is_a_result_without_content(nothing: Any) -> None:
+    made = body({"input": [user("?"), call(), output(output=nothing)], "tools": [WEATHER]})
+    assert made["messages"][-1]["content"] == [{"type": "tool_result", "tool_use_id": "call_1"}]
+
+
+def test_an_unanswered_call_has_a_placeholder() -> None:
+    made = rendered({"input": [user("?"), call(), user("!")], "tools": [WEATHER]})
+    assert made.body["messages"][-1]["content"][0]["content"] == NO_OUTPUT
+    assert codes(made) == {"unanswered_call"}
+
+
+def test_call_ids_are_acceptable_and_unique_in_the_whole_conversation() -> None:
+    given = [user("?")]
+    for id in ("functions.weather:0", "functions weather:0", "functions.weather:0-pk2"):
+        given += [call(id), output(id, id)]
+    messages = body({"input": given, "tools": [WEATHER]})["messages"]
+    blocks = [block for message in messages for block in message["content"]]
+    ids = [block["id"] for block in blocks if block["type"] == "tool_use"]
+    assert ids == ["functions_weather_0", "functions_weather_0_2", "functions_weather_0_3"]
+    assert [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"] == ids
+
+
+@pytest.mark.parametrize("arguments", ["{", "[]", '"x"'])
+def test_arguments_that_are_no_object_are_wrapped_and_told(arguments: str) -> None:
+    made = rendered({"input": [user("?"), call(arguments=arguments), output()], "tools": [WEATHER]})
+    assert made.body["messages"][1]["content"][0]["input"] == {"arguments": arguments}
+    assert "odd_arguments" in codes(made)
+
+
+def test_a_conversation_begins_and_ends_with_the_user() -> None:
+    made = rendered({"input": [assistant("hello")]})
+    texts = [message["content"][0]["text"] for message in made.body["messages"]]
+    assert texts == [BEGINNING, "hello", CONTINUE]
+    assert "turn_added" in codes(made)
+
+
+@pytest.mark.parametrize("nothing", ["", " ", [], [user(" ")], [{"role": "system", "content": "x"}]])
+def test_nothing_to_send_is_refused(nothing: Any) -> None:
+    with pytest.raises(DecodeError) as caught:
+        rendered({"input": nothing})
+    assert caught.value.param == "input"
+
+
+def test_thinking_goes_back_byte_for_byte_and_in_order() -> None:
+    redacted = thought({"type": "redacted_thinking", "data": "ZZ=="})
+    given = [
+        user("?"),
+        signed(" a\n b ", "S1=="),
+        redacted,
+        assistant("so"),
+        signed("", "S2"),
+        call(),
+        output(),
+    ]
+    assert body({"input": given, "tools": [WEATHER]})["messages"][1]["content"] == [
+        {"type": "thinking", "thinking": " a\n b ", "signature": "S1=="},
+        {"type": "redacted_thinking", "data": "ZZ=="},
+        {"type": "text", "text": "so"},
+        {"type": "thinking", "thinking": "", "signature": "S2"},
+        {"type": "tool_use", "id": "call_1", "name": "weather", "input": {}},
+    ]
+
+
+def test_sealed_text_counts_more_than_what_a_client_made_of_it() -> None:
+    item = thought({"type": "thinking", "signature": "S", "thinking": "sealed"}, "shown")
+    made = body({"input": [user("?"), item, assistant("so"), user("!")]})
+    assert made["messages"][1]["content"][0]["thinking"] == "sealed"
+
+
+def test_a_summary_stands_in_for_reasoning_whose_text_a_client_moved() -> None:
+    item = {**signed("", "S"), "summary": [{"type": "summary_text", "text": "moved"}]}
+    made = body({"input": [user("?"), item, assistant("so"), user("!")]})
+    assert made["messages"][1]["content"][0]["thinking"] == "moved"
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]},
+        thought({"thoughtSignature": "x"}, dialect="gemini"),
+        thought("text"),
+        thought({"type": "thinking", "signature": ""}, "Hm."),
+    ],
+)
+def test_unsigned_and_foreign_reasoning_is_left_out_and_told_once(item: dict[str, Any]) -> None:
+    made = rendered({"input": [user("?"), item, assistant("so"), user("!")]})
+    assert [part["type"] for part in made.body["messages"][1]["content"]] == ["text"]
+    told = [each for each in made.diagnostics if each.code == "reasoning_left_out"]
+    assert [each.count for each in told] == [1]
+
+
+def test_a_turn_does_not_end_with_thinking() -> None:
+    made = rendered({"input": [user("?"), assistant("so"), signed("cut", "S"), user("!")]})
+    assert [part["type"] for part in made.body["messages"][1]["content"]] == ["text"]
+    assert "reasoning_left_out" in codes(made)
+
+
+def test_old_reasoning_is_dropped_where_the_quirk_says_so() -> None:
+    given = [user("?"), signed("a", "S1"), assistant("so"), user("!"), signed("b", "S2"), call(), output()]
+    made = body({"input": given, "tools": [WEATHER]}, quirks=Quirks(drops_old_reasoning=True))
+    kinds = [[part["type"] for part in message["content"]] for message in made["messages"]]
+    assert kinds == [["text"], ["text"], ["text"], ["thinking", "tool_use"], ["tool_result"]]
+
+
+def test_what_was_read_goes_back_as_it_came() -> None:
+    content = [
+        {"type": "thinking", "thinking": " Hm\n", "signature": "UzE=="},
+        {"type": "redacted_thinking", "data": "ZZ=="},
+        {"type": "text", "text": "I look."},
+        {"type": "thinking", "thinking": "", "signature": "UzI="},
+        {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Ulm"}},
+        {"type": "tool_use", "id": "toolu_2", "name": "mcp__docs__search", "input": {}},
+    ]
+    plan = planned({"input": "?", "tools": [WEATHER, SEARCH]})
+    answer = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "content": content,
+        "stop_reason": "tool_use",
+    }
+    deltas = DIALECT.read_body(plan, msgspec.json.encode(answer))
+    stream, _ = run(deltas, plan.request.tools or [])
+    items = [to_builtins(item) for item in stream.snapshot.output]
+    given = [user("?"), *items, output("toolu_1"), output("toolu_2")]
+    assert body({"input": given, "tools": [WEATHER, SEARCH]})["messages"][1]["content"] == content
+
+
+TURNS: list[list[dict[str, Any]]] = [
+    [user("one")],
+    [signed("a", "S1"), assistant("b"), call("c1"), call("c2"), output("c1"), output("c2", "rain")],
+    [{"role": "developer", "content": "late"}],
+    [signed("c", "S2"), call("c1-pk2"), output("c1-pk2")],
+    [assistant("done"), user([{"type": "input_image", "image_url": PIXEL}])],
+    [{"type": "reasoning", "summary": [], "encrypted_content": "foreign"}, assistant("ok"), user("bye")],
+]
+
+
+def blocks_in(made: dict[str, Any]) -> list[Any]:
+    def bare(block: dict[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in block.items() if key != "cache_control"}
+
+    return [(message["role"], bare(block)) for message in made["messages"] for block in message["content"]]
+
+
+@given(order=st.permutations(range(1, len(TURNS))), cached=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_a_longer_conversation_starts_with_the_shorter_one(order: list[int], cached: bool) -> None:
+    turns = [TURNS[0], *(TURNS[index] for index in order)]
+    request: dict[str, Any] = {"instructions": "A", "tools": [WEATHER]}
+    if cached:
+        request["prompt_cache_key"] = "k"
+    before: dict[str, Any] = {}
+    for length in range(1, len(turns) + 1):
+        made = body({**request, "input": [item for turn in turns[:length] for item in turn]})
+        if before:
+            blocks = blocks_in(before)
+            assert blocks_in(made)[: len(blocks)] == blocks
+            assert (made["system"], made["tools"]) == (before["system"], before["tools"])
+        before = made

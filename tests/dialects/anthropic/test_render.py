@@ -1,0 +1,391 @@
+"""Rendering a request for Anthropic's Messages API."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.dialects.anthropic.render import HANDLED, render
+from penstock.dialects.plan import Quirks
+from penstock.errors import DecodeError
+from penstock.protocol.request import CreateResponse
+from tests.dialects.anthropic.rendered_requests import ALL, MODEL, body, planned, rendered, signed, thought
+from tests.dialects.rendering import (
+    EVERY_ITEM,
+    EVERY_TOOL,
+    PATCH,
+    SEARCH,
+    WEATHER,
+    assistant,
+    call,
+    codes,
+    dropped,
+    output,
+    requests,
+    targets,
+    user,
+)
+from tests.effort import examples
+
+MODELS = ("claude-3-5-haiku-latest", "claude-sonnet-4-5", "claude-opus-4-6", "claude-opus-5-5", "MiniMax-M2")
+
+
+# Where it goes
+
+
+def test_a_request_goes_to_messages_with_its_version_and_no_secret() -> None:
+    to_send = rendered({"input": "hello", "stream": True})
+    assert (to_send.path, to_send.headers) == ("messages", {"anthropic-version": "2023-06-01"})
+    assert to_send.body == {
+        "model": MODEL,
+        "max_tokens": 32_000,
+        "stream": True,
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "hello"}]}],
+    }
+    assert to_send.diagnostics == []
+
+
+def test_the_upstream_is_streamed_whatever_the_client_wants() -> None:
+    assert body({"stream": False})["stream"] is True
+
+
+# Tools
+
+
+def test_every_tool_is_declared_in_order_and_what_is_none_is_told() -> None:
+    made = rendered({"tools": EVERY_TOOL})
+    assert [tool["name"] for tool in made.body["tools"]] == ["weather", "apply_patch", "mcp__docs__search"]
+    assert made.body["tools"][0] == {
+        "name": "weather",
+        "description": "Tells the weather.",
+        "input_schema": WEATHER["parameters"],
+    }
+    assert "start: /.+/" in made.body["tools"][1]["description"]
+    assert made.body["tools"][1]["input_schema"]["required"] == ["input"]
+    assert sum(each.code == "tool_dropped" for each in made.diagnostics) == 4
+
+
+def test_tools_of_items_are_appended() -> None:
+    given = [{"type": "additional_tools", "tools": [PATCH]}, user("hi")]
+    assert [tool["name"] for tool in body({"tools": [WEATHER], "input": given})["tools"]] == [
+        "weather",
+        "apply_patch",
+    ]
+
+
+ONE = {"type": "allowed_tools", "mode": "required", "tools": [{"type": "custom", "name": "apply_patch"}]}
+
+
+@pytest.mark.parametrize(
+    ("choice", "parallel", "expected"),
+    [
+        ("auto", None, {"type": "auto"}),
+        ("none", False, {"type": "none"}),
+        ("required", None, {"type": "any"}),
+        ({"type": "function", "name": "weather"}, None, {"type": "tool", "name": "weather"}),
+        (None, False, {"type": "auto", "disable_parallel_tool_use": True}),
+        ("required", False, {"type": "any", "disable_parallel_tool_use": True}),
+        (None, True, None),
+        (ONE, None, {"type": "any"}),
+    ],
+)
+def test_the_choice_of_tools(choice: Any, parallel: bool | None, expected: Any) -> None:
+    made = body({"tools": [WEATHER, PATCH, SEARCH], "tool_choice": choice, "parallel_tool_calls": parallel})
+    assert made.get("tool_choice") == expected
+    names = [tool["name"] for tool in made["tools"]]
+    assert names == (["apply_patch"] if choice is ONE else ["weather", "apply_patch", "mcp__docs__search"])
+
+
+@pytest.mark.parametrize(
+    ("request_", "model"),
+    [
+        ({"tools": [{"type": "web_search"}], "tool_choice": "required"}, MODEL),
+        ({"tools": [WEATHER], "tool_choice": {"type": "function", "name": "other"}}, MODEL),
+        ({"tools": [WEATHER], "tool_choice": "required"}, "claude-opus-5-5"),
+    ],
+)
+def test_a_choice_that_cannot_be_kept_is_refused(request_: dict[str, Any], model: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        rendered(request_, model)
+    assert caught.value.param == "tool_choice"
+
+
+def test_calls_of_tools_that_are_not_declared_any_more_get_a_declaration() -> None:
+    made = rendered({"input": [user("?"), call(), output()]})
+    assert made.body["tools"] == [{"name": "weather", "input_schema": {"type": "object", "properties": {}}}]
+    assert made.body["tool_choice"] == {"type": "none"}
+    assert "tools_added" in codes(made)
+
+
+def test_an_upstream_without_a_choice_is_told_about() -> None:
+    request = {"tools": [WEATHER], "tool_choice": "required", "parallel_tool_calls": False}
+    made = rendered(request, quirks=Quirks(tool_choice=False, parallel_tool_calls=False))
+    assert "tool_choice" not in made.body
+    assert dropped(made) == {"tool_choice", "parallel_tool_calls"}
+
+
+def test_strict_is_kept_where_the_schema_can_be_enforced() -> None:
+    tool = body({"tools": [{**WEATHER, "strict": True}]})["tools"][0]
+    assert tool["strict"] is True
+    assert tool["input_schema"]["additionalProperties"] is False
+    assert "strict" not in body({"tools": [{**WEATHER, "strict": False}]})["tools"][0]
+    for made in (
+        rendered({"tools": [{**WEATHER, "strict": True}]}, quirks=Quirks(strict_tools=False)),
+        rendered(
+            {"tools": [{**WEATHER, "strict": True, "parameters": {"type": "object"}}]},
+            quirks=Quirks(strict_tools=False),
+        ),
+    ):
+        assert "strict" not in made.body["tools"][0]
+        assert "strict_dropped" in codes(made)
+
+
+# The answer
+
+
+ANSWER = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+
+
+def test_a_format_is_enforced_where_it_can_be() -> None:
+    text = {"format": {"type": "json_schema", "name": "x", "schema": ANSWER}, "verbosity": "medium"}
+    made = rendered({"text": text, "reasoning": {"effort": "low"}})
+    schema = {**ANSWER, "additionalProperties": False}
+    assert made.body["output_config"] == {
+        "format": {"type": "json_schema", "schema": schema},
+        "effort": "low",
+    }
+    assert made.diagnostics == []
+
+
+@pytest.mark.parametrize(
+    ("format", "quirks", "said"),
+    [
+        ({"type": "json_object"}, ALL, "one JSON object"),
+        (
+            {"type": "json_schema", "name": "x", "schema": ANSWER},
+            Quirks(json_schema=False),
+            '"required":["a"]',
+        ),
+        ({"type": "json_schema", "name": "x"}, ALL, '"type":"object"'),
+    ],
+)
+def test_a_format_that_cannot_be_enforced_is_asked_for_in_words(
+    format: Any, quirks: Quirks, said: str
+) -> None:
+    made = rendered({"instructions": "A", "text": {"format": format}}, quirks=quirks)
+    assert made.body["system"].startswith("A\n\nAnswer with one JSON")
+    assert said in made.body["system"]
+    assert codes(made) == {"format_weakened"}
+
+
+def test_verbosity_is_told() -> None:
+    assert dropped(rendered({"text": {"verbosity": "low"}})) == {"text.verbosity"}
+
+
+def test_a_format_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(DecodeError) as caught:
+        rendered({"text": {"format": {"type": "grammar"}}})
+    assert caught.value.param == "text.format.type"
+
+
+@pytest.mark.parametrize("text", [{}, {"format": {}}, {"format": {"type": "text"}}])
+def test_plain_text_needs_nothing(text: Any) -> None:
+    made = rendered({"text": text})
+    assert not made.body.keys() & {"system", "output_config"}
+
+
+@pytest.mark.parametrize(
+    ("request_", "model", "sent", "gone"),
+    [
+        ({"temperature": 0.2}, MODEL, {"temperature": 0.2}, set()),
+        ({"temperature": 0.2, "top_p": 0.5}, MODEL, {"temperature": 0.2}, {"top_p"}),
+        ({"top_p": 0.5}, MODEL, {"top_p": 0.5}, set()),
+        ({"temperature": 0.2, "top_p": 0.5}, "claude-opus-4-7", {}, {"temperature", "top_p"}),
+        ({"temperature": 0, "reasoning": {"effort": "low"}}, "claude-sonnet-4-5", {}, {"temperature"}),
+        ({"temperature": 0, "reasoning": {"effort": "none"}}, "claude-sonnet-4-5", {"temperature": 0}, set()),
+    ],
+)
+def test_sampling_is_sent_where_the_model_lets_it_be_chosen(
+    request_: dict[str, Any], model: str, sent: dict[str, Any], gone: set[str]
+) -> None:
+    made = rendered(request_, model)
+    assert {name: made.body[name] for name in ("temperature", "top_p") if name in made.body} == sent
+    assert dropped(made) == gone
+
+
+def test_a_temperature_above_the_highest_is_the_highest() -> None:
+    made = rendered({"temperature": 1.7})
+    assert made.body["temperature"] == 1
+    assert codes(made) == {"temperature_changed"}
+
+
+# The rest
+
+
+def test_a_named_cache_marks_what_is_to_be_cached() -> None:
+    request = {"instructions": "A", "input": [user("a"), assistant("b"), user("c")], "prompt_cache_key": "k"}
+    made = body(request)
+    mark = {"type": "ephemeral"}
+    assert made["system"] == [{"type": "text", "text": "A", "cache_control": mark}]
+    assert made["messages"][0]["content"] == [{"type": "text", "text": "a", "cache_control": mark}]
+    assert "cache_control" not in made["messages"][1]["content"][0]
+    assert made["messages"][2]["content"][-1]["cache_control"] == mark
+    longer = body({"prompt_cache_retention": "24h"})
+    assert longer["messages"][0]["content"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
+
+
+def test_the_user_is_told_apart() -> None:
+    assert body({"user": "u"})["metadata"] == {"user_id": "u"}
+    both = rendered({"user": "u", "safety_identifier": "s"})
+    assert both.body["metadata"] == {"user_id": "s"}
+    assert dropped(both) == {"user"}
+
+
+@pytest.mark.parametrize(
+    ("tier", "sent"), [("auto", "auto"), ("default", "standard_only"), ("priority", "auto"), ("flex", None)]
+)
+def test_service_tiers(tier: str, sent: str | None) -> None:
+    made = rendered({"service_tier": tier})
+    assert made.body.get("service_tier") == sent
+    assert dropped(made) == (set() if sent else {"service_tier"})
+
+
+def test_stop_is_kept_and_other_unknown_fields_are_told() -> None:
+    made = rendered(
+        {"stop": ["a", "", 1], "top_k": 3, "nothing": None, "reasoning": {"context": "all_turns"}}
+    )
+    assert made.body["stop_sequences"] == ["a"]
+    assert dropped(made) == {"top_k", "reasoning.context"}
+    assert body({"stop": "b"})["stop_sequences"] == ["b"]
+
+
+def test_what_is_asked_to_be_included_is_told_unless_it_always_is() -> None:
+    include = ["reasoning.encrypted_content", "message.output_text.logprobs"]
+    assert dropped(rendered({"include": include})) == {"include: message.output_text.logprobs"}
+
+
+SAMPLES: dict[str, Any] = {
+    "model": "m",
+    "input": "other",
+    "instructions": "x",
+    "include": ["reasoning.encrypted_content"],
+    "tools": [WEATHER],
+    "tool_choice": "none",
+    "parallel_tool_calls": False,
+    "max_tool_calls": 2,
+    "text": {"format": {"type": "json_object"}},
+    "reasoning": {"effort": "low"},
+    "temperature": 0.5,
+    "top_p": 0.5,
+    "presence_penalty": 0.5,
+    "frequency_penalty": 0.5,
+    "top_logprobs": 2,
+    "max_output_tokens": 7,
+    "truncation": "auto",
+    "service_tier": "auto",
+    "safety_identifier": "s",
+    "prompt_cache_key": "k",
+    "prompt_cache_retention": "24h",
+    "user": "u",
+    "extra": "x",
+}
+
+
+@pytest.mark.parametrize("field", CreateResponse.__struct_fields__)
+def test_every_field_is_handled_as_its_row_says(field: str) -> None:
+    handling = HANDLED[field]
+    if handling == "gateway" or field == "model":  # the model is the target's
+        return
+    value: Any = SAMPLES[field]
+    field = "stop" if field == "extra" else field
+    needs = {"tools": [WEATHER]} if field in ("tool_choice", "parallel_tool_calls") else {}
+    made, before = rendered({**needs, field: value}), rendered(needs)
+    if handling == "dropped":
+        assert dropped(made) == {field}
+        assert made.body == before.body
+    else:
+        assert made.body != before.body
+        assert dropped(made) == set()
+
+
+def test_what_asks_for_the_usual_is_not_told() -> None:
+    assert (
+        rendered({"truncation": "disabled", "top_logprobs": 0, "parallel_tool_calls": True}).diagnostics == []
+    )
+
+
+_own = st.builds(
+    thought,
+    st.one_of(
+        st.builds(
+            lambda kind, key, value: {"type": kind, key: value},
+            st.sampled_from(["thinking", "redacted_thinking", 3]),
+            st.sampled_from(["signature", "data", "thinking"]),
+            st.sampled_from(["S", "", None, 3, ["x"]]),
+        ),
+        st.sampled_from(["x", 3, []]),
+    ),
+    st.text(max_size=3),
+)
+
+
+@given(request=requests, own=st.lists(_own, max_size=3), target=targets, model=st.sampled_from(MODELS))
+@settings(max_examples=examples(100), deadline=None)
+def test_any_request_is_rendered_or_refused(
+    request: dict[str, Any], own: list[Any], target: dict[str, Any], model: str
+) -> None:
+    mixed = [item for pair in zip(request["input"], [*own, *[{}] * 9], strict=False) for item in pair if item]
+    try:
+        made = render(planned({**request, "input": mixed}, model, target["quirks"]))
+    except DecodeError:
+        return
+    roles = [message["role"] for message in made.body["messages"]]
+    assert roles[0] == roles[-1] == "user"
+    assert all(left != right for left, right in pairwise(roles))
+    calls: set[str] = set()
+    for message in made.body["messages"]:
+        assert message["content"]
+        assert message["content"][-1]["type"] not in ("thinking", "redacted_thinking")
+        answered = {each["tool_use_id"] for each in message["content"] if each["type"] == "tool_result"}
+        assert answered == calls
+        calls = {each["id"] for each in message["content"] if each["type"] == "tool_use"}
+
+
+def test_every_item_is_accepted_by_the_vendors_own_types() -> None:
+    pytest.importorskip("anthropic")
+    from anthropic.types import message_create_params
+    from pydantic import TypeAdapter
+
+    text = {"format": {"type": "json_schema", "name": "x", "schema": ANSWER}}
+    given = [*EVERY_ITEM[:-1], signed("a", "S"), assistant("b"), EVERY_ITEM[-1]]
+    made = body(
+        {
+            "instructions": "A",
+            "input": given,
+            "tools": [*EVERY_TOOL, {**WEATHER, "name": "strict", "strict": True}],
+            "tool_choice": "auto",
+            "parallel_tool_calls": False,
+            "text": text,
+            "reasoning": {"effort": "high", "summary": "auto"},
+            "max_output_tokens": 5000,
+            "service_tier": "auto",
+            "prompt_cache_key": "k",
+            "user": "u",
+            "stream": True,
+        }
+    )
+    adapter: TypeAdapter[Any] = TypeAdapter(message_create_params.MessageCreateParamsStreaming)
+    assert consumed(adapter.validate_python(made)) == made
+
+
+def consumed(value: Any) -> Any:
+    """What was validated, read to its end: the vendor's types are lazy about lists, and drop unknown keys."""
+    if isinstance(value, dict):
+        return {key: consumed(inner) for key, inner in value.items()}
+    if isinstance(value, str | bytes | int | float | None):
+        return value
+    return [consumed(inner) for inner in value]

@@ -1,0 +1,143 @@
+"""Server tools of Anthropic become items."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.dialects.anthropic import DIALECT
+from penstock.stream.deltas import (
+    DiagnosticDelta,
+    ItemDelta,
+    ToolCallDelta,
+)
+from tests.dialects.anthropic.streams import call, deltas_of, finish, output, result, server_tool, start, text
+from tests.dialects.reading_proof import response
+
+WEB = [{"type": "web_search_result", "url": "https://e.org", "title": "E", "encrypted_content": "x"}]
+
+
+RUN = {"type": "bash_code_execution_result", "stdout": "1\n", "stderr": "", "content": [{"file_id": "f"}]}
+
+
+MCP = [{"type": "text", "text": "yes"}]
+
+
+SERVER_TOOLS: list[tuple[str, str, Any, str, Any, dict[str, Any]]] = [
+    (
+        *("server_tool_use", "web_search", {"query": "q"}, "web_search", WEB),
+        {
+            "type": "web_search_call",
+            "action": {
+                "type": "search",
+                "query": "q",
+                "sources": [{"type": "url", "url": "https://e.org", "title": "E"}],
+            },
+        },
+    ),
+    (
+        *("server_tool_use", "web_search", {"query": "q"}, "web_search", {"error_code": "unavailable"}),
+        {"type": "web_search_call", "action": {"type": "search", "query": "q"}, "status": "failed"},
+    ),
+    (
+        *(
+            "server_tool_use",
+            "web_fetch",
+            {"url": "https://e.org"},
+            "web_fetch",
+            {"type": "web_fetch_result"},
+        ),
+        {"type": "web_search_call", "action": {"type": "open_page", "url": "https://e.org"}},
+    ),
+    (
+        *("server_tool_use", "bash_code_execution", {"command": "ls"}, "bash_code_execution", RUN),
+        {
+            "type": "code_interpreter_call",
+            "code": "ls",
+            "container_id": "container_1",
+            "outputs": [{"type": "logs", "logs": "1\n"}],
+            "files": ["f"],
+        },
+    ),
+    (
+        *("server_tool_use", "code_execution", {"code": "1"}, "code_execution", {"error_code": "too_many"}),
+        {"code": "1", "outputs": [{"type": "logs", "logs": "too_many"}], "status": "failed"},
+    ),
+    (
+        *("server_tool_use", "text_editor_code_execution", {"command": "create"}),
+        *("text_editor_code_execution", {"type": "x", "is_file_update": False}),
+        {"code": '{"command":"create"}', "outputs": [{"type": "logs", "logs": '{"is_file_update":false}'}]},
+    ),
+    (
+        *("mcp_tool_use", "ask", {"a": 1}, "mcp", MCP),
+        {
+            "type": "mcp_call",
+            "server_label": "docs",
+            "name": "ask",
+            "arguments": '{"a":1}',
+            "output": "yes",
+            "error": None,
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "input", "result_kind", "content", "expected"), SERVER_TOOLS)
+def test_a_server_tool_is_an_item_and_no_call(
+    kind: str, name: str, input: Any, result_kind: str, content: Any, expected: dict[str, Any]
+) -> None:
+    container = {"container": {"id": "container_1"}}
+    use, gave = server_tool(0, name, input, kind), result(1, 0, result_kind, content)
+    chunks = [start(**container), *use, *gave, *text(2, "A"), *finish()]
+    tool, message = response(DIALECT, chunks)["output"]
+    assert tool == {"status": "completed", **tool, **expected}
+    assert message["type"] == "message"
+    assert not any(isinstance(delta, ToolCallDelta) for delta in deltas_of(chunks))
+
+
+def test_a_failed_mcp_call_says_why() -> None:
+    gave = result(1, 0, "mcp", "no such thing", is_error=True)
+    (item,) = output(server_tool(0, "ask", {}, "mcp_tool_use"), gave, finish())
+    assert (item["status"], item["output"], item["error"]) == ("failed", None, "no such thing")
+
+
+def test_a_server_tool_without_a_result_keeps_its_input() -> None:
+    (item,) = output(server_tool(0, "web_search", {"query": "q"}), finish("pause_turn"), status="incomplete")
+    assert (item["status"], item["action"]["query"]) == ("incomplete", "q")
+    (item,) = response(DIALECT, [start(), *server_tool(0, "web_search", {"query": "q"})])["output"]
+    assert (item["status"], item["action"]["query"]) == ("incomplete", "q")
+
+
+def test_a_server_tool_that_waits_for_a_client_call_does_not_spoil_the_turn() -> None:
+    waiting = server_tool(0, "code_execution", {"code": "1"})
+    items = output(waiting, call(1, '{"a":1}'), finish("tool_use"))
+    assert [item["status"] for item in items] == ["completed", "completed"]
+
+
+def test_a_result_may_be_of_an_earlier_message() -> None:
+    gave = result(0, 9, "code_execution", {"stdout": "1", "stderr": "2"})
+    (item,) = output(gave, finish())
+    assert (item["type"], item["code"]) == ("code_interpreter_call", "")
+    assert item["outputs"] == [{"type": "logs", "logs": "12"}]
+
+
+def test_a_server_tool_without_an_item_type_is_told() -> None:
+    found = {"type": "tool_search_tool_search_result"}
+    use, gave = server_tool(0, "tool_search_tool_regex", {}), result(1, 0, "tool_search", found)
+    assert output(use, gave, finish()) == []
+    told = [
+        delta for delta in deltas_of([start(), *use, *gave, *finish()]) if isinstance(delta, DiagnosticDelta)
+    ]
+    assert [each.code for each in told] == ["server_tool_left_out"]
+    alone = deltas_of([start(), *gave, *finish()])
+    assert any(isinstance(delta, DiagnosticDelta) and "'tool_search'" in delta.message for delta in alone)
+
+
+def test_a_server_tool_that_is_told_twice_is_told_once() -> None:
+    use, gave = server_tool(0, "web_search", {"query": "q"}), result(1, 0, "web_search", WEB)
+    told = deltas_of([start(), *use, *use, *gave, *gave, *finish()])
+    items = [delta for delta in told if isinstance(delta, ItemDelta)]
+    assert [each.done for each in items] == [False, True]
+    (item,) = output(use, use, gave, gave, finish())
+    assert item["action"]["query"] == "q"

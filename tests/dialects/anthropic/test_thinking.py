@@ -1,0 +1,93 @@
+"""How each Claude model is asked to think."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.dialects.anthropic.thinking import BUDGETS, traits_of
+from penstock.dialects.plan import Quirks, Target
+from tests.dialects.anthropic.rendered_requests import body, rendered, signed
+from tests.dialects.rendering import (
+    WEATHER,
+    call,
+    codes,
+    dropped,
+    output,
+    user,
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "effort", "thinking", "sent", "told"),
+    [
+        ("claude-opus-4-5-20251101", "high", {"type": "enabled", "budget_tokens": 16_000}, None, False),
+        ("claude-3-7-sonnet-latest", "minimal", {"type": "enabled", "budget_tokens": 1024}, None, False),
+        ("claude-opus-4-20250514", "none", {"type": "disabled"}, None, False),
+        ("anthropic/claude-4.5-haiku", "low", {"type": "enabled", "budget_tokens": 4096}, None, False),
+        ("MiniMax-M2", "medium", {"type": "enabled", "budget_tokens": 10_000}, None, False),
+        ("claude-opus-4-6", "xhigh", {"type": "adaptive"}, "high", True),
+        ("us.anthropic.claude-sonnet-4-6-v1:0", "medium", {"type": "adaptive"}, "medium", False),
+        ("claude-opus-4-7", "xhigh", {"type": "adaptive"}, "xhigh", False),
+        ("claude-opus-4-7", "minimal", {"type": "adaptive"}, "low", True),
+        ("claude-sonnet-5", "none", {"type": "disabled"}, None, False),
+        ("claude-sonnet-5-5", "none", {"type": "between_tools"}, None, False),
+        ("claude-opus-5-5", "none", None, "low", True),
+        ("claude-fable-5-1", "max", {"type": "adaptive"}, "max", False),
+        ("claude-next", "strange", {"type": "adaptive"}, "medium", True),
+        ("claude-3-haiku-20240307", "high", None, None, True),
+    ],
+)
+def test_an_effort_is_asked_for_in_the_manner_of_the_model(
+    model: str, effort: str, thinking: Any, sent: str | None, told: bool
+) -> None:
+    made = rendered({"reasoning": {"effort": effort}}, model)
+    assert made.body.get("thinking") == thinking
+    assert made.body.get("output_config", {}).get("effort") == sent
+    assert bool(made.diagnostics) is told
+
+
+def test_the_quirk_names_another_row_than_the_model() -> None:
+    assert traits_of(Target(model="claude-opus-4-7", quirks=Quirks(effort="budget"))).thinking == "budget"
+    assert traits_of(Target(model="claude-opus-4-7", quirks=Quirks(effort="openai"))).thinking == "adaptive"
+
+
+@pytest.mark.parametrize("effort", sorted(BUDGETS))
+@pytest.mark.parametrize("limit", [1, 2047, 2048, 5000, 100_000])
+def test_a_budget_leaves_room_for_the_answer(effort: str, limit: int) -> None:
+    made = body({"reasoning": {"effort": effort}, "max_output_tokens": limit}, "claude-sonnet-4-5")
+    assert made["max_tokens"] == limit
+    if limit < 2048:
+        assert made["thinking"] == {"type": "disabled"}
+    else:
+        assert 1024 <= made["thinking"]["budget_tokens"] <= limit - 1024
+
+
+def test_a_summary_alone_shows_thinking_where_the_model_decides_about_it() -> None:
+    shown = {"type": "adaptive", "display": "summarized"}
+    assert body({"reasoning": {"summary": "auto"}})["thinking"] == shown
+    assert body({"reasoning": {"summary": "auto", "effort": "low"}})["thinking"] == shown
+    old = rendered({"reasoning": {"summary": "auto"}}, "claude-sonnet-4-5")
+    assert "thinking" not in old.body
+    assert dropped(old) == {"reasoning.summary"}
+    assert "thinking" not in body({"reasoning": {}}, "claude-sonnet-4-5")
+
+
+def test_a_forced_call_turns_thinking_off() -> None:
+    request = {"tools": [WEATHER], "tool_choice": "required", "reasoning": {"effort": "high"}}
+    for model in ("claude-sonnet-4-5", "claude-opus-4-7"):
+        made = rendered(request, model)
+        assert made.body["thinking"] == {"type": "disabled"}
+        assert codes(made) == {"effort_changed"}
+    without = {"tools": [WEATHER], "tool_choice": "required"}
+    assert body(without, "claude-opus-5")["thinking"] == {"type": "disabled"}  # it thinks by itself
+    assert "thinking" not in body(without, "claude-sonnet-4-5")
+
+
+def test_a_loop_of_another_maker_goes_on_without_thinking() -> None:
+    request = {"input": [user("?"), call(), output()], "tools": [WEATHER], "reasoning": {"effort": "low"}}
+    assert body(request, "claude-sonnet-4-5")["thinking"] == {"type": "disabled"}
+    assert body(request, "claude-opus-4-6")["thinking"] == {"type": "adaptive"}
+    own = {**request, "input": [user("?"), signed("a", "S"), call(), output()]}
+    assert body(own, "claude-sonnet-4-5")["thinking"]["type"] == "enabled"

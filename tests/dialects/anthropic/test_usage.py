@@ -1,0 +1,92 @@
+"""Token counts of Anthropic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.dialects.anthropic import DIALECT
+from penstock.stream.deltas import (
+    UsageDelta,
+)
+from tests.dialects.anthropic.streams import STOP, deltas_of, finish, start
+from tests.dialects.reading_proof import response
+
+USAGES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, int]]] = {
+    "ask D2: input is inclusive of the cache": (
+        {"input_tokens": 3, "cache_read_input_tokens": 125_000, "cache_creation_input_tokens": 2000},
+        {"output_tokens": 206},
+        {"input": 127_003, "cached": 125_000, "written": 2000, "output": 206, "reasoning": 0},
+    ),
+    "quirk A10: the later count wins": (
+        {"input_tokens": 17, "output_tokens": 1},
+        {"input_tokens": 61, "output_tokens": 9, "output_tokens_details": {"thinking_tokens": 4}},
+        {"input": 61, "cached": 0, "written": 0, "output": 9, "reasoning": 4},
+    ),
+    "quirk A10: field by field": (
+        {"input_tokens": 10, "cache_read_input_tokens": 5, "output_tokens": 1},
+        {"input_tokens": 12, "output_tokens": 2},
+        {"input": 17, "cached": 5, "written": 0, "output": 2, "reasoning": 0},
+    ),
+    "quirk C6: zeros take nothing back": (
+        {"input_tokens": 10, "output_tokens": 1},
+        {"input_tokens": 0, "output_tokens": 7},
+        {"input": 10, "cached": 0, "written": 0, "output": 7, "reasoning": 0},
+    ),
+    "quirk C6: zeros of one field take nothing back from the sum": (
+        {"input_tokens": 10, "cache_read_input_tokens": 5},
+        {"input_tokens": 0, "output_tokens": 7},
+        {"input": 15, "cached": 5, "written": 0, "output": 7, "reasoning": 0},
+    ),
+    "what is read afresh need not be read from the cache": (
+        {"input_tokens": 0, "cache_creation_input_tokens": 0},
+        {"input_tokens": 3, "cache_read_input_tokens": 0, "output_tokens": 1},
+        {"input": 3, "cached": 0, "written": 0, "output": 1, "reasoning": 0},
+    ),
+    "a compaction is paid for as well": (
+        {"input_tokens": 100, "cache_read_input_tokens": 55_000, "output_tokens": 1},
+        {
+            "input_tokens": 181,
+            "cache_read_input_tokens": 0,
+            "output_tokens": 8,
+            "iterations": [
+                {
+                    "type": "compaction",
+                    "input_tokens": 100,
+                    "cache_read_input_tokens": 55_000,
+                    "output_tokens": 83,
+                },
+                {"type": "message", "input_tokens": 181, "output_tokens": 8},
+            ],
+        },
+        {"input": 55_281, "cached": 55_000, "written": 0, "output": 91, "reasoning": 0},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", USAGES)
+def test_usage(case: str) -> None:
+    first, last, expected = USAGES[case]
+    usage = response(DIALECT, [start(usage=first), *finish(usage=last)])["usage"]
+    assert {
+        "input": usage["input_tokens"],
+        "cached": usage["input_tokens_details"]["cached_tokens"],
+        "written": usage["input_tokens_details"]["cache_write_tokens"],
+        "output": usage["output_tokens"],
+        "reasoning": usage["output_tokens_details"]["reasoning_tokens"],
+    } == expected
+
+
+def test_usage_that_says_nothing_is_none() -> None:
+    assert response(DIALECT, [start(), *finish()])["usage"] is None
+    assert UsageDelta() in deltas_of([start(usage={"input_tokens": "many"}), *finish()])
+
+
+def test_bedrock_counts_where_the_message_does_not() -> None:
+    metrics = {"amazon-bedrock-invocationMetrics": {"inputTokenCount": 16, "outputTokenCount": 18}}
+    usage = response(DIALECT, [start(), *finish()[:1], {**STOP, **metrics}])["usage"]
+    assert (usage["input_tokens"], usage["output_tokens"]) == (16, 18)
+    told = start(usage={"input_tokens": 5, "output_tokens": 6})
+    usage = response(DIALECT, [told, *finish()[:1], {**STOP, **metrics}])["usage"]
+    assert (usage["input_tokens"], usage["output_tokens"]) == (5, 6)

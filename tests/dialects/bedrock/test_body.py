@@ -1,0 +1,90 @@
+"""Bedrock's answers that are not streamed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.dialects.bedrock import DIALECT
+from penstock.dialects.plan import ReadDialect
+from penstock.sse import Frame
+from penstock.stream.deltas import (
+    Delta,
+    ErrorDelta,
+)
+from tests.dialects.bedrock.streams import BLOCK, RAN, payload
+from tests.dialects.block_proofs import (
+    json_values,
+)
+from tests.dialects.reading_proof import plan, response
+
+
+def test_an_answer_that_is_not_streamed() -> None:
+    signed = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "s"}}}
+    cited = {"citationsContent": {"content": [{"text": "B"}], "citations": [{"title": "E"}]}}
+    tool = {"toolUse": {"toolUseId": "tooluse_3", "name": "get", "input": {"a": 1}}}
+    ran = {"toolUse": {"toolUseId": "srv", "name": "nova_code_interpreter", "type": "server_tool_use"}}
+    ran["toolUse"]["input"] = cast(Any, {"snippet": "1"})
+    gave = {"toolResult": {"toolUseId": "srv", "status": "success", "content": [RAN]}}
+    body = {
+        "output": {
+            "message": {"role": "assistant", "content": [signed, {"text": "A"}, cited, tool, ran, gave]}
+        },
+        "stopReason": "tool_use",
+        "usage": {"inputTokens": 1, "outputTokens": 2},
+    }
+    stream = _Whole(json.dumps(body).encode())
+    snapshot = response(cast(ReadDialect, stream), ["{}"])
+    thought, message, function, code = snapshot["output"]
+    assert thought["content"][0]["text"] == "hm"
+    assert payload(thought["encrypted_content"]) == {"reasoningText": {"text": "hm", "signature": "s"}}
+    assert message["content"][0]["text"] == "AB"
+    assert message["content"][0]["annotations"][0]["title"] == "E"
+    assert function["arguments"] == '{"a":1}'
+    assert (code["code"], code["outputs"]) == ("1", [{"type": "logs", "logs": "1\n"}])
+    assert (snapshot["status"], snapshot["usage"]["total_tokens"]) == ("completed", 3)
+
+
+class _Whole:
+    """A dialect whose stream is a body."""
+
+    name = "bedrock"
+    is_over = False
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    def reader(self, _plan: Any) -> _Whole:
+        return self
+
+    def feed(self, _frame: Frame) -> list[Delta]:
+        return DIALECT.read_body(plan("bedrock"), self._body)
+
+    def end(self) -> list[Delta]:
+        return []
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b'{"message":"Too many requests"}', "rate_limit_exceeded"),
+        (b"{}", "server_error"),
+        (b"\xff", "upstream_invalid"),
+    ],
+)
+def test_a_body_that_is_no_answer(body: bytes, code: str) -> None:
+    (delta,) = DIALECT.read_body(plan("bedrock"), body)
+    assert isinstance(delta, ErrorDelta)
+    assert delta.code == code
+
+
+@settings(max_examples=40, deadline=None)
+@given(json_values | BLOCK, st.text(max_size=20))
+def test_whatever_the_body_is_it_is_read(body: Any, rest: str) -> None:
+    whole = {"output": {"message": {"content": [body]}}, "stopReason": rest}
+    for value in (body, whole):
+        DIALECT.read_body(plan("bedrock"), json.dumps(value).encode())

@@ -1,0 +1,84 @@
+"""Server tools of Bedrock become items."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from penstock.dialects.bedrock import DIALECT
+from penstock.stream.deltas import (
+    ItemDelta,
+    ToolCallDelta,
+)
+from tests.dialects.bedrock.streams import RAN, START, Chunk, block, deltas_of, finish, output, text
+from tests.dialects.reading_proof import response
+
+
+def server_tool(index: int, name: str, input: Any) -> list[Chunk]:
+    begin = {"toolUse": {"toolUseId": f"srv_{index}", "name": name, "type": "server_tool_use"}}
+    return block(index, {"toolUse": {"input": json.dumps(input)}}, start=begin)
+
+
+def result(index: int, of: int, name: str, *content: Chunk, status: str = "success") -> list[Chunk]:
+    begin = {"toolResult": {"toolUseId": f"srv_{of}", "type": f"{name}_result", "status": status}}
+    return block(index, {"toolResult": list(content)}, start=begin)
+
+
+FOUND = {"json": {"results": [{"url": "https://e.org"}]}}
+
+
+SERVER_TOOLS: list[tuple[str, Any, Chunk, dict[str, Any]]] = [
+    (
+        *("nova_code_interpreter", {"snippet": "1"}, RAN),
+        {"type": "code_interpreter_call", "code": "1", "outputs": [{"type": "logs", "logs": "1\n"}]},
+    ),
+    (
+        *("nova_code_interpreter", {"snippet": "1"}, {"json": {"isError": True}}),
+        {"outputs": [{"type": "logs", "logs": '{"isError":true}'}]},
+    ),
+    (
+        *("nova_grounding", {"query": "q"}, FOUND),
+        {
+            "type": "web_search_call",
+            "action": {"type": "search", "query": "q", "sources": [{"type": "url", "url": "https://e.org"}]},
+        },
+    ),
+    (*("nova_grounding", "no object", {"text": "x"}), {"action": {"type": "search", "query": ""}}),
+]
+
+
+@pytest.mark.parametrize(("name", "input", "content", "expected"), SERVER_TOOLS)
+def test_a_server_tool_is_an_item_and_no_call(
+    name: str, input: Any, content: Chunk, expected: dict[str, Any]
+) -> None:
+    chunks = [START, *server_tool(0, name, input), *result(1, 0, name, content), *text(2, "A"), *finish()]
+    tool, message = response(DIALECT, chunks)["output"]
+    assert tool == {**tool, "status": "completed", **expected}
+    assert message["type"] == "message"
+    assert not any(isinstance(delta, ToolCallDelta) for delta in deltas_of(chunks))
+
+
+def test_a_server_tool_may_fail_or_have_been_used_before() -> None:
+    (item,) = output(result(0, 9, "nova_code_interpreter", {"text": "no"}, status="error"), finish())
+    assert (item["status"], item["outputs"]) == ("failed", [{"type": "logs", "logs": "no"}])
+
+
+def test_a_server_tool_without_a_result_keeps_its_input() -> None:
+    use = server_tool(0, "nova_grounding", {"query": "q"})
+    (item,) = output(use, use, finish("max_tokens"), status="incomplete")
+    assert (item["status"], item["action"]["query"]) == ("incomplete", "q")
+
+
+def test_a_server_tool_that_is_told_twice_is_told_once() -> None:
+    use, gave = server_tool(0, "nova_grounding", {"query": "q"}), result(1, 0, "nova_grounding", FOUND)
+    told = deltas_of([START, *use, *use, *gave, *gave, *finish()])
+    assert [delta.done for delta in told if isinstance(delta, ItemDelta)] == [False, True]
+
+
+def test_a_server_tool_without_an_item_type_is_told() -> None:
+    use, gave = server_tool(1, "nova_dream", {}), result(2, 1, "nova_dream", {"text": "x"})
+    snapshot = response(DIALECT, [START, *text(0, "A"), *use, *gave, *text(3, "B"), *finish()])
+    assert [item["content"][0]["text"] for item in snapshot["output"]] == ["AB"]
+    assert [each["code"] for each in snapshot["diagnostics"]] == ["server_tool_left_out"]

@@ -1,0 +1,79 @@
+"""Server tools of Gemini become items (quirk G9)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.dialects.gemini import DIALECT
+from tests.dialects.gemini.streams import chunk
+from tests.dialects.reading_proof import (
+    response,
+)
+
+
+def test_executed_code_is_an_item_and_no_call() -> None:
+    parts: list[dict[str, Any]] = [
+        {"executableCode": {"language": "PYTHON", "code": "print(1)"}},
+        {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1\n"}},
+        {"executableCode": {"code": "never()"}},
+        {"text": "done"},
+        {"codeExecutionResult": {"outcome": "OUTCOME_FAILED", "output": "no", "id": "unknown"}},
+        {"codeExecutionResult": {"outcome": "OUTCOME_OK"}},
+    ]
+    output = response(DIALECT, [chunk(*parts, finish="STOP")])["output"]
+    assert [(item["type"], item["status"], item.get("code")) for item in output] == [
+        ("code_interpreter_call", "completed", "print(1)"),
+        ("code_interpreter_call", "failed", "never()"),
+        ("message", "completed", None),
+        ("code_interpreter_call", "completed", ""),
+    ]
+    assert output[0]["outputs"] == [{"type": "logs", "logs": "1\n"}]
+
+
+def test_a_result_without_an_id_is_of_the_latest_code() -> None:
+    parts: list[dict[str, Any]] = [
+        {"executableCode": {"code": "one"}},
+        {"executableCode": {"code": "two"}},
+        {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2"}},
+    ]
+    output = response(DIALECT, [chunk(*parts, finish="STOP")])["output"]
+    assert [(item["code"], bool(item["outputs"])) for item in output] == [("one", False), ("two", True)]
+
+
+def test_server_side_calls_are_items_and_no_calls() -> None:
+    parts: list[dict[str, Any]] = [
+        {"toolCall": {"toolType": "GOOGLE_SEARCH_WEB", "id": "1", "args": {"queries": ["a", "b"]}}},
+        {"toolCall": {"toolType": "URL_CONTEXT", "id": "2", "args": {"url": "https://a.example"}}},
+        {"toolCall": {"toolType": "FILE_SEARCH", "id": "3"}},
+        {"toolResponse": {"toolType": "URL_CONTEXT", "id": "2"}},
+        {"toolResponse": {"toolType": "GOOGLE_SEARCH_WEB", "id": "1", "response": {}}},
+        {"toolResponse": {"toolType": "FILE_SEARCH", "id": "3"}},
+        {"toolResponse": {"toolType": "FILE_SEARCH", "id": "4"}},
+        {"toolCall": {"toolType": "TIME_MACHINE"}},
+    ]
+    ended = chunk(*parts, finish="STOP", groundingMetadata={"webSearchQueries": ["a", "b"]})
+    snapshot = response(DIALECT, [ended])
+    assert [(item["type"], item["status"]) for item in snapshot["output"]] == [
+        ("web_search_call", "completed"),
+        ("web_search_call", "completed"),
+        ("file_search_call", "completed"),
+    ]
+    assert snapshot["output"][0]["action"]["queries"] == ["a", "b"]
+    assert snapshot["output"][1]["action"] == {"type": "open_page", "url": "https://a.example"}
+    assert [each["code"] for each in snapshot["diagnostics"]] == ["left_out", "left_out"]
+
+
+def test_pictures_are_items_and_other_data_is_told() -> None:
+    parts: list[dict[str, Any]] = [
+        {"inlineData": {"mimeType": "image/png", "data": "AAAA"}, "thoughtSignature": "S"},
+        {"inlineData": {"mimeType": "audio/wav", "data": "AAAA"}},
+        {"inlineData": {"mimeType": "image/png", "data": "AAAA"}, "thought": True},
+        {"fileData": {"fileUri": "gs://a/b", "mimeType": "video/mp4"}},
+        {"somethingNew": {}, "other": None},
+    ]
+    snapshot = response(DIALECT, [chunk(*parts, finish="STOP")])
+    assert [item["type"] for item in snapshot["output"]] == ["reasoning", "image_generation_call"]
+    assert (snapshot["output"][1]["result"], snapshot["output"][1]["output_format"]) == ("AAAA", "png")
+    told = " ".join(each["message"] for each in snapshot["diagnostics"])
+    for named in ("audio/wav", "image/png", "gs://a/b", "somethingNew"):
+        assert named in told
