@@ -13,8 +13,8 @@ from penstock.models.directory import RETRY_WAIT, ModelDirectory
 from penstock.models.overrides import parse_override
 from tests.client.asking import asking
 from tests.client.server import answer
-from tests.models import shapes
-from tests.models.test_probes import PROPERTIES, Server
+from tests.models import model_lists
+from tests.models.fake_servers import PROPERTIES, Server
 
 T = TypeVar("T")
 Entries = list[dict[str, Any]]
@@ -282,14 +282,14 @@ def test_overrides_are_stronger_than_the_endpoint() -> None:
 @pytest.mark.parametrize("preset", ["", "llamacpp"])
 def test_a_server_on_the_own_machine_is_asked_what_it_loaded(preset: str) -> None:
     fetcher = Server({"/props": PROPERTIES})
-    (info,) = run(ModelDirectory(Endpoint([shapes.LLAMACPP]), fetcher=fetcher, preset=preset).list())
+    (info,) = run(ModelDirectory(Endpoint([model_lists.LLAMACPP]), fetcher=fetcher, preset=preset).list())
     assert (info.context_window, info.sources["context_window"]) == (8192, "probe")
     assert info.image_input is True
 
 
 def test_other_servers_are_not_probed() -> None:
     fetcher = Server({})
-    run(ModelDirectory(Endpoint([shapes.VERCEL]), fetcher=fetcher, preset="vercel").list())
+    run(ModelDirectory(Endpoint([model_lists.VERCEL]), fetcher=fetcher, preset="vercel").list())
     assert fetcher.asked == []
 
 
@@ -305,7 +305,7 @@ def test_the_client_is_an_endpoint() -> None:
     """All the way from a socket, in the shape that Codex wants."""
 
     async def scenario() -> None:
-        async with asking([answer(200, {"models": [shapes.CODEX]})]) as (client, _):
+        async with asking([answer(200, {"models": [model_lists.CODEX]})]) as (client, _):
             directory = ModelDirectory(client)
             (info,) = await directory.list()
             assert (info.id, info.context_window, info.efforts) == (

@@ -1,4 +1,4 @@
-"""The order of the sources, and limits that always fit."""
+"""Merging the sources, and limits that always fit."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.models.catalog import CATALOG, in_catalog
 from penstock.models.enrich import DEFAULT_OUTPUT, DEFAULT_WINDOW, enrich
 from penstock.models.info import SOURCES, ModelFacts, ModelInfo, Prices
 from penstock.models.listing import read_listing
-from tests.models import shapes
+from tests.models import model_lists
 
 
 def limits(info: ModelInfo) -> tuple[int, int, int]:
@@ -72,7 +71,9 @@ def test_an_unknown_model_gets_the_defaults_and_they_say_so() -> None:
     )
 
 
-@pytest.mark.parametrize("entry", shapes.ALL, ids=lambda entry: str(entry.get("id") or entry.get("slug")))
+@pytest.mark.parametrize(
+    "entry", model_lists.ALL, ids=lambda entry: str(entry.get("id") or entry.get("slug"))
+)
 def test_every_field_has_its_source_and_a_model_is_json(entry: dict[str, object]) -> None:
     (told,) = read_listing([entry])
     info = enrich(told)
@@ -156,6 +157,8 @@ def test_the_vendor_is_the_id_s_or_else_the_endpoint_s() -> None:
 
 
 COUNTS = st.none() | st.integers() | st.integers(0, 1_000) | st.integers(0, 2_000_000)
+
+
 TELLINGS = st.builds(
     ModelFacts,
     id=st.sampled_from(["", "m", "gpt-4o", "gpt-oss-20b", "claude-sonnet-4-5", "grok-4"]),
@@ -175,58 +178,3 @@ def test_input_and_output_fit_into_the_window_whatever_is_told(
     info = enrich(told, override, probe)
     assert info.max_input + info.max_output <= info.context_window
     assert min(info.max_input, info.max_output) >= 1
-
-
-@pytest.mark.parametrize("name", CATALOG)
-def test_input_and_output_fit_into_the_window_of_every_model_in_the_catalog(name: str) -> None:
-    info = enrich(ModelFacts(id=name))
-    assert info.max_input + info.max_output <= info.context_window
-    known = CATALOG[name]
-    assert (info.reasoning, info.sources["reasoning"]) == (
-        known.reasoning or False,
-        "catalog" if known.reasoning is not None else "default",
-    )
-    assert info.sources["context_window"] == ("catalog" if known.window else "default")
-
-
-@pytest.mark.parametrize(
-    ("id", "row"),
-    [
-        ("openai/gpt-4o-2024-11-20", "gpt-4o"),
-        ("gpt-4o-2024-05-13", "gpt-4o-2024-05-13"),  # it had a smaller output than its successors
-        ("GPT-4o", "gpt-4o"),
-        ("anthropic/claude-sonnet-4.5", "claude-sonnet-4-5"),
-        ("us.anthropic.claude-sonnet-4-5-20250929-v1:0", "claude-sonnet-4-5"),
-        ("claude-3-5-sonnet-latest", "claude-3-5-sonnet"),
-        ("google/gemini-2.5-pro:free", "gemini-2.5-pro"),
-        ("gemini-2-5-pro", "gemini-2.5-pro"),
-        ("x-ai/grok-4-0709", "grok-4"),
-        ("command-a-03-2025", "command-a"),
-    ],
-)
-def test_the_catalog_knows_a_model_under_each_of_its_spellings(id: str, row: str) -> None:
-    assert in_catalog(id) is not None
-    assert in_catalog(id) == CATALOG[row]
-
-
-@pytest.mark.parametrize(
-    "id",
-    [
-        *("gpt-4o-ultra", "gpt-4", "gpt-4.15", "gpt-4.1-micro", "my-gpt-4.1", "gpt-41", "gpt-4.1.1", "gpt"),
-        *("claude-sonnet", "claude-sonnet-4-6", "claude-sonnet-4-5-1m", "gemini-2.5-pro-preview-05-06"),
-        *("gpt-4.1:7b", "gpt-4.1:latest", "ft:gpt-4.1:people::x", "gpt-4.1-mini-distill", "", ":", "gemini"),
-    ],
-)
-def test_names_that_look_alike_raise_no_limit(id: str) -> None:
-    """Ask I2: a fuzzy match gave one model the window of another."""
-    info = enrich(ModelFacts(id=id))
-    assert info.context_window <= DEFAULT_WINDOW
-    assert in_catalog(id) is None or id == "gpt-4"
-
-
-@given(st.sampled_from(sorted(CATALOG)), st.text("abcdefgh-.", min_size=1, max_size=4), st.booleans())
-def test_no_change_of_a_name_raises_a_limit(name: str, change: str, in_front: bool) -> None:
-    id = f"{change}{name}" if in_front else f"{name}{change}"
-    known = in_catalog(id)
-    assert known is None or known in (CATALOG.get(id), CATALOG.get(name))
-    assert known is None or id in CATALOG

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from penstock.models.info import ModelFacts, Prices
 from penstock.models.listing import can_chat, read_entry, read_listing
-from tests.models import shapes
+from tests.models import model_lists
 
 READ = [
-    (shapes.OPENAI, ModelFacts(id="gpt-5-2025-08-07", vendor="openai")),
+    (model_lists.OPENAI, ModelFacts(id="gpt-5-2025-08-07", vendor="openai")),
     (
-        shapes.OPENROUTER,
+        model_lists.OPENROUTER,
         ModelFacts(
             id="maker/thinker-2:free",
             name="Maker: Thinker 2 (free)",
@@ -30,7 +30,7 @@ READ = [
         ),
     ),
     (
-        shapes.VERCEL,
+        model_lists.VERCEL,
         ModelFacts(
             id="maker/writer-1",
             name="Writer 1",
@@ -45,7 +45,7 @@ READ = [
         ),
     ),
     (
-        shapes.CODEX,
+        model_lists.CODEX,
         ModelFacts(
             id="gpt-9-codex",
             name="GPT-9 Codex",
@@ -56,14 +56,14 @@ READ = [
             efforts=("low", "medium", "high"),
         ),
     ),
-    (shapes.VLLM, ModelFacts(id="Qwen/Qwen3-32B", window=40960)),
-    (shapes.LLAMACPP, ModelFacts(id="some.gguf", ceiling=131072)),
+    (model_lists.VLLM, ModelFacts(id="Qwen/Qwen3-32B", window=40960)),
+    (model_lists.LLAMACPP, ModelFacts(id="some.gguf", ceiling=131072)),
     (
-        shapes.LMSTUDIO,
+        model_lists.LMSTUDIO,
         ModelFacts(id="maker/local-vl", vendor="maker", window=8192, image_input=True, tool_calling=True),
     ),
     (
-        shapes.LMSTUDIO_1,
+        model_lists.LMSTUDIO_1,
         ModelFacts(
             id="maker/local",
             name="Local",
@@ -75,7 +75,7 @@ READ = [
         ),
     ),
     (
-        shapes.ANTHROPIC,
+        model_lists.ANTHROPIC,
         ModelFacts(
             id="claude-next",
             name="Claude Next",
@@ -87,7 +87,7 @@ READ = [
         ),
     ),
     (
-        shapes.GEMINI,
+        model_lists.GEMINI,
         ModelFacts(
             id="gemini-next",
             name="Gemini Next",
@@ -98,7 +98,7 @@ READ = [
         ),
     ),
     (
-        shapes.COPILOT,
+        model_lists.COPILOT,
         ModelFacts(
             id="gpt-next",
             name="GPT Next",
@@ -113,13 +113,16 @@ READ = [
         ),
     ),
     (
-        shapes.MISTRAL,
+        model_lists.MISTRAL,
         ModelFacts(
             id="mistral-next", vendor="mistralai", window=131072, image_input=True, tool_calling=False
         ),
     ),
-    (shapes.TOGETHER, ModelFacts(id="maker/open", name="Open", window=32768, prices=Prices(0.3, 0.6, 0.15))),
-    # Pieces of shapes
+    (
+        model_lists.TOGETHER,
+        ModelFacts(id="maker/open", name="Open", window=32768, prices=Prices(0.3, 0.6, 0.15)),
+    ),
+    # Single fields
     ({"id": "m", "state": "not-loaded", "max_context_length": 131072}, ModelFacts(id="m", ceiling=131072)),
     ({"id": "m", "meta": {"n_ctx": 8192, "n_ctx_train": 131072}}, ModelFacts(id="m", window=8192)),
     ({"id": "m", "architecture": {"modality": "text+image->text"}}, ModelFacts(id="m", image_input=True)),
@@ -150,9 +153,9 @@ def test_each_shape_is_read(entry: dict[str, Any], told: ModelFacts) -> None:
     assert read_entry(entry) == told
 
 
-@pytest.mark.parametrize("entry", shapes.NOT_CHAT, ids=lambda entry: entry["id"])
+@pytest.mark.parametrize("entry", model_lists.NOT_CHAT, ids=lambda entry: entry["id"])
 def test_models_that_cannot_chat_are_left_out(entry: dict[str, Any]) -> None:
-    assert read_listing([entry, shapes.VLLM]) == [ModelFacts(id="Qwen/Qwen3-32B", window=40960)]
+    assert read_listing([entry, model_lists.VLLM]) == [ModelFacts(id="Qwen/Qwen3-32B", window=40960)]
 
 
 @pytest.mark.parametrize(
@@ -219,27 +222,24 @@ def test_half_a_price_is_none() -> None:
     assert read_entry({"id": "m", "pricing": {"prompt": "0.000001"}}) == ModelFacts(id="m")
 
 
-ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    max_leaves=8,
-)
-
-
 @st.composite
 def damaged(draw: st.DrawFn) -> dict[str, Any]:
     """A real shape with anything at all in some of its places, at two levels."""
-    entry = dict(draw(st.sampled_from(shapes.ALL)))
+    entry = dict(draw(st.sampled_from(model_lists.ALL)))
     for field in draw(st.lists(st.sampled_from(sorted(entry)), max_size=4)):
         if isinstance(entry[field], dict) and entry[field]:
             inner = draw(st.sampled_from(sorted(entry[field])))
-            entry[field] = draw(st.sampled_from([{**entry[field], inner: draw(ANYTHING)}, draw(ANYTHING)]))
+            entry[field] = draw(
+                st.sampled_from(
+                    [{**entry[field], inner: draw(model_lists.ANY_JSON)}, draw(model_lists.ANY_JSON)]
+                )
+            )
         else:
-            entry[field] = draw(ANYTHING)
+            entry[field] = draw(model_lists.ANY_JSON)
     return entry
 
 
-@given(st.lists(damaged() | ANYTHING, max_size=4))
+@given(st.lists(damaged() | model_lists.ANY_JSON, max_size=4))
 def test_nothing_in_a_list_raises(entries: list[Any]) -> None:
     for told in read_listing(entries):
         assert told.id

@@ -23,8 +23,8 @@ from penstock.models.probes import (
     read_properties,
     read_shown,
 )
-from tests.models import shapes
-from tests.models.test_listing import ANYTHING
+from tests.models import model_lists
+from tests.models.fake_servers import PROPERTIES, Server
 
 SHOWN: dict[str, Any] = {
     "parameters": 'stop              "<|im_end|>"\nnum_ctx           16384\ntemperature       0.7',
@@ -32,26 +32,6 @@ SHOWN: dict[str, Any] = {
     "capabilities": ["completion", "tools", "thinking"],
 }
 RUNNING = {"models": [{"name": "qwen3:8b", "model": "qwen3:8b", "context_length": 4096}]}
-PROPERTIES = {
-    "default_generation_settings": {"n_ctx": 8192},
-    "total_slots": 4,
-    "modalities": {"vision": True},
-}
-
-
-class Server:
-    """Answers from a table, fails where it says so, and remembers what it was asked."""
-
-    def __init__(self, answers: dict[str, Any]) -> None:
-        self.answers = answers
-        self.asked: list[tuple[str, Any]] = []
-
-    async def fetch(self, path: str, body: dict[str, Any] | None = None) -> Any:
-        self.asked.append((path, body))
-        answer = self.answers.get(path)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
 
 
 def test_ollama_tells_what_is_loaded_then_what_is_set_then_only_what_was_trained_for() -> None:
@@ -64,9 +44,9 @@ def test_ollama_tells_what_is_loaded_then_what_is_set_then_only_what_was_trained
 
 
 def test_lm_studio_tells_what_is_loaded_in_both_of_its_lists() -> None:
-    told = read_loadable({"data": [shapes.LMSTUDIO, {"id": "e", "type": "embeddings"}]})
+    told = read_loadable({"data": [model_lists.LMSTUDIO, {"id": "e", "type": "embeddings"}]})
     assert [(id, each.window) for id, each in told.items()] == [("maker/local-vl", 8192)]
-    told = read_loadable({"models": [shapes.LMSTUDIO_1]})
+    told = read_loadable({"models": [model_lists.LMSTUDIO_1]})
     assert [(id, each.window) for id, each in told.items()] == [("maker/local", 8192)]
 
 
@@ -76,7 +56,9 @@ def test_llama_cpp_tells_the_share_of_one_slot() -> None:
 
 
 @given(
-    ANYTHING, ANYTHING, st.dictionaries(st.sampled_from([*SHOWN, "models", "modalities", "data"]), ANYTHING)
+    model_lists.ANY_JSON,
+    model_lists.ANY_JSON,
+    st.dictionaries(st.sampled_from([*SHOWN, "models", "modalities", "data"]), model_lists.ANY_JSON),
 )
 def test_nothing_that_a_server_answers_raises(first: Any, second: Any, third: Any) -> None:
     for answer in (first, third):
@@ -98,14 +80,14 @@ def test_nothing_that_a_server_answers_raises(first: Any, second: Any, third: An
         (
             "loaded_instances",
             ["maker/local-vl"],
-            {"/api/v0/models": {"data": [shapes.LMSTUDIO]}},
+            {"/api/v0/models": {"data": [model_lists.LMSTUDIO]}},
             ["/api/v0/models"],
             {"maker/local-vl": 8192},
         ),
         (
             "loaded_instances",
             ["maker/local"],
-            {"/api/v1/models": {"models": [shapes.LMSTUDIO_1]}},
+            {"/api/v1/models": {"models": [model_lists.LMSTUDIO_1]}},
             ["/api/v0/models", "/api/v1/models"],
             {"maker/local": 8192},
         ),
@@ -142,11 +124,11 @@ def test_a_server_that_cannot_be_asked_tells_nothing(server: str, failure: Excep
     ("preset", "entries", "server"),
     [
         ("ollama", [], "show"),
-        ("openai", [shapes.LLAMACPP], ""),  # the preset knows better
-        ("", [shapes.LLAMACPP], "props"),
+        ("openai", [model_lists.LLAMACPP], ""),  # the preset knows better
+        ("", [model_lists.LLAMACPP], "props"),
         ("", [{"id": "qwen3:8b", "owned_by": "library"}], "show"),
         ("", [{"id": "m", "owned_by": "organization_owner"}], "loaded_instances"),
-        ("", [shapes.OPENAI, None, 5], ""),
+        ("", [model_lists.OPENAI, None, 5], ""),
         ("", [], ""),
     ],
 )

@@ -30,7 +30,7 @@ from penstock.tokens.counter import Estimate, TokenCounter
 from penstock.tokens.encodings import CHAT, HARMONY
 from penstock.tokens.media import PER_PAGE
 from penstock.tokens.tokenizer import tokenizer
-from tests.tokens.test_images import png
+from tests.tokens.image_files import png
 
 EXACT, GUESSED = "gpt-4o", "acme-large"
 

@@ -21,7 +21,7 @@ from penstock.tokens.counter import TokenCounter
 from penstock.tokens.encodings import CL100K
 from penstock.tokens.tokenizer import count
 from tests.dialects.recordings import needs_recordings
-from tests.tokens.recorded import CONVERSATIONS, Conversation
+from tests.tokens.recorded_conversations import CONVERSATIONS, Conversation
 
 LIMIT = 0.05
 

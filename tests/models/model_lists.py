@@ -1,8 +1,10 @@
-"""Lists of models in the shapes that servers have, written from their documentation."""
+"""Entries of model lists in the formats of various servers, written from their documentation."""
 
 from __future__ import annotations
 
 from typing import Any
+
+from hypothesis import strategies as st
 
 OPENAI: dict[str, Any] = {"id": "gpt-5-2025-08-07", "object": "model", "created": 1, "owned_by": "openai"}
 
@@ -176,3 +178,10 @@ ALL = [
     *(OPENAI, OPENROUTER, VERCEL, CODEX, VLLM, LLAMACPP, LMSTUDIO, LMSTUDIO_1, ANTHROPIC, GEMINI, COPILOT),
     *(MISTRAL, TOGETHER),
 ]
+
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=8,
+)
+"""Any JSON value, for damaged lists and answers."""
