@@ -17,10 +17,10 @@ class Server:
 
     def __init__(self, answers: dict[str, Any]) -> None:
         self.answers = answers
-        self.asked: list[tuple[str, Any]] = []
+        self.requests: list[tuple[str, Any]] = []
 
     async def fetch(self, path: str, body: dict[str, Any] | None = None) -> Any:
-        self.asked.append((path, body))
+        self.requests.append((path, body))
         answer = self.answers.get(path)
         if isinstance(answer, Exception):
             raise answer

@@ -12,7 +12,7 @@ from penstock.models.info import ModelFacts
 
 
 @pytest.mark.parametrize("name", CATALOG)
-def test_input_and_output_fit_into_the_window_of_every_model_in_the_catalog(name: str) -> None:
+def test_the_limits_of_every_model_in_the_catalog_fit_into_its_window(name: str) -> None:
     info = enrich(ModelFacts(id=name))
     assert info.max_input + info.max_output <= info.context_window
     known = CATALOG[name]
@@ -38,7 +38,7 @@ def test_input_and_output_fit_into_the_window_of_every_model_in_the_catalog(name
         ("command-a-03-2025", "command-a"),
     ],
 )
-def test_the_catalog_knows_a_model_under_each_of_its_spellings(id: str, row: str) -> None:
+def test_the_catalog_matches_every_spelling_of_a_model(id: str, row: str) -> None:
     assert in_catalog(id) is not None
     assert in_catalog(id) == CATALOG[row]
 
@@ -51,7 +51,7 @@ def test_the_catalog_knows_a_model_under_each_of_its_spellings(id: str, row: str
         *("gpt-4.1:7b", "gpt-4.1:latest", "ft:gpt-4.1:people::x", "gpt-4.1-mini-distill", "", ":", "gemini"),
     ],
 )
-def test_names_that_look_alike_raise_no_limit(id: str) -> None:
+def test_similar_names_do_not_raise_a_limit(id: str) -> None:
     """Ask I2: a fuzzy match gave one model the window of another."""
     info = enrich(ModelFacts(id=id))
     assert info.context_window <= DEFAULT_WINDOW
@@ -59,7 +59,7 @@ def test_names_that_look_alike_raise_no_limit(id: str) -> None:
 
 
 @given(st.sampled_from(sorted(CATALOG)), st.text("abcdefgh-.", min_size=1, max_size=4), st.booleans())
-def test_no_change_of_a_name_raises_a_limit(name: str, change: str, in_front: bool) -> None:
+def test_a_changed_name_does_not_raise_a_limit(name: str, change: str, in_front: bool) -> None:
     id = f"{change}{name}" if in_front else f"{name}{change}"
     known = in_catalog(id)
     assert known is None or known in (CATALOG.get(id), CATALOG.get(name))

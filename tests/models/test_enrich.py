@@ -21,8 +21,8 @@ def limit_sources(info: ModelInfo) -> tuple[str, ...]:
     return tuple(info.sources[field] for field in ("context_window", "max_input", "max_output"))
 
 
-def test_each_source_is_asked_in_its_turn() -> None:
-    """Sources fall away one by one, and the next one stands."""
+def test_the_first_source_with_a_value_counts() -> None:
+    """Remove one source after another: the next one counts."""
     override = ModelFacts(window=1_000_000, image_input=False, prices=Prices(1, 1))
     endpoint = ModelFacts(id="gpt-4o", window=100_000, image_input=False, prices=Prices(2, 2))
     probe, bare = ModelFacts(window=50_000, image_input=False), ModelFacts(id="gpt-4o")
@@ -45,7 +45,7 @@ def test_each_source_is_asked_in_its_turn() -> None:
     ]
 
 
-def test_an_unknown_model_gets_the_defaults_and_they_say_so() -> None:
+def test_an_unknown_model_gets_defaults_marked_as_such() -> None:
     info = enrich(ModelFacts(id="maker/novelty-3"))
     assert info == ModelInfo(
         id="maker/novelty-3",
@@ -74,18 +74,18 @@ def test_an_unknown_model_gets_the_defaults_and_they_say_so() -> None:
 @pytest.mark.parametrize(
     "entry", model_lists.ALL, ids=lambda entry: str(entry.get("id") or entry.get("slug"))
 )
-def test_every_field_has_its_source_and_a_model_is_json(entry: dict[str, object]) -> None:
-    (told,) = read_listing([entry])
-    info = enrich(told)
+def test_every_field_has_a_source_and_a_model_can_be_encoded(entry: dict[str, object]) -> None:
+    (facts,) = read_listing([entry])
+    info = enrich(facts)
     assert {*info.sources} == {*ModelInfo.__struct_fields__} - {"id", "sources"}
     assert {*info.sources.values()} <= {*SOURCES}
     assert msgspec.json.decode(msgspec.json.encode(info), type=ModelInfo) == info
 
 
 LIMITS = [
-    # told, window, input, output
+    # facts, then window, input and output
     (ModelFacts(window=200_000, max_output=64_000), (200_000, 136_000, 64_000)),
-    # Many lists give the whole window as the output.
+    # Many lists have the whole window as the output limit.
     (ModelFacts(window=131_072, max_output=131_072), (131_072, 65_536, 65_536)),
     (ModelFacts(window=200_000), (200_000, 200_000 - DEFAULT_OUTPUT, DEFAULT_OUTPUT)),
     (ModelFacts(window=2_048), (2_048, 1_024, 1_024)),
@@ -95,10 +95,10 @@ LIMITS = [
     (ModelFacts(window=128_000, max_input=128_000, max_output=16_384), (128_000, 111_616, 16_384)),
     (ModelFacts(max_output=8_000), (DEFAULT_WINDOW, DEFAULT_WINDOW - 8_000, 8_000)),
     (ModelFacts(max_output=1_000_000), (DEFAULT_WINDOW, DEFAULT_WINDOW // 2, DEFAULT_WINDOW // 2)),
-    # What was trained for can lower the default, and not raise it.
+    # The trained length can lower the default but not raise it.
     (ModelFacts(ceiling=8_192), (8_192, 8_192 - DEFAULT_OUTPUT, DEFAULT_OUTPUT)),
     (ModelFacts(ceiling=1_000_000), (DEFAULT_WINDOW, DEFAULT_WINDOW - DEFAULT_OUTPUT, DEFAULT_OUTPUT)),
-    # What cannot be meant
+    # Out of range
     (
         ModelFacts(window=0, max_input=-5, max_output=0),
         (DEFAULT_WINDOW, DEFAULT_WINDOW - DEFAULT_OUTPUT, DEFAULT_OUTPUT),
@@ -111,12 +111,12 @@ LIMITS = [
 ]
 
 
-@pytest.mark.parametrize(("told", "expected"), LIMITS)
-def test_limits_are_made_to_fit(told: ModelFacts, expected: tuple[int, int, int]) -> None:
-    assert limits(enrich(told)) == expected
+@pytest.mark.parametrize(("facts", "expected"), LIMITS)
+def test_limits_are_adjusted_to_fit(facts: ModelFacts, expected: tuple[int, int, int]) -> None:
+    assert limits(enrich(facts)) == expected
 
 
-def test_an_override_can_raise_a_window_above_what_the_endpoint_says_of_the_input() -> None:
+def test_an_override_of_the_window_ignores_the_endpoints_input_limit() -> None:
     info = enrich(
         ModelFacts(window=128_000, max_input=64_000, max_output=4_000), ModelFacts(window=1_000_000)
     )
@@ -124,7 +124,7 @@ def test_an_override_can_raise_a_window_above_what_the_endpoint_says_of_the_inpu
     assert limit_sources(info) == ("override", "override", "endpoint")
 
 
-def test_an_override_of_the_input_alone_keeps_the_window() -> None:
+def test_an_override_of_only_the_input_keeps_the_window() -> None:
     info = enrich(ModelFacts(window=128_000, max_output=4_000), ModelFacts(max_input=20_000))
     assert limits(info) == (128_000, 20_000, 4_000)
     assert limit_sources(info) == ("endpoint", "override", "endpoint")
@@ -135,20 +135,20 @@ def test_an_override_of_both_may_leave_less_than_half_for_the_input() -> None:
     assert limits(enrich(ModelFacts(window=10_000), ModelFacts(max_output=9_000))) == (10_000, 5_000, 5_000)
 
 
-def test_what_was_trained_for_outweighs_the_catalog_of_the_maker() -> None:
-    """A server that says no more than this has loaded what it likes, whatever the maker's own API takes."""
+def test_a_trained_length_overrides_the_catalog() -> None:
+    """A server that reports only this may have loaded less than the vendor's own API supports."""
     info = enrich(ModelFacts(id="gpt-4.1", ceiling=1_000_000))
     assert (info.context_window, info.sources["context_window"]) == (DEFAULT_WINDOW, "default")
     info = enrich(ModelFacts(id="gpt-4.1"), None, ModelFacts(ceiling=4_096))
     assert (info.context_window, info.sources["context_window"]) == (4_096, "probe")
 
 
-def test_a_model_that_does_not_think_has_no_efforts() -> None:
+def test_a_model_without_reasoning_has_no_efforts() -> None:
     assert enrich(ModelFacts(id="gpt-5")).efforts == ("minimal", "low", "medium", "high")
     assert enrich(ModelFacts(id="gpt-5", reasoning=False)).efforts == ()
 
 
-def test_the_vendor_is_the_id_s_or_else_the_endpoint_s() -> None:
+def test_the_vendor_is_from_the_id_or_else_from_the_endpoint() -> None:
     infos = [enrich(ModelFacts(id=id, vendor="host")) for id in ("maker/m", "m")]
     assert [(info.vendor, info.sources["vendor"]) for info in infos] == [
         ("maker", "id"),
@@ -159,7 +159,7 @@ def test_the_vendor_is_the_id_s_or_else_the_endpoint_s() -> None:
 COUNTS = st.none() | st.integers() | st.integers(0, 1_000) | st.integers(0, 2_000_000)
 
 
-TELLINGS = st.builds(
+FACTS = st.builds(
     ModelFacts,
     id=st.sampled_from(["", "m", "gpt-4o", "gpt-oss-20b", "claude-sonnet-4-5", "grok-4"]),
     window=COUNTS,
@@ -169,12 +169,12 @@ TELLINGS = st.builds(
 )
 
 
-@given(TELLINGS, TELLINGS, TELLINGS)
+@given(FACTS, FACTS, FACTS)
 @example(ModelFacts(max_input=1, max_output=300), ModelFacts(), ModelFacts())
 @example(ModelFacts(), ModelFacts(window=256, max_output=10**8), ModelFacts())
-def test_input_and_output_fit_into_the_window_whatever_is_told(
-    told: ModelFacts, override: ModelFacts, probe: ModelFacts
+def test_input_and_output_always_fit_into_the_window(
+    facts: ModelFacts, override: ModelFacts, probe: ModelFacts
 ) -> None:
-    info = enrich(told, override, probe)
+    info = enrich(facts, override, probe)
     assert info.max_input + info.max_output <= info.context_window
     assert min(info.max_input, info.max_output) >= 1

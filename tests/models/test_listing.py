@@ -1,4 +1,4 @@
-"""What lists say, shape by shape; and that nothing in a list can do harm."""
+"""Reading the lists of models in each format, and lists that are damaged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ READ = [
             id="maker/thinker-2:free",
             name="Maker: Thinker 2 (free)",
             description="Thinks twice.",
-            window=131072,  # the first host's, which is less than the model's
+            window=131072,  # of the first host, which is less than the model's
             max_output=32768,
             image_input=True,
             tool_calling=True,
@@ -141,16 +141,16 @@ READ = [
     (
         {"id": "models/gemini-2.5-flash"},
         ModelFacts(id="models/gemini-2.5-flash"),
-    ),  # its id, as requests have it
+    ),  # the id, as used in requests
 ]
 
 
 @pytest.mark.parametrize(
-    ("entry", "told"), READ, ids=lambda value: value.get("id", "") if isinstance(value, dict) else ""
+    ("entry", "facts"), READ, ids=lambda value: value.get("id", "") if isinstance(value, dict) else ""
 )
-def test_each_shape_is_read(entry: dict[str, Any], told: ModelFacts) -> None:
+def test_each_format_is_read(entry: dict[str, Any], facts: ModelFacts) -> None:
     assert can_chat(entry)
-    assert read_entry(entry) == told
+    assert read_entry(entry) == facts
 
 
 @pytest.mark.parametrize("entry", model_lists.NOT_CHAT, ids=lambda entry: entry["id"])
@@ -166,11 +166,11 @@ def test_models_that_cannot_chat_are_left_out(entry: dict[str, Any]) -> None:
         {"id": "my-embedding-talker"},
     ],
 )
-def test_a_name_never_outweighs_what_the_entry_says(entry: dict[str, Any]) -> None:
+def test_the_fields_of_an_entry_override_its_name(entry: dict[str, Any]) -> None:
     assert can_chat(entry)
 
 
-def test_of_two_entries_the_first_stands_and_the_order_stays() -> None:
+def test_the_first_entry_of_an_id_counts_and_the_order_is_kept() -> None:
     entries = [{"id": "b", "context_length": 1000}, {"id": "a"}, {"id": "b", "context_length": 9000}]
     assert read_listing(entries) == [ModelFacts(id="b", window=1000), ModelFacts(id="a")]
 
@@ -178,14 +178,14 @@ def test_of_two_entries_the_first_stands_and_the_order_stays() -> None:
 @pytest.mark.parametrize(
     "entry", [None, 1, "gpt-5", [], {}, {"id": ""}, {"id": 5}, {"id": None, "object": "model"}]
 )
-def test_what_names_no_model_is_passed_over(entry: object) -> None:
+def test_entries_without_an_id_are_skipped(entry: object) -> None:
     assert read_listing([entry]) == []
 
 
 @pytest.mark.parametrize(
     "value", [0, -1, 1, 255, 10**9, 10**400, "200000", True, None, [], {}, 1e300, float("nan")]
 )
-def test_a_number_that_can_be_no_window_says_nothing(value: object) -> None:
+def test_a_number_out_of_range_is_not_a_window(value: object) -> None:
     assert read_entry({"id": "m", "context_window": value}) == ModelFacts(id="m")
     assert read_entry({"id": "m", "context_window": value, "context_length": 8192}) == ModelFacts(
         id="m", window=8192
@@ -212,19 +212,19 @@ PRICES = [
 
 
 @pytest.mark.parametrize(("value", "per_million"), PRICES, ids=lambda value: str(value)[:12])
-def test_prices_are_per_million_tokens_however_they_come(value: object, per_million: float | None) -> None:
-    told = read_entry({"id": "m", "pricing": {"prompt": value, "completion": value}})
-    assert told is not None
-    assert told.prices == (None if per_million is None else Prices(per_million, per_million))
+def test_prices_are_converted_to_dollars_per_million_tokens(value: object, per_million: float | None) -> None:
+    facts = read_entry({"id": "m", "pricing": {"prompt": value, "completion": value}})
+    assert facts is not None
+    assert facts.prices == (None if per_million is None else Prices(per_million, per_million))
 
 
-def test_half_a_price_is_none() -> None:
+def test_an_incomplete_price_is_ignored() -> None:
     assert read_entry({"id": "m", "pricing": {"prompt": "0.000001"}}) == ModelFacts(id="m")
 
 
 @st.composite
 def damaged(draw: st.DrawFn) -> dict[str, Any]:
-    """A real shape with anything at all in some of its places, at two levels."""
+    """A real entry with random values in some of its fields, at two levels."""
     entry = dict(draw(st.sampled_from(model_lists.ALL)))
     for field in draw(st.lists(st.sampled_from(sorted(entry)), max_size=4)):
         if isinstance(entry[field], dict) and entry[field]:
@@ -240,6 +240,6 @@ def damaged(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @given(st.lists(damaged() | model_lists.ANY_JSON, max_size=4))
-def test_nothing_in_a_list_raises(entries: list[Any]) -> None:
-    for told in read_listing(entries):
-        assert told.id
+def test_any_list_is_read_without_an_error(entries: list[Any]) -> None:
+    for facts in read_listing(entries):
+        assert facts.id

@@ -1,8 +1,8 @@
-"""Conversations that were really had: recorded answers and their usage, between questions written down here.
+"""Recorded conversations with their usage.
 
-The recordings hold answers only. What was asked is short and public with them: the questions, the one or two
-tools and what these gave back are repeated here; the model's part and what it was charged is read. Of the
-weather conversations the second half was not looked up: the answers repeat what they were asked and told.
+The recordings contain only answers and usage. The questions, the one or two tools and the tool results are
+short and public, and are repeated here. In the second half of the weather conversations, they are inferred
+from the answers.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from tests.dialects.recordings import files, frames, plan_for, translate
 
 
 class Turn(Struct):
-    """What was sent, and what it cost."""
+    """The messages of a request, and the input tokens that were charged."""
 
     messages: list[ChatMessage]
     input_tokens: int
 
 
 class Conversation(Struct):
-    """`said` is what the user and the tools said, in order: before each answer, one of them.
+    """`inputs` are the texts of the user and the tools, in order, one before each answer.
 
-    With `keeps_thinking` the thoughts of earlier questions were sent again. Editors do not.
+    With `keeps_thinking`, the thinking of earlier turns was sent again. Editors do not do that.
     """
 
     model: str
     dialect: str
     recording: str
     tools: list[ChatTool]
-    said: Sequence[str]
+    inputs: Sequence[str]
     system: str = ""
     keeps_thinking: bool = False
 
@@ -51,14 +51,14 @@ class Conversation(Struct):
     def turns(self) -> Iterator[Turn]:
         messages: list[ChatMessage] = []
         recordings = [file for file in files(self.recording.partition("/")[0]) if self.recording in file]
-        for said, file in zip(self.said, recordings, strict=False):
+        for text, file in zip(self.inputs, recordings, strict=False):
             calls = (
                 [part for part in messages[-1].content if isinstance(part, ToolCallPart)] if messages else []
             )
-            content: list[MessagePart] = [ToolResultPart(call.call_id, [TextPart(said)]) for call in calls]
+            content: list[MessagePart] = [ToolResultPart(call.call_id, [TextPart(text)]) for call in calls]
             if not calls and not self.keeps_thinking:
                 messages = [without_thinking(message) for message in messages]
-            messages = [*messages, ChatMessage(Role.USER, content or [TextPart(said)])]
+            messages = [*messages, ChatMessage(Role.USER, content or [TextPart(text)])]
             parts, input_tokens = self._answer(file)
             yield Turn(messages, input_tokens)
             messages = [*messages, ChatMessage(Role.ASSISTANT, parts)]
@@ -104,7 +104,7 @@ CONVERSATIONS = [
         dialect="responses",
         recording="openai-responses/xai.ruby_llm.chat-function-calling",
         tools=[WEATHER],
-        said=ABOUT_WEATHER,
+        inputs=ABOUT_WEATHER,
         keeps_thinking=True,
     ),
     Conversation(
@@ -112,21 +112,21 @@ CONVERSATIONS = [
         dialect="chat",
         recording="chat-completions/ollama.ruby_llm.chat-function-calling-ollama-qwen3",
         tools=[WEATHER],
-        said=ABOUT_WEATHER,
+        inputs=ABOUT_WEATHER,
     ),
     Conversation(
         model="gpt-5-nano",
         dialect="responses",
         recording="openai-responses/openai.ruby_llm.chat-function-calling",
         tools=[WEATHER],
-        said=ABOUT_WEATHER,
+        inputs=ABOUT_WEATHER,
     ),
     Conversation(
         model="command-a-03-2025",
         dialect="cohere",
         recording="cohere/cohere.ruby_llm.chat-function-calling",
         tools=[ChatTool("best_language_to_learn", "Gets the best language to learn", NOTHING)],
-        said=(
+        inputs=(
             "What's the best language to learn?",
             "Ruby",
             "Tell me again: what's the best language to learn?",
@@ -138,7 +138,7 @@ CONVERSATIONS = [
         dialect="responses",
         recording="openai-responses/bedrock.pydantic-ai.test-bedrock-mantle",
         tools=[ChatTool("first_tool", "", NOTHING), ChatTool("second_tool", "", NOTHING)],
-        said=("Follow the tool instructions.", "first result", "second result"),
+        inputs=("Follow the tool instructions.", "first result", "second result"),
         system="Call first_tool. After receiving its result, call second_tool in a new model response. "
         "After receiving that result, answer with both results. Never call both tools in one response.",
     ),

@@ -1,4 +1,4 @@
-"""Estimates against what was really charged: below five per cent off once two turns have been seen."""
+"""Estimates compared with the real usage: less than 5 percent off after two turns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LIMIT = 0.05
 
 @needs_recordings
 @pytest.mark.parametrize("conversation", CONVERSATIONS, ids=lambda conversation: conversation.model)
-def test_after_two_turns_a_recorded_conversation_is_known(conversation: Conversation) -> None:
+def test_after_two_turns_the_estimate_of_a_recorded_conversation_is_close(conversation: Conversation) -> None:
     counter, model = TokenCounter(), conversation.model
     errors = []
     for turn in conversation.turns:
@@ -50,7 +50,7 @@ SOURCES = {
 
 
 class Provider:
-    """An endpoint with another tokenizer (cl100k), template, rendering of tools and a prompt of its own."""
+    """An endpoint with another tokenizer (cl100k), template and rendering of tools, and a hidden prompt."""
 
     def __init__(self, overhead: int, per_message: int, scale: float) -> None:
         self.overhead, self.per_message, self.scale = overhead, per_message, scale
@@ -72,9 +72,9 @@ class Provider:
 
 
 def agent(dice: random.Random) -> tuple[list[ChatTool], list[list[ChatMessage]]]:
-    """The tools and the turns of an agent at work: it reads, and what it reads stays in the conversation.
+    """Return the tools and the turns of an agent that reads files, which stay in the conversation.
 
-    The prompt and the tools are English, as an editor's are; people write in a language of their own.
+    The prompt and the tools are English, as an editor's are; users write in their own language.
     """
     language = dice.choice(["prose", "german", "russian", "chinese"])
 
@@ -104,7 +104,7 @@ def agent(dice: random.Random) -> tuple[list[ChatTool], list[list[ChatMessage]]]
     per_message=st.integers(3, 12),
     scale=st.floats(0.9, 1.4),
 )
-def test_after_two_turns_a_made_up_provider_is_known(
+def test_after_two_turns_the_estimate_of_a_simulated_provider_is_close(
     dice: random.Random, overhead: int, per_message: int, scale: float
 ) -> None:
     counter, provider = TokenCounter(), Provider(overhead, per_message, scale)

@@ -1,4 +1,4 @@
-"""Images and files: their sizes, and what they cost."""
+"""Sizes of images, and token counts of images and files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.tokens.image_files import gif, jpeg, png, webp, webp_extended, webp_l
 
 @pytest.mark.parametrize("make", [png, gif, jpeg, webp_extended, webp_lossless, webp_lossy])
 @given(width=st.integers(1, 16_000), height=st.integers(1, 16_000))
-def test_the_size_stands_in_the_head(make: type, width: int, height: int) -> None:
+def test_the_size_is_read_from_the_header(make: type, width: int, height: int) -> None:
     assert image_size(make(width, height)) == (width, height)
 
 
@@ -44,7 +44,7 @@ def test_a_progressive_jpeg_and_padding_are_read() -> None:
         webp(b"ALPH", b"\0" * 40),
     ],
 )
-def test_what_is_broken_or_unknown_has_no_size(data: bytes) -> None:
+def test_broken_or_unknown_images_have_no_size(data: bytes) -> None:
     assert image_size(data) is None
     assert image_tokens("gpt-4o", data) == DEFAULT_IMAGE_TOKENS
 
@@ -57,7 +57,7 @@ HEADS = [b"", png(1, 1)[:8], b"GIF89a", b"\xff\xd8\xff", b"RIFF\0\0\0\0WEBPVP8 "
     st.binary(max_size=60),
     st.sampled_from(["gpt-4o", "claude", "gemini", "gpt-5-mini", "?"]),
 )
-def test_any_bytes_have_a_price(head: bytes, rest: bytes, model: str) -> None:
+def test_any_bytes_have_a_count(head: bytes, rest: bytes, model: str) -> None:
     assert image_tokens(model, head + rest) > 0
 
 
@@ -88,16 +88,16 @@ def test_any_bytes_have_a_price(head: bytes, rest: bytes, model: str) -> None:
         ("llama-4", 1024, 1024, DEFAULT_IMAGE_TOKENS),
     ],
 )
-def test_images_cost_what_the_vendors_document(model: str, width: int, height: int, tokens: int) -> None:
+def test_images_are_counted_as_the_vendors_document(model: str, width: int, height: int, tokens: int) -> None:
     assert image_tokens(model, png(width, height)) == tokens
 
 
-def test_a_pdf_costs_by_the_page() -> None:
+def test_a_pdf_is_counted_by_its_pages() -> None:
     pages = b"%PDF-1.7 /Type /Pages " + b"<< /Type /Page >> << /Type/Page/Parent 1 >>"
     assert file_tokens(pages) == 2 * PER_PAGE
     assert file_tokens(b"%PDF-1.7" + b"\0" * 100_000) == 3 * PER_PAGE
 
 
-def test_any_other_file_costs_by_the_byte() -> None:
+def test_any_other_file_is_counted_by_its_bytes() -> None:
     assert file_tokens(b"\0" * 10 * BYTES_PER_TOKEN) == 10
     assert file_tokens(b"\0") == 1

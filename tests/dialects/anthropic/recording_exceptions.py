@@ -1,4 +1,4 @@
-"""Recordings in which the oracles are not followed, and why."""
+"""Recordings that we read differently from the oracles, and why."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ EXCEPTIONS: dict[str, str] = {
         "the AI SDK counts the compaction's input without the 55096 tokens that it read from the cache"
     ),
     f"{_HERE}pause-turn-web-search-streaming-vcr.0.sse": (
-        "the AI SDK calls a pause a stop; a turn that must be gone on with is incomplete here (quirk A9)"
+        "the AI SDK reports a pause as a stop; here, a turn that must be continued is incomplete (quirk A9)"
     ),
 }

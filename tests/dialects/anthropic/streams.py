@@ -44,8 +44,13 @@ def server_tool(index: int, name: str, input: Any, kind: str = "server_tool_use"
 
 
 def result(index: int, of: int, kind: str, content: Any, **more: Any) -> list[Chunk]:
-    told = {"type": f"{kind}_tool_result", "tool_use_id": f"srvtoolu_{of}", "content": content, **more}
-    return block(index, told)
+    content_block = {
+        "type": f"{kind}_tool_result",
+        "tool_use_id": f"srvtoolu_{of}",
+        "content": content,
+        **more,
+    }
+    return block(index, content_block)
 
 
 def finish(reason: str | None = "end_turn", **more: Any) -> list[Chunk]:
@@ -57,7 +62,7 @@ def deltas_of(chunks: list[Any]) -> list[Delta]:
 
 
 def output(*chunks: list[Chunk], status: str = "completed") -> list[dict[str, Any]]:
-    """The items of a whole message made of these blocks."""
+    """Return the items of a message with these blocks."""
     snapshot = response(DIALECT, [start(), *(each for group in chunks for each in group)])
     assert snapshot["status"] == status
     items: list[dict[str, Any]] = snapshot["output"]

@@ -83,7 +83,7 @@ def test_images_and_files_are_blocks(part: dict[str, Any], expected: dict[str, A
         {"type": "input_smell", "smell": "roses"},
     ],
 )
-def test_what_cannot_be_shown_leaves_a_note_and_a_diagnostic(part: dict[str, Any]) -> None:
+def test_unsupported_content_is_replaced_by_a_note_and_reported(part: dict[str, Any]) -> None:
     made = rendered({"input": [user([part])]})
     note = made.body["messages"][0]["content"][0]
     assert note["type"] == "text"
@@ -101,7 +101,7 @@ def test_a_model_without_images_or_files_gets_notes_and_text() -> None:
     }
 
 
-def test_the_detail_of_an_image_is_dropped_and_told() -> None:
+def test_the_detail_of_an_image_is_reported_as_dropped() -> None:
     part = {"type": "input_image", "image_url": PIXEL, "detail": "high"}
     assert dropped(rendered({"input": [user([part])]})) == {"input_image.detail"}
     assert not dropped(rendered({"input": [user([{**part, "detail": "auto"}])]}))

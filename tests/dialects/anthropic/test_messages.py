@@ -44,7 +44,7 @@ def test_a_late_system_item_is_a_framed_user_message() -> None:
     }
 
 
-def test_a_late_system_item_stays_one_where_the_quirk_allows_it() -> None:
+def test_a_late_system_item_stays_a_system_message_if_the_quirk_allows_it() -> None:
     given = [
         user("one"),
         {"role": "system", "content": "Late."},
@@ -55,13 +55,13 @@ def test_a_late_system_item_stays_one_where_the_quirk_allows_it() -> None:
     assert [message["role"] for message in made["messages"]] == ["user", "system", "user"]
 
 
-def test_neighbours_of_one_role_are_one_message() -> None:
+def test_adjacent_turns_of_one_role_are_one_message() -> None:
     made = body({"input": [user("a"), user("b"), assistant("c"), assistant("d"), user("e")]})
     assert [message["role"] for message in made["messages"]] == ["user", "assistant", "user"]
     assert [len(message["content"]) for message in made["messages"]] == [2, 2, 1]
 
 
-def test_a_tool_loop_has_its_results_in_one_message_directly_behind_the_calls() -> None:
+def test_the_results_of_a_tool_loop_are_one_message_after_the_calls() -> None:
     given = [
         user("?"),
         call("a", arguments='{"city":"Ulm"}'),
@@ -103,7 +103,7 @@ def test_an_unanswered_call_has_a_placeholder() -> None:
     assert codes(made) == {"unanswered_call"}
 
 
-def test_call_ids_are_acceptable_and_unique_in_the_whole_conversation() -> None:
+def test_call_ids_are_valid_and_unique_in_the_conversation() -> None:
     given = [user("?")]
     for id in ("functions.weather:0", "functions weather:0", "functions.weather:0-pk2"):
         given += [call(id), output(id, id)]
@@ -115,7 +115,7 @@ def test_call_ids_are_acceptable_and_unique_in_the_whole_conversation() -> None:
 
 
 @pytest.mark.parametrize("arguments", ["{", "[]", '"x"'])
-def test_arguments_that_are_no_object_are_wrapped_and_told(arguments: str) -> None:
+def test_arguments_that_are_not_an_object_are_wrapped_and_reported(arguments: str) -> None:
     made = rendered({"input": [user("?"), call(arguments=arguments), output()], "tools": [WEATHER]})
     assert made.body["messages"][1]["content"][0]["input"] == {"arguments": arguments}
     assert "odd_arguments" in codes(made)
@@ -129,13 +129,13 @@ def test_a_conversation_begins_and_ends_with_the_user() -> None:
 
 
 @pytest.mark.parametrize("nothing", ["", " ", [], [user(" ")], [{"role": "system", "content": "x"}]])
-def test_nothing_to_send_is_refused(nothing: Any) -> None:
+def test_empty_input_is_rejected(nothing: Any) -> None:
     with pytest.raises(DecodeError) as caught:
         rendered({"input": nothing})
     assert caught.value.param == "input"
 
 
-def test_thinking_goes_back_byte_for_byte_and_in_order() -> None:
+def test_thinking_is_sent_back_unchanged_and_in_order() -> None:
     redacted = thought({"type": "redacted_thinking", "data": "ZZ=="})
     given = [
         user("?"),
@@ -155,13 +155,13 @@ def test_thinking_goes_back_byte_for_byte_and_in_order() -> None:
     ]
 
 
-def test_sealed_text_counts_more_than_what_a_client_made_of_it() -> None:
+def test_sealed_text_takes_precedence_over_the_clients_text() -> None:
     item = thought({"type": "thinking", "signature": "S", "thinking": "sealed"}, "shown")
     made = body({"input": [user("?"), item, assistant("so"), user("!")]})
     assert made["messages"][1]["content"][0]["thinking"] == "sealed"
 
 
-def test_a_summary_stands_in_for_reasoning_whose_text_a_client_moved() -> None:
+def test_a_summary_replaces_missing_reasoning_text() -> None:
     item = {**signed("", "S"), "summary": [{"type": "summary_text", "text": "moved"}]}
     made = body({"input": [user("?"), item, assistant("so"), user("!")]})
     assert made["messages"][1]["content"][0]["thinking"] == "moved"
@@ -176,11 +176,11 @@ def test_a_summary_stands_in_for_reasoning_whose_text_a_client_moved() -> None:
         thought({"type": "thinking", "signature": ""}, "Hm."),
     ],
 )
-def test_unsigned_and_foreign_reasoning_is_left_out_and_told_once(item: dict[str, Any]) -> None:
+def test_unsigned_and_foreign_reasoning_is_left_out_and_reported_once(item: dict[str, Any]) -> None:
     made = rendered({"input": [user("?"), item, assistant("so"), user("!")]})
     assert [part["type"] for part in made.body["messages"][1]["content"]] == ["text"]
-    told = [each for each in made.diagnostics if each.code == "reasoning_left_out"]
-    assert [each.count for each in told] == [1]
+    diagnostics = [each for each in made.diagnostics if each.code == "reasoning_left_out"]
+    assert [each.count for each in diagnostics] == [1]
 
 
 def test_a_turn_does_not_end_with_thinking() -> None:
@@ -189,14 +189,14 @@ def test_a_turn_does_not_end_with_thinking() -> None:
     assert "reasoning_left_out" in codes(made)
 
 
-def test_old_reasoning_is_dropped_where_the_quirk_says_so() -> None:
+def test_old_reasoning_is_dropped_if_the_quirk_is_set() -> None:
     given = [user("?"), signed("a", "S1"), assistant("so"), user("!"), signed("b", "S2"), call(), output()]
     made = body({"input": given, "tools": [WEATHER]}, quirks=Quirks(drops_old_reasoning=True))
     kinds = [[part["type"] for part in message["content"]] for message in made["messages"]]
     assert kinds == [["text"], ["text"], ["text"], ["thinking", "tool_use"], ["tool_result"]]
 
 
-def test_what_was_read_goes_back_as_it_came() -> None:
+def test_what_was_read_is_sent_back_unchanged() -> None:
     content = [
         {"type": "thinking", "thinking": " Hm\n", "signature": "UzE=="},
         {"type": "redacted_thinking", "data": "ZZ=="},

@@ -98,7 +98,7 @@ def test_splits_change_nothing(file: str) -> None:
     check_splits(file)
 
 
-def _said(chunk: Chunk) -> tuple[str, str]:
+def _texts_of(chunk: Chunk) -> tuple[str, str]:
     inside = chunk.get("delta") or chunk.get("content_block") or {}
     if inside.get("type") == "redacted_thinking":
         return "", ""
@@ -107,15 +107,15 @@ def _said(chunk: Chunk) -> tuple[str, str]:
 
 @needs_recordings
 @pytest.mark.parametrize("file", smallest(FOLDER, 60))
-def test_nothing_before_a_cut_is_lost(file: str) -> None:
-    check_cuts(DIALECT, file, chunk_borders(file), _said)
-    check_cuts(DIALECT, file, byte_cuts(file), _said)
+def test_output_before_a_cut_is_not_lost(file: str) -> None:
+    check_cuts(DIALECT, file, chunk_borders(file), _texts_of)
+    check_cuts(DIALECT, file, byte_cuts(file), _texts_of)
 
 
 # Text
 
 
-def test_text_blocks_that_follow_each_other_are_one_message() -> None:
+def test_consecutive_text_blocks_are_one_message() -> None:
     items = output(text(0, "A", "B"), text(1, "C"), [PING], text(2, "D"), finish())
     assert [item["content"][0]["text"] for item in items] == ["ABCD"]
 
@@ -126,15 +126,15 @@ def test_text_after_another_item_is_a_new_message() -> None:
 
 
 def test_a_message_ends_before_the_next_item_begins() -> None:
-    told = deltas_of([start(), *text(0, "A"), *call(1, "{}"), *finish("tool_use")])
-    assert told[1:4] == [
+    deltas = deltas_of([start(), *text(0, "A"), *call(1, "{}"), *finish("tool_use")])
+    assert deltas[1:4] == [
         TextDelta("A", 0),
         BlockEnd(0, BlockKind.TEXT),
         ToolCallDelta(1, "toolu_1", "get"),
     ]
 
 
-def test_blocks_that_nobody_sees_do_not_divide_a_message() -> None:
+def test_invisible_blocks_do_not_split_a_message() -> None:
     advice = result(2, 1, "advisor", {"type": "advisor_result", "text": "no"})
     items = output(text(0, "A"), server_tool(1, "advisor", {}), advice, text(3, "B"), finish())
     assert [item["content"][0]["text"] for item in items] == ["AB"]
@@ -166,7 +166,7 @@ def test_a_citation_spans_the_text_of_its_block() -> None:
     assert two == page
 
 
-def test_a_cut_keeps_the_citations_that_came() -> None:
+def test_a_truncated_stream_keeps_its_citations() -> None:
     delta = {"type": "citations_delta", "citation": {"type": "x", "url": "https://e.org"}}
     chunks = [start(), *block(0, {"type": "text", "text": "cited"}, delta, stop=False)]
     (message,) = response(DIALECT, chunks)["output"]
@@ -176,7 +176,7 @@ def test_a_cut_keeps_the_citations_that_came() -> None:
 # Thinking
 
 
-def test_a_signature_is_kept_byte_for_byte_with_its_thinking() -> None:
+def test_a_signature_is_sealed_unchanged_with_its_thinking() -> None:
     reasoning, _ = output(thinking(0, "let ", "me", signature="sig/+=="), text(1, "A"), finish())
     assert reasoning["content"][0]["text"] == "let me"
     assert payload(reasoning["encrypted_content"]) == {
@@ -191,7 +191,7 @@ def test_a_signature_without_thinking_is_an_item() -> None:
     assert [payload(item["encrypted_content"])["signature"] for item in items[:2]] == ["s1", "s2"]
 
 
-def test_redacted_thinking_is_an_item_of_its_own() -> None:
+def test_redacted_thinking_is_a_separate_item() -> None:
     redacted = block(0, {"type": "redacted_thinking", "data": "xyz="})
     empty = block(1, {"type": "redacted_thinking"})
     items = output(redacted, empty, thinking(2, "hm", signature="s"), finish())
@@ -202,14 +202,14 @@ def test_redacted_thinking_is_an_item_of_its_own() -> None:
     ]
 
 
-def test_a_signature_goes_out_when_its_block_ends() -> None:
+def test_a_signature_is_sent_when_its_block_ends() -> None:
     deltas = deltas_of([start(), *thinking(7, "hm", signature="s"), *finish()])
     kinds = [type(delta) for delta in deltas]
     assert kinds == [UpstreamInfo, ReasoningDelta, OpaqueReasoning, BlockEnd, FinishDelta]
     assert {getattr(delta, "block", 7) for delta in deltas} == {7}
 
 
-def test_a_signature_in_a_text_block_means_nothing() -> None:
+def test_a_signature_in_a_text_block_is_ignored() -> None:
     strange = block(0, {"type": "text", "text": "A"}, {"type": "signature_delta", "signature": "s"})
     assert [item["type"] for item in output(strange, finish())] == ["message"]
 
@@ -226,15 +226,15 @@ def test_thinking_that_was_cut_short_is_incomplete(stop: bool) -> None:
 CALLS: dict[str, tuple[list[Chunk], str]] = {
     "in pieces, the first one empty (quirk A2)": (call(0, "", '{"a":', "1}"), '{"a":1}'),
     "without arguments (quirk A2)": (call(0), "{}"),
-    "with nothing but an empty piece (quirk A2)": (call(0, ""), "{}"),
-    "whole at its start (quirk A3)": (call(0, input={"a": 1}), '{"a":1}'),
-    "whole at its start and again in pieces": (call(0, '{"a": 1}', input={"a": 1}), '{"a":1}'),
+    "with only an empty piece (quirk A2)": (call(0, ""), "{}"),
+    "complete at its start (quirk A3)": (call(0, input={"a": 1}), '{"a":1}'),
+    "complete at its start and again in pieces": (call(0, '{"a": 1}', input={"a": 1}), '{"a":1}'),
     "as text at its start": (call(0, input='{"a":1}'), '{"a":1}'),
 }
 
 
 @pytest.mark.parametrize("case", CALLS)
-def test_a_call(case: str) -> None:
+def test_the_arguments_of_a_call(case: str) -> None:
     chunks, arguments = CALLS[case]
     (item,) = output(chunks, finish("tool_use"))
     assert (item["call_id"], item["name"], item["arguments"]) == ("toolu_0", "get", arguments)
@@ -244,7 +244,7 @@ def test_a_call(case: str) -> None:
     ("chunks", "status"),
     [
         (call(0, '{"a":'), "incomplete"),  # quirk A14
-        (call(0), "incomplete"),  # cut off before its arguments, for all that is known
+        (call(0), "incomplete"),  # may have been cut off before its arguments
         (call(0, '{"a":1}'), "completed"),
         ([*call(0), *text(1, "A")], "completed"),
     ],
@@ -254,12 +254,12 @@ def test_a_call_at_the_token_limit(chunks: list[Chunk], status: str) -> None:
     assert item["status"] == status
 
 
-def test_calls_are_told_apart_by_their_block() -> None:
+def test_calls_are_distinguished_by_their_block() -> None:
     items = output(call(0, '{"a":1}'), call(1, '{"a":1}'), finish("tool_use"))
     assert [item["call_id"] for item in items] == ["toolu_0", "toolu_1"]
 
 
-def test_a_delta_without_an_index_is_for_the_latest_block() -> None:
+def test_a_delta_without_an_index_belongs_to_the_latest_block() -> None:
     chunks = [start(), *call(3, '{"a":', "1}"), *finish("tool_use")]
     for chunk in chunks[2:]:
         chunk.pop("index", None)
@@ -273,7 +273,7 @@ def test_a_delta_without_a_start_is_read_by_its_type() -> None:
     assert [item["type"] for item in items] == ["message", "reasoning"]
 
 
-def test_a_message_may_come_whole_at_its_start() -> None:
+def test_message_start_may_contain_the_whole_message() -> None:
     content = [
         {"type": "thinking", "thinking": "hm", "signature": "s"},
         {"type": "text", "text": "A", "citations": [{"type": "x", "url": "https://e.org"}]},
@@ -285,10 +285,10 @@ def test_a_message_may_come_whole_at_its_start() -> None:
     assert snapshot["output"][1]["content"][0]["annotations"][0]["end_index"] == 1
 
 
-# The rest of a message
+# Other blocks
 
 
-def test_a_compaction_is_sealed_and_never_text() -> None:
+def test_a_compaction_is_sealed_and_not_shown_as_text() -> None:
     compaction = block(
         0, {"type": "compaction", "content": None}, {"type": "compaction_delta", "content": "so far"}
     )
@@ -299,14 +299,14 @@ def test_a_compaction_is_sealed_and_never_text() -> None:
     assert output(empty, finish()) == []
 
 
-def test_a_fallback_names_the_model_that_answers() -> None:
+def test_a_fallback_block_reports_the_new_model() -> None:
     fallback = block(0, {"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}})
     snapshot = response(DIALECT, [start(model="a"), *fallback, *text(1, "A"), *finish()])
     assert snapshot["model"] == "b"
     assert [each["code"] for each in snapshot["diagnostics"]] == ["model_fallback"]
 
 
-def test_the_message_says_who_answers() -> None:
+def test_message_start_has_the_id_the_model_and_the_tier() -> None:
     chunk = start(model="claude-x", usage={"service_tier": "standard"})
     assert UpstreamInfo("msg_1", "claude-x", "default") in deltas_of([chunk, *finish()])
 
@@ -323,23 +323,23 @@ def test_the_message_says_who_answers() -> None:
         ),
     ],
 )
-def test_what_is_left_out_is_told(chunk: Chunk, code: str) -> None:
+def test_unknown_content_is_reported(chunk: Chunk, code: str) -> None:
     snapshot = response(DIALECT, [start(), chunk, *finish()])
     assert [each["code"] for each in snapshot["diagnostics"]] == [code]
 
 
-def test_arguments_in_a_text_block_are_told() -> None:
+def test_arguments_in_a_text_block_are_reported() -> None:
     strange = block(0, {"type": "text", "text": "A"}, {"type": "input_json_delta", "partial_json": "{"})
     snapshot = response(DIALECT, [start(), *strange, *finish()])
     assert [each["code"] for each in snapshot["diagnostics"]] == ["unexpected_delta"]
 
 
 ENDS: dict[str, tuple[list[Any], str, str]] = {
-    "a stop reason and no message_stop": ([start(), *text(0, "A"), *finish()[:1]], "completed", ""),
-    "a message_stop and no stop reason": ([start(), *text(0, "A"), STOP], "completed", ""),
-    "[DONE] and no stop reason": ([start(), *text(0, "A"), "[DONE]"], "completed", ""),
+    "a stop reason but no message_stop": ([start(), *text(0, "A"), *finish()[:1]], "completed", ""),
+    "a message_stop but no stop reason": ([start(), *text(0, "A"), STOP], "completed", ""),
+    "[DONE] but no stop reason": ([start(), *text(0, "A"), "[DONE]"], "completed", ""),
     "an unknown stop reason": ([start(), *text(0, "A"), *finish("bored")], "completed", ""),
-    "a stop reason that is no text": ([start(), *finish(None)[:1]], "failed", "upstream_truncated"),
+    "a stop reason that is null": ([start(), *finish(None)[:1]], "failed", "upstream_truncated"),
     "max_tokens": ([start(), *text(0, "A"), *finish("max_tokens")], "incomplete", "max_output_tokens"),
     "the context is full": (
         [start(), *finish("model_context_window_exceeded")],
@@ -349,11 +349,11 @@ ENDS: dict[str, tuple[list[Any], str, str]] = {
     "a refusal": ([start(), *text(0, "A"), *finish("refusal")], "incomplete", "content_filter"),
     "a pause": ([start(), *text(0, "A"), *finish("pause_turn")], "incomplete", "pause_turn"),
     "nothing": ([], "failed", "upstream_empty"),
-    "pings alone": ([PING, PING], "failed", "upstream_empty"),
-    "[DONE] alone": (["[DONE]"], "failed", "upstream_empty"),
+    "only pings": ([PING, PING], "failed", "upstream_empty"),
+    "only [DONE]": (["[DONE]"], "failed", "upstream_empty"),
     "a cut": ([start(), *text(0, "A")], "failed", "upstream_truncated"),
-    "something that is no JSON": ([start(), "<html>"], "failed", "upstream_invalid"),
-    "something that is no object": ([start(), "[1]"], "failed", "upstream_invalid"),
+    "invalid JSON": ([start(), "<html>"], "failed", "upstream_invalid"),
+    "JSON that is not an object": ([start(), "[1]"], "failed", "upstream_invalid"),
     "overloaded (quirk A12)": (
         [start(), {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}],
         *("failed", "server_is_overloaded"),
@@ -364,7 +364,7 @@ ENDS: dict[str, tuple[list[Any], str, str]] = {
         "failed",
         "rate_limit_exceeded",
     ),
-    "another message within a message (quirk A13)": (
+    "a second message inside a message (quirk A13)": (
         [start(), *call(0, '{"a', stop=False), start(id="msg_2"), *call(0, "{}"), *finish()],
         *("failed", "server_error"),
     ),
@@ -381,12 +381,12 @@ ENDS: dict[str, tuple[list[Any], str, str]] = {
 
 
 @pytest.mark.parametrize("case", ENDS)
-def test_the_end(case: str) -> None:
-    chunks, status, why = ENDS[case]
+def test_how_a_stream_ends(case: str) -> None:
+    chunks, status, code = ENDS[case]
     snapshot = response(DIALECT, chunks)
     assert snapshot["status"] == status
     error, details = snapshot["error"] or {}, snapshot["incomplete_details"] or {}
-    assert (error.get("code") or details.get("reason") or "") == why
+    assert (error.get("code") or details.get("reason") or "") == code
     assert "B" not in json.dumps(snapshot["output"])
 
 
@@ -395,20 +395,20 @@ def test_the_vendors_message_is_kept() -> None:
     assert response(DIALECT, [start(), chunk])["error"]["message"] == "Overloaded, sorry"
 
 
-# Other wrappings
+# Other framings
 
 
 @pytest.mark.parametrize(
     "wrap", [lambda data: {"bytes": data, "p": "abc"}, lambda data: {"chunk": {"bytes": data}}]
 )
-def test_events_may_lie_in_frames_of_aws(wrap: Any) -> None:
+def test_events_may_be_wrapped_in_frames_of_aws(wrap: Any) -> None:
     chunks = [start(), *text(0, "A"), *finish()]
     wrapped = [wrap(b64encode(json.dumps(chunk).encode()).decode()) for chunk in chunks]
     assert deltas_of(wrapped) == deltas_of(chunks)
     assert isinstance(deltas_of([start(), wrap("é")])[-1], ErrorDelta)
 
 
-def test_an_event_may_be_named_by_its_frame_alone() -> None:
+def test_an_event_may_be_named_only_by_its_frame() -> None:
     stream = DIALECT.reader(plan("anthropic"))
     frame = Frame("content_block_delta", '{"index":0,"delta":{"type":"text_delta","text":"A"}}')
     assert stream.feed(frame) == [TextDelta("A", 0)]
@@ -430,7 +430,7 @@ def test_an_answer_that_is_not_streamed() -> None:
         (b"\xff", "upstream_invalid"),
     ],
 )
-def test_a_body_that_is_no_answer(body: bytes, code: str) -> None:
+def test_an_invalid_body_is_an_error(body: bytes, code: str) -> None:
     (delta,) = DIALECT.read_body(plan("anthropic"), body)
     assert isinstance(delta, ErrorDelta)
     assert delta.code == code
@@ -442,7 +442,7 @@ def test_a_failure_is_classified() -> None:
     assert (error.code, error.retry_after) == ("rate_limit_exceeded", 3.0)
 
 
-# Anything at all
+# Any input
 
 
 KINDS = st.sampled_from(
@@ -570,14 +570,14 @@ EVENTS = objects(
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(EVENTS | EVENTS | EVENTS | EVENTS | json_values, max_size=10))
-def test_whatever_comes_the_end_is_lawful(events: list[Any]) -> None:
+def test_any_events_give_a_lawful_stream(events: list[Any]) -> None:
     frames = [Frame(None, json.dumps(event)) for event in events]
     translate(DIALECT, plan("anthropic"), frames)
 
 
 @settings(max_examples=40, deadline=None)
 @given(json_values | BLOCK, st.text(max_size=20))
-def test_whatever_the_body_is_it_is_read(body: Any, rest: str) -> None:
+def test_any_body_is_read_without_an_error(body: Any, rest: str) -> None:
     DIALECT.read_body(plan("anthropic"), json.dumps(body).encode())
     DIALECT.read_body(plan("anthropic"), json.dumps({"content": [body], "id": rest}).encode())
     DIALECT.read_body(plan("anthropic"), rest.encode())

@@ -34,10 +34,10 @@ from tests.effort import examples
 MODELS = ("claude-3-5-haiku-latest", "claude-sonnet-4-5", "claude-opus-4-6", "claude-opus-5-5", "MiniMax-M2")
 
 
-# Where it goes
+# Path and headers
 
 
-def test_a_request_goes_to_messages_with_its_version_and_no_secret() -> None:
+def test_a_request_has_the_path_the_version_and_no_secret() -> None:
     to_send = rendered({"input": "hello", "stream": True})
     assert (to_send.path, to_send.headers) == ("messages", {"anthropic-version": "2023-06-01"})
     assert to_send.body == {
@@ -49,14 +49,14 @@ def test_a_request_goes_to_messages_with_its_version_and_no_secret() -> None:
     assert to_send.diagnostics == []
 
 
-def test_the_upstream_is_streamed_whatever_the_client_wants() -> None:
+def test_the_upstream_is_always_streamed() -> None:
     assert body({"stream": False})["stream"] is True
 
 
 # Tools
 
 
-def test_every_tool_is_declared_in_order_and_what_is_none_is_told() -> None:
+def test_every_tool_is_declared_in_order_or_reported() -> None:
     made = rendered({"tools": EVERY_TOOL})
     assert [tool["name"] for tool in made.body["tools"]] == ["weather", "apply_patch", "mcp__docs__search"]
     assert made.body["tools"][0] == {
@@ -93,7 +93,7 @@ ONE = {"type": "allowed_tools", "mode": "required", "tools": [{"type": "custom",
         (ONE, None, {"type": "any"}),
     ],
 )
-def test_the_choice_of_tools(choice: Any, parallel: bool | None, expected: Any) -> None:
+def test_the_tool_choice_is_mapped(choice: Any, parallel: bool | None, expected: Any) -> None:
     made = body({"tools": [WEATHER, PATCH, SEARCH], "tool_choice": choice, "parallel_tool_calls": parallel})
     assert made.get("tool_choice") == expected
     names = [tool["name"] for tool in made["tools"]]
@@ -108,27 +108,27 @@ def test_the_choice_of_tools(choice: Any, parallel: bool | None, expected: Any) 
         ({"tools": [WEATHER], "tool_choice": "required"}, "claude-opus-5-5"),
     ],
 )
-def test_a_choice_that_cannot_be_kept_is_refused(request_: dict[str, Any], model: str) -> None:
+def test_an_unsupported_tool_choice_is_rejected(request_: dict[str, Any], model: str) -> None:
     with pytest.raises(DecodeError) as caught:
         rendered(request_, model)
     assert caught.value.param == "tool_choice"
 
 
-def test_calls_of_tools_that_are_not_declared_any_more_get_a_declaration() -> None:
+def test_the_tools_of_earlier_calls_are_declared() -> None:
     made = rendered({"input": [user("?"), call(), output()]})
     assert made.body["tools"] == [{"name": "weather", "input_schema": {"type": "object", "properties": {}}}]
     assert made.body["tool_choice"] == {"type": "none"}
     assert "tools_added" in codes(made)
 
 
-def test_an_upstream_without_a_choice_is_told_about() -> None:
+def test_a_tool_choice_that_the_upstream_does_not_support_is_reported() -> None:
     request = {"tools": [WEATHER], "tool_choice": "required", "parallel_tool_calls": False}
     made = rendered(request, quirks=Quirks(tool_choice=False, parallel_tool_calls=False))
     assert "tool_choice" not in made.body
     assert dropped(made) == {"tool_choice", "parallel_tool_calls"}
 
 
-def test_strict_is_kept_where_the_schema_can_be_enforced() -> None:
+def test_strict_is_sent_if_the_schema_can_be_enforced() -> None:
     tool = body({"tools": [{**WEATHER, "strict": True}]})["tools"][0]
     assert tool["strict"] is True
     assert tool["input_schema"]["additionalProperties"] is False
@@ -144,7 +144,7 @@ def test_strict_is_kept_where_the_schema_can_be_enforced() -> None:
         assert "strict_dropped" in codes(made)
 
 
-# The answer
+# Output format and sampling
 
 
 ANSWER = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
@@ -162,7 +162,7 @@ def test_a_format_is_enforced_where_it_can_be() -> None:
 
 
 @pytest.mark.parametrize(
-    ("format", "quirks", "said"),
+    ("format", "quirks", "prompt"),
     [
         ({"type": "json_object"}, ALL, "one JSON object"),
         (
@@ -173,20 +173,20 @@ def test_a_format_is_enforced_where_it_can_be() -> None:
         ({"type": "json_schema", "name": "x"}, ALL, '"type":"object"'),
     ],
 )
-def test_a_format_that_cannot_be_enforced_is_asked_for_in_words(
-    format: Any, quirks: Quirks, said: str
+def test_a_format_that_cannot_be_enforced_is_requested_in_the_prompt(
+    format: Any, quirks: Quirks, prompt: str
 ) -> None:
     made = rendered({"instructions": "A", "text": {"format": format}}, quirks=quirks)
     assert made.body["system"].startswith("A\n\nAnswer with one JSON")
-    assert said in made.body["system"]
+    assert prompt in made.body["system"]
     assert codes(made) == {"format_weakened"}
 
 
-def test_verbosity_is_told() -> None:
+def test_verbosity_is_reported_as_dropped() -> None:
     assert dropped(rendered({"text": {"verbosity": "low"}})) == {"text.verbosity"}
 
 
-def test_a_format_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_format_is_rejected() -> None:
     with pytest.raises(DecodeError) as caught:
         rendered({"text": {"format": {"type": "grammar"}}})
     assert caught.value.param == "text.format.type"
@@ -199,7 +199,7 @@ def test_plain_text_needs_nothing(text: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("request_", "model", "sent", "gone"),
+    ("request_", "model", "sent", "dropped_fields"),
     [
         ({"temperature": 0.2}, MODEL, {"temperature": 0.2}, set()),
         ({"temperature": 0.2, "top_p": 0.5}, MODEL, {"temperature": 0.2}, {"top_p"}),
@@ -209,24 +209,24 @@ def test_plain_text_needs_nothing(text: Any) -> None:
         ({"temperature": 0, "reasoning": {"effort": "none"}}, "claude-sonnet-4-5", {"temperature": 0}, set()),
     ],
 )
-def test_sampling_is_sent_where_the_model_lets_it_be_chosen(
-    request_: dict[str, Any], model: str, sent: dict[str, Any], gone: set[str]
+def test_sampling_is_sent_if_the_model_accepts_it(
+    request_: dict[str, Any], model: str, sent: dict[str, Any], dropped_fields: set[str]
 ) -> None:
     made = rendered(request_, model)
     assert {name: made.body[name] for name in ("temperature", "top_p") if name in made.body} == sent
-    assert dropped(made) == gone
+    assert dropped(made) == dropped_fields
 
 
-def test_a_temperature_above_the_highest_is_the_highest() -> None:
+def test_a_temperature_above_the_maximum_is_lowered() -> None:
     made = rendered({"temperature": 1.7})
     assert made.body["temperature"] == 1
     assert codes(made) == {"temperature_changed"}
 
 
-# The rest
+# Other fields
 
 
-def test_a_named_cache_marks_what_is_to_be_cached() -> None:
+def test_a_cache_key_marks_the_prompt_for_caching() -> None:
     request = {"instructions": "A", "input": [user("a"), assistant("b"), user("c")], "prompt_cache_key": "k"}
     made = body(request)
     mark = {"type": "ephemeral"}
@@ -238,7 +238,7 @@ def test_a_named_cache_marks_what_is_to_be_cached() -> None:
     assert longer["messages"][0]["content"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
 
 
-def test_the_user_is_told_apart() -> None:
+def test_the_user_is_sent_as_metadata() -> None:
     assert body({"user": "u"})["metadata"] == {"user_id": "u"}
     both = rendered({"user": "u", "safety_identifier": "s"})
     assert both.body["metadata"] == {"user_id": "s"}
@@ -254,7 +254,7 @@ def test_service_tiers(tier: str, sent: str | None) -> None:
     assert dropped(made) == (set() if sent else {"service_tier"})
 
 
-def test_stop_is_kept_and_other_unknown_fields_are_told() -> None:
+def test_stop_is_sent_and_unknown_fields_are_reported() -> None:
     made = rendered(
         {"stop": ["a", "", 1], "top_k": 3, "nothing": None, "reasoning": {"context": "all_turns"}}
     )
@@ -263,7 +263,7 @@ def test_stop_is_kept_and_other_unknown_fields_are_told() -> None:
     assert body({"stop": "b"})["stop_sequences"] == ["b"]
 
 
-def test_what_is_asked_to_be_included_is_told_unless_it_always_is() -> None:
+def test_include_is_reported_unless_it_is_always_on() -> None:
     include = ["reasoning.encrypted_content", "message.output_text.logprobs"]
     assert dropped(rendered({"include": include})) == {"include: message.output_text.logprobs"}
 
@@ -298,7 +298,7 @@ SAMPLES: dict[str, Any] = {
 @pytest.mark.parametrize("field", CreateResponse.__struct_fields__)
 def test_every_field_is_handled_as_its_row_says(field: str) -> None:
     handling = HANDLED[field]
-    if handling == "gateway" or field == "model":  # the model is the target's
+    if handling == "gateway" or field == "model":  # the target sets the model
         return
     value: Any = SAMPLES[field]
     field = "stop" if field == "extra" else field
@@ -312,7 +312,7 @@ def test_every_field_is_handled_as_its_row_says(field: str) -> None:
         assert dropped(made) == set()
 
 
-def test_what_asks_for_the_usual_is_not_told() -> None:
+def test_default_values_are_dropped_without_a_diagnostic() -> None:
     assert (
         rendered({"truncation": "disabled", "top_logprobs": 0, "parallel_tool_calls": True}).diagnostics == []
     )
@@ -335,7 +335,7 @@ _own = st.builds(
 
 @given(request=requests, own=st.lists(_own, max_size=3), target=targets, model=st.sampled_from(MODELS))
 @settings(max_examples=examples(100), deadline=None)
-def test_any_request_is_rendered_or_refused(
+def test_any_request_is_rendered_or_rejected(
     request: dict[str, Any], own: list[Any], target: dict[str, Any], model: str
 ) -> None:
     mixed = [item for pair in zip(request["input"], [*own, *[{}] * 9], strict=False) for item in pair if item]
@@ -383,7 +383,7 @@ def test_every_item_is_accepted_by_the_vendors_own_types() -> None:
 
 
 def consumed(value: Any) -> Any:
-    """What was validated, read to its end: the vendor's types are lazy about lists, and drop unknown keys."""
+    """Return the validated value with its lazy lists evaluated; the vendor's types drop unknown keys."""
     if isinstance(value, dict):
         return {key: consumed(inner) for key, inner in value.items()}
     if isinstance(value, str | bytes | int | float | None):

@@ -14,7 +14,7 @@ from tests.dialects.rendering import (
 )
 
 
-def test_a_schema_is_left_as_it_is_where_that_is_accepted() -> None:
+def test_an_accepted_schema_is_unchanged() -> None:
     schema = {
         "type": "object",
         "$defs": {"a": {"type": "string"}},
@@ -25,13 +25,13 @@ def test_a_schema_is_left_as_it_is_where_that_is_accepted() -> None:
     assert body({"tools": [{**WEATHER, "parameters": schema}]})["tools"][0]["input_schema"] == schema
 
 
-def test_the_top_of_a_schema_becomes_a_plain_object() -> None:
+def test_the_root_of_a_schema_becomes_a_plain_object() -> None:
     variants = [
         {"properties": {"a": {"type": "string"}, "b": {}}, "required": ["a", "b"]},
         {"properties": {"a": {"type": "integer"}, "c": {}}, "required": ["a", "c"]},
     ]
-    changed, told = tool_schema({"type": "object", "anyOf": variants, "description": "d"})
-    assert told
+    changed, is_changed = tool_schema({"type": "object", "anyOf": variants, "description": "d"})
+    assert is_changed
     assert changed == {
         "type": "object",
         "description": "d",
@@ -49,7 +49,7 @@ def test_the_top_of_a_schema_becomes_a_plain_object() -> None:
 @pytest.mark.parametrize(
     "odd", [{"anyOf": 5}, {"allOf": [1, {"required": 3}]}, {"type": "array"}, {"oneOf": {}}]
 )
-def test_an_odd_schema_becomes_a_plain_object_too(odd: dict[str, Any]) -> None:
+def test_a_malformed_schema_becomes_a_plain_object(odd: dict[str, Any]) -> None:
     assert tool_schema(odd)[0]["type"] == "object"
 
 
@@ -67,7 +67,7 @@ def test_an_odd_schema_becomes_a_plain_object_too(odd: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_a_schema_is_made_into_what_a_grammar_can_say(schema: Any, expected: Any) -> None:
+def test_an_enforceable_schema_is_closed_and_reduced(schema: Any, expected: Any) -> None:
     assert enforceable(schema) == expected
 
 
@@ -86,5 +86,5 @@ def test_a_schema_is_made_into_what_a_grammar_can_say(schema: Any, expected: Any
         {"type": "string", "format": ["x"], "if": {}},
     ],
 )
-def test_a_schema_that_a_grammar_cannot_say_is_not_made_into_one(schema: Any) -> None:
+def test_a_schema_that_a_grammar_cannot_express_is_not_enforceable(schema: Any) -> None:
     assert enforceable(schema) is None

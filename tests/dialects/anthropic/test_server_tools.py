@@ -84,21 +84,21 @@ SERVER_TOOLS: list[tuple[str, str, Any, str, Any, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("kind", "name", "input", "result_kind", "content", "expected"), SERVER_TOOLS)
-def test_a_server_tool_is_an_item_and_no_call(
+def test_a_server_tool_is_an_item_and_not_a_call(
     kind: str, name: str, input: Any, result_kind: str, content: Any, expected: dict[str, Any]
 ) -> None:
     container = {"container": {"id": "container_1"}}
-    use, gave = server_tool(0, name, input, kind), result(1, 0, result_kind, content)
-    chunks = [start(**container), *use, *gave, *text(2, "A"), *finish()]
+    use, tool_result = server_tool(0, name, input, kind), result(1, 0, result_kind, content)
+    chunks = [start(**container), *use, *tool_result, *text(2, "A"), *finish()]
     tool, message = response(DIALECT, chunks)["output"]
     assert tool == {"status": "completed", **tool, **expected}
     assert message["type"] == "message"
     assert not any(isinstance(delta, ToolCallDelta) for delta in deltas_of(chunks))
 
 
-def test_a_failed_mcp_call_says_why() -> None:
-    gave = result(1, 0, "mcp", "no such thing", is_error=True)
-    (item,) = output(server_tool(0, "ask", {}, "mcp_tool_use"), gave, finish())
+def test_a_failed_mcp_call_has_its_error() -> None:
+    tool_result = result(1, 0, "mcp", "no such thing", is_error=True)
+    (item,) = output(server_tool(0, "ask", {}, "mcp_tool_use"), tool_result, finish())
     assert (item["status"], item["output"], item["error"]) == ("failed", None, "no such thing")
 
 
@@ -109,35 +109,37 @@ def test_a_server_tool_without_a_result_keeps_its_input() -> None:
     assert (item["status"], item["action"]["query"]) == ("incomplete", "q")
 
 
-def test_a_server_tool_that_waits_for_a_client_call_does_not_spoil_the_turn() -> None:
+def test_a_server_tool_that_waits_for_a_client_call_is_completed() -> None:
     waiting = server_tool(0, "code_execution", {"code": "1"})
     items = output(waiting, call(1, '{"a":1}'), finish("tool_use"))
     assert [item["status"] for item in items] == ["completed", "completed"]
 
 
-def test_a_result_may_be_of_an_earlier_message() -> None:
-    gave = result(0, 9, "code_execution", {"stdout": "1", "stderr": "2"})
-    (item,) = output(gave, finish())
+def test_a_result_may_belong_to_an_earlier_message() -> None:
+    tool_result = result(0, 9, "code_execution", {"stdout": "1", "stderr": "2"})
+    (item,) = output(tool_result, finish())
     assert (item["type"], item["code"]) == ("code_interpreter_call", "")
     assert item["outputs"] == [{"type": "logs", "logs": "12"}]
 
 
-def test_a_server_tool_without_an_item_type_is_told() -> None:
+def test_a_server_tool_without_an_item_type_is_reported() -> None:
     found = {"type": "tool_search_tool_search_result"}
-    use, gave = server_tool(0, "tool_search_tool_regex", {}), result(1, 0, "tool_search", found)
-    assert output(use, gave, finish()) == []
-    told = [
-        delta for delta in deltas_of([start(), *use, *gave, *finish()]) if isinstance(delta, DiagnosticDelta)
+    use, tool_result = server_tool(0, "tool_search_tool_regex", {}), result(1, 0, "tool_search", found)
+    assert output(use, tool_result, finish()) == []
+    diagnostics = [
+        delta
+        for delta in deltas_of([start(), *use, *tool_result, *finish()])
+        if isinstance(delta, DiagnosticDelta)
     ]
-    assert [each.code for each in told] == ["server_tool_left_out"]
-    alone = deltas_of([start(), *gave, *finish()])
+    assert [each.code for each in diagnostics] == ["server_tool_left_out"]
+    alone = deltas_of([start(), *tool_result, *finish()])
     assert any(isinstance(delta, DiagnosticDelta) and "'tool_search'" in delta.message for delta in alone)
 
 
-def test_a_server_tool_that_is_told_twice_is_told_once() -> None:
-    use, gave = server_tool(0, "web_search", {"query": "q"}), result(1, 0, "web_search", WEB)
-    told = deltas_of([start(), *use, *use, *gave, *gave, *finish()])
-    items = [delta for delta in told if isinstance(delta, ItemDelta)]
+def test_a_repeated_server_tool_is_sent_once() -> None:
+    use, tool_result = server_tool(0, "web_search", {"query": "q"}), result(1, 0, "web_search", WEB)
+    deltas = deltas_of([start(), *use, *use, *tool_result, *tool_result, *finish()])
+    items = [delta for delta in deltas if isinstance(delta, ItemDelta)]
     assert [each.done for each in items] == [False, True]
-    (item,) = output(use, use, gave, gave, finish())
+    (item,) = output(use, use, tool_result, tool_result, finish())
     assert item["action"]["query"] == "q"

@@ -20,7 +20,7 @@ from tests.dialects.rendering import (
 
 
 @pytest.mark.parametrize(
-    ("model", "effort", "thinking", "sent", "told"),
+    ("model", "effort", "thinking", "sent", "is_reported"),
     [
         ("claude-opus-4-5-20251101", "high", {"type": "enabled", "budget_tokens": 16_000}, None, False),
         ("claude-3-7-sonnet-latest", "minimal", {"type": "enabled", "budget_tokens": 1024}, None, False),
@@ -39,16 +39,16 @@ from tests.dialects.rendering import (
         ("claude-3-haiku-20240307", "high", None, None, True),
     ],
 )
-def test_an_effort_is_asked_for_in_the_manner_of_the_model(
-    model: str, effort: str, thinking: Any, sent: str | None, told: bool
+def test_an_effort_is_sent_in_the_form_that_the_model_accepts(
+    model: str, effort: str, thinking: Any, sent: str | None, is_reported: bool
 ) -> None:
     made = rendered({"reasoning": {"effort": effort}}, model)
     assert made.body.get("thinking") == thinking
     assert made.body.get("output_config", {}).get("effort") == sent
-    assert bool(made.diagnostics) is told
+    assert bool(made.diagnostics) is is_reported
 
 
-def test_the_quirk_names_another_row_than_the_model() -> None:
+def test_the_effort_quirk_overrides_the_row_of_the_model() -> None:
     assert traits_of(Target(model="claude-opus-4-7", quirks=Quirks(effort="budget"))).thinking == "budget"
     assert traits_of(Target(model="claude-opus-4-7", quirks=Quirks(effort="openai"))).thinking == "adaptive"
 
@@ -64,7 +64,7 @@ def test_a_budget_leaves_room_for_the_answer(effort: str, limit: int) -> None:
         assert 1024 <= made["thinking"]["budget_tokens"] <= limit - 1024
 
 
-def test_a_summary_alone_shows_thinking_where_the_model_decides_about_it() -> None:
+def test_a_summary_without_an_effort_shows_adaptive_thinking() -> None:
     shown = {"type": "adaptive", "display": "summarized"}
     assert body({"reasoning": {"summary": "auto"}})["thinking"] == shown
     assert body({"reasoning": {"summary": "auto", "effort": "low"}})["thinking"] == shown
@@ -81,11 +81,11 @@ def test_a_forced_call_turns_thinking_off() -> None:
         assert made.body["thinking"] == {"type": "disabled"}
         assert codes(made) == {"effort_changed"}
     without = {"tools": [WEATHER], "tool_choice": "required"}
-    assert body(without, "claude-opus-5")["thinking"] == {"type": "disabled"}  # it thinks by itself
+    assert body(without, "claude-opus-5")["thinking"] == {"type": "disabled"}  # it thinks by default
     assert "thinking" not in body(without, "claude-sonnet-4-5")
 
 
-def test_a_loop_of_another_maker_goes_on_without_thinking() -> None:
+def test_a_tool_loop_that_began_without_thinking_continues_without_it() -> None:
     request = {"input": [user("?"), call(), output()], "tools": [WEATHER], "reasoning": {"effort": "low"}}
     assert body(request, "claude-sonnet-4-5")["thinking"] == {"type": "disabled"}
     assert body(request, "claude-opus-4-6")["thinking"] == {"type": "adaptive"}

@@ -19,7 +19,7 @@ USAGES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, int]]] = {
         {"output_tokens": 206},
         {"input": 127_003, "cached": 125_000, "written": 2000, "output": 206, "reasoning": 0},
     ),
-    "quirk A10: the later count wins": (
+    "quirk A10: the later count replaces the earlier one": (
         {"input_tokens": 17, "output_tokens": 1},
         {"input_tokens": 61, "output_tokens": 9, "output_tokens_details": {"thinking_tokens": 4}},
         {"input": 61, "cached": 0, "written": 0, "output": 9, "reasoning": 4},
@@ -29,22 +29,22 @@ USAGES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, int]]] = {
         {"input_tokens": 12, "output_tokens": 2},
         {"input": 17, "cached": 5, "written": 0, "output": 2, "reasoning": 0},
     ),
-    "quirk C6: zeros take nothing back": (
+    "quirk C6: zeros do not replace counts": (
         {"input_tokens": 10, "output_tokens": 1},
         {"input_tokens": 0, "output_tokens": 7},
         {"input": 10, "cached": 0, "written": 0, "output": 7, "reasoning": 0},
     ),
-    "quirk C6: zeros of one field take nothing back from the sum": (
+    "quirk C6: a zero of one field does not change the sum": (
         {"input_tokens": 10, "cache_read_input_tokens": 5},
         {"input_tokens": 0, "output_tokens": 7},
         {"input": 15, "cached": 5, "written": 0, "output": 7, "reasoning": 0},
     ),
-    "what is read afresh need not be read from the cache": (
+    "uncached input may arrive later": (
         {"input_tokens": 0, "cache_creation_input_tokens": 0},
         {"input_tokens": 3, "cache_read_input_tokens": 0, "output_tokens": 1},
         {"input": 3, "cached": 0, "written": 0, "output": 1, "reasoning": 0},
     ),
-    "a compaction is paid for as well": (
+    "compactions are included": (
         {"input_tokens": 100, "cache_read_input_tokens": 55_000, "output_tokens": 1},
         {
             "input_tokens": 181,
@@ -66,7 +66,7 @@ USAGES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, int]]] = {
 
 
 @pytest.mark.parametrize("case", USAGES)
-def test_usage(case: str) -> None:
+def test_counts_are_merged_field_by_field(case: str) -> None:
     first, last, expected = USAGES[case]
     usage = response(DIALECT, [start(usage=first), *finish(usage=last)])["usage"]
     assert {
@@ -78,15 +78,15 @@ def test_usage(case: str) -> None:
     } == expected
 
 
-def test_usage_that_says_nothing_is_none() -> None:
+def test_usage_without_counts_is_none() -> None:
     assert response(DIALECT, [start(), *finish()])["usage"] is None
     assert UsageDelta() in deltas_of([start(usage={"input_tokens": "many"}), *finish()])
 
 
-def test_bedrock_counts_where_the_message_does_not() -> None:
+def test_bedrock_metrics_fill_in_missing_counts() -> None:
     metrics = {"amazon-bedrock-invocationMetrics": {"inputTokenCount": 16, "outputTokenCount": 18}}
     usage = response(DIALECT, [start(), *finish()[:1], {**STOP, **metrics}])["usage"]
     assert (usage["input_tokens"], usage["output_tokens"]) == (16, 18)
-    told = start(usage={"input_tokens": 5, "output_tokens": 6})
-    usage = response(DIALECT, [told, *finish()[:1], {**STOP, **metrics}])["usage"]
+    message_start = start(usage={"input_tokens": 5, "output_tokens": 6})
+    usage = response(DIALECT, [message_start, *finish()[:1], {**STOP, **metrics}])["usage"]
     assert (usage["input_tokens"], usage["output_tokens"]) == (5, 6)

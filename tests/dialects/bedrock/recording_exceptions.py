@@ -1,4 +1,4 @@
-"""Recordings in which the oracles are not followed, and why. There are none."""
+"""Recordings that we read differently from the oracles, and why. There are none."""
 
 from __future__ import annotations
 

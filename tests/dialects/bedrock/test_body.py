@@ -29,15 +29,18 @@ def test_an_answer_that_is_not_streamed() -> None:
     tool = {"toolUse": {"toolUseId": "tooluse_3", "name": "get", "input": {"a": 1}}}
     ran = {"toolUse": {"toolUseId": "srv", "name": "nova_code_interpreter", "type": "server_tool_use"}}
     ran["toolUse"]["input"] = cast(Any, {"snippet": "1"})
-    gave = {"toolResult": {"toolUseId": "srv", "status": "success", "content": [RAN]}}
+    tool_result = {"toolResult": {"toolUseId": "srv", "status": "success", "content": [RAN]}}
     body = {
         "output": {
-            "message": {"role": "assistant", "content": [signed, {"text": "A"}, cited, tool, ran, gave]}
+            "message": {
+                "role": "assistant",
+                "content": [signed, {"text": "A"}, cited, tool, ran, tool_result],
+            }
         },
         "stopReason": "tool_use",
         "usage": {"inputTokens": 1, "outputTokens": 2},
     }
-    stream = _Whole(json.dumps(body).encode())
+    stream = _BodyDialect(json.dumps(body).encode())
     snapshot = response(cast(ReadDialect, stream), ["{}"])
     thought, message, function, code = snapshot["output"]
     assert thought["content"][0]["text"] == "hm"
@@ -49,8 +52,8 @@ def test_an_answer_that_is_not_streamed() -> None:
     assert (snapshot["status"], snapshot["usage"]["total_tokens"]) == ("completed", 3)
 
 
-class _Whole:
-    """A dialect whose stream is a body."""
+class _BodyDialect:
+    """A dialect that reads a body instead of a stream."""
 
     name = "bedrock"
     is_over = False
@@ -58,7 +61,7 @@ class _Whole:
     def __init__(self, body: bytes) -> None:
         self._body = body
 
-    def reader(self, _plan: Any) -> _Whole:
+    def reader(self, _plan: Any) -> _BodyDialect:
         return self
 
     def feed(self, _frame: Frame) -> list[Delta]:
@@ -76,7 +79,7 @@ class _Whole:
         (b"\xff", "upstream_invalid"),
     ],
 )
-def test_a_body_that_is_no_answer(body: bytes, code: str) -> None:
+def test_an_invalid_body_is_an_error(body: bytes, code: str) -> None:
     (delta,) = DIALECT.read_body(plan("bedrock"), body)
     assert isinstance(delta, ErrorDelta)
     assert delta.code == code
@@ -84,7 +87,7 @@ def test_a_body_that_is_no_answer(body: bytes, code: str) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(json_values | BLOCK, st.text(max_size=20))
-def test_whatever_the_body_is_it_is_read(body: Any, rest: str) -> None:
+def test_any_body_is_read_without_an_error(body: Any, rest: str) -> None:
     whole = {"output": {"message": {"content": [body]}}, "stopReason": rest}
     for value in (body, whole):
         DIALECT.read_body(plan("bedrock"), json.dumps(value).encode())

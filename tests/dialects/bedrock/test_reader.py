@@ -76,16 +76,16 @@ def test_noise_changes_nothing(file: str) -> None:
     check_noise(DIALECT, file, [as_frame({"contentBlockSparkle": {"contentBlockIndex": 0}})])
 
 
-def _said(chunk: Chunk) -> tuple[str, str]:
+def _texts_of(chunk: Chunk) -> tuple[str, str]:
     delta = chunk.get("contentBlockDelta", {}).get("delta", {})
     return delta.get("text", ""), delta.get("reasoningContent", {}).get("text", "")
 
 
 @needs_recordings
 @pytest.mark.parametrize("file", smallest(FOLDER, 60))
-def test_nothing_before_a_cut_is_lost(file: str) -> None:
-    check_cuts(DIALECT, file, chunk_borders(file), _said)
-    check_cuts(DIALECT, file, byte_cuts(file), _said)
+def test_output_before_a_cut_is_not_lost(file: str) -> None:
+    check_cuts(DIALECT, file, chunk_borders(file), _texts_of)
+    check_cuts(DIALECT, file, byte_cuts(file), _texts_of)
 
 
 # Blocks
@@ -108,7 +108,7 @@ def test_blocks_may_interleave() -> None:
     assert items[0]["content"][0]["text"] == "AB"
 
 
-def test_a_signature_is_kept_byte_for_byte_with_its_reasoning() -> None:
+def test_a_signature_is_sealed_unchanged_with_its_reasoning() -> None:
     reasoning, _ = output(thinking(0, "let ", "me", signature="sig/+=="), text(1, "A"), finish())
     assert reasoning["content"][0]["text"] == "let me"
     assert payload(reasoning["encrypted_content"]) == {
@@ -121,7 +121,7 @@ def test_a_signature_without_reasoning_is_an_item() -> None:
     assert payload(item["encrypted_content"]) == {"reasoningText": {"text": "", "signature": "s"}}
 
 
-def test_redacted_reasoning_is_an_item_of_its_own() -> None:
+def test_redacted_reasoning_is_a_separate_item() -> None:
     hidden = [
         block(index, {"reasoningContent": {"redactedContent": data}}) for index, data in enumerate("ab")
     ]
@@ -139,7 +139,7 @@ def test_reasoning_that_was_cut_short_is_incomplete() -> None:
     ("chunks", "arguments"),
     [(call(0, "", '{"a":', "1}"), '{"a":1}'), (call(0), "{}"), (call(0, ""), "{}")],
 )
-def test_a_call(chunks: list[Chunk], arguments: str) -> None:
+def test_the_arguments_of_a_call(chunks: list[Chunk], arguments: str) -> None:
     (item,) = output(chunks, finish("tool_use"))
     assert (item["call_id"], item["name"], item["arguments"]) == ("tooluse_0", "get", arguments)
 
@@ -148,7 +148,7 @@ def test_a_call(chunks: list[Chunk], arguments: str) -> None:
     ("chunks", "status"),
     [
         (call(0, '{"a":'), "incomplete"),
-        (call(0), "incomplete"),  # cut off before its arguments, for all that is known
+        (call(0), "incomplete"),  # may have been cut off before its arguments
         (call(0, '{"a":1}'), "completed"),
         ([*call(0), *text(1, "A")], "completed"),
     ],
@@ -157,7 +157,7 @@ def test_a_call_at_the_token_limit(chunks: list[Chunk], status: str) -> None:
     assert output(chunks, finish("max_tokens"), status="incomplete")[0]["status"] == status
 
 
-def test_a_delta_without_an_index_is_for_the_latest_block() -> None:
+def test_a_delta_without_an_index_belongs_to_the_latest_block() -> None:
     chunks = [START, *call(3, '{"a":', "1}"), *finish("tool_use")]
     for chunk in chunks[2:-2]:
         next(iter(chunk.values())).pop("contentBlockIndex")
@@ -176,7 +176,7 @@ def test_a_citation_spans_the_text_of_its_block() -> None:
     assert two == {"type": "document_citation", **page}
 
 
-def test_a_trace_says_which_model_answered_and_what_a_guardrail_did() -> None:
+def test_a_trace_reports_the_model_and_the_guardrail() -> None:
     trace = {"promptRouter": {"invokedModelId": "nova"}, "guardrail": {"actionReason": "masked"}}
     deltas = deltas_of([START, *finish(trace=trace)])
     assert UpstreamInfo(model="nova") in deltas
@@ -191,7 +191,7 @@ def test_a_trace_says_which_model_answered_and_what_a_guardrail_did() -> None:
         (block(0, {"smell": "x"})[0], "unknown_delta"),
     ],
 )
-def test_what_is_left_out_is_told(chunk: Chunk, code: str) -> None:
+def test_unknown_content_is_reported(chunk: Chunk, code: str) -> None:
     snapshot = response(DIALECT, [START, chunk, *finish()])
     assert [each["code"] for each in snapshot["diagnostics"]] == [code]
 
@@ -199,23 +199,23 @@ def test_what_is_left_out_is_told(chunk: Chunk, code: str) -> None:
 # How it ends
 
 
-@pytest.mark.parametrize(("told", "reason"), FINISHES.items())
-def test_every_stop_reason_has_a_meaning(told: str, reason: FinishReason) -> None:
-    assert FinishDelta(reason) in deltas_of([START, *finish(told)])
+@pytest.mark.parametrize(("stop_reason", "reason"), FINISHES.items())
+def test_every_stop_reason_has_a_finish_reason(stop_reason: str, reason: FinishReason) -> None:
+    assert FinishDelta(reason) in deltas_of([START, *finish(stop_reason)])
 
 
 ENDS: dict[str, tuple[list[Any], str, str]] = {
-    "a stop reason and no metadata": ([START, *text(0, "A"), *finish()[:1]], "completed", ""),
+    "a stop reason but no metadata": ([START, *text(0, "A"), *finish()[:1]], "completed", ""),
     "a messageStop without a reason": ([START, *text(0, "A"), *finish(None)], "completed", ""),
-    "[DONE] and no stop reason": ([START, *text(0, "A"), "[DONE]"], "completed", ""),
+    "[DONE] but no stop reason": ([START, *text(0, "A"), "[DONE]"], "completed", ""),
     "an unknown stop reason": ([START, *text(0, "A"), *finish("bored")], "completed", ""),
     "max_tokens": ([START, *text(0, "A"), *finish("max_tokens")], "incomplete", "max_output_tokens"),
     "a guardrail": ([START, *text(0, "A"), *finish("guardrail_intervened")], "incomplete", "content_filter"),
-    "output of no use": ([START, *finish("malformed_tool_use")], "failed", "server_error"),
+    "unusable output": ([START, *finish("malformed_tool_use")], "failed", "server_error"),
     "nothing": ([], "failed", "upstream_empty"),
-    "[DONE] alone": (["[DONE]"], "failed", "upstream_empty"),
+    "only [DONE]": (["[DONE]"], "failed", "upstream_empty"),
     "a cut": ([START, *text(0, "A")], "failed", "upstream_truncated"),
-    "something that is no JSON": ([START, "<html>"], "failed", "upstream_invalid"),
+    "invalid JSON": ([START, "<html>"], "failed", "upstream_invalid"),
     "throttling": ([START, {"throttlingException": {"message": "x"}}], "failed", "rate_limit_exceeded"),
     "an overflow": (
         [{"validationException": {"message": "Input is too long for requested model."}}],
@@ -226,28 +226,28 @@ ENDS: dict[str, tuple[list[Any], str, str]] = {
 
 
 @pytest.mark.parametrize("case", ENDS)
-def test_the_end(case: str) -> None:
-    chunks, status, why = ENDS[case]
+def test_how_a_stream_ends(case: str) -> None:
+    chunks, status, code = ENDS[case]
     snapshot = response(DIALECT, chunks)
     assert snapshot["status"] == status
     error, details = snapshot["error"] or {}, snapshot["incomplete_details"] or {}
-    assert (error.get("code") or details.get("reason") or "") == why
+    assert (error.get("code") or details.get("reason") or "") == code
 
 
-def test_an_unknown_stop_reason_is_named() -> None:
-    told = deltas_of([START, *finish("bored")])
-    assert any(isinstance(delta, DiagnosticDelta) and "'bored'" in delta.message for delta in told)
+def test_an_unknown_stop_reason_is_reported_by_name() -> None:
+    deltas = deltas_of([START, *finish("bored")])
+    assert any(isinstance(delta, DiagnosticDelta) and "'bored'" in delta.message for delta in deltas)
 
 
-def test_usage_is_kept_when_the_output_is_of_no_use() -> None:
+def test_usage_is_kept_if_the_output_is_unusable() -> None:
     chunks = [START, *finish("malformed_model_output", usage={"inputTokens": 1, "outputTokens": 2})]
     assert response(DIALECT, chunks)["usage"]["total_tokens"] == 3
 
 
-# Other wrappings
+# Other framings
 
 
-def test_an_event_may_be_named_by_its_frame_alone() -> None:
+def test_an_event_may_be_named_only_by_its_frame() -> None:
     stream = DIALECT.reader(plan("bedrock"))
     frame = Frame("contentBlockDelta", '{"contentBlockIndex":0,"delta":{"text":"A"}}')
     assert stream.feed(frame) == [TextDelta("A", 0)]
@@ -290,5 +290,5 @@ LAST = objects(
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(EVENTS | EVENTS | EVENTS | LAST | json_values, max_size=10))
-def test_whatever_comes_the_end_is_lawful(events: list[Any]) -> None:
+def test_any_events_give_a_lawful_stream(events: list[Any]) -> None:
     translate(DIALECT, plan("bedrock"), [as_frame(event) for event in events])

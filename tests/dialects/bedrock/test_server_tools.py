@@ -50,7 +50,7 @@ SERVER_TOOLS: list[tuple[str, Any, Chunk, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "input", "content", "expected"), SERVER_TOOLS)
-def test_a_server_tool_is_an_item_and_no_call(
+def test_a_server_tool_is_an_item_and_not_a_call(
     name: str, input: Any, content: Chunk, expected: dict[str, Any]
 ) -> None:
     chunks = [START, *server_tool(0, name, input), *result(1, 0, name, content), *text(2, "A"), *finish()]
@@ -60,7 +60,7 @@ def test_a_server_tool_is_an_item_and_no_call(
     assert not any(isinstance(delta, ToolCallDelta) for delta in deltas_of(chunks))
 
 
-def test_a_server_tool_may_fail_or_have_been_used_before() -> None:
+def test_a_server_tool_may_fail_or_be_from_an_earlier_answer() -> None:
     (item,) = output(result(0, 9, "nova_code_interpreter", {"text": "no"}, status="error"), finish())
     assert (item["status"], item["outputs"]) == ("failed", [{"type": "logs", "logs": "no"}])
 
@@ -71,14 +71,14 @@ def test_a_server_tool_without_a_result_keeps_its_input() -> None:
     assert (item["status"], item["action"]["query"]) == ("incomplete", "q")
 
 
-def test_a_server_tool_that_is_told_twice_is_told_once() -> None:
-    use, gave = server_tool(0, "nova_grounding", {"query": "q"}), result(1, 0, "nova_grounding", FOUND)
-    told = deltas_of([START, *use, *use, *gave, *gave, *finish()])
-    assert [delta.done for delta in told if isinstance(delta, ItemDelta)] == [False, True]
+def test_a_repeated_server_tool_is_sent_once() -> None:
+    use, tool_result = server_tool(0, "nova_grounding", {"query": "q"}), result(1, 0, "nova_grounding", FOUND)
+    deltas = deltas_of([START, *use, *use, *tool_result, *tool_result, *finish()])
+    assert [delta.done for delta in deltas if isinstance(delta, ItemDelta)] == [False, True]
 
 
-def test_a_server_tool_without_an_item_type_is_told() -> None:
-    use, gave = server_tool(1, "nova_dream", {}), result(2, 1, "nova_dream", {"text": "x"})
-    snapshot = response(DIALECT, [START, *text(0, "A"), *use, *gave, *text(3, "B"), *finish()])
+def test_a_server_tool_without_an_item_type_is_reported() -> None:
+    use, tool_result = server_tool(1, "nova_dream", {}), result(2, 1, "nova_dream", {"text": "x"})
+    snapshot = response(DIALECT, [START, *text(0, "A"), *use, *tool_result, *text(3, "B"), *finish()])
     assert [item["content"][0]["text"] for item in snapshot["output"]] == ["AB"]
     assert [each["code"] for each in snapshot["diagnostics"]] == ["server_tool_left_out"]

@@ -27,17 +27,17 @@ USAGES: list[tuple[dict[str, Any], tuple[int, int, int, int]]] = [
 ]
 
 
-@pytest.mark.parametrize(("told", "expected"), USAGES)
-def test_usage_comes_after_the_end_and_is_inclusive(
-    told: dict[str, Any], expected: tuple[int, int, int, int]
+@pytest.mark.parametrize(("counts_sent", "expected"), USAGES)
+def test_usage_arrives_after_the_end_and_includes_cached_input(
+    counts_sent: dict[str, Any], expected: tuple[int, int, int, int]
 ) -> None:
-    usage = response(DIALECT, [START, *finish(usage=told)])["usage"]
+    usage = response(DIALECT, [START, *finish(usage=counts_sent)])["usage"]
     details = usage["input_tokens_details"]
     counts = usage["input_tokens"], usage["output_tokens"], details["cached_tokens"]
     assert (*counts, details["cache_write_tokens"]) == expected
 
 
-def test_the_metrics_of_an_invocation_count_too() -> None:
+def test_the_metrics_of_an_invocation_are_usage() -> None:
     metrics = {"inputTokenCount": 5, "outputTokenCount": 10}
     chunk = {"metadata": {}, "amazon-bedrock-invocationMetrics": metrics, "p": "abc"}
     usage = response(DIALECT, [START, *finish()[:1], chunk])["usage"]

@@ -1,4 +1,4 @@
-"""Where the oracles contradict our reading of Cohere, and why they are wrong to."""
+"""Recordings of Cohere that we read differently from the oracles, and why."""
 
 _PLAN = "the oracle drops the tool plan, which we read as reasoning"
 _QUOTED = 'the oracle fails on the end marker, which is the JSON string "[DONE]" here'

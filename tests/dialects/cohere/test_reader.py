@@ -25,8 +25,6 @@ from tests.dialects.reading_proof import (
 )
 from tests.dialects.recordings import files, needs_recordings
 
-"""It has no `render`."""
-
 FILES = files("cohere")
 
 
@@ -44,7 +42,7 @@ def test_noise_changes_nothing(file: str) -> None:
 
 @needs_recordings
 @pytest.mark.parametrize("file", FILES)
-def test_nothing_before_a_cut_is_lost(file: str) -> None:
+def test_output_before_a_cut_is_not_lost(file: str) -> None:
     assert_survives_cuts(DIALECT, file)
 
 
@@ -67,7 +65,7 @@ def end(reason: Any = "COMPLETE", **more: Any) -> dict[str, Any]:
 START = {"type": "message-start", "id": "1", "delta": {"message": {"role": "assistant", "content": []}}}
 
 
-def test_thinking_and_text_are_blocks_of_their_own() -> None:
+def test_thinking_and_text_are_separate_blocks() -> None:
     chunks = [
         START,
         event("content-start", 0, content={"type": "thinking", "thinking": ""}),
@@ -86,7 +84,7 @@ def test_thinking_and_text_are_blocks_of_their_own() -> None:
     assert snapshot["usage"]["total_tokens"] == 13
 
 
-def test_billed_units_count_where_there_are_no_tokens() -> None:
+def test_billed_units_are_used_if_there_are_no_token_counts() -> None:
     ended = end(usage={"billed_units": {"input_tokens": 3, "output_tokens": 1}})
     assert response(DIALECT, [content(0, text="x"), ended])["usage"]["total_tokens"] == 4
 
@@ -110,7 +108,7 @@ def test_the_tool_plan_is_reasoning_and_a_call_without_arguments_has_none() -> N
     assert calls == [("f_1", "f", "{}"), ("g_1", "g", '{"a":1}')]
 
 
-def test_what_was_ended_is_complete_when_the_answer_is_cut() -> None:
+def test_ended_blocks_are_complete_if_the_answer_is_cut() -> None:
     called = {"id": "f_1", "function": {"name": "f", "arguments": ""}}
     chunks = [
         content(0, text="Hi"),
@@ -131,7 +129,7 @@ def cite(*sources: dict[str, Any], **more: Any) -> dict[str, Any]:
     return event("citation-start", 0, citations=citation)
 
 
-def test_citations_go_to_their_text() -> None:
+def test_citations_belong_to_their_text() -> None:
     document = {"id": "doc:0", "title": "facts.txt", "text": "..."}
     chunks = [
         content(1, text="Hi"),
@@ -144,10 +142,10 @@ def test_citations_go_to_their_text() -> None:
         {"type": "something-new"},
         end(),
     ]
-    told = [delta for delta in read(DIALECT, chunks) if isinstance(delta, AnnotationDelta)]
+    annotations = [delta for delta in read(DIALECT, chunks) if isinstance(delta, AnnotationDelta)]
     url = UrlCitation(url="https://a.example", title="A", start_index=0, end_index=2)
     file = FileCitation(file_id="doc:0", filename="facts.txt", index=2)
-    assert told == [AnnotationDelta(file, 1), AnnotationDelta(url, 1)]
+    assert annotations == [AnnotationDelta(file, 1), AnnotationDelta(url, 1)]
     snapshot = response(DIALECT, chunks)
     codes = [each["code"] for each in snapshot["diagnostics"]]
     assert codes == ["left_out", "left_out", "unknown_event"]
@@ -167,16 +165,16 @@ ENDS = [
 ]
 
 
-@pytest.mark.parametrize(("reason", "status", "why"), ENDS)
-def test_every_finish_reason_has_an_outcome(reason: Any, status: str, why: Any) -> None:
+@pytest.mark.parametrize(("reason", "status", "expected"), ENDS)
+def test_every_finish_reason_has_an_outcome(reason: Any, status: str, expected: Any) -> None:
     snapshot = response(DIALECT, [content(0, text="x"), end(reason)])
-    told = (snapshot["error"] or {}).get("code") or (snapshot["incomplete_details"] or {}).get("reason")
-    told = told or next((each["code"] for each in snapshot.get("diagnostics", [])), None)
-    assert (snapshot["status"], told) == (status, why)
+    code = (snapshot["error"] or {}).get("code") or (snapshot["incomplete_details"] or {}).get("reason")
+    code = code or next((each["code"] for each in snapshot.get("diagnostics", [])), None)
+    assert (snapshot["status"], code) == (status, expected)
 
 
 @pytest.mark.parametrize("marker", ["[DONE]", '"[DONE]"'])
-def test_the_end_marker_is_an_end(marker: str) -> None:
+def test_the_end_marker_completes_the_answer(marker: str) -> None:
     assert read(DIALECT, [marker]) == [FinishDelta(FinishReason.STOP)]
 
 
@@ -191,12 +189,12 @@ FAILURES: list[tuple[list[Any], str]] = [
 
 
 @pytest.mark.parametrize(("chunks", "code"), FAILURES)
-def test_a_failure_is_told_once(chunks: list[Any], code: str) -> None:
+def test_a_failure_is_reported_once(chunks: list[Any], code: str) -> None:
     codes = [delta.code for delta in read(DIALECT, chunks) if isinstance(delta, ErrorDelta)]
     assert codes == [code]
 
 
-WHOLE = {
+BODY = {
     "id": "1",
     "finish_reason": "TOOL_CALL",
     "message": {
@@ -210,7 +208,7 @@ WHOLE = {
 }
 
 
-def test_a_body_says_the_same_as_a_stream() -> None:
+def test_a_body_is_read_like_a_stream() -> None:
     chunks = [
         START,
         event("tool-plan-delta", tool_plan="plan"),
@@ -221,16 +219,16 @@ def test_a_body_says_the_same_as_a_stream() -> None:
         {"type": "content-end", "index": 1},
         event("tool-call-start", 0, tool_calls={"id": "f_1", "function": {"name": "f", "arguments": "{}"}}),
         {"type": "tool-call-end", "index": 0},
-        end("TOOL_CALL", usage=WHOLE["usage"]),
+        end("TOOL_CALL", usage=BODY["usage"]),
     ]
-    assert DIALECT.read_body(plan("cohere"), json.dumps(WHOLE).encode()) == read(DIALECT, chunks)
+    assert DIALECT.read_body(plan("cohere"), json.dumps(BODY).encode()) == read(DIALECT, chunks)
 
 
 @pytest.mark.parametrize(
     ("body", "code"),
     [(b"", "upstream_empty"), (b"<html>", "upstream_invalid"), (b'{"message": "no"}', "server_error")],
 )
-def test_a_body_that_is_no_answer_is_a_failure(body: bytes, code: str) -> None:
+def test_an_invalid_body_is_an_error(body: bytes, code: str) -> None:
     deltas = DIALECT.read_body(plan("cohere"), body)
     assert [delta.code for delta in deltas if isinstance(delta, ErrorDelta)] == [code]
 
@@ -266,12 +264,12 @@ WORDS += ["message-end", "COMPLETE", "MAX_TOKENS", "f", "{}"]
 
 @given(st.lists(json_with(NAMES, WORDS), min_size=1, max_size=4))
 @settings(max_examples=60, deadline=None)
-def test_any_json_is_endured(chunks: list[Any]) -> None:
+def test_any_json_is_read_without_an_error(chunks: list[Any]) -> None:
     assert_endures(DIALECT, chunks)
 
 
 @given(st.lists(st.tuples(st.sampled_from(WORDS), json_with(NAMES, WORDS)), min_size=1, max_size=6))
 @settings(max_examples=60, deadline=None)
-def test_any_events_are_endured(events: list[tuple[str, Any]]) -> None:
+def test_any_events_are_read_without_an_error(events: list[tuple[str, Any]]) -> None:
     chunks = [{"type": type, "delta": {"message": inner}, "index": 0} for type, inner in events]
     assert_endures(DIALECT, [*chunks, end()])

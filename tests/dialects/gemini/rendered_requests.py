@@ -48,7 +48,7 @@ def config(request: dict[str, Any], model: str = MODEL) -> dict[str, Any]:
 
 
 def signed(part: str, signature: str = SIGNATURE, summary: str = "", **payload: Any) -> dict[str, Any]:
-    """As the reader seals it."""
+    """Return a reasoning item as the reader seals it."""
     target = Target(model=MODEL, dialect="gemini", vendor="gemini")
     attached = "call" if part == "functionCall" else "block"
     sealed = seal(target, {"thoughtSignature": signature, "part": part, **payload}, attached=attached)

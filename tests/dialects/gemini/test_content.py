@@ -76,7 +76,7 @@ def test_images_files_and_videos_are_parts(given_part: dict[str, Any], expected:
         {"type": "input_smell", "smell": "roses"},
     ],
 )
-def test_what_cannot_be_shown_leaves_a_note_and_a_diagnostic(given_part: dict[str, Any]) -> None:
+def test_unsupported_content_is_replaced_by_a_note_and_reported(given_part: dict[str, Any]) -> None:
     made = rendered({"input": [user([given_part])]})
     assert "left out" in made.body["contents"][0]["parts"][0]["text"]
     assert codes(made) == {"content_left_out"}
@@ -95,6 +95,6 @@ def test_a_model_without_images_or_files_gets_notes(given_part: dict[str, Any]) 
     assert "left out" in part(given_part, Quirks(images=False, files=False))["text"]
 
 
-def test_the_detail_of_an_image_is_dropped_and_told() -> None:
+def test_the_detail_of_an_image_is_reported_as_dropped() -> None:
     image = {"type": "input_image", "image_url": PIXEL, "detail": "high"}
     assert dropped(rendered({"input": [user([image])]})) == {"input_image.detail"}

@@ -55,13 +55,13 @@ def test_a_late_system_item_is_a_framed_user_part() -> None:
     assert made["contents"][-1] == {"role": "user", "parts": [{"text": "<system>\nLate.\n</system>"}]}
 
 
-def test_neighbours_of_one_role_are_one_content() -> None:
+def test_adjacent_turns_of_one_role_are_one_content() -> None:
     made = body({"input": [user("a"), user("b"), assistant("c"), assistant("d"), user("e")]})
     assert [content["role"] for content in made["contents"]] == ["user", "model", "user"]
     assert made["contents"][1]["parts"] == [{"text": "c"}, {"text": "d"}]
 
 
-def test_a_tool_loop_has_its_responses_together_and_images_behind_them() -> None:
+def test_a_tool_loop_has_its_responses_first_and_then_images() -> None:
     picture = [{"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": PIXEL}]
     given = [
         user("?"),
@@ -86,13 +86,13 @@ def test_a_tool_loop_has_its_responses_together_and_images_behind_them() -> None
     }
 
 
-def test_an_output_stays_text_whatever_json_is_in_it() -> None:
+def test_an_output_with_json_stays_text() -> None:
     made = body({"input": [user("?"), call(), output(output='{"$ref":"#"}')], "tools": [WEATHER]})
     assert made["contents"][2]["parts"][0]["functionResponse"]["response"] == {"output": '{"$ref":"#"}'}
 
 
 @pytest.mark.parametrize("arguments", ["{", "[]", '"x"'])
-def test_arguments_that_are_no_object_are_wrapped_and_told(arguments: str) -> None:
+def test_arguments_that_are_not_an_object_are_wrapped_and_reported(arguments: str) -> None:
     made = rendered({"input": [user("?"), call(arguments=arguments), output()], "tools": [WEATHER]})
     assert made.body["contents"][1]["parts"][0]["functionCall"]["args"] == {"arguments": arguments}
     assert "odd_arguments" in codes(made)
@@ -109,13 +109,13 @@ def test_a_conversation_begins_and_ends_with_the_user() -> None:
 
 
 @pytest.mark.parametrize("nothing", ["", [], [user([])], [{"role": "system", "content": "x"}]])
-def test_nothing_to_send_is_refused(nothing: Any) -> None:
+def test_empty_input_is_rejected(nothing: Any) -> None:
     with pytest.raises(DecodeError) as caught:
         rendered({"input": nothing})
     assert caught.value.param == "input"
 
 
-def test_the_signature_of_a_call_goes_back_on_that_call() -> None:
+def test_the_signature_of_a_call_is_sent_back_on_the_call() -> None:
     parts = model_parts(
         [assistant("so"), signed("functionCall"), call("a"), call("b"), output("a"), output("b")]
     )
@@ -129,7 +129,7 @@ def test_each_step_has_its_own_signature() -> None:
     assert [contents[index]["parts"][0]["thoughtSignature"] for index in (1, 3)] == ["UzE=", "UzI="]
 
 
-def test_a_signature_that_came_after_its_call_goes_back_on_it() -> None:
+def test_a_signature_that_arrived_after_its_call_is_sent_back_on_the_call() -> None:
     parts = model_parts([call("a"), signed("functionCall", after=True), output("a")])
     assert [each.get("thoughtSignature") for each in parts] == [SIGNATURE]
 
@@ -153,11 +153,11 @@ def test_a_signature_that_came_after_its_call_goes_back_on_it() -> None:
         ),
     ],
 )
-def test_a_signature_goes_back_on_the_part_that_it_came_on(items: list[Any], expected: list[Any]) -> None:
+def test_a_signature_is_sent_back_on_its_part(items: list[Any], expected: list[Any]) -> None:
     assert model_parts(items) == expected
 
 
-def test_a_payload_without_its_part_goes_by_what_it_was_attached_to() -> None:
+def test_a_payload_without_a_part_uses_what_it_was_attached_to() -> None:
     target = Target(model=MODEL, dialect="gemini", vendor="gemini")
     bare = {
         attached: {
@@ -187,13 +187,13 @@ def test_summaries_of_thoughts_are_not_sent_back() -> None:
         signed("inlineData"),
     ],
 )
-def test_reasoning_that_cannot_go_back_is_told(item: dict[str, Any]) -> None:
+def test_reasoning_that_cannot_be_sent_back_is_reported(item: dict[str, Any]) -> None:
     made = rendered({"input": [user("?"), item, assistant("so"), user("!")]})
     assert made.body["contents"][1]["parts"] == [{"text": "so"}]
     assert [(each.code, each.count) for each in made.diagnostics] == [("reasoning_left_out", 1)]
 
 
-def test_a_call_of_another_model_says_that_it_has_no_signature() -> None:
+def test_a_call_by_another_model_gets_the_unsigned_placeholder() -> None:
     given = {"input": [user("?"), call("a"), call("b"), output("a"), output("b")], "tools": [WEATHER]}
     made = rendered(given)
     assert [each.get("thoughtSignature") for each in made.body["contents"][1]["parts"]] == [UNSIGNED, None]
@@ -201,7 +201,7 @@ def test_a_call_of_another_model_says_that_it_has_no_signature() -> None:
     assert "thoughtSignature" not in str(body(given, OLD))
 
 
-def test_old_reasoning_is_dropped_where_the_quirk_says_so() -> None:
+def test_old_reasoning_is_dropped_if_the_quirk_is_set() -> None:
     given = [user("?"), assistant("so"), signed("text"), user("!")]
     made = body({"input": given}, quirks=Quirks(drops_old_reasoning=True))
     assert made["contents"][1]["parts"] == [{"text": "so"}]
@@ -226,7 +226,7 @@ def test_old_reasoning_is_dropped_where_the_quirk_says_so() -> None:
         [{"text": "Hm.", "thought": True, "thoughtSignature": "UzQ="}, {"text": "Done."}],
     ],
 )
-def test_what_was_read_goes_back_as_it_came(parts: list[dict[str, Any]]) -> None:
+def test_what_was_read_is_sent_back_unchanged(parts: list[dict[str, Any]]) -> None:
     plan = planned({"input": "?", "tools": [WEATHER, SEARCH]})
     answer = {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]}
     stream, _ = run(DIALECT.read_body(plan, msgspec.json.encode(answer)), plan.request.tools or [])

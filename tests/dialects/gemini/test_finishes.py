@@ -50,25 +50,25 @@ ENDS = [
 ]
 
 
-@pytest.mark.parametrize(("reason", "vendor", "status", "why"), ENDS)
+@pytest.mark.parametrize(("reason", "vendor", "status", "expected"), ENDS)
 def test_every_finish_reason_has_an_outcome(
-    reason: Any, vendor: str, status: str, why: Any
+    reason: Any, vendor: str, status: str, expected: Any
 ) -> None:  # quirk G2, quirk G10
     frame = Frame(None, json.dumps(chunk({"text": "x"}, finish=reason, finishMessage="said so")))
     snapshot = last(translate(DIALECT, plan("gemini", vendor), [frame]))
-    told = (snapshot["error"] or {}).get("code") or (snapshot["incomplete_details"] or {}).get("reason")
-    assert (snapshot["status"], told) == (status, why)
-    if status == "failed" and why != "upstream_truncated":
+    code = (snapshot["error"] or {}).get("code") or (snapshot["incomplete_details"] or {}).get("reason")
+    assert (snapshot["status"], code) == (status, expected)
+    if status == "failed" and expected != "upstream_truncated":
         assert snapshot["error"]["message"] == "said so"
 
 
-def test_an_unknown_finish_is_told_by_name() -> None:
+def test_an_unknown_finish_reason_is_reported_by_name() -> None:
     deltas = read(DIALECT, [chunk(finish="SOMETHING_NEW")])
     assert deltas[0] == FinishDelta(FinishReason.STOP)
     assert deltas[1] == DiagnosticDelta("unknown_finish", "the upstream stopped with SOMETHING_NEW")
 
 
-def test_a_refused_prompt_is_a_content_filter() -> None:  # quirk G10
+def test_a_blocked_prompt_is_a_content_filter() -> None:  # quirk G10
     refused = {"promptFeedback": {"blockReason": "SAFETY", "blockReasonMessage": "no"}}
     snapshot = response(DIALECT, [refused])
     assert snapshot["incomplete_details"] == {"reason": "content_filter"}

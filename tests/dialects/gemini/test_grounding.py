@@ -39,7 +39,7 @@ def citations(snapshot: dict[str, Any]) -> list[tuple[Any, ...]]:
     ]
 
 
-def test_citations_come_once_and_are_placed_in_characters() -> None:
+def test_citations_are_sent_once_with_character_offsets() -> None:
     supports = [support(3, 6, 0), support(0, 3, 0), support(0, 99, 7, "x")]
     chunks = [
         chunk({"text": "é°"}, groundingMetadata=grounding()),
@@ -53,7 +53,7 @@ def test_citations_come_once_and_are_placed_in_characters() -> None:
     ]
 
 
-def test_citations_are_placed_in_the_message_that_they_stand_in() -> None:
+def test_citation_offsets_are_relative_to_their_message() -> None:
     chunks = [
         chunk({"text": "one"}, call("f"), {"text": "two"}),
         chunk(
@@ -67,13 +67,13 @@ def test_citations_are_placed_in_the_message_that_they_stand_in() -> None:
     ]
 
 
-def test_citations_survive_a_cut() -> None:
+def test_a_truncated_stream_keeps_its_citations() -> None:
     snapshot = response(DIALECT, [chunk({"text": "x"}, groundingMetadata=grounding(webSearchQueries=["q"]))])
     assert [url for url, *_ in citations(snapshot)] == ["https://a.example", "https://b.example"]
     assert snapshot["error"]["code"] == "upstream_truncated"
 
 
-def test_other_sources_are_cited_too() -> None:
+def test_files_maps_and_images_are_cited() -> None:
     sources = [
         {"retrievedContext": {"fileSearchStore": "stores/1", "title": "facts.txt"}},
         {"retrievedContext": {"uri": "https://c.example"}},
@@ -89,15 +89,15 @@ def test_other_sources_are_cited_too() -> None:
             "citationSources": [{"uri": "https://f.example", "endIndex": 1}, {"license": "mit"}]
         },
     )
-    told = [delta.annotation for delta in read(DIALECT, [cited]) if isinstance(delta, AnnotationDelta)]
-    assert [getattr(each, "url", "") for each in told] == [
+    annotations = [delta.annotation for delta in read(DIALECT, [cited]) if isinstance(delta, AnnotationDelta)]
+    assert [getattr(each, "url", "") for each in annotations] == [
         "https://f.example",
         "",
         "https://c.example",
         "https://d.example",
         "https://e.example",
     ]
-    assert told[1] == FileCitation(file_id="stores/1", filename="facts.txt", index=0)
+    assert annotations[1] == FileCitation(file_id="stores/1", filename="facts.txt", index=0)
 
 
 def test_searches_and_pages_are_items_after_the_message() -> None:

@@ -46,7 +46,7 @@ STREAMED: list[tuple[str, list[dict[str, Any]], str]] = [
     ("nothing", [{"functionCall": {"willContinue": True}}], "{}"),
     ("a path without a value", [piece("$.a")], "{}"),
     (
-        "a place that was left",
+        "a place that was left before",
         [piece("$.a.x", stringValue="1"), piece("$.b", numberValue=1), piece("$.a.x", stringValue="2")],
         '{"a":{"x":"1"},"b":1,"a":{"x":"12"}}',
     ),
@@ -56,13 +56,13 @@ STREAMED: list[tuple[str, list[dict[str, Any]], str]] = [
         '{"b":false,"a":[1,2]}',
     ),
     (
-        "a value that becomes a place",
+        "a value that becomes an object",
         [piece("$.a", numberValue=2), piece("$.a.b", stringValue="x"), piece("$.a.c", numberValue=1)],
         '{"a":2,"a":{"b":"x","c":1}}',
     ),
     ("a value that changes", [piece("$.a", numberValue=2), piece("$.a", numberValue=3)], '{"a":2,"a":3}'),
     (
-        "a place with names and numbers",
+        "an object with names and indexes",
         [piece("$.a.b", numberValue=2), piece("$.a[0]", numberValue=3)],
         '{"a":{"b":2},"a":{"b":2,"0":3}}',
     ),
@@ -73,15 +73,14 @@ STREAMED: list[tuple[str, list[dict[str, Any]], str]] = [
     ("pieces", "expected"), [row[1:] for row in STREAMED], ids=[row[0] for row in STREAMED]
 )
 @pytest.mark.parametrize("ending", ["marked", "unmarked"])
-def test_arguments_that_come_by_path(pieces: list[dict[str, Any]], expected: str, ending: str) -> None:
-    """Quirk G5."""
+def test_partial_arguments_become_json(pieces: list[dict[str, Any]], expected: str, ending: str) -> None:
     chunks = [chunk(NAME), *(chunk(each) for each in pieces)]
     if ending == "marked":
         chunks.append(chunk(END))
     assert calls_of(response(DIALECT, [*chunks, chunk(finish="STOP")])) == [("f", expected)]
 
 
-def test_streamed_arguments_are_sent_as_they_come() -> None:
+def test_streamed_arguments_are_sent_as_they_arrive() -> None:
     reader = DIALECT.reader(plan("gemini"))
     deltas = [
         delta
@@ -93,7 +92,7 @@ def test_streamed_arguments_are_sent_as_they_come() -> None:
 
 
 @pytest.mark.parametrize("path", ["", "$", "$[0]", "$.a[", "$.a[x]", "$" + ".a" * 101, None])
-def test_a_path_that_cannot_be_read_is_told(path: Any) -> None:
+def test_an_invalid_path_is_reported(path: Any) -> None:
     parts: list[dict[str, Any]] = [NAME, piece(path, stringValue="x"), END]
     snapshot = response(DIALECT, [chunk(*parts, finish="STOP")])
     assert calls_of(snapshot) == [("f", "{}")]
@@ -110,24 +109,24 @@ STEPS = st.lists(st.sampled_from([".a", ".b", "[0]", "[1]", "[2]", "['c d']"]), 
 
 @given(st.lists(st.tuples(st.sampled_from(["$.a", "$.b", "$.c"]), STEPS, LEAVES), max_size=8))
 @settings(max_examples=examples(150), deadline=None)
-def test_arguments_in_any_order_are_one_object(pieces: list[tuple[str, list[str], dict[str, Any]]]) -> None:
-    """Whatever the order, the text is JSON, and says what the values put together say."""
+def test_arguments_in_any_order_form_one_object(pieces: list[tuple[str, list[str], dict[str, Any]]]) -> None:
+    """In any order, the text is JSON and contains all values."""
     writer = PartialArguments()
     text = "".join(writer.add({"jsonPath": root + "".join(steps), **leaf}) for root, steps, leaf in pieces)
     text += writer.close()
-    told = json.loads(text or "{}")
-    assert told.keys() == {root[-1] for root, *_ in pieces}
+    parsed = json.loads(text or "{}")
+    assert parsed.keys() == {root[-1] for root, *_ in pieces}
     if not writer.rewritten:
         expected: dict[Any, Any] = {}
         for root, steps, leaf in pieces:
             path, value = path_of(root + "".join(steps)), next(iter(leaf.values()))
             expected[path] = expected[path] + value if path in expected else value
-        assert dict(leaves(told)) == expected
+        assert dict(leaves(parsed)) == expected
         json.loads(text or "{}", object_pairs_hook=_without_repeats)
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Every value that is no object and no array, with the path to it."""
+    """Yield every value that is not an object or an array, with its path."""
     if not isinstance(value, dict | list):
         yield path, value
     else:

@@ -47,12 +47,12 @@ def test_noise_changes_nothing(file: str) -> None:
 
 @needs_recordings
 @pytest.mark.parametrize("file", FILES)
-def test_nothing_before_a_cut_is_lost(file: str) -> None:
+def test_output_before_a_cut_is_not_lost(file: str) -> None:
     assert_survives_cuts(DIALECT, file)
 
 
 def envelopes(snapshot: dict[str, Any]) -> list[tuple[str, str, Any]]:
-    """Every item, and what is sealed in it."""
+    """Return every item with its sealed payload."""
     found = []
     for item in snapshot["output"]:
         sealed = unseal(item.get("encrypted_content", ""))
@@ -60,7 +60,7 @@ def envelopes(snapshot: dict[str, Any]) -> list[tuple[str, str, Any]]:
     return found
 
 
-def test_equal_calls_without_ids_are_calls_of_their_own() -> None:  # quirk G1, quirk G3
+def test_equal_calls_without_ids_are_separate_calls() -> None:  # quirk G1, quirk G3
     chunks = [chunk(call("f", {"a": 1}), call("f", {"a": 1})), chunk(call("f", {"a": 1}), finish="STOP")]
     snapshot = response(DIALECT, chunks)
     assert calls_of(snapshot) == [("f", '{"a":1}')] * 3
@@ -78,7 +78,7 @@ def test_no_arguments_are_an_empty_object(args: Any) -> None:  # quirk G4
     assert calls_of(response(DIALECT, [chunk(call("f", args), finish="STOP")])) == [("f", "{}")]
 
 
-def test_arguments_that_are_no_object_pass_as_they_are() -> None:
+def test_arguments_that_are_not_an_object_are_passed_on_unchanged() -> None:
     assert calls_of(response(DIALECT, [chunk(call("f", [1]), finish="STOP")])) == [("f", "[1]")]
 
 
@@ -94,7 +94,7 @@ def test_the_next_name_ends_a_streamed_call() -> None:  # quirk G5: the end can 
     assert calls_of(snapshot) == [("f", '{"a":"x"}'), ("f", '{"a":"y"}'), ("g", "{}")]
 
 
-def test_a_name_that_is_repeated_with_its_id_goes_on() -> None:
+def test_a_name_repeated_with_its_id_continues_the_call() -> None:
     again = {"functionCall": {"name": "f", "id": "1", "args": {"a": "xy"}}}
     parts: list[dict[str, Any]] = [
         {"functionCall": {"name": "f", "id": "1", "willContinue": True}},
@@ -110,7 +110,7 @@ def test_a_streamed_call_cut_by_the_limit_is_incomplete() -> None:
     assert [(item["status"], item["arguments"]) for item in snapshot["output"]] == [("incomplete", '{"a":"x')]
 
 
-def test_a_stray_end_means_nothing() -> None:
+def test_an_end_without_a_call_is_ignored() -> None:
     assert read(DIALECT, [chunk(END, finish="STOP")]) == [FinishDelta(FinishReason.STOP)]
 
 
@@ -189,7 +189,7 @@ SIGNED: list[tuple[str, list[dict[str, Any]], list[tuple[str, str, Any]]]] = [
 
 
 @pytest.mark.parametrize(("parts", "expected"), [row[1:] for row in SIGNED], ids=[row[0] for row in SIGNED])
-def test_a_signature_is_kept_where_it_belongs(parts: list[Any], expected: list[Any]) -> None:
+def test_a_signature_is_sealed_next_to_its_part(parts: list[Any], expected: list[Any]) -> None:
     assert envelopes(response(DIALECT, [chunk(*parts, finish="STOP")])) == expected
 
 
@@ -231,7 +231,7 @@ def test_usage_is_cumulative_and_partial() -> None:  # quirk G8
 ERROR = {"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}}
 
 
-def test_an_error_in_the_stream_keeps_what_came() -> None:
+def test_an_error_in_the_stream_keeps_earlier_output() -> None:
     snapshot = response(DIALECT, [chunk({"text": "x"}), ERROR, chunk({"text": "y"}, finish="STOP")])
     assert snapshot["error"] == {"code": "server_is_overloaded", "message": "The model is overloaded."}
     assert snapshot["output"][0]["content"][0]["text"] == "x"
@@ -246,11 +246,11 @@ ODD_ENDS: list[tuple[list[Any], list[str]]] = [
 
 
 @pytest.mark.parametrize(("chunks", "codes"), ODD_ENDS)
-def test_an_end_that_nobody_announced_is_a_failure(chunks: list[Any], codes: list[str]) -> None:
+def test_an_end_without_a_finish_reason_is_a_failure(chunks: list[Any], codes: list[str]) -> None:
     assert [delta.code for delta in read(DIALECT, chunks) if isinstance(delta, ErrorDelta)] == codes
 
 
-def test_an_end_marker_of_a_proxy_is_an_end() -> None:
+def test_the_end_marker_of_a_proxy_completes_the_answer() -> None:
     chunks = [chunk(NAME), chunk(piece("$.a", stringValue="x")), "[DONE]"]
     assert calls_of(response(DIALECT, chunks)) == [("f", '{"a":"x"}')]
 
@@ -267,7 +267,7 @@ def test_only_the_first_candidate_is_read() -> None:  # quirk C33
     assert snapshot["diagnostics"][0]["code"] == "extra_candidate"
 
 
-def test_dumped_objects_are_read_too() -> None:
+def test_snake_case_objects_are_read() -> None:
     dumped = {
         "candidates": [
             {
@@ -286,7 +286,7 @@ def test_dumped_objects_are_read_too() -> None:
     assert snapshot["usage"]["total_tokens"] == 5
 
 
-def test_probabilities_go_with_the_text() -> None:
+def test_logprobs_are_attached_to_the_text() -> None:
     result = {
         "chosenCandidates": [{"token": "é", "tokenId": 7, "logProbability": -0.5}, {"token": "x"}],
         "topCandidates": [{"candidates": [{"token": "e", "logProbability": -1}]}],
@@ -309,13 +309,13 @@ def test_probabilities_go_with_the_text() -> None:
 # Answers that are not streamed
 
 
-def test_a_body_is_read_as_a_stream_is() -> None:
+def test_a_body_is_read_like_a_stream() -> None:
     whole = chunk({"text": "x"}, call("f", {"a": 1}), finish="STOP")
     body = json.dumps(whole).encode()
     assert DIALECT.read_body(plan("gemini"), body) == read(DIALECT, [whole])
 
 
-def test_an_array_is_read_as_a_stream_is() -> None:
+def test_an_array_is_read_like_a_stream() -> None:
     chunks = [chunk({"text": "x"}), chunk({"text": "y"}, finish="STOP")]
     assert DIALECT.read_body(plan("gemini"), json.dumps(chunks).encode()) == read(DIALECT, chunks)
 
@@ -329,12 +329,12 @@ def test_an_array_is_read_as_a_stream_is() -> None:
         (b"[]", "upstream_empty"),
     ],
 )
-def test_a_body_that_is_no_answer_is_a_failure(body: bytes, code: str) -> None:
+def test_an_invalid_body_is_an_error(body: bytes, code: str) -> None:
     deltas = DIALECT.read_body(plan("gemini"), body)
     assert [delta.code for delta in deltas if isinstance(delta, ErrorDelta)] == [code]
 
 
-def test_an_http_failure_is_classified_also_in_an_array() -> None:
+def test_an_http_failure_in_an_array_is_classified() -> None:
     error = {
         "error": {
             "code": 400,
@@ -346,7 +346,7 @@ def test_an_http_failure_is_classified_also_in_an_array() -> None:
         assert DIALECT.classify(400, {}, json.dumps(body).encode()).code == "context_length_exceeded"
 
 
-# Anything at all
+# Any input
 
 
 NAMES = [
@@ -421,7 +421,7 @@ PARTS = json_with(NAMES, WORDS)
 
 @given(st.lists(json_with(NAMES, WORDS), min_size=1, max_size=4))
 @settings(max_examples=60, deadline=None)
-def test_any_json_is_endured(chunks: list[Any]) -> None:
+def test_any_json_is_read_without_an_error(chunks: list[Any]) -> None:
     assert_endures(DIALECT, chunks)
 
 
@@ -430,5 +430,5 @@ def test_any_json_is_endured(chunks: list[Any]) -> None:
     st.sampled_from(["STOP", "MAX_TOKENS", 1, None]),
 )
 @settings(max_examples=60, deadline=None)
-def test_any_parts_are_endured(parts: list[Any], reason: Any) -> None:
+def test_any_parts_are_read_without_an_error(parts: list[Any], reason: Any) -> None:
     assert_endures(DIALECT, [chunk(part) for part in parts] + [chunk(finish=reason)])

@@ -30,7 +30,7 @@ from tests.dialects.rendering import (
 )
 from tests.effort import examples
 
-# Where it goes
+# Path
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ from tests.effort import examples
         ("tunedModels/mine-1", False, "tunedModels/mine-1:streamGenerateContent?alt=sse"),
     ],
 )
-def test_the_path_names_the_model(model: str, stream: bool, path: str) -> None:
+def test_the_path_contains_the_model(model: str, stream: bool, path: str) -> None:
     made = rendered({"stream": stream}, model)
     assert (made.path, made.headers) == (path, {})
     assert made.body == {"contents": [{"role": "user", "parts": [{"text": "hello"}]}]}
@@ -50,7 +50,7 @@ def test_the_path_names_the_model(model: str, stream: bool, path: str) -> None:
 
 
 @pytest.mark.parametrize("model", ["", "../files", "a?key=b", "a#b", "a:b", "/a", "a//b", "a b"])
-def test_a_name_that_would_lead_elsewhere_is_refused(model: str) -> None:
+def test_a_model_name_that_would_change_the_path_is_rejected(model: str) -> None:
     with pytest.raises(DecodeError) as caught:
         rendered({}, model)
     assert caught.value.param == "model"
@@ -59,7 +59,7 @@ def test_a_name_that_would_lead_elsewhere_is_refused(model: str) -> None:
 # Tools
 
 
-def test_every_tool_is_declared_in_order_and_what_is_none_is_told() -> None:
+def test_every_tool_is_declared_in_order_or_reported() -> None:
     made = rendered({"tools": EVERY_TOOL})
     functions = made.body["tools"][0]["functionDeclarations"]
     assert [function["name"] for function in functions] == ["weather", "apply_patch", "mcp__docs__search"]
@@ -97,7 +97,7 @@ def allowed(mode: str, *names: str) -> dict[str, Any]:
         (allowed("none", "weather"), {"mode": "NONE"}),
     ],
 )
-def test_the_choice_of_tools_leaves_the_tools_as_they_are(choice: Any, expected: Any) -> None:
+def test_a_tool_choice_does_not_change_the_declared_tools(choice: Any, expected: Any) -> None:
     made = body({"tools": [WEATHER, PATCH, SEARCH], "tool_choice": choice})
     assert made.get("toolConfig", {}).get("functionCallingConfig") == expected
     assert len(made["tools"][0]["functionDeclarations"]) == 3
@@ -111,23 +111,23 @@ def test_the_choice_of_tools_leaves_the_tools_as_they_are(choice: Any, expected:
         {"tools": [WEATHER], "tool_choice": {"type": "function", "name": "other"}},
     ],
 )
-def test_a_choice_that_cannot_be_kept_is_refused(request_: dict[str, Any]) -> None:
+def test_an_unsupported_tool_choice_is_rejected(request_: dict[str, Any]) -> None:
     with pytest.raises(DecodeError) as caught:
         rendered(request_)
     assert caught.value.param == "tool_choice"
 
 
-def test_an_upstream_without_a_choice_is_told_about() -> None:
+def test_a_tool_choice_that_the_upstream_does_not_support_is_reported() -> None:
     made = rendered({"tools": [WEATHER], "tool_choice": "required"}, quirks=Quirks(tool_choice=False))
     assert "toolConfig" not in made.body
     assert dropped(made) == {"tool_choice"}
 
 
-def test_strict_is_told() -> None:
+def test_strict_is_reported_as_dropped() -> None:
     assert dropped(rendered({"tools": [{**WEATHER, "strict": True}]})) == {"tools.strict"}
 
 
-# The answer
+# Output format and sampling
 
 
 ANSWER = {
@@ -150,7 +150,7 @@ def test_a_format_is_enforced() -> None:
     assert config({"text": {"format": {"type": "text"}}}) == {}
 
 
-def test_a_simpler_schema_for_the_answer_is_told() -> None:
+def test_a_simplified_schema_for_the_answer_is_reported() -> None:
     format = {"type": "json_schema", "name": "x", "schema": {"type": "object", "not": {}}}
     assert codes(rendered({"text": {"format": format, "verbosity": "low"}})) == {
         "format_weakened",
@@ -166,7 +166,7 @@ def test_a_simpler_schema_for_the_answer_is_told() -> None:
         (SCHEMA_FORMAT, MODEL, Quirks(json_schema=False), {"responseMimeType": "application/json"}),
     ],
 )
-def test_a_format_that_cannot_be_enforced_is_asked_for_in_words(
+def test_a_format_that_cannot_be_enforced_is_requested_in_the_prompt(
     text: Any, model: str, quirks: Quirks, config_: Any
 ) -> None:
     made = rendered({"text": text, "tools": [WEATHER]}, model, quirks)
@@ -175,13 +175,13 @@ def test_a_format_that_cannot_be_enforced_is_asked_for_in_words(
     assert codes(made) == {"format_weakened"}
 
 
-def test_a_format_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_format_is_rejected() -> None:
     with pytest.raises(DecodeError) as caught:
         rendered({"text": {"format": {"type": "grammar"}}})
     assert caught.value.param == "text.format.type"
 
 
-def test_numbers_are_the_generation_config() -> None:
+def test_sampling_fields_are_in_the_generation_config() -> None:
     request = {
         "temperature": 1.5,
         "top_p": 0.5,
@@ -205,7 +205,7 @@ def test_numbers_are_the_generation_config() -> None:
     }
 
 
-def test_what_is_asked_to_be_included_is_mapped_or_told() -> None:
+def test_include_is_mapped_or_reported() -> None:
     include = ["reasoning.encrypted_content", "message.output_text.logprobs", "web"]
     made = rendered({"include": include})
     assert made.body["generationConfig"] == {"responseLogprobs": True}
@@ -213,7 +213,7 @@ def test_what_is_asked_to_be_included_is_mapped_or_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tier", "sent", "gone"),
+    ("tier", "sent", "dropped_fields"),
     [
         ("auto", None, set()),
         ("default", "standard", set()),
@@ -221,13 +221,13 @@ def test_what_is_asked_to_be_included_is_mapped_or_told() -> None:
         ("scale", None, {"service_tier"}),
     ],
 )
-def test_service_tiers(tier: str, sent: str | None, gone: set[str]) -> None:
+def test_service_tiers(tier: str, sent: str | None, dropped_fields: set[str]) -> None:
     made = rendered({"service_tier": tier})
     assert made.body.get("serviceTier") == sent
-    assert dropped(made) == gone
+    assert dropped(made) == dropped_fields
 
 
-def test_unknown_fields_are_told() -> None:
+def test_unknown_fields_are_reported() -> None:
     made = rendered(
         {"stop": 3, "seed": "x", "top_k": 3, "nothing": None, "reasoning": {"context": "all_turns"}}
     )
@@ -263,7 +263,7 @@ SAMPLES: dict[str, Any] = {
 @pytest.mark.parametrize("field", CreateResponse.__struct_fields__)
 def test_every_field_is_handled_as_its_row_says(field: str) -> None:
     handling = HANDLED[field]
-    if handling == "gateway" or field == "model":  # the model is the target's
+    if handling == "gateway" or field == "model":  # the target sets the model
         return
     value: Any = SAMPLES[field]
     field = "stop" if field == "extra" else field
@@ -277,7 +277,7 @@ def test_every_field_is_handled_as_its_row_says(field: str) -> None:
         assert dropped(made) == set()
 
 
-def test_what_asks_for_the_usual_is_not_told() -> None:
+def test_default_values_are_dropped_without_a_diagnostic() -> None:
     usual = {"truncation": "disabled", "parallel_tool_calls": True, "prompt_cache_retention": "in_memory"}
     assert rendered(usual).diagnostics == []
 
@@ -294,7 +294,7 @@ _own = st.builds(
     request=requests, own=st.lists(_own, max_size=3), target=targets, model=st.sampled_from([MODEL, OLD, "x"])
 )
 @settings(max_examples=examples(100), deadline=None)
-def test_any_request_is_rendered_or_refused(
+def test_any_request_is_rendered_or_rejected(
     request: dict[str, Any], own: list[Any], target: dict[str, Any], model: str
 ) -> None:
     mixed = [item for pair in zip(request["input"], [*own, *[{}] * 9], strict=False) for item in pair if item]
@@ -341,5 +341,5 @@ def test_every_item_is_accepted_by_the_vendors_own_types() -> None:
 
 
 def accept(type: Any, value: Any) -> None:
-    """The vendor's types forbid fields that they do not know."""
+    """Validate a value with the vendor's types, which reject unknown fields."""
     type.model_validate_json(msgspec.json.encode(value))

@@ -73,12 +73,12 @@ from tests.effort import examples
         ({"type": "strange", "format": ["x"], "enum": 3, "required": 1}, {"type": "string"}, True),
     ],
 )
-def test_a_schema_is_written_in_what_gemini_takes(schema: Any, expected: Any, changed: bool) -> None:
+def test_a_schema_is_reduced_to_what_gemini_accepts(schema: Any, expected: Any, changed: bool) -> None:
     cleaned = CleanedSchema(schema)
     assert (cleaned.schema, cleaned.changed, cleaned.cut) == (expected, changed, False)
 
 
-def test_a_real_schema_keeps_its_properties_whatever_they_are_called() -> None:
+def test_properties_named_like_keywords_are_kept() -> None:
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "x",
@@ -110,7 +110,7 @@ def test_a_real_schema_keeps_its_properties_whatever_they_are_called() -> None:
     assert {"schema_cut", "schema_changed"} == codes(made)
 
 
-def test_variants_of_an_object_become_one_object() -> None:
+def test_variants_of_an_object_are_merged() -> None:
     variants = [
         {"properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "required": ["a", "b"]},
         {"properties": {"a": {"type": "string"}, "c": {"type": "string"}}, "required": ["a"]},
@@ -165,7 +165,7 @@ _json = st.recursive(
     )
 )
 @settings(max_examples=examples(100), deadline=None)
-def test_any_schema_becomes_one_that_gemini_takes(schema: dict[str, Any]) -> None:
+def test_any_schema_becomes_one_that_gemini_accepts(schema: dict[str, Any]) -> None:
     def check(cleaned: dict[str, Any]) -> None:
         assert cleaned.keys() <= {
             *(

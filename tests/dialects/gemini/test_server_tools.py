@@ -11,7 +11,7 @@ from tests.dialects.reading_proof import (
 )
 
 
-def test_executed_code_is_an_item_and_no_call() -> None:
+def test_executed_code_is_an_item_and_not_a_call() -> None:
     parts: list[dict[str, Any]] = [
         {"executableCode": {"language": "PYTHON", "code": "print(1)"}},
         {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1\n"}},
@@ -30,7 +30,7 @@ def test_executed_code_is_an_item_and_no_call() -> None:
     assert output[0]["outputs"] == [{"type": "logs", "logs": "1\n"}]
 
 
-def test_a_result_without_an_id_is_of_the_latest_code() -> None:
+def test_a_result_without_an_id_belongs_to_the_latest_code() -> None:
     parts: list[dict[str, Any]] = [
         {"executableCode": {"code": "one"}},
         {"executableCode": {"code": "two"}},
@@ -40,7 +40,7 @@ def test_a_result_without_an_id_is_of_the_latest_code() -> None:
     assert [(item["code"], bool(item["outputs"])) for item in output] == [("one", False), ("two", True)]
 
 
-def test_server_side_calls_are_items_and_no_calls() -> None:
+def test_server_side_calls_are_items_and_not_calls() -> None:
     parts: list[dict[str, Any]] = [
         {"toolCall": {"toolType": "GOOGLE_SEARCH_WEB", "id": "1", "args": {"queries": ["a", "b"]}}},
         {"toolCall": {"toolType": "URL_CONTEXT", "id": "2", "args": {"url": "https://a.example"}}},
@@ -63,7 +63,7 @@ def test_server_side_calls_are_items_and_no_calls() -> None:
     assert [each["code"] for each in snapshot["diagnostics"]] == ["left_out", "left_out"]
 
 
-def test_pictures_are_items_and_other_data_is_told() -> None:
+def test_generated_images_are_items_and_other_data_is_reported() -> None:
     parts: list[dict[str, Any]] = [
         {"inlineData": {"mimeType": "image/png", "data": "AAAA"}, "thoughtSignature": "S"},
         {"inlineData": {"mimeType": "audio/wav", "data": "AAAA"}},
@@ -74,6 +74,6 @@ def test_pictures_are_items_and_other_data_is_told() -> None:
     snapshot = response(DIALECT, [chunk(*parts, finish="STOP")])
     assert [item["type"] for item in snapshot["output"]] == ["reasoning", "image_generation_call"]
     assert (snapshot["output"][1]["result"], snapshot["output"][1]["output_format"]) == ("AAAA", "png")
-    told = " ".join(each["message"] for each in snapshot["diagnostics"])
-    for named in ("audio/wav", "image/png", "gs://a/b", "somethingNew"):
-        assert named in told
+    messages = " ".join(each["message"] for each in snapshot["diagnostics"])
+    for content in ("audio/wav", "image/png", "gs://a/b", "somethingNew"):
+        assert content in messages

@@ -15,7 +15,7 @@ from tests.dialects.rendering import (
 
 
 @pytest.mark.parametrize(
-    ("model", "effort", "expected", "told"),
+    ("model", "effort", "expected", "is_reported"),
     [
         ("gemini-2.5-flash", "none", {"thinkingBudget": 0}, False),
         ("gemini-2.5-flash-lite", "minimal", {"thinkingBudget": 512}, False),
@@ -34,23 +34,23 @@ from tests.dialects.rendering import (
         ("tunedModels/x", "high", None, True),
     ],
 )
-def test_an_effort_is_asked_for_in_the_manner_of_the_model(
-    model: str, effort: str, expected: Any, told: bool
+def test_an_effort_is_sent_in_the_form_that_the_model_accepts(
+    model: str, effort: str, expected: Any, is_reported: bool
 ) -> None:
     made = rendered({"reasoning": {"effort": effort}}, model)
     assert made.body.get("generationConfig", {}).get("thinkingConfig") == expected
-    assert bool(made.diagnostics) is told
+    assert bool(made.diagnostics) is is_reported
 
 
-def test_every_row_knows_every_effort() -> None:
+def test_every_row_has_every_effort() -> None:
     efforts = {"none", "minimal", "low", "medium", "high", "xhigh", "max"}
     assert {row: set(levels) for row, levels in EFFORTS.items()} == dict.fromkeys(EFFORTS, efforts)
 
 
-def test_the_quirk_names_another_row_than_the_model() -> None:
+def test_the_effort_quirk_overrides_the_row_of_the_model() -> None:
     assert traits_of(Target(model="gemini-4-argon", quirks=Quirks(effort="budget"))).effort == "budget"
 
 
-def test_a_summary_shows_thoughts() -> None:
+def test_a_summary_includes_thoughts() -> None:
     assert config({"reasoning": {"summary": "auto"}})["thinkingConfig"] == {"includeThoughts": True}
     assert dropped(rendered({"reasoning": {"summary": "auto"}}, "gemini-2.0-flash")) == {"reasoning.summary"}

@@ -1,3 +1,3 @@
-"""Where the oracles contradict our reading of Ollama: nowhere, they do not know it."""
+"""Recordings of Ollama that we read differently from the oracles: none, they do not support it."""
 
 EXCEPTIONS: dict[str, str] = {}

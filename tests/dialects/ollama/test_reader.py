@@ -24,8 +24,6 @@ from tests.dialects.reading_proof import (
 )
 from tests.dialects.recordings import files, needs_recordings
 
-"""It has no `render`."""
-
 FILES = files("ollama-native")
 
 
@@ -43,7 +41,7 @@ def test_noise_changes_nothing(file: str) -> None:
 
 @needs_recordings
 @pytest.mark.parametrize("file", FILES)
-def test_nothing_before_a_cut_is_lost(file: str) -> None:
+def test_output_before_a_cut_is_not_lost(file: str) -> None:
     assert_survives_cuts(DIALECT, file)
 
 
@@ -75,7 +73,7 @@ def test_thinking_text_and_usage() -> None:
     assert (snapshot["model"], snapshot["usage"]["total_tokens"]) == ("qwen3", 17)
 
 
-def test_equal_calls_without_ids_are_calls_of_their_own() -> None:
+def test_equal_calls_without_ids_are_separate_calls() -> None:
     calls = [call("f", {"a": 1}), call("f", {"a": 1}, index=1)]
     chunks = [line(tool_calls=calls), line(tool_calls=[call("f", {})]), done()]
     output = response(DIALECT, chunks)["output"]
@@ -88,7 +86,7 @@ def test_an_id_is_kept() -> None:
     assert snapshot["output"][0]["call_id"] == "call_9"
 
 
-def test_the_generate_endpoint_is_read_too() -> None:
+def test_answers_of_the_generate_endpoint_are_read() -> None:
     chunks = [
         {"model": "m", "thinking": "hm", "response": "", "done": False},
         {"model": "m", "response": "Hi", "done": False},
@@ -109,12 +107,12 @@ ENDS = [
 ]
 
 
-@pytest.mark.parametrize(("reason", "status", "why"), ENDS)
-def test_every_finish_reason_has_an_outcome(reason: Any, status: str, why: Any) -> None:
+@pytest.mark.parametrize(("reason", "status", "expected"), ENDS)
+def test_every_finish_reason_has_an_outcome(reason: Any, status: str, expected: Any) -> None:
     snapshot = response(DIALECT, [line("x"), done(reason)])
-    told = (snapshot["incomplete_details"] or {}).get("reason")
-    told = told or next((each["code"] for each in snapshot.get("diagnostics", [])), None)
-    assert (snapshot["status"], told) == (status, why)
+    code = (snapshot["incomplete_details"] or {}).get("reason")
+    code = code or next((each["code"] for each in snapshot.get("diagnostics", [])), None)
+    assert (snapshot["status"], code) == (status, expected)
 
 
 FAILURES: list[tuple[list[Any], str]] = [
@@ -128,13 +126,13 @@ FAILURES: list[tuple[list[Any], str]] = [
 
 
 @pytest.mark.parametrize(("chunks", "code"), FAILURES)
-def test_a_failure_is_told_once(chunks: list[Any], code: str) -> None:
+def test_a_failure_is_reported_once(chunks: list[Any], code: str) -> None:
     codes = [delta.code for delta in read(DIALECT, chunks) if isinstance(delta, ErrorDelta)]
     assert codes == [code]
     assert response(DIALECT, chunks)["error"]["code"] == code
 
 
-def test_a_body_is_read_as_a_stream_is() -> None:
+def test_a_body_is_read_like_a_stream() -> None:
     whole = line("x") | {"done": True, "done_reason": "stop", "eval_count": 1}
     assert DIALECT.read_body(plan("ollama"), json.dumps(whole).encode()) == read(DIALECT, [whole])
     assert DIALECT.read_body(plan("ollama"), b"") == read(DIALECT, [])
@@ -161,5 +159,5 @@ NAMES += ["response", "error", "model", "prompt_eval_count", "eval_count", "id"]
 
 @given(st.lists(json_with(NAMES, ["stop", "length", "f", "{}"]), min_size=1, max_size=4))
 @settings(max_examples=60, deadline=None)
-def test_any_json_is_endured(chunks: list[Any]) -> None:
+def test_any_json_is_read_without_an_error(chunks: list[Any]) -> None:
     assert_endures(DIALECT, chunks)
