@@ -68,9 +68,9 @@ def test_a_conversation_counts_as_many_tokens_as_openai_charged(counter: TokenCo
 
 def test_a_system_prompt_is_a_message(counter: TokenCounter) -> None:
     message = ChatMessage(Role.SYSTEM, [TextPart("Be brief.")])
-    given = counter.count_conversation(EXACT, [], system_prompt="Be brief.")
-    assert given == counter.count_conversation(EXACT, [message])
-    assert given.tokens == counter.count_text(EXACT, "Be brief.") + CHAT.message + CHAT.reply
+    estimate = counter.count_conversation(EXACT, [], system_prompt="Be brief.")
+    assert estimate == counter.count_conversation(EXACT, [message])
+    assert estimate.tokens == counter.count_text(EXACT, "Be brief.") + CHAT.message + CHAT.reply
 
 
 def test_consecutive_texts_are_one_text(counter: TokenCounter) -> None:

@@ -75,8 +75,8 @@ def test_a_plain_conversation_counts_as_openai_documents() -> None:
     counter = TokenCounter()
     expected = counter.count_conversation(MODEL, messages)
     assert expected.exact is (tokenizer("o200k_base") is not None)
-    given = CreateResponse(input=translate_messages(messages).input)
-    assert count_input(given, MODEL, counter) == expected.tokens
+    sent = CreateResponse(input=translate_messages(messages).input)
+    assert count_input(sent, MODEL, counter) == expected.tokens
     roles = ["user", "assistant", "user"]
     items = [{"role": role, "content": each} for role, each in zip(roles, texts[1:], strict=True)]
     assert tokens(*items, instructions=texts[0]) + REPLY == expected.tokens
@@ -349,10 +349,10 @@ CALLED = {
 
 
 def test_an_estimate_has_input_output_and_reasoning_tokens() -> None:
-    given = request(user({"type": "input_text", "text": LONG}), tools=[WEATHER])
-    used = estimate_usage(given, MODEL, output(THOUGHT, ANSWER, CALLED), TokenCounter())
+    sent = request(user({"type": "input_text", "text": LONG}), tools=[WEATHER])
+    used = estimate_usage(sent, MODEL, output(THOUGHT, ANSWER, CALLED), TokenCounter())
     assert used.estimated
-    assert used.input_tokens == count_input(given, MODEL, TokenCounter())
+    assert used.input_tokens == count_input(sent, MODEL, TokenCounter())
     assert used.reasoning_tokens == text("hm, well")
     assert used.output_tokens == text("hm, well") + text(LONG) + text("weather") + text("{}") + CALL
     assert used.cached_tokens is used.cache_write_tokens is None
@@ -410,32 +410,32 @@ def test_deeply_nested_items_are_counted(depth: int) -> None:
         nested = {"a": nested}
     item = {"type": "acme:deep", "held": nested}
     tool = {**WEATHER, "parameters": {"properties": nested}}
-    given = request(item, tools=[tool, {"type": "acme:tool", "held": nested}])
-    assert 0 < count_input(given, MODEL, TokenCounter()) < 10 * (text(LONG) + 4 * depth)
+    sent = request(item, tools=[tool, {"type": "acme:tool", "held": nested}])
+    assert 0 < count_input(sent, MODEL, TokenCounter()) < 10 * (text(LONG) + 4 * depth)
 
 
 @pytest.mark.parametrize("text", ["\ud83d\ude00", "\ud800 alone", "\udfff" * 2_000_000])
 def test_lone_surrogates_are_counted(text: str) -> None:
-    given = CreateResponse(input=[Message(role="user", content=text)], instructions=text)
-    assert count_input(given, MODEL, TokenCounter()) > REPLY
+    sent = CreateResponse(input=[Message(role="user", content=text)], instructions=text)
+    assert count_input(sent, MODEL, TokenCounter()) > REPLY
 
 
 class CountingCounter(TokenCounter):
     """Records how much text it has counted."""
 
-    given = 0
+    characters = 0
 
     def count_text(self, model: str, text: str) -> int:
-        self.given += len(text)
+        self.characters += len(text)
         return super().count_text(model, text)
 
     def count_part(self, model: str, part: Any) -> int:
-        self.given += len(part.data)
+        self.characters += len(part.data)
         return super().count_part(model, part)
 
     def count_tools(self, model: str, tools: Any) -> int:
         tools = [*tools]
-        self.given += sum(len(tool.name) + len(tool.description) for tool in tools)
+        self.characters += sum(len(tool.name) + len(tool.description) for tool in tools)
         return super().count_tools(model, tools)
 
 
@@ -444,7 +444,7 @@ BIG_PDF = b"%PDF-1.7\n" + b"<< /Type /Page >>".ljust(10_000, b"\xff") * 200
 
 
 @pytest.mark.parametrize(
-    ("given", "least", "most"),
+    ("sent", "least", "most"),
     [
         (request(user({"type": "input_text", "text": HUGE})), 500_000, 640_000),
         (request(*[user({"type": "input_text", "text": "word " * 50_000})] * 10), 490_000, 640_000),
@@ -470,11 +470,11 @@ BIG_PDF = b"%PDF-1.7\n" + b"<< /Type /Page >>".ljust(10_000, b"\xff") * 200
     ],
 )
 def test_the_work_is_bounded_and_the_rest_is_estimated(
-    given: CreateResponse, least: float, most: float
+    sent: CreateResponse, least: float, most: float
 ) -> None:
     counter = CountingCounter()
-    counted = count_input(given, MODEL, counter)
-    assert counter.given <= MAX_EXACT_TEXT
+    counted = count_input(sent, MODEL, counter)
+    assert counter.characters <= MAX_EXACT_TEXT
     assert least <= counted <= most
 
 
@@ -487,4 +487,4 @@ def test_the_bound_applies_to_the_whole_request(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(request_estimates, "MAX_EXACT_TEXT", 100)
     counter = CountingCounter()
     count_input(request(*[user({"type": "input_text", "text": "a b c d e"})] * 50), MODEL, counter)
-    assert counter.given == 99
+    assert counter.characters == 99

@@ -45,5 +45,5 @@ def signed(text: str, signature: str) -> dict[str, Any]:
 
 
 def block(part: dict[str, Any], quirks: Quirks = ALL) -> dict[str, Any]:
-    made: dict[str, Any] = body({"input": [user([part])]}, quirks=quirks)["messages"][0]["content"][0]
-    return made
+    result: dict[str, Any] = body({"input": [user([part])]}, quirks=quirks)["messages"][0]["content"][0]
+    return result

@@ -84,11 +84,11 @@ def test_images_and_files_are_blocks(part: dict[str, Any], expected: dict[str, A
     ],
 )
 def test_unsupported_content_is_replaced_by_a_note_and_reported(part: dict[str, Any]) -> None:
-    made = rendered({"input": [user([part])]})
-    note = made.body["messages"][0]["content"][0]
+    result = rendered({"input": [user([part])]})
+    note = result.body["messages"][0]["content"][0]
     assert note["type"] == "text"
     assert "left out" in note["text"]
-    assert codes(made) == {"content_left_out"}
+    assert codes(result) == {"content_left_out"}
 
 
 def test_a_model_without_images_or_files_gets_notes_and_text() -> None:

@@ -30,39 +30,39 @@ from tests.stream.running import run
 
 
 def test_instructions_and_leading_system_items_are_one_system_text() -> None:
-    given = [{"role": "developer", "content": "B"}, {"role": "system", "content": "C"}, user("hi")]
-    made = body({"instructions": "A", "input": given})
-    assert made["system"] == "A\n\nB\n\nC"
-    assert [message["role"] for message in made["messages"]] == ["user"]
+    history = [{"role": "developer", "content": "B"}, {"role": "system", "content": "C"}, user("hi")]
+    result = body({"instructions": "A", "input": history})
+    assert result["system"] == "A\n\nB\n\nC"
+    assert [message["role"] for message in result["messages"]] == ["user"]
 
 
 def test_a_late_system_item_is_a_framed_user_message() -> None:
-    made = body({"input": [user("one"), assistant("two"), {"role": "developer", "content": "Late."}]})
-    assert made["messages"][-1] == {
+    result = body({"input": [user("one"), assistant("two"), {"role": "developer", "content": "Late."}]})
+    assert result["messages"][-1] == {
         "role": "user",
         "content": [{"type": "text", "text": "<system>\nLate.\n</system>"}],
     }
 
 
 def test_a_late_system_item_stays_a_system_message_if_the_quirk_allows_it() -> None:
-    given = [
+    history = [
         user("one"),
         {"role": "system", "content": "Late."},
         user("two"),
         {"role": "system", "content": " "},
     ]
-    made = body({"input": given}, quirks=Quirks(system_first=False))
-    assert [message["role"] for message in made["messages"]] == ["user", "system", "user"]
+    result = body({"input": history}, quirks=Quirks(system_first=False))
+    assert [message["role"] for message in result["messages"]] == ["user", "system", "user"]
 
 
 def test_adjacent_turns_of_one_role_are_one_message() -> None:
-    made = body({"input": [user("a"), user("b"), assistant("c"), assistant("d"), user("e")]})
-    assert [message["role"] for message in made["messages"]] == ["user", "assistant", "user"]
-    assert [len(message["content"]) for message in made["messages"]] == [2, 2, 1]
+    result = body({"input": [user("a"), user("b"), assistant("c"), assistant("d"), user("e")]})
+    assert [message["role"] for message in result["messages"]] == ["user", "assistant", "user"]
+    assert [len(message["content"]) for message in result["messages"]] == [2, 2, 1]
 
 
 def test_the_results_of_a_tool_loop_are_one_message_after_the_calls() -> None:
-    given = [
+    history = [
         user("?"),
         call("a", arguments='{"city":"Ulm"}'),
         call("b"),
@@ -70,7 +70,7 @@ def test_the_results_of_a_tool_loop_are_one_message_after_the_calls() -> None:
         output("a"),
         user("!"),
     ]
-    messages = body({"input": given, "tools": [WEATHER]})["messages"]
+    messages = body({"input": history, "tools": [WEATHER]})["messages"]
     assert messages[1]["content"] == [
         {"type": "tool_use", "id": "a", "name": "weather", "input": {"city": "Ulm"}},
         {"type": "tool_use", "id": "b", "name": "weather", "input": {}},
@@ -84,8 +84,8 @@ def test_the_results_of_a_tool_loop_are_one_message_after_the_calls() -> None:
 
 def test_images_stay_inside_their_tool_result() -> None:
     parts = [{"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": PIXEL}]
-    made = body({"input": [user("?"), call(), output(output=parts)], "tools": [WEATHER]})
-    assert made["messages"][-1]["content"][0]["content"] == [
+    result = body({"input": [user("?"), call(), output(output=parts)], "tools": [WEATHER]})
+    assert result["messages"][-1]["content"][0]["content"] == [
         {"type": "text", "text": "see"},
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}},
     ]
@@ -93,21 +93,21 @@ def test_images_stay_inside_their_tool_result() -> None:
 
 @pytest.mark.parametrize("nothing", ["", " \n", [], [{"type": "input_text", "text": " "}]])
 def test_an_empty_output_is_a_result_without_content(nothing: Any) -> None:
-    made = body({"input": [user("?"), call(), output(output=nothing)], "tools": [WEATHER]})
-    assert made["messages"][-1]["content"] == [{"type": "tool_result", "tool_use_id": "call_1"}]
+    result = body({"input": [user("?"), call(), output(output=nothing)], "tools": [WEATHER]})
+    assert result["messages"][-1]["content"] == [{"type": "tool_result", "tool_use_id": "call_1"}]
 
 
 def test_an_unanswered_call_has_a_placeholder() -> None:
-    made = rendered({"input": [user("?"), call(), user("!")], "tools": [WEATHER]})
-    assert made.body["messages"][-1]["content"][0]["content"] == NO_OUTPUT
-    assert codes(made) == {"unanswered_call"}
+    result = rendered({"input": [user("?"), call(), user("!")], "tools": [WEATHER]})
+    assert result.body["messages"][-1]["content"][0]["content"] == NO_OUTPUT
+    assert codes(result) == {"unanswered_call"}
 
 
 def test_call_ids_are_valid_and_unique_in_the_conversation() -> None:
-    given = [user("?")]
+    history = [user("?")]
     for id in ("functions.weather:0", "functions weather:0", "functions.weather:0-pk2"):
-        given += [call(id), output(id, id)]
-    messages = body({"input": given, "tools": [WEATHER]})["messages"]
+        history += [call(id), output(id, id)]
+    messages = body({"input": history, "tools": [WEATHER]})["messages"]
     blocks = [block for message in messages for block in message["content"]]
     ids = [block["id"] for block in blocks if block["type"] == "tool_use"]
     assert ids == ["functions_weather_0", "functions_weather_0_2", "functions_weather_0_3"]
@@ -116,16 +116,16 @@ def test_call_ids_are_valid_and_unique_in_the_conversation() -> None:
 
 @pytest.mark.parametrize("arguments", ["{", "[]", '"x"'])
 def test_arguments_that_are_not_an_object_are_wrapped_and_reported(arguments: str) -> None:
-    made = rendered({"input": [user("?"), call(arguments=arguments), output()], "tools": [WEATHER]})
-    assert made.body["messages"][1]["content"][0]["input"] == {"arguments": arguments}
-    assert "odd_arguments" in codes(made)
+    result = rendered({"input": [user("?"), call(arguments=arguments), output()], "tools": [WEATHER]})
+    assert result.body["messages"][1]["content"][0]["input"] == {"arguments": arguments}
+    assert "odd_arguments" in codes(result)
 
 
 def test_a_conversation_begins_and_ends_with_the_user() -> None:
-    made = rendered({"input": [assistant("hello")]})
-    texts = [message["content"][0]["text"] for message in made.body["messages"]]
+    result = rendered({"input": [assistant("hello")]})
+    texts = [message["content"][0]["text"] for message in result.body["messages"]]
     assert texts == [BEGINNING, "hello", CONTINUE]
-    assert "turn_added" in codes(made)
+    assert "turn_added" in codes(result)
 
 
 @pytest.mark.parametrize("nothing", ["", " ", [], [user(" ")], [{"role": "system", "content": "x"}]])
@@ -137,7 +137,7 @@ def test_empty_input_is_rejected(nothing: Any) -> None:
 
 def test_thinking_is_sent_back_unchanged_and_in_order() -> None:
     redacted = thought({"type": "redacted_thinking", "data": "ZZ=="})
-    given = [
+    history = [
         user("?"),
         signed(" a\n b ", "S1=="),
         redacted,
@@ -146,7 +146,7 @@ def test_thinking_is_sent_back_unchanged_and_in_order() -> None:
         call(),
         output(),
     ]
-    assert body({"input": given, "tools": [WEATHER]})["messages"][1]["content"] == [
+    assert body({"input": history, "tools": [WEATHER]})["messages"][1]["content"] == [
         {"type": "thinking", "thinking": " a\n b ", "signature": "S1=="},
         {"type": "redacted_thinking", "data": "ZZ=="},
         {"type": "text", "text": "so"},
@@ -157,14 +157,14 @@ def test_thinking_is_sent_back_unchanged_and_in_order() -> None:
 
 def test_sealed_text_takes_precedence_over_the_clients_text() -> None:
     item = thought({"type": "thinking", "signature": "S", "thinking": "sealed"}, "shown")
-    made = body({"input": [user("?"), item, assistant("so"), user("!")]})
-    assert made["messages"][1]["content"][0]["thinking"] == "sealed"
+    result = body({"input": [user("?"), item, assistant("so"), user("!")]})
+    assert result["messages"][1]["content"][0]["thinking"] == "sealed"
 
 
 def test_a_summary_replaces_missing_reasoning_text() -> None:
     item = {**signed("", "S"), "summary": [{"type": "summary_text", "text": "moved"}]}
-    made = body({"input": [user("?"), item, assistant("so"), user("!")]})
-    assert made["messages"][1]["content"][0]["thinking"] == "moved"
+    result = body({"input": [user("?"), item, assistant("so"), user("!")]})
+    assert result["messages"][1]["content"][0]["thinking"] == "moved"
 
 
 @pytest.mark.parametrize(
@@ -177,22 +177,22 @@ def test_a_summary_replaces_missing_reasoning_text() -> None:
     ],
 )
 def test_unsigned_and_foreign_reasoning_is_left_out_and_reported_once(item: dict[str, Any]) -> None:
-    made = rendered({"input": [user("?"), item, assistant("so"), user("!")]})
-    assert [part["type"] for part in made.body["messages"][1]["content"]] == ["text"]
-    diagnostics = [each for each in made.diagnostics if each.code == "reasoning_left_out"]
+    result = rendered({"input": [user("?"), item, assistant("so"), user("!")]})
+    assert [part["type"] for part in result.body["messages"][1]["content"]] == ["text"]
+    diagnostics = [each for each in result.diagnostics if each.code == "reasoning_left_out"]
     assert [each.count for each in diagnostics] == [1]
 
 
 def test_a_turn_does_not_end_with_thinking() -> None:
-    made = rendered({"input": [user("?"), assistant("so"), signed("cut", "S"), user("!")]})
-    assert [part["type"] for part in made.body["messages"][1]["content"]] == ["text"]
-    assert "reasoning_left_out" in codes(made)
+    result = rendered({"input": [user("?"), assistant("so"), signed("cut", "S"), user("!")]})
+    assert [part["type"] for part in result.body["messages"][1]["content"]] == ["text"]
+    assert "reasoning_left_out" in codes(result)
 
 
 def test_old_reasoning_is_dropped_if_the_quirk_is_set() -> None:
-    given = [user("?"), signed("a", "S1"), assistant("so"), user("!"), signed("b", "S2"), call(), output()]
-    made = body({"input": given, "tools": [WEATHER]}, quirks=Quirks(drops_old_reasoning=True))
-    kinds = [[part["type"] for part in message["content"]] for message in made["messages"]]
+    history = [user("?"), signed("a", "S1"), assistant("so"), user("!"), signed("b", "S2"), call(), output()]
+    result = body({"input": history, "tools": [WEATHER]}, quirks=Quirks(drops_old_reasoning=True))
+    kinds = [[part["type"] for part in message["content"]] for message in result["messages"]]
     assert kinds == [["text"], ["text"], ["text"], ["thinking", "tool_use"], ["tool_result"]]
 
 
@@ -216,8 +216,8 @@ def test_what_was_read_is_sent_back_unchanged() -> None:
     deltas = DIALECT.read_body(plan, msgspec.json.encode(answer))
     stream, _ = run(deltas, plan.request.tools or [])
     items = [to_builtins(item) for item in stream.snapshot.output]
-    given = [user("?"), *items, output("toolu_1"), output("toolu_2")]
-    assert body({"input": given, "tools": [WEATHER, SEARCH]})["messages"][1]["content"] == content
+    history = [user("?"), *items, output("toolu_1"), output("toolu_2")]
+    assert body({"input": history, "tools": [WEATHER, SEARCH]})["messages"][1]["content"] == content
 
 
 TURNS: list[list[dict[str, Any]]] = [
@@ -230,11 +230,11 @@ TURNS: list[list[dict[str, Any]]] = [
 ]
 
 
-def blocks_in(made: dict[str, Any]) -> list[Any]:
+def blocks_in(result: dict[str, Any]) -> list[Any]:
     def bare(block: dict[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in block.items() if key != "cache_control"}
 
-    return [(message["role"], bare(block)) for message in made["messages"] for block in message["content"]]
+    return [(message["role"], bare(block)) for message in result["messages"] for block in message["content"]]
 
 
 @given(order=st.permutations(range(1, len(TURNS))), cached=st.booleans())
@@ -246,9 +246,9 @@ def test_a_longer_conversation_starts_with_the_shorter_one(order: list[int], cac
         request["prompt_cache_key"] = "k"
     before: dict[str, Any] = {}
     for length in range(1, len(turns) + 1):
-        made = body({**request, "input": [item for turn in turns[:length] for item in turn]})
+        result = body({**request, "input": [item for turn in turns[:length] for item in turn]})
         if before:
             blocks = blocks_in(before)
-            assert blocks_in(made)[: len(blocks)] == blocks
-            assert (made["system"], made["tools"]) == (before["system"], before["tools"])
-        before = made
+            assert blocks_in(result)[: len(blocks)] == blocks
+            assert (result["system"], result["tools"]) == (before["system"], before["tools"])
+        before = result

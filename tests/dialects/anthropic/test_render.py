@@ -57,21 +57,21 @@ def test_the_upstream_is_always_streamed() -> None:
 
 
 def test_every_tool_is_declared_in_order_or_reported() -> None:
-    made = rendered({"tools": EVERY_TOOL})
-    assert [tool["name"] for tool in made.body["tools"]] == ["weather", "apply_patch", "mcp__docs__search"]
-    assert made.body["tools"][0] == {
+    result = rendered({"tools": EVERY_TOOL})
+    assert [tool["name"] for tool in result.body["tools"]] == ["weather", "apply_patch", "mcp__docs__search"]
+    assert result.body["tools"][0] == {
         "name": "weather",
         "description": "Tells the weather.",
         "input_schema": WEATHER["parameters"],
     }
-    assert "start: /.+/" in made.body["tools"][1]["description"]
-    assert made.body["tools"][1]["input_schema"]["required"] == ["input"]
-    assert sum(each.code == "tool_dropped" for each in made.diagnostics) == 4
+    assert "start: /.+/" in result.body["tools"][1]["description"]
+    assert result.body["tools"][1]["input_schema"]["required"] == ["input"]
+    assert sum(each.code == "tool_dropped" for each in result.diagnostics) == 4
 
 
 def test_tools_of_items_are_appended() -> None:
-    given = [{"type": "additional_tools", "tools": [PATCH]}, user("hi")]
-    assert [tool["name"] for tool in body({"tools": [WEATHER], "input": given})["tools"]] == [
+    items = [{"type": "additional_tools", "tools": [PATCH]}, user("hi")]
+    assert [tool["name"] for tool in body({"tools": [WEATHER], "input": items})["tools"]] == [
         "weather",
         "apply_patch",
     ]
@@ -94,9 +94,9 @@ ONE = {"type": "allowed_tools", "mode": "required", "tools": [{"type": "custom",
     ],
 )
 def test_the_tool_choice_is_mapped(choice: Any, parallel: bool | None, expected: Any) -> None:
-    made = body({"tools": [WEATHER, PATCH, SEARCH], "tool_choice": choice, "parallel_tool_calls": parallel})
-    assert made.get("tool_choice") == expected
-    names = [tool["name"] for tool in made["tools"]]
+    result = body({"tools": [WEATHER, PATCH, SEARCH], "tool_choice": choice, "parallel_tool_calls": parallel})
+    assert result.get("tool_choice") == expected
+    names = [tool["name"] for tool in result["tools"]]
     assert names == (["apply_patch"] if choice is ONE else ["weather", "apply_patch", "mcp__docs__search"])
 
 
@@ -115,17 +115,17 @@ def test_an_unsupported_tool_choice_is_rejected(request_: dict[str, Any], model:
 
 
 def test_the_tools_of_earlier_calls_are_declared() -> None:
-    made = rendered({"input": [user("?"), call(), output()]})
-    assert made.body["tools"] == [{"name": "weather", "input_schema": {"type": "object", "properties": {}}}]
-    assert made.body["tool_choice"] == {"type": "none"}
-    assert "tools_added" in codes(made)
+    result = rendered({"input": [user("?"), call(), output()]})
+    assert result.body["tools"] == [{"name": "weather", "input_schema": {"type": "object", "properties": {}}}]
+    assert result.body["tool_choice"] == {"type": "none"}
+    assert "tools_added" in codes(result)
 
 
 def test_a_tool_choice_that_the_upstream_does_not_support_is_reported() -> None:
     request = {"tools": [WEATHER], "tool_choice": "required", "parallel_tool_calls": False}
-    made = rendered(request, quirks=Quirks(tool_choice=False, parallel_tool_calls=False))
-    assert "tool_choice" not in made.body
-    assert dropped(made) == {"tool_choice", "parallel_tool_calls"}
+    result = rendered(request, quirks=Quirks(tool_choice=False, parallel_tool_calls=False))
+    assert "tool_choice" not in result.body
+    assert dropped(result) == {"tool_choice", "parallel_tool_calls"}
 
 
 def test_strict_is_sent_if_the_schema_can_be_enforced() -> None:
@@ -133,15 +133,15 @@ def test_strict_is_sent_if_the_schema_can_be_enforced() -> None:
     assert tool["strict"] is True
     assert tool["input_schema"]["additionalProperties"] is False
     assert "strict" not in body({"tools": [{**WEATHER, "strict": False}]})["tools"][0]
-    for made in (
+    for result in (
         rendered({"tools": [{**WEATHER, "strict": True}]}, quirks=Quirks(strict_tools=False)),
         rendered(
             {"tools": [{**WEATHER, "strict": True, "parameters": {"type": "object"}}]},
             quirks=Quirks(strict_tools=False),
         ),
     ):
-        assert "strict" not in made.body["tools"][0]
-        assert "strict_dropped" in codes(made)
+        assert "strict" not in result.body["tools"][0]
+        assert "strict_dropped" in codes(result)
 
 
 # Output format and sampling
@@ -152,13 +152,13 @@ ANSWER = {"type": "object", "properties": {"a": {"type": "string"}}, "required":
 
 def test_a_format_is_enforced_where_it_can_be() -> None:
     text = {"format": {"type": "json_schema", "name": "x", "schema": ANSWER}, "verbosity": "medium"}
-    made = rendered({"text": text, "reasoning": {"effort": "low"}})
+    result = rendered({"text": text, "reasoning": {"effort": "low"}})
     schema = {**ANSWER, "additionalProperties": False}
-    assert made.body["output_config"] == {
+    assert result.body["output_config"] == {
         "format": {"type": "json_schema", "schema": schema},
         "effort": "low",
     }
-    assert made.diagnostics == []
+    assert result.diagnostics == []
 
 
 @pytest.mark.parametrize(
@@ -176,10 +176,10 @@ def test_a_format_is_enforced_where_it_can_be() -> None:
 def test_a_format_that_cannot_be_enforced_is_requested_in_the_prompt(
     format: Any, quirks: Quirks, prompt: str
 ) -> None:
-    made = rendered({"instructions": "A", "text": {"format": format}}, quirks=quirks)
-    assert made.body["system"].startswith("A\n\nAnswer with one JSON")
-    assert prompt in made.body["system"]
-    assert codes(made) == {"format_weakened"}
+    result = rendered({"instructions": "A", "text": {"format": format}}, quirks=quirks)
+    assert result.body["system"].startswith("A\n\nAnswer with one JSON")
+    assert prompt in result.body["system"]
+    assert codes(result) == {"format_weakened"}
 
 
 def test_verbosity_is_reported_as_dropped() -> None:
@@ -194,8 +194,8 @@ def test_an_unknown_format_is_rejected() -> None:
 
 @pytest.mark.parametrize("text", [{}, {"format": {}}, {"format": {"type": "text"}}])
 def test_plain_text_needs_nothing(text: Any) -> None:
-    made = rendered({"text": text})
-    assert not made.body.keys() & {"system", "output_config"}
+    result = rendered({"text": text})
+    assert not result.body.keys() & {"system", "output_config"}
 
 
 @pytest.mark.parametrize(
@@ -212,15 +212,15 @@ def test_plain_text_needs_nothing(text: Any) -> None:
 def test_sampling_is_sent_if_the_model_accepts_it(
     request_: dict[str, Any], model: str, sent: dict[str, Any], dropped_fields: set[str]
 ) -> None:
-    made = rendered(request_, model)
-    assert {name: made.body[name] for name in ("temperature", "top_p") if name in made.body} == sent
-    assert dropped(made) == dropped_fields
+    result = rendered(request_, model)
+    assert {name: result.body[name] for name in ("temperature", "top_p") if name in result.body} == sent
+    assert dropped(result) == dropped_fields
 
 
 def test_a_temperature_above_the_maximum_is_lowered() -> None:
-    made = rendered({"temperature": 1.7})
-    assert made.body["temperature"] == 1
-    assert codes(made) == {"temperature_changed"}
+    result = rendered({"temperature": 1.7})
+    assert result.body["temperature"] == 1
+    assert codes(result) == {"temperature_changed"}
 
 
 # Other fields
@@ -228,12 +228,12 @@ def test_a_temperature_above_the_maximum_is_lowered() -> None:
 
 def test_a_cache_key_marks_the_prompt_for_caching() -> None:
     request = {"instructions": "A", "input": [user("a"), assistant("b"), user("c")], "prompt_cache_key": "k"}
-    made = body(request)
+    result = body(request)
     mark = {"type": "ephemeral"}
-    assert made["system"] == [{"type": "text", "text": "A", "cache_control": mark}]
-    assert made["messages"][0]["content"] == [{"type": "text", "text": "a", "cache_control": mark}]
-    assert "cache_control" not in made["messages"][1]["content"][0]
-    assert made["messages"][2]["content"][-1]["cache_control"] == mark
+    assert result["system"] == [{"type": "text", "text": "A", "cache_control": mark}]
+    assert result["messages"][0]["content"] == [{"type": "text", "text": "a", "cache_control": mark}]
+    assert "cache_control" not in result["messages"][1]["content"][0]
+    assert result["messages"][2]["content"][-1]["cache_control"] == mark
     longer = body({"prompt_cache_retention": "24h"})
     assert longer["messages"][0]["content"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
 
@@ -249,17 +249,17 @@ def test_the_user_is_sent_as_metadata() -> None:
     ("tier", "sent"), [("auto", "auto"), ("default", "standard_only"), ("priority", "auto"), ("flex", None)]
 )
 def test_service_tiers(tier: str, sent: str | None) -> None:
-    made = rendered({"service_tier": tier})
-    assert made.body.get("service_tier") == sent
-    assert dropped(made) == (set() if sent else {"service_tier"})
+    result = rendered({"service_tier": tier})
+    assert result.body.get("service_tier") == sent
+    assert dropped(result) == (set() if sent else {"service_tier"})
 
 
 def test_stop_is_sent_and_unknown_fields_are_reported() -> None:
-    made = rendered(
+    result = rendered(
         {"stop": ["a", "", 1], "top_k": 3, "nothing": None, "reasoning": {"context": "all_turns"}}
     )
-    assert made.body["stop_sequences"] == ["a"]
-    assert dropped(made) == {"top_k", "reasoning.context"}
+    assert result.body["stop_sequences"] == ["a"]
+    assert dropped(result) == {"top_k", "reasoning.context"}
     assert body({"stop": "b"})["stop_sequences"] == ["b"]
 
 
@@ -303,13 +303,13 @@ def test_every_field_is_handled_as_its_row_says(field: str) -> None:
     value: Any = SAMPLES[field]
     field = "stop" if field == "extra" else field
     needs = {"tools": [WEATHER]} if field in ("tool_choice", "parallel_tool_calls") else {}
-    made, before = rendered({**needs, field: value}), rendered(needs)
+    result, before = rendered({**needs, field: value}), rendered(needs)
     if handling == "dropped":
-        assert dropped(made) == {field}
-        assert made.body == before.body
+        assert dropped(result) == {field}
+        assert result.body == before.body
     else:
-        assert made.body != before.body
-        assert dropped(made) == set()
+        assert result.body != before.body
+        assert dropped(result) == set()
 
 
 def test_default_values_are_dropped_without_a_diagnostic() -> None:
@@ -340,14 +340,14 @@ def test_any_request_is_rendered_or_rejected(
 ) -> None:
     mixed = [item for pair in zip(request["input"], [*own, *[{}] * 9], strict=False) for item in pair if item]
     try:
-        made = render(planned({**request, "input": mixed}, model, target["quirks"]))
+        result = render(planned({**request, "input": mixed}, model, target["quirks"]))
     except DecodeError:
         return
-    roles = [message["role"] for message in made.body["messages"]]
+    roles = [message["role"] for message in result.body["messages"]]
     assert roles[0] == roles[-1] == "user"
     assert all(left != right for left, right in pairwise(roles))
     calls: set[str] = set()
-    for message in made.body["messages"]:
+    for message in result.body["messages"]:
         assert message["content"]
         assert message["content"][-1]["type"] not in ("thinking", "redacted_thinking")
         answered = {each["tool_use_id"] for each in message["content"] if each["type"] == "tool_result"}
@@ -361,11 +361,11 @@ def test_every_item_is_accepted_by_the_vendors_own_types() -> None:
     from pydantic import TypeAdapter
 
     text = {"format": {"type": "json_schema", "name": "x", "schema": ANSWER}}
-    given = [*EVERY_ITEM[:-1], signed("a", "S"), assistant("b"), EVERY_ITEM[-1]]
-    made = body(
+    items = [*EVERY_ITEM[:-1], signed("a", "S"), assistant("b"), EVERY_ITEM[-1]]
+    result = body(
         {
             "instructions": "A",
-            "input": given,
+            "input": items,
             "tools": [*EVERY_TOOL, {**WEATHER, "name": "strict", "strict": True}],
             "tool_choice": "auto",
             "parallel_tool_calls": False,
@@ -379,7 +379,7 @@ def test_every_item_is_accepted_by_the_vendors_own_types() -> None:
         }
     )
     adapter: TypeAdapter[Any] = TypeAdapter(message_create_params.MessageCreateParamsStreaming)
-    assert consumed(adapter.validate_python(made)) == made
+    assert consumed(adapter.validate_python(result)) == result
 
 
 def consumed(value: Any) -> Any:

@@ -42,8 +42,8 @@ def test_the_root_of_a_schema_becomes_a_plain_object() -> None:
     assert set(both["required"]) == {"a", "b", "c", "d"}
     pointed, _ = tool_schema({"$ref": "#/$defs/x", "$defs": {"x": {"properties": {"e": {}}}}})
     assert pointed == {"type": "object", "properties": {"e": {}}, "required": []}
-    made = rendered({"tools": [{**WEATHER, "parameters": {"oneOf": variants}}]})
-    assert "schema_changed" in codes(made)
+    result = rendered({"tools": [{**WEATHER, "parameters": {"oneOf": variants}}]})
+    assert "schema_changed" in codes(result)
 
 
 @pytest.mark.parametrize(

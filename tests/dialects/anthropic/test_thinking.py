@@ -42,10 +42,10 @@ from tests.dialects.rendering import (
 def test_an_effort_is_sent_in_the_form_that_the_model_accepts(
     model: str, effort: str, thinking: Any, sent: str | None, is_reported: bool
 ) -> None:
-    made = rendered({"reasoning": {"effort": effort}}, model)
-    assert made.body.get("thinking") == thinking
-    assert made.body.get("output_config", {}).get("effort") == sent
-    assert bool(made.diagnostics) is is_reported
+    result = rendered({"reasoning": {"effort": effort}}, model)
+    assert result.body.get("thinking") == thinking
+    assert result.body.get("output_config", {}).get("effort") == sent
+    assert bool(result.diagnostics) is is_reported
 
 
 def test_the_effort_quirk_overrides_the_row_of_the_model() -> None:
@@ -56,12 +56,12 @@ def test_the_effort_quirk_overrides_the_row_of_the_model() -> None:
 @pytest.mark.parametrize("effort", sorted(BUDGETS))
 @pytest.mark.parametrize("limit", [1, 2047, 2048, 5000, 100_000])
 def test_a_budget_leaves_room_for_the_answer(effort: str, limit: int) -> None:
-    made = body({"reasoning": {"effort": effort}, "max_output_tokens": limit}, "claude-sonnet-4-5")
-    assert made["max_tokens"] == limit
+    result = body({"reasoning": {"effort": effort}, "max_output_tokens": limit}, "claude-sonnet-4-5")
+    assert result["max_tokens"] == limit
     if limit < 2048:
-        assert made["thinking"] == {"type": "disabled"}
+        assert result["thinking"] == {"type": "disabled"}
     else:
-        assert 1024 <= made["thinking"]["budget_tokens"] <= limit - 1024
+        assert 1024 <= result["thinking"]["budget_tokens"] <= limit - 1024
 
 
 def test_a_summary_without_an_effort_shows_adaptive_thinking() -> None:
@@ -77,9 +77,9 @@ def test_a_summary_without_an_effort_shows_adaptive_thinking() -> None:
 def test_a_forced_call_turns_thinking_off() -> None:
     request = {"tools": [WEATHER], "tool_choice": "required", "reasoning": {"effort": "high"}}
     for model in ("claude-sonnet-4-5", "claude-opus-4-7"):
-        made = rendered(request, model)
-        assert made.body["thinking"] == {"type": "disabled"}
-        assert codes(made) == {"effort_changed"}
+        result = rendered(request, model)
+        assert result.body["thinking"] == {"type": "disabled"}
+        assert codes(result) == {"effort_changed"}
     without = {"tools": [WEATHER], "tool_choice": "required"}
     assert body(without, "claude-opus-5")["thinking"] == {"type": "disabled"}  # it thinks by default
     assert "thinking" not in body(without, "claude-sonnet-4-5")

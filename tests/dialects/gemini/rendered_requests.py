@@ -43,8 +43,8 @@ def body(request: dict[str, Any], model: str = MODEL, quirks: Quirks = ALL) -> d
 
 
 def config(request: dict[str, Any], model: str = MODEL) -> dict[str, Any]:
-    made: dict[str, Any] = body(request, model).get("generationConfig", {})
-    return made
+    result: dict[str, Any] = body(request, model).get("generationConfig", {})
+    return result
 
 
 def signed(part: str, signature: str = SIGNATURE, summary: str = "", **payload: Any) -> dict[str, Any]:
@@ -56,6 +56,6 @@ def signed(part: str, signature: str = SIGNATURE, summary: str = "", **payload: 
     return {"type": "reasoning", "summary": parts, "encrypted_content": sealed}
 
 
-def part(given: dict[str, Any], quirks: Quirks = ALL) -> dict[str, Any]:
-    made: dict[str, Any] = body({"input": [user([given])]}, quirks=quirks)["contents"][0]["parts"][0]
-    return made
+def part(content: dict[str, Any], quirks: Quirks = ALL) -> dict[str, Any]:
+    result: dict[str, Any] = body({"input": [user([content])]}, quirks=quirks)["contents"][0]["parts"][0]
+    return result

@@ -77,9 +77,9 @@ def test_images_files_and_videos_are_parts(given_part: dict[str, Any], expected:
     ],
 )
 def test_unsupported_content_is_replaced_by_a_note_and_reported(given_part: dict[str, Any]) -> None:
-    made = rendered({"input": [user([given_part])]})
-    assert "left out" in made.body["contents"][0]["parts"][0]["text"]
-    assert codes(made) == {"content_left_out"}
+    result = rendered({"input": [user([given_part])]})
+    assert "left out" in result.body["contents"][0]["parts"][0]["text"]
+    assert codes(result) == {"content_left_out"}
 
 
 @pytest.mark.parametrize(

@@ -39,38 +39,38 @@ from tests.stream.running import run
 
 
 def model_parts(items: list[dict[str, Any]], model: str = MODEL) -> list[dict[str, Any]]:
-    made = body({"input": [user("?"), *items, user("!")], "tools": [WEATHER]}, model)
-    parts: list[dict[str, Any]] = made["contents"][1]["parts"]
+    result = body({"input": [user("?"), *items, user("!")], "tools": [WEATHER]}, model)
+    parts: list[dict[str, Any]] = result["contents"][1]["parts"]
     return parts
 
 
 def test_instructions_and_leading_system_items_are_the_system_instruction() -> None:
-    made = body({"instructions": "A", "input": [{"role": "developer", "content": "B"}, user("hi")]})
-    assert made["systemInstruction"] == {"parts": [{"text": "A\n\nB"}]}
-    assert made["contents"] == [{"role": "user", "parts": [{"text": "hi"}]}]
+    result = body({"instructions": "A", "input": [{"role": "developer", "content": "B"}, user("hi")]})
+    assert result["systemInstruction"] == {"parts": [{"text": "A\n\nB"}]}
+    assert result["contents"] == [{"role": "user", "parts": [{"text": "hi"}]}]
 
 
 def test_a_late_system_item_is_a_framed_user_part() -> None:
-    made = body({"input": [user("one"), assistant("two"), {"role": "system", "content": "Late."}]})
-    assert made["contents"][-1] == {"role": "user", "parts": [{"text": "<system>\nLate.\n</system>"}]}
+    result = body({"input": [user("one"), assistant("two"), {"role": "system", "content": "Late."}]})
+    assert result["contents"][-1] == {"role": "user", "parts": [{"text": "<system>\nLate.\n</system>"}]}
 
 
 def test_adjacent_turns_of_one_role_are_one_content() -> None:
-    made = body({"input": [user("a"), user("b"), assistant("c"), assistant("d"), user("e")]})
-    assert [content["role"] for content in made["contents"]] == ["user", "model", "user"]
-    assert made["contents"][1]["parts"] == [{"text": "c"}, {"text": "d"}]
+    result = body({"input": [user("a"), user("b"), assistant("c"), assistant("d"), user("e")]})
+    assert [content["role"] for content in result["contents"]] == ["user", "model", "user"]
+    assert result["contents"][1]["parts"] == [{"text": "c"}, {"text": "d"}]
 
 
 def test_a_tool_loop_has_its_responses_first_and_then_images() -> None:
     picture = [{"type": "input_text", "text": "see"}, {"type": "input_image", "image_url": PIXEL}]
-    given = [
+    history = [
         user("?"),
         call("a", arguments='{"city":"Ulm"}'),
         call("b"),
         output("a", picture),
         output("b", "x"),
     ]
-    contents = body({"input": given, "tools": [WEATHER]}, OLD)["contents"]
+    contents = body({"input": history, "tools": [WEATHER]}, OLD)["contents"]
     assert contents[1]["parts"] == [
         {"functionCall": {"id": "a", "name": "weather", "args": {"city": "Ulm"}}},
         {"functionCall": {"id": "b", "name": "weather", "args": {}}},
@@ -87,25 +87,25 @@ def test_a_tool_loop_has_its_responses_first_and_then_images() -> None:
 
 
 def test_an_output_with_json_stays_text() -> None:
-    made = body({"input": [user("?"), call(), output(output='{"$ref":"#"}')], "tools": [WEATHER]})
-    assert made["contents"][2]["parts"][0]["functionResponse"]["response"] == {"output": '{"$ref":"#"}'}
+    result = body({"input": [user("?"), call(), output(output='{"$ref":"#"}')], "tools": [WEATHER]})
+    assert result["contents"][2]["parts"][0]["functionResponse"]["response"] == {"output": '{"$ref":"#"}'}
 
 
 @pytest.mark.parametrize("arguments", ["{", "[]", '"x"'])
 def test_arguments_that_are_not_an_object_are_wrapped_and_reported(arguments: str) -> None:
-    made = rendered({"input": [user("?"), call(arguments=arguments), output()], "tools": [WEATHER]})
-    assert made.body["contents"][1]["parts"][0]["functionCall"]["args"] == {"arguments": arguments}
-    assert "odd_arguments" in codes(made)
+    result = rendered({"input": [user("?"), call(arguments=arguments), output()], "tools": [WEATHER]})
+    assert result.body["contents"][1]["parts"][0]["functionCall"]["args"] == {"arguments": arguments}
+    assert "odd_arguments" in codes(result)
 
 
 def test_a_conversation_begins_and_ends_with_the_user() -> None:
-    made = rendered({"input": [assistant("hello")]})
-    assert [content["parts"][0]["text"] for content in made.body["contents"]] == [
+    result = rendered({"input": [assistant("hello")]})
+    assert [content["parts"][0]["text"] for content in result.body["contents"]] == [
         BEGINNING,
         "hello",
         CONTINUE,
     ]
-    assert "turn_added" in codes(made)
+    assert "turn_added" in codes(result)
 
 
 @pytest.mark.parametrize("nothing", ["", [], [user([])], [{"role": "system", "content": "x"}]])
@@ -123,9 +123,9 @@ def test_the_signature_of_a_call_is_sent_back_on_the_call() -> None:
 
 
 def test_each_step_has_its_own_signature() -> None:
-    given = [user("?"), signed("functionCall", "UzE="), call("a"), output("a")]
-    given += [signed("functionCall", "UzI="), call("b"), output("b")]
-    contents = body({"input": given, "tools": [WEATHER]})["contents"]
+    history = [user("?"), signed("functionCall", "UzE="), call("a"), output("a")]
+    history += [signed("functionCall", "UzI="), call("b"), output("b")]
+    contents = body({"input": history, "tools": [WEATHER]})["contents"]
     assert [contents[index]["parts"][0]["thoughtSignature"] for index in (1, 3)] == ["UzE=", "UzI="]
 
 
@@ -172,9 +172,9 @@ def test_a_payload_without_a_part_uses_what_it_was_attached_to() -> None:
 
 def test_summaries_of_thoughts_are_not_sent_back() -> None:
     summary = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]}
-    made = rendered({"input": [user("?"), summary, assistant("so"), user("!")]})
-    assert made.body["contents"][1]["parts"] == [{"text": "so"}]
-    assert made.diagnostics == []
+    result = rendered({"input": [user("?"), summary, assistant("so"), user("!")]})
+    assert result.body["contents"][1]["parts"] == [{"text": "so"}]
+    assert result.diagnostics == []
 
 
 @pytest.mark.parametrize(
@@ -188,23 +188,23 @@ def test_summaries_of_thoughts_are_not_sent_back() -> None:
     ],
 )
 def test_reasoning_that_cannot_be_sent_back_is_reported(item: dict[str, Any]) -> None:
-    made = rendered({"input": [user("?"), item, assistant("so"), user("!")]})
-    assert made.body["contents"][1]["parts"] == [{"text": "so"}]
-    assert [(each.code, each.count) for each in made.diagnostics] == [("reasoning_left_out", 1)]
+    result = rendered({"input": [user("?"), item, assistant("so"), user("!")]})
+    assert result.body["contents"][1]["parts"] == [{"text": "so"}]
+    assert [(each.code, each.count) for each in result.diagnostics] == [("reasoning_left_out", 1)]
 
 
 def test_a_call_by_another_model_gets_the_unsigned_placeholder() -> None:
-    given = {"input": [user("?"), call("a"), call("b"), output("a"), output("b")], "tools": [WEATHER]}
-    made = rendered(given)
-    assert [each.get("thoughtSignature") for each in made.body["contents"][1]["parts"]] == [UNSIGNED, None]
-    assert codes(made) == {"unsigned_call"}
-    assert "thoughtSignature" not in str(body(given, OLD))
+    request = {"input": [user("?"), call("a"), call("b"), output("a"), output("b")], "tools": [WEATHER]}
+    result = rendered(request)
+    assert [each.get("thoughtSignature") for each in result.body["contents"][1]["parts"]] == [UNSIGNED, None]
+    assert codes(result) == {"unsigned_call"}
+    assert "thoughtSignature" not in str(body(request, OLD))
 
 
 def test_old_reasoning_is_dropped_if_the_quirk_is_set() -> None:
-    given = [user("?"), assistant("so"), signed("text"), user("!")]
-    made = body({"input": given}, quirks=Quirks(drops_old_reasoning=True))
-    assert made["contents"][1]["parts"] == [{"text": "so"}]
+    history = [user("?"), assistant("so"), signed("text"), user("!")]
+    result = body({"input": history}, quirks=Quirks(drops_old_reasoning=True))
+    assert result["contents"][1]["parts"] == [{"text": "so"}]
 
 
 @pytest.mark.parametrize(
@@ -231,9 +231,9 @@ def test_what_was_read_is_sent_back_unchanged(parts: list[dict[str, Any]]) -> No
     answer = {"candidates": [{"content": {"role": "model", "parts": parts}, "finishReason": "STOP"}]}
     stream, _ = run(DIALECT.read_body(plan, msgspec.json.encode(answer)), plan.request.tools or [])
     items = [to_builtins(item) for item in stream.snapshot.output]
-    given = [user("?"), *items, output("c1"), output("c2"), user("!")]
-    made = body({"input": given, "tools": [WEATHER, SEARCH]})
-    assert made["contents"][1] == {"role": "model", "parts": parts}
+    history = [user("?"), *items, output("c1"), output("c2"), user("!")]
+    result = body({"input": history, "tools": [WEATHER, SEARCH]})
+    assert result["contents"][1] == {"role": "model", "parts": parts}
 
 
 TURNS: list[list[dict[str, Any]]] = [
@@ -246,8 +246,8 @@ TURNS: list[list[dict[str, Any]]] = [
 ]
 
 
-def parts_in(made: dict[str, Any]) -> list[Any]:
-    return [(content["role"], part) for content in made["contents"] for part in content["parts"]]
+def parts_in(result: dict[str, Any]) -> list[Any]:
+    return [(content["role"], part) for content in result["contents"] for part in content["parts"]]
 
 
 @given(order=st.permutations(range(1, len(TURNS))))
@@ -257,9 +257,9 @@ def test_a_longer_conversation_starts_with_the_shorter_one(order: list[int]) -> 
     request: dict[str, Any] = {"instructions": "A", "tools": [WEATHER]}
     before: dict[str, Any] = {}
     for length in range(1, len(turns) + 1):
-        made = body({**request, "input": [item for turn in turns[:length] for item in turn]})
+        result = body({**request, "input": [item for turn in turns[:length] for item in turn]})
         if before:
             parts = parts_in(before)
-            assert parts_in(made)[: len(parts)] == parts
-            assert {**made, "contents": []} == {**before, "contents": []}
-        before = made
+            assert parts_in(result)[: len(parts)] == parts
+            assert {**result, "contents": []} == {**before, "contents": []}
+        before = result

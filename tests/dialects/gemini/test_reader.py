@@ -69,8 +69,8 @@ def test_equal_calls_without_ids_are_separate_calls() -> None:  # quirk G1, quir
 
 
 def test_an_id_is_kept() -> None:
-    given = chunk({"functionCall": {"name": "f", "id": "9d532gc9", "args": {}}}, finish="STOP")
-    assert response(DIALECT, [given])["output"][0]["call_id"] == "9d532gc9"
+    sent = chunk({"functionCall": {"name": "f", "id": "9d532gc9", "args": {}}}, finish="STOP")
+    assert response(DIALECT, [sent])["output"][0]["call_id"] == "9d532gc9"
 
 
 @pytest.mark.parametrize("args", [None, {}, "{}"])
@@ -204,7 +204,7 @@ def test_thoughts_are_a_summary() -> None:  # quirk G7
 
 
 def test_usage_is_cumulative_and_partial() -> None:  # quirk G8
-    given = [
+    chunks = [
         {"usageMetadata": {"promptTokenCount": 10, "thoughtsTokenCount": 7, "trafficType": "ON_DEMAND"}},
         {"usageMetadata": {"trafficType": "ON_DEMAND_FLEX"}, "modelVersion": "gemini-9"},
         chunk({"text": "x"}, finish="STOP")
@@ -217,7 +217,7 @@ def test_usage_is_cumulative_and_partial() -> None:  # quirk G8
             }
         },
     ]
-    snapshot = response(DIALECT, given)
+    snapshot = response(DIALECT, chunks)
     assert (snapshot["model"], snapshot["service_tier"]) == ("gemini-9", "flex")
     assert snapshot["usage"] == {
         "input_tokens": 110,
@@ -291,8 +291,8 @@ def test_logprobs_are_attached_to_the_text() -> None:
         "chosenCandidates": [{"token": "é", "tokenId": 7, "logProbability": -0.5}, {"token": "x"}],
         "topCandidates": [{"candidates": [{"token": "e", "logProbability": -1}]}],
     }
-    given = chunk({"text": "a", "thought": True}, {"text": "éx"}, finish="STOP", logprobsResult=result)
-    assert response(DIALECT, [given])["output"][1]["content"][0]["logprobs"] == [
+    sent = chunk({"text": "a", "thought": True}, {"text": "éx"}, finish="STOP", logprobsResult=result)
+    assert response(DIALECT, [sent])["output"][1]["content"][0]["logprobs"] == [
         {
             "token": "é",
             "logprob": -0.5,

@@ -43,10 +43,10 @@ from tests.effort import examples
     ],
 )
 def test_the_path_contains_the_model(model: str, stream: bool, path: str) -> None:
-    made = rendered({"stream": stream}, model)
-    assert (made.path, made.headers) == (path, {})
-    assert made.body == {"contents": [{"role": "user", "parts": [{"text": "hello"}]}]}
-    assert made.diagnostics == []
+    result = rendered({"stream": stream}, model)
+    assert (result.path, result.headers) == (path, {})
+    assert result.body == {"contents": [{"role": "user", "parts": [{"text": "hello"}]}]}
+    assert result.diagnostics == []
 
 
 @pytest.mark.parametrize("model", ["", "../files", "a?key=b", "a#b", "a:b", "/a", "a//b", "a b"])
@@ -60,8 +60,8 @@ def test_a_model_name_that_would_change_the_path_is_rejected(model: str) -> None
 
 
 def test_every_tool_is_declared_in_order_or_reported() -> None:
-    made = rendered({"tools": EVERY_TOOL})
-    functions = made.body["tools"][0]["functionDeclarations"]
+    result = rendered({"tools": EVERY_TOOL})
+    functions = result.body["tools"][0]["functionDeclarations"]
     assert [function["name"] for function in functions] == ["weather", "apply_patch", "mcp__docs__search"]
     assert functions[0] == {
         "name": "weather",
@@ -70,7 +70,7 @@ def test_every_tool_is_declared_in_order_or_reported() -> None:
     }
     assert "start: /.+/" in functions[1]["description"]
     assert functions[1]["parameters"]["required"] == ["input"]
-    assert sum(each.code == "tool_dropped" for each in made.diagnostics) == 4
+    assert sum(each.code == "tool_dropped" for each in result.diagnostics) == 4
 
 
 def test_a_tool_without_parameters_has_none() -> None:
@@ -98,9 +98,9 @@ def allowed(mode: str, *names: str) -> dict[str, Any]:
     ],
 )
 def test_a_tool_choice_does_not_change_the_declared_tools(choice: Any, expected: Any) -> None:
-    made = body({"tools": [WEATHER, PATCH, SEARCH], "tool_choice": choice})
-    assert made.get("toolConfig", {}).get("functionCallingConfig") == expected
-    assert len(made["tools"][0]["functionDeclarations"]) == 3
+    result = body({"tools": [WEATHER, PATCH, SEARCH], "tool_choice": choice})
+    assert result.get("toolConfig", {}).get("functionCallingConfig") == expected
+    assert len(result["tools"][0]["functionDeclarations"]) == 3
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ def test_an_unsupported_tool_choice_is_rejected(request_: dict[str, Any]) -> Non
 
 
 def test_a_tool_choice_that_the_upstream_does_not_support_is_reported() -> None:
-    made = rendered({"tools": [WEATHER], "tool_choice": "required"}, quirks=Quirks(tool_choice=False))
-    assert "toolConfig" not in made.body
-    assert dropped(made) == {"tool_choice"}
+    result = rendered({"tools": [WEATHER], "tool_choice": "required"}, quirks=Quirks(tool_choice=False))
+    assert "toolConfig" not in result.body
+    assert dropped(result) == {"tool_choice"}
 
 
 def test_strict_is_reported_as_dropped() -> None:
@@ -169,10 +169,10 @@ def test_a_simplified_schema_for_the_answer_is_reported() -> None:
 def test_a_format_that_cannot_be_enforced_is_requested_in_the_prompt(
     text: Any, model: str, quirks: Quirks, config_: Any
 ) -> None:
-    made = rendered({"text": text, "tools": [WEATHER]}, model, quirks)
-    assert made.body.get("generationConfig") == config_
-    assert "Answer with one JSON" in made.body["systemInstruction"]["parts"][0]["text"]
-    assert codes(made) == {"format_weakened"}
+    result = rendered({"text": text, "tools": [WEATHER]}, model, quirks)
+    assert result.body.get("generationConfig") == config_
+    assert "Answer with one JSON" in result.body["systemInstruction"]["parts"][0]["text"]
+    assert codes(result) == {"format_weakened"}
 
 
 def test_an_unknown_format_is_rejected() -> None:
@@ -207,9 +207,9 @@ def test_sampling_fields_are_in_the_generation_config() -> None:
 
 def test_include_is_mapped_or_reported() -> None:
     include = ["reasoning.encrypted_content", "message.output_text.logprobs", "web"]
-    made = rendered({"include": include})
-    assert made.body["generationConfig"] == {"responseLogprobs": True}
-    assert dropped(made) == {"include: web"}
+    result = rendered({"include": include})
+    assert result.body["generationConfig"] == {"responseLogprobs": True}
+    assert dropped(result) == {"include: web"}
 
 
 @pytest.mark.parametrize(
@@ -222,16 +222,16 @@ def test_include_is_mapped_or_reported() -> None:
     ],
 )
 def test_service_tiers(tier: str, sent: str | None, dropped_fields: set[str]) -> None:
-    made = rendered({"service_tier": tier})
-    assert made.body.get("serviceTier") == sent
-    assert dropped(made) == dropped_fields
+    result = rendered({"service_tier": tier})
+    assert result.body.get("serviceTier") == sent
+    assert dropped(result) == dropped_fields
 
 
 def test_unknown_fields_are_reported() -> None:
-    made = rendered(
+    result = rendered(
         {"stop": 3, "seed": "x", "top_k": 3, "nothing": None, "reasoning": {"context": "all_turns"}}
     )
-    assert dropped(made) == {"stop", "seed", "top_k", "reasoning.context"}
+    assert dropped(result) == {"stop", "seed", "top_k", "reasoning.context"}
 
 
 SAMPLES: dict[str, Any] = {
@@ -268,13 +268,13 @@ def test_every_field_is_handled_as_its_row_says(field: str) -> None:
     value: Any = SAMPLES[field]
     field = "stop" if field == "extra" else field
     needs = {"tools": [WEATHER]} if field == "tool_choice" else {}
-    made, before = rendered({**needs, field: value}), rendered(needs)
+    result, before = rendered({**needs, field: value}), rendered(needs)
     if handling == "dropped":
-        assert dropped(made) == {field}
-        assert made.body == before.body
+        assert dropped(result) == {field}
+        assert result.body == before.body
     else:
-        assert made.body != before.body
-        assert dropped(made) == set()
+        assert result.body != before.body
+        assert dropped(result) == set()
 
 
 def test_default_values_are_dropped_without_a_diagnostic() -> None:
@@ -299,14 +299,14 @@ def test_any_request_is_rendered_or_rejected(
 ) -> None:
     mixed = [item for pair in zip(request["input"], [*own, *[{}] * 9], strict=False) for item in pair if item]
     try:
-        made = rendered({**request, "input": mixed}, model, target["quirks"])
+        result = rendered({**request, "input": mixed}, model, target["quirks"])
     except DecodeError:
         return
-    roles = [content["role"] for content in made.body["contents"]]
+    roles = [content["role"] for content in result.body["contents"]]
     assert roles[0] == roles[-1] == "user"
     assert all(left != right for left, right in pairwise(roles))
     calls = 0
-    for content in made.body["contents"]:
+    for content in result.body["contents"]:
         assert content["parts"]
         assert sum("functionResponse" in each for each in content["parts"]) == calls
         calls = sum("functionCall" in each for each in content["parts"])
@@ -314,7 +314,7 @@ def test_any_request_is_rendered_or_rejected(
 
 def test_every_item_is_accepted_by_the_vendors_own_types() -> None:
     types = pytest.importorskip("google.genai.types")
-    made = body(
+    result = body(
         {
             "instructions": "A",
             "input": [*EVERY_ITEM[:-1], signed("functionCall"), call("own"), output("own"), EVERY_ITEM[-1]],
@@ -329,15 +329,15 @@ def test_every_item_is_accepted_by_the_vendors_own_types() -> None:
             "stop": ["x"],
         }
     )
-    accept(types.GenerationConfig, made.pop("generationConfig"))
-    accept(types.ToolConfig, made.pop("toolConfig"))
-    accept(types.Content, made.pop("systemInstruction"))
-    for tool in made.pop("tools"):
+    accept(types.GenerationConfig, result.pop("generationConfig"))
+    accept(types.ToolConfig, result.pop("toolConfig"))
+    accept(types.Content, result.pop("systemInstruction"))
+    for tool in result.pop("tools"):
         accept(types.Tool, tool)
-    for content in made.pop("contents"):
+    for content in result.pop("contents"):
         accept(types.Content, content)
-    assert types.ServiceTier(made.pop("serviceTier")) is types.ServiceTier.FLEX
-    assert made == {}
+    assert types.ServiceTier(result.pop("serviceTier")) is types.ServiceTier.FLEX
+    assert result == {}
 
 
 def accept(type: Any, value: Any) -> None:

@@ -106,8 +106,8 @@ def test_properties_named_like_keywords_are_kept() -> None:
         },
         "required": ["$id"],
     }
-    made = rendered({"tools": [{**WEATHER, "parameters": schema}]})
-    assert {"schema_cut", "schema_changed"} == codes(made)
+    result = rendered({"tools": [{**WEATHER, "parameters": schema}]})
+    assert {"schema_cut", "schema_changed"} == codes(result)
 
 
 def test_variants_of_an_object_are_merged() -> None:

@@ -37,9 +37,9 @@ from tests.dialects.rendering import (
 def test_an_effort_is_sent_in_the_form_that_the_model_accepts(
     model: str, effort: str, expected: Any, is_reported: bool
 ) -> None:
-    made = rendered({"reasoning": {"effort": effort}}, model)
-    assert made.body.get("generationConfig", {}).get("thinkingConfig") == expected
-    assert bool(made.diagnostics) is is_reported
+    result = rendered({"reasoning": {"effort": effort}}, model)
+    assert result.body.get("generationConfig", {}).get("thinkingConfig") == expected
+    assert bool(result.diagnostics) is is_reported
 
 
 def test_every_row_has_every_effort() -> None:
