@@ -82,7 +82,7 @@ def _texts_of(chunk: Chunk) -> tuple[str, str]:
 
 
 @needs_recordings
-@pytest.mark.parametrize("file", smallest(FOLDER, 60))
+@pytest.mark.parametrize("file", smallest(FOLDER, 20))
 def test_output_before_a_cut_is_not_lost(file: str) -> None:
     check_cuts(DIALECT, file, chunk_borders(file), _texts_of)
     check_cuts(DIALECT, file, byte_cuts(file), _texts_of)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.dialects.ollama import DIALECT
 from penstock.stream.deltas import ErrorDelta
+from tests.dialects.block_proofs import smallest
 from tests.dialects.ollama.recording_exceptions import EXCEPTIONS
 from tests.dialects.reading_proof import (
     assert_agrees,
@@ -40,7 +41,7 @@ def test_noise_changes_nothing(file: str) -> None:
 
 
 @needs_recordings
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", smallest("ollama-native", 8))
 def test_output_before_a_cut_is_not_lost(file: str) -> None:
     assert_survives_cuts(DIALECT, file)
 
