@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from penstock.dialects.anthropic.content import blocks_of, text_block
 from penstock.dialects.plan import Quirks
+from penstock.protocol.content import ContentPart, InputText, Refusal
+from penstock.stream.diagnostics import Diagnostics
 from tests.dialects.anthropic.rendered_requests import block, rendered
 from tests.dialects.rendering import (
     PIXEL,
@@ -105,3 +108,16 @@ def test_the_detail_of_an_image_is_reported_as_dropped() -> None:
     part = {"type": "input_image", "image_url": PIXEL, "detail": "high"}
     assert dropped(rendered({"input": [user([part])]})) == {"input_image.detail"}
     assert not dropped(rendered({"input": [user([{**part, "detail": "auto"}])]}))
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t"])
+def test_blank_text_is_not_sent(text: str) -> None:
+    assert text_block(text) is None
+
+
+def test_a_refusal_is_sent_as_text() -> None:
+    parts: list[ContentPart] = [Refusal(refusal="no"), Refusal(refusal=" "), InputText(text="yes")]
+    assert blocks_of(parts, Quirks(), Diagnostics()) == [
+        {"type": "text", "text": "no"},
+        {"type": "text", "text": "yes"},
+    ]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.dialects.anthropic import DIALECT
-from penstock.dialects.anthropic.messages import BEGINNING, CONTINUE
+from penstock.dialects.anthropic.messages import BEGINNING, CONTINUE, loop_without_thinking
 from penstock.dialects.plan import Quirks
 from penstock.errors import DecodeError
 from penstock.protocol.wire import to_builtins
@@ -252,3 +252,28 @@ def test_a_longer_conversation_starts_with_the_shorter_one(order: list[int], cac
             assert blocks_in(result)[: len(blocks)] == blocks
             assert (result["system"], result["tools"]) == (before["system"], before["tools"])
         before = result
+
+
+THINKING = {"type": "thinking", "thinking": "a", "signature": "S"}
+USE = {"type": "tool_use", "id": "c", "name": "weather", "input": {}}
+RESULT = {"type": "tool_result", "tool_use_id": "c"}
+TEXT = {"type": "text", "text": "a"}
+
+
+@pytest.mark.parametrize(
+    ("contents", "expected"),
+    [
+        ([[TEXT]], False),
+        ([[RESULT]], False),
+        ([[TEXT], [USE], [RESULT]], True),
+        ([[TEXT], [TEXT, USE], [RESULT, TEXT]], True),
+        ([[TEXT], [THINKING, USE], [RESULT]], False),
+        ([[TEXT], [{"type": "redacted_thinking", "data": "x"}, USE], [RESULT]], False),
+        ([[TEXT], [USE], [TEXT]], False),
+        ([[TEXT], [USE], [RESULT], [TEXT], [TEXT]], False),
+    ],
+)
+def test_a_tool_loop_without_thinking_is_recognized(contents: list[Any], expected: bool) -> None:
+    roles = ["user", "assistant"] * 3
+    messages = [{"role": role, "content": blocks} for role, blocks in zip(roles, contents, strict=False)]
+    assert loop_without_thinking(messages) is expected

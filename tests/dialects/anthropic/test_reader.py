@@ -18,6 +18,7 @@ from penstock.sse import Frame
 from penstock.stream.deltas import (
     BlockEnd,
     BlockKind,
+    DiagnosticDelta,
     ErrorDelta,
     FinishDelta,
     OpaqueReasoning,
@@ -386,6 +387,19 @@ def test_how_a_stream_ends(case: str) -> None:
 def test_the_vendors_message_is_kept() -> None:
     chunk = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded, sorry"}}
     assert response(DIALECT, [start(), chunk])["error"]["message"] == "Overloaded, sorry"
+
+
+@pytest.mark.parametrize("end", [STOP, "[DONE]"])
+def test_content_after_the_end_is_reported_and_dropped(end: Any) -> None:
+    deltas = deltas_of([start(), *text(0, "A"), end, *text(1, "B")])
+    assert [delta.text for delta in deltas if isinstance(delta, TextDelta)] == ["A"]
+    codes = [delta.code for delta in deltas if isinstance(delta, DiagnosticDelta)]
+    assert codes == ["content_after_end"] * 2  # the start and the delta; the stop has no content
+
+
+def test_a_repeated_block_stop_is_ignored() -> None:
+    chunks = [start(), *call(0, "{}"), {"type": "content_block_stop", "index": 0}, *finish("tool_use")]
+    assert deltas_of(chunks) == deltas_of([start(), *call(0, "{}"), *finish("tool_use")])
 
 
 # Other framings

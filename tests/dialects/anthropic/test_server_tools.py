@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from penstock.dialects.anthropic import DIALECT
+from penstock.dialects.anthropic.server_tools import AnthropicServerTools
+from penstock.protocol.items import WebSearchCall
 from penstock.stream.deltas import (
+    Delta,
     DiagnosticDelta,
     ItemDelta,
     ToolCallDelta,
@@ -143,3 +146,46 @@ def test_a_repeated_server_tool_is_sent_once() -> None:
     assert [each.done for each in items] == [False, True]
     (item,) = output(use, use, tool_result, tool_result, finish())
     assert item["action"]["query"] == "q"
+
+
+def items_of(deltas: list[Delta]) -> list[tuple[Any, str, bool]]:
+    found = (delta for delta in deltas if isinstance(delta, ItemDelta))
+    return [(delta.key, getattr(delta.item, "status", ""), delta.done) for delta in found]
+
+
+def test_close_completes_only_the_tools_without_a_result() -> None:
+    tools = AnthropicServerTools()
+    for number in (1, 2):
+        tools.start(number, {"type": "server_tool_use", "id": f"t{number}", "name": "web_search"})
+    finished = {"type": "web_search_tool_result", "tool_use_id": "t1", "content": []}
+    assert items_of(tools.result(3, finished)) == [("t1", "completed", True)]
+    assert items_of(tools.close("incomplete")) == [("t2", "incomplete", True)]
+    assert tools.close("incomplete") == []
+
+
+@pytest.mark.parametrize(
+    ("result", "status"),
+    [
+        ({"content": []}, "completed"),
+        ({"content": {"error_code": "unavailable"}}, "failed"),
+        ({"content": [], "is_error": True}, "failed"),
+        ({"content": [], "is_error": "yes"}, "completed"),
+        ({}, "completed"),
+    ],
+)
+def test_a_result_fails_by_its_flag_or_its_error_code(result: dict[str, Any], status: str) -> None:
+    block = {"type": "web_search_tool_result", "tool_use_id": "t", **result}
+    assert items_of(AnthropicServerTools().result(0, block)) == [("t", status, True)]
+
+
+@pytest.mark.parametrize("fragments", [[], ["{"], ["[1]"], ["[" * 100_000]])
+def test_input_that_cannot_be_parsed_is_empty(fragments: list[str]) -> None:
+    tools = AnthropicServerTools()
+    tools.start(0, {"type": "server_tool_use", "id": "t", "name": "web_search"})
+    for fragment in fragments:
+        tools.feed(0, fragment)
+    tools.feed(9, "of an unknown block")
+    (delta,) = tools.close("completed")
+    assert isinstance(delta, ItemDelta)
+    assert isinstance(delta.item, WebSearchCall)
+    assert delta.item.action == {"type": "search", "query": ""}

@@ -6,8 +6,16 @@ from typing import Any
 
 import pytest
 
-from penstock.dialects.anthropic.thinking import BUDGETS, traits_of
+from penstock.dialects.anthropic.thinking import (
+    BUDGETS,
+    ClaudeTraits,
+    ThinkingRequest,
+    thinking_of,
+    traits_of,
+)
 from penstock.dialects.plan import Quirks, Target
+from penstock.protocol.request import ReasoningConfig
+from penstock.stream.diagnostics import Diagnostics
 from tests.dialects.anthropic.rendered_requests import body, rendered, signed
 from tests.dialects.rendering import (
     WEATHER,
@@ -91,3 +99,44 @@ def test_a_tool_loop_that_began_without_thinking_continues_without_it() -> None:
     assert body(request, "claude-opus-4-6")["thinking"] == {"type": "adaptive"}
     own = {**request, "input": [user("?"), signed("a", "S"), call(), output()]}
     assert body(own, "claude-sonnet-4-5")["thinking"]["type"] == "enabled"
+
+
+@pytest.mark.parametrize(
+    ("model", "thinking", "sampling", "max_tokens"),
+    [
+        ("claude-2.1", "none", True, 4096),
+        ("claude-3-opus-20240229", "none", True, 4096),
+        ("claude-3.5-sonnet", "none", True, 8192),
+        ("claude-3-7-sonnet-20250219", "budget", True, 32_000),
+        ("claude-4-sonnet", "budget", True, 32_000),
+        ("claude-opus-4-1@20250805", "budget", True, 32_000),
+        ("Claude-Sonnet-4.5", "budget", True, 32_000),
+        ("claude-sonnet-4-6", "adaptive", True, 32_000),
+        ("claude-opus-4-7", "adaptive", False, 32_000),
+        ("claude-opus-40", "adaptive", False, 32_000),
+        ("glm-4.6", "budget", True, 16_000),
+    ],
+)
+def test_the_traits_are_found_by_the_name(model: str, thinking: str, sampling: bool, max_tokens: int) -> None:
+    traits = traits_of(Target(model=model))
+    assert (traits.thinking, traits.sampling, traits.max_tokens) == (thinking, sampling, max_tokens)
+
+
+@pytest.mark.parametrize(
+    ("traits", "request_", "expected", "codes"),
+    [
+        # Thinking is not requested, but a model that thinks by default cannot be forced to call a tool.
+        (ClaudeTraits(), {"forced_tool": True}, {"type": "disabled"}, []),
+        (ClaudeTraits(off=""), {"forced_tool": True}, None, ["effort_changed"]),
+        (ClaudeTraits(thinking="budget"), {"forced_tool": True}, None, []),
+        (ClaudeTraits(thinking="none"), {"forced_tool": True}, None, []),
+        (ClaudeTraits(thinking="budget"), {"unsigned_loop": True}, None, []),
+    ],
+)
+def test_without_an_effort_thinking_is_turned_off_only_if_necessary(
+    traits: ClaudeTraits, request_: dict[str, Any], expected: Any, codes: list[str]
+) -> None:
+    diagnostics = Diagnostics()
+    request = ThinkingRequest(reasoning=ReasoningConfig(), max_tokens=5000, **request_)
+    assert thinking_of(traits, request, diagnostics).config == expected
+    assert [each.code for each in diagnostics.told] == codes

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.dialects.anthropic import DIALECT
+from penstock.dialects.anthropic.usage import AnthropicUsage
 from penstock.stream.deltas import (
     UsageDelta,
 )
@@ -90,3 +91,31 @@ def test_bedrock_metrics_fill_in_missing_counts() -> None:
     message_start = start(usage={"input_tokens": 5, "output_tokens": 6})
     usage = response(DIALECT, [message_start, *finish()[:1], {**STOP, **metrics}])["usage"]
     assert (usage["input_tokens"], usage["output_tokens"]) == (5, 6)
+
+
+@pytest.mark.parametrize("usage", [None, {}, [], "many"])
+def test_no_usage_gives_no_delta(usage: Any) -> None:
+    assert AnthropicUsage().add(usage) == []
+
+
+def test_a_negative_count_is_zero() -> None:
+    (delta,) = AnthropicUsage().add({"input_tokens": -1, "output_tokens": 4})
+    assert (delta.input_tokens, delta.output_tokens) == (0, 4)
+
+
+def test_reasoning_tokens_are_kept_if_a_later_event_has_none() -> None:
+    usage = AnthropicUsage()
+    usage.add({"output_tokens": 9, "output_tokens_details": {"thinking_tokens": 4}})
+    (delta,) = usage.add({"output_tokens": 10})
+    assert (delta.output_tokens, delta.reasoning_tokens) == (10, 4)
+
+
+def test_metrics_add_only_the_counts_that_are_missing() -> None:
+    usage = AnthropicUsage()
+    usage.add({"input_tokens": 5})
+    (delta,) = usage.add_metrics(
+        {"inputTokenCount": 99, "outputTokenCount": 7, "cacheReadInputTokenCount": 2}
+    )
+    assert (delta.input_tokens, delta.output_tokens, delta.cached_tokens) == (7, 7, 2)
+    assert usage.add_metrics({"inputTokenCount": 99}) == []
+    assert usage.add_metrics(None) == []

@@ -13,8 +13,16 @@ from penstock.dialects.bedrock import DIALECT
 from penstock.dialects.plan import ReadDialect
 from penstock.sse import Frame
 from penstock.stream.deltas import (
+    BlockEnd,
+    BlockKind,
     Delta,
+    DiagnosticDelta,
     ErrorDelta,
+    FinishDelta,
+    FinishReason,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
 )
 from tests.dialects.bedrock.streams import BLOCK, RAN, payload
 from tests.dialects.block_proofs import (
@@ -91,3 +99,25 @@ def test_any_body_is_read_without_an_error(body: Any, rest: str) -> None:
     whole = {"output": {"message": {"content": [body]}}, "stopReason": rest}
     for value in (body, whole):
         DIALECT.read_body(plan("bedrock"), json.dumps(value).encode())
+
+
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [
+        ({"text": "A"}, [TextDelta("A", 0)]),
+        (
+            {"toolUse": {"toolUseId": "t", "name": "get", "input": {}}},
+            [ToolCallDelta(0, "t", "get"), ToolCallDelta(0, whole=True)],
+        ),
+        (
+            {"reasoningContent": {"reasoningText": {"text": "hm"}}},
+            [ReasoningDelta("hm", 0), BlockEnd(0, BlockKind.REASONING)],
+        ),
+        ({"image": {}}, [DiagnosticDelta("unknown_delta", "a delta with 'image' was left out")]),
+    ],
+)
+def test_a_block_is_read_as_its_stream_events(block: dict[str, Any], expected: list[Delta]) -> None:
+    body = {"output": {"message": {"content": [block]}}, "stopReason": "end_turn"}
+    deltas = DIALECT.read_body(plan("bedrock"), json.dumps(body).encode())
+    assert deltas[-1] == FinishDelta(FinishReason.STOP)
+    assert [delta for delta in deltas[:-1] if delta != BlockEnd(0, BlockKind.TEXT)] == expected

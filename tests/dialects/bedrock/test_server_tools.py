@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.dialects.bedrock import DIALECT
+from penstock.dialects.bedrock.server_tools import BedrockServerTools
 from penstock.stream.deltas import (
     ItemDelta,
     ToolCallDelta,
@@ -82,3 +83,43 @@ def test_a_server_tool_without_an_item_type_is_reported() -> None:
     snapshot = response(DIALECT, [START, *text(0, "A"), *use, *tool_result, *text(3, "B"), *finish()])
     assert [item["content"][0]["text"] for item in snapshot["output"]] == ["AB"]
     assert [each["code"] for each in snapshot["diagnostics"]] == ["server_tool_left_out"]
+
+
+def test_close_completes_only_the_tools_without_a_result() -> None:
+    tools = BedrockServerTools()
+    for number in (1, 2):
+        tools.start(number, {"toolUseId": f"t{number}", "name": "nova_grounding"})
+    tools.start_result(3, {"toolUseId": "t1", "status": "error"})
+    (done,) = tools.end_result(3)
+    assert isinstance(done, ItemDelta)
+    assert (done.key, getattr(done.item, "status", ""), done.done) == ("t1", "failed", True)
+    (closed,) = tools.close("incomplete")
+    assert isinstance(closed, ItemDelta)
+    assert (closed.key, getattr(closed.item, "status", "")) == ("t2", "incomplete")
+    assert tools.close("incomplete") == []
+
+
+def test_events_of_an_unknown_block_are_ignored() -> None:
+    tools = BedrockServerTools()
+    tools.feed(0, "{}")
+    tools.feed_result(0, [{"text": "x"}])
+    assert tools.end_result(0) == []
+    assert tools.close("completed") == []
+
+
+@pytest.mark.parametrize(
+    ("content", "logs"),
+    [
+        ([RAN, {"json": {"stdErr": "oops"}}], "1\noops"),
+        ([{"text": "plain"}], "plain"),
+        ([{"json": {"stdOut": 3}}], ""),
+        ([{"image": "x"}], '{"image":"x"}'),
+    ],
+)
+def test_the_logs_of_code_are_its_output_or_its_content(content: list[Chunk], logs: str) -> None:
+    tools = BedrockServerTools()
+    tools.start_result(0, {"toolUseId": "t", "type": "nova_code_interpreter_result"})
+    tools.feed_result(0, content)
+    (delta,) = tools.end_result(0)
+    assert isinstance(delta, ItemDelta)
+    assert (delta.item.extra or {})["outputs"] == ([{"type": "logs", "logs": logs}] if logs else None)

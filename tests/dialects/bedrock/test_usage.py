@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from penstock.dialects.bedrock import DIALECT
+from penstock.dialects.bedrock.usage import usage_of
+from penstock.stream.deltas import UsageDelta
 from tests.dialects.bedrock.streams import START, finish
 from tests.dialects.reading_proof import response
 
@@ -43,3 +45,30 @@ def test_the_metrics_of_an_invocation_are_usage() -> None:
     usage = response(DIALECT, [START, *finish()[:1], chunk])["usage"]
     assert (usage["input_tokens"], usage["output_tokens"]) == (5, 10)
     assert response(DIALECT, [START, *finish()])["usage"] is None
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        ({}, []),
+        ({"totalTokens": 9, "cacheReadInputTokens": 9}, []),
+        ({"inputTokens": "many"}, []),
+        ({"outputTokens": 3}, [UsageDelta(output_tokens=3)]),
+        ({"inputTokens": -3, "outputTokens": 3}, [UsageDelta(input_tokens=0, output_tokens=3)]),
+        # The names of Converse take precedence over those of an invocation.
+        ({"inputTokens": 1, "inputTokenCount": 2}, [UsageDelta(input_tokens=1)]),
+        # The total shows whether the input includes the cached tokens.
+        (
+            {"inputTokens": 10, "totalTokens": 10, "cacheWriteInputTokens": 4},
+            [UsageDelta(input_tokens=10, cache_write_tokens=4)],
+        ),
+        (
+            {"inputTokens": 10, "totalTokens": 14, "cacheWriteInputTokens": 4},
+            [UsageDelta(input_tokens=14, cache_write_tokens=4)],
+        ),
+    ],
+)
+def test_cached_tokens_are_added_unless_the_total_includes_them(
+    usage: dict[str, Any], expected: list[UsageDelta]
+) -> None:
+    assert usage_of(usage) == expected

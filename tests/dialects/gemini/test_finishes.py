@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from penstock.dialects.gemini import DIALECT
+from penstock.dialects.gemini.finishes import blocked, finish, name_of
+from penstock.dialects.plan import Target
 from penstock.sse import Frame
 from penstock.stream.deltas import (
     DiagnosticDelta,
+    ErrorDelta,
     FinishDelta,
     FinishReason,
 )
@@ -73,3 +76,43 @@ def test_a_blocked_prompt_is_a_content_filter() -> None:  # quirk G10
     snapshot = response(DIALECT, [refused])
     assert snapshot["incomplete_details"] == {"reason": "content_filter"}
     assert "SAFETY: no" in snapshot["diagnostics"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "vendor", "name"),
+    [
+        ("STOP", "", "STOP"),
+        (1, "", "STOP"),
+        (13, "", "TOO_MANY_TOOL_CALLS"),
+        (14, "", "14"),
+        (-1, "", "-1"),
+        (9, "vertex", "MALFORMED_FUNCTION_CALL"),
+        ("FINISH_REASON_UNSPECIFIED", "", ""),
+        (0, "", ""),
+        (None, "", ""),
+        (True, "", ""),
+        (1.0, "", ""),
+    ],
+)
+def test_a_finish_reason_is_a_name_or_a_number_of_the_vendor(reason: Any, vendor: str, name: str) -> None:
+    assert name_of(reason, Target(model="m", vendor=vendor)) == name
+
+
+def test_a_failure_without_a_message_names_the_reason() -> None:
+    (error,) = finish("MALFORMED_FUNCTION_CALL", "")
+    assert isinstance(error, ErrorDelta)
+    assert "MALFORMED_FUNCTION_CALL" in error.message
+    (error,) = finish("MISSING_THOUGHT_SIGNATURE", "sign it")
+    assert error == ErrorDelta("invalid_request", "sign it", type="invalid_request")
+
+
+@pytest.mark.parametrize(("message", "expected"), [("", "SAFETY"), ("too hot", "SAFETY: too hot")])
+def test_the_vendors_message_is_part_of_the_diagnostic(message: str, expected: str) -> None:
+    for deltas in (finish("SAFETY", message), blocked("SAFETY", message)):
+        assert deltas[0] == FinishDelta(FinishReason.CONTENT_FILTER)
+        assert isinstance(deltas[1], DiagnosticDelta)
+        assert deltas[1].message.endswith(f" {expected}")
+
+
+def test_a_normal_stop_has_no_diagnostic() -> None:
+    assert finish("STOP", "") == [FinishDelta(FinishReason.STOP)]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from penstock.dialects.gemini import DIALECT
-from penstock.protocol.content import FileCitation
+from penstock.dialects.gemini.grounding import Grounding, WrittenText
+from penstock.protocol.content import FileCitation, UrlCitation
 from penstock.stream.deltas import (
     AnnotationDelta,
+    ItemDelta,
 )
 from tests.dialects.gemini.streams import call, chunk
 from tests.dialects.reading_proof import (
@@ -127,3 +131,51 @@ def test_searches_and_pages_are_items_after_the_message() -> None:
         ("web_search_call", "failed"),
     ]
     assert output[1]["action"] == {"type": "search", "query": "q", "queries": ["q"]}
+
+
+@pytest.mark.parametrize(
+    ("offset", "character"),
+    [(-5, 0), (0, 0), (1, 1), (2, 1), (3, 2), (6, 3), (7, 4), (8, 5), (99, 5)],
+)
+def test_a_byte_offset_becomes_a_character_offset(offset: int, character: int) -> None:
+    """A byte inside a character belongs to the character before it."""
+    written = WrittenText()
+    for piece in ("a\u00df", "\u20acx", "y"):  # 1, 2, 3, 1 and 1 bytes
+        written.add(piece)
+    assert written.character(offset) == character
+
+
+def test_offsets_start_again_in_a_new_message() -> None:
+    written = WrittenText()
+    written.add("first")
+    written.interrupt()
+    written.interrupt()
+    written.add("second")
+    assert [written.character(offset) for offset in (0, 5, 7, 99)] == [0, 0, 2, 6]
+
+
+def test_a_source_is_cited_once_even_if_its_position_arrives_late() -> None:
+    grounding_ = Grounding()
+    grounding_.text.add("text")
+    metadata = {"groundingMetadata": grounding()}
+    assert grounding_.read(metadata) == []
+    placed = {"groundingMetadata": grounding(groundingSupports=[support(0, 4, 1)])}
+    (first,) = grounding_.read(placed)
+    assert isinstance(first, AnnotationDelta)
+    assert isinstance(first.annotation, UrlCitation)
+    assert (first.annotation.url, first.annotation.end_index) == ("https://b.example", 4)
+    assert grounding_.read(placed) == []
+    (last,) = grounding_.finish()
+    assert isinstance(last, AnnotationDelta)
+    assert isinstance(last.annotation, UrlCitation)
+    assert last.annotation.url == "https://a.example"
+    assert grounding_.finish() == []
+
+
+def test_queries_of_tools_that_were_called_are_not_repeated() -> None:
+    grounding_ = Grounding()
+    grounding_.called_types.add("web_search_call")
+    grounding_.read({"groundingMetadata": {"webSearchQueries": ["a"], "retrievalQueries": ["b"]}})
+    assert [delta.item.type for delta in grounding_.finish() if isinstance(delta, ItemDelta)] == [
+        "file_search_call"
+    ]

@@ -137,3 +137,59 @@ def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     assert len({name for name, _ in pairs}) == len(pairs)
     return dict(pairs)
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("$.a", ("a",)),
+        ("a.b", ("a", "b")),
+        ("$.a[0].b", ("a", 0, "b")),
+        ("$['a.b'][\"c d\"][12]", ("a.b", "c d", 12)),
+        ("$['']", ("",)),
+        ("$.a.", None),
+        ("$..a", None),
+        ("$[0].a", None),
+        ("$.a[-1]", None),
+        ("$.a[1234567890]", None),
+        ("$['a]", None),
+        ("$", None),
+        ("", None),
+    ],
+)
+def test_a_path_is_split_into_steps(text: str, path: Any) -> None:
+    assert path_of(text) == path
+
+
+def test_a_field_that_was_already_written_is_written_again_at_the_end() -> None:
+    arguments = PartialArguments()
+    assert arguments.add({"jsonPath": "$.a", "stringValue": "x"}) == '{"a":"x'
+    assert arguments.add({"jsonPath": "$.b", "numberValue": 1}) == '","b":1'
+    assert arguments.add({"jsonPath": "$.a", "stringValue": "y"}) == ""
+    assert list(arguments.rewritten) == ["a"]
+    assert arguments.close() == ',"a":"xy"}'
+
+
+def test_an_invalid_path_is_recorded_and_skipped() -> None:
+    arguments = PartialArguments()
+    assert arguments.add({"jsonPath": "$[0]", "stringValue": "x"}) == ""
+    assert arguments.add({"jsonPath": "$.a"}) == ""
+    assert arguments.invalid_paths == ["$[0]"]
+    assert arguments.close() == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"stringValue": ""}, '""'),
+        ({"boolValue": False}, "false"),
+        ({"numberValue": 0}, "0"),
+        ({"nullValue": None}, "null"),
+        ({"null_value": "NULL_VALUE"}, "null"),
+        ({"number_value": 1.5}, "1.5"),
+    ],
+)
+def test_values_that_are_false_are_values(value: dict[str, Any], expected: str) -> None:
+    arguments = PartialArguments()
+    text = arguments.add({"json_path": "$.a", **value}) + arguments.close()
+    assert text == f'{{"a":{expected}}}'

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
+import pytest
+
 from penstock.dialects.gemini import DIALECT
+from penstock.dialects.gemini.server_tools import GeminiServerTools, image
+from penstock.protocol.items import WebSearchCall
+from penstock.stream.deltas import DiagnosticDelta, ItemDelta
 from tests.dialects.gemini.streams import chunk
 from tests.dialects.reading_proof import (
     response,
@@ -77,3 +83,41 @@ def test_generated_images_are_items_and_other_data_is_reported() -> None:
     messages = " ".join(each["message"] for each in snapshot["diagnostics"])
     for content in ("audio/wav", "image/png", "gs://a/b", "somethingNew"):
         assert content in messages
+
+
+def test_a_result_with_an_id_belongs_to_its_call() -> None:
+    tools = GeminiServerTools(count())
+    for id in ("1", "2"):
+        tools.read("toolCall", {"toolType": "GOOGLE_SEARCH", "id": id, "args": {"query": f"q{id}"}})
+    (delta,) = tools.read("toolResponse", {"toolType": "GOOGLE_SEARCH", "id": "1"})
+    assert isinstance(delta, ItemDelta)
+    assert (delta.key, getattr(delta.item, "status", None), delta.done) == (0, "completed", True)
+    (delta,) = tools.read("toolResponse", {"toolType": "GOOGLE_SEARCH", "id": "1"})
+    assert isinstance(delta, DiagnosticDelta)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "queries"),
+    [
+        ({"queries": ["a", "", 3, "b"]}, ["a", "b"]),
+        ({"query": "a"}, ["a"]),
+        ({"queries": "a", "query": "b"}, ["b"]),
+        ({}, []),
+        ("a", []),
+    ],
+)
+def test_the_queries_of_a_search_are_a_list_or_a_text(arguments: Any, queries: list[str]) -> None:
+    call = {"toolType": "GOOGLE_SEARCH", "args": arguments}
+    (delta,) = GeminiServerTools(count()).read("toolCall", call)
+    assert isinstance(delta, ItemDelta)
+    assert isinstance(delta.item, WebSearchCall)
+    assert isinstance(delta.item.action, dict)
+    assert delta.item.action["queries"] == queries
+
+
+@pytest.mark.parametrize(
+    "data",
+    [{}, {"mimeType": "image/png"}, {"mimeType": "image/png", "data": ""}, {"mimeType": "a", "data": "x"}],
+)
+def test_data_without_an_image_is_not_an_item(data: dict[str, Any]) -> None:
+    assert image(data) is None
