@@ -1,4 +1,4 @@
-"""Each wish that the demo model grants, and how a client fares with it."""
+"""Every wish of the demo model, and what a client receives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from penstock.demo import DIALECT
 from penstock.demo.script import PACE
 from penstock.demo.upstream import DemoUpstream
-from penstock.demo.wishes import EXACTLY, LONGEST_WAIT, MOST_WORDS, SLOW, WISHES, Wishes, wishes_in
+from penstock.demo.wishes import EXACTLY, MAX_WAIT, MAX_WORDS, SLOW, WISHES, Wishes, wishes_in
 from penstock.dialects.plan import Plan
 from penstock.errors import (
     AuthenticationError,
@@ -26,8 +26,8 @@ from penstock.errors import (
 )
 from penstock.net.source import Inbox, UpstreamSource
 from penstock.stream.deltas import Delta, ErrorDelta
+from tests.demo.asking import CLOCK, PATCH, WEATHER, RecordedSleep, ask, plan_for, read_all, reads_of
 from tests.effort import examples
-from tests.gateway.demos import CLOCK, PATCH, WEATHER, Slept, ask, plan_for, read_all, reads_of
 
 WORDS = [wish.words for wish in (EXACTLY, *WISHES)]
 MANNERS = ["{}", "Please {}!", "Hello. Could you {}, and thank you?", "First line.\n{}\nLast line."]
@@ -59,7 +59,7 @@ def test_a_wish_is_found_wherever_it_stands(words: str, manner: str) -> None:
         "The river runs slowly. Is it fast elsewhere?",
     ],
 )
-def test_ordinary_words_are_no_wishes(prompt: str) -> None:
+def test_ordinary_words_are_not_wishes(prompt: str) -> None:
     assert wishes_in(prompt) == Wishes()
 
 
@@ -78,24 +78,24 @@ def test_wishes_can_be_combined() -> None:
         ("wait 20 milliseconds", 0.02),
         ("wait 2 minutes", 120.0),
         ("wait 1 min", 60.0),
-        ("wait 999 minutes", LONGEST_WAIT),
+        ("wait 999 minutes", MAX_WAIT),
     ],
 )
-def test_times_are_told_in_any_unit_up_to_ten_minutes(said: str, seconds: float) -> None:
+def test_durations_use_any_unit_up_to_ten_minutes(said: str, seconds: float) -> None:
     assert wishes_in(said).wait == pytest.approx(seconds)
 
 
 def test_waiting_comes_before_the_first_byte() -> None:
-    told = ask("Wait 3 seconds, then say exactly: done")
-    assert told.sleeps[0] == 3.0
-    assert told.text == "done"
-    assert told.sleeps.count(3.0) == 1
+    result = ask("Wait 3 seconds, then say exactly: done")
+    assert result.sleeps[0] == 3.0
+    assert result.text == "done"
+    assert result.sleeps.count(3.0) == 1
 
 
 def test_pausing_comes_in_the_middle() -> None:
-    told = ask("Pause 4 seconds in the middle. Say exactly: one two three four")
-    assert told.sleeps == [0, PACE, PACE, 4.0, PACE, PACE, 0, 0]
-    assert told.text == "one two three four"
+    result = ask("Pause 4 seconds in the middle. Say exactly: one two three four")
+    assert result.sleeps == [0, PACE, PACE, 4.0, PACE, PACE, 0, 0]
+    assert result.text == "one two three four"
 
 
 @pytest.mark.parametrize(
@@ -109,15 +109,15 @@ def test_pausing_comes_in_the_middle() -> None:
     ],
 )
 def test_the_pace_can_be_chosen(said: str, pace: float) -> None:
-    told = ask(f"{said}Say exactly: one two")
-    assert told.sleeps == [0, pace, pace, 0, 0]
+    result = ask(f"{said}Say exactly: one two")
+    assert result.sleeps == [0, pace, pace, 0, 0]
 
 
-def test_exactly_that_is_said_and_nothing_in_it_is_granted() -> None:
+def test_wishes_in_a_text_to_repeat_have_no_effect() -> None:
     text = "wait 3 seconds, fail at once,\n  be silent — 水門"
-    told = ask(f"Say exactly: {text}")
-    assert told.text == text
-    assert 3.0 not in told.sleeps
+    result = ask(f"Say exactly: {text}")
+    assert result.text == text
+    assert 3.0 not in result.sleeps
 
 
 @pytest.mark.parametrize(
@@ -128,37 +128,37 @@ def test_exactly_that_is_said_and_nothing_in_it_is_granted() -> None:
         ("please count from -1 up to 1", "-1, 0, 1."),
     ],
 )
-def test_it_counts(said: str, text: str) -> None:
+def test_counting_goes_up_and_down(said: str, text: str) -> None:
     assert ask(said).text == text
 
 
-def test_counting_has_an_end() -> None:
-    assert len(ask("count from 1 to 999999").text.split()) == MOST_WORDS
+def test_counting_is_bounded() -> None:
+    assert len(ask("count from 1 to 999999").text.split()) == MAX_WORDS
 
 
 @pytest.mark.parametrize("count", [1, 12, 61, 2000])
 def test_an_answer_has_as_many_words_as_asked_for(count: int) -> None:
-    told = ask(f"Answer with {count} words.")
-    assert len(told.text.split()) == count
-    assert told.response["usage"]["output_tokens"] == count
+    result = ask(f"Answer with {count} words.")
+    assert len(result.text.split()) == count
+    assert result.response["usage"]["output_tokens"] == count
 
 
 def test_a_refusal_is_a_refusal() -> None:
-    told = ask("Please refuse.", tools=[WEATHER], tool_choice="required")
-    (message,) = told.output
+    result = ask("Please refuse.", tools=[WEATHER], tool_choice="required")
+    (message,) = result.output
     assert [part["type"] for part in message["content"]] == ["refusal"]
-    assert told.response["status"] == "completed"
+    assert result.response["status"] == "completed"
 
 
-def test_saying_nothing_is_an_answer_that_ends_properly() -> None:
-    told = ask("Say nothing.")
-    assert (told.response["status"], told.output) == ("completed", [])
-    assert told.response["usage"]["output_tokens"] == 0
+def test_an_answer_without_content_completes() -> None:
+    result = ask("Say nothing.")
+    assert (result.response["status"], result.output) == ("completed", [])
+    assert result.response["usage"]["output_tokens"] == 0
 
 
 def test_a_citation_points_at_its_text() -> None:
-    told = ask("Cite a source for this: Schütz 水門")
-    (part,) = told.output[0]["content"]
+    result = ask("Cite a source for this: Schütz 水門")
+    (part,) = result.output[0]["content"]
     (citation,) = part["annotations"]
     assert citation["type"] == "url_citation"
     cited = part["text"][citation["start_index"] : citation["end_index"]]
@@ -166,24 +166,24 @@ def test_a_citation_points_at_its_text() -> None:
 
 
 @pytest.mark.parametrize(("tool", "type"), [(WEATHER, "function_call"), (PATCH, "custom_tool_call")])
-def test_a_call_that_is_told_twice_is_delivered_once(tool: dict[str, Any], type: str) -> None:
-    told = ask(f"Use {tool['name']} in Ulm, and call it twice.", tools=[tool])
-    named = [frame["call"]["id"] for frame in told.frames if frame.get("call", {}).get("id")]
+def test_a_call_that_is_sent_twice_is_delivered_once(tool: dict[str, Any], type: str) -> None:
+    result = ask(f"Use {tool['name']} in Ulm, and call it twice.", tools=[tool])
+    named = [frame["call"]["id"] for frame in result.frames if frame.get("call", {}).get("id")]
     assert len(named) == 2
     assert len(set(named)) == 1
-    assert [item["call_id"] for item in told.output] == named[:1]
-    assert [item["type"] for item in told.output] == [type]
+    assert [item["call_id"] for item in result.output] == named[:1]
+    assert [item["type"] for item in result.output] == [type]
 
 
-def test_two_calls_that_are_told_twice_are_two() -> None:
-    told = ask("get_weather and get_time in Ulm; call them twice", tools=[WEATHER, CLOCK])
-    assert [item["name"] for item in told.output] == ["get_weather", "get_time"]
+def test_two_calls_that_are_sent_twice_are_two() -> None:
+    result = ask("get_weather and get_time in Ulm; call them twice", tools=[WEATHER, CLOCK])
+    assert [item["name"] for item in result.output] == ["get_weather", "get_time"]
 
 
 def test_no_tools_are_used_when_none_are_wanted() -> None:
-    told = ask("What is the weather in Ulm? Use no tools.", tools=[WEATHER])
-    assert not told.items("function_call")
-    assert told.text
+    result = ask("What is the weather in Ulm? Use no tools.", tools=[WEATHER])
+    assert not result.items("function_call")
+    assert result.text
 
 
 # -- what goes wrong
@@ -218,7 +218,7 @@ def test_a_failure_at_once_is_a_refusal(
     assert error.request_id
 
 
-def test_a_rate_limit_says_how_long_to_wait() -> None:
+def test_a_rate_limit_has_a_retry_delay() -> None:
     assert refusal("fail with 429").retry_after == 1.0
     assert refusal("fail with 429 and retry after 7 seconds").retry_after == 7.0
     assert refusal("fail with 503, retry-after 2 minutes").retry_after == 120.0
@@ -237,10 +237,10 @@ def test_a_failure_in_the_middle_can_say_how_long_to_wait() -> None:
 
 
 def plan_deltas(plan: Plan) -> list[Delta]:
-    return DIALECT.read_body(plan, b"".join(asyncio.run(reads_of(plan, Slept()))))
+    return DIALECT.read_body(plan, b"".join(asyncio.run(reads_of(plan, RecordedSleep()))))
 
 
-def test_an_overflow_says_by_how_much() -> None:
+def test_an_overflow_has_limit_and_size() -> None:
     error = refusal("fail with context_length_exceeded")
     assert error.used_tokens is not None
     assert error.limit_tokens is not None
@@ -248,8 +248,8 @@ def test_an_overflow_says_by_how_much() -> None:
 
 
 def test_a_failure_can_be_waited_for_and_repeats_on_every_attempt() -> None:
-    """The gateway may ask again; it must not get past a wish."""
-    sleep = Slept()
+    """A retry by the gateway gets the same failure."""
+    sleep = RecordedSleep()
     for _ in range(3):
         with pytest.raises(RateLimitError):
             asyncio.run(reads_of(plan_for("Wait 2 seconds and fail with 429."), sleep))
@@ -267,11 +267,11 @@ def test_a_failure_can_be_waited_for_and_repeats_on_every_attempt() -> None:
     ],
 )
 def test_a_failure_in_the_middle_keeps_what_was_said(said: str, code: str) -> None:
-    told = ask(f"{said}. Say exactly: one two three four")
-    assert told.response["status"] == "failed"
-    assert told.response["error"]["code"] == code
-    assert told.text == "one two"
-    assert len(told.reads) == 4 - (said == "break off"), "nothing comes behind it"
+    result = ask(f"{said}. Say exactly: one two three four")
+    assert result.response["status"] == "failed"
+    assert result.response["error"]["code"] == code
+    assert result.text == "one two"
+    assert len(result.reads) == 4 - (said == "break off"), "nothing comes behind it"
 
 
 @pytest.mark.parametrize("said", ["fail in the middle", "break off", "send garbage"])
@@ -281,16 +281,16 @@ def test_even_one_word_is_said_before_a_failure_in_the_middle(said: str) -> None
 
 @pytest.mark.parametrize("said", ["fail in the middle", "break off", "send garbage"])
 def test_a_failure_in_the_middle_of_a_call_leaves_it_incomplete(said: str) -> None:
-    told = ask(f"Call get_weather in San Francisco and {said}.", tools=[WEATHER])
-    assert told.response["status"] == "failed"
-    assert [item["status"] for item in told.output] == ["incomplete"]
+    result = ask(f"Call get_weather in San Francisco and {said}.", tools=[WEATHER])
+    assert result.response["status"] == "failed"
+    assert [item["status"] for item in result.output] == ["incomplete"]
 
 
 # -- silence, closing, cancelling
 
 
 async def _for_ever(seconds: float) -> None:
-    """No time passes, so whoever waits goes on waiting."""
+    """A sleep that never ends, because no time passes."""
     if seconds:
         await asyncio.Event().wait()
 
@@ -305,7 +305,7 @@ async def answer_to(prompt: str, sleep: Callable[[float], Awaitable[None]]) -> U
 
 
 async def settled(rounds: int = 5) -> None:
-    """Let everything that can go on go on."""
+    """Let every ready task run."""
     for _ in range(rounds):
         await asyncio.sleep(0)
 
@@ -316,14 +316,14 @@ def test_closing_ends_a_read_that_waits(prompt: str) -> None:
         source = await answer_to(prompt, _for_ever)
         inbox = Inbox(source)
         await settled()
-        if inbox.is_ready:  # which model answers is told at once
+        if inbox.is_ready:  # the model name is sent at once
             await inbox.take()
             await settled()
         assert not inbox.is_ready
         source.close()
         source.close()
         await settled()
-        assert not inbox.is_ready  # after `close` nothing is called back
+        assert not inbox.is_ready  # `close` stops all callbacks
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(run())
@@ -367,7 +367,7 @@ def test_an_answer_that_was_read_in_part_can_be_finished() -> None:
     asyncio.run(run())
 
 
-def test_a_fast_answer_lets_others_go_on() -> None:
+def test_a_fast_answer_lets_other_tasks_run() -> None:
     async def run() -> None:
         source = await answer_to("Answer fast, with 100 words.", asyncio.sleep)
         counted = 0
@@ -392,7 +392,7 @@ SILENT = "be silent"
 @settings(max_examples=examples(80), deadline=None)
 @given(st.lists(st.sampled_from([words for words in WORDS if words != SILENT]), min_size=1, max_size=6))
 def test_any_wishes_together_end_in_one_terminal(words: list[str]) -> None:
-    """`ask` judges the stream; what is refused at once has none."""
+    """`ask` checks the stream; a refused request has none."""
     try:
         ask(", ".join(words), tools=[WEATHER, PATCH], reasoning={"summary": "auto"})
     except OpenResponsesError:

@@ -1,18 +1,18 @@
-"""What a prompt has to say about the fields of a schema: the city after "in", the number before "days"."""
+"""Find values for the fields of a schema in a prompt: the city after "in", the number before "days"."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-LONGEST = 4000
-"""Characters of a prompt that are looked at."""
+MAX_PROMPT = 4000
+"""Characters of a prompt that are searched."""
 
-NOTHING_SAID = "demo"
-"""A text for a field that neither the prompt nor the schema says anything of."""
+DEFAULT_TEXT = "demo"
+"""The text for a field that neither the prompt nor the schema describes."""
 
-HARMLESS = "echo hello"
-"""A command, where the prompt has none between backticks: some clients run what they are given."""
+DEFAULT_COMMAND = "echo hello"
+"""The command if the prompt has none in backticks. It must be harmless, because some clients run it."""
 
 _QUOTED = re.compile(r'"([^"]{1,400})"|“([^”]{1,400})”|`([^`]{1,400})`|(?<!\w)\'([^\']{1,400})\'(?!\w)')
 _BACKTICKED = re.compile(r"`([^`]{1,400})`")
@@ -36,29 +36,31 @@ _KINDS: dict[str, str] = {
     "dates": "date dates day since until",
     "paths": "path paths file files filename filepath directory folder",
     "commands": "command commands cmd script shell",
-    "sayings": (
+    "texts": (
         "query queries question text texts message messages content prompt input topic title term keyword "
         "keywords subject body search note description reason q"
     ),
 }
-"""Words in the names of fields, and what in a prompt is likely to be meant for them."""
+"""Words in the names of fields, by the kind of text in a prompt that is likely meant for them."""
 
 _KIND_OF = {word: kind for kind, words in _KINDS.items() for word in words.split()}
 
 
-_LONGEST_NAME = 200
-_NAME_WORDS = 6
-"""Of the name of a field: more of it says nothing, and each word is looked for in the prompt."""
+_MAX_NAME = 200
+_MAX_NAME_WORDS = 6
+"""How much of a field's name is used: each word is searched for in the prompt."""
 
 
 def words_of(name: str) -> list[str]:
-    """The words of a name, however they are joined: `getWeather`, `get_weather`, `get-weather`."""
+    """Split a name into lower-case words: `getWeather`, `get_weather`, `get-weather`."""
     return [word.lower() for word in _WORDS.findall(_HUMPS.sub(" ", name))]
 
 
 class Hints:
+    """What a prompt contains that could fill the fields of a schema."""
+
     def __init__(self, prompt: str) -> None:
-        self.prompt = " ".join(prompt[:LONGEST].split())
+        self.prompt = " ".join(prompt[:MAX_PROMPT].split())
         self._lower = self.prompt.lower()
         self.words = frozenset(words_of(self.prompt))
         self.quoted = ["".join(found).strip() for found in _QUOTED.findall(self.prompt)]
@@ -71,42 +73,42 @@ class Hints:
             "emails": _EMAIL.findall(self.prompt),
             "dates": _DATE.findall(self.prompt),
             "paths": _PATH.findall(self.prompt),
-            "commands": _BACKTICKED.findall(self.prompt) or [HARMLESS],
-            "sayings": self.quoted or [self.prompt or NOTHING_SAID],
+            "commands": _BACKTICKED.findall(self.prompt) or [DEFAULT_COMMAND],
+            "texts": self.quoted or [self.prompt or DEFAULT_TEXT],
         }
 
     def mentions(self, name: str) -> bool:
-        """Does the prompt use the words of this name?"""
-        words = words_of(name[:_LONGEST_NAME])
+        """Return whether the prompt contains the words of this name."""
+        words = words_of(name[:_MAX_NAME])
         return bool(words) and self.words.issuperset(words)
 
     def of_kind(self, kind: str) -> list[str]:
         return self._found.get(kind, [])
 
     def texts(self, name: str, description: str = "") -> Iterator[str]:
-        """Texts for a field of this name, the likeliest first."""
-        if value := self._given(name):
+        """Yield texts for a field of this name, the most likely first."""
+        if value := self._assigned(name):
             yield value.strip("\"'`“”.,;") or value
-        for word in reversed(words_of(name[:_LONGEST_NAME])):
+        for word in reversed(words_of(name[:_MAX_NAME])):
             yield from self.of_kind(_KIND_OF.get(word, ""))
         yield from self.quoted
-        if example := _EXAMPLE.search(description[:LONGEST]):
+        if example := _EXAMPLE.search(description[:MAX_PROMPT]):
             yield example[1].strip()
-        yield NOTHING_SAID
+        yield DEFAULT_TEXT
 
     def numbers_for(self, name: str) -> Iterator[int | float]:
-        """Numbers for a field of this name: the one beside its name, then any."""
-        for word in words_of(name[:_LONGEST_NAME])[: -_NAME_WORDS - 1 : -1]:
+        """Yield numbers for a field of this name: first those next to the name, then any other."""
+        for word in words_of(name[:_MAX_NAME])[: -_MAX_NAME_WORDS - 1 : -1]:
             if word not in self._lower:
                 continue
-            beside = re.search(rf"\b{re.escape(word)}\W{{1,3}}(-?\d{{1,12}})\b", self.prompt, re.IGNORECASE)
+            after = re.search(rf"\b{re.escape(word)}\W{{1,3}}(-?\d{{1,12}})\b", self.prompt, re.IGNORECASE)
             before = re.search(rf"(?<![\w.])(-?\d{{1,12}}) {re.escape(word)}\b", self.prompt, re.IGNORECASE)
-            yield from (int(found[1]) for found in (before, beside) if found)
+            yield from (int(found[1]) for found in (before, after) if found)
         yield from self.numbers
 
-    def _given(self, name: str) -> str:
-        """What stands behind the name itself: `city: Ulm`, `city = "Ulm"`."""
-        words = words_of(name[:_LONGEST_NAME])[:_NAME_WORDS]
+    def _assigned(self, name: str) -> str:
+        """Return the value that the prompt assigns to the name: `city: Ulm`, `city = "Ulm"`."""
+        words = words_of(name[:_MAX_NAME])[:_MAX_NAME_WORDS]
         if not words or words[0] not in self._lower:
             return ""
         spelled = r"[\s_-]?".join(map(re.escape, words))

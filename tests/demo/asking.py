@@ -1,4 +1,4 @@
-"""Asks the demo model as the gateway does, and judges what comes of it."""
+"""Ask the demo model as the gateway does, and check the resulting stream."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ DOCS: dict[str, Any] = {"type": "namespace", "name": "mcp__docs", "tools": [{**C
 
 
 def plan_for(request: dict[str, Any] | str, **more: Any) -> Plan:
-    """The plan of a request, or of a prompt."""
+    """Return the plan for a request or a prompt."""
     given = {"input": request, **more} if isinstance(request, str) else {**request, **more}
     decoded = read({"model": "demo", **given}, CreateResponse)
     return Plan(
@@ -55,8 +55,8 @@ def plan_for(request: dict[str, Any] | str, **more: Any) -> Plan:
     )
 
 
-class Slept:
-    """A sleep that takes no time and remembers what it was asked for."""
+class RecordedSleep:
+    """A sleep that takes no time and records the durations."""
 
     def __init__(self) -> None:
         self.times: list[float] = []
@@ -66,8 +66,8 @@ class Slept:
         await asyncio.sleep(0)
 
 
-class Told:
-    """What one turn came to. `sleeps` are the waits, `reads` the bytes as they came."""
+class DemoTurnResult:
+    """The result of one turn: the bytes of each read, the pauses between them, and the events."""
 
     def __init__(self, plan: Plan, reads: list[bytes], sleeps: list[float], events: list[Event]) -> None:
         self.plan = plan
@@ -94,14 +94,14 @@ class Told:
         return [json.loads(each.removeprefix(b"data: ")) for each in self.reads]
 
 
-async def reads_of(plan: Plan, sleep: Slept) -> list[bytes]:
+async def reads_of(plan: Plan, sleep: RecordedSleep) -> list[bytes]:
     upstream = DemoUpstream(sleep)
     source = await upstream.send(upstream.dialect.render(plan), key="", headers={})
     return await read_all(source)
 
 
 class _Reads:
-    """What a source calls back with, read by read."""
+    """Collects the reads of a source."""
 
     def __init__(self) -> None:
         self.reads: list[bytes] = []
@@ -126,7 +126,7 @@ async def read_all(source: UpstreamSource) -> list[bytes]:
 
 
 def events_of(plan: Plan, data: bytes) -> list[Event]:
-    """The stream that a client would get, judged: lawful in every accent, with exactly one terminal event."""
+    """Return the events for a client, checked: lawful in every accent, with exactly one terminal event."""
     machine = ResponseStreamStateMachine(
         response_for(plan.request, id="resp_1", created_at=NOW), clock=lambda: NOW, tools=plan.tools
     )
@@ -138,23 +138,23 @@ def events_of(plan: Plan, data: bytes) -> list[Event]:
     return events
 
 
-def ask(request: dict[str, Any] | str, **more: Any) -> Told:
-    plan, sleep = plan_for(request, **more), Slept()
+def ask(request: dict[str, Any] | str, **more: Any) -> DemoTurnResult:
+    plan, sleep = plan_for(request, **more), RecordedSleep()
     reads = asyncio.run(reads_of(plan, sleep))
-    return Told(plan, reads, sleep.times, events_of(plan, b"".join(reads)))
+    return DemoTurnResult(plan, reads, sleep.times, events_of(plan, b"".join(reads)))
 
 
 def user(text: str) -> dict[str, Any]:
     return {"role": "user", "content": text}
 
 
-def after_call(told: Told, *outputs: Any) -> list[dict[str, Any]]:
-    """The input of the turn after one that called tools: everything so far, and what the tools gave."""
-    calls = [item for item in told.output if item["type"].endswith("_call")]
-    given = told.plan.request.input
+def after_call(result: DemoTurnResult, *outputs: Any) -> list[dict[str, Any]]:
+    """Return the input of the turn that follows tool calls: the history and the tool outputs."""
+    calls = [item for item in result.output if item["type"].endswith("_call")]
+    given = result.plan.request.input
     before = [user(given)] if isinstance(given, str) else to_builtins(given)
     results = [
         {"type": f"{call['type']}_output", "call_id": call["call_id"], "output": output}
         for call, output in zip(calls, outputs, strict=True)
     ]
-    return [*before, *told.output, *results]
+    return [*before, *result.output, *results]

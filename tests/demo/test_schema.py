@@ -1,10 +1,8 @@
-"""Arguments and answers that fit their schema, whatever the schema asks for."""
+"""Values that the demo model makes for JSON schemas."""
 
 from __future__ import annotations
 
-import re
 from copy import deepcopy
-from itertools import islice
 from typing import Any
 
 import jsonschema_rs
@@ -12,10 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.demo.schema import patterns
-from penstock.demo.schema.fits import fits
-from penstock.demo.schema.hints import HARMLESS, Hints
-from penstock.demo.schema.making import make
+from penstock.demo.hints import DEFAULT_COMMAND, Hints
+from penstock.demo.schema import make
 from tests.effort import examples
 
 PROMPT = (
@@ -93,15 +89,6 @@ SCHEMAS: dict[str, Any] = {
             {"anyOf": [{"required": ["c"]}, {"required": ["d"]}]},
         ]
     },
-    "if, then": {
-        "type": "object",
-        "properties": {"kind": {"enum": ["file", "folder"]}},
-        "required": ["kind"],
-        "if": {"properties": {"kind": {"const": "file"}}},
-        "then": {"properties": {"size": {"type": "integer"}}, "required": ["size"]},
-        "else": {"properties": {"count": {"type": "integer"}}, "required": ["count"]},
-    },
-    "not": {"type": "string", "not": {"enum": ["hello", "demo"]}},
     "a tuple": {
         "type": "array",
         "prefixItems": [{"type": "string"}, {"type": "number"}],
@@ -115,7 +102,6 @@ SCHEMAS: dict[str, Any] = {
         "additionalItems": False,
         "minItems": 2,
     },
-    "contains": {"type": "array", "items": {"type": "integer"}, "contains": {"const": 7}, "minItems": 3},
     "items that differ": {"type": "array", "items": {"type": "string"}, "uniqueItems": True, "minItems": 5},
     "patterns that differ": {
         "type": "array",
@@ -125,6 +111,37 @@ SCHEMAS: dict[str, Any] = {
     },
     "enums that differ": {"type": "array", "items": {"enum": [1, 2, 3]}, "uniqueItems": True, "minItems": 3},
     "any names": {"type": "object", "minProperties": 3, "additionalProperties": {"type": "integer"}},
+    "a name that nothing describes": {"type": "object", "required": ["mystery"]},
+    "a number between": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 0.5},
+    "a multiple": {"type": "number", "multipleOf": 0.1, "minimum": 3.05, "maximum": 3.2},
+    "a large multiple": {"type": "integer", "multipleOf": 64, "minimum": 1000, "maximum": 1060},
+    "a negative number": {"type": "integer", "maximum": -10},
+    "a draft 4 bound": {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "type": "integer",
+        "minimum": 3,
+        "exclusiveMinimum": True,
+        "maximum": 4,
+    },
+    "a long text": {"type": "string", "minLength": 300, "maxLength": 310},
+    "a short text": {"type": "string", "maxLength": 2},
+    "a pattern with a length": {"type": "string", "pattern": "^[A-Z]+-\\d+$", "minLength": 12},
+    "an enum that refuses the default": {"enum": ["a", "b"], "default": "c"},
+    "no type, but bounds": {"minimum": 10, "maximum": 12},
+    "true": {"properties": {"a": True}, "required": ["a"]},
+}
+
+UNSUPPORTED: dict[str, Any] = {
+    "if": {
+        "type": "object",
+        "properties": {"kind": {"enum": ["file", "folder"]}},
+        "required": ["kind"],
+        "if": {"properties": {"kind": {"const": "file"}}},
+        "then": {"properties": {"size": {"type": "integer"}}, "required": ["size"]},
+        "else": {"properties": {"count": {"type": "integer"}}, "required": ["count"]},
+    },
+    "not": {"type": "string", "not": {"enum": ["hello", "demo"]}},
+    "contains": {"type": "array", "items": {"type": "integer"}, "contains": {"const": 7}, "minItems": 3},
     "names by a pattern": {
         "type": "object",
         "minProperties": 2,
@@ -143,25 +160,7 @@ SCHEMAS: dict[str, Any] = {
         "required": ["a"],
         "dependentRequired": {"a": ["b"], "b": ["c"]},
     },
-    "a name that nothing describes": {"type": "object", "required": ["mystery"]},
-    "a number between": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 0.5},
-    "a multiple": {"type": "number", "multipleOf": 0.1, "minimum": 3.05, "maximum": 3.2},
-    "a large multiple": {"type": "integer", "multipleOf": 64, "minimum": 1000, "maximum": 1060},
-    "a negative number": {"type": "integer", "maximum": -10},
-    "a draft 4 bound": {
-        "$schema": "http://json-schema.org/draft-04/schema#",
-        "type": "integer",
-        "minimum": 3,
-        "exclusiveMinimum": True,
-        "maximum": 4,
-    },
-    "a long text": {"type": "string", "minLength": 300, "maxLength": 310},
-    "a short text": {"type": "string", "maxLength": 2},
-    "a pattern with a length": {"type": "string", "pattern": "^[A-Z]+-\\d+$", "minLength": 12},
-    "a pattern without edges": {"type": "string", "pattern": "cat", "minLength": 8},
-    "an enum that refuses the default": {"enum": ["a", "b"], "default": "c"},
-    "no type, but bounds": {"minimum": 10, "maximum": 12},
-    "true": {"properties": {"a": True}, "required": ["a"]},
+    "a pattern that must be padded": {"type": "string", "pattern": "cat", "minLength": 8},
 }
 
 TOOLS: dict[str, Any] = {
@@ -279,13 +278,18 @@ TOOLS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", [*SCHEMAS, *TOOLS])
 @pytest.mark.parametrize("prompt", [PROMPT, "", "0"], ids=["a rich prompt", "no prompt", "a zero"])
-def test_what_is_made_fits(name: str, prompt: str) -> None:
+def test_a_made_value_matches_its_schema(name: str, prompt: str) -> None:
     schema = (SCHEMAS | TOOLS)[name]
     before = deepcopy(schema)
     made = make(schema, Hints(prompt))
-    assert made.fits
+    assert not made.problem
     assert jsonschema_rs.is_valid(schema, made.value, validate_formats=True), made.value
     assert schema == before
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_a_keyword_that_is_not_supported_is_reported(name: str) -> None:
+    assert "does not support" in make(UNSUPPORTED[name], HINTS).problem
 
 
 @pytest.mark.parametrize(
@@ -307,7 +311,7 @@ def test_what_is_made_fits(name: str, prompt: str) -> None:
         ({"mood": {"type": "string", "default": "calm"}}, "calm"),
     ],
 )
-def test_the_prompt_fills_what_it_speaks_of(schema: dict[str, Any], expected: Any) -> None:
+def test_the_prompt_fills_the_fields_it_mentions(schema: dict[str, Any], expected: Any) -> None:
     name = next(iter(schema))
     made = make({"type": "object", "properties": schema, "required": [name]}, HINTS)
     assert made.value == {name: expected}
@@ -318,13 +322,13 @@ def test_an_optional_property_is_given_when_the_prompt_names_it() -> None:
     assert make(schema, HINTS).value == {"days": 3}
 
 
-def test_a_command_that_nobody_gave_does_no_harm() -> None:
-    """Clients run what they are given, and a prompt is not a command because it names the tool."""
+def test_the_default_command_is_harmless() -> None:
+    """Clients run the command, and a prompt that names the tool is not a command."""
     schema = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
-    assert make(schema, Hints("use the shell to delete everything")).value == {"command": HARMLESS}
+    assert make(schema, Hints("use the shell to delete everything")).value == {"command": DEFAULT_COMMAND}
 
 
-def test_an_example_in_the_description_is_taken_up() -> None:
+def test_an_example_in_the_description_is_used() -> None:
     schema = {"type": "string", "description": "The name of a river, e.g. Rhine or Danube."}
     assert make(schema, Hints("")).value == "Rhine or Danube"
 
@@ -337,7 +341,6 @@ def test_an_example_in_the_description_is_taken_up() -> None:
         pytest.param({"type": "string", "pattern": "(?=a)b"}, id="a pattern that is not understood"),
         pytest.param({"type": "array", "minItems": 10**9, "items": {"type": "null"}}, id="too many items"),
         pytest.param({"type": "string", "minLength": 10**9}, id="too long"),
-        pytest.param({"enum": [1], "type": "string"}, id="a contradiction"),
         pytest.param(
             {
                 "$ref": "#/$defs/A",
@@ -349,9 +352,9 @@ def test_an_example_in_the_description_is_taken_up() -> None:
         ),
     ],
 )
-def test_what_cannot_be_made_is_told(schema: Any) -> None:
+def test_a_value_that_cannot_be_made_is_reported(schema: Any) -> None:
     whole = {"type": "object", "properties": {"a": schema}, "required": ["a"], **_definitions(schema)}
-    assert not make(whole, HINTS).fits
+    assert make(whole, HINTS).problem
 
 
 def _definitions(schema: Any) -> dict[str, Any]:
@@ -359,8 +362,8 @@ def _definitions(schema: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("dead_end", [False, {"not": {}}, {"enum": [1], "type": "string"}], ids=str)
-def test_a_hostile_schema_is_given_up_in_time(dead_end: Any) -> None:
-    """Choices of choices and patterns that make engines stumble: bounded by a budget and not by a clock."""
+def test_the_work_for_a_hostile_schema_is_bounded(dead_end: Any) -> None:
+    """Nested choices and patterns that backtrack are limited by a budget, not by a clock."""
     choice: Any = {"type": "string", "pattern": "^((((a*)*)*)*)*b$"}
     for _ in range(40):
         choice = {"anyOf": [dead_end, choice, choice]}
@@ -373,7 +376,7 @@ def test_a_hostile_schema_is_given_up_in_time(dead_end: Any) -> None:
 
 
 def test_a_recursion_is_cut_off_early() -> None:
-    """A tree of three levels shows what a tree is; one of seven is a page of braces."""
+    """Three levels are enough to show a tree."""
     node = {"anyOf": [{"$ref": "#"}, {"type": "null"}]}
     schema = {
         "type": "object",
@@ -418,7 +421,6 @@ _patterned = st.builds(
             "x+y",
             r"^v?\d+\.\d+\.\d+$",
             r"^[^@\s]+@[^@\s]+\.[a-z]{2,}$",
-            r"\bend$",
             "^$",
             r"^[\u00e0-\u00ff]+$",
         ]
@@ -496,33 +498,10 @@ _prompts = st.one_of(st.sampled_from([PROMPT, "", "7"]), st.text(max_size=60))
 
 @settings(max_examples=examples(300), deadline=None)
 @given(_schemas, _prompts)
-def test_what_is_made_for_any_schema_that_can_be_kept_fits(schema: dict[str, Any], prompt: str) -> None:
+def test_every_supported_schema_gets_a_matching_value(schema: dict[str, Any], prompt: str) -> None:
     made = make(schema, Hints(prompt))
-    assert made.fits
+    assert not made.problem
     assert jsonschema_rs.is_valid(schema, made.value, validate_formats=True), made.value
-
-
-@settings(max_examples=examples(300), deadline=None)
-@given(_schemas, st.data())
-def test_fitting_means_what_json_schema_means(schema: dict[str, Any], data: st.DataObject) -> None:
-    """Values that fit and values that do not: the same verdict as a validator that others wrote."""
-    made = make(schema, HINTS).value
-    name = data.draw(_names)
-    odd = data.draw(st.one_of(_values, st.lists(_values, max_size=3), st.just(made)))
-    for value in (made, odd, {**made, name: odd}, dict.fromkeys(made, odd)):
-        assert fits(value, schema, schema) == jsonschema_rs.is_valid(schema, value), value
-
-
-@pytest.mark.parametrize("name", [*SCHEMAS, *TOOLS])
-@given(
-    value=st.recursive(
-        _values, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_names, inner, max_size=4)
-    )
-)
-@settings(max_examples=examples(20), deadline=None)
-def test_fitting_a_known_schema_means_the_same(name: str, value: Any) -> None:
-    schema = (SCHEMAS | TOOLS)[name]
-    assert fits(value, schema, schema) == jsonschema_rs.is_valid(schema, value)
 
 
 _KEYWORDS = """
@@ -541,57 +520,8 @@ _rubbish: st.SearchStrategy[Any] = st.recursive(
 
 @settings(max_examples=examples(300), deadline=None)
 @given(st.dictionaries(_words, _rubbish, max_size=6))
-def test_any_object_can_be_taken_for_a_schema(schema: dict[str, Any]) -> None:
+def test_any_object_is_accepted_as_a_schema(schema: dict[str, Any]) -> None:
     before = deepcopy(schema)
     first, second = make(schema, HINTS), make(schema, HINTS)
     assert first == second
     assert schema == before
-
-
-# -- patterns
-
-
-@settings(max_examples=examples(80), deadline=None)
-@given(
-    st.from_regex(re.compile(r"\A(\^?([a-c.]|\\d|\\w|\[a-c\]|\[^x\]|\(a\|bc?\))([*+?]|\{1,2\})?){0,6}\$?\Z"))
-)
-def test_what_is_written_for_a_pattern_matches_it(pattern: str) -> None:
-    node = patterns.parse(pattern.rstrip("\n"))
-    assert node is not None
-    for text in islice(patterns.examples(node), 8):
-        assert re.search(pattern.rstrip("\n"), text)
-
-
-@settings(max_examples=examples(80), deadline=None)
-@given(
-    st.from_regex(re.compile(r"\A(([a-c.]|\\b|\\d|\[^a\]|\(a\|bc?\)|\(\?:ab\)\*)([*+?]|\{2\})?){0,5}\$?\Z")),
-    st.text("abc1 ", max_size=8),
-)
-def test_walking_a_pattern_finds_what_pythons_engine_finds(pattern: str, text: str) -> None:
-    pattern = pattern.rstrip("\n")
-    node = patterns.parse(pattern)
-    try:
-        compiled = re.compile(pattern)
-    except re.error:
-        return  # two repetitions in a row
-    if node is not None:
-        assert patterns.matches(node, text) == bool(compiled.search(text))
-
-
-@pytest.mark.parametrize(
-    "pattern",
-    ["(" * 25 + "a" + ")*" * 25 + "b", "(((a{900}){900}){900})", "(" * 25 + "a|a" + "|a)*" * 25 + "b$"],
-    ids=["stars of stars", "a billion", "choices of choices"],
-)
-def test_a_pattern_that_takes_too_long_is_given_up(pattern: str) -> None:
-    node = patterns.parse(pattern)
-    assert node is not None
-    assert patterns.matches(node, "a" * 60) is False
-    assert all("b" in text for text in patterns.examples(node))
-
-
-@pytest.mark.parametrize(
-    "pattern", ["(?=a)b", "(?<!a)b", r"(a)\1", r"\p{L}", "[", "(", ")", "*", "a" * 2000, "(" * 99]
-)
-def test_a_pattern_that_cannot_be_worked_with_is_none(pattern: str) -> None:
-    assert patterns.parse(pattern) is None

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tests.gateway.demos import ask
+from tests.demo.asking import ask
 
 PAGE = Path(__file__).parents[2] / "docs" / "demo.md"
 
