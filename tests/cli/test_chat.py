@@ -204,7 +204,7 @@ def test_nothing_listens_there() -> None:
         (["--base-url", "ftp://x"], "a URL starts with http"),
         (["--base-url", "http://me:secret@x"], "use --api-key-env NAME instead"),
         (["--api-key-env", "NOT_SET"], "the variable NOT_SET is not set"),
-        (["--override", "nonsense"], "--override: an override is an id"),
+        (["--override", "nonsense"], "--override: an override must have the form"),
         (["--image", "nowhere.png"], "cannot read nowhere.png"),
         (["--load", "nowhere.jsonl"], "--load: cannot read nowhere.jsonl"),
         (["--tools", "nowhere.py"], "there is no file nowhere.py"),
