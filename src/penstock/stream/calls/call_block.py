@@ -70,7 +70,7 @@ class ToolCallBlock:
             return ""
         if not self.name:
             return "a tool call never got a name"
-        if self.call is not None and not self.call.whole:
+        if self.call is not None and not self.call.is_complete:
             return f"the arguments of the call to {self.name!r} are not whole JSON"
         return ""
 
