@@ -27,7 +27,7 @@ def diagram() -> str:
 
 def policy() -> str:
     rows = [
-        f"| {id.value} | {key.value} | {row.action.value} | {row.why} |"
+        f"| {id.value} | {key.value} | {row.action.value} | {row.reason} |"
         for (id, key), row in assembler.POLICY.items()
     ]
     return "\n".join(["| id | key | the assembler will | because |", "|---|---|---|---|", *rows])
