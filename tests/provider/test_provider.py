@@ -309,7 +309,7 @@ FAILURES: dict[str, tuple[Any, type[OpenResponsesError], str, bool]] = {
         False,
     ),
     "empty": (streamed(streams.response([], [])), ProtocolError, "no answer", False),
-    "thinking only": (streamed(THOUGHT), ProtocolError, "thought", False),
+    "thinking only": (streamed(THOUGHT), ProtocolError, "only reasoning", False),
     "fails on the way": (streamed(FAILED), ServerError, "boom", True),
     "cut": ([send(CHUNKED_HEAD + chunk(sse(HELLO_STREAM[:5]))), cut], NetworkError, "broke", True),
 }
