@@ -129,7 +129,7 @@ def test_an_option_of_a_wrong_type_is_told() -> None:
         async with talking(streamed()) as (provider, _):
             result = await provider.provide_response(MODEL, HELLO, ResponseOptions({"temperature": "hot"}))
         assert [told.message for told in result.diagnostics] == [
-            "the option 'temperature' has a wrong type; it was not sent"
+            "the option 'temperature' has the wrong type; it was not sent"
         ]
 
     run(scenario())

@@ -119,10 +119,10 @@ class OutputItem:
 
 
 class ItemText(NamedTuple):
-    """One text in an item: its channel, its index, the text, and the fields of the part."""
+    """One text in an item: its channel, the index of its part, the text, and the part."""
 
     channel: str
-    index: int
+    part_index: int
     text: str
     part: JsonObject
 
