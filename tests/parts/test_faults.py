@@ -979,7 +979,7 @@ def test_of_two_encrypted_contents_that_of_the_item_is_kept() -> None:
 def test_thinking_alone_is_no_answer(thinking: str) -> None:
     found = read([thought("rs", "Hm"), done(SEALED), completed(SEALED)], thinking=thinking)
     assert found.error == EMPTY
-    assert "thought" in str(found.result.error)
+    assert "only reasoning" in str(found.result.error)
 
 
 # Ends
@@ -1113,8 +1113,8 @@ def test_every_end_is_an_answer_or_a_typed_error(events: Events, outcome: Outcom
 
 
 def test_a_stream_that_sent_nothing_says_so_and_one_that_was_cut_says_that() -> None:
-    assert "without sending anything" in str(read([]).result.error)
-    assert "before its response did" in str(read([said("m", "Hi")]).result.error)
+    assert "before any event" in str(read([]).result.error)
+    assert "before its response was complete" in str(read([said("m", "Hi")]).result.error)
 
 
 def test_nothing_that_comes_behind_the_end_counts() -> None:

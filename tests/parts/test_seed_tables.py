@@ -728,8 +728,8 @@ def test_every_event_is_traced_with_what_it_made_and_trouble_is_a_warning() -> N
     ]
     assert [line for level, line in lines if level == WARNING] == [
         "unknown_event: an event of type 'response.nonsense' was ignored",
-        "malformed_tool_call: a call to 'add' has arguments that are no JSON object",
-        "the response fails: Slow (rate_limit_exceeded)",
+        "malformed_tool_call: a call to 'add' has arguments that are not a JSON object",
+        "the response failed: Slow (rate_limit_exceeded)",
     ]
 
 
