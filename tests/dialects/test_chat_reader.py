@@ -30,7 +30,7 @@ from penstock.stream.deltas import (
     UpstreamInfo,
     UsageDelta,
 )
-from tests.dialects.block_proofs import (
+from tests.dialects.block_stream_checks import (
     as_frame,
     byte_cuts,
     check_cuts,
@@ -43,7 +43,7 @@ from tests.dialects.block_proofs import (
 )
 from tests.dialects.chat_streams import DONE, STOP, answer, calls, chunk, of, payloads, plan, read
 from tests.dialects.exceptions_chat import EXCEPTIONS
-from tests.dialects.reading_proof import assert_agrees
+from tests.dialects.recording_checks import assert_agrees
 from tests.dialects.recordings import files, needs_recordings, translate
 from tests.effort import examples
 
