@@ -144,7 +144,7 @@ ENDS: dict[str, tuple[list[Any], Delta]] = {
     ),
     "no JSON": (
         [Frame(None, "<html>")],
-        ErrorDelta("upstream_invalid", "the upstream sent something that is no JSON object: <html>"),
+        ErrorDelta("upstream_invalid", "the upstream sent a frame that is not a JSON object: <html>"),
     ),
 }
 

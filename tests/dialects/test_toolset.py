@@ -152,7 +152,7 @@ def test_choices_are_read_in_upstream_names(choice: Any, expected: UpstreamToolC
     ("tools", "choice", "named"),
     [
         ([{"type": "web_search"}], "required", "web_search"),
-        ([], "required", "none is declared"),
+        ([], "required", "no tool is declared"),
         ([WEATHER], {"type": "web_search"}, "web_search"),
         ([WEATHER], {"type": "function", "name": "other"}, "other"),
         ([SEARCH], {"type": "function", "name": "search", "namespace": "mcp__git"}, "search"),
