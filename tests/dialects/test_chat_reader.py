@@ -118,10 +118,10 @@ def test_nothing_before_a_cut_is_lost(file: str) -> None:
 
 
 ENDS: dict[str, tuple[list[Any], Delta]] = {
-    "nothing at all": ([], ErrorDelta("upstream_empty", "the upstream ended without saying anything")),
+    "nothing at all": ([], ErrorDelta("upstream_empty", "the upstream ended without sending anything")),
     "nothing but [DONE]": (
         [DONE],
-        ErrorDelta("upstream_empty", "the upstream ended without saying anything"),
+        ErrorDelta("upstream_empty", "the upstream ended without sending anything"),
     ),
     "cut off": (
         [chunk({"content": "a"})],
@@ -140,7 +140,10 @@ ENDS: dict[str, tuple[list[Any], Delta]] = {
     "an unknown word (quirk C10)": ([chunk(finish="other")], STOP),
     "a failure": (
         [chunk(finish="insufficient_system_resource")],
-        ErrorDelta("server_is_overloaded", "the upstream stopped with 'insufficient_system_resource'"),
+        ErrorDelta(
+            "server_is_overloaded",
+            "the upstream stopped with the finish reason 'insufficient_system_resource'",
+        ),
     ),
     "no JSON": (
         [Frame(None, "<html>")],
@@ -157,7 +160,9 @@ def test_how_it_ends(name: str) -> None:
 
 def test_an_unknown_finish_is_told() -> None:
     assert of(read(chunk(finish="other")), DiagnosticDelta) == [
-        DiagnosticDelta("unknown_finish", "the upstream stopped with 'other': read as a stop")
+        DiagnosticDelta(
+            "unknown_finish", "the finish reason 'other' is unknown; it was read as a normal stop"
+        )
     ]
 
 

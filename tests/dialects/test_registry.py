@@ -31,7 +31,11 @@ def test_a_dialect_that_is_only_read_is_not_rendered() -> None:
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("anthropi", "did you mean anthropic?"), ("Chat", "did you mean chat?"), ("zzzz", "available: ai_sdk, ")],
+    [
+        ("anthropi", "did you mean anthropic?"),
+        ("Chat", "did you mean chat?"),
+        ("zzzz", "available: ai_sdk, "),
+    ],
 )
 def test_an_unknown_name_is_told_with_the_near_ones(name: str, told: str) -> None:
     with pytest.raises(LookupError, match=name) as caught:
