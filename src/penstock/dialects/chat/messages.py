@@ -147,7 +147,7 @@ class Messages:
         return msgspec.json.encode({"arguments": call.arguments}).decode()
 
     def _outputs(self, turn: OutputsTurn) -> list[Message]:
-        """Return the tool messages. Other content than text follows as a user message (ask B10)."""
+        """Return the tool messages. Content other than text follows as a user message (ask B10)."""
         messages: list[Message] = []
         attachments: list[dict[str, Any]] = []
         for output in turn.outputs:

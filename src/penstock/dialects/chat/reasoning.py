@@ -1,4 +1,4 @@
-"""Reads reasoning in Chat Completions. There is no standard; vendors use seven ways (quirk C24 to quirk C29).
+"""Reads reasoning in Chat Completions. There is no standard; there are seven ways (quirk C24 to quirk C29).
 
 Text is emitted once, as it arrives. Signatures and encrypted blocks are collected and sealed as one payload
 when the reasoning ends: `settle` is called before anything that ends it. The payload has the vendor's own
