@@ -41,8 +41,8 @@ from tests.dialects.block_stream_checks import (
     objects,
     smallest,
 )
+from tests.dialects.chat.oracle_exceptions import EXCEPTIONS
 from tests.dialects.chat_streams import DONE, STOP, answer, calls, chunk, of, payloads, plan, read
-from tests.dialects.exceptions_chat import EXCEPTIONS
 from tests.dialects.recording_checks import assert_agrees
 from tests.dialects.recordings import files, needs_recordings, translate
 from tests.effort import examples

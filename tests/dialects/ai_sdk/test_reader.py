@@ -17,7 +17,7 @@ from penstock.protocol.tools import CustomTool, FunctionTool, Tool
 from penstock.sse import Frame
 from penstock.stream.deltas import AnnotationDelta, DiagnosticDelta, ErrorDelta, UpstreamInfo, UsageDelta
 from tests.dialects import keyed_stream_checks as checks
-from tests.dialects.exceptions_ai_sdk import EXCEPTIONS
+from tests.dialects.ai_sdk.oracle_exceptions import EXCEPTIONS
 from tests.dialects.recordings import ROOT, files, needs_recordings
 from tests.effort import examples
 

@@ -29,8 +29,8 @@ from penstock.stream.deltas import (
     UsageDelta,
 )
 from tests.dialects import keyed_stream_checks as checks
-from tests.dialects.exceptions_responses import EXCEPTIONS
 from tests.dialects.recordings import files, needs_recordings, translate
+from tests.dialects.responses.oracle_exceptions import EXCEPTIONS
 from tests.effort import examples
 from tests.stream import strategies
 from tests.stream.running import finish, machine
