@@ -14,7 +14,7 @@ from tests.demo.asking import (
     ask,
     user,
 )
-from tests.dialects.rendering import PIXEL
+from tests.dialects.render_cases import PIXEL
 
 
 def test_it_answers_in_markdown_and_repeats_what_was_asked() -> None:

@@ -20,7 +20,7 @@ from tests.demo.asking import (
     plan_for,
     reads_of,
 )
-from tests.dialects.reading_proof import json_with
+from tests.dialects.recording_checks import json_with
 from tests.effort import examples
 
 

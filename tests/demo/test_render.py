@@ -20,7 +20,7 @@ from tests.demo.asking import (
     plan_for,
     user,
 )
-from tests.dialects.rendering import codes, dropped
+from tests.dialects.render_cases import codes, dropped
 from tests.dialects.test_request_fields import SAMPLES, TOOLS
 
 

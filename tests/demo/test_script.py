@@ -19,7 +19,7 @@ from tests.demo.asking import (
     ask,
     user,
 )
-from tests.dialects.rendering import EVERY_ITEM, EVERY_TOOL, requests
+from tests.dialects.render_cases import EVERY_ITEM, EVERY_TOOL, requests
 from tests.effort import examples
 
 

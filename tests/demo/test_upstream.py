@@ -14,7 +14,7 @@ from tests.demo.asking import (
     read_all,
     user,
 )
-from tests.dialects.rendering import EVERY_TOOL
+from tests.dialects.render_cases import EVERY_TOOL
 
 
 def test_it_streams_in_many_small_reads_with_pauses() -> None:

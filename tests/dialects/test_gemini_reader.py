@@ -24,7 +24,7 @@ from penstock.stream.deltas import (
     ToolCallDelta,
 )
 from tests.dialects.exceptions_gemini import EXCEPTIONS
-from tests.dialects.reading_proof import (
+from tests.dialects.recording_checks import (
     assert_agrees,
     assert_endures,
     assert_same_after_noise,

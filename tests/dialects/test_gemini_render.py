@@ -22,7 +22,7 @@ from penstock.dialects.plan import Plan, Quirks, Target, UpstreamRequest
 from penstock.errors import DecodeError
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.wire import to_builtins
-from tests.dialects.rendering import (
+from tests.dialects.render_cases import (
     EVERY_ITEM,
     EVERY_TOOL,
     PATCH,

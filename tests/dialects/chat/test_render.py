@@ -18,7 +18,7 @@ from penstock.dialects.presets.efforts import EFFORTS, SCALE, nearest
 from penstock.errors import DecodeError
 from penstock.protocol.request import CreateResponse
 from penstock.stream.deltas import OpaqueReasoning
-from tests.dialects.rendering import (
+from tests.dialects.render_cases import (
     EVERY_ITEM,
     EVERY_TOOL,
     PATCH,

@@ -99,9 +99,9 @@ def test_what_is_special_about_a_vendor(name: str, quirk: str, value: object) ->
 
 
 def test_an_unknown_vendor_is_told_with_the_near_ones() -> None:
-    with pytest.raises(LookupError, match=r"no preset called 'open-router': did you mean openrouter\?"):
+    with pytest.raises(LookupError, match=r"no preset called 'open-router'; did you mean openrouter\?"):
         preset("open-router")
-    with pytest.raises(LookupError, match="there are anthropic, azure"):
+    with pytest.raises(LookupError, match="available: anthropic, azure"):
         preset("zzzz")
 
 

@@ -14,7 +14,7 @@ from penstock.dialects.plan import Quirks, Target, UpstreamRequest
 from penstock.dialects.responses.render import HANDLED, render
 from penstock.errors import DecodeError
 from penstock.protocol.request import CreateResponse
-from tests.dialects.rendering import (
+from tests.dialects.render_cases import (
     EVERY_ITEM,
     EVERY_TOOL,
     PATCH,

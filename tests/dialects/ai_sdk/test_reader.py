@@ -16,13 +16,13 @@ from penstock.dialects.envelope import unseal
 from penstock.protocol.tools import CustomTool, FunctionTool, Tool
 from penstock.sse import Frame
 from penstock.stream.deltas import AnnotationDelta, DiagnosticDelta, ErrorDelta, UpstreamInfo, UsageDelta
-from tests.dialects import keyed_proofs as proofs
-from tests.dialects.exceptions_ai_sdk import EXCEPTIONS
+from tests.dialects import keyed_stream_checks as checks
+from tests.dialects.ai_sdk.oracle_exceptions import EXCEPTIONS
 from tests.dialects.recordings import ROOT, files, needs_recordings
 from tests.effort import examples
 
 FILES = files("ai-sdk-parts")
-SMALL = proofs.smallest("ai-sdk-parts", 60)
+SMALL = checks.smallest("ai-sdk-parts", 60)
 FINISH = {"type": "finish", "finishReason": {"unified": "stop"}, "usage": {}}
 CALLS = {"type": "finish", "finishReason": "tool-calls", "usage": {"inputTokens": 1, "outputTokens": 2}}
 TOOLS: list[Tool] = [FunctionTool(name="get_weather"), CustomTool(name="patch")]
@@ -37,28 +37,28 @@ def sources() -> dict[str, str]:
 @needs_recordings
 @pytest.mark.parametrize("file", FILES)
 def test_parts_say_what_the_recording_says_that_they_were_made_from(file: str) -> None:
-    proofs.assert_agrees(DIALECT, file, sources()[file], EXCEPTIONS)
+    checks.assert_agrees(DIALECT, file, sources()[file], EXCEPTIONS)
 
 
 @needs_recordings
 @pytest.mark.parametrize("file", SMALL)
 def test_nothing_before_a_cut_is_lost(file: str) -> None:
-    proofs.assert_survives_cuts(DIALECT, file)
+    checks.assert_survives_cuts(DIALECT, file)
 
 
 @needs_recordings
 @pytest.mark.parametrize("file", SMALL)
 def test_noise_changes_no_item(file: str) -> None:
     noise = [Frame(None, '{"type":"ping"}'), Frame(None, '{"type":"raw","rawValue":{"text":"no"}}')]
-    proofs.assert_same_with_noise(DIALECT, file, [*noise, Frame(None, "")])
+    checks.assert_same_with_noise(DIALECT, file, [*noise, Frame(None, "")])
 
 
 @needs_recordings
 @pytest.mark.recordings
 @pytest.mark.parametrize("file", [file for file in FILES if file not in SMALL])
 def test_large_recordings_too(file: str) -> None:
-    proofs.assert_same_with_noise(DIALECT, file, proofs.as_frames([{"type": "ping"}]))
-    proofs.assert_survives_cuts(DIALECT, file, most=100)
+    checks.assert_same_with_noise(DIALECT, file, checks.as_frames([{"type": "ping"}]))
+    checks.assert_survives_cuts(DIALECT, file, most=100)
 
 
 # One call, whatever says it (ask B4)
@@ -105,9 +105,9 @@ START_AND_CALL = [start(), *PIECES, call({"location": "NYC"})]
     ],
 )
 def test_one_call_whatever_says_it(parts: list[Any]) -> None:
-    frames = proofs.as_frames([*parts, CALLS])
-    events = proofs.translate(DIALECT, proofs.plan("ai_sdk", TOOLS), frames)
-    said = [json.loads(json.dumps(proofs.to_builtins(event))) for event in events]
+    frames = checks.as_frames([*parts, CALLS])
+    events = checks.translate(DIALECT, checks.plan("ai_sdk", TOOLS), frames)
+    said = [json.loads(json.dumps(checks.to_builtins(event))) for event in events]
     assert [event["type"] for event in said].count("response.output_item.added") == 1
     assert [event["type"] for event in said].count("response.output_item.done") == 1
     ids = {
@@ -128,18 +128,18 @@ def test_one_call_whatever_says_it(parts: list[Any]) -> None:
     ],
 )
 def test_a_start_that_no_call_follows_is_no_whole_call(parts: list[Any], status: str) -> None:
-    response = proofs.answer(DIALECT, parts, TOOLS)
+    response = checks.answer(DIALECT, parts, TOOLS)
     assert response["status"] == status
     assert [item["status"] for item in response["output"]] == ["incomplete"]
 
 
 def test_input_of_a_call_that_is_never_named_fails_the_answer() -> None:
-    response = proofs.answer(DIALECT, [*PIECES, end(), CALLS])
+    response = checks.answer(DIALECT, [*PIECES, end(), CALLS])
     assert (response["status"], response["output"]) == ("failed", [])
 
 
 def test_two_calls_with_the_same_input_are_two() -> None:
-    response = proofs.answer(DIALECT, [call(id="a"), call(id="b"), CALLS])
+    response = checks.answer(DIALECT, [call(id="a"), call(id="b"), CALLS])
     assert [item["call_id"] for item in response["output"]] == ["a", "b"]
 
 
@@ -148,14 +148,14 @@ def test_the_input_of_a_custom_tool_is_its_text_and_not_a_json_string(streamed: 
     text = '*** "Begin"\nPatch'
     begin = [start(id="c", toolName="patch"), delta(text[:5], "c"), delta(text[5:], "c"), end("c")]
     whole = {"type": "tool-call", "toolCallId": "c", "toolName": "patch", "input": json.dumps(text)}
-    [item] = proofs.answer(DIALECT, [*(begin if streamed else []), whole, CALLS], TOOLS)["output"]
+    [item] = checks.answer(DIALECT, [*(begin if streamed else []), whole, CALLS], TOOLS)["output"]
     assert (item["type"], item["input"]) == ("custom_tool_call", text)
 
 
 def test_a_broken_json_string_is_passed_on_as_it_is() -> None:
     for input in ('"half', '"a" ', "[1]"):
         part = {"type": "tool-call", "toolCallId": "c", "toolName": "patch", "input": input}
-        [item] = proofs.answer(DIALECT, [part, CALLS], TOOLS)["output"]
+        [item] = checks.answer(DIALECT, [part, CALLS], TOOLS)["output"]
         assert item["type"] == "custom_tool_call"
 
 
@@ -234,12 +234,12 @@ def hosted(name: str, input: Any, result: Any, **fields: Any) -> list[dict[str, 
     ],
 )
 def test_a_tool_of_the_provider_is_an_item_and_no_call(parts: list[Any], expected: dict[str, Any]) -> None:
-    [item] = proofs.answer(DIALECT, parts)["output"]
+    [item] = checks.answer(DIALECT, parts)["output"]
     assert {name: item.get(name) for name in expected} == expected
 
 
 def test_a_tool_of_the_provider_without_an_item_is_left_out_and_told() -> None:
-    response = proofs.answer(DIALECT, hosted("advisor", {}, {"text": "x"}))
+    response = checks.answer(DIALECT, hosted("advisor", {}, {"text": "x"}))
     assert response["output"] == []
     assert [each["code"] for each in response["diagnostics"]] == ["server_tool_left_out"]
 
@@ -258,7 +258,7 @@ def test_a_tool_of_the_provider_without_an_item_is_left_out_and_told() -> None:
     ],
 )
 def test_whose_call_it_is_does_not_depend_on_which_parts_came(parts: list[Any], types: list[str]) -> None:
-    response = proofs.answer(DIALECT, parts)
+    response = checks.answer(DIALECT, parts)
     assert [item["type"] for item in response["output"]] == types
     assert response["status"] == "completed"
 
@@ -286,7 +286,7 @@ def test_blocks_that_overlap_are_kept_apart() -> None:
         {"type": "text-end", "id": "0"},
         FINISH,
     ]
-    output = proofs.answer(DIALECT, parts)["output"]
+    output = checks.answer(DIALECT, parts)["output"]
     assert [item["content"][0]["text"] for item in output] == ["Hello", "Hm", "Bye"]
 
 
@@ -300,14 +300,14 @@ def test_blocks_that_overlap_are_kept_apart() -> None:
 )
 def test_the_last_block_is_whole_only_if_the_answer_is(reason: Any, status: str, item_status: str) -> None:
     parts = [*text("a", "0"), *text("b", "1"), {**FINISH, "finishReason": reason}]
-    response = proofs.answer(DIALECT, parts)
+    response = checks.answer(DIALECT, parts)
     assert response["status"] == status
     assert [item["status"] for item in response["output"]] == ["completed", item_status]
 
 
 def test_the_phase_of_a_message_is_kept() -> None:
     begin = {"type": "text-start", "id": "m", "providerMetadata": {"openai": {"phase": "commentary"}}}
-    [item] = proofs.answer(DIALECT, [begin, *text("a", "m")[1:], FINISH])["output"]
+    [item] = checks.answer(DIALECT, [begin, *text("a", "m")[1:], FINISH])["output"]
     assert item["phase"] == "commentary"
 
 
@@ -351,7 +351,7 @@ ENCRYPTED = {"openai": {"itemId": "rs_1", "reasoningEncryptedContent": "ZW5j"}}
     ],
 )
 def test_reasoning_that_only_its_maker_reads_is_sealed(parts: list[Any], payloads: list[Any]) -> None:
-    output = proofs.answer(DIALECT, [*parts, FINISH])["output"]
+    output = checks.answer(DIALECT, [*parts, FINISH])["output"]
     sealed = [unseal(item["encrypted_content"]) if "encrypted_content" in item else None for item in output]
     assert [each and each.payload for each in sealed] == payloads
     assert [item["type"] for item in output] == ["reasoning"] * len(payloads)
@@ -361,7 +361,7 @@ def test_reasoning_that_only_its_maker_reads_is_sealed(parts: list[Any], payload
 def test_a_signature_of_a_call_stands_before_the_call(at: str) -> None:
     signed: dict[str, Any] = {"providerMetadata": {"google": {"thoughtSignature": "c2ln"}}}
     parts = [start(**signed), *PIECES, end(), call(**signed)] if at == "start" else [call(**signed)]
-    opaque, item = proofs.answer(DIALECT, [*parts, CALLS], TOOLS)["output"]
+    opaque, item = checks.answer(DIALECT, [*parts, CALLS], TOOLS)["output"]
     envelope = unseal(opaque["encrypted_content"])
     assert envelope is not None
     assert envelope.attached == "call"
@@ -370,12 +370,12 @@ def test_a_signature_of_a_call_stands_before_the_call(at: str) -> None:
 
 def test_a_compaction_is_an_item_and_no_text() -> None:
     begin = {"type": "text-start", "id": "0", "providerMetadata": {"anthropic": {"type": "compaction"}}}
-    [item, message] = proofs.answer(DIALECT, [begin, *text("short")[1:], *text("Hi", "1"), FINISH])["output"]
+    [item, message] = checks.answer(DIALECT, [begin, *text("short")[1:], *text("Hi", "1"), FINISH])["output"]
     envelope = unseal(item["encrypted_content"])
     assert envelope is not None
     assert (item["type"], envelope.payload["text"]) == ("compaction", "short")
     assert message["content"][0]["text"] == "Hi"
-    assert proofs.answer(DIALECT, [begin, *text("")[1:], FINISH])["output"] == []
+    assert checks.answer(DIALECT, [begin, *text("")[1:], FINISH])["output"] == []
 
 
 URL = {"type": "source", "sourceType": "url", "id": "s", "url": "https://a", "title": "A"}
@@ -393,18 +393,18 @@ URL = {"type": "source", "sourceType": "url", "id": "s", "url": "https://a", "ti
     ],
 )
 def test_a_source_is_a_citation_of_the_text(parts: list[Any]) -> None:
-    [item] = proofs.answer(DIALECT, [*parts, FINISH])["output"]
+    [item] = checks.answer(DIALECT, [*parts, FINISH])["output"]
     assert [each["url"] for each in item["content"][0]["annotations"]] == ["https://a"]
 
 
 def test_a_source_that_has_no_text_or_no_url_is_told() -> None:
     document = {"type": "source", "sourceType": "document", "title": "Paper", "mediaType": "text/plain"}
-    said = proofs.told(DIALECT, [URL, document, FINISH])
+    said = checks.told(DIALECT, [URL, document, FINISH])
     assert [type(each) for each in said if isinstance(each, AnnotationDelta | DiagnosticDelta)] == [
         DiagnosticDelta,
         AnnotationDelta,
     ]
-    assert proofs.answer(DIALECT, [URL, document, FINISH])["status"] == "completed"
+    assert checks.answer(DIALECT, [URL, document, FINISH])["status"] == "completed"
 
 
 # Ends
@@ -430,7 +430,7 @@ def test_a_source_that_has_no_text_or_no_url_is_told() -> None:
     ],
 )
 def test_every_finish_reason_has_an_outcome(reason: Any, status: str) -> None:
-    assert proofs.answer(DIALECT, [*text("Hi"), {**FINISH, "finishReason": reason}])["status"] == status
+    assert checks.answer(DIALECT, [*text("Hi"), {**FINISH, "finishReason": reason}])["status"] == status
 
 
 @pytest.mark.parametrize(
@@ -462,7 +462,7 @@ def test_every_finish_reason_has_an_outcome(reason: Any, status: str) -> None:
     ],
 )
 def test_usage_of_every_version(usage: Any, metadata: Any, counts: tuple[int | None, ...]) -> None:
-    said = proofs.told(DIALECT, [{**FINISH, "usage": usage, "providerMetadata": metadata}])
+    said = checks.told(DIALECT, [{**FINISH, "usage": usage, "providerMetadata": metadata}])
     [told] = [each for each in said if isinstance(each, UsageDelta)]
     assert counts == (
         told.input_tokens,
@@ -499,14 +499,14 @@ OVERLOADED = {
 def test_a_failure_is_told_once_with_the_words_of_the_upstream(
     parts: list[Any], code: str, message: str | None
 ) -> None:
-    response = proofs.answer(DIALECT, parts)
+    response = checks.answer(DIALECT, parts)
     assert (response["status"], response["error"]["code"]) == ("failed", code)
     assert message is None or response["error"]["message"] == message
 
 
 def test_what_follows_an_error_is_kept_and_so_is_the_usage() -> None:
     finish = {**FINISH, "usage": {"inputTokens": 3, "outputTokens": 4}}
-    response = proofs.answer(
+    response = checks.answer(
         DIALECT, [*text("a")[:2], OVERLOADED, *text("b")[1:], finish, *text("late", "9")]
     )
     assert response["output"][0]["content"][0]["text"] == "ab"
@@ -514,7 +514,7 @@ def test_what_follows_an_error_is_kept_and_so_is_the_usage() -> None:
 
 
 def test_the_end_marker_of_a_stream_without_finish_is_a_normal_end() -> None:
-    assert proofs.answer(DIALECT, [*text("Hi"), "[DONE]"])["status"] == "completed"
+    assert checks.answer(DIALECT, [*text("Hi"), "[DONE]"])["status"] == "completed"
 
 
 def test_what_has_no_place_is_told() -> None:
@@ -530,7 +530,7 @@ def test_what_has_no_place_is_told() -> None:
         {"type": "tool-approval-request", "approvalId": "a", "toolCallId": "t"},
         FINISH,
     ]
-    said = proofs.told(DIALECT, parts)
+    said = checks.told(DIALECT, parts)
     assert [each.code for each in said if isinstance(each, DiagnosticDelta)] == [
         *("upstream_warning", "file_left_out", "file_left_out", "part_left_out", "part_left_out"),
         "part_left_out",
@@ -550,8 +550,8 @@ def test_a_body_is_read_as_its_stream() -> None:
     ]
     body = {"content": content, "finishReason": "tool-calls", "usage": {"inputTokens": 1, "outputTokens": 2}}
     body |= {"warnings": [], "response": {"id": "r", "modelId": "gpt"}}
-    deltas = DIALECT.read_body(proofs.plan("ai_sdk", TOOLS), json.dumps(body).encode())
-    _, events = proofs.run(deltas, TOOLS)
+    deltas = DIALECT.read_body(checks.plan("ai_sdk", TOOLS), json.dumps(body).encode())
+    _, events = checks.run(deltas, TOOLS)
     output = events[-1]["response"]["output"]
     assert [item["type"] for item in output] == ["reasoning", "message", "function_call"]
     assert events[-1]["response"]["model"] == "gpt"
@@ -562,7 +562,7 @@ def test_a_body_is_read_as_its_stream() -> None:
     [(b"<html>", "upstream_invalid"), (b'{"error":{"code":"rate_limit_exceeded"}}', "rate_limit_exceeded")],
 )
 def test_a_body_that_is_no_answer_is_an_error(body: bytes, code: str) -> None:
-    [error] = DIALECT.read_body(proofs.plan("ai_sdk"), body)
+    [error] = DIALECT.read_body(checks.plan("ai_sdk"), body)
     assert isinstance(error, ErrorDelta)
     assert error.code == code
 
@@ -576,7 +576,7 @@ def test_a_refused_request_is_classified() -> None:
 
 ids = st.sampled_from(["0", "1", ""])
 metadata = st.sampled_from([SIGNED, ENCRYPTED, {"anthropic": {"type": "compaction"}}, {"x": 1}])
-parts = proofs.objects(
+parts = checks.objects(
     list(HANDLERS),
     {
         "id": ids,
@@ -589,10 +589,10 @@ parts = proofs.objects(
         "finishReason": st.sampled_from(["stop", "length", "error"]),
         "usage": st.just({"inputTokens": 1}),
         "url": st.just("https://a"),
-        "result": proofs.values,
+        "result": checks.values,
         "citations": st.just([{"source": URL}]),
         "warnings": st.just([{"type": "other"}]),
-        "error": proofs.values,
+        "error": checks.values,
     },
 )
 
@@ -600,10 +600,10 @@ parts = proofs.objects(
 @settings(max_examples=examples(120), deadline=None)
 @given(st.lists(parts, max_size=12))
 def test_any_parts_end_in_a_lawful_stream(given_parts: list[Any]) -> None:
-    proofs.assert_lawful_end(DIALECT, proofs.as_frames(given_parts), TOOLS)
+    checks.assert_lawful_end(DIALECT, checks.as_frames(given_parts), TOOLS)
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.binary(max_size=80) | proofs.values.map(lambda value: json.dumps(value).encode()))
+@given(st.binary(max_size=80) | checks.values.map(lambda value: json.dumps(value).encode()))
 def test_any_body_is_read(body: bytes) -> None:
-    assert DIALECT.read_body(proofs.plan("ai_sdk"), body)
+    assert DIALECT.read_body(checks.plan("ai_sdk"), body)

@@ -13,7 +13,7 @@ from msgspec import Struct
 from penstock.dialects.chat import DIALECT
 from penstock.protocol.tools import CustomTool, FunctionTool, Tool
 from penstock.protocol.wire import to_builtins
-from tests.dialects.block_proofs import as_frame
+from tests.dialects.block_stream_checks import as_frame
 from tests.dialects.chat_streams import DONE, calls, chunk, plan
 from tests.dialects.recordings import translate
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.dialects.chat import DIALECT
 from penstock.protocol.tools import FunctionTool, NamespaceTool
 from penstock.stream.deltas import Delta, ReasoningDelta, TextDelta, ToolCallDelta
-from tests.dialects.block_proofs import as_frame
+from tests.dialects.block_stream_checks import as_frame
 from tests.dialects.chat_streams import DONE, answer, chunk, of, plan, read, split_at
 from tests.effort import examples
 

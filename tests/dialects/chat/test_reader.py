@@ -30,7 +30,7 @@ from penstock.stream.deltas import (
     UpstreamInfo,
     UsageDelta,
 )
-from tests.dialects.block_proofs import (
+from tests.dialects.block_stream_checks import (
     as_frame,
     byte_cuts,
     check_cuts,
@@ -41,9 +41,9 @@ from tests.dialects.block_proofs import (
     objects,
     smallest,
 )
+from tests.dialects.chat.oracle_exceptions import EXCEPTIONS
 from tests.dialects.chat_streams import DONE, STOP, answer, calls, chunk, of, payloads, plan, read
-from tests.dialects.exceptions_chat import EXCEPTIONS
-from tests.dialects.reading_proof import assert_agrees
+from tests.dialects.recording_checks import assert_agrees
 from tests.dialects.recordings import files, needs_recordings, translate
 from tests.effort import examples
 
@@ -118,10 +118,10 @@ def test_nothing_before_a_cut_is_lost(file: str) -> None:
 
 
 ENDS: dict[str, tuple[list[Any], Delta]] = {
-    "nothing at all": ([], ErrorDelta("upstream_empty", "the upstream ended without saying anything")),
+    "nothing at all": ([], ErrorDelta("upstream_empty", "the upstream ended without sending anything")),
     "nothing but [DONE]": (
         [DONE],
-        ErrorDelta("upstream_empty", "the upstream ended without saying anything"),
+        ErrorDelta("upstream_empty", "the upstream ended without sending anything"),
     ),
     "cut off": (
         [chunk({"content": "a"})],
@@ -140,11 +140,14 @@ ENDS: dict[str, tuple[list[Any], Delta]] = {
     "an unknown word (quirk C10)": ([chunk(finish="other")], STOP),
     "a failure": (
         [chunk(finish="insufficient_system_resource")],
-        ErrorDelta("server_is_overloaded", "the upstream stopped with 'insufficient_system_resource'"),
+        ErrorDelta(
+            "server_is_overloaded",
+            "the upstream stopped with the finish reason 'insufficient_system_resource'",
+        ),
     ),
     "no JSON": (
         [Frame(None, "<html>")],
-        ErrorDelta("upstream_invalid", "the upstream sent something that is no JSON object: <html>"),
+        ErrorDelta("upstream_invalid", "the upstream sent a frame that is not a JSON object: <html>"),
     ),
 }
 
@@ -157,7 +160,9 @@ def test_how_it_ends(name: str) -> None:
 
 def test_an_unknown_finish_is_told() -> None:
     assert of(read(chunk(finish="other")), DiagnosticDelta) == [
-        DiagnosticDelta("unknown_finish", "the upstream stopped with 'other': read as a stop")
+        DiagnosticDelta(
+            "unknown_finish", "the finish reason 'other' is unknown; it was read as a normal stop"
+        )
     ]
 
 

@@ -28,15 +28,15 @@ from penstock.stream.deltas import (
     SummaryDelta,
     UsageDelta,
 )
-from tests.dialects import keyed_proofs as proofs
-from tests.dialects.exceptions_responses import EXCEPTIONS
+from tests.dialects import keyed_stream_checks as checks
 from tests.dialects.recordings import files, needs_recordings, translate
+from tests.dialects.responses.oracle_exceptions import EXCEPTIONS
 from tests.effort import examples
 from tests.stream import strategies
 from tests.stream.running import finish, machine
 
 FILES = files("openai-responses")
-SMALL = proofs.smallest("openai-responses", 60)
+SMALL = checks.smallest("openai-responses", 60)
 TOOLS: list[Tool] = [
     FunctionTool(name="get"),
     CustomTool(name="patch"),
@@ -47,13 +47,13 @@ TOOLS: list[Tool] = [
 @needs_recordings
 @pytest.mark.parametrize("file", FILES)
 def test_a_recording_is_read_as_the_oracles_read_it(file: str) -> None:
-    proofs.assert_agrees(DIALECT, file, file, EXCEPTIONS)
+    checks.assert_agrees(DIALECT, file, file, EXCEPTIONS)
 
 
 @needs_recordings
 @pytest.mark.parametrize("file", [file for file in SMALL if file.endswith(".sse")])
 def test_the_way_the_bytes_come_changes_nothing(file: str) -> None:
-    proofs.assert_same_in_any_reads(file)
+    checks.assert_same_in_any_reads(file)
 
 
 @needs_recordings
@@ -61,23 +61,23 @@ def test_the_way_the_bytes_come_changes_nothing(file: str) -> None:
 def test_noise_changes_no_item(file: str) -> None:
     pings = ['{"type":"ping","cost":"0"}', '{"type":"response.keep_alive"}', '{"type":"keepalive"}']
     vendors = ['{"type":"codex.rate_limits","limits":{}}', ""]
-    proofs.assert_same_with_noise(DIALECT, file, proofs.as_frames([*pings, *vendors]))
+    checks.assert_same_with_noise(DIALECT, file, checks.as_frames([*pings, *vendors]))
 
 
 @needs_recordings
 @pytest.mark.parametrize("file", SMALL)
 def test_nothing_before_a_cut_is_lost(file: str) -> None:
-    proofs.assert_survives_cuts(DIALECT, file)
+    checks.assert_survives_cuts(DIALECT, file)
 
 
 @needs_recordings
 @pytest.mark.recordings
 @pytest.mark.parametrize("file", [file for file in FILES if file not in SMALL])
 def test_large_recordings_too(file: str) -> None:
-    proofs.assert_same_with_noise(DIALECT, file, proofs.as_frames(['{"type":"ping","cost":"0"}']))
-    proofs.assert_survives_cuts(DIALECT, file, most=100)
+    checks.assert_same_with_noise(DIALECT, file, checks.as_frames(['{"type":"ping","cost":"0"}']))
+    checks.assert_survives_cuts(DIALECT, file, most=100)
     if file.endswith(".sse"):
-        proofs.assert_same_in_any_reads(file)
+        checks.assert_same_in_any_reads(file)
 
 
 # Events by hand
@@ -391,7 +391,7 @@ STREAMS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
 @pytest.mark.parametrize("name", STREAMS)
 def test_a_stream_is_repaired(name: str) -> None:
     events, expected = STREAMS[name]
-    response = proofs.answer(DIALECT, [created(), *events], TOOLS)
+    response = checks.answer(DIALECT, [created(), *events], TOOLS)
     assert [(item["type"], words(item)) for item in response["output"]] == expected
     assert {item["status"] for item in response["output"]} == {"completed"}
     assert response["status"] == "completed"
@@ -407,7 +407,7 @@ def test_a_namespace_and_a_phase_are_kept() -> None:
         ),
         *(done(3, call(namespace="ns")), completed()),
     ]
-    output = proofs.answer(DIALECT, events, TOOLS)["output"]
+    output = checks.answer(DIALECT, events, TOOLS)["output"]
     assert [item.get("phase") for item in output[:3]] == ["commentary", "final_answer", None]
     assert (output[3]["namespace"], output[3]["name"]) == ("ns", "get")
 
@@ -437,7 +437,7 @@ def test_citations_are_told_once_and_moved_with_their_part() -> None:
         inner("output_text.delta", 0, content_index=1, delta="Bye"),
         *(done(0, message(content=cited)), completed(message(content=cited))),
     ]
-    [item] = proofs.answer(DIALECT, events)["output"]
+    [item] = checks.answer(DIALECT, events)["output"]
     annotations = item["content"][0]["annotations"]
     assert [each.get("start_index") for each in annotations] == [1, 1, 2, 5, None]
 
@@ -447,7 +447,7 @@ def test_an_odd_citation_is_kept_without_looking_like_a_proper_one() -> None:
         *DELTAS,
         inner("output_text.annotation.added", 0, annotation={"type": "url_citation", "url": 5}),
     ]
-    [item] = proofs.answer(DIALECT, [*events, completed()])["output"]
+    [item] = checks.answer(DIALECT, [*events, completed()])["output"]
     assert item["content"][0]["annotations"] == [{"type": "unknown", "url": 5}]
 
 
@@ -462,7 +462,7 @@ def test_logprobs_are_passed_on_with_all_that_the_schema_wants() -> None:
         {"token": "x", "logprob": True},
     ]
     events = [inner("output_text.delta", 0, delta="Hi", logprobs=given_logprobs), completed()]
-    [item] = proofs.answer(DIALECT, events)["output"]
+    [item] = checks.answer(DIALECT, events)["output"]
     top = [{"token": "Ho", "logprob": -2.5, "bytes": [72, 111]}]
     assert item["content"][0]["logprobs"] == [
         {"token": "Hi", "logprob": -1, "bytes": [72, 105], "top_logprobs": top}
@@ -484,9 +484,9 @@ def test_the_events_of_a_hosted_item_go_with_it() -> None:
         inner("web_search_call.completed", 7, item_id="nobody"),
         *(done(1, message("Hi")), completed(SEARCH, message("Hi"))),
     ]
-    said = proofs.told(DIALECT, events)
+    said = checks.told(DIALECT, events)
     assert next(each.fields for each in said if isinstance(each, EventDelta)) == {"query": "q"}
-    response = proofs.answer(DIALECT, events)
+    response = checks.answer(DIALECT, events)
     assert [(item["type"], item["status"]) for item in response["output"]] == [
         ("web_search_call", "completed"),
         ("message", "completed"),
@@ -496,9 +496,9 @@ def test_the_events_of_a_hosted_item_go_with_it() -> None:
 
 def test_a_hosted_item_that_ended_incomplete_does_not_end_the_rest() -> None:
     item = {"type": "mcp_call", "id": "mcp_u", "status": "incomplete", "name": "n"}
-    normal = proofs.answer(DIALECT, [added(0, item), done(0, item), done(1, message("Hi")), completed()])
+    normal = checks.answer(DIALECT, [added(0, item), done(0, item), done(1, message("Hi")), completed()])
     assert [each["status"] for each in normal["output"]] == ["completed", "completed"]
-    cut = proofs.answer(DIALECT, [added(0, item), done(0, item), done(1, message("Hi"))])
+    cut = checks.answer(DIALECT, [added(0, item), done(0, item), done(1, message("Hi"))])
     assert [each["status"] for each in cut["output"]] == ["incomplete", "completed"]
 
 
@@ -509,24 +509,24 @@ def test_r15_a_shell_call_is_told_by_index_alone() -> None:
         inner("shell_call_command.delta", 0, command_index=0, delta="ls"),
         *(done(0, {**item, "action": {"commands": ["ls"]}, "status": "completed"}), completed()),
     ]
-    [shell] = proofs.answer(DIALECT, events)["output"]
+    [shell] = checks.answer(DIALECT, events)["output"]
     assert (shell["call_id"], shell["action"]) == ("call_s", {"commands": ["ls"]})
-    said = translate(DIALECT, proofs.plan("responses"), proofs.as_frames(events))
+    said = translate(DIALECT, checks.plan("responses"), checks.as_frames(events))
     assert sum(event.type.startswith("response.shell_call_command") for event in said) == 2
 
 
 def test_a_tool_search_has_its_final_call_id() -> None:
     item = {"type": "tool_search_call", "id": "ts_u", "execution": "client", "arguments": {}}
     events = [added(0, {**item, "call_id": "early"}), done(0, {**item, "call_id": "final"}), completed()]
-    assert [each["call_id"] for each in proofs.answer(DIALECT, events)["output"]] == ["final"]
+    assert [each["call_id"] for each in checks.answer(DIALECT, events)["output"]] == ["final"]
     never_done = [added(0, {**item, "call_id": "early"}), completed()]
-    assert [each["call_id"] for each in proofs.answer(DIALECT, never_done)["output"]] == ["early"]
-    assert proofs.answer(DIALECT, [added(0, {**item, "call_id": "early"})])["output"] == []
+    assert [each["call_id"] for each in checks.answer(DIALECT, never_done)["output"]] == ["early"]
+    assert checks.answer(DIALECT, [added(0, {**item, "call_id": "early"})])["output"] == []
 
 
 def test_a_compaction_is_sealed() -> None:
     item = {"type": "compaction", "id": "cmp_u", "encrypted_content": "bytes"}
-    [compaction] = proofs.answer(DIALECT, [added(0, {"type": "compaction"}), done(0, item), completed(item)])[
+    [compaction] = checks.answer(DIALECT, [added(0, {"type": "compaction"}), done(0, item), completed(item)])[
         "output"
     ]
     assert unsealed(compaction) == "bytes"
@@ -539,11 +539,11 @@ def test_a_search_that_xai_runs_itself_is_no_call() -> None:
         *(added(0, item), inner("custom_tool_call_input.delta", 0, delta="{}")),
         *(inner("custom_tool_call_input.done", 0, input="{}"), done(0, whole), completed(whole)),
     ]
-    [shown] = proofs.answer(DIALECT, events)["output"]
+    [shown] = checks.answer(DIALECT, events)["output"]
     assert (shown["type"], shown["input"]) == ("xai:x_search_call", "{}")
-    [called] = proofs.answer(DIALECT, events, [CustomTool(name="x_keyword_search")])["output"]
+    [called] = checks.answer(DIALECT, events, [CustomTool(name="x_keyword_search")])["output"]
     assert called["type"] == "custom_tool_call"
-    assert proofs.answer(DIALECT, events[:2])["status"] == "failed"
+    assert checks.answer(DIALECT, events[:2])["status"] == "failed"
 
 
 @pytest.mark.parametrize(
@@ -557,7 +557,7 @@ def test_a_search_that_xai_runs_itself_is_no_call() -> None:
     ],
 )
 def test_what_is_no_item_of_an_answer_is_left_out_and_told(item: dict[str, Any]) -> None:
-    response = proofs.answer(DIALECT, [added(0, item), done(0, item), completed(item)])
+    response = checks.answer(DIALECT, [added(0, item), done(0, item), completed(item)])
     assert response["output"] == []
     assert [each["code"] for each in response["diagnostics"]] == ["item_left_out"]
 
@@ -570,12 +570,12 @@ def test_events_of_a_vendor_pass_and_odd_ones_are_told() -> None:
         {"no": "type"},
         *(*DELTAS, completed(), {"type": "ping"}, {"type": "response.failed"}),
     ]
-    said = proofs.told(DIALECT, events)
+    said = checks.told(DIALECT, events)
     assert [each for each in said if isinstance(each, EventDelta)] == [
         EventDelta("codex.rate_limits", {"limits": {}})
     ]
     assert [each.code for each in said if isinstance(each, DiagnosticDelta)] == ["event_left_out"] * 2
-    assert proofs.answer(DIALECT, events)["status"] == "completed"
+    assert checks.answer(DIALECT, events)["status"] == "completed"
 
 
 # Ends
@@ -602,7 +602,7 @@ def test_an_incomplete_response_stays_one(reason: Any, told_reason: str) -> None
         done(1, call('{"a"', status="incomplete")),
         ended("incomplete", incomplete_details={"reason": reason}),
     ]
-    response = proofs.answer(DIALECT, events)
+    response = checks.answer(DIALECT, events)
     assert (response["status"], response["incomplete_details"]["reason"]) == ("incomplete", told_reason)
     assert [item["status"] for item in response["output"]] == ["incomplete", "incomplete"]
 
@@ -616,7 +616,7 @@ def test_a_call_that_the_upstream_calls_incomplete_is_not_run() -> None:
             ended("incomplete", incomplete_details={"reason": "max_output_tokens"}),
         ),
     ]
-    assert [item["status"] for item in proofs.answer(DIALECT, events)["output"]] == ["incomplete"]
+    assert [item["status"] for item in checks.answer(DIALECT, events)["output"]] == ["incomplete"]
 
 
 LIMIT = {"type": "tokens", "code": "rate_limit_exceeded", "message": "Slow down", "param": None}
@@ -648,7 +648,7 @@ LIMIT = {"type": "tokens", "code": "rate_limit_exceeded", "message": "Slow down"
 def test_a_failure_is_told_once_with_the_words_of_the_upstream(
     events: list[Any], code: str, words_of_upstream: str | None
 ) -> None:
-    response = proofs.answer(
+    response = checks.answer(
         DIALECT, [created(), *DELTAS, *events, completed() if not events else ""][: 3 + len(events)]
     )
     assert (response["status"], response["error"]["code"]) == ("failed", code)
@@ -658,11 +658,11 @@ def test_a_failure_is_told_once_with_the_words_of_the_upstream(
 
 @pytest.mark.parametrize("events", [[], ["[DONE]"], [{"type": "ping"}, "[DONE]"], [""]])
 def test_an_upstream_that_says_nothing_has_failed(events: list[Any]) -> None:
-    assert proofs.answer(DIALECT, events)["error"]["code"] == "upstream_empty"
+    assert checks.answer(DIALECT, events)["error"]["code"] == "upstream_empty"
 
 
 def test_an_end_marker_without_a_terminal_event_is_a_normal_end() -> None:
-    assert proofs.answer(DIALECT, [*DELTAS, "[DONE]"])["status"] == "completed"
+    assert checks.answer(DIALECT, [*DELTAS, "[DONE]"])["status"] == "completed"
 
 
 @pytest.mark.parametrize(
@@ -692,7 +692,7 @@ def test_an_end_marker_without_a_terminal_event_is_a_normal_end() -> None:
     ],
 )
 def test_usage_and_its_details(usage: Any, counts: tuple[int | None, ...]) -> None:
-    [told] = [each for each in proofs.told(DIALECT, [completed(usage=usage)]) if isinstance(each, UsageDelta)]
+    [told] = [each for each in checks.told(DIALECT, [completed(usage=usage)]) if isinstance(each, UsageDelta)]
     assert counts == (
         told.input_tokens,
         told.output_tokens,
@@ -704,7 +704,7 @@ def test_usage_and_its_details(usage: Any, counts: tuple[int | None, ...]) -> No
 
 def test_the_model_and_the_tier_are_those_that_answered() -> None:
     events = [created(service_tier="auto"), *DELTAS, completed(model="gpt-5", service_tier="flex")]
-    response = proofs.answer(DIALECT, events)
+    response = checks.answer(DIALECT, events)
     assert (response["model"], response["service_tier"]) == ("gpt-5", "flex")
 
 
@@ -715,8 +715,8 @@ def test_a_body_is_read_as_its_stream() -> None:
     body = completed(
         reasoning(encrypted_content="x"), message("Hi"), call(), SEARCH, usage={"input_tokens": 3}
     )
-    deltas = DIALECT.read_body(proofs.plan("responses", TOOLS), json.dumps(body["response"]).encode())
-    _, events = proofs.run(deltas, TOOLS)
+    deltas = DIALECT.read_body(checks.plan("responses", TOOLS), json.dumps(body["response"]).encode())
+    _, events = checks.run(deltas, TOOLS)
     output = events[-1]["response"]["output"]
     assert [item["type"] for item in output] == ["reasoning", "message", "function_call", "web_search_call"]
     assert events[-1]["response"]["usage"]["input_tokens"] == 3
@@ -733,7 +733,7 @@ def test_a_body_is_read_as_its_stream() -> None:
     ],
 )
 def test_a_body_that_is_no_answer_is_an_error(body: bytes, code: str) -> None:
-    error = DIALECT.read_body(proofs.plan("responses"), body)[-1]
+    error = DIALECT.read_body(checks.plan("responses"), body)[-1]
     assert isinstance(error, ErrorDelta)
     assert error.code == code
 
@@ -782,7 +782,7 @@ def test_our_own_output_gives_the_same_items(deltas: list[Delta], accent: str) -
         # There, content and summary are one list; parts that took turns cannot be told apart any more.
         deltas = [each for each in deltas if not isinstance(each, SummaryDelta)]
     said, frames = spoken(deltas, accent)
-    events = translate(DIALECT, proofs.plan("responses", strategies.TOOLS), frames)
+    events = translate(DIALECT, checks.plan("responses", strategies.TOOLS), frames)
     speak = ACCENTS[accent]()
     again = [speak(event) for event in events]
     before, after = essence(said[-1]), essence(again[-1])
@@ -797,13 +797,13 @@ def test_our_own_output_gives_the_same_items(deltas: list[Delta], accent: str) -
 parts = st.fixed_dictionaries(
     {},
     optional={
-        "type": st.sampled_from(["output_text", "refusal", "reasoning_text", "summary_text"]) | proofs.values,
-        "text": st.sampled_from(["a", "ab", "b"]) | proofs.values,
-        "refusal": st.sampled_from(["a", "ab"]) | proofs.values,
-        "annotations": st.lists(st.fixed_dictionaries({"url": proofs.values}), max_size=2),
+        "type": st.sampled_from(["output_text", "refusal", "reasoning_text", "summary_text"]) | checks.values,
+        "text": st.sampled_from(["a", "ab", "b"]) | checks.values,
+        "refusal": st.sampled_from(["a", "ab"]) | checks.values,
+        "annotations": st.lists(st.fixed_dictionaries({"url": checks.values}), max_size=2),
     },
 )
-items = proofs.objects(
+items = checks.objects(
     [
         *("message", "reasoning", "function_call", "custom_tool_call", "web_search_call", "shell_call"),
         *("mcp_call", "compaction", "tool_search_call", "function_call_output", "local_shell_call", "acme:x"),
@@ -830,16 +830,16 @@ responses = st.fixed_dictionaries(
     {},
     optional={
         "status": st.sampled_from(["completed", "incomplete", "failed", "cancelled", "queued"])
-        | proofs.values,
-        "output": st.lists(items, max_size=3) | proofs.values,
-        "usage": proofs.values | st.just({"input_tokens": 1, "total_tokens": 9}),
-        "model": proofs.values,
-        "service_tier": proofs.values,
-        "incomplete_details": proofs.values,
-        "error": proofs.values,
+        | checks.values,
+        "output": st.lists(items, max_size=3) | checks.values,
+        "usage": checks.values | st.just({"input_tokens": 1, "total_tokens": 9}),
+        "model": checks.values,
+        "service_tier": checks.values,
+        "incomplete_details": checks.values,
+        "error": checks.values,
     },
 )
-events = proofs.objects(
+events = checks.objects(
     [
         *HANDLERS,
         *("response.web_search_call.searching", "response.shell_call_command.delta", "acme:trace", "ping"),
@@ -858,11 +858,11 @@ events = proofs.objects(
         "part": parts,
         "item": items,
         "annotation": st.fixed_dictionaries(
-            {"type": st.sampled_from(["url_citation", "x"]), "url": proofs.values}
+            {"type": st.sampled_from(["url_citation", "x"]), "url": checks.values}
         ),
         "logprobs": st.just([{"token": "a", "logprob": 1}]),
         "response": responses,
-        "error": proofs.values,
+        "error": checks.values,
     },
 )
 
@@ -870,15 +870,15 @@ events = proofs.objects(
 @settings(max_examples=examples(120), deadline=None)
 @given(st.lists(events, max_size=14))
 def test_any_events_end_in_a_lawful_stream(given_events: list[Any]) -> None:
-    proofs.assert_lawful_end(DIALECT, proofs.as_frames(given_events), TOOLS)
+    checks.assert_lawful_end(DIALECT, checks.as_frames(given_events), TOOLS)
 
 
 @settings(max_examples=60, deadline=None)
 @given(responses.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=60))
 def test_any_body_is_read(body: bytes) -> None:
-    deltas = DIALECT.read_body(proofs.plan("responses", TOOLS), body)
+    deltas = DIALECT.read_body(checks.plan("responses", TOOLS), body)
     assert deltas
-    proofs.run([each for each in deltas if not isinstance(each, ErrorDelta)] or [], TOOLS)
+    checks.run([each for each in deltas if not isinstance(each, ErrorDelta)] or [], TOOLS)
 
 
 def test_the_cost_of_an_event_does_not_grow_with_the_answer() -> None:
@@ -886,4 +886,4 @@ def test_the_cost_of_an_event_does_not_grow_with_the_answer() -> None:
     item = [inner("output_text.delta", 0, delta="x" * 50)] * 2000 + [
         inner("output_text.done", 0, text="")
     ] * 2000
-    assert proofs.told(DIALECT, [*item, completed()])[-1].reason is FinishReason.STOP  # type: ignore[union-attr]
+    assert checks.told(DIALECT, [*item, completed()])[-1].reason is FinishReason.STOP  # type: ignore[union-attr]

@@ -1,6 +1,6 @@
 """What must hold for every recording of a dialect that streams content blocks: Anthropic, Bedrock.
 
-Beside `reading_proof.py`: what came before a cut is counted here in the raw chunks, and unknown fields may
+Beside `recording_checks.py`: what came before a cut is counted here in the raw chunks, and unknown fields may
 leave a diagnostic.
 """
 
