@@ -11,9 +11,9 @@ from penstock.replay.recording import Recording, read_recording
 from penstock.replay.runner import Replayed, replay
 from penstock.store import open_archive
 from penstock.store.contract import RUNNING, LoggedEvent, Trace
-from tests.gateway.conftest import CONFIG
+from tests.gateway.configs import SHARED_CONFIG
+from tests.gateway.probes import wait_for
 from tests.gateway.running import SECRET_KEY, Running, gateway
-from tests.gateway.test_leaving import wait_for
 from tests.gateway.upstream import ScriptedUpstream
 
 KEYED = """
@@ -68,6 +68,6 @@ def found(comparison: Comparison) -> list[tuple[str, str]]:
 
 @contextmanager
 def recording_gateway(folder: Path, upstream: ScriptedUpstream) -> Iterator[Recorder]:
-    config, environment = CONFIG.format(url=upstream.url) + KEYED, {"UPSTREAM_KEY": SECRET_KEY}
+    config, environment = SHARED_CONFIG.format(url=upstream.url) + KEYED, {"UPSTREAM_KEY": SECRET_KEY}
     with gateway(folder, "--record", config=config, environment=environment) as running:
         yield Recorder(folder, running)

@@ -16,17 +16,17 @@ import pytest
 
 from tests.client.server import Script, Step, chunk, cut, send
 from tests.dialects.chat_streams import chunk as chat_chunk
+from tests.gateway.configs import CONFIG
+from tests.gateway.probes import wait_for
 from tests.gateway.running import Live, Reply, Running, gateway
 from tests.gateway.scripts import RESPONSES, TOOL_CALLS, body, call, calls, rich_responses, text, typed
-from tests.gateway.test_background import begin, ended
-from tests.gateway.test_leaving import wait_for
-from tests.gateway.test_process import CONFIG, rest
-from tests.gateway.test_state import LOOK, TEXT_DELTA, events_only, get, id_in, sent_to
+from tests.gateway.stored_responses import LOOK, TEXT_DELTA, begin, ended, events_only, get, id_in, sent_to
 from tests.gateway.upstream import (
     LAST_CHUNK,
     ScriptedUpstream,
     begun,
     frames,
+    rest,
     said,
     streamed,
     until,

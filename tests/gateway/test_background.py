@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 from openai import OpenAI
@@ -13,33 +12,13 @@ from openai import OpenAI
 from penstock.gateway.http.access import create_key
 from tests.client.server import answer, in_a_thread
 from tests.dialects.chat_streams import chunk as chat_chunk
-from tests.gateway.running import Json, Reply, Running, gateway
-from tests.gateway.test_leaving import wait_for
-from tests.gateway.test_process import CONFIG, refuses, rest
-from tests.gateway.test_state import TEXT_DELTA, events_only, get, id_in
-from tests.gateway.upstream import ScriptedUpstream, begun, said, streamed, until, until_gone
+from tests.gateway.configs import CONFIG
+from tests.gateway.probes import refuses, wait_for
+from tests.gateway.running import Reply, Running, gateway
+from tests.gateway.stored_responses import TEXT_DELTA, begin, ended, events_only, get, id_in
+from tests.gateway.upstream import ScriptedUpstream, begun, rest, said, streamed, until, until_gone
 
 pytestmark = pytest.mark.e2e
-
-
-def begin(running: Running, model: str, **fields: Any) -> Json:
-    """A turn that is answered at once, without having been run."""
-    reply = running.whole(model, background=True, **fields)
-    assert reply.status == 200
-    assert (reply.last["status"], reply.last["background"], reply.last["output"]) == ("queued", True, [])
-    return reply.last
-
-
-def ended(running: Running, id: str, **options: Any) -> Json:
-    """Ask for it, as pollers do, until it has ended."""
-    seen: list[Json] = []
-
-    def has_ended() -> bool:
-        seen.append(get(running, id, **options).json)
-        return seen[-1]["status"] not in ("queued", "in_progress")
-
-    wait_for(has_ended)
-    return seen[-1]
 
 
 def test_a_turn_is_queued_at_once_and_polled_to_its_end(

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from penstock.store.sqlite.schema import STEPS
-from tests.gateway.disks import CANNOT_WRITE, HARMS, Harm, file_of, late_count
+from tests.gateway.disk_faults import CANNOT_WRITE, HARMS, Harm, file_of, late_count
+from tests.gateway.probes import wait_for
 from tests.gateway.running import SECRET_PROMPT, Json, Reply, Running, gateway
-from tests.gateway.test_leaving import wait_for
 
 pytestmark = pytest.mark.e2e
 

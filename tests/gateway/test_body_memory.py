@@ -23,19 +23,8 @@ from penstock.gateway.http import bodies
 from penstock.gateway.http.bodies import DECODERS, BodyReader
 from penstock.gateway.settings import Settings
 from penstock.store.memory import MemoryStore
-from tests.gateway.raw import (
-    MB,
-    Memory,
-    answer,
-    close_all,
-    connect,
-    flood,
-    frame,
-    head,
-    post,
-    upgrade,
-    wait_for,
-)
+from tests.gateway.probes import Memory, wait_for
+from tests.gateway.raw_sockets import MB, answer, close_all, connect, flood, frame, head, post, upgrade
 from tests.gateway.running import Reply, Running, gateway
 from tests.gateway.upstream import ScriptedUpstream
 

@@ -10,7 +10,7 @@ from openai import OpenAI
 
 from penstock.gateway.http.access import create_key
 from tests.gateway.running import Json, Reply, Running, gateway
-from tests.gateway.test_state import LOOK, calling, sent_to
+from tests.gateway.stored_responses import LOOK, calling, sent_to
 from tests.gateway.upstream import ScriptedUpstream, said, streamed
 
 pytestmark = pytest.mark.e2e

@@ -9,7 +9,7 @@ import pytest
 
 from tests.client.server import Script, answer, cut
 from tests.dialects.chat_streams import chunk as chat_chunk
-from tests.gateway.day_one import codes, failed, statuses
+from tests.gateway.reply_assertions import codes, failed, statuses
 from tests.gateway.running import Running
 from tests.gateway.scripts import (
     TOOLS,

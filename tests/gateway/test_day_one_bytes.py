@@ -17,7 +17,7 @@ from penstock.protocol.wire import to_builtins
 from penstock.stream.machine import ResponseStreamStateMachine
 from tests.client.server import head, send, trickle
 from tests.dialects.chat_streams import plan
-from tests.gateway.day_one import calls_in
+from tests.gateway.reply_assertions import calls_in
 from tests.gateway.running import Reply, Running
 from tests.gateway.scripts import (
     ANTHROPIC,

@@ -11,7 +11,7 @@ import pytest
 from tests.cli import streams
 from tests.client.server import Script
 from tests.dialects.chat_streams import chunk as chat_chunk
-from tests.gateway.day_one import call_ids, calls_in, codes
+from tests.gateway.reply_assertions import call_ids, calls_in, codes
 from tests.gateway.running import Reply, Running
 from tests.gateway.scripts import (
     ANTHROPIC,

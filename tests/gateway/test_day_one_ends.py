@@ -11,7 +11,7 @@ import pytest
 
 from tests.client.server import Script, chunk, cut, send
 from tests.dialects.recordings import ROOT, needs_recordings
-from tests.gateway.day_one import assert_begins, failed, said, statuses
+from tests.gateway.reply_assertions import assert_begins, failed, said, statuses
 from tests.gateway.running import Running
 from tests.gateway.scripts import ANTHROPIC, HASTY, RESPONSES, RICH, STOP, TOOLS, body, text
 from tests.gateway.upstream import (

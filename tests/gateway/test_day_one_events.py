@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from tests.client.server import chunk, send
+from tests.gateway.null_fields import holes
 from tests.gateway.running import Reply, Running
 from tests.gateway.scripts import RICH, STOP, TOOLS, body, text
 from tests.gateway.upstream import LAST_CHUNK, SSE_HEAD, USAGE, ScriptedUpstream, frames, streamed, until
-from tests.gateway.walker import holes
 from tests.protocol.test_openai_models import models
 
 Json = dict[str, Any]

@@ -10,7 +10,7 @@ import pytest
 
 from tests.client.server import Script, answer, chunk, cut, head, send
 from tests.gateway import scripts
-from tests.gateway.day_one import failed, statuses
+from tests.gateway.reply_assertions import failed, statuses
 from tests.gateway.running import SECRET_KEY, Running
 from tests.gateway.scripts import ANTHROPIC, HASTY, RESPONSES, RICH, STOP, TOOLS, body, text, typed
 from tests.gateway.upstream import (

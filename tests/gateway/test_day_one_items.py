@@ -12,7 +12,7 @@ from openai import OpenAI
 
 from tests.cli import streams
 from tests.dialects.chat_streams import chunk as chat_chunk
-from tests.gateway.day_one import call_ids, calls_in, said
+from tests.gateway.reply_assertions import call_ids, calls_in, said
 from tests.gateway.running import Running
 from tests.gateway.scripts import (
     ANTHROPIC,

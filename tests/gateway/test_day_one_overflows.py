@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.client.server import answer
-from tests.gateway.day_one import failed
+from tests.gateway.reply_assertions import failed
 from tests.gateway.running import Running
 from tests.gateway.scripts import ANTHROPIC, text
 from tests.gateway.upstream import ScriptedUpstream, streamed

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli import streams
 from tests.client.server import Asked, Script, cut
-from tests.gateway.day_one import codes
+from tests.gateway.reply_assertions import codes
 from tests.gateway.running import Reply, Running
 from tests.gateway.scripts import (
     ANTHROPIC,

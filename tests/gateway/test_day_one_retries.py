@@ -12,7 +12,7 @@ import pytest
 import trustme
 
 from tests.client.server import Script, answer, chunk, cut, in_a_thread, send
-from tests.gateway.day_one import failed, statuses
+from tests.gateway.reply_assertions import failed, statuses
 from tests.gateway.running import SECRET_KEY, Running, gateway
 from tests.gateway.scripts import STOP, text
 from tests.gateway.upstream import SSE_HEAD, USAGE, ScriptedUpstream, frames, streamed

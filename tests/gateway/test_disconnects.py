@@ -16,10 +16,10 @@ from penstock.sse import Decoder
 from tests.client.server import Script, send
 from tests.client.server import chunk as http_chunk
 from tests.dialects.chat_streams import chunk as chat_chunk
+from tests.gateway.probes import wait_for
 from tests.gateway.running import Json, Live, Running, gateway
-from tests.gateway.test_leaving import wait_for
-from tests.gateway.test_websocket import talking
 from tests.gateway.upstream import LAST_CHUNK, ScriptedUpstream, begun, frames, said, until, until_gone
+from tests.gateway.websocket_client import talking
 
 pytestmark = pytest.mark.e2e
 

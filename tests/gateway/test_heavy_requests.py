@@ -12,7 +12,7 @@ from websockets.sync.client import connect
 
 from penstock.gateway.settings import Limits
 from tests.client.server import in_a_thread
-from tests.gateway.health import HealthPoller
+from tests.gateway.probes import HealthPoller
 from tests.gateway.request_lists import calls, functions, ids, outputs, user
 from tests.gateway.running import Json, Running, gateway
 from tests.gateway.upstream import ScriptedUpstream, said, streamed

@@ -16,9 +16,9 @@ from websockets.sync.client import connect as connect_websocket
 
 from tests.client.server import chunk, in_a_thread, send
 from tests.dialects.chat_streams import chunk as chat_chunk
-from tests.gateway.raw import (
+from tests.gateway.probes import Memory, wait_for
+from tests.gateway.raw_sockets import (
     MB,
-    Memory,
     answer,
     close_all,
     connect,
@@ -30,7 +30,6 @@ from tests.gateway.raw import (
     post,
     turn,
     upgrade,
-    wait_for,
 )
 from tests.gateway.running import Running, gateway, judge_stream
 from tests.gateway.upstream import (

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.client.server import answer, chunk, send
 from tests.dialects.chat_streams import chunk as chat_chunk
+from tests.gateway.clients import RawClient
+from tests.gateway.probes import gauge, memory_of, wait_for
 from tests.gateway.running import SECRET_ANSWER, SECRET_KEY, SECRET_PROMPT, Running, gateway, judge_stream
 from tests.gateway.upstream import (
     LAST_CHUNK,
@@ -27,6 +27,7 @@ from tests.gateway.upstream import (
 )
 
 pytestmark = pytest.mark.e2e
+
 
 CONFIG = """
 passthrough = "chat"
@@ -49,50 +50,6 @@ def patient(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory
     folder: Path = tmp_path_factory.mktemp("patient")
     with gateway(folder, config=config, environment={"UPSTREAM_KEY": SECRET_KEY}) as running:
         yield running
-
-
-class RawClient:
-    """A client that does with its socket what a library would not."""
-
-    def __init__(self, running: Running, model: str, *, stream: bool = True, buffer: int = 0) -> None:
-        self.request_id = f"raw-{model}"
-        body = json.dumps({"model": model, "input": SECRET_PROMPT, "stream": stream}).encode()
-        self.socket = socket.socket()
-        if buffer:
-            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-        self.socket.settimeout(30)
-        self.socket.connect((running.address.hostname, running.address.port))
-        head = (
-            f"POST /v1/responses HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: {len(body)}\r\n"
-            f"x-request-id: {self.request_id}\r\nconnection: close\r\n\r\n"
-        )
-        self.socket.sendall(head.encode() + body)
-
-    def read_until(self, word: bytes) -> bytes:
-        data = b""
-        while word not in data:
-            more = self.socket.recv(65536)
-            assert more, data
-            data += more
-        return data
-
-    def read_all(self) -> bytes:
-        data = bytearray()
-        while more := self.socket.recv(1 << 20):
-            data += more
-        self.leave()
-        return bytes(data)
-
-    def leave(self) -> None:
-        self.socket.close()
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    for _ in range(1000):
-        if condition():
-            return
-        time.sleep(0.02)
-    raise AssertionError("it never happened")
 
 
 def test_a_client_that_leaves_in_the_middle_ends_the_upstream(
@@ -153,12 +110,6 @@ def test_nobody_is_asked_again_for_a_client_that_left_during_the_wait(
     assert verdict["closer"] == "client"
     assert verdict["tried"] == ["chat: server_is_overloaded"]
     assert len(upstream.asked_for("leave-4")) == 1
-
-
-def memory_of(running: Running) -> int:
-    """Resident bytes."""
-    status = Path(f"/proc/{running.process.pid}/status").read_text()
-    return 1024 * int(status.partition("VmRSS:")[2].split()[0])
 
 
 def test_a_client_that_does_not_read_stops_the_reading_of_the_upstream(
@@ -253,8 +204,3 @@ def counts(running: Running) -> dict[str, int]:
         assert len(seen) < 200
         time.sleep(0.1)
     return seen[-1]
-
-
-def gauge(running: Running, name: str) -> float:
-    text = running.ask(path="/metrics", method="GET").body.decode()
-    return next(float(line.split()[1]) for line in text.splitlines() if line.startswith(f"{name} "))

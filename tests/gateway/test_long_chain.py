@@ -11,9 +11,9 @@ import pytest
 
 from penstock.store.contract import Closed, Opened, StoredItem
 from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
-from tests.gateway.conftest import CONFIG
+from tests.gateway.configs import SHARED_CONFIG
 from tests.gateway.running import SECRET_KEY, Running, gateway
-from tests.gateway.test_state import get, sent_to
+from tests.gateway.stored_responses import get, sent_to
 from tests.gateway.upstream import ScriptedUpstream, said, streamed
 
 pytestmark = pytest.mark.e2e
@@ -67,7 +67,7 @@ def penstock(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp("long-chain")
     asyncio.run(seed(folder / "store.sqlite", TURNS - 2))
     environment = {"UPSTREAM_KEY": SECRET_KEY}
-    with gateway(folder, config=CONFIG.format(url=upstream.url), environment=environment) as running:
+    with gateway(folder, config=SHARED_CONFIG.format(url=upstream.url), environment=environment) as running:
         yield running
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from tests.client.server import Script, chunk, in_a_thread, send
 from tests.dialects.chat_streams import chunk as chat_chunk
-from tests.gateway.health import HealthPoller
-from tests.gateway.raw import MB, Memory, connect, turn, wait_for
+from tests.gateway.probes import HealthPoller, Memory, wait_for
+from tests.gateway.raw_sockets import MB, connect, turn
 from tests.gateway.running import Running, gateway
 from tests.gateway.upstream import LAST_CHUNK, SSE_HEAD, USAGE, Flood, ScriptedUpstream, begun, frames, until
 

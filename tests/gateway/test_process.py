@@ -14,15 +14,16 @@ from pathlib import Path
 import pytest
 import trustme
 
-from tests.client.server import Step, chunk, in_a_thread, send
+from tests.client.server import in_a_thread
 from tests.dialects.chat_streams import chunk as chat_chunk
-from tests.gateway.running import Reply, Running, gateway
-from tests.gateway.test_leaving import wait_for
+from tests.gateway.clients import TurnThread
+from tests.gateway.configs import CONFIG
+from tests.gateway.probes import has_logged, refuses, wait_for
+from tests.gateway.running import gateway
 from tests.gateway.upstream import (
-    LAST_CHUNK,
     ScriptedUpstream,
     begun,
-    frames,
+    rest,
     said,
     streamed,
     until,
@@ -31,37 +32,11 @@ from tests.gateway.upstream import (
 
 pytestmark = pytest.mark.e2e
 
-CONFIG = """
-passthrough = "chat"
-[limits]
-retries = 0
-[targets.chat]
-base_url = "{url}/v1"
-"""
-
 
 def serve(*options: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """A start that is to fail."""
     command = [sys.executable, "-m", "penstock", "serve", *options]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=30, env=environment)
-
-
-class Asking(threading.Thread):
-    """A turn in the background."""
-
-    def __init__(self, running: Running, model: str) -> None:
-        super().__init__()
-        self._running_gateway, self._model = running, model
-        self.reply: Reply | None = None
-        self.start()
-
-    def run(self) -> None:
-        self.reply = self._running_gateway.stream(self._model)
-
-    def answer(self) -> Reply:
-        self.join(30)
-        assert self.reply is not None
-        return self.reply
 
 
 def test_it_says_where_it_is_and_what_to_try(tmp_path: Path) -> None:
@@ -86,7 +61,7 @@ def test_running_turns_may_end_after_sigterm_and_new_ones_are_refused(tmp_path: 
     scripted = ScriptedUpstream()
     with in_a_thread(scripted), gateway(tmp_path, config=CONFIG.format(url=scripted.url)) as running:
         scripted.play("last", [*begun(chat_chunk({"content": "a"})), until(opened), rest("b")])
-        turn = Asking(running, "last")
+        turn = TurnThread(running, "last")
         wait_for(lambda: scripted.asked_for("last"))
         kept = running.connect()
         kept.connect()
@@ -99,28 +74,12 @@ def test_running_turns_may_end_after_sigterm_and_new_ones_are_refused(tmp_path: 
         assert running.process.wait(20) == 0
 
 
-def rest(text: str) -> Step:
-    """The rest of a stream that has begun."""
-    return send(chunk(frames(*said(text))) + LAST_CHUNK)
-
-
-def refuses(running: Running) -> bool:
-    connection = running.connect()
-    try:
-        connection.connect()
-    except ConnectionRefusedError:
-        return True
-    finally:
-        connection.close()
-    return False
-
-
 def test_a_second_signal_ends_what_runs_and_its_client_is_told(tmp_path: Path) -> None:
     gone = threading.Event()
     scripted = ScriptedUpstream()
     with in_a_thread(scripted), gateway(tmp_path, config=CONFIG.format(url=scripted.url)) as running:
         scripted.play("endless", [*begun(chat_chunk({"content": "a"})), until_gone(gone)])
-        turn = Asking(running, "endless")
+        turn = TurnThread(running, "endless")
         wait_for(lambda: scripted.asked_for("endless"))
         running.signal(signal.SIGTERM)
         wait_for(lambda: refuses(running))
@@ -140,7 +99,7 @@ def test_the_wait_for_running_turns_has_an_end(tmp_path: Path) -> None:
         config = CONFIG.format(url=scripted.url).replace("retries = 0", "drain = 0.3")
         with gateway(tmp_path, config=config) as running:
             scripted.play("endless", [*begun(chat_chunk({"content": "a"})), until_gone(threading.Event())])
-            turn = Asking(running, "endless")
+            turn = TurnThread(running, "endless")
             wait_for(lambda: scripted.asked_for("endless"))
             running.signal(signal.SIGTERM)
             assert turn.answer().last["error"]["code"] == "shutting_down"
@@ -153,15 +112,15 @@ def test_sighup_reads_the_settings_again_and_drops_no_stream(tmp_path: Path) -> 
     with in_a_thread(old), in_a_thread(new), gateway(tmp_path, config=CONFIG.format(url=old.url)) as running:
         old.play("m", [*begun(chat_chunk({"content": "o"})), until(opened), rest("ld")])
         new.play("m", streamed(*said("new")))
-        turn = Asking(running, "m")
+        turn = TurnThread(running, "m")
         wait_for(lambda: old.asked_for("m"))
         (tmp_path / "penstock.toml").write_text(CONFIG.format(url=new.url))
         running.signal(signal.SIGHUP)
-        wait_for(lambda: told(running, "the settings were read again"))
+        wait_for(lambda: has_logged(running, "the settings were read again"))
         assert running.stream("m").text == "new"
         opened.set()
         assert turn.answer().text == "old"
-        wait_for(lambda: told(running, "the last turn under the old settings has ended"))
+        wait_for(lambda: has_logged(running, "the last turn under the old settings has ended"))
 
 
 def test_a_wrong_file_changes_nothing_and_the_log_says_what_is_wrong(tmp_path: Path) -> None:
@@ -169,12 +128,8 @@ def test_a_wrong_file_changes_nothing_and_the_log_says_what_is_wrong(tmp_path: P
         assert running.stream("fast").last["status"] == "completed"
         (tmp_path / "penstock.toml").write_text('[aliases]\nfast = "nobody"\n')
         running.signal(signal.SIGHUP)
-        wait_for(lambda: told(running, "penstock.toml:2"))
+        wait_for(lambda: has_logged(running, "penstock.toml:2"))
         assert running.stream("fast").last["status"] == "completed"
-
-
-def told(running: Running, words: str) -> bool:
-    return any(words in line["message"] for line in running.log)
 
 
 def test_an_address_in_use_is_told_with_advice(tmp_path: Path) -> None:

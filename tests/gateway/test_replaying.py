@@ -15,6 +15,7 @@ from penstock.replay.recording import read_recording
 from penstock.store.interrupted import end_interrupted
 from tests.client.server import Script, answer, chunk, cut, send
 from tests.dialects.chat_streams import chunk as chat_chunk
+from tests.gateway.probes import wait_for
 from tests.gateway.recorders import Recorder, again, found, recording_gateway
 from tests.gateway.scripts import (
     RICH,
@@ -27,11 +28,9 @@ from tests.gateway.scripts import (
     text_block,
     typed,
 )
-from tests.gateway.test_leaving import wait_for
-from tests.gateway.test_process import rest
-from tests.gateway.test_state import id_in
-from tests.gateway.test_websocket import talking
-from tests.gateway.upstream import ScriptedUpstream, begun, frames, said, streamed, until, until_gone
+from tests.gateway.stored_responses import id_in
+from tests.gateway.upstream import ScriptedUpstream, begun, frames, rest, said, streamed, until, until_gone
+from tests.gateway.websocket_client import talking
 
 pytestmark = pytest.mark.e2e
 

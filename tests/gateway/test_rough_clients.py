@@ -14,14 +14,16 @@ import pytest
 
 from tests.client.server import answer, chunk, in_a_thread, send
 from tests.dialects.chat_streams import chunk as chat_chunk
+from tests.gateway.clients import RawClient, TurnThread
+from tests.gateway.configs import CONFIG
+from tests.gateway.probes import has_logged, memory_of, wait_for
 from tests.gateway.running import SECRET_KEY, SECRET_PROMPT, Running, gateway
-from tests.gateway.test_leaving import RawClient, memory_of, wait_for
-from tests.gateway.test_process import CONFIG, Asking, rest, told
 from tests.gateway.upstream import (
     SSE_HEAD,
     ScriptedUpstream,
     begun,
     frames,
+    rest,
     said,
     streamed,
     until,
@@ -174,7 +176,7 @@ def test_a_stream_survives_two_changes_of_the_settings(tmp_path: Path) -> None:
     scripted = ScriptedUpstream()
     with in_a_thread(scripted), gateway(tmp_path, config=CONFIG.format(url=scripted.url)) as running:
         scripted.play("m", [*begun(chat_chunk({"content": "o"})), until(opened), rest("ld")])
-        turn = Asking(running, "m")
+        turn = TurnThread(running, "m")
         wait_for(lambda: scripted.asked_for("m"))
         first = CONFIG.format(url=scripted.url).replace("retries = 0", "retries = 1")
         for times, config in enumerate((first, first + "idle_timeout = 5\n"), 1):
@@ -198,7 +200,7 @@ def test_a_request_that_is_still_coming_follows_the_new_settings(tmp_path: Path)
         time.sleep(0.2)
         (tmp_path / "penstock.toml").write_text(CONFIG.format(url=new.url))
         running.signal(signal.SIGHUP)
-        wait_for(lambda: told(running, "the last turn under the old settings"))
+        wait_for(lambda: has_logged(running, "the last turn under the old settings"))
         client.sendall(sent[-10:])
         assert b'"text":"new"' in read_all(client)
 
@@ -207,7 +209,7 @@ def test_a_reload_that_cannot_work_changes_nothing_and_says_why(tmp_path: Path) 
     with gateway(tmp_path, config="[aliases]\nfast = 'demo'\n") as running:
         (tmp_path / "penstock.toml").write_text("[server]\nhost = '0.0.0.0'\n")
         running.signal(signal.SIGHUP)
-        wait_for(lambda: told(running, "the settings were not changed"))
+        wait_for(lambda: has_logged(running, "the settings were not changed"))
         assert running.whole("demo").status == 200
 
 

@@ -13,22 +13,23 @@ from penstock.gateway.http.access import create_key
 from tests.client.server import chunk as http_chunk
 from tests.client.server import send
 from tests.dialects.chat_streams import chunk as chat_chunk
+from tests.gateway.clients import RawClient
+from tests.gateway.probes import gauge, wait_for
 from tests.gateway.running import SECRET_KEY, Running, gateway
-from tests.gateway.test_leaving import RawClient, gauge, wait_for
-from tests.gateway.test_process import rest
-from tests.gateway.test_state import LOOK, calling, get, id_in, sent_to
-from tests.gateway.test_websocket import talking
+from tests.gateway.stored_responses import LOOK, calling, get, id_in, sent_to
 from tests.gateway.upstream import (
     SSE_HEAD,
     Flood,
     ScriptedUpstream,
     begun,
     frames,
+    rest,
     said,
     streamed,
     until,
     until_gone,
 )
+from tests.gateway.websocket_client import talking
 
 pytestmark = pytest.mark.e2e
 

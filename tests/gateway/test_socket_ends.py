@@ -18,11 +18,11 @@ from penstock.protocol.events import TERMINAL
 from penstock.store.memory import MemoryStore
 from tests.client.server import in_a_thread
 from tests.dialects.chat_streams import chunk as chat_chunk
+from tests.gateway.configs import CONFIG
+from tests.gateway.probes import refuses, wait_for
 from tests.gateway.running import Json, Running, gateway
-from tests.gateway.test_leaving import wait_for
-from tests.gateway.test_process import CONFIG, refuses, rest
-from tests.gateway.test_websocket import FakeClient, Talk, talking
-from tests.gateway.upstream import ScriptedUpstream, begun, until, until_gone
+from tests.gateway.upstream import ScriptedUpstream, begun, rest, until, until_gone
+from tests.gateway.websocket_client import FakeClient, Talk, talking
 
 pytestmark = pytest.mark.e2e
 

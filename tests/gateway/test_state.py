@@ -11,20 +11,12 @@ import pytest
 from openai import OpenAI
 
 from penstock.gateway.http.access import create_key
-from tests.client.server import Script
 from tests.dialects.chat_streams import chunk as chat_chunk
-from tests.gateway.running import Live, Reply, Running, gateway
-from tests.gateway.test_process import rest
-from tests.gateway.upstream import ScriptedUpstream, begun, said, streamed, until, until_gone
+from tests.gateway.running import Reply, Running, gateway
+from tests.gateway.stored_responses import LOOK, TEXT_DELTA, calling, events_only, get, id_in, sent_to
+from tests.gateway.upstream import ScriptedUpstream, begun, rest, said, streamed, until, until_gone
 
 pytestmark = pytest.mark.e2e
-
-TEXT_DELTA = b"response.output_text.delta"
-LOOK = [{"type": "function", "name": "look", "parameters": {"type": "object"}}]
-
-
-def get(running: Running, path: str, **options: Any) -> Reply:
-    return running.ask(path=f"/v1/responses/{path}", method="GET", **options)
 
 
 def delete(running: Running, id: str) -> Any:
@@ -34,27 +26,6 @@ def delete(running: Running, id: str) -> Any:
     told = json.loads(connection.getresponse().read())
     connection.close()
     return told
-
-
-def id_in(live: Live) -> str:
-    """What a client knows as soon as a stream has begun."""
-    live.until(b"response.in_progress")
-    return live.body.partition(b'"id":"')[2].partition(b'"')[0].decode()
-
-
-def events_only(body: bytes) -> bytes:
-    """Signs of life that are comments are not part of the log."""
-    return b"".join(part + b"\n\n" for part in body.split(b"\n\n") if part and not part.startswith(b":"))
-
-
-def sent_to(upstream: ScriptedUpstream, model: str, number: int) -> list[tuple[str, Any]]:
-    messages = upstream.asked_for(model)[number].json["messages"]
-    return [(each["role"], each.get("content")) for each in messages]
-
-
-def calling(id: str) -> Script:
-    call = {"index": 0, "id": id, "type": "function", "function": {"name": "look", "arguments": "{}"}}
-    return streamed(chat_chunk({"tool_calls": [call]}), chat_chunk(finish="tool_calls"))
 
 
 def test_a_response_is_retrieved_as_it_was_answered(penstock: Running) -> None:

@@ -19,8 +19,8 @@ import pytest
 from penstock.protocol.response import Response
 from penstock.protocol.wire import decode, encode
 from tests.gateway import test_suite_websocket
+from tests.gateway.compliance_fields import REQUIRED, faults, faults_in
 from tests.gateway.running import RELEASES, Json, Reply, Running, judge_stream
-from tests.gateway.suite import REQUIRED, faults, faults_in
 from tests.protocol.schema import complaints
 
 OFFICIAL: dict[str, str] = {

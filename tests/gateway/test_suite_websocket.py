@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.gateway.compliance_fields import faults_in
 from tests.gateway.running import Json, Running
-from tests.gateway.suite import faults_in
-from tests.gateway.test_websocket import Talk, talking
+from tests.gateway.websocket_client import Talk, talking
 
 pytestmark = pytest.mark.e2e
 

@@ -18,10 +18,9 @@ from tests.client.server import in_a_thread
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.running import SECRET_KEY, Json, Running, gateway, read_all
 from tests.gateway.scripts import TOOL_CALLS, call, calls, text
-from tests.gateway.test_process import rest
-from tests.gateway.test_state import TEXT_DELTA, id_in
-from tests.gateway.test_websocket import talking
-from tests.gateway.upstream import ScriptedUpstream, begun, streamed, until
+from tests.gateway.stored_responses import TEXT_DELTA, id_in
+from tests.gateway.upstream import ScriptedUpstream, begun, rest, streamed, until
+from tests.gateway.websocket_client import talking
 
 pytestmark = pytest.mark.e2e
 

@@ -14,12 +14,12 @@ import pytest
 
 from tests.client.server import Script, chunk, send
 from tests.dialects.chat_streams import chunk as chat_chunk
+from tests.gateway.configs import CONFIG
+from tests.gateway.probes import wait_for
 from tests.gateway.running import Live, Running, gateway
 from tests.gateway.scripts import text
-from tests.gateway.test_leaving import wait_for
-from tests.gateway.test_process import CONFIG, rest
-from tests.gateway.test_state import TEXT_DELTA, events_only, get, id_in
-from tests.gateway.upstream import ScriptedUpstream, begun, frames, streamed, until, until_gone
+from tests.gateway.stored_responses import TEXT_DELTA, events_only, get, id_in
+from tests.gateway.upstream import ScriptedUpstream, begun, frames, rest, streamed, until, until_gone
 
 pytestmark = pytest.mark.e2e
 

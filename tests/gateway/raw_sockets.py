@@ -6,15 +6,13 @@ import base64
 import http.client
 import json
 import os
-import re
 import socket
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 from tests.gateway.running import Reply, Running, judge, read_all
 
 MB = 1_000_000
+
 
 _opened: list[socket.socket] = []
 
@@ -108,31 +106,3 @@ def flood(client: socket.socket, data: bytes, most: int, *, seconds: float = 10,
     except OSError:
         pass
     return sent
-
-
-class Memory:
-    """What the gateway's process has taken beyond what it had."""
-
-    def __init__(self, running: Running) -> None:
-        self._status = Path(f"/proc/{running.process.pid}/status")
-        Path(f"/proc/{running.process.pid}/clear_refs").write_text("5")  # the peak is counted from here
-        self._before = self._read("VmRSS")
-
-    def peak(self) -> int:
-        return self._read("VmHWM") - self._before
-
-    def now(self) -> int:
-        return self._read("VmRSS") - self._before
-
-    def _read(self, name: str) -> int:
-        found = re.search(rf"{name}:\s+(\d+) kB", self._status.read_text())
-        assert found
-        return int(found[1]) * 1024
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    for _ in range(1000):
-        if condition():
-            return
-        time.sleep(0.02)
-    raise AssertionError("it never happened")
