@@ -10,9 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Self
 
-from tests.gateway.running import (
-    Running,
-)
+from tests.gateway.running import Running
 
 
 class HealthPoller:
@@ -109,3 +107,14 @@ def refuses(running: Running) -> bool:
 
 def has_logged(running: Running, words: str) -> bool:
     return any(words in line["message"] for line in running.log)
+
+
+def connections(running: Running) -> int:
+    port = f":{running.address.port:04X}"
+    lines = Path(f"/proc/{running.process.pid}/net/tcp").read_text().splitlines()[1:]
+    return sum(line.split()[1].endswith(port) and line.split()[3] == "01" for line in lines)
+
+
+def kill(running: Running) -> None:
+    running.process.kill()
+    running.process.wait(10)
