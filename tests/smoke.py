@@ -25,8 +25,8 @@ def main(archives: list[str]) -> int:
 
 def _try(archive: Path, folder: Path) -> None:
     venv.create(folder / "env", with_pip=True)
-    python = folder / "env" / ("Scripts" if sys.platform == "win32" else "bin") / "python"
-    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", archive]
+    python = str(folder / "env" / ("Scripts" if sys.platform == "win32" else "bin") / "python")
+    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(archive)]
     subprocess.run(install, check=True, cwd=folder)
     version = _run(python, folder, "--version").split()[-1]
     assert version in archive.name, f"{archive.name} installs version {version}"
@@ -42,15 +42,17 @@ def _try(archive: Path, folder: Path) -> None:
     assert b"response.completed" in stream
 
 
-def _run(python: Path, folder: Path, *arguments: str) -> str:
+def _run(python: str, folder: Path, *arguments: str) -> str:
     command = [python, "-m", "penstock", *arguments]
-    return subprocess.run(command, check=True, cwd=folder, stdout=subprocess.PIPE, text=True).stdout
+    return subprocess.run(command, check=True, cwd=folder, capture_output=True, text=True).stdout
 
 
-def _ask_gateway(python: Path, folder: Path) -> bytes:
+def _ask_gateway(python: str, folder: Path) -> bytes:
     """Start a gateway with the demo model, and return one streamed answer."""
     command = [python, "-m", "penstock", "serve", "--port", "0", "--store", str(folder / "store.db")]
-    gateway = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    gateway = subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     assert gateway.stdout is not None
     output: list[str] = []
     try:
