@@ -1,4 +1,4 @@
-"""Install a built archive into a clean environment and try it: `python tests/smoke.py dist/penstock-*.whl`."""
+"""Install built archives into clean environments and try them: `python tests/smoke.py dist/penstock-*.whl`."""
 
 from __future__ import annotations
 
