@@ -55,10 +55,7 @@ def declared_tools(request: CreateResponse) -> list[Tool]:
 
 
 def plan_for(request: CreateResponse, target: Target, *, accent: str = "openresponses") -> Plan:
-    """Return the plan for a request at a target, with the identities of the request's tools.
-
-    Raise `DecodeError` if two tools have the same name or `tool_choice` names an unknown tool.
-    """
+    """Return the plan for a request at a target, with the identities of the request's tools."""
     tools = ToolIdentityMap(declared_tools(request), request.tool_choice)
     return Plan(request=request, target=target, tools=tools, accent=accent)
 
