@@ -1,4 +1,4 @@
-"""Install built archives into clean environments and try them: `python tests/smoke.py dist/penstock-*.whl`."""
+"""Install built archives into clean environments and try them: `python tests/smoke.py dist/*.whl`."""
 
 from __future__ import annotations
 
