@@ -1,4 +1,4 @@
-"""A question, a tool, an answer: `python examples/agent.py URL MODEL QUESTION`."""
+"""Answer a question with the help of a tool: `python examples/agent.py URL MODEL QUESTION`."""
 
 import asyncio
 import os
