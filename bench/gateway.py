@@ -1,10 +1,10 @@
 """Benchmark of the gateway: `python -m bench.gateway`.
 
-Two servers on the same stack (uvicorn, httptools, uvloop, aiohttp) use the same upstream in turn: the gateway,
-and a relay that only passes bytes on. Measured in one run:
+Two servers on the same stack (uvicorn, httptools, uvloop, aiohttp) use the same upstream in turn: the
+gateway, and a relay that only passes bytes on. Measured in one run:
 
-- *cpu*: CPU time per chunk of the gateway as a multiple of the relay's, for streams at the pace of a model and
-  for streams at full speed;
+- *cpu*: CPU time per chunk of the gateway as a multiple of the relay's, for streams at the pace of a model
+  and for streams at full speed;
 - *first event*: the time until the client's first event as a multiple of the same through the relay, with a
   model that waits for a tenth of a second.
 """

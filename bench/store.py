@@ -1,12 +1,12 @@
 """Benchmark of the store: `python -m bench.store`.
 
-Everything is measured in one run. The two sides of a comparison take turns, and a ratio is the median over the
-rounds:
+Everything is measured in one run. The two sides of a comparison take turns, and a ratio is the median over
+the rounds:
 
-- *turns*: CPU time of the gateway per chunk, and the time until the first event with a model that waits for a
-  tenth of a second, with the store as a multiple of without;
-- *many*: a store with 100,000 responses compared with one of 1,000: memory, and the time to find something, to
-  open the file, and to delete the oldest tenth;
+- *turns*: CPU time of the gateway per chunk, and the time until the first event with a model that waits for
+  a tenth of a second, with the store as a multiple of without;
+- *many*: a store with 100,000 responses compared with one of 1,000: memory, and the time to find something,
+  to open the file, and to delete the oldest tenth;
 - *chain*: turn 2,000 of a chain compared with turn 20, and the store's share of the time.
 """
 
