@@ -1,4 +1,4 @@
-"""Reads whole streams with the adapter, for tests: what its parts say, in the words of the oracles."""
+"""Run complete streams through the adapter, and check what holds for every stream."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.parts.result import StreamResult
 from penstock.protocol.events import Event, read_event
 
 
-class Read(Struct):
+class Adapted(Struct):
     parts: list[Part]
     result: StreamResult
 
@@ -36,8 +36,8 @@ class Read(Struct):
         return [part for part in self.parts if isinstance(part, DataPart)]
 
     @property
-    def said(self) -> list[Any]:
-        """The parts in order, short: texts as they are, calls as (id, name, input)."""
+    def summary(self) -> list[Any]:
+        """The parts in order: texts as strings, calls as (id, name, input)."""
         short: list[Any] = []
         for part in self.parts:
             if isinstance(part, ToolCallPart):
@@ -54,33 +54,33 @@ class Read(Struct):
 
     @property
     def diagnostics(self) -> dict[str, int]:
-        """How often each code was told."""
+        """The number of diagnostics with each code."""
         counts: Counter[str] = Counter()
         for diagnostic in self.result.diagnostics:
             counts[diagnostic.code] += diagnostic.count
         return dict(counts)
 
 
-def read(
+def adapt(
     events: Iterable[dict[str, Any] | Event], *, broken: OpenResponsesError | None = None, **options: Any
-) -> Read:
-    """A whole stream, which may have `broken` off. What holds for every stream is checked here."""
+) -> Adapted:
+    """Adapt a complete stream; `broken` is the error that cut it off. Check what holds for every stream."""
     adapter = OpenResponsesStreamAdapter(**options)
     parts: list[Part] = []
     for event in events:
         parts += adapter.feed(_event(event))
     parts += adapter.end(broken)
-    found = Read(parts, adapter.result)
+    found = Adapted(parts, adapter.result)
     ids = [call.call_id for call in found.calls]
-    assert len(ids) == len(set(ids)), "a call id came twice"
+    assert len(ids) == len(set(ids)), "a call id was delivered twice"
     assert all(isinstance(call.input, dict) and call.name for call in found.calls)
-    assert found.text.strip() or found.calls or found.data or found.result.error, "silence"
+    assert found.text.strip() or found.calls or found.data or found.result.error, "the stream ended silently"
     assert adapter.end() == []
     return found
 
 
-def steps(events: Iterable[dict[str, Any] | Event], **options: Any) -> list[list[Part]]:
-    """What each single event makes."""
+def parts_per_event(events: Iterable[dict[str, Any] | Event], **options: Any) -> list[list[Part]]:
+    """Return the parts of each event."""
     adapter = OpenResponsesStreamAdapter(**options)
     return [adapter.feed(_event(event)) for event in events]
 
