@@ -9,7 +9,7 @@ from penstock.dialects.anthropic import DIALECT
 from penstock.stream.deltas import (
     Delta,
 )
-from tests.dialects.reading_proof import read, response
+from tests.dialects.recording_checks import read, response
 
 Chunk = dict[str, Any]
 

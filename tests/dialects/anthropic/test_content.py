@@ -12,7 +12,7 @@ from penstock.dialects.plan import Quirks
 from penstock.protocol.content import ContentPart, InputText, Refusal
 from penstock.stream.diagnostics import Diagnostics
 from tests.dialects.anthropic.rendered_requests import block, rendered
-from tests.dialects.rendering import (
+from tests.dialects.render_cases import (
     PIXEL,
     codes,
     dropped,

@@ -14,7 +14,7 @@ from penstock.stream.deltas import (
     FinishReason,
 )
 from tests.dialects.anthropic.streams import deltas_of, finish, start
-from tests.dialects.reading_proof import response
+from tests.dialects.recording_checks import response
 
 
 @pytest.mark.parametrize(("stop_reason", "reason"), FINISHES.items())

@@ -16,7 +16,7 @@ from penstock.errors import DecodeError
 from penstock.protocol.wire import to_builtins
 from penstock.tools.call_ids import NO_OUTPUT
 from tests.dialects.anthropic.rendered_requests import body, planned, rendered, signed, thought
-from tests.dialects.rendering import (
+from tests.dialects.render_cases import (
     PIXEL,
     SEARCH,
     WEATHER,

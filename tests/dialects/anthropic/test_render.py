@@ -14,7 +14,7 @@ from penstock.dialects.plan import Quirks
 from penstock.errors import DecodeError
 from penstock.protocol.request import CreateResponse
 from tests.dialects.anthropic.rendered_requests import ALL, MODEL, body, planned, rendered, signed, thought
-from tests.dialects.rendering import (
+from tests.dialects.render_cases import (
     EVERY_ITEM,
     EVERY_TOOL,
     PATCH,

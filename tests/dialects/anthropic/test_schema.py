@@ -8,7 +8,7 @@ import pytest
 
 from penstock.dialects.anthropic.schema import enforceable, tool_schema
 from tests.dialects.anthropic.rendered_requests import body, rendered
-from tests.dialects.rendering import (
+from tests.dialects.render_cases import (
     WEATHER,
     codes,
 )

@@ -16,7 +16,7 @@ from penstock.stream.deltas import (
     ToolCallDelta,
 )
 from tests.dialects.anthropic.streams import call, deltas_of, finish, output, result, server_tool, start, text
-from tests.dialects.reading_proof import response
+from tests.dialects.recording_checks import response
 
 WEB = [{"type": "web_search_result", "url": "https://e.org", "title": "E", "encrypted_content": "x"}]
 

@@ -17,7 +17,7 @@ from penstock.dialects.plan import Quirks, Target
 from penstock.protocol.request import ReasoningConfig
 from penstock.stream.diagnostics import Diagnostics
 from tests.dialects.anthropic.rendered_requests import body, rendered, signed
-from tests.dialects.rendering import (
+from tests.dialects.render_cases import (
     WEATHER,
     call,
     codes,

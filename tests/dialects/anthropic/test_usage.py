@@ -12,7 +12,7 @@ from penstock.stream.deltas import (
     UsageDelta,
 )
 from tests.dialects.anthropic.streams import STOP, deltas_of, finish, start
-from tests.dialects.reading_proof import response
+from tests.dialects.recording_checks import response
 
 USAGES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, int]]] = {
     "ask D2: input is inclusive of the cache": (

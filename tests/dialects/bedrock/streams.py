@@ -11,11 +11,11 @@ from penstock.dialects.envelope import unseal
 from penstock.stream.deltas import (
     Delta,
 )
-from tests.dialects.block_proofs import (
+from tests.dialects.block_stream_checks import (
     json_values,
     objects,
 )
-from tests.dialects.reading_proof import read, response
+from tests.dialects.recording_checks import read, response
 
 Chunk = dict[str, Any]
 

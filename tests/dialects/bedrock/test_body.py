@@ -25,10 +25,10 @@ from penstock.stream.deltas import (
     ToolCallDelta,
 )
 from tests.dialects.bedrock.streams import BLOCK, RAN, payload
-from tests.dialects.block_proofs import (
+from tests.dialects.block_stream_checks import (
     json_values,
 )
-from tests.dialects.reading_proof import plan, response
+from tests.dialects.recording_checks import plan, response
 
 
 def test_an_answer_that_is_not_streamed() -> None:

@@ -31,7 +31,7 @@ from tests.dialects.bedrock.streams import (
     payload,
     text,
 )
-from tests.dialects.block_proofs import (
+from tests.dialects.block_stream_checks import (
     as_frame,
     byte_cuts,
     check_cuts,
@@ -41,7 +41,7 @@ from tests.dialects.block_proofs import (
     objects,
     smallest,
 )
-from tests.dialects.reading_proof import assert_agrees, plan, response
+from tests.dialects.recording_checks import assert_agrees, plan, response
 from tests.dialects.recordings import files, needs_recordings, translate
 
 FOLDER = "bedrock-converse"

@@ -14,7 +14,7 @@ from penstock.stream.deltas import (
     ToolCallDelta,
 )
 from tests.dialects.bedrock.streams import RAN, START, Chunk, block, deltas_of, finish, output, text
-from tests.dialects.reading_proof import response
+from tests.dialects.recording_checks import response
 
 
 def server_tool(index: int, name: str, input: Any) -> list[Chunk]:

@@ -10,7 +10,7 @@ from penstock.dialects.bedrock import DIALECT
 from penstock.dialects.bedrock.usage import usage_of
 from penstock.stream.deltas import UsageDelta
 from tests.dialects.bedrock.streams import START, finish
-from tests.dialects.reading_proof import response
+from tests.dialects.recording_checks import response
 
 USAGES: list[tuple[dict[str, Any], tuple[int, int, int, int]]] = [
     ({"inputTokens": 8, "outputTokens": 10, "totalTokens": 18}, (8, 10, 0, 0)),

@@ -9,7 +9,7 @@ from msgspec import structs
 from penstock.dialects.envelope import seal
 from penstock.dialects.gemini.render import render
 from penstock.dialects.plan import Plan, Quirks, Target, UpstreamRequest
-from tests.dialects.rendering import (
+from tests.dialects.render_cases import (
     plan_for,
     user,
 )

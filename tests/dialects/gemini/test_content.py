@@ -9,7 +9,7 @@ import pytest
 
 from penstock.dialects.plan import Quirks
 from tests.dialects.gemini.rendered_requests import PIXEL_PART, part, rendered
-from tests.dialects.rendering import (
+from tests.dialects.render_cases import (
     PIXEL,
     codes,
     dropped,

@@ -25,7 +25,7 @@ from tests.dialects.gemini.rendered_requests import (
     rendered,
     signed,
 )
-from tests.dialects.rendering import (
+from tests.dialects.render_cases import (
     PIXEL,
     SEARCH,
     WEATHER,

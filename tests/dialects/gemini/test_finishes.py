@@ -18,7 +18,7 @@ from penstock.stream.deltas import (
     FinishReason,
 )
 from tests.dialects.gemini.streams import chunk
-from tests.dialects.reading_proof import (
+from tests.dialects.recording_checks import (
     last,
     plan,
     read,

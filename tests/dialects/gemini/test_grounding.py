@@ -14,7 +14,7 @@ from penstock.stream.deltas import (
     ItemDelta,
 )
 from tests.dialects.gemini.streams import call, chunk
-from tests.dialects.reading_proof import (
+from tests.dialects.recording_checks import (
     read,
     response,
 )

@@ -17,7 +17,7 @@ from penstock.stream.deltas import (
     ToolCallDelta,
 )
 from tests.dialects.gemini.streams import END, NAME, calls_of, chunk, piece
-from tests.dialects.reading_proof import (
+from tests.dialects.recording_checks import (
     plan,
     response,
 )

@@ -16,10 +16,10 @@ from penstock.stream.deltas import (
     FinishDelta,
     FinishReason,
 )
-from tests.dialects.block_proofs import smallest
+from tests.dialects.block_stream_checks import smallest
 from tests.dialects.gemini.recording_exceptions import EXCEPTIONS
 from tests.dialects.gemini.streams import END, NAME, call, calls_of, chunk, piece
-from tests.dialects.reading_proof import (
+from tests.dialects.recording_checks import (
     assert_agrees,
     assert_endures,
     assert_same_after_noise,

@@ -15,7 +15,7 @@ from penstock.dialects.plan import Quirks
 from penstock.errors import DecodeError
 from penstock.protocol.request import CreateResponse
 from tests.dialects.gemini.rendered_requests import ALL, MODEL, OLD, SIGNATURE, body, config, rendered, signed
-from tests.dialects.rendering import (
+from tests.dialects.render_cases import (
     EVERY_ITEM,
     EVERY_TOOL,
     PATCH,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.dialects.gemini.schema import CleanedSchema
 from tests.dialects.gemini.rendered_requests import rendered
-from tests.dialects.rendering import (
+from tests.dialects.render_cases import (
     WEATHER,
     codes,
 )

@@ -12,7 +12,7 @@ from penstock.dialects.gemini.server_tools import GeminiServerTools, image
 from penstock.protocol.items import WebSearchCall
 from penstock.stream.deltas import DiagnosticDelta, ItemDelta
 from tests.dialects.gemini.streams import chunk
-from tests.dialects.reading_proof import (
+from tests.dialects.recording_checks import (
     response,
 )
 

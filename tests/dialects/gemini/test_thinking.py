@@ -9,7 +9,7 @@ import pytest
 from penstock.dialects.gemini.thinking import EFFORTS, traits_of
 from penstock.dialects.plan import Quirks, Target
 from tests.dialects.gemini.rendered_requests import config, rendered
-from tests.dialects.rendering import (
+from tests.dialects.render_cases import (
     dropped,
 )
 

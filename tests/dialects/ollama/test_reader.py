@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from penstock.dialects.ollama import DIALECT
 from penstock.stream.deltas import ErrorDelta
-from tests.dialects.block_proofs import smallest
+from tests.dialects.block_stream_checks import smallest
 from tests.dialects.ollama.recording_exceptions import EXCEPTIONS
-from tests.dialects.reading_proof import (
+from tests.dialects.recording_checks import (
     assert_agrees,
     assert_endures,
     assert_same_after_noise,
