@@ -139,4 +139,4 @@ def test_without_an_effort_thinking_is_turned_off_only_if_necessary(
     diagnostics = Diagnostics()
     request = ThinkingRequest(reasoning=ReasoningConfig(), max_tokens=5000, **request_)
     assert thinking_of(traits, request, diagnostics).config == expected
-    assert [each.code for each in diagnostics.told] == codes
+    assert [each.code for each in diagnostics.entries] == codes
