@@ -253,7 +253,7 @@ class _AnthropicRenderer:
             else:
                 self._drop("top_p")
 
-    # -- the rest
+    # -- other fields
 
     def _metadata(self) -> None:
         request = self._request

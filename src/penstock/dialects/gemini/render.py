@@ -229,7 +229,7 @@ class _GeminiRenderer:
         if thinking := thinking_of(self._traits, reasoning, self._diagnostics):
             self._config["thinkingConfig"] = thinking
 
-    # -- the rest
+    # -- other fields
 
     def _unmapped(self) -> None:
         request = self._request
