@@ -165,7 +165,7 @@ def test_a_file_that_is_no_certificate_is_told(name: str) -> None:
 
 def test_a_key_of_a_certificate_needs_the_certificate() -> None:
     (error,) = errors(f'{LOCAL}client_key = "{PAGE}"')
-    assert error == "3: targets.local.client_key: needs client_cert beside it"
+    assert error == "3: targets.local.client_key: also needs client_cert"
 
 
 def test_everything_that_is_wrong_is_told_at_once_in_the_order_of_the_file() -> None:
@@ -350,7 +350,7 @@ def test_aliases_never_lead_in_circles(aliases: dict[str, str]) -> None:
     text += "".join(f'{name} = "{target}"\n' for name, target in aliases.items() if name != "g")
     settings, told = read_or_told(text)
     assert settings is None or set(settings.aliases.values()) <= {"g"}
-    assert all("leads back" in each.message or "no model" in each.message for each in told)
+    assert all("refers to itself" in each.message or "no model" in each.message for each in told)
 
 
 def test_a_client_key_shows_no_digest() -> None:
