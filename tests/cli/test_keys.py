@@ -182,8 +182,7 @@ def test_keys_that_are_laid_out_otherwise_are_left_to_their_owner(folder: Path) 
     result = keys("create", "c", folder=folder)
     assert (result.returncode, result.stdout) == (2, "")
     assert (
-        "penstock.toml:1: cannot add a key to this list: write each of its keys as [[keys]]"
-        in result.stderr
+        "penstock.toml:1: cannot add a key to this list: write each of its keys as [[keys]]" in result.stderr
     )
     assert (folder / "penstock.toml").read_bytes() == INLINE
 

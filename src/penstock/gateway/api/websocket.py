@@ -64,7 +64,7 @@ class SocketOutlet(LiveOutlet):
         await self._resume()
 
     async def _resume(self) -> None:
-        while self._unsent and not self._is_left:
+        while self._unsent and not self._is_disconnected:
             await self._send({"type": "websocket.send", "text": self._unsent[0].decode()})
             self._verdict.bytes_out += len(self._unsent.pop(0))
         self._verdict.status = 200
