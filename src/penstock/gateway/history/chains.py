@@ -42,7 +42,7 @@ class Resolved(Struct, frozen=True, kw_only=True):
 
     request: CreateResponse
     """Its `input` is the whole conversation."""
-    brought: tuple[StoredItem, ...]
+    new_items: tuple[StoredItem, ...]
     """The items that this turn adds to it, with ids."""
     previous_id: str | None = None
     conversation_id: str | None = None
@@ -96,10 +96,10 @@ async def resolve(
         weight += history_weight
     weight += ITEM_WEIGHT * len(given)
     continues = previous is not None or conversation is not None
-    items, brought = await run_heavy(weight, _joined, before, given, continues)
+    items, new_items = await run_heavy(weight, _joined, before, given, continues)
     return Resolved(
         request=replace(request, input=items),
-        brought=(*named_items(unstored), *brought),
+        new_items=(*named_items(unstored), *new_items),
         previous_id=parent,
         conversation_id=conversation,
         before=len(before),
@@ -114,9 +114,9 @@ def _joined(
     if continues:
         given = without_repeats(before, given)
         _check_outputs(before, given)
-    brought = named_items(item for _, item in given)
-    named = [_with_id(item, stored.id) for (_, item), stored in zip(given, brought, strict=True)]
-    return latest_outputs([*before, *named]) if before else named, brought
+    new_items = named_items(item for _, item in given)
+    named = [_with_id(item, stored.id) for (_, item), stored in zip(given, new_items, strict=True)]
+    return latest_outputs([*before, *named]) if before else named, new_items
 
 
 def public_request(request: CreateResponse) -> CreateResponse:
