@@ -51,13 +51,13 @@ class Application:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(scope, receive, send)
+            await self._lifespan(scope, receive, send)
         elif self._app is None:
             raise RuntimeError("the application is not started: its server must send lifespan messages")
         else:
             await self._app(scope, receive, send)
 
-    async def _live(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def _lifespan(self, scope: Message, receive: Receive, send: Send) -> None:
         startup = [await receive()]
         try:
             self._app = await open_app(self._settings, url=self._url, environment=self._environment)

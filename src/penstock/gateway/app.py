@@ -29,13 +29,13 @@ class GatewayApp:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._lifespan(receive, send)
         elif scope["type"] == "http":
             await self._serve(Exchange(scope, receive, send))
         elif scope["type"] == "websocket":
             await self._serve_socket(Exchange({"method": "GET", **scope}, receive, send))
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         pruning = asyncio.create_task(
             prune_regularly(self.gateway.store, lambda: self.gateway.services.settings.limits)

@@ -194,5 +194,5 @@ targets = ["one/limited", "two/good"]
             assert reply.text == "ok"
             [fallen] = [each for each in reply.last["diagnostics"] if each["code"] == "fell_back"]
             assert "fell back to good at two" in fallen["message"]
-        assert "keys of one rest" in fallen["message"]
+        assert "keys of one are resting" in fallen["message"]
         assert len(upstream.asked_for("limited")) == 1

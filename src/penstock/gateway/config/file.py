@@ -17,17 +17,17 @@ from penstock.gateway.config.toml_lines import TomlLines, parse
 from penstock.gateway.config.values import (
     ABOVE,
     ConfigTable,
+    InvalidValue,
     Problems,
-    Wrong,
     flag,
+    nonempty,
+    number_or_off,
     one_of,
+    positive_seconds,
     seconds,
     seconds_or_off,
     size,
-    some_seconds,
-    whole,
-    whole_or_off,
-    word,
+    whole_number,
 )
 from penstock.gateway.http.access import plain_host, read_origin
 from penstock.gateway.settings import LOG_LEVELS, Limits, Settings
@@ -40,21 +40,21 @@ SERVER = ("host", "port", "log_level", "store", "record", "websocket", "allowed_
 LIMITS: dict[str, Callable[[object], float | None]] = {
     "body_bytes": size,
     "answer_bytes": size,
-    "input_items": whole(1, 10_000_000),
-    "tools": whole(1, 1_000_000),
-    "content_parts": whole(1, 10_000_000),
-    "body_values": whole(1000, 100_000_000),
+    "input_items": whole_number(1, 10_000_000),
+    "tools": whole_number(1, 1_000_000),
+    "content_parts": whole_number(1, 10_000_000),
+    "body_values": whole_number(1000, 100_000_000),
     "patience": seconds,
-    "comment_every": some_seconds,
-    "event_every": some_seconds,
-    "retries": whole(0, 100),
+    "comment_every": positive_seconds,
+    "event_every": positive_seconds,
+    "retries": whole_number(0, 100),
     "retry_wait": seconds,
     "client_timeout": seconds_or_off,
     "drain": seconds,
     "disconnect_grace": seconds,
-    "store_days": whole(1, 36_500),
+    "store_days": whole_number(1, 36_500),
     "store_bytes": size,
-    "max_turns": whole_or_off,
+    "max_turns": number_or_off,
 }
 """Every field of `Limits` with its reader."""
 TOP = ("default_model", "passthrough", "server", "limits", "targets", "models", "aliases", "accents", "keys")
@@ -122,9 +122,9 @@ def _read(top: ConfigTable, file: str, environment: Mapping[str, str]) -> Settin
     plain = Settings()
     return Settings(
         host=server.read("host", _bound_host, plain.host),
-        port=server.read("port", whole(0, 65535), plain.port),
+        port=server.read("port", whole_number(0, 65535), plain.port),
         log_level=server.read("log_level", one_of("log level", LOG_LEVELS), plain.log_level),
-        store=server.read("store", word, plain.store),
+        store=server.read("store", nonempty, plain.store),
         record=server.read("record", flag, plain.record),
         websocket=server.read("websocket", flag, plain.websocket),
         allowed_hosts=_each(server, "allowed_hosts", _allowed_host),
@@ -156,28 +156,32 @@ def _each(table: ConfigTable, name: str, reader: Callable[[str], str]) -> tuple[
     for index, text in table.texts(name).items():
         try:
             found.append(reader(text))
-        except Wrong as wrong:
-            table.wrong(str(wrong), name, index)
+        except InvalidValue as error:
+            table.report(str(error), name, index)
     return tuple(found)
 
 
 def _bound_host(value: object) -> str:
-    host = word(value)
+    host = nonempty(value)
     if plain_host(host) is None:
-        raise Wrong('must be only a name or an address, such as "127.0.0.1"; the port is a separate setting')
+        raise InvalidValue(
+            'must be only a name or an address, such as "127.0.0.1"; the port is a separate setting'
+        )
     return host.strip("[]")
 
 
 def _allowed_host(text: str) -> str:
     host = plain_host(text)
     if host is None or "*" in host:
-        raise Wrong('must be only a host name, such as "gateway.example", without scheme, port or asterisk')
+        raise InvalidValue(
+            'must be only a host name, such as "gateway.example", without scheme, port or asterisk'
+        )
     return host
 
 
 def _allowed_origin(text: str) -> str:
     if read_origin(text) is None:
-        raise Wrong(
+        raise InvalidValue(
             'must be an origin, such as "https://app.example": a scheme and a host, and nothing after them. '
             "There is no wildcard, because it would let any web page use the gateway"
         )
@@ -189,6 +193,6 @@ def _accents(table: ConfigTable) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in table.values:
         if not name.strip():
-            table.wrong('must be the prefix of a User-Agent, such as "my-agent/"', name)
+            table.report('must be the prefix of a User-Agent, such as "my-agent/"', name)
         found[name.lower()] = table.read(name, accent, "")
     return found

@@ -10,7 +10,7 @@ import re
 
 from penstock.errors import ConfigError
 from penstock.gateway.config.toml_lines import TomlLines, parse
-from penstock.gateway.config.values import ABOVE, ConfigTable, Wrong, flag, one_of, quoted, word
+from penstock.gateway.config.values import ABOVE, ConfigTable, InvalidValue, flag, nonempty, one_of, quoted
 from penstock.gateway.settings import ClientKey
 from penstock.store.contract import LOCAL
 from penstock.stream.accents import ACCENTS
@@ -28,7 +28,7 @@ def read_keys(tables: list[ConfigTable]) -> tuple[ClientKey, ...]:
         table.only(KEY, ABOVE)
         for name in ("name", "hash"):
             if name not in table:
-                table.wrong(f"needs a {name}; `penstock keys create NAME` writes a complete entry")
+                table.report(f"needs a {name}; `penstock keys create NAME` writes a complete entry")
         entry = ClientKey(
             name=table.read("name", key_name, ""),
             digest=table.read("hash", _digest, b""),
@@ -36,27 +36,27 @@ def read_keys(tables: list[ConfigTable]) -> tuple[ClientKey, ...]:
             operator=table.read("operator", flag, False),
         )
         if entry.name and any(entry.name == other.name for other in found):
-            table.wrong("another key has this name: use a different one", "name")
+            table.report("another key has this name: use a different one", "name")
         if entry.digest and any(entry.digest == other.digest for other in found):
-            table.wrong("another entry has this hash: list each key once", "hash")
+            table.report("another entry has this hash: list each key once", "hash")
         found.append(entry)
     return tuple(found)
 
 
 def key_name(value: object) -> str:
-    """Return the name of a key, which is shown in lists and logs; raise `Wrong` if it is invalid."""
-    name = word(value)
+    """Return the name of a key, which is shown in lists and logs; raise `InvalidValue` if it is invalid."""
+    name = nonempty(value)
     if not name.isprintable() or len(name) > 64:
-        raise Wrong("must be a name of at most 64 characters, on one line")
+        raise InvalidValue("must be a name of at most 64 characters, on one line")
     if name == LOCAL:  # this key would see everything that was stored before there were keys
-        raise Wrong(f"must be another name: {LOCAL!r} stands for clients without a key")
+        raise InvalidValue(f"must be another name: {LOCAL!r} stands for clients without a key")
     return name
 
 
 def _digest(value: object) -> bytes:
-    found = _HASH.fullmatch(word(value))
+    found = _HASH.fullmatch(nonempty(value))
     if found is None:
-        raise Wrong(
+        raise InvalidValue(
             'must be "sha256:" and 64 hexadecimal digits. `penstock keys create NAME` creates a key and its '
             "hash. If this is the key itself, create a new one: keys do not belong in a file"
         )

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from penstock.dialects.presets import KEY_HEADERS, PRESETS
-from penstock.gateway.config.values import Wrong
+from penstock.gateway.config.values import InvalidValue
 
 SECRET_HEADERS = frozenset(
     {"authorization", "proxy-authorization", "cookie", *(name.lower() for name, _ in KEY_HEADERS.values())}
@@ -23,17 +23,17 @@ _MARKED = re.compile(r"\$(?:(\$)|([A-Za-z_][A-Za-z0-9_]*)|\{([^{}]*)\})?")
 
 
 def variable(name: str, environment: Mapping[str, str]) -> str:
-    """Return the value of a variable; raise `Wrong` if it is unset, cannot be sent, or is not a name."""
+    """Return the value of a variable; raise `InvalidValue` if it is unset, unsendable, or not a name."""
     found = environment.get(name, "").strip()
     if not found and looks_secret(name):
-        raise Wrong(
+        raise InvalidValue(
             "must be the name of an environment variable. If this is the key itself, put it into a variable "
             'and write the name here, such as "OPENAI_API_KEY". Replace a key that was written to a file'
         )
     if not found:
-        raise Wrong(f"the environment variable {name} is not set or empty: set it, or remove it here")
+        raise InvalidValue(f"the environment variable {name} is not set or empty: set it, or remove it here")
     if not found.isascii() or not found.isprintable():
-        raise Wrong(f"the value of {name} cannot be sent: it contains a line break or is not ASCII")
+        raise InvalidValue(f"the value of {name} cannot be sent: it contains a line break or is not ASCII")
     return found
 
 
@@ -45,7 +45,7 @@ def expanded(value: str, environment: Mapping[str, str]) -> str:
             return "$"
         name = found[2] or found[3]
         if not name:
-            raise Wrong("has a $ without a variable name: write $NAME, or $$ for a dollar sign")
+            raise InvalidValue("has a $ without a variable name: write $NAME, or $$ for a dollar sign")
         return variable(name, environment)
 
     return _MARKED.sub(replaced, value)

@@ -25,13 +25,13 @@ from penstock.gateway.config.secrets import (
 from penstock.gateway.config.values import (
     ABOVE,
     ConfigTable,
-    Wrong,
+    InvalidValue,
     flag,
+    nonempty,
     one_of,
     seconds_or_off,
     text,
     unknown,
-    word,
 )
 from penstock.gateway.settings import DEMO
 from penstock.net.config import check_headers
@@ -79,9 +79,9 @@ def _read_target(
     name: str, table: ConfigTable, file: str, environment: _Environment
 ) -> UpstreamTarget | None:
     if name == DEMO:
-        table.wrong(f"{DEMO} is the built-in model: use another name")
+        table.report(f"{DEMO} is the built-in model: use another name")
     elif not _NAME.fullmatch(name):
-        table.wrong("a target's name may contain only letters, digits, dots, dashes and underscores")
+        table.report("a target's name may contain only letters, digits, dots, dashes and underscores")
     table.only(TARGET, _ELSEWHERE)
     named = table.read("preset", one_of("preset", PRESETS), "")
     preset = PRESETS.get(named)
@@ -119,9 +119,9 @@ _DEFAULT = UpstreamTarget(name="", base_url="")
 
 
 def _dialect(value: object) -> str:
-    name = word(value)
+    name = nonempty(value)
     if name in DIALECTS and name not in RENDERED:
-        raise Wrong(f"Penstock can read {name} but cannot send requests in it: use {_list(RENDERED)}")
+        raise InvalidValue(f"Penstock can read {name} but cannot send requests in it: use {_list(RENDERED)}")
     return one_of("dialect", RENDERED)(name)
 
 
@@ -136,22 +136,22 @@ def _base_url(table: ConfigTable, preset: Preset | None) -> str:
         return given
     if preset is None:
         if "preset" not in table:
-            table.wrong('needs a base_url, such as "http://127.0.0.1:8000/v1", or a preset')
+            table.report('needs a base_url, such as "http://127.0.0.1:8000/v1", or a preset')
         return ""
     if "{" in preset.base_url:
-        table.wrong(f'needs your own address: base_url = "{preset.base_url}", with the braces filled in')
+        table.report(f'needs your own address: base_url = "{preset.base_url}", with the braces filled in')
         return ""
     return preset.base_url
 
 
 def _address(value: object) -> str:
-    url = word(value)
+    url = nonempty(value)
     if "{" in url.partition("?")[0]:
-        raise Wrong("has a placeholder in braces: replace it with your own name")
+        raise InvalidValue("has a placeholder in braces: replace it with your own name")
     try:
         read_address(url)
     except InvalidRequestError as error:
-        raise Wrong(error.message) from None
+        raise InvalidValue(error.message) from None
     return url
 
 
@@ -164,10 +164,10 @@ def _keys(
     for index, name in table.texts("keys").items():
         try:
             found[variable(name, environment)] = None
-        except Wrong as wrong:
+        except InvalidValue as error:
             # A target that sends the clients' own keys does not need one of its own.
             if not (is_passing and _is_unset(name, environment)):
-                table.wrong(str(wrong), "keys", index)
+                table.report(str(error), "keys", index)
     return tuple(found)
 
 
@@ -183,7 +183,7 @@ def _preset_key(
         return ()
     if base_url and not _is_vendor_or_local(base_url, preset):
         if not is_passing:
-            table.wrong(
+            table.report(
                 f"is not {preset.title}'s own address: decide whether its key is sent there, with "
                 f'keys = ["{preset.key_variable}"] or keys = []',
                 "base_url",
@@ -191,8 +191,8 @@ def _preset_key(
         return ()
     try:
         return (variable(preset.key_variable, environment),)
-    except Wrong as wrong:
-        table.wrong(str(wrong))
+    except InvalidValue as error:
+        table.report(str(error))
         return ()
 
 
@@ -225,7 +225,7 @@ def _header(name: str, environment: _Environment) -> Callable[[object], str]:
     def read(value: object) -> str:
         written = text(value)
         if name.lower() in SECRET_HEADERS and written and not names_a_variable(written):
-            raise Wrong(
+            raise InvalidValue(
                 "is a secret and does not belong in a file: put it into an environment variable and write "
                 '"$NAME" here'
             )
@@ -233,7 +233,9 @@ def _header(name: str, environment: _Environment) -> Callable[[object], str]:
         try:
             check_headers({name: found})
         except InvalidRequestError:
-            raise Wrong("is not a valid header: use a name without spaces and a value of one line") from None
+            raise InvalidValue(
+                "is not a valid header: use a name without spaces and a value of one line"
+            ) from None
         return found
 
     return read
@@ -246,7 +248,7 @@ def _proxy(environment: _Environment) -> Callable[[object], str]:
             try:
                 read_proxy(url)
             except InvalidRequestError as error:
-                raise Wrong(error.message) from None
+                raise InvalidValue(error.message) from None
         return url
 
     return read
@@ -258,12 +260,12 @@ def _tls_files(table: ConfigTable, file: str) -> tuple[str | None, str | None, s
     authorities, certificate, key = (table.read(name, _file_relative_to(file), None) for name in names)
     are_found = [bool(each) for each in (authorities, certificate, key)] == [name in table for name in names]
     if "client_key" in table and "client_cert" not in table:
-        table.wrong("also needs client_cert", "client_key")
+        table.report("also needs client_cert", "client_key")
     elif are_found:
         try:
             tls_context(authorities, certificate, key)
         except InvalidRequestError as error:
-            table.wrong(error.message.partition(" ")[2], error.param or "ca_file")
+            table.report(error.message.partition(" ")[2], error.param or "ca_file")
     return authorities, certificate, key
 
 
@@ -271,9 +273,9 @@ def _file_relative_to(file: str) -> Callable[[object], str]:
     """Return a reader of file paths; a relative path starts at the configuration's folder."""
 
     def read(value: object) -> str:
-        path = os.path.join(os.path.dirname(file), os.path.expanduser(word(value)))
+        path = os.path.join(os.path.dirname(file), os.path.expanduser(nonempty(value)))
         if not os.path.isfile(path):
-            raise Wrong("there is no such file; a relative path starts at the configuration's folder")
+            raise InvalidValue("there is no such file; a relative path starts at the configuration's folder")
         return path
 
     return read
@@ -297,11 +299,11 @@ def _quirk(name: str) -> Callable[[object], bool | str]:
         return flag
     if name == "effort":
         return _effort
-    return word if getattr(Quirks(), name) else text
+    return nonempty if getattr(Quirks(), name) else text
 
 
 def _effort(value: object) -> str:
     name = text(value)
     if name not in _EFFORTS:
-        raise Wrong(unknown("effort format", name, _EFFORTS - {""}))
+        raise InvalidValue(unknown("effort format", name, _EFFORTS - {""}))
     return name

@@ -1,4 +1,4 @@
-"""Read the values of a configuration: a reader takes one value and raises `Wrong` if it is invalid.
+"""Read the values of a configuration: a reader takes one value and raises `InvalidValue` if it is invalid.
 
 No message repeats a value, because any may be a secret in the wrong place. The exception is a name that was
 looked up and is unknown.
@@ -33,7 +33,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([kmg]i?)?b", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3}
 
 
-class Wrong(Exception):  # noqa: N818 - internal to the readers
+class InvalidValue(Exception):  # noqa: N818 - internal to the readers
     """An invalid value; the message contains what to write instead."""
 
 
@@ -66,12 +66,12 @@ class ConfigTable:
         if isinstance(values, dict):
             self.values = values
         else:
-            self.wrong(f"must be a table, not {kind(values)}")
+            self.report(f"must be a table, not {kind(values)}")
 
     def __contains__(self, name: str) -> bool:
         return name in self.values
 
-    def wrong(self, message: str, *steps: str | int) -> None:
+    def report(self, message: str, *steps: str | int) -> None:
         """Record an error of this table, or of something in it."""
         self._problems.add((*self.path, *steps), message)
 
@@ -79,7 +79,7 @@ class ConfigTable:
         """Record an error for every name that is not known. `elsewhere` has advice for misplaced names."""
         for name in self.values:
             if name not in known:
-                self.wrong(f"there is no such setting{_advice(name, known, elsewhere or {})}", name)
+                self.report(f"there is no such setting{_advice(name, known, elsewhere or {})}", name)
 
     def read(self, name: str, reader: Callable[[object], T], default: D) -> T | D:
         """Return the value from `reader`, or the default if it is missing or invalid."""
@@ -87,8 +87,8 @@ class ConfigTable:
             return default
         try:
             return reader(self.values[name])
-        except Wrong as wrong:
-            self.wrong(str(wrong), name)
+        except InvalidValue as error:
+            self.report(str(error), name)
             return default
 
     def table(self, name: str) -> ConfigTable:
@@ -105,7 +105,7 @@ class ConfigTable:
         """Return the tables that are written as `[[name]]`."""
         values = self.values.get(name, [])
         if not isinstance(values, list):
-            self.wrong(f"must be written as [[{name}]], once per entry", name)
+            self.report(f"must be written as [[{name}]], once per entry", name)
             return []
         tables = [
             ConfigTable(each, (*self.path, name, index), self._problems) for index, each in enumerate(values)
@@ -116,14 +116,14 @@ class ConfigTable:
         """Return the strings of a list by index; record an error for other values and omit them."""
         values = self.values.get(name, [])
         if not isinstance(values, list):
-            self.wrong(f'must be a list, such as ["one", "two"], not {kind(values)}', name)
+            self.report(f'must be a list, such as ["one", "two"], not {kind(values)}', name)
             return {}
         found: dict[int, str] = {}
         for index, value in enumerate(values):
             try:
-                found[index] = word(value)
-            except Wrong as wrong:
-                self.wrong(str(wrong), name, index)
+                found[index] = nonempty(value)
+            except InvalidValue as error:
+                self.report(str(error), name, index)
         return found
 
 
@@ -165,40 +165,40 @@ def kind(value: object) -> str:
 
 def text(value: object) -> str:
     if not isinstance(value, str):
-        raise Wrong(f"must be a string in quotes, not {kind(value)}")
+        raise InvalidValue(f"must be a string in quotes, not {kind(value)}")
     return value
 
 
-def word(value: object) -> str:
+def nonempty(value: object) -> str:
     """Read a string that is not empty."""
     found = text(value).strip()
     if not found:
-        raise Wrong("must not be empty; remove the setting if there is no value")
+        raise InvalidValue("must not be empty; remove the setting if there is no value")
     return found
 
 
 def flag(value: object) -> bool:
     if not isinstance(value, bool):
-        raise Wrong(f"must be true or false, without quotes, not {kind(value)}")
+        raise InvalidValue(f"must be true or false, without quotes, not {kind(value)}")
     return value
 
 
-def whole(least: int, most: int | None = None) -> Callable[[object], int]:
+def whole_number(least: int, most: int | None = None) -> Callable[[object], int]:
     """Return a reader of whole numbers."""
     allowed = f"{least} or more" if most is None else f"from {least} to {most}"
 
     def read(value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise Wrong(f"must be a whole number, {allowed}, not {_kind_of_number(value)}")
+            raise InvalidValue(f"must be a whole number, {allowed}, not {_kind_of_number(value)}")
         if value < least or (most is not None and value > most):
-            raise Wrong(f"must be a whole number, {allowed}")
+            raise InvalidValue(f"must be a whole number, {allowed}")
         return value
 
     return read
 
 
-def whole_or_off(value: object) -> int:
-    return 0 if value == OFF else whole(0)(value)
+def number_or_off(value: object) -> int:
+    return 0 if value == OFF else whole_number(0)(value)
 
 
 def seconds(value: object) -> float:
@@ -209,17 +209,19 @@ def seconds(value: object) -> float:
     elif isinstance(value, str) and (written := _TIME.fullmatch(value.strip())):
         found = float(written[1]) * _SECONDS[written[2]]
     if math.isnan(found) or found < 0:
-        raise Wrong('must be a duration: a number of seconds, or a string such as "500ms", "30s" or "5m"')
+        raise InvalidValue(
+            'must be a duration: a number of seconds, or a string such as "500ms", "30s" or "5m"'
+        )
     if found > MOST_SECONDS:
-        raise Wrong("is longer than a year: use a shorter duration")
+        raise InvalidValue("is longer than a year: use a shorter duration")
     return found
 
 
-def some_seconds(value: object) -> float:
+def positive_seconds(value: object) -> float:
     """Read a duration above 0."""
     found = seconds(value)
     if found == 0:
-        raise Wrong("must be above 0")
+        raise InvalidValue("must be above 0")
     return found
 
 
@@ -229,8 +231,8 @@ def seconds_or_off(value: object) -> float | None:
         return None
     try:
         return seconds(value) or None
-    except Wrong as wrong:
-        raise Wrong(f'{wrong}, or "off"') from None
+    except InvalidValue as error:
+        raise InvalidValue(f'{error}, or "off"') from None
 
 
 def size(value: object) -> int:
@@ -243,7 +245,7 @@ def size(value: object) -> int:
         base = 1024 if unit.endswith("i") else 1000
         found = int(float(written[1]) * base ** _POWERS[unit[:1]])
     if found < 1:
-        raise Wrong('must be a size above 0: a number of bytes, or a string such as "64MB" or "64MiB"')
+        raise InvalidValue('must be a size above 0: a number of bytes, or a string such as "64MB" or "64MiB"')
     return found
 
 
@@ -251,9 +253,9 @@ def one_of(what: str, known: Collection[str]) -> Callable[[object], str]:
     """Return a reader of names that must be one of `known`."""
 
     def read(value: object) -> str:
-        name = word(value)
+        name = nonempty(value)
         if name not in known:
-            raise Wrong(unknown(what, name, known))
+            raise InvalidValue(unknown(what, name, known))
         return name
 
     return read

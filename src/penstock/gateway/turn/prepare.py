@@ -138,7 +138,7 @@ def _keeper(
         status="queued" if response.background else "in_progress",
         is_background=response.background,
         request=encode(public_request(replace(request.request, input=UNSET))),
-        input=resolved.brought,
+        input=resolved.new_items,
     )
     return StoreKeeper(gateway.store, opened, verdict=concluded, context=context)
 

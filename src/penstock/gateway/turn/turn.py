@@ -136,7 +136,7 @@ class Turn:
     async def run(self, outlet: Outlet) -> None:
         """Run the turn. Whatever happens, the client gets one terminal event and the verdict is completed. If
         the caller is cancelled, the turn is stopped, and the cancellation continues when it has ended."""
-        task, is_cancelled = asyncio.create_task(self._live(outlet)), False
+        task, is_cancelled = asyncio.create_task(self._run(outlet)), False
         while not task.done():
             try:
                 await asyncio.wait([task])
@@ -147,7 +147,7 @@ class Turn:
             raise asyncio.CancelledError
         task.result()
 
-    async def _live(self, outlet: Outlet) -> None:
+    async def _run(self, outlet: Outlet) -> None:
         context, self._task = self._context, asyncio.current_task()
         self._relay = Relay(
             self._pipeline, outlet, self._verdict, self._watch, self._tracer, context.answer_bytes
