@@ -75,7 +75,6 @@ EXEMPTIONS = (
     exempt(FAMILIES, "deepseek gemini mistral openai qwen", "tokens/*.py"),
     exempt("names of models", "deepseek gemini mistral", "models/catalog.py"),
     # Words of the language
-    exempt("an adverb", "together", "explain/*.py"),
 )
 
 
