@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from penstock.demo.upstream import DemoUpstream
 from penstock.gateway.app import GatewayApp
 from penstock.gateway.gateway import Gateway
-from penstock.gateway.settings import Settings
+from penstock.gateway.services import Services
+from penstock.gateway.settings import DEMO, ModelRoute, RouteStep, Settings
 from penstock.store.memory import MemoryStore
+from penstock.tokens.counter import TokenCounter
+from penstock.upstream.target import Upstream
+from tests.gateway.running import judge_stream
 
 Json = dict[str, Any]
 
@@ -22,41 +27,116 @@ SLOW = "Answer slowly, with 500 words."
 class Caller:
     """A client of a gateway in this process. `task` is what a server would run for its request."""
 
-    def __init__(self, gateway: Gateway, path: str = "/v1/responses", **body: Any) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        path: str = "/v1/responses",
+        *,
+        method: str = "POST",
+        headers: Mapping[str, str] | None = None,
+        data: bytes | None = None,
+        **body: Any,
+    ) -> None:
         self.gateway = gateway
         self.sent: list[Any] = []
-        self._requests = [
-            {
-                "type": "http.request",
-                "body": json.dumps({"model": "demo", **body}).encode(),
-                "more_body": False,
-            }
-        ]
-        headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
-        scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": headers}
-        self.task = asyncio.ensure_future(GatewayApp(gateway)(scope, self._receive, self._send))
-
-    async def _receive(self) -> Any:
-        return self._requests.pop() if self._requests else await asyncio.get_running_loop().create_future()
+        self._messages: asyncio.Queue[Json] = asyncio.Queue()
+        if data is None:
+            data = json.dumps({"model": "demo", **body}).encode() if method == "POST" else b""
+        self._messages.put_nowait({"type": "http.request", "body": data, "more_body": False})
+        path, _, query = path.partition("?")
+        named = {"host": "127.0.0.1", "content-type": "application/json", **(headers or {})}
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "query_string": query.encode(),
+            "headers": [(name.encode(), value.encode()) for name, value in named.items()],
+        }
+        self.task = asyncio.ensure_future(GatewayApp(gateway)(scope, self._messages.get, self._send))
 
     async def _send(self, message: Any) -> None:
         for _ in range(5):  # a write that waits is one that can be interrupted
             await asyncio.sleep(0)
         self.sent.append(message)
 
+    def disconnect(self) -> None:
+        self._messages.put_nowait({"type": "http.disconnect"})
+
+    @property
+    def status(self) -> int:
+        status: int = self.sent[0]["status"]
+        return status
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {name.decode(): value.decode() for name, value in self.sent[0]["headers"]}
+
     @property
     def body(self) -> bytes:
         return b"".join(message.get("body", b"") for message in self.sent)
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def error(self) -> Json:
+        error: Json = self.json["error"]
+        return error
+
+    @property
+    def events(self) -> list[Json]:
+        """The events of a stream, checked against every rule."""
+        return judge_stream(self.body)
+
+    @property
+    def response(self) -> Json:
+        """The response of the terminal event."""
+        response: Json = self.events[-1]["response"]
+        return response
+
+    @property
+    def text(self) -> str:
+        return "".join(
+            part.get("text", "") for item in self.response["output"] for part in item.get("content") or []
+        )
 
     async def runs(self) -> None:
         """Wait until the turn runs, and something of it was sent where it is streamed."""
         while not len(self.gateway.turns) or (not self.body and not self.task.done()):
             await asyncio.sleep(0.01)
 
+    async def received(self, word: bytes) -> None:
+        """Wait until the client has received this."""
+        async with asyncio.timeout(10):
+            while word not in self.body:
+                await asyncio.sleep(0)
 
-def with_gateway(test: Callable[[Gateway], Awaitable[None]]) -> None:
+
+async def call(gateway: Gateway, path: str = "/v1/responses", **options: Any) -> Caller:
+    """A request, answered."""
+    caller = Caller(gateway, path, **options)
+    await caller.task
+    return caller
+
+
+def chain(*upstreams: Upstream, model: str = "m", **settings: Any) -> Settings:
+    """Settings with one model that these upstreams answer, in this order."""
+    steps = tuple(RouteStep(each.name, f"{model}-at-{each.name}") for each in upstreams)
+    return Settings(models={model: ModelRoute(name=model, steps=steps)}, **settings)
+
+
+def with_gateway(
+    test: Callable[[Gateway], Awaitable[None]], *upstreams: Upstream, settings: Settings | None = None
+) -> None:
+    """Run a test against a gateway with these upstreams, which answer the model `m` one after the other."""
+
     async def run() -> None:
-        gateway = Gateway(Settings(), store=MemoryStore())
+        configured = settings or (chain(*upstreams) if upstreams else Settings())
+        gateway = Gateway(configured, store=MemoryStore())
+        if upstreams:
+            known = {DEMO: DemoUpstream(pace=0), **{each.name: each for each in upstreams}}
+            gateway.services = Services(configured, known, gateway.metrics, TokenCounter())
         await test(gateway)
         assert len(gateway.turns) == 0
         assert gateway.services.idle.is_set()
