@@ -109,13 +109,14 @@ def test_the_events_of_one_read_leave_in_one_write() -> None:
     assert carried.outlet.text == "one two three four"
 
 
-def test_what_comes_before_the_first_output_is_not_written() -> None:
-    """Another target may still answer."""
+def test_a_stream_that_has_begun_without_output_can_still_go_to_another_target() -> None:
     begun = frames(chunk({"role": "assistant", "content": ""}), done=False)
     carried = Carried(begun, NetworkError("cut", phase="read"))
     with pytest.raises(NetworkError):
         carried.run()
-    assert carried.outlet.writes == []
+    [begin] = carried.outlet.writes
+    assert [event.type for event in begin] == ["response.created", "response.in_progress"]
+    assert not carried.pipeline.has_output
     assert carried.verdict.first_output_ms == -1
 
 
