@@ -11,6 +11,7 @@ from penstock.dialects.plan import Dialect, Target, UpstreamRequest
 from penstock.dialects.registry import rendered_dialect
 from penstock.net.source import PulledSource, UpstreamSource
 from penstock.upstream.keys import KeyRing
+from tests.dialects.chat_streams import chunk
 from tests.gateway.upstream import frames, said
 
 Step = bytes | Exception | asyncio.Event
@@ -23,6 +24,12 @@ Answer = Sequence[Step] | Exception
 def answer(text: str) -> list[Step]:
     """A complete Chat Completions stream that contains this text."""
     return [frames(*said(text))]
+
+
+def paused_upstream() -> tuple[FakeUpstream, asyncio.Event]:
+    """An upstream that sends `a`, waits until the event is set, and then sends `b` and the end."""
+    gate = asyncio.Event()
+    return FakeUpstream("only", [frames(chunk({"content": "a"}), done=False), gate, *answer("b")]), gate
 
 
 class FakeSource(PulledSource):
@@ -42,6 +49,8 @@ class FakeSource(PulledSource):
             if isinstance(step, Exception):
                 raise step
             if isinstance(step, bytes):
+                for _ in range(5):  # whoever reads takes each step by itself
+                    await asyncio.sleep(0)
                 return step
             await step.wait()
         return b""

@@ -101,6 +101,11 @@ class Caller:
             part.get("text", "") for item in self.response["output"] for part in item.get("content") or []
         )
 
+    @property
+    def id(self) -> str:
+        """The id of the response, as soon as its first event was received."""
+        return self.body.partition(b'"id":"')[2].partition(b'"')[0].decode()
+
     async def runs(self) -> None:
         """Wait until the turn runs, and something of it was sent where it is streamed."""
         while not len(self.gateway.turns) or (not self.body and not self.task.done()):

@@ -197,9 +197,18 @@ def test_the_application_starts_and_ends_with_its_server() -> None:
     asyncio.run(test())
 
 
-def test_another_package_can_add_a_route() -> None:
-    async def handler(_: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
-        await exchange.answer(200, str(key).encode())
+async def show_key(_: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
+    await exchange.answer(200, str(key).encode())
+
+
+async def fail_late(_: Gateway, exchange: Exchange, key: ClientKey | None) -> None:  # noqa: ARG001
+    await exchange.answer(200, b"begun")
+    raise OSError("planted")
+
+
+@pytest.mark.parametrize(("handler", "body"), [(show_key, b"None"), (fail_late, b"begun")])
+def test_another_package_can_add_a_route(handler: Any, body: bytes) -> None:
+    """A fault after the answer has begun cannot become a second answer."""
 
     async def test(gateway: Gateway) -> None:
         sent: list[Any] = []
@@ -213,6 +222,7 @@ def test_another_package_can_add_a_route() -> None:
         app = GatewayApp(gateway, {"extra": {"GET": Route(handler)}})
         scope = {"type": "http", "method": "GET", "path": "/extra", "query_string": b""}
         await app({**scope, "headers": [(b"host", b"localhost")]}, receive, send)
-        assert (sent[0]["status"], sent[1]["body"]) == (200, b"None")
+        assert len(sent) == 2
+        assert (sent[0]["status"], sent[1]["body"]) == (200, body)
 
     with_gateway(test)

@@ -15,16 +15,13 @@ from penstock.gateway.settings import Limits, Settings
 from penstock.gateway.turn.stop_reasons import CANCELLED
 from penstock.store.memory import MemoryStore
 from penstock.upstream.target import UpstreamTarget
-from tests.dialects.chat_streams import chunk
-from tests.gateway.fake_upstreams import FakeUpstream, answer
+from tests.gateway.fake_upstreams import paused_upstream
 from tests.gateway.in_process import SLOW, Caller, call, chain, with_gateway
-from tests.gateway.upstream import frames
 
 
 def test_more_turns_than_allowed_are_refused_at_once() -> None:
     """Ask J5: no hidden queue."""
-    gate = asyncio.Event()
-    upstream = FakeUpstream("only", [frames(chunk({"content": "a"}), done=False), gate, *answer("b")])
+    upstream, gate = paused_upstream()
 
     async def test(gateway: Gateway) -> None:
         first = Caller(gateway, model="m", input="Hi", stream=True)
@@ -40,8 +37,7 @@ def test_more_turns_than_allowed_are_refused_at_once() -> None:
 
 
 def test_a_gateway_that_stops_takes_no_new_turns_and_lets_running_ones_end() -> None:
-    gate = asyncio.Event()
-    upstream = FakeUpstream("only", [frames(chunk({"content": "a"}), done=False), gate, *answer("b")])
+    upstream, gate = paused_upstream()
 
     async def test(gateway: Gateway) -> None:
         running = Caller(gateway, model="m", input="Hi", stream=True)
@@ -60,7 +56,7 @@ def test_a_gateway_that_stops_takes_no_new_turns_and_lets_running_ones_end() -> 
 
 
 def test_a_turn_that_takes_longer_than_the_drain_is_stopped() -> None:
-    upstream = FakeUpstream("only", [frames(chunk({"content": "a"}), done=False), asyncio.Event()])
+    upstream, _ = paused_upstream()
 
     async def test(gateway: Gateway) -> None:
         running = Caller(gateway, model="m", input="Hi", stream=True)
@@ -129,8 +125,7 @@ def target(port: int) -> UpstreamTarget:
 
 def test_running_turns_end_under_the_settings_that_they_began_with() -> None:
     """What only the old settings need is closed when the last such turn has ended."""
-    gate = asyncio.Event()
-    upstream = FakeUpstream("only", [frames(chunk({"content": "a"}), done=False), gate, *answer("b")])
+    upstream, gate = paused_upstream()
 
     async def test(gateway: Gateway) -> None:
         running = Caller(gateway, model="m", input="Hi", stream=True)

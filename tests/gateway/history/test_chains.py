@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import UNSET, UnsetType
 
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
@@ -22,7 +23,7 @@ from penstock.store.memory import MemoryStore
 from tests.client.server import Script, Step, chunk, send
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.configs import CONFIG
-from tests.gateway.fake_upstreams import FakeUpstream, answer
+from tests.gateway.fake_upstreams import FakeUpstream, answer, paused_upstream
 from tests.gateway.in_process import Caller, Json, with_gateway
 from tests.gateway.probes import kill
 from tests.gateway.running import Reply, Running, gateway
@@ -360,8 +361,8 @@ def test_an_id_of_the_client_is_kept_if_it_is_short_enough(id: str) -> None:
     assert (stored.id, json.loads(stored.data)["id"]) == (id, id)
 
 
-@pytest.mark.parametrize("id", [None, "", "x" * 65])
-def test_an_item_without_a_usable_id_gets_a_new_one(id: str | None) -> None:
+@pytest.mark.parametrize("id", [UNSET, "", "x" * 65])
+def test_an_item_without_a_usable_id_gets_a_new_one(id: str | UnsetType) -> None:
     first, second = named_items([Message(role="user", content="x", id=id)] * 2)
     assert first.id != second.id
     assert first.id.startswith("msg_")
@@ -399,8 +400,7 @@ def test_a_follow_up_waits_for_the_turn_that_it_continues() -> None:
     async def test(gateway: Gateway) -> None:
         first = Caller(gateway, model="m", input="count", stream=True)
         await first.received(b"output_text.delta")
-        id = first.body.partition(b'"id":"')[2].partition(b'"')[0].decode()
-        second = Caller(gateway, model="m", input="go on", previous_response_id=id)
+        second = Caller(gateway, model="m", input="go on", previous_response_id=first.id)
         for _ in range(50):
             await asyncio.sleep(0)
         assert len(upstream.requests) == 1
@@ -413,14 +413,12 @@ def test_a_follow_up_waits_for_the_turn_that_it_continues() -> None:
 
 
 def test_a_follow_up_whose_client_disconnects_is_dropped() -> None:
-    gate = asyncio.Event()
-    upstream = FakeUpstream("only", [frames(chat_chunk({"content": "a"}), done=False), gate, *answer("b")])
+    upstream, gate = paused_upstream()
 
     async def test(gateway: Gateway) -> None:
         first = Caller(gateway, model="m", input="count", stream=True)
         await first.received(b"output_text.delta")
-        id = first.body.partition(b'"id":"')[2].partition(b'"')[0].decode()
-        second = Caller(gateway, model="m", input="go on", previous_response_id=id)
+        second = Caller(gateway, model="m", input="go on", previous_response_id=first.id)
         second.disconnect()
         await second.task
         assert second.sent == []

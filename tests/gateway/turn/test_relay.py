@@ -130,19 +130,27 @@ def test_sizes_and_the_time_of_the_first_output_are_recorded() -> None:
     assert [(trace.kind, trace.size) for trace in carried.traces] == [("read", len(data))]
 
 
-@pytest.mark.parametrize("over", [0, 1])
-def test_the_limit_of_an_answer_is_exact(over: int) -> None:
-    """All that may be taken is delivered, and then the answer fails."""
-    data = words("a", "b", "c") + END
-    carried = Carried(*[data[at : at + 7] for at in range(0, len(data), 7)], most_bytes=len(data) - over)
-    if not over:
-        carried.run()
-        assert carried.outlet.text == "abc"
-        return
+LONG = words("a", "b", "c") + END
+
+
+def test_an_answer_may_be_as_long_as_the_limit() -> None:
+    carried = Carried(*pieces(LONG), most_bytes=len(LONG))
+    carried.run()
+    assert carried.outlet.text == "abc"
+
+
+@pytest.mark.parametrize("limit", [0, 6, 7, 8, 70, len(words("a")), len(words("a")) + 7, len(LONG) - 30])
+def test_an_answer_that_is_longer_than_the_limit_fails(limit: int) -> None:
+    """What may be read of it is delivered first, wherever the reads are cut."""
+    carried = Carried(*pieces(LONG), most_bytes=limit)
     with pytest.raises(ProtocolError, match="answer_bytes") as caught:
         carried.run()
     assert caught.value.code == "upstream_invalid"
-    assert carried.outlet.text == "abc"
+    assert carried.outlet.text == "abc"[: LONG[:limit].count(b"\n\n")]
+
+
+def pieces(data: bytes) -> list[bytes]:
+    return [data[at : at + 7] for at in range(0, len(data), 7)]
 
 
 @pytest.mark.parametrize("is_finished", [False, True])

@@ -260,8 +260,7 @@ def test_stopping_a_turn_that_has_ended_changes_nothing(verdicts: list[Json]) ->
     async def test(gateway: Gateway) -> None:
         caller = Caller(gateway, model="m", input="Hi", stream=True)
         await caller.received(b"response.created")
-        id = caller.body.partition(b'"id":"')[2].partition(b'"')[0].decode()
-        turn = gateway.turns.find(LOCAL, id)
+        turn = gateway.turns.find(LOCAL, caller.id)
         assert turn is not None
         gate.set()
         await caller.task
