@@ -11,6 +11,7 @@ import pytest
 
 from tests.client.server import in_a_thread
 from tests.gateway.configs import SHARED_CONFIG
+from tests.gateway.in_process import LocalGateway
 from tests.gateway.running import SECRET_KEY, Running, gateway
 from tests.gateway.upstream import ScriptedUpstream
 
@@ -29,6 +30,14 @@ def penstock(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactor
         folder, config=SHARED_CONFIG.format(url=upstream.url), environment={"UPSTREAM_KEY": SECRET_KEY}
     ) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def local() -> Iterator[LocalGateway]:
+    """A gateway in this process, for tests that need neither a process nor a network."""
+    gateway = LocalGateway()
+    yield gateway
+    gateway.close()
 
 
 @pytest.fixture

@@ -108,3 +108,20 @@ class FakeUpstream:
 
     async def aclose(self) -> None:
         self.is_closed = True
+
+
+class ModelUpstream(FakeUpstream):
+    """Answers by the name of the model, as `ScriptedUpstream` does across a network."""
+
+    def __init__(self, name: str, dialect: str = "chat") -> None:
+        super().__init__(name, [], dialect=dialect)
+        self._scripts: dict[str, Answer] = {}
+
+    def play(self, model: str, *steps: Step) -> str:
+        """From now on each request for this model gets this answer."""
+        self._scripts[model] = steps
+        return model
+
+    async def send(self, request: UpstreamRequest, *, key: str, headers: Mapping[str, str]) -> UpstreamSource:
+        self._answers = [self._scripts[request.body["model"]]]
+        return await super().send(request, key=key, headers=headers)

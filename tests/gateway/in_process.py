@@ -8,14 +8,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from penstock.demo.upstream import DemoUpstream
+from penstock.dialects.plan import UpstreamRequest
 from penstock.gateway.app import GatewayApp
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.services import Services
-from penstock.gateway.settings import DEMO, ModelRoute, RouteStep, Settings
+from penstock.gateway.settings import DEMO, Limits, ModelRoute, RouteStep, Settings
 from penstock.store.memory import MemoryStore
 from penstock.tokens.counter import TokenCounter
-from penstock.upstream.target import Upstream
-from tests.gateway.running import judge_stream
+from penstock.upstream.target import Upstream, UpstreamTarget
+from tests.gateway.fake_upstreams import ModelUpstream, Step
+from tests.gateway.running import Reply, judge, judge_stream
 
 Json = dict[str, Any]
 
@@ -129,6 +131,76 @@ def chain(*upstreams: Upstream, model: str = "m", **settings: Any) -> Settings:
     """Settings with one model that these upstreams answer, in this order."""
     steps = tuple(RouteStep(each.name, f"{model}-at-{each.name}") for each in upstreams)
     return Settings(models={model: ModelRoute(name=model, steps=steps)}, **settings)
+
+
+class LocalGateway:
+    """A gateway in this process that is asked like one in a process of its own (`Running`).
+
+    The targets are named after their dialects: `over-anthropic` and `over-responses` are models of two of
+    them, and every other name is a model of the target `chat`.
+    """
+
+    def __init__(self) -> None:
+        self.upstreams = {name: ModelUpstream(name, name) for name in ("chat", "anthropic", "responses")}
+        self._runner = asyncio.Runner()
+        routes = {
+            f"over-{name}": ModelRoute(name=f"over-{name}", steps=(RouteStep(name, f"over-{name}"),))
+            for name in ("anthropic", "responses")
+        }
+        targets = tuple(
+            UpstreamTarget(name=name, base_url="http://127.0.0.1:9/v1", dialect=name)
+            for name in self.upstreams
+        )
+        settings = Settings(
+            targets=targets, models=routes, passthrough="chat", limits=Limits(retries=0, patience=60)
+        )
+
+        async def start() -> Gateway:
+            gateway = Gateway(settings, store=MemoryStore())
+            known: dict[str, Upstream] = {DEMO: DemoUpstream(pace=0), **self.upstreams}
+            gateway.services = Services(settings, known, gateway.metrics, TokenCounter())
+            return gateway
+
+        self._gateway = self._runner.run(start())
+
+    def upstream_of(self, model: str) -> ModelUpstream:
+        return self.upstreams[model.removeprefix("over-") if model.startswith("over-") else "chat"]
+
+    def play(self, model: str, *steps: Step) -> str:
+        return self.upstream_of(model).play(model, *steps)
+
+    def sent_to(self, model: str) -> list[UpstreamRequest]:
+        """What was sent to the upstream for this model."""
+        requests = self.upstream_of(model).requests
+        return [request for request in requests if request.body["model"] == model]
+
+    def ask(
+        self,
+        body: Json | bytes | None = None,
+        path: str = "/v1/responses",
+        *,
+        method: str = "POST",
+        accent: str = "openresponses",
+        headers: dict[str, str] | None = None,
+    ) -> Reply:
+        """One request, and its answer, checked."""
+        data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+
+        async def ask() -> Caller:
+            return await call(self._gateway, path, method=method, headers=headers, data=data)
+
+        caller = self._runner.run(ask())
+        return judge(caller.status, caller.headers, caller.body, accent)
+
+    def stream(self, model: str, prompt: Any = "Hi", **fields: Any) -> Reply:
+        return self.ask({"model": model, "input": prompt, "stream": True, **fields})
+
+    def whole(self, model: str, prompt: Any = "Hi", **fields: Any) -> Reply:
+        return self.ask({"model": model, "input": prompt, **fields})
+
+    def close(self) -> None:
+        self._runner.run(self._gateway.aclose())
+        self._runner.close()
 
 
 def with_gateway(
