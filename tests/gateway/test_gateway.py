@@ -163,7 +163,8 @@ def test_closing_waits_for_what_runs_in_the_background() -> None:
         gateway, ended = Gateway(Settings(), store=MemoryStore()), []
 
         async def work() -> None:
-            await asyncio.sleep(0.01)
+            for _ in range(20):
+                await asyncio.sleep(0)
             ended.append(True)
 
         gateway.run_in_background(work())

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 import uvicorn
@@ -42,7 +43,7 @@ async def _start(settings: Settings, listening: socket.socket) -> tuple[Gateway,
         proxy_headers=False,
     )
     config.load()
-    connection = partial(config.http_protocol_class, config, ServerState(), {})
+    connection: Any = partial(config.http_protocol_class, config, ServerState(), {})  # type: ignore[call-arg]
     server = await asyncio.get_running_loop().create_server(connection, sock=listening)
     return gateway, server
 

@@ -150,7 +150,8 @@ class SlowUpstream(FakeUpstream):
     """Refuses after the heartbeats had time to begin the stream."""
 
     async def send(self, *args: Any, **options: Any) -> Any:
-        await asyncio.sleep(0.05)
+        for _ in range(200):
+            await asyncio.sleep(0)
         return await super().send(*args, **options)
 
 
