@@ -106,7 +106,7 @@ def test_a_turn_that_another_upstream_answered(
     assert "The upstream second (chat) was asked for ready and answered with HTTP 200." in text
     assert "It completed; the upstream ended it." in text
     assert "11 tokens went in (5 cached), 7 came out (3 for reasoning)." in text
-    assert "The client was told fell_back: ready at second answers instead" in text
+    assert "The client was told fell_back: fell back to ready at second" in text
     assert text.index("failed: ") < text.index("asked second for ready") < text.index("opened message")
     (record,) = exported(folder, id)
     assert record["input"][0]["content"] == SECRET_PROMPT

@@ -29,12 +29,12 @@ def test_responses_are_made_with_and_without_v1(penstock: Running, path: str) ->
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("/v1/chat/completions", "Chat Completions"),
-        ("/chat/completions", "Chat Completions"),
-        ("/v1/messages", "Messages"),
-        ("/v1/embeddings", "embeddings"),
+        ("/v1/chat/completions", "/chat/completions is not supported"),
+        ("/chat/completions", "/chat/completions is not supported"),
+        ("/v1/messages", "/v1/messages is not supported"),
+        ("/v1/embeddings", "/v1/embeddings is not supported"),
         ("/v1/v1/responses", "/v1 twice"),
-        ("/anything", "nothing at this path"),
+        ("/anything", "no such path"),
     ],
 )
 def test_another_path_is_told_what_is_spoken_here(penstock: Running, path: str, words: str) -> None:

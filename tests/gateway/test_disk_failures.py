@@ -151,11 +151,11 @@ def a_folder(file: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "advice"),
     [
-        (foreign, "a database of another program: give another file"),
-        (no_database, "it is no database: give another file"),
-        (damaged, "it is damaged: move it away, or restore it"),
-        (newer, "use that version, or give another file"),
-        (a_folder, "it cannot be opened: Is a directory"),
+        (foreign, "a database of another program; give another file"),
+        (no_database, "the file is not a database; give another file"),
+        (damaged, "the file is damaged; move it away, or restore it from a backup"),
+        (newer, "use the newer version, or give another file"),
+        (a_folder, "the file cannot be opened: Is a directory"),
     ],
     ids=["foreign", "no database", "damaged", "newer", "a folder"],
 )

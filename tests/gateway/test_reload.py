@@ -45,7 +45,7 @@ def test_a_stream_survives_two_changes_of_the_settings(tmp_path: Path) -> None:
 
 
 def has_read_again(running: Running, times: int) -> bool:
-    return sum("the settings were read again" in line["message"] for line in running.log) == times
+    return sum("the settings were reloaded" in line["message"] for line in running.log) == times
 
 
 @pytest.mark.e2e
@@ -83,7 +83,7 @@ def test_sighup_reads_the_settings_again_and_drops_no_stream(tmp_path: Path) -> 
         wait_for(lambda: old.asked_for("m"))
         (tmp_path / "penstock.toml").write_text(CONFIG.format(url=new.url))
         running.signal(signal.SIGHUP)
-        wait_for(lambda: has_logged(running, "the settings were read again"))
+        wait_for(lambda: has_logged(running, "the settings were reloaded"))
         assert running.stream("m").text == "new"
         opened.set()
         assert turn.answer().text == "old"

@@ -129,7 +129,7 @@ def test_another_host_needs_keys(tmp_path: Path) -> None:
         (["--upstream", "ftp://x"], "http:// or https://"),
         (["--upstream", "http://x", "--api-key-env", "NOT_SET"], "NOT_SET is not set"),
         (["--config", "nothing.toml"], "cannot be read"),
-        (["--upstream", "http://x", "--model", "demo"], "built in"),
+        (["--upstream", "http://x", "--model", "demo"], "built-in model"),
     ],
 )
 def test_options_that_cannot_work_say_what_to_do(tmp_path: Path, options: list[str], words: str) -> None:

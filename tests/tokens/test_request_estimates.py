@@ -20,8 +20,8 @@ from penstock.stream.usage import UsageTally
 from penstock.tokens import request_estimates
 from penstock.tokens.counter import TokenCounter
 from penstock.tokens.media import BYTES_PER_TOKEN as FILE_BYTES_PER_TOKEN
-from penstock.tokens.media import PER_PAGE, UNKNOWN, image_tokens
-from penstock.tokens.request_estimates import BYTES_PER_TOKEN, MOST_TEXT, count_input, estimate_usage
+from penstock.tokens.media import DEFAULT_IMAGE_TOKENS, PER_PAGE, image_tokens
+from penstock.tokens.request_estimates import BYTES_PER_TOKEN, MAX_EXACT_TEXT, count_input, estimate_usage
 from penstock.tokens.tokenizer import tokenizer
 from tests.dialects.recordings import needs_recordings
 from tests.protocol.test_liberal import JSON as ANYTHING
@@ -244,7 +244,7 @@ def test_an_image_costs_what_the_vendors_rules_say(model: str, size: tuple[int, 
     ],
 )
 def test_an_image_of_unknown_size_costs_a_usual_one(part: JSON) -> None:
-    assert tokens(user(part)) == UNKNOWN + FRAME
+    assert tokens(user(part)) == DEFAULT_IMAGE_TOKENS + FRAME
 
 
 PDF = b"%PDF-1.7\n" + b"<< /Type /Page >>\n" * 3 + BINARY
@@ -470,7 +470,7 @@ def test_the_work_is_bounded_and_the_rest_is_estimated(
 ) -> None:
     counter = CountingCounter()
     counted = count_input(given, MODEL, counter)
-    assert counter.given <= MOST_TEXT
+    assert counter.given <= MAX_EXACT_TEXT
     assert least <= counted <= most
 
 
@@ -481,7 +481,7 @@ def test_what_is_left_of_the_bound_is_used() -> None:
 
 
 def test_the_bound_is_one_for_the_whole_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_estimates, "MOST_TEXT", 100)
+    monkeypatch.setattr(request_estimates, "MAX_EXACT_TEXT", 100)
     counter = CountingCounter()
     count_input(request(*[user({"type": "input_text", "text": "a b c d e"})] * 50), MODEL, counter)
     assert counter.given == 99

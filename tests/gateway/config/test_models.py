@@ -40,4 +40,4 @@ def test_aliases_never_lead_in_circles(aliases: dict[str, str]) -> None:
     text += "".join(f'{name} = "{target}"\n' for name, target in aliases.items() if name != "g")
     settings, told = read_or_told(text)
     assert settings is None or set(settings.aliases.values()) <= {"g"}
-    assert all("leads back" in each.message or "no model" in each.message for each in told)
+    assert all("refers to itself" in each.message or "no model" in each.message for each in told)

@@ -18,7 +18,7 @@ def test_a_file_that_is_no_certificate_is_told(name: str) -> None:
 
 def test_a_key_of_a_certificate_needs_the_certificate() -> None:
     (error,) = errors(f'{LOCAL}client_key = "{PAGE}"')
-    assert error == "3: targets.local.client_key: needs client_cert beside it"
+    assert error == "3: targets.local.client_key: also needs client_cert"
 
 
 def test_the_key_of_a_preset_is_taken_where_it_is_set() -> None:

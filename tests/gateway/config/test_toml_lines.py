@@ -100,12 +100,12 @@ def test_a_table_has_the_line_of_its_own_header() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "told"),
     [
-        ("a = 1\nb = = 2\n", 2, "no TOML"),
+        ("a = 1\nb = = 2\n", 2, "not valid TOML"),
         ("a = 1\na = 2\n", 2, "overwrite"),
-        ('a = "', 1, "no TOML"),
-        ("a = [\n\n", 3, "no TOML"),
+        ('a = "', 1, "not valid TOML"),
+        ("a = [\n\n", 3, "not valid TOML"),
         ("a = " + "[" * 100_000, 0, "too deep"),
-        ("a = " + "9" * 10_000, 0, "no TOML"),
+        ("a = " + "9" * 10_000, 0, "not valid TOML"),
     ],
 )
 def test_what_is_no_toml_is_told_with_its_line(text: str, line: int, told: str) -> None:

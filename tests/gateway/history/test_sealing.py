@@ -125,7 +125,7 @@ def test_a_place_that_cannot_have_a_secret_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=f"penstock.secret: .*{SECRET}"):
         load_sealer({}, tmp_path / "file")
     (tmp_path / FILE).write_bytes(b"\xff\xfe\xff")
-    with pytest.raises(ConfigError, match="no text"):
+    with pytest.raises(ConfigError, match="not a text file"):
         load_sealer({}, tmp_path)
 
 

@@ -228,7 +228,7 @@ def test_only_what_is_declared_can_be_counted(name: str, labels: Any, error: typ
 
 
 def test_only_a_gauge_has_a_callback() -> None:
-    with pytest.raises(ValueError, match="penstock_heartbeats_total is no gauge"):
+    with pytest.raises(ValueError, match="penstock_heartbeats_total is not a gauge"):
         Metrics().gauge("penstock_heartbeats_total", lambda: 1)
 
 

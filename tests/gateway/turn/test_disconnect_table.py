@@ -116,7 +116,7 @@ def resumed(running: Running, id: str, after: int | None = None) -> Iterator[Liv
 
 LEAVING: dict[str, Callable[..., str]] = {
     "streamed": stream_and_leave,
-    "whole": ask_and_leave,
+    "not streamed": ask_and_leave,
     "over a WebSocket": talk_and_leave,
 }
 
@@ -143,7 +143,7 @@ def is_cancelled(house: House, how: str, graces: tuple[float, ...]) -> None:
         wait_for(partial(is_ended, running, id))
         found = kept(running, id)
         assert found["status"] == "cancelled"
-        assert text_of(found) == ("half" if how != "whole" or found["output"] else "")
+        assert text_of(found) == ("half" if how != "not streamed" or found["output"] else "")
 
 
 def leaves_nothing(house: House, how: str) -> None:
@@ -191,31 +191,31 @@ def is_refused(house: House) -> None:
 
 ROWS: dict[Row, Callable[[House], None]] = {
     ("streamed", "true", "no", "0"): lambda house: is_cancelled(house, "streamed", (NONE,)),
-    ("streamed", "true", "no", "more, and somebody comes back"): lambda house: goes_on_for_who_comes_back(
+    ("streamed", "true", "no", "above 0, and a client reconnects"): lambda house: goes_on_for_who_comes_back(
         house, "streamed"
     ),
-    ("streamed", "true", "no", "more, and nobody comes back"): lambda house: is_cancelled(
+    ("streamed", "true", "no", "above 0, and no client reconnects"): lambda house: is_cancelled(
         house, "streamed", (SHORT,)
     ),
     ("streamed", "false", "no", "any"): lambda house: leaves_nothing(house, "streamed"),
-    ("whole", "true", "no", "any"): lambda house: is_cancelled(house, "whole", (NONE, LONG)),
-    ("whole", "false", "no", "any"): lambda house: leaves_nothing(house, "whole"),
+    ("not streamed", "true", "no", "any"): lambda house: is_cancelled(house, "not streamed", (NONE, LONG)),
+    ("not streamed", "false", "no", "any"): lambda house: leaves_nothing(house, "not streamed"),
     ("over a WebSocket", "true", "no", "0"): lambda house: is_cancelled(house, "over a WebSocket", (NONE,)),
     (
         "over a WebSocket",
         "true",
         "no",
-        "more, and somebody comes back",
+        "above 0, and a client reconnects",
     ): lambda house: goes_on_for_who_comes_back(house, "over a WebSocket"),
     ("over a WebSocket", "false", "no", "any"): lambda house: leaves_nothing(house, "over a WebSocket"),
     ("streamed", "true", "yes", "any"): lambda house: goes_on_in_the_background(house, "streamed"),
-    ("whole", "true", "yes", "any"): lambda house: goes_on_in_the_background(house, "whole"),
+    ("not streamed", "true", "yes", "any"): lambda house: goes_on_in_the_background(house, "not streamed"),
     ("either", "false", "yes", "any"): is_refused,
 }
 
 
 def documented() -> list[Row]:
-    section = DOCS.read_text().partition("## When the client goes")[2].partition("\n## ")[0]
+    section = DOCS.read_text().partition("## When a client disconnects")[2].partition("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("| ")][1:]
     return [tuple(cell.strip() for cell in line.split("|")[1:5]) for line in lines]  # type: ignore[misc]
 

@@ -193,6 +193,6 @@ targets = ["one/limited", "two/good"]
             reply = running.stream(model)
             assert reply.text == "ok"
             [fallen] = [each for each in reply.last["diagnostics"] if each["code"] == "fell_back"]
-            assert "good at two answers instead" in fallen["message"]
-        assert "keys of one rest" in fallen["message"]
+            assert "fell back to good at two" in fallen["message"]
+        assert "keys of one are resting" in fallen["message"]
         assert len(upstream.asked_for("limited")) == 1

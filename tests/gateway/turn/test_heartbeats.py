@@ -137,7 +137,7 @@ def test_a_stopwatch_tells_whose_time_it_was() -> None:
             now[0] = 6.0
         now[0] = 7.0
     assert (watch.overhead, watch.seconds, watch.idle) == (1.0, 7.0, 7.0)
-    watch.hear()
+    watch.mark_received()
     now[0] = 9.0
     assert (watch.overhead, watch.idle) == (3.0, 2.0)
 
