@@ -49,7 +49,7 @@ class FakeSource(PulledSource):
             if isinstance(step, Exception):
                 raise step
             if isinstance(step, bytes):
-                for _ in range(5):  # whoever reads takes each step by itself
+                for _ in range(5):  # so that each step is a read of its own
                     await asyncio.sleep(0)
                 return step
             await step.wait()

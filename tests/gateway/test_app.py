@@ -37,14 +37,14 @@ def test_responses_are_made_with_and_without_v1(penstock: Running, path: str) ->
         ("/anything", "no such path"),
     ],
 )
-def test_another_path_is_told_what_is_spoken_here(penstock: Running, path: str, words: str) -> None:
+def test_an_unknown_path_names_the_supported_one(penstock: Running, path: str, words: str) -> None:
     reply = penstock.ask(BODY, path)
     assert (reply.status, reply.error["code"], reply.error["type"]) == (404, "not_found", "not_found")
     assert words in reply.error["message"]
     assert "POST /v1/responses" in reply.error["message"]
 
 
-def test_another_method_is_told_which_one(penstock: Running) -> None:
+def test_a_wrong_method_is_refused_with_the_right_one(penstock: Running) -> None:
     reply = penstock.ask(path="/v1/responses", method="GET")
     assert (reply.status, reply.headers["allow"]) == (405, "POST")
 

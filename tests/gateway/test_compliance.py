@@ -175,7 +175,7 @@ def test_system_prompt(local: LocalGateway, stream: bool) -> None:
 
 @both
 def test_tool_calling(local: LocalGateway, stream: bool) -> None:
-    """The tool is declared without `strict`, and told back with all of its fields."""
+    """The tool is declared without `strict`, and returned with all of its fields."""
     assert "strict" not in WEATHER
     prompt = "What's the weather like in San Francisco?"
     reply = local.ask({"model": "demo", "input": prompt, "tools": [WEATHER], "stream": stream})

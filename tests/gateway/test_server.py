@@ -1,4 +1,4 @@
-"""The gateway as a process: how it starts, how it changes its mind, how it ends."""
+"""The gateway as a process: how it starts, how it reloads, how it ends."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def serve(*options: str, folder: Path, **environment: str) -> subprocess.Complet
 
 
 @pytest.mark.e2e
-def test_it_says_where_it_is_and_what_to_try(tmp_path: Path) -> None:
+def test_it_prints_its_url_and_what_to_try(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "penstock", "serve", "--port", "0", "--store", "none"],
         stdout=subprocess.PIPE,
@@ -40,12 +40,12 @@ def test_it_says_where_it_is_and_what_to_try(tmp_path: Path) -> None:
         text=True,
     )
     assert process.stdout is not None
-    told = [process.stdout.readline() for _ in range(6)]
+    printed = [process.stdout.readline() for _ in range(6)]
     process.terminate()
     process.stdout.close()
     assert process.wait(20) == 0
-    assert told[0].startswith("Penstock is ready at http://127.0.0.1:")
-    assert [line.split()[0] for line in told[3:6]] == ["curl", "penstock", "curl"]
+    assert printed[0].startswith("Penstock is ready at http://127.0.0.1:")
+    assert [line.split()[0] for line in printed[3:6]] == ["curl", "penstock", "curl"]
 
 
 @pytest.mark.e2e
@@ -68,7 +68,7 @@ def test_running_turns_may_end_after_sigterm_and_new_ones_are_refused(tmp_path: 
 
 
 @pytest.mark.e2e
-def test_a_second_signal_ends_what_runs_and_its_client_is_told(tmp_path: Path) -> None:
+def test_a_second_signal_ends_what_runs_and_informs_its_client(tmp_path: Path) -> None:
     gone = threading.Event()
     scripted = ScriptedUpstream()
     with in_a_thread(scripted), gateway(tmp_path, config=CONFIG.format(url=scripted.url)) as running:
@@ -102,7 +102,7 @@ def test_the_wait_for_running_turns_has_an_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
-def test_an_address_in_use_is_told_with_advice(tmp_path: Path) -> None:
+def test_an_address_in_use_is_an_error_with_advice(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         result = serve("--port", str(port), folder=tmp_path)
@@ -140,7 +140,7 @@ def test_options_that_cannot_work_say_what_to_do(tmp_path: Path, options: list[s
 
 
 @pytest.mark.e2e
-def test_a_wrong_file_is_told_line_by_line(tmp_path: Path) -> None:
+def test_a_wrong_file_is_reported_line_by_line(tmp_path: Path) -> None:
     (tmp_path / "penstock.toml").write_text('[targets.a]\nbase_url = "x"\ndialekt = "chat"\n')
     result = serve(folder=tmp_path)
     assert result.returncode == 2

@@ -1,4 +1,4 @@
-"""Turns that nobody waits for: `background: true`."""
+"""Background turns (`background: true`): no client waits for them."""
 
 from __future__ import annotations
 
@@ -61,23 +61,23 @@ def test_it_is_streamed_and_goes_on_when_its_client_left(
 
 @pytest.mark.e2e
 def test_a_whole_stream_is_lawful_and_is_what_is_kept(penstock: Running) -> None:
-    told = penstock.stream("demo", "say exactly: hello", background=True)
-    assert (told.text, told.types[-1]) == ("hello", "response.completed")
-    id = told.last["id"]
-    assert get(penstock, f"{id}?stream=true").body == events_only(told.body)
-    assert get(penstock, id).json == told.last
+    reply = penstock.stream("demo", "say exactly: hello", background=True)
+    assert (reply.text, reply.types[-1]) == ("hello", "response.completed")
+    id = reply.last["id"]
+    assert get(penstock, f"{id}?stream=true").body == events_only(reply.body)
+    assert get(penstock, id).json == reply.last
 
 
 @pytest.mark.e2e
 def test_signs_of_life_are_events_of_its_log(penstock: Running, upstream: ScriptedUpstream) -> None:
-    """Decision 10: Codex counts nothing else, whoever it is that waits."""
+    """Decision 10: Codex counts nothing else."""
     opened = threading.Event()
     upstream.play("slow-behind", [*begun(chat_chunk({"content": "a"})), until(opened), rest("b")])
     with penstock.live("slow-behind", background=True) as live:
         live.until(b"event: response.in_progress", times=2)
         opened.set()
-        told = live.rest()
-    assert told.types[-1] == "response.completed"
+        reply = live.rest()
+    assert reply.types[-1] == "response.completed"
 
 
 @pytest.mark.e2e
@@ -102,7 +102,7 @@ def test_it_is_cancelled_before_it_has_asked_anybody(penstock: Running, upstream
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("code", [400, 401, 429, 500])
-def test_a_refusal_of_the_upstream_is_told_in_the_record(
+def test_a_refusal_of_an_upstream_is_recorded(
     penstock: Running, upstream: ScriptedUpstream, code: int
 ) -> None:
     """There is no status left to tell it with."""
@@ -114,7 +114,7 @@ def test_a_refusal_of_the_upstream_is_told_in_the_record(
 
 
 @pytest.mark.e2e
-def test_what_is_wrong_with_the_request_is_told_at_once(penstock: Running) -> None:
+def test_a_wrong_request_is_refused_at_once(penstock: Running) -> None:
     refused = penstock.whole("demo", background=True, store=False)
     assert (refused.status, refused.error["param"]) == (400, "store")
     unknown = penstock.whole("demo", background=True, previous_response_id="resp_no")
@@ -177,7 +177,7 @@ def test_it_may_end_after_sigterm(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
-def test_the_end_of_the_process_is_told_in_the_record(tmp_path: Path) -> None:
+def test_the_end_of_the_process_is_recorded(tmp_path: Path) -> None:
     scripted, gone = ScriptedUpstream(), threading.Event()
     with in_a_thread(scripted):
         config = CONFIG.format(url=scripted.url).replace("retries = 0", "retries = 0\ndrain = 0.3")

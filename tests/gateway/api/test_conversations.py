@@ -167,7 +167,9 @@ def test_the_ids_of_clients_may_repeat(penstock: Running) -> None:
         ("/{id}/items", {"items": []}, "items"),
     ],
 )
-def test_a_wrong_request_is_told_what_is_wrong(penstock: Running, path: str, body: Json, param: str) -> None:
+def test_a_wrong_request_is_refused_by_the_name_of_its_field(
+    penstock: Running, path: str, body: Json, param: str
+) -> None:
     id = ask(penstock, body={"metadata": {"kept": "yes"}}).json["id"]
     refused = ask(penstock, path.format(id=id), body)
     assert (refused.status, refused.error["param"]) == (400, param)
@@ -268,10 +270,10 @@ def test_turns_of_a_conversation_wait_for_each_other(penstock: Running, upstream
 
 
 @pytest.mark.e2e
-def test_what_is_not_stored_says_that_its_conversation_lacks_it(penstock: Running) -> None:
+def test_a_turn_with_store_false_reports_that_it_is_not_in_its_conversation(penstock: Running) -> None:
     talk = penstock.ask({}, "/v1/conversations").json["id"]
-    told = penstock.stream("demo", conversation=talk, store=False).last["diagnostics"]
-    assert any("is not added to its conversation" in each["message"] for each in told)
+    diagnostics = penstock.stream("demo", conversation=talk, store=False).last["diagnostics"]
+    assert any("is not added to its conversation" in each["message"] for each in diagnostics)
 
 
 # In this process

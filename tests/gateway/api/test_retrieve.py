@@ -1,4 +1,4 @@
-"""Responses that are kept: retrieved, continued, taken up again, cancelled, deleted (ask G1 to ask G9)."""
+"""Stored responses: retrieved, resumed, cancelled, deleted (ask G1 to ask G9)."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def delete(running: Running, id: str) -> Any:
     """Not judged: what it answers is called a response, and is none."""
     connection = running.connect()
     connection.request("DELETE", f"/v1/responses/{id}")
-    told = json.loads(connection.getresponse().read())
+    body = json.loads(connection.getresponse().read())
     connection.close()
-    return told
+    return body
 
 
 @pytest.mark.e2e
@@ -64,7 +64,7 @@ def test_a_response_is_retrieved_as_it_was_answered(penstock: Running) -> None:
 
 
 @pytest.mark.e2e
-def test_a_response_is_retrieved_in_the_accent_of_whoever_asks(penstock: Running) -> None:
+def test_a_response_is_retrieved_in_the_clients_accent(penstock: Running) -> None:
     format = {"type": "json_schema", "name": "n", "schema": {"type": "object"}}
     made = penstock.stream("demo", text={"format": format}, accent="openai").last
     id = made["id"]
@@ -187,9 +187,9 @@ def test_a_response_is_cancelled_from_elsewhere(penstock: Running, upstream: Scr
         assert get(penstock, id).json["status"] == "in_progress"
         assert delete(penstock, id)["error"]["code"] == "response_running"
         cancelled = penstock.ask(path=f"/v1/responses/{id}/cancel")
-        told = live.rest()
+        reply = live.rest()
     assert gone.wait(10)
-    assert (told.types[-1], told.last["incomplete_details"]) == (
+    assert (reply.types[-1], reply.last["incomplete_details"]) == (
         "response.incomplete",
         {"reason": "cancelled"},
     )
@@ -326,7 +326,7 @@ UNKNOWN = "resp_00000000000000000000000000000000"
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("store", [True, False])
-def test_what_is_stored_is_told_truthfully_in_every_snapshot(penstock: Running, store: bool) -> None:
+def test_every_snapshot_says_whether_the_response_is_stored(penstock: Running, store: bool) -> None:
     reply = penstock.stream("demo", "say exactly: ok", store=store)
     snapshots = [event["response"] for event in reply.events if "response" in event]
     assert [each["store"] for each in snapshots] == [store] * len(snapshots)

@@ -94,7 +94,7 @@ def test_on_another_socket_it_is_not_there(penstock: Running, talk: Talk) -> Non
 
 
 @pytest.mark.e2e
-def test_an_unknown_response_is_told_by_an_envelope(talk: Talk) -> None:
+def test_an_unknown_response_is_an_error_envelope(talk: Talk) -> None:
     talk.ask(store=False, previous_response_id="resp_nowhere")
     [envelope] = talk.events()
     assert (envelope["status"], envelope["error"]["code"]) == (400, "previous_response_not_found")
@@ -219,7 +219,7 @@ def test_what_is_not_for_a_socket_is_refused(talk: Talk, field: str, value: Any)
         b"\xff\xfe",
     ],
 )
-def test_a_wrong_frame_is_told_and_the_socket_stays(talk: Talk, frame: str | bytes) -> None:
+def test_a_wrong_frame_is_an_error_and_the_socket_stays_open(talk: Talk, frame: str | bytes) -> None:
     talk.socket.send(frame)
     [envelope] = talk.events()
     assert envelope["status"] == 400
@@ -396,8 +396,8 @@ def test_a_connection_lasts_sixty_minutes() -> None:
         await gateway.aclose()
         return client.sent
 
-    *_, told, closed = asyncio.run(live())
-    envelope = json.loads(told["text"])
+    *_, error, closed = asyncio.run(live())
+    envelope = json.loads(error["text"])
     assert (envelope["type"], envelope["status"]) == ("error", 400)
     assert envelope["error"]["code"] == "websocket_connection_limit_reached"
     assert (closed["type"], closed["code"]) == ("websocket.close", 1001)

@@ -41,8 +41,8 @@ def last_of(talk: Talk) -> Json:
     """The terminal event of a turn that was begun."""
     while (event := json.loads(talk.socket.recv(15)))["type"] not in TERMINAL:
         pass
-    told: Json = event
-    return told
+    found: Json = event
+    return found
 
 
 @pytest.mark.e2e
@@ -80,7 +80,7 @@ def test_a_turn_that_runs_comes_to_its_end_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
-def test_a_turn_that_does_not_end_is_told_so(tmp_path: Path) -> None:
+def test_a_turn_that_does_not_end_fails_as_shutting_down(tmp_path: Path) -> None:
     scripted, gone = ScriptedUpstream(), threading.Event()
     scripted.play("m", [*begun(chat_chunk({"content": "a"})), until_gone(gone)])
     config = CONFIG.replace("retries = 0", "retries = 0\ndrain = 0.3")
@@ -107,8 +107,8 @@ def test_an_idle_connection_is_closed_after_sixty_minutes() -> None:
         await made.aclose()
         return [str(message) for message in client.sent]
 
-    _, told, closed = asyncio.run(live())
-    assert "websocket_connection_limit_reached" in told
+    _, error, closed = asyncio.run(live())
+    assert "websocket_connection_limit_reached" in error
     assert "1001" in closed
 
 

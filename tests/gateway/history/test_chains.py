@@ -262,7 +262,7 @@ def test_the_conversation_is_the_chain_and_then_the_input() -> None:
         assert texts(resolved) == ["one", "1", "two", "2", "three"]
         assert not resolved.request.instructions
         assert (resolved.previous_id, resolved.before) == ("resp_2", 4)
-        [brought] = resolved.brought
+        [brought] = resolved.new_items
         assert brought.id.startswith("msg_")
         assert json.loads(brought.data)["content"] == "three"
 
@@ -332,7 +332,7 @@ def test_a_reference_is_replaced_by_the_item_that_it_names() -> None:
         given = [{"type": "item_reference", "id": "msg_resp_1_out"}, {"role": "user", "content": "two"}]
         resolved = await resolve(store, LOCAL, read({"model": "m", "input": given}, CreateResponse))
         assert texts(resolved) == ["1", "two"]
-        assert resolved.brought[0].id == "msg_resp_1_out"
+        assert resolved.new_items[0].id == "msg_resp_1_out"
 
     resolving(test)
 
@@ -349,7 +349,7 @@ def test_what_only_a_connection_remembers_becomes_part_of_the_turn() -> None:
             resolved = await resolve(store, LOCAL, request, local)
             assert texts(resolved) == ["one", "two"]
             assert resolved.previous_id == parent
-            assert [json.loads(item.data)["content"] for item in resolved.brought] == brought
+            assert [json.loads(item.data)["content"] for item in resolved.new_items] == brought
 
     resolving(test)
 

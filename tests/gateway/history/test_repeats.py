@@ -84,7 +84,7 @@ def test_the_last_output_of_a_call_takes_the_place_of_the_first() -> None:
     assert latest == [conversation[0], conversation[3], conversation[2], conversation[4]]
 
 
-def test_outputs_of_other_kinds_of_calls_are_told_apart() -> None:
+def test_outputs_of_other_kinds_of_calls_are_distinguished() -> None:
     """A custom tool call and a function call may have one id."""
     both = items(output("a"), {"type": "custom_tool_call_output", "call_id": "c1", "output": "b"})
     assert latest_outputs(both) == both

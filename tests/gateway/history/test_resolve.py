@@ -123,7 +123,7 @@ def test_a_compaction_becomes_the_message_that_it_stands_for() -> None:
         assert question == "which colour?"
         assert resolved.diagnostics == ()
         # It is stored as it was sent: the next gateway with the same secret reads it again.
-        assert b"lamp" not in resolved.brought[0].data
+        assert b"lamp" not in resolved.new_items[0].data
 
     with_gateway(test)
 

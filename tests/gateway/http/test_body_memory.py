@@ -118,7 +118,7 @@ def test_a_body_is_freed_with_its_request(status: int, body: dict[str, Any] | by
 
 LIMIT = 64 * 1024 * 1024
 BOMB = gzip.compress(gzip.compress(bytes(LIMIT - 1), 9), 9)
-"""A few hundred bytes that are no JSON, and as large as a body may be."""
+"""A few hundred bytes that are not JSON, and as large as a body may be."""
 
 
 @pytest.fixture

@@ -127,7 +127,7 @@ def test_a_reader_that_leaves_takes_nobody_along(penstock: Running, upstream: Sc
 def test_a_reader_that_does_not_read_never_sets_the_pace(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
-    """Whoever made the request is given more than any buffer holds, before the other has read a word."""
+    """The first client receives more than any buffer holds, before the other has read a word."""
     opened = threading.Event()
     pieces = [send(chunk(frames(*text(each), done=False))) for each in [PIECE] * PIECES + ["the last"]]
     start = begun(*text("a"))

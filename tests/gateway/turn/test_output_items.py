@@ -106,8 +106,8 @@ def test_every_order_of_kinds_opens_and_closes_each_item_once(local: LocalGatewa
 def test_a_call_without_text_makes_no_message(
     penstock: Running, upstream: ScriptedUpstream, before: list[Json]
 ) -> None:
-    told = [message_start(), *before, *tool_block(1, "call_r", "read", '{"x":1}'), *message_end("tool_use")]
-    upstream.play(ANTHROPIC, body(typed(told)))
+    found = [message_start(), *before, *tool_block(1, "call_r", "read", '{"x":1}'), *message_end("tool_use")]
+    upstream.play(ANTHROPIC, body(typed(found)))
     reply = penstock.stream(ANTHROPIC, tools=TOOLS)
     assert [item["type"] for item in reply.last["output"]] == ["function_call"]
     assert_opened_and_closed(reply.events)
@@ -156,10 +156,10 @@ def test_one_response_has_one_id_and_one_call_has_one_call_id(
     assert ids.pop().startswith("resp_")
     assert all(len(item["id"]) <= 64 for item in reply.last["output"])
     for item in reply.last["output"]:
-        told = [event["item"] for event in reply.events if event.get("item", {}).get("id") == item["id"]]
-        assert len(told) == 2
-        assert {each.get("call_id") for each in told} == {item.get("call_id")}
-        assert {each["type"] for each in told} == {item["type"]}
+        found = [event["item"] for event in reply.events if event.get("item", {}).get("id") == item["id"]]
+        assert len(found) == 2
+        assert {each.get("call_id") for each in found} == {item.get("call_id")}
+        assert {each["type"] for each in found} == {item["type"]}
 
 
 # ask A4

@@ -45,6 +45,6 @@ def test_silence_is_counted_from_the_last_byte() -> None:
     clock = Clock(0.0)
     watch = Stopwatch(clock)
     clock.now = 4
-    watch.hear()
+    watch.mark_received()
     clock.now = 6
     assert (watch.idle, watch.seconds) == (2, 6)

@@ -1,4 +1,4 @@
-"""Failures are told as what they are: ask E1 and ask E2, over HTTP."""
+"""Every failure of an upstream has the right code and status: ask E1 and ask E2, over HTTP."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ FAILURES: dict[str, tuple[str, Script, str, str]] = {
 
 
 @pytest.mark.parametrize("kind", FAILURES)
-def test_a_failure_in_the_middle_is_told_in_the_vendors_words(
+def test_a_failure_in_the_middle_has_the_vendors_message(
     penstock: Running, upstream: ScriptedUpstream, kind: str
 ) -> None:
     model, script, code, words = FAILURES[kind]
@@ -126,7 +126,7 @@ def test_a_client_that_does_not_stream_gets_a_status_and_what_had_come(
     assert partial["output"][0]["status"] == "incomplete"
 
 
-def test_a_client_that_does_not_stream_is_told_how_long_to_wait(
+def test_a_client_that_does_not_stream_gets_a_retry_after(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
     upstream.play("d10-wait", streamed(*text(*TEN), RATE_LIMITED))
@@ -336,7 +336,7 @@ def test_an_unreachable_upstream_is_a_502(penstock: Running, upstream: ScriptedU
     assert (reply.status, reply.error["code"]) == (502, "upstream_truncated")
 
 
-def test_after_the_patience_a_failure_is_told_in_the_stream(
+def test_after_the_patience_a_failure_is_sent_in_the_stream(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
     """`created` went out while the upstream thought, so a status can no longer tell it (decision 9)."""

@@ -192,7 +192,7 @@ def test_what_was_dropped_is_in_the_header_and_in_the_response(local: LocalGatew
     assert reply.last["metadata"] == {"mine": "untouched"}
 
 
-def test_nothing_is_told_where_nothing_was_dropped(local: LocalGateway) -> None:
+def test_there_are_no_diagnostics_where_nothing_was_dropped(local: LocalGateway) -> None:
     for model in MODELS:
         reply, _ = asked(local, model, temperature=0.5, tools=TOOLS)
         assert "diagnostics" not in reply.last

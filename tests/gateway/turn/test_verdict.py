@@ -76,8 +76,8 @@ def test_every_end_has_one_verdict(
         assert verdict["last_sequence"] == len(reply.events) - 1
     if code:
         assert verdict["request_id"] in (reply.last["error"] if reply.events else reply.error)["message"]
-    told = str(verdict)
-    assert not [secret for secret in PLANTED if secret in told]
+    text = str(verdict)
+    assert not [secret for secret in PLANTED if secret in text]
 
 
 def reply_id(last: dict[str, object], body: dict[str, object]) -> object:
