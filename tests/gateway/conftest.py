@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.client.server import in_a_thread
 from tests.gateway.configs import SHARED_CONFIG
+from tests.gateway.in_process import LocalGateway
 from tests.gateway.running import SECRET_KEY, Running, gateway
 from tests.gateway.upstream import ScriptedUpstream
 
@@ -27,3 +30,31 @@ def penstock(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactor
         folder, config=SHARED_CONFIG.format(url=upstream.url), environment={"UPSTREAM_KEY": SECRET_KEY}
     ) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def local() -> Iterator[LocalGateway]:
+    """A gateway in this process, for tests that need neither a process nor a network."""
+    gateway = LocalGateway()
+    yield gateway
+    gateway.close()
+
+
+@pytest.fixture
+def verdicts() -> Iterator[list[dict[str, Any]]]:
+    """The verdicts of the turns that end in this process."""
+    found: list[dict[str, Any]] = []
+
+    class Collector(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            fields = getattr(record, "fields", {})
+            if fields.get("event") == "turn":
+                found.append(fields)
+
+    log, collector = logging.getLogger("penstock.gateway"), Collector()
+    level = log.level
+    log.addHandler(collector)
+    log.setLevel(logging.DEBUG)
+    yield found
+    log.removeHandler(collector)
+    log.setLevel(level)

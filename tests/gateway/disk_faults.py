@@ -65,4 +65,4 @@ HARMS = pytest.mark.parametrize("harm", [full, locked, away], ids=["full", "lock
 
 def late_count(response: Json) -> int:
     """How often a response says that it may not survive a restart."""
-    return [told["code"] for told in response.get("diagnostics") or []].count("store_late")
+    return [each["code"] for each in response.get("diagnostics") or []].count("store_late")

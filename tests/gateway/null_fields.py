@@ -81,7 +81,7 @@ def _holes_of(value: Json, path: str) -> Iterator[str]:
     type_name: str = named if isinstance(named, str) else ""
     for name in LISTS.get(type_name, ()):
         if not isinstance(value.get(name), list):
-            yield f"{path}.{name} of {type_name} is no list"
+            yield f"{path}.{name} of {type_name} is not a list"
     for name in TEXTS.get(type_name, ()):
         if not isinstance(value.get(name), str):
             yield f"{path}.{name} of {type_name} is no text"
@@ -92,7 +92,7 @@ def _holes_of(value: Json, path: str) -> Iterator[str]:
             )
     for name in INDEXES:
         if name in value and type(value[name]) is not int:
-            yield f"{path}.{name} is no number"
+            yield f"{path}.{name} is not a number"
     if value.get("object") == "response":
         yield from _holes_of_response(value, path)
 
@@ -113,4 +113,4 @@ def _holes_of_response(response: Json, path: str) -> Iterator[str]:
         )
         for holder, name in (*counts, *details):
             if type(holder.get(name)) is not int:
-                yield f"{path}.usage: {name} is no number"
+                yield f"{path}.usage: {name} is not a number"

@@ -8,8 +8,10 @@ import json
 import os
 import socket
 import time
+from typing import Protocol
+from urllib.parse import SplitResult
 
-from tests.gateway.running import Reply, Running, judge, read_all
+from tests.gateway.running import Reply, judge, read_all
 
 MB = 1_000_000
 
@@ -17,7 +19,13 @@ MB = 1_000_000
 _opened: list[socket.socket] = []
 
 
-def connect(running: Running, *pieces: bytes, buffer: int = 0, timeout: float = 20) -> socket.socket:
+class HasAddress(Protocol):
+    """A gateway that can be connected to."""
+
+    address: SplitResult
+
+
+def connect(running: HasAddress, *pieces: bytes, buffer: int = 0, timeout: float = 20) -> socket.socket:
     """A connection on which these bytes were sent. `buffer`: what the kernel keeps for a client to read."""
     client = socket.socket()
     if buffer:

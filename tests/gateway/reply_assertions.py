@@ -10,14 +10,14 @@ Json = dict[str, Any]
 
 
 def failed(reply: Reply, code: str) -> Json:
-    """The error of a stream that failed: told twice, in the order that all clients can read (ask E1)."""
+    """The error of a stream that failed: sent twice, in the order that all clients can read (ask E1)."""
     assert reply.status == 200
     assert reply.types[-2:] == ["error", "response.failed"]
     error: Json = reply.last["error"]
     assert error["code"] == code
-    told = reply.events[-2]
-    assert (told["code"], told["message"]) == (error["code"], error["message"])
-    assert (told["error"]["code"], told["error"]["message"]) == (error["code"], error["message"])
+    sent = reply.events[-2]
+    assert (sent["code"], sent["message"]) == (error["code"], error["message"])
+    assert (sent["error"]["code"], sent["error"]["message"]) == (error["code"], error["message"])
     assert reply.headers["x-request-id"] in error["message"]
     return error
 
@@ -39,7 +39,7 @@ def call_ids(response: Json) -> list[str]:
 
 def codes(response: Json) -> list[str]:
     """What the response says was dropped, changed or repaired."""
-    return [told["code"] for told in response.get("diagnostics", [])]
+    return [sent["code"] for sent in response.get("diagnostics", [])]
 
 
 def said(response: Json) -> list[tuple[str, str]]:

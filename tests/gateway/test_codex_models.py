@@ -42,9 +42,9 @@ CODEX_WORDS: dict[str, set[str | None]] = {
 
 @given(st.lists(MODEL_FACTS, max_size=3))
 def test_codex_finds_every_field_that_it_needs_and_no_word_that_it_does_not_know(
-    told: list[ModelFacts],
+    facts: list[ModelFacts],
 ) -> None:
-    for index, entry in enumerate(body(*map(enrich, told))["models"]):
+    for index, entry in enumerate(body(*map(enrich, facts))["models"]):
         for field, kind in CODEX_REQUIRES.items():
             assert isinstance(entry[field], kind), field
         for field, words in CODEX_WORDS.items():
@@ -78,7 +78,7 @@ def test_codex_offers_its_tools_to_models_that_take_tools_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "sent", "effort"),
+    ("facts", "sent", "effort"),
     [
         (ModelFacts(id="m", reasoning=True, efforts=("low", "medium", "max")), True, "medium"),
         (ModelFacts(id="m", reasoning=True, efforts=("low", "high")), True, None),
@@ -87,9 +87,9 @@ def test_codex_offers_its_tools_to_models_that_take_tools_alone() -> None:
         (ModelFacts(id="m"), True, None),
     ],
 )
-def test_codex_asks_for_reasoning_unless_somebody_says_that_there_is_none(
-    told: ModelFacts, sent: bool, effort: str | None
+def test_codex_asks_for_reasoning_unless_the_model_has_none(
+    facts: ModelFacts, sent: bool, effort: str | None
 ) -> None:
-    (entry,) = body(enrich(told))["models"]
+    (entry,) = body(enrich(facts))["models"]
     assert entry["supports_reasoning_summaries"] is entry["supports_reasoning_summary_parameter"] is sent
     assert entry["default_reasoning_level"] == effort

@@ -19,6 +19,7 @@ import pytest
 from penstock.protocol.response import Response
 from penstock.protocol.wire import decode, encode
 from tests.gateway.compliance_fields import REQUIRED, faults, faults_in
+from tests.gateway.in_process import LocalGateway
 from tests.gateway.running import RELEASES, Json, Reply, Running, judge_stream
 from tests.gateway.websocket_client import Talk, talking
 from tests.protocol.schema import complaints
@@ -116,9 +117,9 @@ def test_every_test_of_the_suite_is_here() -> None:
     assert [name for name in OFFICIAL.values() if not callable(globals().get(name))] == []
 
 
-def passes(penstock: Running, name: str, stream: bool) -> Reply:
+def passes(local: LocalGateway, name: str, stream: bool) -> Reply:
     """What most of the suite's tests ask: a valid response with output, completed."""
-    reply = penstock.ask({"model": "demo", "stream": stream, **REQUESTS[name]})
+    reply = local.ask({"model": "demo", "stream": stream, **REQUESTS[name]})
     assert reply.status == 200
     assert reply.last["status"] == "completed"
     assert reply.last["output"]
@@ -132,19 +133,19 @@ both = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"
 
 
 @both
-def test_basic_response(penstock: Running, stream: bool) -> None:
-    passes(penstock, "basic-response", stream)
+def test_basic_response(local: LocalGateway, stream: bool) -> None:
+    passes(local, "basic-response", stream)
 
 
 @both
-def test_assistant_phase(penstock: Running, stream: bool) -> None:
-    passes(penstock, "assistant-phase", stream)
+def test_assistant_phase(local: LocalGateway, stream: bool) -> None:
+    passes(local, "assistant-phase", stream)
 
 
 @pytest.mark.skipif(not RELEASES, reason="needs the published OpenAPI files")
-def test_response_output_phase_schema(penstock: Running) -> None:
+def test_response_output_phase_schema(local: LocalGateway) -> None:
     """A message with a phase is valid, and goes through our own types as it is; a null phase is neither."""
-    answered = penstock.ask({"model": "demo", **REQUESTS["basic-response"]}).last
+    answered = local.ask({"model": "demo", **REQUESTS["basic-response"]}).last
     for phase in ("commentary", "final_answer"):
         phased = {**answered, "output": [{**answered["output"][0], "phase": phase}]}
         assert complaints(NEWEST, "ResponseResource", phased) == []
@@ -154,8 +155,8 @@ def test_response_output_phase_schema(penstock: Running) -> None:
     assert faults(null) == ["phase is null"]
 
 
-def test_streaming_response(penstock: Running) -> None:
-    reply = penstock.stream("demo", "Count from 1 to 5.")
+def test_streaming_response(local: LocalGateway) -> None:
+    reply = local.stream("demo", "Count from 1 to 5.")
     assert reply.headers["content-type"] == "text/event-stream"
     assert reply.types[:2] == ["response.created", "response.in_progress"]
     assert reply.types[-1] == "response.completed"
@@ -168,16 +169,16 @@ def test_streaming_response(penstock: Running) -> None:
 
 
 @both
-def test_system_prompt(penstock: Running, stream: bool) -> None:
-    passes(penstock, "system-prompt", stream)
+def test_system_prompt(local: LocalGateway, stream: bool) -> None:
+    passes(local, "system-prompt", stream)
 
 
 @both
-def test_tool_calling(penstock: Running, stream: bool) -> None:
-    """The tool is declared without `strict`, and told back with all of its fields."""
+def test_tool_calling(local: LocalGateway, stream: bool) -> None:
+    """The tool is declared without `strict`, and returned with all of its fields."""
     assert "strict" not in WEATHER
     prompt = "What's the weather like in San Francisco?"
-    reply = penstock.ask({"model": "demo", "input": prompt, "tools": [WEATHER], "stream": stream})
+    reply = local.ask({"model": "demo", "input": prompt, "tools": [WEATHER], "stream": stream})
     [call] = [item for item in reply.last["output"] if item["type"] == "function_call"]
     assert call["name"] == "get_weather"
     assert json.loads(call["arguments"]).keys() == {"location"}
@@ -188,18 +189,18 @@ def test_tool_calling(penstock: Running, stream: bool) -> None:
 
 
 @both
-def test_image_input(penstock: Running, stream: bool) -> None:
-    passes(penstock, "image-input", stream)
+def test_image_input(local: LocalGateway, stream: bool) -> None:
+    passes(local, "image-input", stream)
 
 
 @both
-def test_multi_turn(penstock: Running, stream: bool) -> None:
-    passes(penstock, "multi-turn", stream)
+def test_multi_turn(local: LocalGateway, stream: bool) -> None:
+    passes(local, "multi-turn", stream)
 
 
-def test_compact_response(penstock: Running) -> None:
+def test_compact_response(local: LocalGateway) -> None:
     body = {"model": "demo", "input": REQUESTS["multi-turn"]["input"], "prompt_cache_key": "suite"}
-    reply = penstock.ask(body, "/v1/responses/compact")
+    reply = local.ask(body, "/v1/responses/compact")
     assert reply.status == 200
     assert reply.json["object"] == "response.compaction"
     [item] = [item for item in reply.json["output"] if item["type"] == "compaction"]
@@ -212,8 +213,8 @@ def test_compact_response(penstock: Running) -> None:
         assert complaints(NEWEST, "CompactResource", reply.json) == []
 
 
-def test_compact_missing_model(penstock: Running) -> None:
-    refused = penstock.ask({"input": "hello"}, "/v1/responses/compact")
+def test_compact_missing_model(local: LocalGateway) -> None:
+    refused = local.ask({"input": "hello"}, "/v1/responses/compact")
     assert refused.status in (400, 422)
     assert refused.error["param"] == "model"
 
@@ -254,17 +255,17 @@ def test_a_frame_is_plain_lines_in_one_write(penstock: Running) -> None:
     assert judge_stream(b"".join(chunks))
 
 
-def test_reasoning_has_the_name_of_the_specification(penstock: Running) -> None:
+def test_reasoning_has_the_name_of_the_specification(local: LocalGateway) -> None:
     """`response.reasoning_text.*` costs seven tests of the suite when the model thinks aloud."""
-    reply = penstock.stream("demo", "think about it", reasoning={"effort": "low"})
+    reply = local.stream("demo", "think about it", reasoning={"effort": "low"})
     assert "response.reasoning.delta" in reply.types
     assert faults_in(reply.events) == []
     assert [item["type"] for item in reply.last["output"]] == ["reasoning", "message"]
 
 
-def test_every_snapshot_of_a_stream_is_whole(penstock: Running) -> None:
+def test_every_snapshot_of_a_stream_is_whole(local: LocalGateway) -> None:
     """Also the first ones: a minimal `response.created` costs seven tests of the suite."""
-    reply = penstock.stream("demo", "Count from 1 to 5.", tools=[WEATHER])
+    reply = local.stream("demo", "Count from 1 to 5.", tools=[WEATHER])
     snapshots = [event["response"] for event in reply.events if "response" in event]
     assert [each["status"] for each in snapshots] == ["in_progress", "in_progress", "completed"]
     assert [faults(each) for each in snapshots] == [[], [], []]
@@ -288,15 +289,15 @@ TRAPS: dict[str, Json] = {
 
 
 @pytest.mark.parametrize("name", TRAPS)
-def test_what_the_suite_would_not_take_is_seen_here(penstock: Running, name: str) -> None:
+def test_what_the_suite_would_not_take_is_seen_here(local: LocalGateway, name: str) -> None:
     """The judge of the traps, judged: whatever is put into a good answer is found."""
-    answered = penstock.ask({"model": "demo", **REQUESTS["basic-response"]}).last
+    answered = local.ask({"model": "demo", **REQUESTS["basic-response"]}).last
     assert faults(answered) == []
     assert faults({**answered, **TRAPS[name]}) != []
 
 
-def test_every_field_is_there_though_it_may_be_null(penstock: Running) -> None:
-    answered = penstock.ask({"model": "demo", **REQUESTS["basic-response"]}).last
+def test_every_field_is_there_though_it_may_be_null(local: LocalGateway) -> None:
+    answered = local.ask({"model": "demo", **REQUESTS["basic-response"]}).last
     assert set(REQUIRED) <= answered.keys()
     assert len(REQUIRED) == 31
     without = {name: value for name, value in answered.items() if name != "safety_identifier"}

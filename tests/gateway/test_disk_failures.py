@@ -1,4 +1,4 @@
-"""A disk that is full, locked or gone: turns are answered all the same, and it is told what was not kept."""
+"""A disk that is full, locked or missing: turns are still answered, and what was not stored is reported."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_what_only_a_disk_can_do_is_refused_until_it_is_well(tmp_path: Path, har
 
 
 def test_a_file_that_was_deleted_takes_nothing_with_it_unsaid(tmp_path: Path) -> None:
-    """What is written into it would be gone with the process: nobody may be told that it is kept."""
+    """What is written into it would be lost with the process: it must not be reported as stored."""
     with gateway(tmp_path, faults=(CANNOT_WRITE, "could not be written to the store")) as running:
         running.whole("demo")
         file_of(tmp_path).unlink()
@@ -159,7 +159,7 @@ def a_folder(file: Path) -> None:
     ],
     ids=["foreign", "no database", "damaged", "newer", "a folder"],
 )
-def test_a_store_that_cannot_be_opened_is_told_with_what_to_do(
+def test_a_store_that_cannot_be_opened_is_an_error_that_names_the_remedy(
     tmp_path: Path, make: Callable[[Path], None], advice: str
 ) -> None:
     file = tmp_path / "other.sqlite"
@@ -173,7 +173,7 @@ def test_a_store_that_cannot_be_opened_is_told_with_what_to_do(
     assert (file.read_bytes() if file.is_file() else b"") == before
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     folder = tmp_path / "read-only"
     folder.mkdir()
     folder.chmod(0o500)

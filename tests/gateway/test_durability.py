@@ -1,4 +1,4 @@
-"""What a client is told of a response survives the process, or the client is told that it may not."""
+"""A response that a client has received survives the process, or a diagnostic reports that it may not."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_turn_that_is_written_later_takes_it_back_with_its_end(
         assert again.body == reply.body, "the log has what was sent"
 
 
-def test_a_beginning_and_an_end_that_are_late_are_told_once_each(tmp_path: Path) -> None:
+def test_a_late_beginning_and_a_late_end_are_reported_once_each(tmp_path: Path) -> None:
     with gateway(tmp_path, faults=FAULTS) as running:
         running.whole("demo")
         with locked(running, file_of(tmp_path)):

@@ -146,7 +146,7 @@ def test_limits_are_those_of_the_upstream_model_under_the_gateways_name() -> Non
     found = listed(given, upstreams)
     for name in ("fast", "quick"):
         assert (found[name].context_window, found[name].sources["context_window"]) == (9000, "endpoint")
-        assert found[name].name == name, "two names of one model must be told apart"
+        assert found[name].name == name, "two names of one model must be distinguishable"
         assert found[name].family == "llama"
 
 
@@ -214,7 +214,7 @@ def test_a_server_on_this_machine_is_asked_what_it_has_loaded() -> None:
 # Upstreams that fail
 
 
-def test_an_upstream_that_fails_costs_only_what_it_would_have_told() -> None:
+def test_an_upstream_that_fails_costs_only_its_own_facts() -> None:
     given = settings(models=routes(m=("near/x",), n=("far/y",)), passthrough="near")
     found = listed(given, Upstreams(far=[{"id": "y", "context_length": 7000}]))
     assert [(info.id, info.context_window) for info in found.values()] == [
@@ -361,7 +361,7 @@ def test_the_body_has_openais_list_and_codexs() -> None:
     )
 
 
-def test_every_limit_is_told_under_the_names_that_clients_look_for_with_its_source() -> None:
+def test_every_limit_is_listed_under_the_names_that_clients_read_with_its_source() -> None:
     override = parse_override("m = window:1000").facts
     (entry,) = body(enrich(ModelFacts(id="m", max_output=200), override))["data"]
     windows = {entry[name] for name in ("context_window", "context_length", "max_model_len")}
@@ -373,7 +373,7 @@ def test_every_limit_is_told_under_the_names_that_clients_look_for_with_its_sour
     }
 
 
-def test_a_limit_of_output_that_nobody_named_is_not_told() -> None:
+def test_an_unknown_output_limit_is_not_listed() -> None:
     info = enrich(ModelFacts(id="m"))
     (entry,) = body(info)["data"]
     assert info.max_output == DEFAULT_OUTPUT
@@ -382,9 +382,9 @@ def test_a_limit_of_output_that_nobody_named_is_not_told() -> None:
 
 
 @given(MODEL_FACTS)
-def test_another_penstock_reads_back_what_this_one_knows(told: ModelFacts) -> None:
+def test_another_penstock_reads_back_what_this_one_knows(facts: ModelFacts) -> None:
     """A gateway before a gateway, and the editor's own client."""
-    info = enrich(told)
+    info = enrich(facts)
     (read,) = read_listing(read_by_our_client(body(info)))
     again = enrich(read)
     for field in ModelInfo.__struct_fields__:

@@ -1,4 +1,4 @@
-"""The gateway as a process: how it starts, how it changes its mind, how it ends."""
+"""The gateway as a process: how it starts, how it reloads, how it ends."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import trustme
 
+from penstock.gateway.server import CannotListen, listen, url_of
 from tests.client.server import in_a_thread
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.clients import TurnThread
@@ -22,8 +23,6 @@ from tests.gateway.probes import refuses, wait_for
 from tests.gateway.running import gateway
 from tests.gateway.upstream import ScriptedUpstream, begun, rest, said, streamed, until, until_gone
 
-pytestmark = pytest.mark.e2e
-
 
 def serve(*options: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """A start that is to fail."""
@@ -31,7 +30,8 @@ def serve(*options: str, folder: Path, **environment: str) -> subprocess.Complet
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=30, env=environment)
 
 
-def test_it_says_where_it_is_and_what_to_try(tmp_path: Path) -> None:
+@pytest.mark.e2e
+def test_it_prints_its_url_and_what_to_try(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "penstock", "serve", "--port", "0", "--store", "none"],
         stdout=subprocess.PIPE,
@@ -40,14 +40,15 @@ def test_it_says_where_it_is_and_what_to_try(tmp_path: Path) -> None:
         text=True,
     )
     assert process.stdout is not None
-    told = [process.stdout.readline() for _ in range(6)]
+    printed = [process.stdout.readline() for _ in range(6)]
     process.terminate()
     process.stdout.close()
     assert process.wait(20) == 0
-    assert told[0].startswith("Penstock is ready at http://127.0.0.1:")
-    assert [line.split()[0] for line in told[3:6]] == ["curl", "penstock", "curl"]
+    assert printed[0].startswith("Penstock is ready at http://127.0.0.1:")
+    assert [line.split()[0] for line in printed[3:6]] == ["curl", "penstock", "curl"]
 
 
+@pytest.mark.e2e
 def test_running_turns_may_end_after_sigterm_and_new_ones_are_refused(tmp_path: Path) -> None:
     opened = threading.Event()
     scripted = ScriptedUpstream()
@@ -66,7 +67,8 @@ def test_running_turns_may_end_after_sigterm_and_new_ones_are_refused(tmp_path: 
         assert running.process.wait(20) == 0
 
 
-def test_a_second_signal_ends_what_runs_and_its_client_is_told(tmp_path: Path) -> None:
+@pytest.mark.e2e
+def test_a_second_signal_ends_what_runs_and_informs_its_client(tmp_path: Path) -> None:
     gone = threading.Event()
     scripted = ScriptedUpstream()
     with in_a_thread(scripted), gateway(tmp_path, config=CONFIG.format(url=scripted.url)) as running:
@@ -85,6 +87,7 @@ def test_a_second_signal_ends_what_runs_and_its_client_is_told(tmp_path: Path) -
     assert (verdict["closer"], verdict["terminal_sent"]) == ("gateway", True)
 
 
+@pytest.mark.e2e
 def test_the_wait_for_running_turns_has_an_end(tmp_path: Path) -> None:
     scripted = ScriptedUpstream()
     with in_a_thread(scripted):
@@ -98,7 +101,8 @@ def test_the_wait_for_running_turns_has_an_end(tmp_path: Path) -> None:
             assert running.process.wait(20) == 0
 
 
-def test_an_address_in_use_is_told_with_advice(tmp_path: Path) -> None:
+@pytest.mark.e2e
+def test_an_address_in_use_is_an_error_with_advice(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         result = serve("--port", str(port), folder=tmp_path)
@@ -107,12 +111,14 @@ def test_an_address_in_use_is_told_with_advice(tmp_path: Path) -> None:
     assert "--port 0" in result.stderr
 
 
+@pytest.mark.e2e
 def test_another_host_needs_keys(tmp_path: Path) -> None:
     result = serve("--host", "0.0.0.0", "--port", "0", folder=tmp_path)
     assert result.returncode == 2
     assert "penstock keys create" in result.stderr
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -133,7 +139,8 @@ def test_options_that_cannot_work_say_what_to_do(tmp_path: Path, options: list[s
     assert "Traceback" not in result.stderr
 
 
-def test_a_wrong_file_is_told_line_by_line(tmp_path: Path) -> None:
+@pytest.mark.e2e
+def test_a_wrong_file_is_reported_line_by_line(tmp_path: Path) -> None:
     (tmp_path / "penstock.toml").write_text('[targets.a]\nbase_url = "x"\ndialekt = "chat"\n')
     result = serve(folder=tmp_path)
     assert result.returncode == 2
@@ -141,6 +148,7 @@ def test_a_wrong_file_is_told_line_by_line(tmp_path: Path) -> None:
     assert "penstock.toml:3" in result.stderr
 
 
+@pytest.mark.e2e
 def test_the_options_alone_put_it_before_an_upstream(tmp_path: Path) -> None:
     """Every model's name is passed on as it is; the key comes from the variable that was named."""
     scripted = ScriptedUpstream()
@@ -155,6 +163,7 @@ def test_the_options_alone_put_it_before_an_upstream(tmp_path: Path) -> None:
         assert asked.headers["authorization"] == "Bearer sk-from-the-environment"
 
 
+@pytest.mark.e2e
 def test_without_a_key_of_its_own_the_clients_key_is_passed_on(tmp_path: Path) -> None:
     scripted = ScriptedUpstream()
     with in_a_thread(scripted):
@@ -169,6 +178,7 @@ def test_without_a_key_of_its_own_the_clients_key_is_passed_on(tmp_path: Path) -
         assert "authorization" not in second.headers
 
 
+@pytest.mark.e2e
 def test_an_upstream_that_speaks_tls_behind_an_http_address_is_named(tmp_path: Path) -> None:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("127.0.0.1").configure_cert(tls)
@@ -178,3 +188,36 @@ def test_an_upstream_that_speaks_tls_behind_an_http_address_is_named(tmp_path: P
             reply = running.stream("any")
     assert (reply.status, reply.error["code"]) == (502, "tls_error")
     assert f"the server at {place} speaks TLS: use https://" in reply.error["message"]
+
+
+# In this process
+
+
+def test_an_address_in_use_is_named() -> None:
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(CannotListen, match=f"cannot listen on 127.0.0.1 port {port}: "):
+            listen("127.0.0.1", port)
+
+
+@pytest.mark.parametrize(("host", "port"), [("192.0.2.1", 0), ("no such host", 0)])
+def test_an_address_that_cannot_be_used_is_an_error_with_its_name(host: str, port: int) -> None:
+    with pytest.raises(CannotListen, match=f"{host} port {port}"):
+        listen(host, port)
+
+
+def test_the_url_has_the_port_that_the_system_chose() -> None:
+    with listen("127.0.0.1", 0) as listening:
+        port = listening.getsockname()[1]
+        assert port
+        assert url_of(listening) == f"http://127.0.0.1:{port}"
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="needs IPv6")
+def test_an_address_of_ipv6_is_in_brackets() -> None:
+    try:
+        listening = listen("::1", 0)
+    except CannotListen:
+        pytest.skip("IPv6 is off")
+    with listening:
+        assert url_of(listening).startswith("http://[::1]:")

@@ -62,11 +62,11 @@ def _model_of(asked: Asked) -> str:
 
 def frames(*chunks: Any, done: bool = True) -> bytes:
     """Chat Completions chunks as server-sent events; text is sent as it is."""
-    told = b"".join(
+    data = b"".join(
         b"data: " + (each.encode() if isinstance(each, str) else json.dumps(each).encode()) + b"\n\n"
         for each in chunks
     )
-    return told + (b"data: [DONE]\n\n" if done else b"")
+    return data + (b"data: [DONE]\n\n" if done else b"")
 
 
 def streamed(*chunks: Any, done: bool = True) -> Script:

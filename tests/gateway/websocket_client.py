@@ -123,7 +123,8 @@ class FakeClient:
     async def upgrade(self, gateway: Gateway, path: str = "/v1/responses", **headers: str) -> tuple[Any, str]:
         """The status of the answer, and the code in it; a socket that opens is 101."""
         self.said.put_nowait({"type": "websocket.connect"})
-        self.said.put_nowait({"type": "websocket.disconnect"})
+        for _ in range(2):  # a refusal waits for the end of the connection
+            self.said.put_nowait({"type": "websocket.disconnect"})
         await GatewayApp(gateway)(self.scope(path, **headers), self.said.get, self.send)
         first, *more = self.sent
         if first["type"] == "websocket.accept":

@@ -1,4 +1,4 @@
-"""What `penstock replay` tells of a turn that comes out otherwise than it did."""
+"""The differences that `penstock replay` reports for a turn that comes out differently."""
 
 from __future__ import annotations
 
@@ -65,20 +65,20 @@ CHANGES: dict[str, tuple[bytes, bytes, str, str]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_in_what_was_read_is_told_where_it_shows(change: str, rich: Recording) -> None:
+def test_a_change_in_what_was_read_is_reported_where_it_shows(change: str, rich: Recording) -> None:
     old, new, where, field = CHANGES[change]
     _, comparison = again(changed(rich, old, new))
     assert (where, field) in found(comparison)
 
 
-def test_a_text_that_differs_is_told_once(rich: Recording) -> None:
+def test_a_text_that_differs_is_reported_once(rich: Recording) -> None:
     """Four more events repeat what the deltas said, and the response does."""
     _, comparison = again(changed(rich, b"und", b"oder"))
     (only,) = comparison.differences
     assert (only.before.replace("und", "oder"), only.more) == (only.now, 4)
 
 
-def test_code_that_works_otherwise_than_it_did_is_told(
+def test_code_that_behaves_differently_is_reported(
     recorder: Recorder, upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What replay is for: the bytes are as they were, and the gateway is another."""
@@ -91,7 +91,7 @@ def test_code_that_works_otherwise_than_it_did_is_told(
     assert (diagnostics.field, diagnostics.now) == ("response.diagnostics", "(nothing)")
 
 
-def test_an_event_that_is_not_sent_any_more_is_told(rich: Recording) -> None:
+def test_an_event_that_is_missing_now_is_reported(rich: Recording) -> None:
     _, comparison = again(changed(rich, b'"finish_reason": "tool_calls"', b'"finish_reason": "length"'))
     whole = {each.where: (each.before, each.now) for each in comparison.differences if not each.field}
     assert whole == {
@@ -100,7 +100,7 @@ def test_an_event_that_is_not_sent_any_more_is_told(rich: Recording) -> None:
     }
 
 
-def test_a_request_that_would_be_rendered_otherwise_is_told_apart(rich: Recording) -> None:
+def test_a_request_that_would_be_rendered_differently_is_reported_separately(rich: Recording) -> None:
     attempt = rich.attempts[0]
     body = {**attempt.body, "top_k": 5, "model": "other"}
     _, comparison = again(replace(rich, attempts=(replace(attempt, body=body),)))
@@ -112,7 +112,9 @@ def test_a_request_that_would_be_rendered_otherwise_is_told_apart(rich: Recordin
     assert comparison.requests[0].where == "request 1, rich at chat"
 
 
-def test_what_would_now_be_refused_is_told(recorder: Recorder, upstream: ScriptedUpstream) -> None:
+def test_a_request_that_would_now_be_refused_is_reported(
+    recorder: Recorder, upstream: ScriptedUpstream
+) -> None:
     """A failure that comes sooner than it did: nothing was sent yet, so that it is a status."""
     model = upstream.play("refused", streamed(*said("a fine answer")))
     recording = recorder.recording(recorder.running.stream(model).last["id"])

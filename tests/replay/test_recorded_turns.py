@@ -123,7 +123,7 @@ def test_both_attempts_of_a_chain_are_replayed(recorder: Recorder, upstream: Scr
     replayed, comparison = again(recorder.recording(reply.last["id"]))
     assert found(comparison) == []
     assert [each.attempt.sent.target for each in replayed.rendered] == ["first", "second"]
-    assert "fell_back" in [told["code"] for told in reply.last["diagnostics"]]
+    assert "fell_back" in [each["code"] for each in reply.last["diagnostics"]]
 
 
 def test_an_attempt_that_was_taken_back_is_read_again_before_the_next(
@@ -139,7 +139,7 @@ def test_an_attempt_that_was_taken_back_is_read_again_before_the_next(
     assert len(replayed.rendered) == 2
 
 
-def test_a_target_that_was_left_out_because_its_key_rests_is_told_as_it_was(
+def test_a_target_that_was_left_out_because_its_key_rests_is_reported_as_before(
     recorder: Recorder, upstream: ScriptedUpstream
 ) -> None:
     upstream.play("keyed-first", [answer(401, {"error": {"message": "who are you?"}})])
@@ -147,18 +147,18 @@ def test_a_target_that_was_left_out_because_its_key_rests_is_told_as_it_was(
     recorder.running.stream("over-keys")
     reply = recorder.running.stream("over-keys")
     replayed, comparison = again(recorder.recording(reply.last["id"]))
-    assert [told["code"] for told in reply.last["diagnostics"]] == ["fell_back"]
+    assert [each["code"] for each in reply.last["diagnostics"]] == ["fell_back"]
     assert (len(replayed.rendered), found(comparison)) == (1, [])
 
 
-def test_a_compaction_that_nobody_could_read_is_told_as_it_was(
+def test_a_compaction_that_nobody_could_read_is_reported_as_before(
     recorder: Recorder, upstream: ScriptedUpstream
 ) -> None:
     model = upstream.play("unreadable", streamed(*said("never mind")))
     sealed = {"type": "compaction", "encrypted_content": "somebody else's"}
     reply = recorder.running.stream(model, [sealed, {"role": "user", "content": "go"}])  # type: ignore[arg-type]
     _, comparison = again(recorder.recording(reply.last["id"]))
-    assert [told["code"] for told in reply.last["diagnostics"]] == ["compaction_unreadable"]
+    assert [each["code"] for each in reply.last["diagnostics"]] == ["compaction_unreadable"]
     assert found(comparison) == []
 
 

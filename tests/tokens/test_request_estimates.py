@@ -59,7 +59,7 @@ def png(width: int, height: int, size: int = 64) -> bytes:
     return head.ljust(size, b"\x01")
 
 
-LONG = "The river was gated where the mill had stood, and whoever opened it too fast paid for it. "
+LONG = "The river was gated where the mill had stood, and a miller who opened it too fast paid for it. "
 BINARY = bytes(range(256)) * 40
 
 

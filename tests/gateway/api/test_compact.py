@@ -142,15 +142,15 @@ def test_the_endpoint_answers_with_one_compaction(served: Any, scripted: Scripte
     async def test(client: Client) -> None:
         reply = await client.compact(model, QUESTION, instructions="be kind", prompt_cache_key="k")
         assert reply.status == 200
-        told = reply.json
-        assert told["object"] == "response.compaction"
+        body = reply.json
+        assert body["object"] == "response.compaction"
         for release in RELEASES[:1]:  # the release that brought it
-            assert complaints(release, "CompactResource", told) == []
-        [item] = told["output"]
+            assert complaints(release, "CompactResource", body) == []
+        [item] = body["output"]
         made = summary_in(item)
         assert (made.summary, made.model) == ("The lamp is in lamp.py.", model)
-        assert made.created_at >= told["created_at"] > 0
-        usage = told["usage"]
+        assert made.created_at >= body["created_at"] > 0
+        usage = body["usage"]
         assert (usage["input_tokens"], usage["output_tokens"]) == (11, 7)
         assert messages(scripted, model) == [
             ("system", "be kind"),
@@ -197,15 +197,15 @@ def test_a_stored_chain_is_compacted(served: Any, scripted: ScriptedUpstream) ->
         first = await client.create(model, QUESTION)
         reply = await client.ask("/v1/responses/compact", model=model, previous_response_id=first.last["id"])
         assert summary_in(reply.json["output"][0]).summary == "All of it."
-        told = messages(scripted, model)
-        assert told[:2] == [("user", "where is the lamp?"), ("assistant", "on the table")]
+        sent = messages(scripted, model)
+        assert sent[:2] == [("user", "where is the lamp?"), ("assistant", "on the table")]
         gone = await client.ask(f"/v1/responses/{reply.json['id']}", method="GET")
         assert gone.status == 404  # it is no response, and nothing can continue it
 
     served(test)
 
 
-def test_usage_that_nobody_told_is_that_of_the_summary(served: Any, scripted: ScriptedUpstream) -> None:
+def test_usage_that_is_not_reported_is_that_of_the_summary(served: Any, scripted: ScriptedUpstream) -> None:
     words = "lamp " * 50
     model = scripted.play("uncounted", streamed(*said(words)[:-1]))
 
@@ -408,13 +408,13 @@ def test_another_tenant_has_nothing_of_it(served: Any, scripted: ScriptedUpstrea
         [item] = mine.json["output"]
         assert summary_in(item, "alice").summary == "the secret plan"
         foreign = {"type": "compaction", "encrypted_content": "gAAAAABforeign"}
-        told = []
+        headers = []
         for given in (item, foreign):
             reply = await client.ask(path, KEYS["bob"], model=model, input=[given, QUESTION])
             assert messages(scripted, model) == [("user", "where is the lamp?"), ("user", INSTRUCTION)]
-            told.append(reply.headers["x-penstock-diagnostics"])
-        assert told[0] == told[1]
-        assert "compaction_unreadable" in told[0]
+            headers.append(reply.headers["x-penstock-diagnostics"])
+        assert headers[0] == headers[1]
+        assert "compaction_unreadable" in headers[0]
 
     served(test, keys=keys)
 

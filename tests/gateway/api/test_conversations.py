@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -9,9 +11,12 @@ from typing import Any
 import pytest
 from openai import OpenAI
 
+from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.access import create_key
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.configs import CONFIG
+from tests.gateway.fake_upstreams import FakeUpstream, answer, paused_upstream
+from tests.gateway.in_process import Caller, call, with_gateway
 from tests.gateway.probes import gauge, wait_for
 from tests.gateway.running import Json, Reply, Running, gateway
 from tests.gateway.stored_responses import LOOK, calling, sent_to
@@ -23,8 +28,6 @@ from tests.gateway.upstream import (
     streamed,
     until,
 )
-
-pytestmark = pytest.mark.e2e
 
 
 def ask(running: Running, path: str = "", body: Any = None, method: str = "POST", **options: Any) -> Reply:
@@ -43,6 +46,7 @@ def contents(reply: Reply) -> list[Any]:
     return [each["content"] for each in reply.json["data"]]
 
 
+@pytest.mark.e2e
 def test_a_conversation_is_made_changed_and_deleted(penstock: Running) -> None:
     made = ask(penstock, body={"metadata": {"topic": "a"}}).json
     id = made["id"]
@@ -59,6 +63,7 @@ def test_a_conversation_is_made_changed_and_deleted(penstock: Running) -> None:
         assert (gone.status, gone.error["code"]) == (404, "conversation_not_found")
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("body", [None, b"", {}, {"items": None, "metadata": None}, {"items": []}])
 def test_a_conversation_needs_nothing(penstock: Running, body: Any) -> None:
     made = ask(penstock, body=body).json
@@ -66,6 +71,7 @@ def test_a_conversation_needs_nothing(penstock: Running, body: Any) -> None:
     assert contents(get(penstock, f"/{made['id']}/items")) == []
 
 
+@pytest.mark.e2e
 def test_items_are_added_listed_found_and_deleted(penstock: Running) -> None:
     id = ask(penstock, body={"items": [user("0"), user("1", id="msg_mine")]}).json["id"]
     added = ask(penstock, f"/{id}/items", {"items": [user("2"), user("3")]}).json
@@ -82,6 +88,7 @@ def test_items_are_added_listed_found_and_deleted(penstock: Running) -> None:
         assert ask(penstock, f"/{id}/items/msg_mine", method=method).error["code"] == "item_not_found"
 
 
+@pytest.mark.e2e
 def test_an_item_of_another_conversation_is_not_in_this_one(penstock: Running) -> None:
     one, other = (ask(penstock, body={"items": [user(each)]}).json["id"] for each in ("one", "other"))
     [item] = get(penstock, f"/{one}/items").json["data"]
@@ -93,6 +100,7 @@ def test_an_item_of_another_conversation_is_not_in_this_one(penstock: Running) -
     assert get(penstock, f"/{one}/items/{item['id']}").json == item
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("by_object", [True, False])
 def test_turns_read_a_conversation_and_add_to_it(
     penstock: Running, upstream: ScriptedUpstream, by_object: bool
@@ -111,12 +119,14 @@ def test_turns_read_a_conversation_and_add_to_it(
     assert items[2] == first["output"][0]
 
 
+@pytest.mark.e2e
 def test_what_is_not_stored_is_not_added(penstock: Running) -> None:
     id = ask(penstock).json["id"]
     assert penstock.whole("demo", conversation=id, store=False).status == 200
     assert contents(get(penstock, f"/{id}/items")) == []
 
 
+@pytest.mark.e2e
 def test_a_tool_loop_in_a_conversation(penstock: Running, upstream: ScriptedUpstream) -> None:
     model = upstream.play("talk-tools", calling("call_t"), streamed(*said("done")))
     id = ask(penstock).json["id"]
@@ -128,6 +138,7 @@ def test_a_tool_loop_in_a_conversation(penstock: Running, upstream: ScriptedUpst
     assert (orphan.status, orphan.error["param"]) == (400, "input[0].call_id")
 
 
+@pytest.mark.e2e
 def test_an_item_is_put_into_a_conversation_by_its_name(penstock: Running) -> None:
     answered = penstock.whole("demo", "say exactly: mine").last["output"][0]
     id = ask(penstock, body={"items": [{"type": "item_reference", "id": answered["id"]}]}).json["id"]
@@ -136,12 +147,14 @@ def test_an_item_is_put_into_a_conversation_by_its_name(penstock: Running) -> No
     assert (unknown.error["code"], unknown.error["param"]) == ("item_not_found", "items[0].id")
 
 
+@pytest.mark.e2e
 def test_the_ids_of_clients_may_repeat(penstock: Running) -> None:
     id = ask(penstock, body={"items": [user("0", id="msg_same"), user("1", id="msg_same")]}).json["id"]
     assert penstock.whole("demo", conversation=id).status == 200
     assert get(penstock, f"/{id}/items/msg_same").status == 200
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize(
     ("path", "body", "param"),
     [
@@ -154,19 +167,23 @@ def test_the_ids_of_clients_may_repeat(penstock: Running) -> None:
         ("/{id}/items", {"items": []}, "items"),
     ],
 )
-def test_a_wrong_request_is_told_what_is_wrong(penstock: Running, path: str, body: Json, param: str) -> None:
+def test_a_wrong_request_is_refused_by_the_name_of_its_field(
+    penstock: Running, path: str, body: Json, param: str
+) -> None:
     id = ask(penstock, body={"metadata": {"kept": "yes"}}).json["id"]
     refused = ask(penstock, path.format(id=id), body)
     assert (refused.status, refused.error["param"]) == (400, param)
     assert get(penstock, f"/{id}").json["metadata"] == {"kept": "yes"}
 
 
+@pytest.mark.e2e
 def test_a_conversation_and_a_response_before_are_not_named_together(penstock: Running) -> None:
     id, previous = ask(penstock).json["id"], penstock.whole("demo").last["id"]
     refused = penstock.whole("demo", conversation=id, previous_response_id=previous)
     assert (refused.status, refused.error["param"]) == (400, "conversation")
 
 
+@pytest.mark.e2e
 def test_another_tenant_finds_nothing(tmp_path: Path) -> None:
     """Ask K1: on every route the same answer as for an id that never was."""
     (mine, first), (theirs, second) = create_key("mine"), create_key("theirs")
@@ -198,6 +215,7 @@ def test_another_tenant_finds_nothing(tmp_path: Path) -> None:
         assert contents(kept) == ["secret"]
 
 
+@pytest.mark.e2e
 def test_openai_python_has_conversations(penstock: Running) -> None:
     with OpenAI(base_url=f"{penstock.url}/v1", api_key="x", max_retries=0) as client:
         made = client.conversations.create(metadata={"a": "b"})
@@ -209,6 +227,7 @@ def test_openai_python_has_conversations(penstock: Running) -> None:
         assert client.conversations.delete(made.id).deleted is True
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("options", [(), ("--store", "none")], ids=["file", "memory"])
 def test_a_conversation_is_read_whole_whatever_its_ids(
     upstream: ScriptedUpstream, tmp_path: Path, options: tuple[str, ...]
@@ -225,6 +244,7 @@ def test_a_conversation_is_read_whole_whatever_its_ids(
     assert len(sent) == 1401
 
 
+@pytest.mark.e2e
 def test_turns_of_a_conversation_wait_for_each_other(penstock: Running, upstream: ScriptedUpstream) -> None:
     opened = threading.Event()
     upstream.play("slow-talk", [*begun(chat_chunk({"content": "slow "})), until(opened), rest("answer")])
@@ -249,7 +269,107 @@ def test_turns_of_a_conversation_wait_for_each_other(penstock: Running, upstream
     ]
 
 
-def test_what_is_not_stored_says_that_its_conversation_lacks_it(penstock: Running) -> None:
+@pytest.mark.e2e
+def test_a_turn_with_store_false_reports_that_it_is_not_in_its_conversation(penstock: Running) -> None:
     talk = penstock.ask({}, "/v1/conversations").json["id"]
-    told = penstock.stream("demo", conversation=talk, store=False).last["diagnostics"]
-    assert any("is not added to its conversation" in each["message"] for each in told)
+    diagnostics = penstock.stream("demo", conversation=talk, store=False).last["diagnostics"]
+    assert any("is not added to its conversation" in each["message"] for each in diagnostics)
+
+
+# In this process
+
+
+def message(text: str, **fields: Any) -> Json:
+    return {"type": "message", "role": "user", "content": text, **fields}
+
+
+async def made(gateway: Gateway, body: Json) -> Any:
+    return (await call(gateway, "/v1/conversations", data=json.dumps(body).encode())).json
+
+
+async def listed(gateway: Gateway, id: str) -> list[Any]:
+    page = await call(gateway, f"/v1/conversations/{id}/items?order=asc", method="GET")
+    return [item["content"] for item in page.json["data"]]
+
+
+def test_a_conversation_is_created_updated_and_deleted_in_process() -> None:
+    async def test(gateway: Gateway) -> None:
+        conversation = await made(gateway, {"metadata": {"a": "1"}, "items": [message("one", id="msg_1")]})
+        path = f"/v1/conversations/{conversation['id']}"
+        assert await listed(gateway, conversation["id"]) == ["one"]
+        updated = await call(gateway, path, data=b'{"metadata": {"b": "2"}}')
+        assert updated.json == {**conversation, "metadata": {"b": "2"}}
+        item = await call(gateway, f"{path}/items/msg_1", method="GET")
+        assert item.json["content"] == "one"
+        assert (await call(gateway, f"{path}/items/msg_1", method="DELETE")).json == updated.json
+        assert await listed(gateway, conversation["id"]) == []
+        deleted = await call(gateway, path, method="DELETE")
+        assert deleted.json["deleted"] is True
+        assert (await call(gateway, path, method="GET")).error["code"] == "conversation_not_found"
+
+    with_gateway(test)
+
+
+def test_an_empty_body_makes_an_empty_conversation() -> None:
+    async def test(gateway: Gateway) -> None:
+        conversation = (await call(gateway, "/v1/conversations", data=b" ")).json
+        assert conversation["metadata"] == {}
+        assert await listed(gateway, conversation["id"]) == []
+
+    with_gateway(test)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "param"),
+    [
+        ("", {"items": [message("x")] * 21}, 400, "items"),
+        ("", {"items": "x"}, 400, "items"),
+        ("", {"items": [{"type": "item_reference", "id": "msg_none"}]}, 400, "items[0].id"),
+        ("/{id}", {}, 400, "metadata"),
+        ("/{id}/items", {}, 400, "items"),
+        ("/conv_none/items", {"items": [message("x")]}, 404, "conversation_id"),
+        ("/conv_none", {"metadata": {}}, 404, "conversation_id"),
+    ],
+)
+def test_a_refusal_names_the_field(path: str, body: Json, status: int, param: str) -> None:
+    async def test(gateway: Gateway) -> None:
+        id = (await made(gateway, {}))["id"]
+        url = f"/v1/conversations{path.format(id=id)}"
+        refused = await call(gateway, url, data=json.dumps(body).encode())
+        assert (refused.status, refused.error["param"]) == (status, param)
+
+    with_gateway(test)
+
+
+def test_a_turn_reads_its_conversation_and_adds_to_it() -> None:
+    upstream = FakeUpstream("only", answer("ok"))
+
+    async def test(gateway: Gateway) -> None:
+        id = (await made(gateway, {"items": [message("one")]}))["id"]
+        await call(gateway, model="m", input="two", conversation=id)
+        await call(gateway, model="m", input="three", conversation={"id": id}, stream=True)
+        dropped = await call(gateway, model="m", input="four", conversation=id, store=False)
+        assert "field_dropped" in dropped.headers["x-penstock-diagnostics"]
+
+    with_gateway(test, upstream)
+    sent = [[each["content"] for each in asked.body["messages"]] for asked in upstream.requests]
+    assert sent[1] == ["one", "two", "ok", "three"]
+    assert sent[2] == ["one", "two", "ok", "three", "ok", "four"]
+
+
+def test_turns_of_one_conversation_follow_each_other() -> None:
+    upstream, gate = paused_upstream()
+
+    async def test(gateway: Gateway) -> None:
+        id = (await made(gateway, {}))["id"]
+        first = Caller(gateway, model="m", input="one", conversation=id, stream=True)
+        await first.received(b"output_text.delta")
+        second = Caller(gateway, model="m", input="two", conversation=id)
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert len(upstream.requests) == 1
+        gate.set()
+        await asyncio.gather(first.task, second.task)
+
+    with_gateway(test, upstream)
+    assert [each["content"] for each in upstream.requests[1].body["messages"]] == ["one", "ab", "two"]

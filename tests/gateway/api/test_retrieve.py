@@ -1,20 +1,27 @@
-"""Responses that are kept: retrieved, continued, taken up again, cancelled, deleted (ask G1 to ask G9)."""
+"""Stored responses: retrieved, resumed, cancelled, deleted (ask G1 to ask G9)."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import threading
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from openai import OpenAI
 
+from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.access import create_key
+from penstock.gateway.settings import ClientKey, Settings
 from tests.client.server import cut
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.configs import CONFIG
+from tests.gateway.fake_upstreams import paused_upstream
+from tests.gateway.in_process import Caller, call, with_gateway
 from tests.gateway.probes import kill, wait_for
 from tests.gateway.running import Live, Running, gateway
 from tests.gateway.scripts import text
@@ -37,18 +44,17 @@ from tests.gateway.upstream import (
     until_gone,
 )
 
-pytestmark = pytest.mark.e2e
-
 
 def delete(running: Running, id: str) -> Any:
     """Not judged: what it answers is called a response, and is none."""
     connection = running.connect()
     connection.request("DELETE", f"/v1/responses/{id}")
-    told = json.loads(connection.getresponse().read())
+    body = json.loads(connection.getresponse().read())
     connection.close()
-    return told
+    return body
 
 
+@pytest.mark.e2e
 def test_a_response_is_retrieved_as_it_was_answered(penstock: Running) -> None:
     format = {"type": "json_schema", "name": "n", "schema": {"type": "object"}}
     for fields in ({}, {"text": {"format": format}}, {"metadata": {"a": "b"}}):
@@ -57,7 +63,8 @@ def test_a_response_is_retrieved_as_it_was_answered(penstock: Running) -> None:
             assert get(penstock, reply.last["id"]).json == reply.last
 
 
-def test_a_response_is_retrieved_in_the_accent_of_whoever_asks(penstock: Running) -> None:
+@pytest.mark.e2e
+def test_a_response_is_retrieved_in_the_clients_accent(penstock: Running) -> None:
     format = {"type": "json_schema", "name": "n", "schema": {"type": "object"}}
     made = penstock.stream("demo", text={"format": format}, accent="openai").last
     id = made["id"]
@@ -65,6 +72,7 @@ def test_a_response_is_retrieved_in_the_accent_of_whoever_asks(penstock: Running
     assert get(penstock, id).json["text"]["format"]["schema"] is None
 
 
+@pytest.mark.e2e
 def test_what_is_not_to_be_stored_is_not_there(penstock: Running) -> None:
     reply = penstock.whole("demo", store=False)
     assert reply.last["store"] is False
@@ -75,6 +83,7 @@ def test_what_is_not_to_be_stored_is_not_there(penstock: Running) -> None:
     assert follow.error["param"] == "previous_response_id"
 
 
+@pytest.mark.e2e
 def test_failures_and_what_broke_off_are_kept_too(penstock: Running, upstream: ScriptedUpstream) -> None:
     broken = streamed(chat_chunk({"content": "half"}), {"error": {"message": "no more"}})
     failed = penstock.stream(upstream.play("kept-failed", broken)).last
@@ -86,6 +95,7 @@ def test_failures_and_what_broke_off_are_kept_too(penstock: Running, upstream: S
         assert (kept["status"], kept["output"][0]["content"][0]["text"]) == (status, "half")
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("accent", ["openresponses", "openai", "copilot"])
 def test_a_stream_is_taken_up_again(penstock: Running, upstream: ScriptedUpstream, accent: str) -> None:
     """Ask G6: while it runs, by two at once, from any event, byte for byte; the upstream is asked once."""
@@ -117,6 +127,7 @@ def test_a_stream_is_taken_up_again(penstock: Running, upstream: ScriptedUpstrea
     assert len(upstream.asked_for(model)) == 1
 
 
+@pytest.mark.e2e
 def test_a_stream_is_taken_up_again_in_another_accent(penstock: Running, upstream: ScriptedUpstream) -> None:
     chunks = [chat_chunk({"reasoning_content": "hm"}), *said("hello")]
     made = penstock.stream(upstream.play("accents", streamed(*chunks)))
@@ -128,6 +139,7 @@ def test_a_stream_is_taken_up_again_in_another_accent(penstock: Running, upstrea
         assert again.last["id"] == id
 
 
+@pytest.mark.e2e
 def test_behind_the_last_event_there_is_only_the_end(penstock: Running) -> None:
     made = penstock.stream("demo")
     last = made.events[-1]["sequence_number"]
@@ -138,6 +150,7 @@ def test_behind_the_last_event_there_is_only_the_end(penstock: Running) -> None:
     connection.close()
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("after", ["x", "-1", "%C2%B2", "", "9" * 30])
 def test_a_number_that_is_none_is_refused(penstock: Running, after: str) -> None:
     id = penstock.whole("demo").last["id"]
@@ -148,6 +161,7 @@ def test_a_number_that_is_none_is_refused(penstock: Running, after: str) -> None
     assert get(penstock, f"{id}/input_items?order=up").error["param"] == "order"
 
 
+@pytest.mark.e2e
 def test_a_client_that_left_finds_what_had_come(penstock: Running, upstream: ScriptedUpstream) -> None:
     """Decision 16."""
     gone = threading.Event()
@@ -162,6 +176,7 @@ def test_a_client_that_left_finds_what_had_come(penstock: Running, upstream: Scr
     assert get(penstock, f"{id}?stream=true").types[-1] == "response.incomplete"
 
 
+@pytest.mark.e2e
 def test_a_response_is_cancelled_from_elsewhere(penstock: Running, upstream: ScriptedUpstream) -> None:
     """Decision 6: the stream ends as one that broke off, the record says what it was; twice is once."""
     gone = threading.Event()
@@ -172,9 +187,9 @@ def test_a_response_is_cancelled_from_elsewhere(penstock: Running, upstream: Scr
         assert get(penstock, id).json["status"] == "in_progress"
         assert delete(penstock, id)["error"]["code"] == "response_running"
         cancelled = penstock.ask(path=f"/v1/responses/{id}/cancel")
-        told = live.rest()
+        reply = live.rest()
     assert gone.wait(10)
-    assert (told.types[-1], told.last["incomplete_details"]) == (
+    assert (reply.types[-1], reply.last["incomplete_details"]) == (
         "response.incomplete",
         {"reason": "cancelled"},
     )
@@ -185,6 +200,7 @@ def test_a_response_is_cancelled_from_elsewhere(penstock: Running, upstream: Scr
     assert penstock.verdict(live.headers["x-request-id"])["outcome"] == "cancelled"
 
 
+@pytest.mark.e2e
 def test_a_turn_that_waits_for_its_upstream_is_cancelled(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
@@ -197,6 +213,7 @@ def test_a_turn_that_waits_for_its_upstream_is_cancelled(
     assert gone.wait(10)
 
 
+@pytest.mark.e2e
 def test_a_response_is_deleted_with_everything(penstock: Running) -> None:
     first = penstock.whole("demo", "say exactly: gone").last
     id, item = first["id"], first["output"][0]["id"]
@@ -215,6 +232,7 @@ def test_a_response_is_deleted_with_everything(penstock: Running) -> None:
         assert reply.error["code"] == "item_not_found"
 
 
+@pytest.mark.e2e
 def test_input_items_are_listed_page_by_page(penstock: Running) -> None:
     items = [{"role": "user", "content": f"number {number}"} for number in range(5)]
     id = penstock.ask({"model": "demo", "input": items}).last["id"]
@@ -230,6 +248,7 @@ def test_input_items_are_listed_page_by_page(penstock: Running) -> None:
         assert get(penstock, f"{id}/input_items?{wrong}").error["param"] == "limit"
 
 
+@pytest.mark.e2e
 def test_another_tenant_finds_nothing(tmp_path: Path) -> None:
     """Ask K1: on every route the same answer as for an id that never was."""
     (mine, first), (theirs, second) = create_key("mine"), create_key("theirs")
@@ -260,6 +279,7 @@ def test_another_tenant_finds_nothing(tmp_path: Path) -> None:
         assert running.ask(path=f"/v1/responses/{id}", method="GET", headers=me).json == kept
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("id", ["", "x" * 100_000, "resp_\x00", "../../etc", "r\u00e9sp", "a/b?c=d%00"])
 def test_an_odd_id_is_only_not_found(penstock: Running, id: str) -> None:
     """What a client calls a response is never a fault of the gateway."""
@@ -271,6 +291,7 @@ def test_an_odd_id_is_only_not_found(penstock: Running, id: str) -> None:
     assert talk.error["code"] == "conversation_not_found"
 
 
+@pytest.mark.e2e
 def test_the_ids_of_clients_may_repeat(penstock: Running, upstream: ScriptedUpstream) -> None:
     """Twice in one input, and in turns that have nothing to do with each other."""
     model = upstream.play("same-ids", streamed(*said("ok")))
@@ -284,6 +305,7 @@ def test_the_ids_of_clients_may_repeat(penstock: Running, upstream: ScriptedUpst
     assert [content for _, content in sent_to(upstream, model, 2)] == ["part 0", "part 1", "ok", "more"]
 
 
+@pytest.mark.e2e
 def test_openai_python_retrieves_resumes_lists_and_deletes(penstock: Running) -> None:
     with OpenAI(base_url=f"{penstock.url}/v1", api_key="x", max_retries=0) as client:
         made = client.responses.create(model="demo", input="say exactly: kept")
@@ -302,8 +324,9 @@ def test_openai_python_retrieves_resumes_lists_and_deletes(penstock: Running) ->
 UNKNOWN = "resp_00000000000000000000000000000000"
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("store", [True, False])
-def test_what_is_stored_is_told_truthfully_in_every_snapshot(penstock: Running, store: bool) -> None:
+def test_every_snapshot_says_whether_the_response_is_stored(penstock: Running, store: bool) -> None:
     reply = penstock.stream("demo", "say exactly: ok", store=store)
     snapshots = [event["response"] for event in reply.events if "response" in event]
     assert [each["store"] for each in snapshots] == [store] * len(snapshots)
@@ -319,6 +342,7 @@ def number_of(live: Live) -> int:
     return int(re.findall(rb'"sequence_number":(\d+)', live.body.rpartition(b"\n\n")[0])[-1])
 
 
+@pytest.mark.e2e
 def test_a_dropped_stream_goes_on_and_is_paid_for_once(penstock: Running, upstream: ScriptedUpstream) -> None:
     """The client is cut off behind event 17; it comes back while the turn runs, and again after its end."""
     opened = threading.Event()
@@ -344,6 +368,7 @@ def test_a_dropped_stream_goes_on_and_is_paid_for_once(penstock: Running, upstre
     assert len(upstream.asked_for(model)) == 1
 
 
+@pytest.mark.e2e
 def test_what_is_not_kept_any_more_is_a_typed_error(upstream: ScriptedUpstream, tmp_path: Path) -> None:
     """The store has a bound: what had to go is answered as an id that never was, and the rest goes on."""
     config = CONFIG.format(url=upstream.url)
@@ -365,6 +390,7 @@ def test_what_is_not_kept_any_more_is_a_typed_error(upstream: ScriptedUpstream, 
 # ask G7: retrieve, delete, cancel
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("id", [UNKNOWN, "nonsense", "x" * 300, "%2e%2e", "resp_%00"])
 @pytest.mark.parametrize(
     ("method", "path"),
@@ -383,6 +409,7 @@ def test_an_unknown_id_is_a_404_in_json(penstock: Running, id: str, method: str,
     assert (reply.status, reply.error["code"]) == (404, "response_not_found")
 
 
+@pytest.mark.e2e
 def test_to_cancel_what_has_ended_changes_nothing(penstock: Running) -> None:
     made = penstock.whole("demo", "say exactly: ok").last
     for _ in range(2):
@@ -393,6 +420,7 @@ def test_to_cancel_what_has_ended_changes_nothing(penstock: Running) -> None:
 # ask G8: what was interrupted
 
 
+@pytest.mark.e2e
 def test_what_was_interrupted_says_so_and_keeps_what_had_come(
     upstream: ScriptedUpstream, tmp_path: Path
 ) -> None:
@@ -425,3 +453,113 @@ def test_what_was_interrupted_says_so_and_keeps_what_had_come(
     for response in kept[:3]:
         [item] = response["output"]
         assert (item["status"], item["content"][0]["text"]) == ("incomplete", "half of it")
+
+
+# In this process
+
+
+async def get_from(gateway: Gateway, path: str, **options: Any) -> Caller:
+    return await call(gateway, f"/v1/responses/{path}", method="GET", **options)
+
+
+@pytest.mark.parametrize("after", [0, 3, 5])
+def test_a_stream_is_resumed_after_the_last_event_that_the_client_has(after: int) -> None:
+    async def test(gateway: Gateway) -> None:
+        first = await call(gateway, model="demo", input="say exactly: one two", stream=True)
+        again = await get_from(gateway, f"{first.id}?stream=true&starting_after={after}")
+        frames = first.body.split(b"\n\n")
+        assert again.body == b"\n\n".join(frames[after + 1 :])
+
+    with_gateway(test)
+
+
+def test_a_running_stream_can_be_followed_by_several_clients() -> None:
+    upstream, gate = paused_upstream()
+
+    async def test(gateway: Gateway) -> None:
+        first = Caller(gateway, model="m", input="Hi", stream=True)
+        await first.received(b"output_text.delta")
+        path = f"/v1/responses/{first.id}?stream=true"
+        others = [Caller(gateway, path, method="GET") for _ in range(2)]
+        for other in others:
+            await other.received(b"output_text.delta")
+        others[0].disconnect()
+        await others[0].task
+        gate.set()
+        await asyncio.gather(first.task, others[1].task)
+        assert others[1].body == first.body
+
+    with_gateway(test, upstream)
+
+
+@pytest.mark.parametrize("given", ["x", "-1", "1.5", "٣", "9" * 30])
+def test_a_number_that_is_not_an_event_number_is_refused(given: str) -> None:
+    async def test(gateway: Gateway) -> None:
+        made = await call(gateway, input="say exactly: ok")
+        refused = await get_from(gateway, f"{made.json['id']}?stream=true&starting_after={quote(given)}")
+        assert (refused.status, refused.error["param"]) == (400, "starting_after")
+
+    with_gateway(test)
+
+
+def test_a_running_response_is_shown_cancelled_and_then_deleted() -> None:
+    upstream, _ = paused_upstream()
+
+    async def test(gateway: Gateway) -> None:
+        first = Caller(gateway, model="m", input="Hi", stream=True)
+        await first.received(b"output_text.delta")
+        shown = (await get_from(gateway, first.id)).json
+        assert (shown["status"], shown["output"][0]["content"][0]["text"]) == ("in_progress", "a")
+        refused = await call(gateway, f"/v1/responses/{first.id}", method="DELETE")
+        assert (refused.status, refused.error["code"]) == (409, "response_running")
+        for _ in range(2):  # ask F3: twice is as good as once
+            cancelled = await call(gateway, f"/v1/responses/{first.id}/cancel")
+            assert (cancelled.status, cancelled.json["status"]) == (200, "cancelled")
+        await first.task
+        assert first.events[-1]["type"] == "response.incomplete"  # decision 6
+        deleted = await call(gateway, f"/v1/responses/{first.id}", method="DELETE")
+        assert deleted.json == {"id": first.id, "object": "response", "deleted": True}
+        assert (await get_from(gateway, first.id)).status == 404
+
+    with_gateway(test, upstream)
+
+
+def test_a_response_of_another_tenant_is_like_one_that_never_was() -> None:
+    """Ask K1."""
+    keys = tuple(ClientKey(name=name, digest=sha256(name.encode()).digest()) for name in ("mine", "theirs"))
+
+    async def test(gateway: Gateway) -> None:
+        made = await call(gateway, input="say exactly: ok", headers={"x-api-key": "mine"})
+        id = made.json["id"]
+        assert (await get_from(gateway, id, headers={"x-api-key": "mine"})).status == 200
+        unknown = id[:-4] + "0000"
+        for method, path in (("GET", ""), ("GET", "?stream=true"), ("GET", "/input_items"), ("DELETE", "")):
+            answers = [
+                await call(
+                    gateway, f"/v1/responses/{each}{path}", method=method, headers={"x-api-key": "theirs"}
+                )
+                for each in (id, unknown)
+            ]
+            assert [each.status for each in answers] == [404, 404]
+            assert answers[0].body.replace(id.encode(), b"") == answers[1].body.replace(unknown.encode(), b"")
+
+    with_gateway(test, settings=Settings(keys=keys))
+
+
+def test_input_items_are_listed_in_pages() -> None:
+    given = [{"type": "message", "role": "user", "content": str(number)} for number in range(5)]
+
+    async def test(gateway: Gateway) -> None:
+        id = (await call(gateway, input=given)).json["id"]
+        seen: list[str] = []
+        path = "input_items?order=asc&limit=2"
+        while True:
+            page = (await get_from(gateway, f"{id}/{path}")).json
+            seen += [item["content"] for item in page["data"]]
+            if not page["has_more"]:
+                break
+            path = f"input_items?order=asc&limit=2&after={page['last_id']}"
+        assert seen == ["0", "1", "2", "3", "4"]
+        assert (await get_from(gateway, f"{id}/input_items?limit=0")).error["param"] == "limit"
+
+    with_gateway(test)

@@ -35,7 +35,7 @@ keys = ["UPSTREAM_KEY"]
 
 
 class Row(Struct, frozen=True):
-    """One way to give an id. `{...}` stands for it; `{mine}` and `{my_response}` belong to whoever asks.
+    """One way to give an id. `{...}` stands for it; `{mine}` and `{my_response}` belong to the client.
 
     `status` is what a stranger gets, and `kept` what the owner gets.
     """
@@ -48,8 +48,8 @@ class Row(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        told = "" if self.body is None else f" {json.dumps(self.body)}"
-        return f"{self.method} {self.path}{told}".replace("/v1/", "")
+        body = "" if self.body is None else f" {json.dumps(self.body)}"
+        return f"{self.method} {self.path}{body}".replace("/v1/", "")
 
     @property
     def route(self) -> tuple[str, str]:

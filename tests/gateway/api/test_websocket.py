@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -15,16 +15,20 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from penstock.errors import ServerError
 from penstock.gateway.api.websocket import Socket
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.access import create_key
 from penstock.gateway.http.exchange import Message
-from penstock.gateway.settings import ClientKey, Settings
+from penstock.gateway.settings import ClientKey, Limits, Settings
 from penstock.protocol.events import TERMINAL
 from penstock.store.memory import MemoryStore
 from tests.client.server import answer, chunk, send
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.configs import CONFIG
+from tests.gateway.fake_upstreams import FakeUpstream, paused_upstream
+from tests.gateway.fake_upstreams import answer as text_answer
+from tests.gateway.in_process import chain, with_gateway
 from tests.gateway.probes import wait_for
 from tests.gateway.running import Json, Running, gateway
 from tests.gateway.stored_responses import sent_to
@@ -42,8 +46,6 @@ from tests.gateway.upstream import (
 )
 from tests.gateway.websocket_client import FakeClient, Talk, talking, upgrade
 
-pytestmark = pytest.mark.e2e
-
 
 @pytest.fixture
 def talk(penstock: Running) -> Iterator[Talk]:
@@ -54,12 +56,14 @@ def talk(penstock: Running) -> Iterator[Talk]:
 # The tests of the official suite (spec S10)
 
 
+@pytest.mark.e2e
 def test_a_response_comes_as_the_same_events(talk: Talk, penstock: Running) -> None:
     talk.ask("demo", "say exactly: hello")
     events = talk.events()
     assert [each["type"] for each in events] == penstock.stream("demo", "say exactly: hello").types
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("store", [True, False])
 def test_turns_follow_each_other_on_one_socket(talk: Talk, store: bool) -> None:
     first, second = (talk.response("demo", f"number {number}", store=store) for number in range(2))
@@ -67,6 +71,7 @@ def test_turns_follow_each_other_on_one_socket(talk: Talk, store: bool) -> None:
     assert first["store"] is second["store"] is store
 
 
+@pytest.mark.e2e
 def test_the_last_response_is_continued_without_having_been_stored(
     talk: Talk, upstream: ScriptedUpstream
 ) -> None:
@@ -79,6 +84,7 @@ def test_the_last_response_is_continued_without_having_been_stored(
     assert sent == ["first", "one", "second", "two", "third"]
 
 
+@pytest.mark.e2e
 def test_on_another_socket_it_is_not_there(penstock: Running, talk: Talk) -> None:
     id = talk.response(store=False)["id"]
     with talking(penstock) as other:
@@ -87,7 +93,8 @@ def test_on_another_socket_it_is_not_there(penstock: Running, talk: Talk) -> Non
         assert other.is_usable()
 
 
-def test_an_unknown_response_is_told_by_an_envelope(talk: Talk) -> None:
+@pytest.mark.e2e
+def test_an_unknown_response_is_an_error_envelope(talk: Talk) -> None:
     talk.ask(store=False, previous_response_id="resp_nowhere")
     [envelope] = talk.events()
     assert (envelope["status"], envelope["error"]["code"]) == (400, "previous_response_not_found")
@@ -95,6 +102,7 @@ def test_an_unknown_response_is_told_by_an_envelope(talk: Talk) -> None:
     assert "sequence_number" not in envelope
 
 
+@pytest.mark.e2e
 def test_a_continuation_that_failed_forgets_what_it_continued(talk: Talk) -> None:
     id = talk.response(store=False)["id"]
     output = {"type": "function_call_output", "call_id": "call_nowhere", "output": "x"}
@@ -108,12 +116,14 @@ def test_a_continuation_that_failed_forgets_what_it_continued(talk: Talk) -> Non
 # What else may happen
 
 
+@pytest.mark.e2e
 def test_only_the_last_response_is_in_the_memory_of_a_socket(talk: Talk) -> None:
     first, second = talk.response(store=False)["id"], talk.response(store=False)["id"]
     assert talk.refused(previous_response_id=first)["code"] == "previous_response_not_found"
     assert talk.response(store=False, previous_response_id=second)
 
 
+@pytest.mark.e2e
 def test_a_stored_response_outlives_its_socket_and_a_failed_continuation(
     penstock: Running, talk: Talk
 ) -> None:
@@ -127,6 +137,7 @@ def test_a_stored_response_outlives_its_socket_and_a_failed_continuation(
     assert again.types[-1] == "response.completed"
 
 
+@pytest.mark.e2e
 def test_a_tool_loop_over_a_socket(talk: Talk, upstream: ScriptedUpstream) -> None:
     call = {"index": 0, "id": "call_w", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     calling = streamed(chat_chunk({"tool_calls": [call]}), chat_chunk(finish="tool_calls"))
@@ -139,6 +150,7 @@ def test_a_tool_loop_over_a_socket(talk: Talk, upstream: ScriptedUpstream) -> No
     assert roles == ["user", "assistant", "tool"]
 
 
+@pytest.mark.e2e
 def test_turns_that_were_sent_together_come_one_after_the_other(talk: Talk) -> None:
     for number in range(5):
         talk.ask("demo", f"say exactly: {number}", store=False)
@@ -147,6 +159,7 @@ def test_turns_that_were_sent_together_come_one_after_the_other(talk: Talk) -> N
         assert output[0]["content"][0]["text"] == str(number)
 
 
+@pytest.mark.e2e
 def test_who_sends_without_end_is_let_go(talk: Talk, upstream: ScriptedUpstream) -> None:
     gone = threading.Event()
     model = upstream.play("ws-greedy", [*begun(chat_chunk({"content": "a"})), until_gone(gone)])
@@ -162,6 +175,7 @@ def test_who_sends_without_end_is_let_go(talk: Talk, upstream: ScriptedUpstream)
     assert len(upstream.asked_for(model)) == 1
 
 
+@pytest.mark.e2e
 def test_warming_up_asks_no_upstream(talk: Talk, upstream: ScriptedUpstream) -> None:
     """Codex sends its first frame so, and continues what it gets (decision 18)."""
     model = upstream.play("ws-warm", streamed(*said("hello")))
@@ -179,6 +193,7 @@ def test_warming_up_asks_no_upstream(talk: Talk, upstream: ScriptedUpstream) -> 
     assert sent == ["context", "question"]
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize(
     ("field", "value"), [("stream", True), ("stream", False), ("stream_options", {}), ("background", False)]
 )
@@ -187,6 +202,7 @@ def test_what_is_not_for_a_socket_is_refused(talk: Talk, field: str, value: Any)
     assert talk.is_usable()
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize(
     "frame",
     [
@@ -203,18 +219,20 @@ def test_what_is_not_for_a_socket_is_refused(talk: Talk, field: str, value: Any)
         b"\xff\xfe",
     ],
 )
-def test_a_wrong_frame_is_told_and_the_socket_stays(talk: Talk, frame: str | bytes) -> None:
+def test_a_wrong_frame_is_an_error_and_the_socket_stays_open(talk: Talk, frame: str | bytes) -> None:
     talk.socket.send(frame)
     [envelope] = talk.events()
     assert envelope["status"] == 400
     assert talk.is_usable()
 
 
+@pytest.mark.e2e
 def test_a_frame_of_bytes_is_as_good(talk: Talk) -> None:
     talk.socket.send(json.dumps({"type": "response.create", "model": "demo", "input": "x"}).encode())
     assert talk.events()[-1]["type"] == "response.completed"
 
 
+@pytest.mark.e2e
 def test_a_failure_before_the_first_event_is_one_envelope(talk: Talk, upstream: ScriptedUpstream) -> None:
     busy = [answer(429, {"error": {"message": "slowly"}}, retry_after="7")]
     talk.ask(upstream.play("ws-busy", busy))
@@ -224,6 +242,7 @@ def test_a_failure_before_the_first_event_is_one_envelope(talk: Talk, upstream: 
     assert talk.is_usable()
 
 
+@pytest.mark.e2e
 def test_a_failure_after_it_is_a_failed_response_alone(talk: Talk, upstream: ScriptedUpstream) -> None:
     broken = streamed(chat_chunk({"content": "half"}), {"error": {"message": "no more"}})
     talk.ask(upstream.play("ws-broken", broken))
@@ -233,6 +252,7 @@ def test_a_failure_after_it_is_a_failed_response_alone(talk: Talk, upstream: Scr
     assert talk.is_usable()
 
 
+@pytest.mark.e2e
 def test_a_client_that_leaves_ends_the_upstream_and_what_waits(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
@@ -258,6 +278,7 @@ def _kept(running: Running, id: str) -> Json:
     return kept
 
 
+@pytest.mark.e2e
 def test_clients_that_are_cut_off_leave_no_fault_in_the_log(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
@@ -274,6 +295,7 @@ def test_clients_that_are_cut_off_leave_no_fault_in_the_log(
     assert [line for line in penstock.log if line["level"] == "error"] == []
 
 
+@pytest.mark.e2e
 def test_a_turn_of_a_socket_is_cancelled_from_elsewhere(
     penstock: Running, talk: Talk, upstream: ScriptedUpstream
 ) -> None:
@@ -289,6 +311,7 @@ def test_a_turn_of_a_socket_is_cancelled_from_elsewhere(
     assert talk.is_usable()
 
 
+@pytest.mark.e2e
 def test_signs_of_life_are_numbered_events(talk: Talk, upstream: ScriptedUpstream) -> None:
     opened = threading.Event()
     talk.ask(upstream.play("ws-slow", [*begun(chat_chunk({"content": "a"})), until(opened), rest("b")]))
@@ -300,6 +323,7 @@ def test_signs_of_life_are_numbered_events(talk: Talk, upstream: ScriptedUpstrea
         types.append(json.loads(talk.socket.recv(10))["type"])
 
 
+@pytest.mark.e2e
 def test_an_accent_is_spoken_here_too(penstock: Running, upstream: ScriptedUpstream) -> None:
     chunks = [chat_chunk({"reasoning_content": "hm"}), *said("hello")]
     model = upstream.play("ws-accent", streamed(*chunks))
@@ -339,6 +363,7 @@ def test_a_socket_needs_a_key_where_there_are_keys() -> None:
     assert upgrade(guarded, authorization="Bearer pk_right")[0] == 101
 
 
+@pytest.mark.e2e
 def test_tenants_are_kept_apart(tmp_path: Path) -> None:
     """Ask K1."""
     (mine, first), (theirs, second) = create_key("mine"), create_key("theirs")
@@ -371,13 +396,14 @@ def test_a_connection_lasts_sixty_minutes() -> None:
         await gateway.aclose()
         return client.sent
 
-    *_, told, closed = asyncio.run(live())
-    envelope = json.loads(told["text"])
+    *_, error, closed = asyncio.run(live())
+    envelope = json.loads(error["text"])
     assert (envelope["type"], envelope["status"]) == ("error", 400)
     assert envelope["error"]["code"] == "websocket_connection_limit_reached"
     assert (closed["type"], closed["code"]) == ("websocket.close", 1001)
 
 
+@pytest.mark.e2e
 def test_a_refused_socket_is_answered_and_leaves_no_fault_in_the_log(tmp_path: Path) -> None:
     with gateway(tmp_path, config="[server]\nwebsocket = false\n") as running:
         with pytest.raises(InvalidStatus) as refused, talking(running):
@@ -386,6 +412,7 @@ def test_a_refused_socket_is_answered_and_leaves_no_fault_in_the_log(tmp_path: P
         assert running.whole("demo").status == 200
 
 
+@pytest.mark.e2e
 def test_a_stored_turn_holds_what_only_its_socket_remembered(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
@@ -398,6 +425,7 @@ def test_a_stored_turn_holds_what_only_its_socket_remembered(
     assert sent == ["one", "ok", "two", "ok", "three"]
 
 
+@pytest.mark.e2e
 def test_frames_that_wait_are_bounded_in_bytes(upstream: ScriptedUpstream, tmp_path: Path) -> None:
     gone = threading.Event()
     upstream.play("ws-large", [*begun(chat_chunk({"content": "a"})), until_gone(gone)])
@@ -410,3 +438,150 @@ def test_frames_that_wait_are_bounded_in_bytes(upstream: ScriptedUpstream, tmp_p
             talk.ask("ws-large", "x" * 900_000)
         assert gone.wait(10), "it was let go"
         assert len(upstream.asked_for("ws-large")) == 1
+
+
+# In this process
+
+
+class Conversation:
+    """A client on a WebSocket without a network."""
+
+    def __init__(self, gateway: Gateway, **options: Any) -> None:
+        self.client = FakeClient()
+        socket = Socket(gateway, self.client.exchange(), None, lambda: 0.0, **options)
+        self.task = asyncio.create_task(socket.serve())
+        self._read = 0
+
+    def send(self, **fields: Any) -> None:
+        frame = json.dumps({"type": "response.create", "model": "m", "input": "x", **fields})
+        self.client.said.put_nowait({"type": "websocket.receive", "text": frame})
+
+    async def turn(self, **fields: Any) -> list[Json]:
+        """The frames of one turn."""
+        self.send(**fields)
+        frames: list[Json] = []
+        async with asyncio.timeout(10):
+            while not frames or frames[-1]["type"] not in (*TERMINAL, "error"):
+                sent = [each for each in self.client.sent if each["type"] == "websocket.send"]
+                if len(sent) > self._read:
+                    frames.append(json.loads(sent[self._read]["text"]))
+                    self._read += 1
+                else:
+                    await asyncio.sleep(0)
+        return frames
+
+    async def close(self) -> None:
+        self.client.said.put_nowait({"type": "websocket.disconnect"})
+        await asyncio.wait_for(self.task, 10)
+
+
+def on_websocket(test: Callable[[Conversation], Awaitable[None]], *upstreams: FakeUpstream) -> None:
+    async def run(gateway: Gateway) -> None:
+        conversation = Conversation(gateway)
+        await test(conversation)
+        await conversation.close()
+
+    with_gateway(run, *upstreams)
+
+
+def test_a_turn_is_one_frame_for_each_event_and_no_done() -> None:
+    async def test(conversation: Conversation) -> None:
+        frames = await conversation.turn()
+        assert [frame["sequence_number"] for frame in frames] == list(range(len(frames)))
+        assert frames[-1]["type"] == "response.completed"
+        assert "[DONE]" not in str(conversation.client.sent)
+
+    on_websocket(test, FakeUpstream("only", text_answer("Hello")))
+
+
+def test_the_last_response_can_be_continued_without_being_stored() -> None:
+    """Spec N18, spec N21: a continuation that failed forgets it."""
+    upstream = FakeUpstream(
+        "only", text_answer("one"), text_answer("two"), ServerError("no", status=500), text_answer("x")
+    )
+
+    async def test(conversation: Conversation) -> None:
+        first = (await conversation.turn(input="1", store=False))[-1]["response"]["id"]
+        second = (await conversation.turn(input="2", store=False, previous_response_id=first))[-1]
+        again = await conversation.turn(previous_response_id=first)  # only the last one is remembered
+        assert again[0]["error"]["code"] == "previous_response_not_found"
+        failed = await conversation.turn(previous_response_id=second["response"]["id"], store=False)
+        assert failed[-1]["type"] in ("error", "response.failed")
+        forgotten = await conversation.turn(previous_response_id=second["response"]["id"])
+        assert forgotten[0]["error"]["code"] == "previous_response_not_found"
+        assert (await conversation.turn())[-1]["type"] == "response.completed"
+
+    async def run(gateway: Gateway) -> None:
+        conversation = Conversation(gateway)
+        await test(conversation)
+        await conversation.close()
+
+    with_gateway(run, upstream, settings=chain(upstream, limits=Limits(retries=0)))
+    sent = [each["content"] for each in upstream.requests[1].body["messages"]]
+    assert sent == ["1", "one", "2"]
+
+
+@pytest.mark.parametrize(
+    ("frame", "param"),
+    [
+        ({"type": "response.cancel"}, "type"),
+        ([], "type"),
+        ({"type": "response.create", "model": "m", "input": "x", "stream": True}, "stream"),
+        ({"type": "response.create", "model": "m", "input": "x", "background": False}, "background"),
+        ({"type": "response.create", "model": "m", "input": 7}, "input"),
+        ({"type": "response.create", "model": "nobody", "input": "x"}, "model"),
+    ],
+)
+def test_a_wrong_frame_is_answered_with_an_error_and_the_socket_stays_open(frame: Any, param: str) -> None:
+    """Spec N26."""
+
+    async def test(conversation: Conversation) -> None:
+        conversation.client.said.put_nowait(
+            {"type": "websocket.receive", "bytes": json.dumps(frame).encode()}
+        )
+        [error] = await conversation.turn()
+        assert (error["type"], error["error"]["param"]) == ("error", param)
+        while not any("response.completed" in str(each) for each in conversation.client.sent):
+            await asyncio.sleep(0)
+
+    on_websocket(test, FakeUpstream("only", text_answer("Hello")))
+
+
+def test_a_client_that_disconnects_ends_its_turn_and_those_that_wait(verdicts: list[Json]) -> None:
+    upstream, _ = paused_upstream()
+
+    async def run(gateway: Gateway) -> None:
+        conversation = Conversation(gateway)
+        conversation.send()
+        await conversation.client.until("output_text.delta")
+        conversation.send()
+        await conversation.close()
+
+    with_gateway(run, upstream)
+    assert len(upstream.requests) == 1
+    assert [(each["outcome"], each["code"]) for each in verdicts] == [("cancelled", "client_gone")]
+
+
+def test_a_client_that_sends_too_many_frames_is_closed() -> None:
+    upstream, _ = paused_upstream()
+
+    async def run(gateway: Gateway) -> None:
+        conversation = Conversation(gateway)
+        for _ in range(20):
+            conversation.send()
+        await asyncio.wait_for(conversation.task, 10)
+        assert conversation.client.sent[-1] == {"type": "websocket.close", "code": 1008}
+
+    with_gateway(run, upstream)
+
+
+def test_warming_up_completes_without_asking_an_upstream() -> None:
+    upstream = FakeUpstream("only", text_answer("Hello"))
+
+    async def test(conversation: Conversation) -> None:
+        frames = await conversation.turn(generate=False)
+        assert frames[-1]["response"]["status"] == "completed"
+        assert frames[-1]["response"]["output"] == []
+        assert upstream.requests == []
+
+    on_websocket(test, upstream)

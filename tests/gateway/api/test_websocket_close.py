@@ -24,8 +24,6 @@ from tests.gateway.running import Json, Running, gateway
 from tests.gateway.upstream import ScriptedUpstream, begun, rest, until, until_gone
 from tests.gateway.websocket_client import FakeClient, Talk, talking
 
-pytestmark = pytest.mark.e2e
-
 
 def close_code(talk: Talk) -> int | None:
     with pytest.raises(ConnectionClosed) as closed:
@@ -43,10 +41,11 @@ def last_of(talk: Talk) -> Json:
     """The terminal event of a turn that was begun."""
     while (event := json.loads(talk.socket.recv(15)))["type"] not in TERMINAL:
         pass
-    told: Json = event
-    return told
+    found: Json = event
+    return found
 
 
+@pytest.mark.e2e
 def test_an_idle_socket_is_closed_when_the_process_is_to_end(tmp_path: Path) -> None:
     with gateway(tmp_path) as running, talking(running) as talk:
         assert talk.is_usable()
@@ -55,6 +54,7 @@ def test_an_idle_socket_is_closed_when_the_process_is_to_end(tmp_path: Path) -> 
         assert running.process.wait(20) == 0
 
 
+@pytest.mark.e2e
 def test_a_turn_that_runs_comes_to_its_end_first(tmp_path: Path) -> None:
     """As over HTTP: nobody is cut off without a word."""
     scripted, opened = ScriptedUpstream(), threading.Event()
@@ -79,7 +79,8 @@ def test_a_turn_that_runs_comes_to_its_end_first(tmp_path: Path) -> None:
         assert len(scripted.asked_for("m")) == 1
 
 
-def test_a_turn_that_does_not_end_is_told_so(tmp_path: Path) -> None:
+@pytest.mark.e2e
+def test_a_turn_that_does_not_end_fails_as_shutting_down(tmp_path: Path) -> None:
     scripted, gone = ScriptedUpstream(), threading.Event()
     scripted.play("m", [*begun(chat_chunk({"content": "a"})), until_gone(gone)])
     config = CONFIG.replace("retries = 0", "retries = 0\ndrain = 0.3")
@@ -106,11 +107,12 @@ def test_an_idle_connection_is_closed_after_sixty_minutes() -> None:
         await made.aclose()
         return [str(message) for message in client.sent]
 
-    _, told, closed = asyncio.run(live())
-    assert "websocket_connection_limit_reached" in told
+    _, error, closed = asyncio.run(live())
+    assert "websocket_connection_limit_reached" in error
     assert "1001" in closed
 
 
+@pytest.mark.e2e
 def test_each_turn_of_a_socket_has_a_verdict_of_its_own(penstock: Running) -> None:
     with talking(penstock, additional_headers={"x-request-id": "of-a-socket"}) as talk:
         ids = [talk.response()["id"] for _ in range(2)]

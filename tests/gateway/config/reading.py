@@ -38,14 +38,14 @@ def errors(text: str, **more: str) -> list[str]:
     """All that is wrong, without the name of the file."""
     with pytest.raises(ConfigError) as caught:
         read(text, **more)
-    told = str(caught.value)
+    text_of_all = str(caught.value)
     for name, secret in ENVIRONMENT.items():
-        assert secret.strip() == "" or secret.strip() not in told, name
-    assert told == "\n".join(map(str, caught.value.errors))
+        assert secret.strip() == "" or secret.strip() not in text_of_all, name
+    assert text_of_all == "\n".join(map(str, caught.value.errors))
     return [str(error).removeprefix("penstock.toml:") for error in caught.value.errors]
 
 
-def read_or_told(text: str) -> tuple[Settings | None, list[ConfigError]]:
+def read_or_errors(text: str) -> tuple[Settings | None, list[ConfigError]]:
     try:
         return read(text), []
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""`penstock.toml`: what it can say, and what is told when something in it is wrong."""
+"""`penstock.toml`: every setting, and the errors for what is wrong in it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from penstock.gateway.config.models import MODEL
 from penstock.gateway.config.targets import TARGET
 from penstock.gateway.settings import Limits, ModelRoute, RouteStep, Settings
 from tests.effort import examples
-from tests.gateway.config.reading import ENVIRONMENT, PAGE, errors, read, read_or_told
+from tests.gateway.config.reading import ENVIRONMENT, PAGE, errors, read, read_or_errors
 
 
 def example(folder: Path) -> Settings:
@@ -40,7 +40,7 @@ def test_an_empty_file_is_the_default() -> None:
     assert read("") == Settings()
 
 
-def test_the_example_in_the_documentation_says_what_it_should(tmp_path: Path) -> None:
+def test_the_example_in_the_documentation_is_read_as_documented(tmp_path: Path) -> None:
     settings = example(tmp_path)
     assert settings.default_model == "fast"
     assert settings.passthrough == "router"
@@ -87,16 +87,16 @@ def test_every_limit_can_be_set() -> None:
 
 
 WRONG = (Path(__file__).parent / "wrong_configs.txt").read_text().split("\n\n")[1:]
-"""A configuration in each, and behind the arrow how what is told of it begins."""
+"""A configuration in each, and after the arrow the beginning of its error."""
 
 
-@pytest.mark.parametrize(("text", "told"), [case.rstrip().split("\n=> ") for case in WRONG])
-def test_what_is_wrong_is_told_with_line_and_remedy(text: str, told: str) -> None:
+@pytest.mark.parametrize(("text", "message"), [case.rstrip().split("\n=> ") for case in WRONG])
+def test_an_error_has_its_line_and_a_remedy(text: str, message: str) -> None:
     (error,) = errors(text)
-    assert error.startswith(told)
+    assert error.startswith(message)
 
 
-def test_everything_that_is_wrong_is_told_at_once_in_the_order_of_the_file() -> None:
+def test_all_errors_are_reported_at_once_in_the_order_of_the_file() -> None:
     text = """\
 default_model = "nothing"
 [aliases]
@@ -124,7 +124,7 @@ targets = ["one", "two"]
     assert (caught.value.line, caught.value.file) == (1, "penstock.toml")
 
 
-def test_the_file_is_found_here_or_among_the_users_settings(tmp_path: Path) -> None:
+def test_the_file_is_found_in_the_working_folder_or_the_users_settings(tmp_path: Path) -> None:
     here, config, home = tmp_path / "here", tmp_path / "config", tmp_path / "home"
     environment = {"XDG_CONFIG_HOME": str(config), "HOME": str(home)}
     here.mkdir()
@@ -142,7 +142,7 @@ def test_the_file_is_found_here_or_among_the_users_settings(tmp_path: Path) -> N
     assert find_config(here, {}) == here / "penstock.toml"
 
 
-def test_a_file_that_cannot_be_read_is_told_without_a_line(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_an_error_without_a_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"toml: cannot be read: No such file") as caught:
         load_settings(tmp_path / "penstock.toml", {})
     assert caught.value.line == 0
@@ -190,8 +190,8 @@ def written(value: object) -> str:
     )
 )
 @effort(max_examples=examples(400))
-def test_whatever_is_written_is_read_or_told(document: dict[str, object]) -> None:
+def test_any_document_is_read_or_has_errors_with_lines(document: dict[str, object]) -> None:
     text = "".join(f"{name} = {written(value)}\n" for name, value in document.items())
-    settings, told = read_or_told(text)
-    assert settings is not None or told
-    assert all(1 <= each.line <= len(document) for each in told)
+    settings, found = read_or_errors(text)
+    assert settings is not None or found
+    assert all(1 <= each.line <= len(document) for each in found)

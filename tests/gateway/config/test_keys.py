@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.gateway.settings import ClientKey
-from tests.gateway.config.reading import HASH, errors, read, read_or_told
+from tests.gateway.config.reading import HASH, errors, read, read_or_errors
 
 
 def test_a_client_key_shows_no_digest() -> None:
@@ -14,8 +14,8 @@ def test_a_client_key_shows_no_digest() -> None:
 def test_an_operator_is_marked_as_one() -> None:
     entry = f'[[keys]]\nname = "a"\nhash = "{HASH}"\noperator = '
     assert [read(entry + said).keys[0].operator for said in ("true", "false")] == [True, False]
-    _, told = read_or_told(entry + '"yes"')
-    assert "true or false" in told[0].message
+    _, found = read_or_errors(entry + '"yes"')
+    assert "true or false" in found[0].message
 
 
 def test_a_key_cannot_have_the_name_of_the_tenant_without_keys() -> None:

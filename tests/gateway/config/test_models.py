@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.gateway.settings import RouteStep
 from tests.effort import examples
-from tests.gateway.config.reading import LOCAL, read, read_or_told
+from tests.gateway.config.reading import LOCAL, read, read_or_errors
 
 
 def test_the_models_own_name_is_for_steps_that_name_none() -> None:
@@ -38,6 +38,6 @@ def test_with_a_passthrough_an_alias_may_lead_anywhere() -> None:
 def test_aliases_never_lead_in_circles(aliases: dict[str, str]) -> None:
     text = f'{LOCAL}[models.g]\ntarget = "local"\n[aliases]\n'
     text += "".join(f'{name} = "{target}"\n' for name, target in aliases.items() if name != "g")
-    settings, told = read_or_told(text)
+    settings, found = read_or_errors(text)
     assert settings is None or set(settings.aliases.values()) <= {"g"}
-    assert all("refers to itself" in each.message or "no model" in each.message for each in told)
+    assert all("refers to itself" in each.message or "no model" in each.message for each in found)

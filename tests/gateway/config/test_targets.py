@@ -11,7 +11,7 @@ from tests.gateway.config.reading import LOCAL, PAGE, errors, read
 
 
 @pytest.mark.parametrize("name", ["ca_file", "client_cert"])
-def test_a_file_that_is_no_certificate_is_told(name: str) -> None:
+def test_a_file_that_is_not_a_certificate_is_an_error(name: str) -> None:
     (error,) = errors(f'{LOCAL}{name} = "{PAGE}"')
     assert error.startswith(f"3: targets.local.{name}: cannot be used: ")
 

@@ -98,7 +98,7 @@ def test_a_table_has_the_line_of_its_own_header() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "told"),
+    ("text", "line", "message"),
     [
         ("a = 1\nb = = 2\n", 2, "not valid TOML"),
         ("a = 1\na = 2\n", 2, "overwrite"),
@@ -108,8 +108,8 @@ def test_a_table_has_the_line_of_its_own_header() -> None:
         ("a = " + "9" * 10_000, 0, "not valid TOML"),
     ],
 )
-def test_what_is_no_toml_is_told_with_its_line(text: str, line: int, told: str) -> None:
-    with pytest.raises(ConfigError, match=told) as caught:
+def test_a_syntax_error_has_its_line(text: str, line: int, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
         parse(text, "penstock.toml")
     assert (caught.value.file, caught.value.line) == ("penstock.toml", line)
 
@@ -117,7 +117,7 @@ def test_what_is_no_toml_is_told_with_its_line(text: str, line: int, told: str) 
 @given(st.text("[]{}=,.\"'#\\ \n\tab1", max_size=60))
 @example('"\\1" = [{a.b = \'x')
 @settings(max_examples=examples(300))
-def test_what_is_no_toml_is_no_trouble(text: str) -> None:
+def test_any_text_is_read_or_has_a_syntax_error(text: str) -> None:
     for first, last in TomlLines(text).spans.values():
         assert 1 <= first <= last
 

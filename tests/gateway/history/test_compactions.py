@@ -49,7 +49,7 @@ def test_only_what_is_readable_stays() -> None:
     other = item_of("local", "of another gateway", Sealer("another"))
     changed = item_of("local", "ours")
     changed["encrypted_content"] = changed["encrypted_content"][:-3] + "AAA"
-    request, told = expand(
+    request, diagnostics = expand(
         request_of(
             QUESTION,
             other,
@@ -64,7 +64,7 @@ def test_only_what_is_readable_stays() -> None:
     )
     assert isinstance(request.input, list)
     assert [item.type for item in request.input] == ["message", "message", "compaction", "message"]
-    assert [(each.code, each.count) for each in told] == [("compaction_unreadable", 3)]
+    assert [(each.code, each.count) for each in diagnostics] == [("compaction_unreadable", 3)]
 
 
 def test_what_has_no_compaction_is_left_as_it_is() -> None:

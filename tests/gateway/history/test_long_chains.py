@@ -25,8 +25,8 @@ AT_ONCE = 100
 def message(id: str, role: str, text: str) -> StoredItem:
     part = "output_text" if role == "assistant" else "input_text"
     content = [{"type": part, "text": text}]
-    told = {"type": "message", "id": id, "status": "completed", "role": role, "content": content}
-    return StoredItem(id, json.dumps(told).encode())
+    item = {"type": "message", "id": id, "status": "completed", "role": role, "content": content}
+    return StoredItem(id, json.dumps(item).encode())
 
 
 async def keep(store: SqliteStore, number: int) -> None:

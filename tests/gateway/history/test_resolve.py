@@ -5,8 +5,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
+from penstock.gateway.gateway import Gateway
+from penstock.gateway.history.compactions import Summary
+from penstock.gateway.history.resolve import complete
+from penstock.protocol.request import CreateResponse
+from penstock.protocol.wire import read
+from penstock.store.contract import LOCAL
+from tests.gateway.fake_upstreams import FakeUpstream, answer
+from tests.gateway.in_process import Json, call, with_gateway
 from tests.gateway.running import Running
 from tests.gateway.scripts import RESPONSES, body, rich_responses, typed
 from tests.gateway.stored_responses import (
@@ -90,3 +99,75 @@ def test_an_item_is_named_instead_of_sent(penstock: Running, upstream: ScriptedU
     unknown = penstock.ask({"model": model, "input": [given[1], {"type": "item_reference", "id": "msg_no"}]})
     assert (unknown.status, unknown.error["code"]) == (400, "item_not_found")
     assert unknown.error["param"] == "input[1].id"
+
+
+# In this process
+
+
+def compaction(gateway: Gateway, summary: str, tenant: str = LOCAL) -> Json:
+    data = msgspec.json.encode(Summary(summary, "m", 1))
+    return {"type": "compaction", "encrypted_content": gateway.sealer.seal(tenant, data)}
+
+
+def contents(request: CreateResponse) -> list[Any]:
+    assert isinstance(request.input, list)
+    return [getattr(item, "content", item.type) for item in request.input]
+
+
+def test_a_compaction_becomes_the_message_that_it_stands_for() -> None:
+    async def test(gateway: Gateway) -> None:
+        given = [compaction(gateway, "the lamp is blue"), {"role": "user", "content": "which colour?"}]
+        resolved = await complete(gateway, None, read({"model": "m", "input": given}, CreateResponse), 0)
+        summary, question = contents(resolved.request)
+        assert "the lamp is blue" in summary
+        assert question == "which colour?"
+        assert resolved.diagnostics == ()
+        # It is stored as it was sent: the next gateway with the same secret reads it again.
+        assert b"lamp" not in resolved.new_items[0].data
+
+    with_gateway(test)
+
+
+def test_a_compaction_of_another_tenant_is_left_out_and_reported() -> None:
+    """Ask K1."""
+
+    async def test(gateway: Gateway) -> None:
+        given = [compaction(gateway, "their secret", "bob"), {"role": "user", "content": "x"}]
+        resolved = await complete(gateway, None, read({"model": "m", "input": given}, CreateResponse), 0)
+        assert contents(resolved.request) == ["x"]
+        assert [each.code for each in resolved.diagnostics] == ["compaction_unreadable"]
+
+    with_gateway(test)
+
+
+def test_a_compaction_replaces_what_the_chain_had_before_it_except_instructions() -> None:
+    upstream = FakeUpstream("only", answer("one"), answer("two"))
+
+    async def test(gateway: Gateway) -> None:
+        given = [{"role": "developer", "content": "be brief"}, {"role": "user", "content": "1"}]
+        first = (await call(gateway, model="m", input=given)).json["id"]
+        second = await call(
+            gateway, model="m", input=[compaction(gateway, "SUMMARY")], previous_response_id=first
+        )
+        follow = CreateResponse(model="m", input="3", previous_response_id=second.json["id"])
+        resolved = await complete(gateway, None, follow, 0)
+        instruction, summary, reply, question = contents(resolved.request)
+        assert (instruction, question) == ("be brief", "3")
+        assert "SUMMARY" in summary
+        assert reply[0].text == "two"
+
+    with_gateway(test, upstream)
+
+
+def test_the_weight_of_a_request_includes_its_history() -> None:
+    """A short follow-up to a long chain is heavy work, which must not hold up the event loop."""
+    upstream = FakeUpstream("only", answer("ok"))
+
+    async def test(gateway: Gateway) -> None:
+        first = (await call(gateway, model="m", input="x" * 10_000)).json["id"]
+        follow = CreateResponse(model="m", input="3", previous_response_id=first)
+        assert (await complete(gateway, None, follow, 7)).weight > 10_000
+        alone = CreateResponse(model="m", input="3")
+        assert (await complete(gateway, None, alone, 7)).weight < 1000
+
+    with_gateway(test, upstream)

@@ -15,7 +15,7 @@ from penstock.gateway.history.sealing import FILE, MARK, OLD_SECRETS, SECRET, Se
 DATA = b"the summary of a conversation"
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
-posix_only = pytest.mark.skipif(os.name != "posix", reason="modes of files are told by POSIX")
+posix_only = pytest.mark.skipif(os.name != "posix", reason="file modes need POSIX")
 
 
 def test_what_was_sealed_is_opened() -> None:

@@ -17,12 +17,16 @@ from typing import Any
 
 import pytest
 
+from penstock.demo.upstream import DemoUpstream
 from penstock.gateway.app import GatewayApp
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http import bodies
 from penstock.gateway.http.bodies import DECODERS, BodyReader
-from penstock.gateway.settings import Settings
+from penstock.gateway.services import Services
+from penstock.gateway.settings import DEMO, Settings
 from penstock.store.memory import MemoryStore
+from penstock.tokens.counter import TokenCounter
+from penstock.upstream.target import Upstream
 from tests.gateway.probes import Memory, wait_for
 from tests.gateway.raw_sockets import MB, answer, close_all, connect, flood, frame, head, post, upgrade
 from tests.gateway.running import Reply, Running, gateway
@@ -90,6 +94,8 @@ async def ask(gateway: Gateway, body: bytes, encoding: str) -> int:
 def test_a_body_is_freed_with_its_request(status: int, body: dict[str, Any] | bytes, encoding: str) -> None:
     async def left() -> int:
         gateway = Gateway(Settings(), store=MemoryStore())
+        quick: dict[str, Upstream] = {DEMO: DemoUpstream(pace=0)}
+        gateway.services = Services(Settings(), quick, gateway.metrics, TokenCounter())
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         assert await ask(gateway, data, encoding) == status  # what is only made once is made now
         with without_collector():
@@ -112,7 +118,7 @@ def test_a_body_is_freed_with_its_request(status: int, body: dict[str, Any] | by
 
 LIMIT = 64 * 1024 * 1024
 BOMB = gzip.compress(gzip.compress(bytes(LIMIT - 1), 9), 9)
-"""A few hundred bytes that are no JSON, and as large as a body may be."""
+"""A few hundred bytes that are not JSON, and as large as a body may be."""
 
 
 @pytest.fixture

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from penstock.gateway.http import connection
+from penstock.gateway.settings import Limits, Settings
 from tests.client.server import chunk, in_a_thread, send
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.probes import Memory, connections, memory_of, wait_for
 from tests.gateway.raw_sockets import (
     MB,
     answer,
-    close_all,
     connect,
     everything,
     flood,
@@ -30,6 +31,7 @@ from tests.gateway.raw_sockets import (
     upgrade,
 )
 from tests.gateway.running import Running, gateway, judge_stream
+from tests.gateway.threaded import ThreadedGateway, threaded_gateway
 from tests.gateway.upstream import (
     LAST_CHUNK,
     ScriptedUpstream,
@@ -39,9 +41,6 @@ from tests.gateway.upstream import (
     streamed,
     until,
 )
-
-pytestmark = pytest.mark.e2e
-
 
 CONFIG = """
 passthrough = "chat"
@@ -67,12 +66,6 @@ runpy.run_module("penstock", run_name="__main__", alter_sys=True)
 """Starts a gateway whose clients have a second for what they usually have half a minute for."""
 
 
-@pytest.fixture(autouse=True)
-def _close_connections() -> Iterator[None]:
-    yield
-    close_all()
-
-
 @pytest.fixture(scope="module")
 def hostile(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A gateway for these tests alone, because they measure its memory."""
@@ -88,9 +81,19 @@ def impatient(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFacto
         yield running
 
 
+@pytest.fixture(scope="module")
+def hasty() -> Iterator[ThreadedGateway]:
+    """Its clients have a tenth of a second for what they usually have half a minute for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(connection, "HEAD_SECONDS", 0.1)
+        with threaded_gateway(Settings(limits=Limits(client_timeout=0.1))) as running:
+            yield running
+
+
 # Sending ahead
 
 
+@pytest.mark.e2e
 def test_requests_that_wait_cost_no_memory(hostile: Running) -> None:
     """Neither the requests that were sent ahead, nor the answers that nobody reads."""
     memory = Memory(hostile)
@@ -101,9 +104,9 @@ def test_requests_that_wait_cost_no_memory(hostile: Running) -> None:
     client.close()
 
 
-def test_every_request_that_was_sent_ahead_is_answered(hostile: Running) -> None:
-    count = 4000
-    client = connect(hostile, timeout=60)
+def test_every_request_that_was_sent_ahead_is_answered(served: ThreadedGateway) -> None:
+    count = 1000
+    client = connect(served, timeout=60)
     sending = threading.Thread(target=client.sendall, args=(head("GET /healthz HTTP/1.1") * count,))
     sending.start()
     data = bytearray()
@@ -118,7 +121,7 @@ def test_every_request_that_was_sent_ahead_is_answered(hostile: Running) -> None
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000, 100_000])
-def test_answers_do_not_depend_on_how_the_bytes_are_cut(hostile: Running, size: int) -> None:
+def test_answers_do_not_depend_on_how_the_bytes_are_cut(served: ThreadedGateway, size: int) -> None:
     """Bodies of both kinds, trailers, empty lines, and requests that follow in the same read."""
     chunked = head("POST /v1/responses HTTP/1.1", "transfer-encoding: chunked")
     sent = [
@@ -130,7 +133,7 @@ def test_answers_do_not_depend_on_how_the_bytes_are_cut(hostile: Running, size: 
         head("GET /v1/nothing HTTP/1.1", "connection: close"),
     ]
     data = b"".join(sent)
-    client = connect(hostile)
+    client = connect(served)
     client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for at in range(0, len(data), size):
         client.sendall(data[at : at + size])
@@ -139,19 +142,19 @@ def test_answers_do_not_depend_on_how_the_bytes_are_cut(hostile: Running, size: 
     assert statuses == [200, 400, 400, 200, 400, 404]
 
 
-def test_a_large_head_behind_a_body_is_refused_when_its_turn_comes(hostile: Running) -> None:
+def test_a_large_head_behind_a_body_is_refused_when_its_turn_comes(served: ThreadedGateway) -> None:
     large = head("GET /healthz HTTP/1.1", "x-padding: " + "x" * 70_000)
-    answered = everything(connect(hostile, post(b"{}") + large))
+    answered = everything(connect(served, post(b"{}") + large))
     assert [int(part[:3]) for part in answered.split(b"HTTP/1.1 ")[1:]] == [400, 431]
 
 
 # Heads and what is counted with them
 
 
-def test_the_limit_of_a_head_is_exact_also_in_one_read(hostile: Running) -> None:
+def test_the_limit_of_a_head_is_exact_also_in_one_read(served: ThreadedGateway) -> None:
     def status(length: int) -> int:
         padding = length - len(head("GET /healthz HTTP/1.1", "x: "))
-        return answer(connect(hostile, head("GET /healthz HTTP/1.1", "x: " + "x" * padding))).status
+        return answer(connect(served, head("GET /healthz HTTP/1.1", "x: " + "x" * padding))).status
 
     assert [status(length) for length in (65_535, 65_536, 65_537, 70_000)] == [200, 200, 431, 431]
 
@@ -159,6 +162,7 @@ def test_the_limit_of_a_head_is_exact_also_in_one_read(hostile: Running) -> None
 CHUNKED = head("POST /v1/responses HTTP/1.1", "transfer-encoding: chunked")
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize(
     ("first", "again"),
     [
@@ -182,18 +186,18 @@ def test_what_never_ends_is_ended(hostile: Running, first: bytes, again: bytes) 
     assert memory.peak() < 10 * MB
 
 
-def test_endless_trailers_are_431(hostile: Running) -> None:
-    client = connect(hostile, CHUNKED + b"2\r\n{}\r\n0\r\n" + b"x: y\r\n" * 12_000)
+def test_endless_trailers_are_431(served: ThreadedGateway) -> None:
+    client = connect(served, CHUNKED + b"2\r\n{}\r\n0\r\n" + b"x: y\r\n" * 12_000)
     assert answer(client).status in (400, 431)  # the body alone was wrong, and may have been looked at first
 
 
-def test_trailers_are_not_headers(hostile: Running) -> None:
+def test_trailers_are_not_headers(served: ThreadedGateway) -> None:
     body = b'{"model": "demo", "input": "hi", "stream": false}'
     sent = CHUNKED + b"%x\r\n%s\r\n0\r\norigin: https://evil.example\r\nx-request-id: late\r\n\r\n" % (
         len(body),
         body,
     )
-    reply = answer(connect(hostile, sent))
+    reply = answer(connect(served, sent))
     assert reply.status == 200
     assert reply.headers["x-request-id"] != "late"
 
@@ -201,23 +205,23 @@ def test_trailers_are_not_headers(hostile: Running) -> None:
 @pytest.mark.parametrize(
     "garbage", [b"\x16\x03\x01\x02\x00", b"hello\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
 )
-def test_what_is_not_http_gets_an_error_in_the_usual_shape(hostile: Running, garbage: bytes) -> None:
-    reply = answer(connect(hostile, garbage))
+def test_what_is_not_http_gets_an_error_in_the_usual_shape(served: ThreadedGateway, garbage: bytes) -> None:
+    reply = answer(connect(served, garbage))
     assert (reply.status, reply.error["code"]) == (400, "invalid_http")
 
 
-def test_a_refusal_of_the_connection_has_the_clients_request_id(hostile: Running) -> None:
+def test_a_refusal_of_the_connection_has_the_clients_request_id(served: ThreadedGateway) -> None:
     line = "x-request-id: mine-1"
-    reply = answer(connect(hostile, head("POST / HTTP/1.1", line, "transfer-encoding: chunked") + b"zz\r\n"))
+    reply = answer(connect(served, head("POST / HTTP/1.1", line, "transfer-encoding: chunked") + b"zz\r\n"))
     assert (reply.status, reply.headers["x-request-id"]) == (400, "mine-1")
 
 
 def test_an_offer_of_another_protocol_is_ignored_also_in_pieces(
-    hostile: Running, upstream: ScriptedUpstream
+    served: ThreadedGateway, upstream: ScriptedUpstream
 ) -> None:
     upstream.play("offered", streamed(*said("over HTTP/1.1")))
     sent = turn("offered", "connection: upgrade", "upgrade: foo/2", stream=False)
-    client = connect(hostile)
+    client = connect(served)
     client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for at in range(0, len(sent), 3):
         client.sendall(sent[at : at + 3])
@@ -229,9 +233,11 @@ def test_an_offer_of_another_protocol_is_ignored_also_in_pieces(
 # HTTP/1.0
 
 
-def test_an_old_client_gets_a_stream_without_chunks(hostile: Running, upstream: ScriptedUpstream) -> None:
+def test_an_old_client_gets_a_stream_without_chunks(
+    served: ThreadedGateway, upstream: ScriptedUpstream
+) -> None:
     upstream.play("old-stream", streamed(*said("as it is")))
-    answered = everything(connect(hostile, turn("old-stream", "connection: keep-alive", version="1.0")))
+    answered = everything(connect(served, turn("old-stream", "connection: keep-alive", version="1.0")))
     lines, _, body = answered.partition(b"\r\n\r\n")
     assert b"transfer-encoding" not in lines
     assert b"connection: close" in lines
@@ -239,20 +245,21 @@ def test_an_old_client_gets_a_stream_without_chunks(hostile: Running, upstream: 
 
 
 def test_an_old_client_gets_a_whole_answer_by_its_length(
-    hostile: Running, upstream: ScriptedUpstream
+    served: ThreadedGateway, upstream: ScriptedUpstream
 ) -> None:
     upstream.play("old-whole", streamed(*said("as it is")))
-    client = connect(hostile, turn("old-whole", stream=False, version="1.0"))
+    client = connect(served, turn("old-whole", stream=False, version="1.0"))
     reply = answer(client)
     assert (reply.text, "transfer-encoding" in reply.headers) == ("as it is", False)
     assert int(reply.headers["content-length"]) == len(reply.body)
     assert is_closed(client)
-    assert answer(connect(hostile, head("GET /v1/nothing HTTP/1.0"))).status == 404
+    assert answer(connect(served, head("GET /v1/nothing HTTP/1.0"))).status == 404
 
 
 # Time
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize(
     ("begin", "again"),
     [
@@ -297,11 +304,12 @@ def test_a_flood_does_not_keep_other_clients_waiting(hostile: Running, begin: by
     ],
     ids=["nothing", "half a head", "a line", "half a second head", "half a body", "half a chunk", "refused"],
 )
-def test_a_client_must_come_to_an_end(impatient: Running, sent: bytes, answers: int) -> None:
-    client = connect(impatient, sent)
+def test_a_client_must_come_to_an_end(hasty: ThreadedGateway, sent: bytes, answers: int) -> None:
+    client = connect(hasty, sent)
     assert everything(client).count(b"HTTP/1.1 ") == answers
 
 
+@pytest.mark.e2e
 def test_a_client_that_reads_no_answers_is_disconnected(impatient: Running) -> None:
     """Otherwise it would hold its connection, and what waits there, for ever."""
     client = connect(impatient, buffer=8192)
@@ -313,6 +321,7 @@ def test_a_client_that_reads_no_answers_is_disconnected(impatient: Running) -> N
 # The end
 
 
+@pytest.mark.e2e
 def test_open_connections_do_not_disturb_the_end(tmp_path: Path) -> None:
     """A stream that runs is drained, whatever else is open; then the process ends in good order."""
     opened = threading.Event()
@@ -346,14 +355,15 @@ def test_open_connections_do_not_disturb_the_end(tmp_path: Path) -> None:
             assert "Exception" not in log
 
 
-def test_an_offer_of_http_2_is_ignored(penstock: Running, upstream: ScriptedUpstream) -> None:
+def test_an_offer_of_http_2_is_ignored(served: ThreadedGateway, upstream: ScriptedUpstream) -> None:
     upstream.play("h2c", streamed(*said("over HTTP/1.1")))
     offer = ("connection: Upgrade, HTTP2-Settings", "upgrade: h2c", "http2-settings: AAMAAABkAAQAoAAA")
-    answered = everything(connect(penstock, turn("h2c", *offer, "connection: close", stream=False)))
+    answered = everything(connect(served, turn("h2c", *offer, "connection: close", stream=False)))
     assert answered.startswith(b"HTTP/1.1 200")
     assert b"over HTTP/1.1" in answered
 
 
+@pytest.mark.e2e
 def test_a_head_without_end_is_refused_before_it_fills_the_memory(penstock: Running) -> None:
     before = memory_of(penstock)
     client = connect(penstock, b"GET /healthz HTTP/1.1\r\n")
@@ -369,8 +379,10 @@ def test_a_head_without_end_is_refused_before_it_fills_the_memory(penstock: Runn
     assert memory_of(penstock) - before < 20_000_000
 
 
-def test_a_failure_in_the_stream_closes_the_connection(penstock: Running, upstream: ScriptedUpstream) -> None:
+def test_a_failure_in_the_stream_closes_the_connection(
+    served: ThreadedGateway, upstream: ScriptedUpstream
+) -> None:
     """Ask A10: Codex tells of it only then. The client did not ask for the connection to be closed."""
     upstream.play("fails", streamed(chat_chunk({"content": "a"}), {"error": {"message": "no"}}))
-    data = everything(connect(penstock, turn("fails")))
+    data = everything(connect(served, turn("fails")))
     assert data.rstrip().endswith(b"data: [DONE]\n\n\r\n0")

@@ -15,7 +15,6 @@ from tests.gateway.probes import Memory, wait_for
 from tests.gateway.raw_sockets import (
     MB,
     answer,
-    close_all,
     connect,
     everything,
     flood,
@@ -25,6 +24,7 @@ from tests.gateway.raw_sockets import (
     upgrade,
 )
 from tests.gateway.running import Running, gateway
+from tests.gateway.threaded import ThreadedGateway
 from tests.gateway.upstream import (
     SSE_HEAD,
     Flood,
@@ -42,12 +42,6 @@ base_url = "{url}/v1"
 """
 
 
-@pytest.fixture(autouse=True)
-def _close_connections() -> Iterator[None]:
-    yield
-    close_all()
-
-
 @pytest.fixture(scope="module")
 def hostile(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A gateway for these tests alone, because they measure its memory."""
@@ -59,7 +53,6 @@ def hostile(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory
 # Requests for a WebSocket
 
 
-@pytest.mark.e2e
 @pytest.mark.parametrize(
     "request_bytes",
     [
@@ -76,14 +69,13 @@ def hostile(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory
     ],
     ids=["post", "post-body", "body", "no-body", "chunked", "1.0", "two-keys", "version", "no-key", "early"],
 )
-def test_an_upgrade_that_cannot_be_is_refused(hostile: Running, request_bytes: bytes) -> None:
-    client = connect(hostile, request_bytes)
+def test_an_upgrade_that_cannot_be_is_refused(served: ThreadedGateway, request_bytes: bytes) -> None:
+    client = connect(served, request_bytes)
     reply = answer(client)
     assert (reply.status, reply.error["code"]) == (400, "invalid_upgrade")
     assert is_closed(client)
 
 
-@pytest.mark.e2e
 @pytest.mark.parametrize(
     ("lines", "start"),
     [
@@ -95,8 +87,10 @@ def test_an_upgrade_that_cannot_be_is_refused(hostile: Running, request_bytes: b
     ],
     ids=["many", "cookie", "long", "url", "latin"],
 )
-def test_a_large_head_does_not_hinder_a_websocket(hostile: Running, lines: list[str], start: str) -> None:
-    client = connect(hostile, upgrade(*lines, start=start))
+def test_a_large_head_does_not_hinder_a_websocket(
+    served: ThreadedGateway, lines: list[str], start: str
+) -> None:
+    client = connect(served, upgrade(*lines, start=start))
     assert client.recv(65536).startswith(b"HTTP/1.1 101 ")
     client.sendall(frame(b'{"type": "response.create", "model": "demo", "input": "say exactly: hello"}'))
     data = b""
@@ -107,15 +101,13 @@ def test_a_large_head_does_not_hinder_a_websocket(hostile: Running, lines: list[
     client.close()
 
 
-@pytest.mark.e2e
-def test_an_upgrade_beyond_the_limit_is_431(hostile: Running) -> None:
-    reply = answer(connect(hostile, upgrade("cookie: " + "a" * 70_000)))
+def test_an_upgrade_beyond_the_limit_is_431(served: ThreadedGateway) -> None:
+    reply = answer(connect(served, upgrade("cookie: " + "a" * 70_000)))
     assert (reply.status, reply.error["code"]) == (431, "request_head_too_large")
 
 
-@pytest.mark.e2e
-def test_an_upgrade_may_follow_an_answer(hostile: Running) -> None:
-    client = connect(hostile, head("GET /healthz HTTP/1.1"))
+def test_an_upgrade_may_follow_an_answer(served: ThreadedGateway) -> None:
+    client = connect(served, head("GET /healthz HTTP/1.1"))
     assert answer(client).status == 200
     client.sendall(upgrade())
     assert client.recv(65536).startswith(b"HTTP/1.1 101 ")
@@ -127,10 +119,9 @@ def test_an_upgrade_may_follow_an_answer(hostile: Running) -> None:
 # WebSockets
 
 
-@pytest.mark.e2e
-def test_compression_is_not_offered(hostile: Running) -> None:
+def test_compression_is_not_offered(served: ThreadedGateway) -> None:
     """Frames of a few kilobytes would inflate to the limit, and wait like that."""
-    with connect_websocket(f"ws://{hostile.address.netloc}/v1/responses", compression="deflate") as client:
+    with connect_websocket(f"ws://{served.address.netloc}/v1/responses", compression="deflate") as client:
         assert client.protocol.extensions == []
         client.send(json.dumps({"type": "response.create", "model": "demo", "input": "hi"}))
         while json.loads(client.recv(20))["type"] != "response.completed":

@@ -1,4 +1,4 @@
-"""What the log is told, and what it is never told."""
+"""What is logged, and what never is."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_anything_else_gets_json() -> None:
     assert (line["event"], line["request_id"], line["level"]) == ("turn", "req_1", "info")
 
 
-def test_a_fault_is_told_by_its_place_and_not_by_its_words() -> None:
+def test_a_fault_is_logged_with_its_place_and_without_its_message() -> None:
     stream = io.StringIO()
     set_up("info", stream)
     try:
@@ -70,7 +70,7 @@ def test_a_fault_is_told_by_its_place_and_not_by_its_words() -> None:
     assert "test_logs.py:" in line["where"][0]
 
 
-def test_of_a_librarys_message_only_the_fixed_words_are_told() -> None:
+def test_of_a_librarys_message_only_the_format_string_is_logged() -> None:
     stream = io.StringIO()
     set_up("info", stream)
     try:

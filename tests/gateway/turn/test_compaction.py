@@ -20,14 +20,14 @@ from penstock.stream.deltas import (
 # How a summary is made
 
 
-def made_of(*deltas: Delta) -> list[Delta]:
+def summarised(*deltas: Delta) -> list[Delta]:
     return SummaryCollector(lambda summary: f"sealed {summary}").take(deltas)
 
 
-def test_of_an_answer_only_its_text_is_taken() -> None:
+def test_only_the_text_of_an_answer_becomes_the_summary() -> None:
     stop = FinishDelta(FinishReason.STOP)
     usage = UsageDelta(input_tokens=1, output_tokens=2)
-    told = made_of(
+    deltas = summarised(
         ReasoningDelta("hm"),
         TextDelta("a "),
         ToolCallDelta(key=0, name="look", arguments="{}"),
@@ -38,10 +38,10 @@ def test_of_an_answer_only_its_text_is_taken() -> None:
         stop,
     )
     item = ItemDelta("compaction_trigger", Compaction(encrypted_content="sealed a summary"), done=True)
-    assert told == [usage, item, stop, stop]
+    assert deltas == [usage, item, stop, stop]
 
 
-def test_a_refusal_is_no_summary() -> None:
-    [error, _] = made_of(RefusalDelta("I will not"), FinishDelta(FinishReason.STOP))
+def test_a_refusal_is_not_a_summary() -> None:
+    [error, _] = summarised(RefusalDelta("I will not"), FinishDelta(FinishReason.STOP))
     assert isinstance(error, ErrorDelta)
     assert error.code == "upstream_empty"

@@ -1,4 +1,4 @@
-"""A conversation that is too long is told as that, by every vendor: ask E4, over HTTP."""
+"""A conversation that is too long is recognised as that, whichever vendor refuses it: ask E4, over HTTP."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ OVERFLOWS: dict[str, tuple[int, Any, str]] = {
 
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("vendor", OVERFLOWS)
-def test_an_overflow_is_told_as_one_in_the_vendors_words(
+def test_an_overflow_has_its_code_and_the_vendors_message(
     penstock: Running, upstream: ScriptedUpstream, vendor: str, stream: bool
 ) -> None:
     status, said, words = OVERFLOWS[vendor]
@@ -135,9 +135,9 @@ def test_an_overflow_is_told_as_one_in_the_vendors_words(
     assert len(upstream.asked_for(model)) == before + 1  # asking again does not make it shorter
 
 
-def test_an_overflow_in_the_middle_is_told_as_one(penstock: Running, upstream: ScriptedUpstream) -> None:
+def test_an_overflow_in_the_middle_has_its_code(penstock: Running, upstream: ScriptedUpstream) -> None:
     upstream.play("e4-late", streamed(*text("One"), {"error": OVERFLOWS["vLLM"][1]}))
-    told = failed(penstock.stream("e4-late"), "context_length_exceeded")
-    assert "5013" in told["message"]
+    error_found = failed(penstock.stream("e4-late"), "context_length_exceeded")
+    assert "5013" in error_found["message"]
     whole = penstock.whole("e4-late")
     assert (whole.status, whole.error["code"]) == (400, "context_length_exceeded")

@@ -58,7 +58,7 @@ class House:
         return self.play([*begun(chat_chunk({"content": "half"})), until_gone(gone)]), gone
 
     def two_halves(self) -> tuple[str, threading.Event]:
-        """One that says the other half when it is told to."""
+        """An answer whose second half is sent when the event is set."""
         go_on = threading.Event()
         rest = send(http_chunk(frames(*said(" and half"))) + LAST_CHUNK)
         return self.play([*begun(chat_chunk({"content": "half"})), until(go_on), rest]), go_on

@@ -61,7 +61,7 @@ BEFORE_OUTPUT: dict[str, tuple[Script, str]] = {
     "no JSON": (streamed("nonsense"), "upstream_invalid"),
     "an end behind the role": (streamed(ROLE, done=False), "upstream_truncated"),
     "a reset behind the role": ([*begun(ROLE), cut], "upstream_truncated"),
-    "a reset behind a message that was not told yet": (
+    "a reset after a message that was not sent yet": (
         [*begun({"choices": [{"index": 0, "message": {"content": "No."}}]}), cut],
         "upstream_truncated",
     ),
@@ -158,7 +158,9 @@ def test_what_would_fail_everywhere_is_tried_nowhere_else(
     assert len(upstream.asked_for(SECOND)) == asked
 
 
-def test_when_all_have_failed_the_last_failure_is_told(penstock: Running, upstream: ScriptedUpstream) -> None:
+def test_when_all_have_failed_the_last_failure_is_reported(
+    penstock: Running, upstream: ScriptedUpstream
+) -> None:
     upstream.play(FIRST, [answer(500, {"error": {"message": "the first is broken"}})])
     upstream.play(SECOND, [answer(529, {"error": {"message": "the second is full"}}, retry_after="3")])
     reply = penstock.stream(CHAIN)
@@ -168,7 +170,7 @@ def test_when_all_have_failed_the_last_failure_is_told(penstock: Running, upstre
 
 
 @pytest.mark.e2e
-def test_a_fall_back_to_another_model_or_past_a_resting_key_is_told(
+def test_a_fallback_to_another_model_or_past_a_resting_key_is_reported(
     upstream: ScriptedUpstream, tmp_path: Path
 ) -> None:
     """Ask E6, also where no attempt of this turn failed."""

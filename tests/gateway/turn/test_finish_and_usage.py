@@ -70,7 +70,7 @@ def finished(model: str, reason: str) -> Script:
 
 
 @pytest.mark.parametrize(("model", "reason"), FINISHES)
-def test_a_finish_reason_is_told_as_what_it_means(
+def test_a_finish_reason_becomes_a_status(
     penstock: Running, upstream: ScriptedUpstream, model: str, reason: str
 ) -> None:
     status, why = FINISHES[model, reason]
@@ -87,9 +87,9 @@ def test_a_finish_reason_is_told_as_what_it_means(
     is_whole = status == "completed" or reason == "pause_turn"  # what came before a pause was ended by itself
     assert statuses(reply) == ["completed" if is_whole else "incomplete"]
     usage = reply.last["usage"]
-    told = (usage["input_tokens"], usage["output_tokens"], usage["total_tokens"])
+    reported = (usage["input_tokens"], usage["output_tokens"], usage["total_tokens"])
     if status != "failed":  # a failure may stand before its usage
-        assert told == (11, 7, 18)
+        assert reported == (11, 7, 18)
         whole = penstock.whole(model)
         assert (whole.status, whole.last["status"]) == (200, status)
         assert whole.last["incomplete_details"] == reply.last["incomplete_details"]
@@ -211,7 +211,7 @@ def test_usage_is_always_asked_for(penstock: Running, upstream: ScriptedUpstream
         assert upstream.asked_for("d21-ask")[-1].json["stream_options"] == {"include_usage": True}
 
 
-UNTOLD: dict[str, tuple[str, Script, str]] = {
+UNREPORTED: dict[str, tuple[str, Script, str]] = {
     "completed": ("d21-none", streamed(*text(*WORDS), STOP), "completed"),
     "completed, with zeros": (
         "d21-none",
@@ -230,7 +230,7 @@ UNTOLD: dict[str, tuple[str, Script, str]] = {
         body(typed([message_start(input_tokens=11, output_tokens=1), *text_block(0, *WORDS, stop=False)])),
         "failed",
     ),
-    "Anthropic, cut with half of its usage told": (
+    "Anthropic, cut with half of its usage": (
         ANTHROPIC,
         body(typed([message_start(input_tokens=11), *text_block(0, *WORDS, stop=False)])),
         "failed",
@@ -238,12 +238,12 @@ UNTOLD: dict[str, tuple[str, Script, str]] = {
 }
 
 
-@pytest.mark.parametrize("how", UNTOLD)
-def test_usage_that_nobody_told_is_counted_and_marked(
+@pytest.mark.parametrize("how", UNREPORTED)
+def test_usage_that_is_not_reported_is_estimated_and_marked(
     penstock: Running, upstream: ScriptedUpstream, how: str
 ) -> None:
     """Ask D4: also where the turn failed, because it is billed all the same."""
-    model, script, status = UNTOLD[how]
+    model, script, status = UNREPORTED[how]
     upstream.play(model, script)
     reply = penstock.stream(model, "A prompt of some length that has about a dozen words in it.")
     assert reply.last["status"] == status
@@ -260,8 +260,11 @@ def test_usage_that_nobody_told_is_counted_and_marked(
 def test_usage_that_came_before_a_failure_is_not_estimated(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
-    upstream.play("d21-told", streamed(*text(*WORDS), usage_chunk(11, 77), {"error": {"message": "on fire"}}))
-    reply = penstock.stream("d21-told")
+    upstream.play(
+        "usage-before-failure",
+        streamed(*text(*WORDS), usage_chunk(11, 77), {"error": {"message": "on fire"}}),
+    )
+    reply = penstock.stream("usage-before-failure")
     failed(reply, "server_error")
     assert reply.last["usage"]["total_tokens"] == 88
     assert "usage_estimated" not in codes(reply.last)

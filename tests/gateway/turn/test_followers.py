@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import socket
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.gateway.turn.followers import Followers
 from tests.client.server import Script, chunk, send
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.configs import CONFIG
@@ -20,8 +22,6 @@ from tests.gateway.running import Live, Running, gateway
 from tests.gateway.scripts import text
 from tests.gateway.stored_responses import TEXT_DELTA, events_only, get, id_in
 from tests.gateway.upstream import ScriptedUpstream, begun, frames, rest, streamed, until, until_gone
-
-pytestmark = pytest.mark.e2e
 
 SMALL = 4096
 """Bytes that the system keeps for a reader that does not read: it then notices after a few events."""
@@ -70,6 +70,7 @@ def behind(body: bytes, sequence: int) -> bytes:
     return b"\n\n".join(parts[place + 1 :])
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("is_background", [False, True], ids=["foreground", "background"])
 def test_each_reader_gets_the_same_bytes(
     penstock: Running, upstream: ScriptedUpstream, is_background: bool
@@ -101,6 +102,7 @@ def test_each_reader_gets_the_same_bytes(
     assert len(upstream.asked_for(model)) == 1
 
 
+@pytest.mark.e2e
 def test_a_reader_that_leaves_takes_nobody_along(penstock: Running, upstream: ScriptedUpstream) -> None:
     """Only the client that made the request can end it by leaving."""
     first, second = threading.Event(), threading.Event()
@@ -121,10 +123,11 @@ def test_a_reader_that_leaves_takes_nobody_along(penstock: Running, upstream: Sc
     assert len(upstream.asked_for(model)) == 1
 
 
+@pytest.mark.e2e
 def test_a_reader_that_does_not_read_never_sets_the_pace(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
-    """Whoever made the request is given more than any buffer holds, before the other has read a word."""
+    """The first client receives more than any buffer holds, before the other has read a word."""
     opened = threading.Event()
     pieces = [send(chunk(frames(*text(each), done=False))) for each in [PIECE] * PIECES + ["the last"]]
     start = begun(*text("a"))
@@ -143,6 +146,7 @@ def test_a_reader_that_does_not_read_never_sets_the_pace(
     assert len(upstream.asked_for(model)) == 1
 
 
+@pytest.mark.e2e
 def test_a_reader_of_a_silent_turn_gets_signs_of_life(penstock: Running, upstream: ScriptedUpstream) -> None:
     """Nobody else does when nobody waits for the turn; a proxy would take the reader for dead (ask A8)."""
     opened = threading.Event()
@@ -158,6 +162,7 @@ def test_a_reader_of_a_silent_turn_gets_signs_of_life(penstock: Running, upstrea
             assert events_only(late.body) == behind(maker.body, 1)
 
 
+@pytest.mark.e2e
 def test_a_reader_that_takes_nothing_is_let_go(upstream: ScriptedUpstream, tmp_path: Path) -> None:
     """Like a client of a turn (`client_timeout`): what waits for it must not stay in memory for ever."""
     config = CONFIG.format(url=upstream.url).replace("[limits]", "[limits]\nclient_timeout = 0.2")
@@ -176,3 +181,56 @@ def test_a_reader_that_takes_nothing_is_let_go(upstream: ScriptedUpstream, tmp_p
 
 def metrics(running: Running) -> bytes:
     return running.ask(path="/metrics", method="GET").body
+
+
+# In this process
+
+KEY = ("local", "resp_1")
+
+
+async def some_steps() -> None:
+    """Enough for a grace of no time to be over."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def test_a_response_that_nobody_follows_is_given_up_after_the_grace() -> None:
+    async def test() -> None:
+        async with asyncio.timeout(5):
+            await Followers().gone(KEY, 0)
+
+    asyncio.run(test())
+
+
+def test_a_client_that_reconnects_keeps_the_response_running() -> None:
+    """Decision 16. The grace begins again when the last follower has disconnected."""
+
+    async def test() -> None:
+        followers = Followers()
+        with followers.following(KEY):
+            waiting = asyncio.create_task(followers.gone(KEY, 0))
+            await some_steps()
+            assert not waiting.done()
+            with followers.following(KEY), followers.following(("bob", "resp_1")):
+                pass
+            await some_steps()
+            assert not waiting.done()  # one is still there
+        async with asyncio.timeout(5):
+            await waiting
+
+    asyncio.run(test())
+
+
+def test_a_client_that_reconnects_within_the_grace_is_in_time() -> None:
+    async def test() -> None:
+        followers = Followers()
+        waiting = asyncio.create_task(followers.gone(KEY, 60))
+        await asyncio.sleep(0)
+        with followers.following(KEY):
+            await asyncio.sleep(0)
+            assert not waiting.done()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(test())

@@ -1,4 +1,4 @@
-"""The heart, by a clock of its own: when it beats, and when it gives up."""
+"""Heartbeats: when they are sent, how they are numbered, and when a client is given up."""
 
 from __future__ import annotations
 
@@ -150,9 +150,9 @@ def test_signs_of_life_are_numbered_and_do_not_disturb_the_answer(
 ) -> None:
     """An upstream that is silent before its first token and in the middle of its text (ask A8)."""
     first, second = threading.Event(), threading.Event()
-    told = [send(chunk(frames(*text(*part), done=False))) for part in (["One", " two"], [" three"])]
+    parts = [send(chunk(frames(*text(*part), done=False))) for part in (["One", " two"], [" three"])]
     end = send(chunk(frames(STOP, USAGE)) + LAST_CHUNK)
-    upstream.play("d08", [send(SSE_HEAD), until(first), told[0], until(second), told[1], end])
+    upstream.play("d08", [send(SSE_HEAD), until(first), parts[0], until(second), parts[1], end])
     with penstock.live("d08") as live:
         live.until(b": waiting", 1)
         live.until(b"event: response.in_progress", 2)

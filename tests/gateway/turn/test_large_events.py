@@ -39,7 +39,7 @@ EVENTS: dict[str, tuple[Callable[[], bytes], str]] = {
     "arguments": (lambda: frames(calling(json.dumps({"a": LONG})), FINISH), ""),
     "arguments many times": (lambda: frames(calling("{}" * (SIZE // 2)), FINISH), ""),
     "arguments of escapes": (lambda: frames(calling('{"a":"' + "\\n" * (SIZE // 2) + '"}'), FINISH), ""),
-    "arguments that are no JSON": (
+    "arguments that are not JSON": (
         lambda: frames(calling("{" * SIZE), FINISH),
         "bridge.stream.incomplete_tool_call",
     ),

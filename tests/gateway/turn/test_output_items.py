@@ -12,6 +12,7 @@ from openai import OpenAI
 
 from tests.cli import streams
 from tests.dialects.chat_streams import chunk as chat_chunk
+from tests.gateway.in_process import LocalGateway
 from tests.gateway.reply_assertions import call_ids, calls_in, said
 from tests.gateway.running import Running
 from tests.gateway.scripts import (
@@ -42,6 +43,7 @@ from tests.gateway.stored_responses import (
 from tests.gateway.upstream import (
     USAGE,
     ScriptedUpstream,
+    frames,
     streamed,
 )
 
@@ -84,14 +86,13 @@ def assert_opened_and_closed(events: list[Json]) -> None:
 
 
 @pytest.mark.parametrize("first", KINDS)
-def test_every_order_of_kinds_opens_and_closes_each_item_once(
-    penstock: Running, upstream: ScriptedUpstream, first: str
-) -> None:
-    orders = [(first,), *product([first], KINDS), *product([first], KINDS, KINDS)]
+def test_every_order_of_kinds_opens_and_closes_each_item_once(local: LocalGateway, first: str) -> None:
+    """Each kind after each other kind, and back again."""
+    orders = [(first,), *product([first], KINDS), *((first, other, first) for other in KINDS)]
     for order in orders:
-        told = [each for place, kind in enumerate(order) for each in said_by(kind, place)]
-        upstream.play("d02", streamed(*told, STOP, USAGE))
-        reply = penstock.stream("d02", tools=TOOLS)
+        chunks = [each for place, kind in enumerate(order) for each in said_by(kind, place)]
+        local.play("orders", frames(*chunks, STOP, USAGE))
+        reply = local.stream("orders", tools=TOOLS)
         assert reply.types[-1] == "response.completed", order
         assert_opened_and_closed(reply.events)
         wanted = "".join(f"{kind} {place}." for place, kind in enumerate(order) if kind in KINDS[:3])
@@ -105,8 +106,8 @@ def test_every_order_of_kinds_opens_and_closes_each_item_once(
 def test_a_call_without_text_makes_no_message(
     penstock: Running, upstream: ScriptedUpstream, before: list[Json]
 ) -> None:
-    told = [message_start(), *before, *tool_block(1, "call_r", "read", '{"x":1}'), *message_end("tool_use")]
-    upstream.play(ANTHROPIC, body(typed(told)))
+    found = [message_start(), *before, *tool_block(1, "call_r", "read", '{"x":1}'), *message_end("tool_use")]
+    upstream.play(ANTHROPIC, body(typed(found)))
     reply = penstock.stream(ANTHROPIC, tools=TOOLS)
     assert [item["type"] for item in reply.last["output"]] == ["function_call"]
     assert_opened_and_closed(reply.events)
@@ -155,10 +156,10 @@ def test_one_response_has_one_id_and_one_call_has_one_call_id(
     assert ids.pop().startswith("resp_")
     assert all(len(item["id"]) <= 64 for item in reply.last["output"])
     for item in reply.last["output"]:
-        told = [event["item"] for event in reply.events if event.get("item", {}).get("id") == item["id"]]
-        assert len(told) == 2
-        assert {each.get("call_id") for each in told} == {item.get("call_id")}
-        assert {each["type"] for each in told} == {item["type"]}
+        found = [event["item"] for event in reply.events if event.get("item", {}).get("id") == item["id"]]
+        assert len(found) == 2
+        assert {each.get("call_id") for each in found} == {item.get("call_id")}
+        assert {each["type"] for each in found} == {item["type"]}
 
 
 # ask A4

@@ -30,9 +30,9 @@ def play(upstream: ScriptedUpstream, name: str) -> Scenario:
 
 
 def assert_right(response: Json, scenario: Scenario) -> None:
-    """The same as for the dialect alone; and where it told no usage, the gateway has counted it."""
+    """The same as for the dialect alone; usage that is not reported is estimated by the gateway."""
     assert response["status"] == scenario.status
-    assert [told(item) for item in response["output"]] == scenario.output
+    assert [summary_of(item) for item in response["output"]] == scenario.output
     error, details = response["error"] or {}, response["incomplete_details"] or {}
     assert (error.get("code") or details.get("reason") or "") == scenario.reason
     usage = response["usage"]
@@ -44,7 +44,7 @@ def assert_right(response: Json, scenario: Scenario) -> None:
         assert usage["output_tokens_details"]["reasoning_tokens"] == 3
 
 
-def told(item: Json) -> tuple[str, Any, str]:
+def summary_of(item: Json) -> tuple[str, Any, str]:
     if "name" in item:
         return item["type"], (item["name"], item.get("arguments", item.get("input"))), item["status"]
     return item["type"], "".join(part["text"] for part in item["content"]), item["status"]
@@ -84,7 +84,7 @@ def test_the_same_for_a_client_that_does_not_stream(
     assert scenario.status != "failed" or reply.error["code"] == scenario.reason
 
 
-def test_the_error_is_told_in_the_vendors_words(penstock: Running, upstream: ScriptedUpstream) -> None:
+def test_the_error_has_the_vendors_message(penstock: Running, upstream: ScriptedUpstream) -> None:
     play(upstream, "error object mid-stream")
     assert penstock.stream("peers").last["error"]["message"].startswith("The engine is on fire")
 

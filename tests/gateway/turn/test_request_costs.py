@@ -244,15 +244,15 @@ def test_an_error_does_not_list_every_tool() -> None:
 
 
 def test_diagnostics_of_one_code_are_counted_together_after_a_few() -> None:
-    told = Diagnostics()
+    diagnostics = Diagnostics()
     for number in range(1000):
-        told.tell("unanswered_call", f"the call {number} has no output")
-        told.tell("orphan_output", "x" * 1_000_000)
-    by_code = [each for each in told.told if each.code == "unanswered_call"]
+        diagnostics.tell("unanswered_call", f"the call {number} has no output")
+        diagnostics.tell("orphan_output", "x" * 1_000_000)
+    by_code = [each for each in diagnostics.told if each.code == "unanswered_call"]
     assert len(by_code) < 20
     assert by_code[-1].message == OTHERS
     assert sum(each.count for each in by_code) == 1000
-    assert sum(len(each.message) for each in told.told) < 10_000
+    assert sum(len(each.message) for each in diagnostics.told) < 10_000
 
 
 @pytest.mark.parametrize("word", ["word ", "line\n", "x", "水 "])

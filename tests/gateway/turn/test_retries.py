@@ -159,7 +159,9 @@ def test_a_wait_beyond_the_budget_is_the_clients(
     assert len(upstream.asked_for("e5-long")) == asked + 1
 
 
-def test_a_limit_that_stays_is_told_after_the_last_try(stubborn: Running, upstream: ScriptedUpstream) -> None:
+def test_a_limit_that_stays_is_reported_after_the_last_retry(
+    stubborn: Running, upstream: ScriptedUpstream
+) -> None:
     upstream.play("e5-stays", [answer(429, {"error": {"message": "still"}}, retry_after_ms="10")])
     reply = stubborn.stream("e5-stays")
     assert (reply.status, reply.error["code"]) == (429, "rate_limit_exceeded")
@@ -241,7 +243,7 @@ def test_a_cut_inside_of_tls_is_a_failure(stubborn: Running, tls_upstream: Scrip
     assert (reply.text, statuses(reply)) == ("One two", ["incomplete"])
 
 
-def test_a_certificate_that_is_not_trusted_is_told(stubborn: Running) -> None:
+def test_a_certificate_that_is_not_trusted_is_named(stubborn: Running) -> None:
     reply = stubborn.stream("over-untrusted")
     assert (reply.status, reply.error["code"]) == (502, "certificate_error")
     assert "ca_file" in reply.error["message"]

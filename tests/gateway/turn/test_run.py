@@ -15,7 +15,7 @@ from penstock.store.contract import LOCAL
 from tests.gateway.in_process import SLOW, Caller, Json, with_gateway
 
 
-def test_stopping_a_turn_does_not_cancel_whoever_runs_it() -> None:
+def test_stopping_a_turn_does_not_cancel_its_caller() -> None:
     async def test(gateway: Gateway) -> None:
         caller = Caller(gateway, input=SLOW, stream=True)
         await caller.runs()

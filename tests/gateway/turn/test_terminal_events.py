@@ -132,7 +132,7 @@ def cuts(model: str) -> list[tuple[str, int, bool]]:
 def test_a_stream_cut_at_any_byte_has_one_end(
     penstock: Running, upstream: ScriptedUpstream, model: str, offset: int, is_reset: bool
 ) -> None:
-    """What came is how the whole answer begins, and why it ended is told as what it is: a cut."""
+    """What was received is the beginning of the whole answer, and the failure is reported as a cut."""
     data = RICH[model]()
     begin = send(SSE_HEAD + (chunk(data[:offset]) if offset else b""))
     upstream.play(model, [begin, cut if is_reset else send(LAST_CHUNK)], body(data))
@@ -164,7 +164,7 @@ LEFT_OVER: dict[str, bytes] = {
 
 @pytest.mark.parametrize("is_reset", [False, True])
 @pytest.mark.parametrize("what", LEFT_OVER)
-def test_what_came_before_the_cut_is_told(
+def test_what_came_before_the_cut_is_sent(
     penstock: Running, upstream: ScriptedUpstream, what: str, is_reset: bool
 ) -> None:
     upstream.play(

@@ -39,7 +39,7 @@ def chat(*chunks: Json, finish: Json = TOOL_CALLS) -> Script:
 
 
 def responses(*items: tuple[list[Json], Json], output: list[Json] | None = None) -> Script:
-    events = [event for told, _ in items for event in told]
+    events = [event for part, _ in items for event in part]
     ends = [item for _, item in items] if output is None else output
     return body(typed(streams.response(events, ends)))
 
@@ -132,7 +132,7 @@ ONCE: dict[str, tuple[str, Script, list[Call]]] = {
 
 def delivered(reply: Reply) -> list[Call]:
     """The calls as a client that reads events gets them: announced, filled, done."""
-    told = []
+    found = []
     for added in (event for event in reply.events if event["type"] == "response.output_item.added"):
         if added["item"]["type"] != "function_call":
             continue
@@ -140,8 +140,8 @@ def delivered(reply: Reply) -> list[Call]:
         deltas = [e["delta"] for e in own if e["type"] == "response.function_call_arguments.delta"]
         done = [e["arguments"] for e in own if e["type"] == "response.function_call_arguments.done"]
         assert done == ["".join(deltas)]
-        told.append((added["item"]["name"], done[0]))
-    return told
+        found.append((added["item"]["name"], done[0]))
+    return found
 
 
 @pytest.mark.parametrize("how", ONCE)
@@ -150,8 +150,8 @@ def test_a_call_is_delivered_once(penstock: Running, upstream: ScriptedUpstream,
     upstream.play(model, script)
     reply = penstock.stream(model, tools=TOOLS)
     assert reply.types[-1] == "response.completed"
-    assert [(name, json.loads(told)) for name, told in delivered(reply)] == [
-        (name, json.loads(told)) for name, told in wanted
+    assert [(name, json.loads(arguments)) for name, arguments in delivered(reply)] == [
+        (name, json.loads(arguments)) for name, arguments in wanted
     ]
     assert delivered(reply) == calls_in(reply.last)
     assert len(set(call_ids(reply.last))) == len(wanted)
@@ -281,7 +281,7 @@ def test_a_call_without_arguments_has_an_empty_object(
     model, script = EMPTY[how]
     upstream.play(model, script)
     reply = penstock.stream(model, tools=TOOLS)
-    assert [(name, told.strip()) for name, told in delivered(reply)] == [("read", "{}")]
+    assert [(name, arguments.strip()) for name, arguments in delivered(reply)] == [("read", "{}")]
     assert calls_in(reply.last) == delivered(reply)
     assert calls_in(penstock.whole(model, tools=TOOLS).last) == delivered(reply)
 

@@ -43,8 +43,8 @@ def unescaped(data: bytes) -> bytes:
     lines = []
     for line in data.decode().split("\n"):
         is_json = line.startswith("data: {")
-        told = json.dumps(json.loads(line[6:]), ensure_ascii=False) if is_json else ""
-        lines.append(f"data: {told}" if is_json else line)
+        found = json.dumps(json.loads(line[6:]), ensure_ascii=False) if is_json else ""
+        lines.append(f"data: {found}" if is_json else line)
     return "\n".join(lines).encode()
 
 
@@ -57,7 +57,7 @@ def test_there_is_something_to_split() -> None:
         assert {2, 3, 4} <= {len(character.encode()) for character in data.decode()}
 
 
-def as_told(reply: Reply) -> list[Json]:
+def without_ids(reply: Reply) -> list[Json]:
     """The events without what every turn has of its own: ids and times."""
     text = json.dumps([event for event in reply.events if event["type"] != "response.in_progress"])
     names = {reply.last["id"]: "resp"} | {
@@ -97,7 +97,7 @@ def test_byte_by_byte(penstock: Running, upstream: ScriptedUpstream, model: str)
     upstream.play(model, [send(head()), trickle(WHOLE[model])], body(WHOLE[model]))
     slow, fast = penstock.stream(model, tools=TOOLS), penstock.stream(model, tools=TOOLS)
     assert_whole(slow, model)
-    assert as_told(slow) == as_told(fast)
+    assert without_ids(slow) == without_ids(fast)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -108,7 +108,7 @@ def test_in_random_pieces(penstock: Running, upstream: ScriptedUpstream, model: 
     upstream.play(model, pieces(cut_up(data, seed)), body(WHOLE[model]))
     cut, whole = penstock.stream(model, tools=TOOLS), penstock.stream(model, tools=TOOLS)
     assert_whole(cut, model)
-    assert as_told(cut) == as_told(whole)
+    assert without_ids(cut) == without_ids(whole)
 
 
 def in_two_lines(data: bytes) -> bytes:
@@ -142,9 +142,9 @@ def test_in_every_form_of_server_sent_events(
     data = FORMS[form](CHAT)
     assert form == "line feeds" or data != CHAT
     upstream.play("d09", pieces(cut_up(data, 1)), body(data), body(CHAT))
-    told = [as_told(penstock.stream("d09", tools=TOOLS)) for _ in range(3)]
-    assert told[0] == told[2]
-    assert told[1] == told[2]
+    found = [without_ids(penstock.stream("d09", tools=TOOLS)) for _ in range(3)]
+    assert found[0] == found[2]
+    assert found[1] == found[2]
 
 
 @pytest.mark.parametrize(

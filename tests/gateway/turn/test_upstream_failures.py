@@ -1,8 +1,9 @@
-"""Failures are told as what they are: ask E1 and ask E2, over HTTP."""
+"""Every failure of an upstream has the right code and status: ask E1 and ask E2, over HTTP."""
 
 from __future__ import annotations
 
 import json
+from itertools import product
 from threading import Event
 from typing import Any
 
@@ -82,7 +83,7 @@ FAILURES: dict[str, tuple[str, Script, str, str]] = {
 
 
 @pytest.mark.parametrize("kind", FAILURES)
-def test_a_failure_in_the_middle_is_told_in_the_vendors_words(
+def test_a_failure_in_the_middle_has_the_vendors_message(
     penstock: Running, upstream: ScriptedUpstream, kind: str
 ) -> None:
     model, script, code, words = FAILURES[kind]
@@ -125,7 +126,7 @@ def test_a_client_that_does_not_stream_gets_a_status_and_what_had_come(
     assert partial["output"][0]["status"] == "incomplete"
 
 
-def test_a_client_that_does_not_stream_is_told_how_long_to_wait(
+def test_a_client_that_does_not_stream_gets_a_retry_after(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
     upstream.play("d10-wait", streamed(*text(*TEN), RATE_LIMITED))
@@ -207,8 +208,9 @@ STATUSES: dict[int, tuple[int, str]] = {
 }
 
 
-@pytest.mark.parametrize("stream", [True, False])
-@pytest.mark.parametrize("status", STATUSES)
+@pytest.mark.parametrize(
+    ("status", "stream"), [*((status, True) for status in STATUSES), (400, False), (429, False), (504, False)]
+)
 def test_a_refusal_is_an_http_error_of_its_kind(
     penstock: Running, upstream: ScriptedUpstream, status: int, stream: bool
 ) -> None:
@@ -233,8 +235,13 @@ BODIES: dict[str, tuple[bytes, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", BODIES)
-@pytest.mark.parametrize("status", [status for status in STATUSES if status not in (400, 404, 422)])
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        *((status, "none") for status in STATUSES if status not in (400, 404, 422)),
+        *product((429, 502), BODIES),
+    ],
+)
 def test_a_status_means_the_same_without_an_error_object(
     penstock: Running, upstream: ScriptedUpstream, status: int, kind: str
 ) -> None:
@@ -246,7 +253,7 @@ def test_a_status_means_the_same_without_an_error_object(
     assert "<" not in reply.error["message"]
 
 
-@pytest.mark.parametrize("status", [408, 421, 425, 499, 504, 520, 522, 524, 599])
+@pytest.mark.parametrize("status", [408, 421, 425, 504, 520])
 def test_a_server_that_gave_up_is_followed_by_the_next_target(
     penstock: Running, upstream: ScriptedUpstream, status: int
 ) -> None:
@@ -329,7 +336,7 @@ def test_an_unreachable_upstream_is_a_502(penstock: Running, upstream: ScriptedU
     assert (reply.status, reply.error["code"]) == (502, "upstream_truncated")
 
 
-def test_after_the_patience_a_failure_is_told_in_the_stream(
+def test_after_the_patience_a_failure_is_sent_in_the_stream(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
     """`created` went out while the upstream thought, so a status can no longer tell it (decision 9)."""

@@ -1,4 +1,4 @@
-"""What an upstream is asked, and what is told of the rest: ask T1 and ask E6, over HTTP."""
+"""What an upstream is asked, and what is reported of the rest: ask T1 and ask E6, over HTTP."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from typing import Any
 
 import pytest
 
+from penstock.dialects.plan import UpstreamRequest
+from penstock.errors import NetworkError
 from tests.cli import streams
-from tests.client.server import Asked, Script, cut
+from tests.gateway.fake_upstreams import Step
+from tests.gateway.in_process import LocalGateway
 from tests.gateway.reply_assertions import codes
-from tests.gateway.running import SECRET_KEY, Reply, Running
+from tests.gateway.running import Reply
 from tests.gateway.scripts import (
     ANTHROPIC,
     RESPONSES,
     RICH,
     STOP,
     TOOLS,
-    body,
     call,
     calls,
     message_end,
@@ -27,7 +29,7 @@ from tests.gateway.scripts import (
     text_block,
     typed,
 )
-from tests.gateway.upstream import USAGE, ScriptedUpstream, begun, said, streamed
+from tests.gateway.upstream import USAGE, frames
 
 Json = dict[str, Any]
 
@@ -35,10 +37,10 @@ Json = dict[str, Any]
 MODELS = tuple(RICH)
 
 
-ANSWERS: dict[str, Script] = {
-    "chat": streamed(*text("Yes."), STOP, USAGE),
-    ANTHROPIC: body(typed([message_start(), *text_block(0, "Yes."), *message_end()])),
-    RESPONSES: body(typed(streams.hello())),
+ANSWERS: dict[str, bytes] = {
+    "chat": frames(*text("Yes."), STOP, USAGE),
+    ANTHROPIC: typed([message_start(), *text_block(0, "Yes."), *message_end()]),
+    RESPONSES: typed(streams.hello()),
 }
 
 
@@ -47,13 +49,13 @@ def message(role: str, said: str) -> Json:
     return {"type": "message", "role": role, "content": [{"type": kind, "text": said}]}
 
 
-def asked(penstock: Running, upstream: ScriptedUpstream, model: str, **fields: Any) -> tuple[Reply, Asked]:
-    """One turn that ends well, and what the upstream got of it."""
-    upstream.play(model, ANSWERS[model])
-    reply = penstock.ask({"model": model, "input": "Go.", "stream": True, **fields})
+def asked(local: LocalGateway, model: str, **fields: Any) -> tuple[Reply, UpstreamRequest]:
+    """One turn that completes, and the request that the upstream received."""
+    local.play(model, ANSWERS[model])
+    reply = local.ask({"model": model, "input": "Go.", "stream": True, **fields})
     assert reply.status == 200, reply.body
     assert reply.last["status"] == "completed"
-    return reply, upstream.asked_for(model)[-1]
+    return reply, local.sent_to(model)[-1]
 
 
 # ask T1
@@ -72,11 +74,9 @@ CODEX = [
 LATE = message("developer", "Sandbox: full access.")
 
 
-def test_instructions_and_developer_items_are_one_leading_system_message(
-    penstock: Running, upstream: ScriptedUpstream
-) -> None:
-    _, request = asked(penstock, upstream, "chat", instructions="You are an agent.", input=[*CODEX, LATE])
-    messages = request.json["messages"]
+def test_instructions_and_developer_items_are_one_leading_system_message(local: LocalGateway) -> None:
+    _, request = asked(local, "chat", instructions="You are an agent.", input=[*CODEX, LATE])
+    messages = request.body["messages"]
     assert [each["role"] for each in messages] == [
         "system", "user", "assistant", "user", "assistant", "user", "user",
     ]  # fmt: skip
@@ -89,32 +89,30 @@ def test_instructions_and_developer_items_are_one_leading_system_message(
     assert "full access" not in first
 
 
-def test_the_next_turn_begins_with_the_same_bytes(penstock: Running, upstream: ScriptedUpstream) -> None:
+def test_the_next_turn_begins_with_the_same_bytes(local: LocalGateway) -> None:
     """Ask D5: a late developer item, and whatever comes behind it, leaves the prefix as it was."""
     history: list[Json] = []
     bodies: list[bytes] = []
     for item in (*CODEX, LATE, message("user", "Fourth.")):
         history.append(item)
-        _, request = asked(penstock, upstream, "chat", instructions="Be brief.", input=history, tools=TOOLS)
-        bodies.append(json.dumps(request.json).encode())
+        _, request = asked(local, "chat", instructions="Be brief.", input=history, tools=TOOLS)
+        bodies.append(json.dumps(request.body).encode())
     for shorter, longer in pairwise(bodies[2:]):  # before that the developer items are still leading
         assert longer.startswith(shorter.removesuffix(b"]}"))
 
 
-def test_anthropic_gets_a_system_field_and_no_system_role(
-    penstock: Running, upstream: ScriptedUpstream
-) -> None:
-    _, request = asked(penstock, upstream, ANTHROPIC, instructions="You are an agent.", input=[*CODEX, LATE])
-    system = json.dumps(request.json["system"])
+def test_anthropic_gets_a_system_field_and_no_system_role(local: LocalGateway) -> None:
+    _, request = asked(local, ANTHROPIC, instructions="You are an agent.", input=[*CODEX, LATE])
+    system = json.dumps(request.body["system"])
     assert "You are an agent." in system
     assert "Approvals: never." in system
-    assert {each["role"] for each in request.json["messages"]} == {"user", "assistant"}
-    assert "Sandbox: full access." in json.dumps(request.json["messages"])
+    assert {each["role"] for each in request.body["messages"]} == {"user", "assistant"}
+    assert "Sandbox: full access." in json.dumps(request.body["messages"])
 
 
-def test_responses_gets_them_in_their_order(penstock: Running, upstream: ScriptedUpstream) -> None:
-    _, request = asked(penstock, upstream, RESPONSES, instructions="You are an agent.", input=[*CODEX, LATE])
-    sent = json.dumps([request.json["instructions"], request.json["input"]])
+def test_responses_gets_them_in_their_order(local: LocalGateway) -> None:
+    _, request = asked(local, RESPONSES, instructions="You are an agent.", input=[*CODEX, LATE])
+    sent = json.dumps([request.body["instructions"], request.body["input"]])
     words = ("You are an agent.", "read only.", "Approvals: never.", "First.", "Third.", "full access.")
     places = [sent.index(each) for each in words]
     assert places == sorted(places)
@@ -161,67 +159,64 @@ FIELDS: dict[str, Json] = {
 
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("model", MODELS)
-def test_a_field_is_sent_or_told_or_refused(
-    penstock: Running, upstream: ScriptedUpstream, model: str, field: str
+def test_a_field_is_sent_or_reported_or_refused(
+    local: LocalGateway, verdicts: list[Json], model: str, field: str
 ) -> None:
-    """The upstream sees a difference, or the client is told that it does not."""
+    """The upstream receives something else, or a diagnostic reports that it does not."""
     plain = {"tools": TOOLS} if "tools" in FIELDS[field] else {}
-    _, before = asked(penstock, upstream, model, **plain)
-    reply = penstock.ask({"model": model, "input": "Go.", "stream": True, **FIELDS[field]})
+    _, before = asked(local, model, **plain)
+    reply = local.ask({"model": model, "input": "Go.", "stream": True, **FIELDS[field]})
     if reply.status == 400:
         assert reply.error["param"]
         return
-    after = upstream.asked_for(model)[-1]
-    is_sent = (after.json, sorted(after.headers)) != (before.json, sorted(before.headers))
-    told = codes(reply.last)
-    assert is_sent or told, f"{field} vanished"
+    after = local.sent_to(model)[-1]
+    is_sent = (after.body, sorted(after.headers)) != (before.body, sorted(before.headers))
+    reported = codes(reply.last)
+    assert is_sent or reported, f"{field} vanished"
     header = reply.headers.get("x-penstock-diagnostics", "")
-    assert all(code in header for code in told)
-    assert bool(header) == bool(told)
-    assert penstock.verdict(reply.headers["x-request-id"]).get("diagnostics", []) == told
+    assert all(code in header for code in reported)
+    assert bool(header) == bool(reported)
+    [verdict] = [each for each in verdicts if each["request_id"] == reply.headers["x-request-id"]]
+    assert verdict.get("diagnostics", []) == reported
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_what_was_dropped_is_in_the_header_and_in_the_response(
-    penstock: Running, upstream: ScriptedUpstream, stream: bool
-) -> None:
-    upstream.play("w10", ANSWERS["chat"])
+def test_what_was_dropped_is_in_the_header_and_in_the_response(local: LocalGateway, stream: bool) -> None:
+    local.play("chat-dropped", ANSWERS["chat"])
     fields = {"safety_identifier": "somebody", "metadata": {"mine": "untouched"}}
-    reply = penstock.ask({"model": "w10", "input": "Go.", "stream": stream, **fields})
-    (told,) = reply.last["diagnostics"]
-    assert told["code"] == "field_dropped"
-    assert "safety_identifier" in told["message"]
-    assert reply.headers["x-penstock-diagnostics"] == f"{told['code']}: {told['message']}"
+    reply = local.ask({"model": "chat-dropped", "input": "Go.", "stream": stream, **fields})
+    (reported,) = reply.last["diagnostics"]
+    assert reported["code"] == "field_dropped"
+    assert "safety_identifier" in reported["message"]
+    assert reply.headers["x-penstock-diagnostics"] == f"{reported['code']}: {reported['message']}"
     assert reply.last["metadata"] == {"mine": "untouched"}
 
 
-def test_nothing_is_told_where_nothing_was_dropped(penstock: Running, upstream: ScriptedUpstream) -> None:
+def test_there_are_no_diagnostics_where_nothing_was_dropped(local: LocalGateway) -> None:
     for model in MODELS:
-        reply, _ = asked(penstock, upstream, model, temperature=0.5, tools=TOOLS)
+        reply, _ = asked(local, model, temperature=0.5, tools=TOOLS)
         assert "diagnostics" not in reply.last
         assert "x-penstock-diagnostics" not in reply.headers
 
 
-def test_a_diagnostic_in_any_script_is_a_lawful_header(penstock: Running, upstream: ScriptedUpstream) -> None:
-    reply, _ = asked(penstock, upstream, "chat", **{"größe\r\nx-evil: 1 水": 1})
+def test_a_diagnostic_in_any_script_is_a_lawful_header(local: LocalGateway) -> None:
+    reply, _ = asked(local, "chat", **{"größe\r\nx-evil: 1 水": 1})
     assert "x-evil" not in reply.headers
     assert "größe" in json.dumps(reply.last["diagnostics"], ensure_ascii=False)
     assert reply.headers["x-penstock-diagnostics"].startswith("field_dropped: ")
 
 
-FAILING: dict[str, Script] = {
-    "behind output": [*begun(*text("One")), cut],
-    "before output": streamed({"choices": [{"index": 0, "delta": {"role": "assistant"}}]}, done=False),
-    "with nothing": streamed(done=False),
+FAILING: dict[str, list[Step]] = {
+    "after output": [frames(*text("One"), done=False), NetworkError("cut", phase="read")],
+    "before output": [frames({"choices": [{"index": 0, "delta": {"role": "assistant"}}]}, done=False)],
+    "with nothing": [],
 }
 
 
 @pytest.mark.parametrize("how", FAILING)
-def test_a_turn_that_failed_still_says_what_was_dropped(
-    penstock: Running, upstream: ScriptedUpstream, how: str
-) -> None:
-    upstream.play("w10-failed", FAILING[how])
-    reply = penstock.stream("w10-failed", safety_identifier="somebody")
+def test_a_turn_that_failed_still_says_what_was_dropped(local: LocalGateway, how: str) -> None:
+    local.play("failing", *FAILING[how])
+    reply = local.stream("failing", safety_identifier="somebody")
     assert reply.types[-1] == "response.failed"
     assert "field_dropped" in codes(reply.last)
     assert "field_dropped" in reply.headers["x-penstock-diagnostics"]
@@ -239,27 +234,25 @@ FORMATS: dict[str, Json] = {
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("model", MODELS)
-def test_a_format_is_never_dropped(
-    penstock: Running, upstream: ScriptedUpstream, model: str, name: str
-) -> None:
-    """Ask H1: sent on, or refused with the name of the field; a weaker form of it is told."""
-    _, before = asked(penstock, upstream, model)
-    reply = penstock.ask({"model": model, "input": "Go.", "stream": True, "text": {"format": FORMATS[name]}})
+def test_a_format_is_never_dropped(local: LocalGateway, model: str, name: str) -> None:
+    """Ask H1: sent on, or refused with the name of the field; a weaker form of it is reported."""
+    _, before = asked(local, model)
+    reply = local.ask({"model": model, "input": "Go.", "stream": True, "text": {"format": FORMATS[name]}})
     if reply.status == 400:
         assert reply.error["param"].startswith("text.format")
         return
-    after = upstream.asked_for(model)[-1]
-    assert after.json != before.json
+    after = local.sent_to(model)[-1]
+    assert after.body != before.body
     if name == "json_schema":
-        assert json.dumps(SCHEMA["properties"]) in json.dumps(after.json)
+        assert json.dumps(SCHEMA["properties"]) in json.dumps(after.body)
     if name != "a format of tomorrow":  # the specification has no place for it in a response
         assert reply.last["text"]["format"]["type"] == FORMATS[name]["type"]
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_verbosity_alone_is_no_constraint(penstock: Running, upstream: ScriptedUpstream, model: str) -> None:
-    _, request = asked(penstock, upstream, model, text={"verbosity": "medium"})
-    assert not {"response_format", "output_format", "output_config"} & request.json.keys()
+def test_verbosity_alone_is_no_constraint(local: LocalGateway, model: str) -> None:
+    _, request = asked(local, model, text={"verbosity": "medium"})
+    assert not {"response_format", "output_format", "output_config"} & request.body.keys()
 
 
 CHOICES: dict[str, Any] = {
@@ -276,64 +269,38 @@ CHOICES: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", CHOICES)
 @pytest.mark.parametrize("model", MODELS)
-def test_a_tool_choice_is_never_dropped(
-    penstock: Running, upstream: ScriptedUpstream, model: str, name: str
-) -> None:
-    _, before = asked(penstock, upstream, model, tools=TOOLS)
-    upstream.play(model, ANSWERS[model])
-    penstock.ask(
-        {"model": model, "input": "Go.", "stream": True, "tools": TOOLS, "tool_choice": CHOICES[name]}
-    )
-    after = upstream.asked_for(model)[-1]
+def test_a_tool_choice_is_never_dropped(local: LocalGateway, model: str, name: str) -> None:
+    _, before = asked(local, model, tools=TOOLS)
+    local.play(model, ANSWERS[model])
+    local.ask({"model": model, "input": "Go.", "stream": True, "tools": TOOLS, "tool_choice": CHOICES[name]})
+    after = local.sent_to(model)[-1]
     if name == "none":
-        assert "none" in json.dumps(after.json.get("tool_choice", "none"))
-    assert after.json != before.json
+        assert "none" in json.dumps(after.body.get("tool_choice", "none"))
+    assert after.body != before.body
 
 
 @pytest.mark.parametrize("model", ["chat", ANTHROPIC])
-def test_a_required_tool_that_cannot_be_offered_is_refused_by_name(
-    penstock: Running, upstream: ScriptedUpstream, model: str
-) -> None:
+def test_a_required_tool_that_cannot_be_offered_is_refused_by_name(local: LocalGateway, model: str) -> None:
     """Ask B3: a request whose only tool was dropped, and that wants it called."""
-    upstream.play(model, ANSWERS[model])
-    before = len(upstream.asked_for(model))
+    local.play(model, ANSWERS[model])
+    before = len(local.sent_to(model))
     tools = [{"type": "image_generation"}]
-    reply = penstock.ask({"model": model, "input": "Go.", "tools": tools, "tool_choice": "required"})
+    reply = local.ask({"model": model, "input": "Go.", "tools": tools, "tool_choice": "required"})
     assert (reply.status, reply.error["param"]) == (400, "tool_choice")
     assert "image_generation" in reply.error["message"]
-    assert len(upstream.asked_for(model)) == before
+    assert len(local.sent_to(model)) == before
 
 
-def test_stop_reaches_those_who_know_it(penstock: Running, upstream: ScriptedUpstream) -> None:
-    _, chat = asked(penstock, upstream, "chat", stop=["END"])
-    _, anthropic = asked(penstock, upstream, ANTHROPIC, stop=["END"])
-    assert chat.json["stop"] == ["END"]
-    assert anthropic.json["stop_sequences"] == ["END"]
+def test_stop_reaches_those_who_know_it(local: LocalGateway) -> None:
+    _, chat = asked(local, "chat", stop=["END"])
+    _, anthropic = asked(local, ANTHROPIC, stop=["END"])
+    assert chat.body["stop"] == ["END"]
+    assert anthropic.body["stop_sequences"] == ["END"]
 
 
-def test_a_diagnostic_of_the_stream_is_in_the_response(penstock: Running, upstream: ScriptedUpstream) -> None:
+def test_a_diagnostic_of_the_stream_is_in_the_response(local: LocalGateway) -> None:
     """It was not known when the headers went out."""
-    upstream.play("w10-late", streamed(calls(call(0, "a", "rm", "{}")), STOP, USAGE))
-    reply = penstock.stream("w10-late", tools=TOOLS)
+    local.play("late", frames(calls(call(0, "a", "rm", "{}")), STOP, USAGE))
+    reply = local.stream("late", tools=TOOLS)
     assert codes(reply.last)
     assert "x-penstock-diagnostics" not in reply.headers
-
-
-def test_a_trace_is_passed_on_and_nothing_else_of_the_client(
-    penstock: Running, upstream: ScriptedUpstream
-) -> None:
-    model = upstream.play("traced", streamed(*said("ok")))
-    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    headers = {
-        "traceparent": trace,
-        "tracestate": "a=b",
-        "cookie": "c=d",
-        "x-mine": "e",
-        "authorization": "Bearer x",
-    }
-    reply = penstock.whole(model, headers=headers)
-    assert float(reply.headers["x-penstock-overhead-ms"]) >= 0
-    [asked] = upstream.asked_for(model)
-    assert (asked.headers["traceparent"], asked.headers["tracestate"]) == (trace, "a=b")
-    assert not {"cookie", "x-mine"} & asked.headers.keys()
-    assert asked.headers["authorization"] == f"Bearer {SECRET_KEY}"

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from penstock.gateway.turn.stopwatch import Stopwatch
+from penstock.gateway.turn.verdict import Verdict, conclude, shown
+from penstock.protocol.errors import ResponseError
+from penstock.protocol.response import Response
 from tests.client.server import Script, answer, chunk, cut, send
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.clients import RawClient
@@ -71,8 +76,8 @@ def test_every_end_has_one_verdict(
         assert verdict["last_sequence"] == len(reply.events) - 1
     if code:
         assert verdict["request_id"] in (reply.last["error"] if reply.events else reply.error)["message"]
-    told = str(verdict)
-    assert not [secret for secret in PLANTED if secret in told]
+    text = str(verdict)
+    assert not [secret for secret in PLANTED if secret in text]
 
 
 def reply_id(last: dict[str, object], body: dict[str, object]) -> object:
@@ -131,3 +136,62 @@ def test_the_silence_before_a_client_left_is_in_the_verdict(
     client.leave()
     assert gone.wait(10)
     assert penstock.verdict(client.request_id)["idle_ms"] >= 150
+
+
+# In this process
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("gpt-5", "gpt-5"),
+        ("größe 水", "größe 水"),
+        ("a\nforged\x1b[2J", "a?forged?[2J"),
+        ("x" * 200, "x" * 128),
+        ("", ""),
+    ],
+)
+def test_a_name_that_a_client_chose_is_one_short_line(name: str, expected: str) -> None:
+    assert shown(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"outcome": "completed", "closer": "upstream"}, "m at t: completed in 1.50 s [req_1]"),
+        (
+            {"outcome": "failed", "closer": "timeout", "code": "upstream_timeout", "attempts": 3},
+            "m at t: failed by timeout (upstream_timeout) in 1.50 s, 3 attempts [req_1]",
+        ),
+        (
+            {"outcome": "completed", "closer": "upstream", "input_tokens": 7, "output_tokens": 2},
+            "m at t: completed in 1.50 s, 7 tokens in, 2 out [req_1]",
+        ),
+        (
+            {"outcome": "refused", "closer": "gateway", "model": "", "target": "", "code": "x"},
+            "no model: refused by gateway (x) in 1.50 s [req_1]",
+        ),
+    ],
+)
+def test_a_verdict_is_one_sentence(fields: dict[str, Any], sentence: str) -> None:
+    given = {"model": "m", "target": "t", "duration_ms": 1500, **fields}
+    assert Verdict(request_id="req_1", **given).sentence() == sentence
+
+
+def test_what_is_known_already_is_not_replaced_by_the_response() -> None:
+    """A client that disconnected closed the turn, whatever the response became."""
+    failed = Response(
+        id="r", model="m", status="failed", error=ResponseError(code="server_error", message="x")
+    )
+    fresh, known = (
+        Verdict(request_id="a"),
+        Verdict(request_id="b", outcome="cancelled", closer="client", code="client_gone"),
+    )
+    for verdict in (fresh, known):
+        conclude(verdict, failed, Stopwatch(lambda: 0.0))
+    assert (fresh.outcome, fresh.closer, fresh.code) == ("failed", "upstream", "server_error")
+    assert (known.outcome, known.closer, known.code) == ("cancelled", "client", "client_gone")
+
+
+def test_a_verdict_has_only_what_differs_from_the_default() -> None:
+    assert Verdict(request_id="a", status=200).fields() == {"request_id": "a", "status": 200}
