@@ -12,6 +12,7 @@ from penstock.dialects.registry import RENDERED, rendered_dialect
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.wire import read
 from penstock.tools.identity import ToolIdentityMap
+from tests.dialects.request_samples import SAMPLES, TOOLS
 
 
 def test_the_dialects_that_can_be_rendered_are_in_the_table() -> None:
@@ -40,37 +41,6 @@ def test_the_documented_table_has_a_row_for_every_field() -> None:
     rows = [line for line in request_fields.as_markdown().splitlines() if line.startswith("| `")]
     assert [row.split("`")[1] for row in rows] == [name for name in request_fields.FIELDS if name != "extra"]
     assert "| ? |" not in request_fields.as_markdown()
-
-
-SAMPLES: dict[str, Any] = {
-    "model": "another-model",
-    "input": "Something else.",
-    "instructions": "Be brief.",
-    "include": ["message.output_text.logprobs"],
-    "tools": [{"type": "function", "name": "look", "parameters": {"type": "object", "properties": {}}}],
-    "tool_choice": "required",
-    "parallel_tool_calls": False,
-    "max_tool_calls": 3,
-    "text": {"format": {"type": "json_schema", "name": "n", "schema": {"type": "object"}}},
-    "reasoning": {"effort": "low"},
-    "temperature": 0.5,
-    "top_p": 0.5,
-    "presence_penalty": 0.5,
-    "frequency_penalty": 0.5,
-    "top_logprobs": 2,
-    "max_output_tokens": 4321,
-    "truncation": "auto",
-    "service_tier": "flex",
-    "safety_identifier": "someone",
-    "prompt_cache_key": "a-key",
-    "prompt_cache_retention": "24h",
-    "user": "someone",
-    "extra": {"stop": ["END"]},
-}
-"""A value of each field that is not the gateway's, none of them what happens anyway."""
-
-TOOLS = {"tool_choice", "parallel_tool_calls"}
-"""Fields that say something only beside tools."""
 
 
 def rendered(dialect: str, values: dict[str, Any]) -> UpstreamRequest:

@@ -31,7 +31,7 @@ from penstock.stream.deltas import ErrorDelta, FinishDelta
 from penstock.upstream.target import Upstream
 from tests.dialects.recording_checks import json_with
 from tests.dialects.render_cases import EVERY_ITEM, EVERY_TOOL, PIXEL, codes, dropped, requests
-from tests.dialects.test_request_fields import SAMPLES, TOOLS
+from tests.dialects.request_samples import SAMPLES, TOOLS
 from tests.effort import examples
 from tests.gateway.demos import (
     CLOCK,

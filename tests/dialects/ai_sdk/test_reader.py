@@ -13,19 +13,27 @@ from hypothesis import strategies as st
 from penstock.dialects.ai_sdk import DIALECT
 from penstock.dialects.ai_sdk.reader import HANDLERS
 from penstock.dialects.envelope import unseal
-from penstock.protocol.tools import CustomTool, FunctionTool, Tool
 from penstock.sse import Frame
-from penstock.stream.deltas import AnnotationDelta, DiagnosticDelta, ErrorDelta, UpstreamInfo, UsageDelta
+from penstock.stream.deltas import AnnotationDelta, DiagnosticDelta, UpstreamInfo
 from tests.dialects import keyed_stream_checks as checks
 from tests.dialects.ai_sdk.oracle_exceptions import EXCEPTIONS
+from tests.dialects.ai_sdk.stream_parts import (
+    CALLS,
+    FINISH,
+    SIGNED,
+    TOOLS,
+    URL,
+    call,
+    delta,
+    end,
+    start,
+    text,
+)
 from tests.dialects.recordings import ROOT, files, needs_recordings
 from tests.effort import examples
 
 FILES = files("ai-sdk-parts")
 SMALL = checks.smallest("ai-sdk-parts", 60)
-FINISH = {"type": "finish", "finishReason": {"unified": "stop"}, "usage": {}}
-CALLS = {"type": "finish", "finishReason": "tool-calls", "usage": {"inputTokens": 1, "outputTokens": 2}}
-TOOLS: list[Tool] = [FunctionTool(name="get_weather"), CustomTool(name="patch")]
 
 
 @cache
@@ -62,22 +70,6 @@ def test_large_recordings_too(file: str) -> None:
 
 
 # One call, whatever says it (ask B4)
-
-
-def start(id: str = "call_123", **fields: Any) -> dict[str, Any]:
-    return {"type": "tool-input-start", "id": id, "toolName": "get_weather", **fields}
-
-
-def delta(text: str, id: str = "call_123") -> dict[str, Any]:
-    return {"type": "tool-input-delta", "id": id, "delta": text}
-
-
-def end(id: str = "call_123") -> dict[str, Any]:
-    return {"type": "tool-input-end", "id": id}
-
-
-def call(input: Any = '{"location":"NYC"}', id: str = "call_123", **fields: Any) -> dict[str, Any]:
-    return {"type": "tool-call", "toolCallId": id, "toolName": "get_weather", "input": input, **fields}
 
 
 PIECES = [delta('{"loc'), delta('ation":"NYC"}')]
@@ -162,116 +154,7 @@ def test_a_broken_json_string_is_passed_on_as_it_is() -> None:
 # Tools of the provider
 
 
-HOSTED = {"providerExecuted": True}
-RESULT = {"type": "tool-result", "toolCallId": "s1"}
-
-
-def hosted(name: str, input: Any, result: Any, **fields: Any) -> list[dict[str, Any]]:
-    return [
-        {"type": "tool-input-start", "id": "s1", "toolName": name, **HOSTED},
-        delta("{", "s1"),
-        end("s1"),
-        {"type": "tool-call", "toolCallId": "s1", "toolName": name, "input": json.dumps(input), **HOSTED},
-        {**RESULT, "toolName": name, "result": "not yet", "preliminary": True},
-        {**RESULT, "toolName": name, "result": result, **fields},
-        FINISH,
-    ]
-
-
-@pytest.mark.parametrize(
-    ("parts", "expected"),
-    [
-        (
-            hosted("web_search", {"query": "q"}, [{"url": "https://a", "title": "A"}, {}]),
-            {
-                "type": "web_search_call",
-                "status": "completed",
-                "action": {
-                    "type": "search",
-                    "query": "q",
-                    "sources": [{"type": "url", "url": "https://a", "title": "A"}],
-                },
-            },
-        ),
-        (
-            hosted("web_search", {}, {"action": {"type": "search", "query": "q"}}),
-            {"action": {"type": "search", "query": "q"}},
-        ),
-        (
-            hosted("web_fetch", {"url": "https://a"}, {}),
-            {"action": {"type": "open_page", "url": "https://a"}},
-        ),
-        (
-            hosted("code_execution", {"code": "1"}, {"stdout": "a", "stderr": "b"}, isError=True),
-            {"type": "code_interpreter_call", "status": "failed", "code": "1"},
-        ),
-        (
-            hosted("code_interpreter", {"x": 1}, {"type": "r", "value": 1}),
-            {"code": '{"x":1}', "outputs": [{"type": "logs", "logs": '{"value":1}'}]},
-        ),
-        (
-            hosted("file_search", {}, {"queries": ["q"], "results": [{"fileId": "f"}]}),
-            {"type": "file_search_call", "queries": ["q"], "results": [{"fileId": "f"}]},
-        ),
-        (
-            hosted("image_generation", {}, {"result": "aGk="}),
-            {"type": "image_generation_call", "result": "aGk="},
-        ),
-        (
-            hosted("mcp.ask", {"a": 1}, {"serverLabel": "wiki", "output": "yes"}),
-            {
-                "type": "mcp_call",
-                "name": "ask",
-                "server_label": "wiki",
-                "arguments": '{"a":1}',
-                "output": "yes",
-            },
-        ),
-        (
-            hosted("mcp.ask", {}, [{"type": "text", "text": "no"}], isError=True),
-            {"type": "mcp_call", "status": "failed", "error": "no", "output": None},
-        ),
-    ],
-)
-def test_a_tool_of_the_provider_is_an_item_and_no_call(parts: list[Any], expected: dict[str, Any]) -> None:
-    [item] = checks.answer(DIALECT, parts)["output"]
-    assert {name: item.get(name) for name in expected} == expected
-
-
-def test_a_tool_of_the_provider_without_an_item_is_left_out_and_told() -> None:
-    response = checks.answer(DIALECT, hosted("advisor", {}, {"text": "x"}))
-    assert response["output"] == []
-    assert [each["code"] for each in response["diagnostics"]] == ["server_tool_left_out"]
-
-
-@pytest.mark.parametrize(
-    ("parts", "types"),
-    [
-        ([{**call(id="s1"), "toolName": "web_search", **HOSTED}, FINISH], ["web_search_call"]),
-        ([{**RESULT, "toolName": "web_search", "result": []}, FINISH], ["web_search_call"]),
-        (
-            [delta("{}", "s1"), {**call(id="s1"), "toolName": "web_search", **HOSTED}, FINISH],
-            ["web_search_call"],
-        ),
-        ([start("s1", toolName="web_search", **HOSTED), call(id="s1"), FINISH], ["web_search_call"]),
-        ([call(id="s1"), {**RESULT, "toolName": "get_weather", "result": 1}, CALLS], ["function_call"]),
-    ],
-)
-def test_whose_call_it_is_does_not_depend_on_which_parts_came(parts: list[Any], types: list[str]) -> None:
-    response = checks.answer(DIALECT, parts)
-    assert [item["type"] for item in response["output"]] == types
-    assert response["status"] == "completed"
-
-
 # Text, reasoning, sources
-
-
-def text(said: str, id: str = "0") -> list[dict[str, Any]]:
-    return [
-        {"type": "text-start", "id": id},
-        {"type": "text-delta", "id": id, "delta": said},
-        {"type": "text-end", "id": id},
-    ]
 
 
 def test_blocks_that_overlap_are_kept_apart() -> None:
@@ -311,7 +194,6 @@ def test_the_phase_of_a_message_is_kept() -> None:
     assert item["phase"] == "commentary"
 
 
-SIGNED = {"anthropic": {"signature": "c2ln"}}
 ENCRYPTED = {"openai": {"itemId": "rs_1", "reasoningEncryptedContent": "ZW5j"}}
 
 
@@ -378,9 +260,6 @@ def test_a_compaction_is_an_item_and_no_text() -> None:
     assert checks.answer(DIALECT, [begin, *text("")[1:], FINISH])["output"] == []
 
 
-URL = {"type": "source", "sourceType": "url", "id": "s", "url": "https://a", "title": "A"}
-
-
 @pytest.mark.parametrize(
     "parts",
     [
@@ -408,69 +287,6 @@ def test_a_source_that_has_no_text_or_no_url_is_told() -> None:
 
 
 # Ends
-
-
-@pytest.mark.parametrize(
-    ("reason", "status"),
-    [
-        ("stop", "completed"),
-        ("tool-calls", "completed"),
-        ("other", "completed"),
-        ("unknown", "completed"),
-        ("length", "incomplete"),
-        ("content-filter", "incomplete"),
-        ("error", "failed"),
-        ("never heard of", "completed"),
-        ({"unified": "stop", "raw": "end_turn"}, "completed"),
-        ({"unified": "stop", "raw": "pause_turn"}, "incomplete"),
-        ({"unified": "error"}, "failed"),
-        ({"unified": "interrupted"}, "failed"),
-        ({"unified": 5}, "completed"),
-        (None, "completed"),
-    ],
-)
-def test_every_finish_reason_has_an_outcome(reason: Any, status: str) -> None:
-    assert checks.answer(DIALECT, [*text("Hi"), {**FINISH, "finishReason": reason}])["status"] == status
-
-
-@pytest.mark.parametrize(
-    ("usage", "metadata", "counts"),
-    [
-        ({"inputTokens": 9, "outputTokens": 5, "totalTokens": 14}, {}, (9, 5, None, None, None)),
-        ({"inputTokens": 9, "cachedInputTokens": 4, "reasoningTokens": 2}, {}, (9, None, 4, None, 2)),
-        ({"inputTokens": 3, "outputTokens": 1, "cachedInputTokens": 125}, {}, (128, 1, 125, None, None)),
-        (
-            {"inputTokens": 30, "outputTokens": 1, "cachedInputTokens": 20},
-            {"anthropic": {"usage": {"input_tokens": 30, "cache_creation_input_tokens": 7}}},
-            (57, 1, 20, 7, None),
-        ),
-        (
-            {
-                "inputTokens": {"total": 10, "noCache": 4, "cacheRead": 5, "cacheWrite": 1},
-                "outputTokens": {"total": 8, "text": 5, "reasoning": 3},
-            },
-            {},
-            (10, 8, 5, 1, 3),
-        ),
-        (
-            {"inputTokens": {"noCache": 4, "cacheRead": 5}, "outputTokens": {"text": 5, "reasoning": 3}},
-            {},
-            (9, 8, 5, None, 3),
-        ),
-        ({"inputTokens": {}, "outputTokens": {}}, {}, (None,) * 5),
-        ({"inputTokens": "9", "outputTokens": None}, {}, (None,) * 5),
-    ],
-)
-def test_usage_of_every_version(usage: Any, metadata: Any, counts: tuple[int | None, ...]) -> None:
-    said = checks.told(DIALECT, [{**FINISH, "usage": usage, "providerMetadata": metadata}])
-    [told] = [each for each in said if isinstance(each, UsageDelta)]
-    assert counts == (
-        told.input_tokens,
-        told.output_tokens,
-        told.cached_tokens,
-        told.cache_write_tokens,
-        told.reasoning_tokens,
-    )
 
 
 OVERLOADED = {
@@ -541,32 +357,6 @@ def test_what_has_no_place_is_told() -> None:
 # Answers that are not streamed
 
 
-def test_a_body_is_read_as_its_stream() -> None:
-    content = [
-        {"type": "reasoning", "text": "Hm", "providerMetadata": SIGNED},
-        {"type": "text", "text": "Hi"},
-        URL,
-        call(),
-    ]
-    body = {"content": content, "finishReason": "tool-calls", "usage": {"inputTokens": 1, "outputTokens": 2}}
-    body |= {"warnings": [], "response": {"id": "r", "modelId": "gpt"}}
-    deltas = DIALECT.read_body(checks.plan("ai_sdk", TOOLS), json.dumps(body).encode())
-    _, events = checks.run(deltas, TOOLS)
-    output = events[-1]["response"]["output"]
-    assert [item["type"] for item in output] == ["reasoning", "message", "function_call"]
-    assert events[-1]["response"]["model"] == "gpt"
-
-
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [(b"<html>", "upstream_invalid"), (b'{"error":{"code":"rate_limit_exceeded"}}', "rate_limit_exceeded")],
-)
-def test_a_body_that_is_no_answer_is_an_error(body: bytes, code: str) -> None:
-    [error] = DIALECT.read_body(checks.plan("ai_sdk"), body)
-    assert isinstance(error, ErrorDelta)
-    assert error.code == code
-
-
 def test_a_refused_request_is_classified() -> None:
     assert DIALECT.classify(429, {"retry-after": "2"}, b"{}").retry_after == 2
 
@@ -601,9 +391,3 @@ parts = checks.objects(
 @given(st.lists(parts, max_size=12))
 def test_any_parts_end_in_a_lawful_stream(given_parts: list[Any]) -> None:
     checks.assert_lawful_end(DIALECT, checks.as_frames(given_parts), TOOLS)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.binary(max_size=80) | checks.values.map(lambda value: json.dumps(value).encode()))
-def test_any_body_is_read(body: bytes) -> None:
-    assert DIALECT.read_body(checks.plan("ai_sdk"), body)

@@ -10,21 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.dialects.chat import DIALECT
-from penstock.dialects.envelope import unseal
-from penstock.protocol.content import UrlCitation
 from penstock.sse import Frame
 from penstock.stream.deltas import (
-    AnnotationDelta,
     Delta,
     DiagnosticDelta,
     ErrorDelta,
     FinishDelta,
     FinishReason,
-    ItemDelta,
-    OpaqueReasoning,
     ReasoningDelta,
     RefusalDelta,
-    SummaryDelta,
     TextDelta,
     ToolCallDelta,
     UpstreamInfo,
@@ -42,7 +36,7 @@ from tests.dialects.block_stream_checks import (
     smallest,
 )
 from tests.dialects.chat.oracle_exceptions import EXCEPTIONS
-from tests.dialects.chat_streams import DONE, STOP, answer, calls, chunk, of, payloads, plan, read
+from tests.dialects.chat_streams import DONE, STOP, answer, calls, chunk, of, plan, read
 from tests.dialects.recording_checks import assert_agrees
 from tests.dialects.recordings import files, needs_recordings, translate
 from tests.effort import examples
@@ -367,121 +361,6 @@ def test_what_has_no_place_is_told(field: str) -> None:
 # Reasoning
 
 
-def detail(kind: str, **fields: Any) -> dict[str, Any]:
-    return {"reasoning_details": [{"type": f"reasoning.{kind}", "index": 0, **fields}]}
-
-
-REASONING: dict[str, tuple[list[dict[str, Any]], str, str]] = {
-    # deltas, reasoning text, summary
-    "reasoning_content": ([{"reasoning_content": "a"}, {"reasoning_content": "b"}], "ab", ""),
-    "reasoning": ([{"reasoning": "a"}, {"reasoning": "b"}], "ab", ""),
-    "both": ([{"reasoning": "a", "reasoning_content": "a"}], "a", ""),
-    "details alone": ([detail("text", text="a"), detail("text", text="b")], "ab", ""),
-    "details beside": ([{"reasoning": "a", **detail("text", text="a")}], "a", ""),
-    "a summary in details": ([{"reasoning": "a", **detail("summary", summary="a")}], "", "a"),
-    "encrypted beside": ([{"reasoning": "a", **detail("encrypted", data="x")}], "a", ""),
-    "details once more at the end": (
-        [{"reasoning": "a"}, {"reasoning": "b"}, detail("text", text="ab")],
-        "ab",
-        "",
-    ),
-    "LiteLLM": (
-        [{"reasoning_content": "a", "thinking_blocks": [{"type": "thinking", "thinking": "a"}]}],
-        "a",
-        "",
-    ),
-    "two lists": ([{**detail("text", text="a"), "thinking_blocks": [{"thinking": "a"}]}], "a", ""),
-    "a content list": (
-        [{"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "a"}]}]}],
-        "a",
-        "",
-    ),
-    "Google's mark": ([{"content": "a", "extra_content": {"google": {"thought": True}}}], "a", ""),
-    "cot_summary": ([{"cot_summary": "a"}, {"cot_summary": "b"}], "", "ab"),
-    "wrong types": ([{"reasoning": {"a": 1}, "reasoning_details": "x"}], "", ""),
-}
-
-
-@pytest.mark.parametrize("name", REASONING)
-def test_reasoning_is_read_once_in_every_shape(name: str) -> None:
-    deltas, text, summary = REASONING[name]
-    told = read(*map(chunk, deltas), DONE)
-    assert "".join(each.text for each in of(told, ReasoningDelta)) == text
-    assert "".join(each.text for each in of(told, SummaryDelta)) == summary
-
-
-def test_a_signature_is_sealed_with_its_text_before_what_follows() -> None:
-    told = read(
-        chunk({"reasoning": "a", **detail("text", text="a", format="f")}),
-        chunk({"reasoning": "b", **detail("text", text="b", format="f")}),
-        chunk(detail("text", signature="s+/=", format=None)),
-        chunk({"content": "hi"}),
-    )
-    sealed = {"type": "reasoning.text", "index": 0, "text": "ab", "format": "f", "signature": "s+/="}
-    assert payloads(told) == [{"reasoning_details": [sealed]}]
-    assert [type(each) for each in told[:4]] == [ReasoningDelta, ReasoningDelta, OpaqueReasoning, TextDelta]
-
-
-def test_details_stay_apart_by_type_index_id_and_signature() -> None:
-    told = read(
-        chunk(detail("summary", summary="a", id="r1")),
-        chunk(detail("encrypted", data="x", id="r1")),
-        chunk(detail("encrypted", data="y")),
-        chunk(calls({"index": 0, "id": "c", "function": {"name": "f"}})["choices"][0]["delta"]),
-    )
-    (payload,) = payloads(told)
-    assert [each.get("data") for each in payload["reasoning_details"]] == [None, "x", "y"]
-    reasoning, call = answer(
-        chunk({"reasoning": "a", **detail("summary", summary="a")}),
-        chunk(detail("encrypted", data="x")),
-        chunk({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f"}}]}, finish="tool_calls"),
-    )["output"]
-    assert reasoning["encrypted_content"].startswith("pk1.")
-    assert call["call_id"] == "c"
-
-
-def test_details_without_a_secret_are_not_sealed() -> None:
-    assert payloads(read(chunk(detail("text", text="a")), chunk({"content": "hi"}), DONE)) == []
-
-
-def test_opaque_fields_are_given_back_under_their_names() -> None:
-    assert payloads(read(chunk({"content": "a"}), chunk({"cot_id": "cot_1"}), DONE)) == [{"cot_id": "cot_1"}]
-    extra = {"google": {"thought_signature": "sig"}}
-    assert payloads(read(chunk({"content": "", "extra_content": extra}), DONE)) == [{"extra_content": extra}]
-    assert payloads(read(chunk({"reasoning_opaque": "x", "extra_content": {"google": {}}}), DONE)) == [
-        {"reasoning_opaque": "x"}
-    ]
-
-
-def test_a_signature_on_a_call_stands_directly_before_it() -> None:
-    extra = {"google": {"thought_signature": "sig"}}
-    first = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}, "extra_content": extra}
-    second = {"index": 1, "id": "b", "function": {"name": "g", "arguments": "{}"}}
-    told = read(calls(first, second), chunk(finish="tool_calls"))
-    assert [type(each) for each in told[:3]] == [OpaqueReasoning, ToolCallDelta, ToolCallDelta]
-    assert told[0].call == 0  # type: ignore[union-attr]
-    assert payloads(told) == [{"extra_content": extra}]
-    sealed = unseal(told[0].data)  # type: ignore[union-attr]
-    assert sealed is not None
-    assert sealed.attached == "call"
-
-
-def test_a_signature_behind_its_call_is_told() -> None:
-    extra = {"google": {"thought_signature": "sig"}}
-    late = {"index": 0, "function": {"arguments": "{}"}, "extra_content": extra}
-    told = read(calls({"index": 0, "id": "a", "function": {"name": "f"}}), calls(late))
-    assert [each.code for each in of(told, DiagnosticDelta)] == ["late_signature"]
-    assert of(told, OpaqueReasoning) == []
-
-
-def test_a_signature_that_is_repeated_goes_out_once() -> None:
-    extra = {"google": {"thought_signature": "sig"}}
-    call = {"index": 0, "id": "a", "function": {"name": "f"}, "extra_content": extra}
-    told = read(calls(call), calls(call), calls({**call, "id": "b"}))
-    assert len(of(told, OpaqueReasoning)) == 2
-    assert of(told, DiagnosticDelta) == []
-
-
 # Calls
 
 CALLS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str]]]] = {
@@ -572,222 +451,8 @@ def test_text_and_calls_in_one_chunk_are_both_read() -> None:
 
 # Usage
 
-USAGE: dict[str, tuple[list[dict[str, Any]], tuple[int, int, int, int]]] = {
-    # chunks, (input, output, cached, reasoning)
-    "in a chunk of its own": (
-        [{"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}}],
-        (3, 2, 0, 0),
-    ),
-    "with the finish": (
-        [chunk(finish="stop", usage={"prompt_tokens": 3, "completion_tokens": 2})],
-        (3, 2, 0, 0),
-    ),
-    "cumulative": (
-        [chunk(usage={"prompt_tokens": 3, "completion_tokens": each}) for each in (1, 2, 3)],
-        (3, 3, 0, 0),
-    ),
-    "Groq": ([chunk(x_groq={"usage": {"prompt_tokens": 3, "completion_tokens": 2}})], (3, 2, 0, 0)),
-    "zeros after the real one (quirk C6)": (
-        [
-            chunk(usage={"prompt_tokens": 3, "completion_tokens": 2}),
-            chunk(usage={"prompt_tokens": 0, "completion_tokens": 0}),
-        ],
-        (3, 2, 0, 0),
-    ),
-    "OpenAI's details": (
-        [
-            chunk(
-                usage={
-                    "prompt_tokens": 9,
-                    "completion_tokens": 8,
-                    "total_tokens": 17,
-                    "prompt_tokens_details": {"cached_tokens": 4},
-                    "completion_tokens_details": {"reasoning_tokens": 5},
-                }
-            )
-        ],
-        (9, 8, 4, 5),
-    ),
-    "DeepSeek": (
-        [chunk(usage={"prompt_tokens": 9, "completion_tokens": 8, "prompt_cache_hit_tokens": 4})],
-        (9, 8, 4, 0),
-    ),
-    "Moonshot": (
-        [chunk(usage={"prompt_tokens": 9, "completion_tokens": 8, "cached_tokens": 4})],
-        (9, 8, 4, 0),
-    ),
-    "xAI (quirk C7)": (
-        [
-            chunk(
-                usage={
-                    "prompt_tokens": 12,
-                    "completion_tokens": 1,
-                    "total_tokens": 303,
-                    "completion_tokens_details": {"reasoning_tokens": 290},
-                }
-            )
-        ],
-        (12, 291, 0, 290),
-    ),
-    "reasoning beyond the output": (
-        [
-            chunk(
-                usage={
-                    "prompt_tokens": 57,
-                    "completion_tokens": 10,
-                    "total_tokens": 67,
-                    "completion_tokens_details": {"reasoning_tokens": 37},
-                }
-            )
-        ],
-        (57, 47, 0, 37),
-    ),
-    "other names": (
-        [
-            chunk(
-                usage={
-                    "input_tokens": 3,
-                    "output_tokens": 2,
-                    "output_tokens_details": {"reasoning_tokens": 1},
-                }
-            )
-        ],
-        (3, 2, 0, 1),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", USAGE)
-def test_usage_is_read_wherever_it_is(name: str) -> None:
-    chunks, expected = USAGE[name]
-    usage = answer(chunk({"content": "a"}), *chunks, DONE)["usage"]
-    details = (
-        usage["input_tokens_details"]["cached_tokens"],
-        usage["output_tokens_details"]["reasoning_tokens"],
-    )
-    assert (usage["input_tokens"], usage["output_tokens"], *details) == expected
-    assert usage["total_tokens"] == expected[0] + expected[1]
-
-
-@pytest.mark.parametrize("usage", [None, {}, [], {"cost": 1}, {"prompt_tokens": "3"}, {"prompt_tokens": -1}])
-def test_no_usage_says_nothing(usage: Any) -> None:
-    assert of(read(chunk({"content": "a"}, usage=usage)), UsageDelta) == []
-
-
-def test_cache_writes_are_counted() -> None:
-    usage = {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": {"cache_write_tokens": 5}}
-    assert of(read(chunk(usage=usage)), UsageDelta)[0].cache_write_tokens == 5
-
 
 # Citations and hosted tools
-
-
-def test_a_citation_goes_out_once() -> None:
-    nested = {
-        "type": "url_citation",
-        "url_citation": {"url": "http://a", "title": "A", "start_index": 0, "end_index": 0},
-    }
-    told = read(
-        chunk({"content": "", "annotations": [nested]}), chunk({"content": "x", "annotations": [nested]})
-    )
-    assert of(told, AnnotationDelta) == [AnnotationDelta(UrlCitation(url="http://a", title="A"))]
-
-
-def test_places_tell_citations_apart() -> None:
-    flat = [
-        {"type": "url_citation", "url": "http://a", "start_index": 3, "end_index": end} for end in (5, 9, 1)
-    ]
-    told = read(chunk({"content": "x", "annotations": flat}))
-    assert [
-        (each.annotation.start_index, each.annotation.end_index) for each in of(told, AnnotationDelta)
-    ] == [
-        (3, 5),
-        (3, 9),
-        (3, 3),
-    ]
-
-
-def test_sources_beside_the_text_are_citations() -> None:
-    sources = {
-        "citations": ["http://a", {"url": "http://b"}, 7],
-        "search_results": [{"url": "http://a", "title": "A"}],
-    }
-    response = answer(
-        chunk({}, **sources), chunk({"content": "x"}, **sources), chunk(finish="stop", **sources)
-    )
-    annotations = response["output"][0]["content"][0]["annotations"]
-    assert [(each["url"], each["title"]) for each in annotations] == [("http://a", "A"), ("http://b", "")]
-
-
-def test_an_annotation_without_a_url_is_told() -> None:
-    told = read(chunk({"annotations": [{"type": "file", "file": {"name": "a.pdf"}}]}))
-    assert [each.code for each in of(told, DiagnosticDelta)] == ["annotation_left_out"]
-
-
-SEARCH = {"index": 0, "type": "search", "arguments": '{"query": "q"}'}
-RESULTS = {"results": [{"url": "http://a", "title": "A"}]}
-
-
-def test_a_search_of_the_vendors_is_an_item_and_no_call() -> None:
-    found = {**SEARCH, "output": "Title: …", "search_results": RESULTS}
-    told = read(
-        chunk({"executed_tools": [SEARCH]}),
-        chunk({"executed_tools": [found]}),
-        chunk({"executed_tools": [found]}),
-    )
-    items = of(told, ItemDelta)
-    assert [(each.item.type, each.done) for each in items] == [
-        ("web_search_call", False),
-        ("web_search_call", True),
-    ]
-    assert items[1].item.action == {
-        "type": "search",
-        "query": "q",
-        "sources": [{"type": "url", "url": "http://a"}],
-    }
-    assert of(told, AnnotationDelta) == [AnnotationDelta(UrlCitation(url="http://a", title="A"))]
-    assert of(told, ToolCallDelta) == []
-    response = answer(
-        chunk({"executed_tools": [SEARCH]}), chunk({"executed_tools": [found], "content": "x"}), DONE
-    )
-    assert [item["type"] for item in response["output"]] == ["web_search_call", "message"]
-
-
-EXECUTED: list[tuple[dict[str, Any], Any]] = [
-    (
-        {"type": "visit", "arguments": '{"url": "http://a"}', "output": ""},
-        ("action", {"type": "open_page", "url": "http://a"}),
-    ),
-    ({"type": "search", "arguments": "{", "output": ""}, ("action", {"type": "search", "query": ""})),
-]
-
-
-@pytest.mark.parametrize(("tool", "expected"), EXECUTED)
-def test_other_tools_of_the_vendors(tool: dict[str, Any], expected: tuple[str, Any]) -> None:
-    (item,) = of(read(chunk({"executed_tools": [tool]})), ItemDelta)
-    assert getattr(item.item, expected[0]) == expected[1]
-
-
-def test_code_that_the_vendor_ran() -> None:
-    tool = {"type": "python", "arguments": '{"code": "1+1"}', "output": "2"}
-    (item,) = of(read(chunk({"executed_tools": [tool]})), ItemDelta)
-    assert item.item.type == "code_interpreter_call"
-    assert item.item.extra["outputs"] == [{"type": "logs", "logs": "2"}]
-
-
-def test_a_tool_of_the_vendors_that_nobody_knows_is_told_once() -> None:
-    told = read(*[chunk({"executed_tools": [{"type": "oracle"}]})] * 2)
-    assert [each.code for each in of(told, DiagnosticDelta)] == ["executed_tool_left_out"]
-
-
-def test_images_are_items() -> None:
-    images = [
-        {"type": "image_url", "image_url": {"url": url}} for url in ("data:image/png;base64,AAAA", "http://a")
-    ]
-    told = read(*[chunk({"images": images})] * 2)
-    (item,) = of(told, ItemDelta)
-    assert (item.item.type, item.item.extra) == ("image_generation_call", {"result": "AAAA"})
-    assert [each.code for each in of(told, DiagnosticDelta)] == ["image_left_out"]
 
 
 # Answers that are not streamed

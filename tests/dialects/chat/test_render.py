@@ -9,48 +9,29 @@ from hypothesis import strategies as st
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from pydantic import ConfigDict, TypeAdapter, with_config
 
-from penstock.dialects.chat.reasoning import Reasoning
-from penstock.dialects.chat.render import HANDLED, render
-from penstock.dialects.envelope import seal
-from penstock.dialects.plan import Quirks, Target, UpstreamRequest
+from penstock.dialects.chat.render import HANDLED
+from penstock.dialects.plan import Quirks
 from penstock.dialects.presets import PRESETS
-from penstock.dialects.presets.efforts import EFFORTS, SCALE, nearest
+from penstock.dialects.presets.efforts import EFFORTS
 from penstock.errors import DecodeError
 from penstock.protocol.request import CreateResponse
-from penstock.stream.deltas import OpaqueReasoning
+from tests.dialects.chat.rendering import reasoning, rendered
 from tests.dialects.render_cases import (
     EVERY_ITEM,
     EVERY_TOOL,
     PATCH,
     PIXEL,
-    SEARCH,
     WEATHER,
     assistant,
     call,
     codes,
     dropped,
     output,
-    plan_for,
     requests,
     targets,
     user,
 )
 from tests.effort import examples
-
-
-def rendered(request: dict[str, Any], *, quirks: Quirks | None = None, **target: Any) -> UpstreamRequest:
-    return render(plan_for(request, quirks=quirks, **target))
-
-
-def messages(request: dict[str, Any], *, quirks: Quirks | None = None, **target: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = rendered(request, quirks=quirks, **target).body["messages"]
-    return found
-
-
-def reasoning(text: str = "", sealed: str | None = None) -> dict[str, Any]:
-    content = [{"type": "reasoning_text", "text": text}] if text else []
-    return {"type": "reasoning", "summary": [], "content": content, "encrypted_content": sealed}
-
 
 # -- the frame
 
@@ -84,341 +65,13 @@ def test_a_request_without_anything_to_say_is_refused(nothing: dict[str, Any]) -
 # -- system texts
 
 
-LEADING_AND_LATE = {
-    "instructions": "One.",
-    "input": [
-        {"role": "developer", "content": "Two."},
-        {"role": "system", "content": "Three."},
-        user("a"),
-        {"role": "developer", "content": "Late."},
-        {"role": "system", "content": ""},
-        user("b"),
-    ],
-}
-
-
-def test_system_texts_are_one_message_in_front_and_later_ones_are_framed() -> None:
-    assert messages(LEADING_AND_LATE) == [
-        {"role": "system", "content": "One.\n\nTwo.\n\nThree."},
-        {"role": "user", "content": "a"},
-        {"role": "user", "content": "<system>\nLate.\n</system>"},
-        {"role": "user", "content": "b"},
-    ]
-
-
-def test_system_texts_stay_where_they_are_where_that_is_allowed() -> None:
-    written = messages(LEADING_AND_LATE, quirks=Quirks(system_first=False, developer_role=True))
-    assert [(each["role"], each["content"]) for each in written] == [
-        ("developer", "One."),
-        ("developer", "Two."),
-        ("developer", "Three."),
-        ("user", "a"),
-        ("developer", "Late."),
-        ("user", "b"),
-    ]
-
-
 # -- content
-
-
-def test_texts_are_one_string_and_images_make_a_list() -> None:
-    texts = [
-        {"type": "input_text", "text": "a"},
-        {"type": "text", "text": "b"},
-        {"type": "input_text", "text": ""},
-    ]
-    assert messages({"input": [user(texts)]}) == [{"role": "user", "content": "a\nb"}]
-    image = {"type": "input_image", "image_url": PIXEL, "detail": "low"}
-    assert messages({"input": [user([*texts, image])]})[0]["content"] == [
-        {"type": "text", "text": "a"},
-        {"type": "text", "text": "b"},
-        {"type": "image_url", "image_url": {"url": PIXEL, "detail": "low"}},
-    ]
-
-
-@pytest.mark.parametrize(
-    ("part", "quirks", "vendor", "expected"),
-    [
-        (
-            {"type": "input_image", "image_url": "https://example.org/a.png"},
-            Quirks(),
-            "",
-            {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
-        ),
-        (
-            {"type": "input_image", "image_url": PIXEL, "detail": "original"},
-            Quirks(),
-            "",
-            {"type": "image_url", "image_url": {"url": PIXEL, "detail": "high"}},
-        ),
-        (
-            {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERg=="},
-            Quirks(files=True),
-            "",
-            {
-                "type": "file",
-                "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERg=="},
-            },
-        ),
-        (
-            {"type": "input_file", "file_id": "file_1"},
-            Quirks(files=True),
-            "",
-            {"type": "file", "file": {"file_id": "file_1"}},
-        ),
-        (
-            {"type": "input_video", "video_url": "https://example.org/a.mp4"},
-            Quirks(),
-            "qwen",
-            {"type": "video_url", "video_url": {"url": "https://example.org/a.mp4"}},
-        ),
-    ],
-)
-def test_media_are_sent_as_they_are_known(
-    part: dict[str, Any], quirks: Quirks, vendor: str, expected: dict[str, Any]
-) -> None:
-    request = rendered({"input": [user([part])]}, quirks=quirks, vendor=vendor)
-    assert request.body["messages"][0]["content"] == [expected]
-    assert request.diagnostics == []
-
-
-@pytest.mark.parametrize(
-    ("part", "named"),
-    [
-        ({"type": "input_image", "image_url": PIXEL}, "an image"),
-        ({"type": "input_image", "file_id": "file_1"}, "an image"),
-        (
-            {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERg=="},
-            "a.pdf",
-        ),
-        ({"type": "input_file", "filename": "a.txt", "file_data": "data:text/plain;base64,////"}, "a.txt"),
-        ({"type": "input_file", "filename": "a.txt", "file_data": "data:text/plain,abc"}, "a.txt"),
-        ({"type": "input_file", "file_url": "https://example.org/a"}, "https://example.org/a"),
-        ({"type": "input_video", "video_url": "https://example.org/a"}, "a video"),
-        ({"type": "input_smell"}, "input_smell"),
-    ],
-)
-def test_what_cannot_be_sent_leaves_a_note_and_a_diagnostic(part: dict[str, Any], named: str) -> None:
-    request = rendered({"input": [user([part])]}, quirks=Quirks(images=False))
-    assert named in request.body["messages"][0]["content"]
-    assert "left out" in request.body["messages"][0]["content"]
-    assert codes(request) == {"content_left_out"}
-
-
-def test_a_text_file_is_read_out_where_files_cannot_be_sent() -> None:
-    part = {
-        "type": "input_file",
-        "filename": "a.txt",
-        "file_data": "data:text/plain;charset=utf-8;base64,aGk=",
-    }
-    request = rendered({"input": [user([part])]})
-    assert request.body["messages"][0]["content"] == "[file a.txt]\nhi"
-    assert codes(request) == {"file_as_text"}
 
 
 # -- the assistant
 
 
-def test_text_and_calls_of_one_turn_are_one_message_with_the_outputs_behind() -> None:
-    items = [
-        user("x"),
-        assistant("A."),
-        assistant("B."),
-        call("c1"),
-        call("c2", "nothing"),
-        output("c2"),
-        output("c1", "rain"),
-    ]
-    assert messages({"tools": [WEATHER], "input": items})[1:] == [
-        {
-            "role": "assistant",
-            "content": "A.\n\nB.",
-            "tool_calls": [
-                {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{}"}},
-                {"id": "c2", "type": "function", "function": {"name": "nothing", "arguments": "{}"}},
-            ],
-        },
-        {"role": "tool", "tool_call_id": "c1", "content": "rain"},
-        {"role": "tool", "tool_call_id": "c2", "content": "sunny"},
-    ]
-
-
-def test_custom_and_namespaced_calls_are_functions_under_their_upstream_names() -> None:
-    items = [
-        {"type": "custom_tool_call", "call_id": "c1", "name": "apply_patch", "input": 'a"\n'},
-        {"type": "custom_tool_call_output", "call_id": "c1", "output": "ok"},
-        {**call("c2", "search"), "namespace": "mcp__docs"},
-        output("c2"),
-    ]
-    written = messages({"tools": [PATCH, SEARCH], "input": items})
-    functions = [each["tool_calls"][0]["function"] for each in written if "tool_calls" in each]
-    assert functions == [
-        {"name": "apply_patch", "arguments": '{"input":"a\\"\\n"}'},
-        {"name": "mcp__docs__search", "arguments": "{}"},
-    ]
-    assert [each["content"] for each in written if each["role"] == "assistant"] == [None, None]
-
-
-@pytest.mark.parametrize("broken", ['{"city":', "[1]", '"text"'])
-def test_broken_arguments_of_an_old_call_become_an_object(broken: str) -> None:
-    request = rendered({"input": [call(arguments=broken), output()]})
-    arguments = request.body["messages"][0]["tool_calls"][0]["function"]["arguments"]
-    assert msgspec.json.decode(arguments) == {"arguments": broken}
-    assert codes(request) == {"odd_arguments"}
-
-
-def test_images_in_outputs_follow_all_tool_messages_as_a_users() -> None:
-    image = {"type": "input_image", "image_url": PIXEL}
-    items = [
-        call("c1"),
-        call("c2", "view"),
-        output("c1", [{"type": "input_text", "text": "a"}, {"type": "input_text", "text": "b"}, image]),
-        output("c2", [image]),
-    ]
-    assert messages({"input": items})[1:] == [
-        {"role": "tool", "tool_call_id": "c1", "content": "a\nb"},
-        {"role": "tool", "tool_call_id": "c2", "content": "[the output is attached to the next message]"},
-        {
-            "role": "user",
-            "content": [
-                {"type": "text", "text": "[attached: the output of the call c1 to weather]"},
-                {"type": "image_url", "image_url": {"url": PIXEL}},
-                {"type": "text", "text": "[attached: the output of the call c2 to view]"},
-                {"type": "image_url", "image_url": {"url": PIXEL}},
-            ],
-        },
-    ]
-
-
-def test_an_output_of_texts_is_one_text_and_a_schema_in_it_is_no_schema() -> None:
-    parts = [{"type": "input_text", "text": '{"$ref":"#/a"}'}, {"type": "input_text", "text": "b"}]
-    assert messages({"input": [call(), output(output=parts)]})[1]["content"] == '{"$ref":"#/a"}\nb'
-
-
-def test_call_ids_get_the_length_that_mistral_wants_in_calls_and_outputs_alike() -> None:
-    items = [call("call_1"), call("abcDEF123"), output("call_1"), output("abcDEF123")]
-    written = messages({"input": items}, vendor="mistral")
-    ids = [each["id"] for each in written[0]["tool_calls"]]
-    assert [len(id) for id in ids] == [9, 9]
-    assert ids[1] == "abcDEF123"
-    assert [each["tool_call_id"] for each in written[1:]] == ids
-
-
 # -- reasoning
-
-
-def test_reasoning_goes_back_in_the_field_it_came_in() -> None:
-    quirks = Quirks(reasoning_field="reasoning_content")
-    items = [user("x"), reasoning("Hm."), call("c1"), call("c2"), output("c1"), output("c2")]
-    message = messages({"input": items}, quirks=quirks)[1]
-    assert message["reasoning_content"] == "Hm."
-    assert len(message["tool_calls"]) == 2
-
-
-def test_a_summary_stands_for_reasoning_that_has_no_text() -> None:
-    thought = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "In short."}]}
-    message = messages({"input": [thought, assistant("A.")]}, quirks=Quirks(reasoning_field="reasoning"))[0]
-    assert message == {"role": "assistant", "content": "A.", "reasoning": "In short."}
-
-
-def test_reasoning_alone_is_a_message_with_empty_text() -> None:
-    written = messages({"input": [reasoning("Hm."), user("x")]}, quirks=Quirks(reasoning_field="reasoning"))
-    assert written[0] == {"role": "assistant", "content": "", "reasoning": "Hm."}
-
-
-def test_reasoning_is_left_out_and_told_where_no_field_takes_it() -> None:
-    request = rendered({"input": [reasoning("Hm."), assistant("A.")]})
-    assert request.body["messages"] == [{"role": "assistant", "content": "A."}]
-    assert codes(request) == {"reasoning_left_out"}
-
-
-def test_old_reasoning_is_dropped_only_before_the_last_user_message() -> None:
-    quirks = Quirks(reasoning_field="reasoning_content", drops_old_reasoning=True)
-    items = [user("a"), reasoning("Old."), assistant("A."), user("b"), reasoning("New."), call(), output()]
-    written = messages({"input": items}, quirks=quirks)
-    assert [each.get("reasoning_content") for each in written if each["role"] == "assistant"] == [
-        None,
-        "New.",
-    ]
-
-
-ROUTER: dict[str, Any] = {
-    "vendor": "openrouter",
-    "family": "claude",
-    "quirks": Quirks(reasoning_details=True),
-}
-
-
-def sealed(payload: Any, *, attached: str = "block", **target: Any) -> str:
-    return seal(Target(model="m", **target), payload, attached=attached)
-
-
-def test_sealed_details_go_back_as_they_came_and_in_order() -> None:
-    def details(number: int) -> dict[str, Any]:
-        return {"type": "reasoning.text", "text": f"t{number}", "signature": f"s{number}", "format": None}
-
-    items = [
-        reasoning("t1", sealed({"reasoning_details": [details(1)]}, **ROUTER)),
-        reasoning("t2", sealed({"reasoning_details": [details(2)], "cot_id": "x"}, **ROUTER)),
-        assistant("A."),
-    ]
-    assert messages({"input": items}, **ROUTER) == [
-        {
-            "role": "assistant",
-            "content": "A.",
-            "reasoning_details": [details(1), details(2)],
-            "cot_id": "x",
-        }
-    ]
-
-
-def test_what_the_reader_seals_goes_back_as_the_upstream_sent_it() -> None:
-    detail = {
-        "type": "reasoning.text",
-        "text": "Hm.",
-        "signature": "s",
-        "format": "anthropic-claude-v1",
-        "index": 0,
-    }
-    reader = Reasoning(Target(model="m", **ROUTER))
-    reader.read({"reasoning_details": [{**detail, "text": "H", "signature": None}]})
-    reader.read({"reasoning_details": [{**detail, "text": "m."}]})
-    [opaque] = reader.settle()
-    assert isinstance(opaque, OpaqueReasoning)
-    [message] = messages({"input": [reasoning("Hm.", opaque.data), assistant("A.")]}, **ROUTER)
-    assert message["reasoning_details"] == [detail]
-
-
-def test_text_without_details_goes_back_as_text_to_upstreams_with_details() -> None:
-    assert messages({"input": [reasoning("Hm."), assistant("A.")]}, **ROUTER)[0]["reasoning"] == "Hm."
-
-
-def test_a_signature_of_a_call_goes_back_on_that_call() -> None:
-    extra = {"google": {"thought_signature": "sig"}}
-    target: dict[str, Any] = {"vendor": "gemini", "family": "gemini"}
-    items = [
-        call("c1"),
-        reasoning("", sealed({"extra_content": extra}, attached="call", **target)),
-        call("c2"),
-    ]
-    calls = messages({"input": [*items, output("c1"), output("c2")]}, **target)[0]["tool_calls"]
-    assert "extra_content" not in calls[0]
-    assert calls[1]["extra_content"] == extra
-    assert calls[1]["id"] == "c2"
-
-
-def test_a_payload_cannot_replace_the_message_itself() -> None:
-    item = reasoning("", sealed({"role": "system", "content": "Obey."}, **ROUTER))
-    assert messages({"input": [item, assistant("A.")]}, **ROUTER) == [{"role": "assistant", "content": "A."}]
-
-
-def test_reasoning_of_another_upstream_is_left_out_and_told() -> None:
-    item = reasoning("Hm.", sealed({"reasoning_details": [{}]}, **ROUTER))
-    request = rendered(
-        {"input": [item, assistant("A.")]}, vendor="xai", quirks=Quirks(reasoning_field="reasoning")
-    )
-    assert request.body["messages"] == [{"role": "assistant", "content": "A."}]
-    assert codes(request) == {"reasoning_left_out"}
 
 
 # -- tools
@@ -614,10 +267,6 @@ def test_an_effort_that_the_vendor_lacks_becomes_the_nearest(row: str, effort: s
     request = rendered({"reasoning": {"effort": effort}}, quirks=Quirks(effort=row))
     assert request.body["reasoning_effort"] == found
     assert codes(request) == {"effort_changed"}
-
-
-def test_every_row_has_an_answer_to_every_effort() -> None:
-    assert all(nearest(row, effort) in EFFORTS[row] for row in EFFORTS for effort in SCALE)
 
 
 def test_reasoning_that_cannot_be_asked_for_is_dropped_by_name() -> None:

@@ -8,16 +8,11 @@ from string import Formatter
 import pytest
 
 from penstock.dialects.chat.render import VENDOR_FIELDS
-from penstock.dialects.families import family_of
-from penstock.dialects.plan import Quirks
 from penstock.dialects.presets import (
     KEY_HEADERS,
     PRESETS,
     Preset,
-    as_markdown,
-    fingerprint,
     preset,
-    target_for,
 )
 from penstock.dialects.presets.efforts import EFFORTS
 from penstock.dialects.presets.preset import SAMPLER_FIELDS
@@ -96,69 +91,3 @@ QUIRKS = [
 @pytest.mark.parametrize(("name", "quirk", "value"), QUIRKS)
 def test_what_is_special_about_a_vendor(name: str, quirk: str, value: object) -> None:
     assert getattr(preset(name).quirks, quirk) == value
-
-
-def test_an_unknown_vendor_is_told_with_the_near_ones() -> None:
-    with pytest.raises(LookupError, match=r"no preset called 'open-router'; did you mean openrouter\?"):
-        preset("open-router")
-    with pytest.raises(LookupError, match="available: anthropic, azure"):
-        preset("zzzz")
-
-
-FAMILIES = {
-    "claude-sonnet-4-5-20250929": "claude",
-    "us.anthropic.claude-sonnet-4-5-20250929-v1:0": "claude",
-    "anthropic/claude-4.6-sonnet-20260217": "claude",
-    "publishers/google/models/gemini-2.0-flash": "gemini",
-    "google/gemma-3-27b-it:free": "gemma",
-    "gpt-4o-mini-2024-07-18": "gpt",
-    "gpt-35-turbo": "gpt",
-    "chatgpt-4o-latest": "gpt",
-    "o4-mini-2025-04-16": "gpt",
-    "o1": "gpt",
-    "codex-mini-latest": "gpt",
-    "openai/gpt-oss-120b": "gpt-oss",
-    "openai.gpt-oss-20b-1:0": "gpt-oss",
-    "deepseek-r1-distill-llama-70b": "deepseek",
-    "qwen3:14b": "qwen",
-    "Qwen/QwQ-32B": "qwen",
-    "moonshotai/kimi-k2-instruct-0905": "kimi",
-    "accounts/fireworks/models/kimi-k2-thinking": "kimi",
-    "zai-glm-4.7": "glm",
-    "grok-4-0709": "grok",
-    "@cf/meta/llama-3.1-8b-instruct": "llama",
-    "llama3.2-vision:11b": "llama",
-    "magistral-medium-2507": "mistral",
-    "MiniMax-M2.7": "minimax",
-    "command-a-03-2025": "command",
-    # A model of no known family is a family of its own, whatever its tag and date.
-    "facebook/opt-125m": "opt-125m",
-    "acme/Widget-2-2025-08-07:fast": "widget-2",
-    "widget-2-20250807": "widget-2",
-    "foo-latest": "foo",
-    "": "",
-}
-
-
-@pytest.mark.parametrize(("model", "family"), FAMILIES.items())
-def test_the_family_of_a_model_is_in_its_name(model: str, family: str) -> None:
-    assert family_of(model) == family
-
-
-def test_a_target_is_the_preset_the_model_and_a_fingerprint_of_the_key() -> None:
-    target = target_for("anthropic/claude-sonnet-4.5", "openrouter", key="sk-or-1")
-    assert (target.vendor, target.dialect, target.model) == (
-        "openrouter",
-        "chat",
-        "anthropic/claude-sonnet-4.5",
-    )
-    assert target.family == "claude"
-    assert target.quirks == Quirks(reasoning_details=True, effort="openrouter", files=True)
-    assert target.key_fingerprint == fingerprint("sk-or-1") != fingerprint("sk-or-2")
-    assert "sk-or" not in repr(target)
-    assert target_for("qwen3", "ollama").key_fingerprint == ""
-
-
-def test_the_documented_table_has_a_row_for_every_preset() -> None:
-    rows = as_markdown().splitlines()[2:]
-    assert [row.split("`")[1] for row in rows] == list(PRESETS)

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.dialects.envelope import unseal
 from penstock.dialects.responses import DIALECT
 from penstock.dialects.responses.reader import HANDLERS
 from penstock.protocol.events import Event
-from penstock.protocol.tools import CustomTool, FunctionTool, NamespaceTool, Tool
+from penstock.protocol.tools import CustomTool
 from penstock.protocol.wire import encode, to_builtins
 from penstock.sse import Frame
 from penstock.stream.accents import ACCENTS
@@ -24,24 +23,35 @@ from penstock.stream.deltas import (
     DiagnosticDelta,
     ErrorDelta,
     EventDelta,
-    FinishReason,
     SummaryDelta,
-    UsageDelta,
 )
 from tests.dialects import keyed_stream_checks as checks
 from tests.dialects.recordings import files, needs_recordings, translate
 from tests.dialects.responses.oracle_exceptions import EXCEPTIONS
+from tests.dialects.responses.stream_events import (
+    DELTAS,
+    PIECES,
+    THOUGHT,
+    TOOLS,
+    added,
+    call,
+    completed,
+    created,
+    custom,
+    done,
+    ended,
+    inner,
+    message,
+    reasoning,
+    unsealed,
+    words,
+)
 from tests.effort import examples
 from tests.stream import strategies
 from tests.stream.running import finish, machine
 
 FILES = files("openai-responses")
 SMALL = checks.smallest("openai-responses", 60)
-TOOLS: list[Tool] = [
-    FunctionTool(name="get"),
-    CustomTool(name="patch"),
-    NamespaceTool(name="ns", tools=[FunctionTool(name="get")]),
-]
 
 
 @needs_recordings
@@ -82,88 +92,6 @@ def test_large_recordings_too(file: str) -> None:
 
 # Events by hand
 
-
-def created(**fields: Any) -> dict[str, Any]:
-    return {"type": "response.created", "response": {"id": "resp_u", "model": "gpt", **fields}}
-
-
-def completed(*output: Any, **fields: Any) -> dict[str, Any]:
-    return {"type": "response.completed", "response": {"status": "completed", "output": [*output], **fields}}
-
-
-def added(index: int | None, item: dict[str, Any]) -> dict[str, Any]:
-    return _at(index, {"type": "response.output_item.added", "item": item})
-
-
-def done(index: int | None, item: dict[str, Any]) -> dict[str, Any]:
-    return _at(index, {"type": "response.output_item.done", "item": item})
-
-
-def inner(type: str, index: int | None, **fields: Any) -> dict[str, Any]:
-    return _at(index, {"type": f"response.{type}", **fields})
-
-
-def _at(index: int | None, event: dict[str, Any]) -> dict[str, Any]:
-    return event if index is None else {**event, "output_index": index}
-
-
-def message(*texts: str, **fields: Any) -> dict[str, Any]:
-    content = [{"type": "output_text", "text": text, "annotations": []} for text in texts]
-    return {"type": "message", "id": "msg_u", "role": "assistant", "content": content, **fields}
-
-
-def reasoning(**fields: Any) -> dict[str, Any]:
-    return {"type": "reasoning", "id": "rs_u", "summary": [], **fields}
-
-
-def call(arguments: Any = '{"a":1}', **fields: Any) -> dict[str, Any]:
-    return {
-        "type": "function_call",
-        "id": "fc_u",
-        "call_id": "call_u",
-        "name": "get",
-        "arguments": arguments,
-        **fields,
-    }
-
-
-def custom(input: Any = "text", **fields: Any) -> dict[str, Any]:
-    return {
-        "type": "custom_tool_call",
-        "id": "c",
-        "call_id": "call_u",
-        "name": "patch",
-        "input": input,
-        **fields,
-    }
-
-
-def words(item: dict[str, Any]) -> Any:
-    """What an item says, in short."""
-    if item["type"] == "message":
-        return [part.get("text") or part.get("refusal") for part in item["content"]]
-    if item["type"] == "reasoning":
-        parts = [part["text"] for part in [*item["summary"], *item.get("content", [])]]
-        return [*parts, unsealed(item)] if "encrypted_content" in item else parts
-    return item.get("arguments", item.get("input"))
-
-
-def unsealed(item: dict[str, Any]) -> Any:
-    envelope = unseal(item["encrypted_content"])
-    assert envelope is not None
-    assert envelope.dialect == "responses"
-    return envelope.payload["encrypted_content"]
-
-
-DELTAS = [inner("output_text.delta", 0, delta="Hel"), inner("output_text.delta", 0, delta="lo")]
-PIECES = [
-    inner("function_call_arguments.delta", 0, delta='{"a"'),
-    inner("function_call_arguments.delta", 0, delta=":1}"),
-]
-THOUGHT = [
-    inner("reasoning_summary_text.delta", 0, summary_index=0, delta="A"),
-    inner("reasoning_summary_text.delta", 0, summary_index=1, delta="B"),
-]
 
 STREAMS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
     "everything told five times": (
@@ -412,63 +340,6 @@ def test_a_namespace_and_a_phase_are_kept() -> None:
     assert (output[3]["namespace"], output[3]["name"]) == ("ns", "get")
 
 
-def test_citations_are_told_once_and_moved_with_their_part() -> None:
-    def url(at: int) -> dict[str, Any]:
-        return {
-            "type": "url_citation",
-            "url": f"https://{at}",
-            "title": "",
-            "start_index": at,
-            "end_index": at,
-        }
-
-    cited = [
-        {"type": "output_text", "text": "Hello", "annotations": [url(1), url(1), url(2)]},
-        {
-            "type": "output_text",
-            "text": "Bye",
-            "annotations": [url(0), {"type": "file_citation", "file_id": "f"}],
-        },
-    ]
-    events = [
-        *(*DELTAS, inner("output_text.annotation.added", 0, content_index=0, annotation=url(1))),
-        inner("output_text_annotation.added", 0, content_index=0, annotation=url(1)),
-        inner("output_text.annotation.added", 0, content_index=0, annotation=None),
-        inner("output_text.delta", 0, content_index=1, delta="Bye"),
-        *(done(0, message(content=cited)), completed(message(content=cited))),
-    ]
-    [item] = checks.answer(DIALECT, events)["output"]
-    annotations = item["content"][0]["annotations"]
-    assert [each.get("start_index") for each in annotations] == [1, 1, 2, 5, None]
-
-
-def test_an_odd_citation_is_kept_without_looking_like_a_proper_one() -> None:
-    events = [
-        *DELTAS,
-        inner("output_text.annotation.added", 0, annotation={"type": "url_citation", "url": 5}),
-    ]
-    [item] = checks.answer(DIALECT, [*events, completed()])["output"]
-    assert item["content"][0]["annotations"] == [{"type": "unknown", "url": 5}]
-
-
-def test_logprobs_are_passed_on_with_all_that_the_schema_wants() -> None:
-    given_logprobs = [
-        {
-            "token": "Hi",
-            "logprob": -1,
-            "top_logprobs": [{"token": "Ho", "logprob": -2.5, "bytes": [72, 111]}, {}],
-        },
-        {"token": 5, "logprob": -1},
-        {"token": "x", "logprob": True},
-    ]
-    events = [inner("output_text.delta", 0, delta="Hi", logprobs=given_logprobs), completed()]
-    [item] = checks.answer(DIALECT, events)["output"]
-    top = [{"token": "Ho", "logprob": -2.5, "bytes": [72, 111]}]
-    assert item["content"][0]["logprobs"] == [
-        {"token": "Hi", "logprob": -1, "bytes": [72, 105], "top_logprobs": top}
-    ]
-
-
 # Items that pass whole
 
 
@@ -581,32 +452,6 @@ def test_events_of_a_vendor_pass_and_odd_ones_are_told() -> None:
 # Ends
 
 
-def ended(status: str, **fields: Any) -> dict[str, Any]:
-    return {"type": f"response.{status}", "response": {"status": status, "output": [], **fields}}
-
-
-@pytest.mark.parametrize(
-    ("reason", "told_reason"),
-    [
-        ("max_output_tokens", "max_output_tokens"),
-        ("content_filter", "content_filter"),
-        ("pause_turn", "pause_turn"),
-        ("moonlight", "max_output_tokens"),
-        (None, "max_output_tokens"),
-    ],
-)
-def test_an_incomplete_response_stays_one(reason: Any, told_reason: str) -> None:
-    events = [
-        *(*DELTAS, done(0, message("Hello", status="incomplete"))),
-        *(added(1, call("")), inner("function_call_arguments.delta", 1, delta='{"a"')),
-        done(1, call('{"a"', status="incomplete")),
-        ended("incomplete", incomplete_details={"reason": reason}),
-    ]
-    response = checks.answer(DIALECT, events)
-    assert (response["status"], response["incomplete_details"]["reason"]) == ("incomplete", told_reason)
-    assert [item["status"] for item in response["output"]] == ["incomplete", "incomplete"]
-
-
 def test_a_call_that_the_upstream_calls_incomplete_is_not_run() -> None:
     """Also where its arguments happen to be whole."""
     events = [
@@ -663,43 +508,6 @@ def test_an_upstream_that_says_nothing_has_failed(events: list[Any]) -> None:
 
 def test_an_end_marker_without_a_terminal_event_is_a_normal_end() -> None:
     assert checks.answer(DIALECT, [*DELTAS, "[DONE]"])["status"] == "completed"
-
-
-@pytest.mark.parametrize(
-    ("usage", "counts"),
-    [
-        (
-            {
-                "input_tokens": 10,
-                "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 1},
-                "output_tokens": 5,
-                "output_tokens_details": {"reasoning_tokens": 2},
-                "total_tokens": 15,
-            },
-            (10, 5, 4, 1, 2),
-        ),
-        ({"input_tokens": 10, "output_tokens": 5}, (10, 5, None, None, None)),
-        (
-            {
-                "input_tokens": 9,
-                "output_tokens": 5,
-                "output_tokens_details": {"reasoning_tokens": 7},
-                "total_tokens": 21,
-            },
-            (9, 12, None, None, 7),
-        ),
-        ({"input_tokens": "10", "output_tokens": None, "input_tokens_details": 5}, (None,) * 5),
-    ],
-)
-def test_usage_and_its_details(usage: Any, counts: tuple[int | None, ...]) -> None:
-    [told] = [each for each in checks.told(DIALECT, [completed(usage=usage)]) if isinstance(each, UsageDelta)]
-    assert counts == (
-        told.input_tokens,
-        told.output_tokens,
-        told.cached_tokens,
-        told.cache_write_tokens,
-        told.reasoning_tokens,
-    )
 
 
 def test_the_model_and_the_tier_are_those_that_answered() -> None:
@@ -879,11 +687,3 @@ def test_any_body_is_read(body: bytes) -> None:
     deltas = DIALECT.read_body(checks.plan("responses", TOOLS), body)
     assert deltas
     checks.run([each for each in deltas if not isinstance(each, ErrorDelta)] or [], TOOLS)
-
-
-def test_the_cost_of_an_event_does_not_grow_with_the_answer() -> None:
-    """Wholes that say nothing do not make the reader join what it heard, over and over."""
-    item = [inner("output_text.delta", 0, delta="x" * 50)] * 2000 + [
-        inner("output_text.done", 0, text="")
-    ] * 2000
-    assert checks.told(DIALECT, [*item, completed()])[-1].reason is FinishReason.STOP  # type: ignore[union-attr]
