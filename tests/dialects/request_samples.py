@@ -29,8 +29,8 @@ SAMPLES: dict[str, Any] = {
     "user": "someone",
     "extra": {"stop": ["END"]},
 }
-"""A value of each field that is not the gateway's, none of them what happens anyway."""
+"""A value of each field that is not for the gateway; none is a default."""
 
 
 TOOLS = {"tool_choice", "parallel_tool_calls"}
-"""Fields that say something only beside tools."""
+"""Fields that have an effect only together with tools."""

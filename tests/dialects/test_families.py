@@ -42,5 +42,5 @@ FAMILIES = {
 
 
 @pytest.mark.parametrize(("model", "family"), FAMILIES.items())
-def test_the_family_of_a_model_is_in_its_name(model: str, family: str) -> None:
+def test_the_family_of_a_model(model: str, family: str) -> None:
     assert family_of(model) == family

@@ -1,4 +1,4 @@
-"""Nothing is dropped in silence: every field of a request has a row, in every dialect."""
+"""Nothing is dropped silently: every dialect handles every field of a request."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def test_every_field_has_a_row(dialect: str, field: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", sorted(RENDERED))
-def test_no_row_is_about_a_field_that_is_none(dialect: str) -> None:
+def test_every_row_is_a_field_of_a_request(dialect: str) -> None:
     assert set(request_fields.HANDLED[dialect]) <= set(CreateResponse.__struct_fields__)
 
 
 @pytest.mark.parametrize(
     "field", ["input", "instructions", "tools", "tool_choice", "text", "max_output_tokens"]
 )
-def test_what_changes_the_meaning_of_a_request_is_never_dropped(field: str) -> None:
+def test_essential_fields_are_never_dropped(field: str) -> None:
     assert {table[field] for table in request_fields.HANDLED.values()} <= {"mapped", "refused"}
 
 
@@ -44,9 +44,9 @@ def test_the_documented_table_has_a_row_for_every_field() -> None:
 
 
 def rendered(dialect: str, values: dict[str, Any]) -> UpstreamRequest:
-    given = {"model": "a-model", "input": "Hello.", "stream": True, **values}
-    given |= given.pop("extra", {})
-    request = read(given, CreateResponse)
+    raw = {"model": "a-model", "input": "Hello.", "stream": True, **values}
+    raw |= raw.pop("extra", {})
+    request = read(raw, CreateResponse)
     target = Target(model=str(request.model), dialect=dialect)
     tools = ToolIdentityMap(request.tools or [], request.tool_choice)
     return rendered_dialect(dialect).render(Plan(request=request, target=target, tools=tools))
@@ -54,14 +54,14 @@ def rendered(dialect: str, values: dict[str, Any]) -> UpstreamRequest:
 
 @pytest.mark.parametrize("dialect", sorted(RENDERED))
 @pytest.mark.parametrize("field", SAMPLES)
-def test_a_field_is_sent_or_told(dialect: str, field: str) -> None:
-    """What the table says is what happens: no field that is set disappears without a trace."""
+def test_a_field_is_sent_or_reported(dialect: str, field: str) -> None:
+    """The table is true: no field that is set disappears without a diagnostic."""
     around = {"tools": SAMPLES["tools"]} if field in TOOLS else {}
-    plain = rendered(dialect, around)
-    given = rendered(dialect, {**around, field: SAMPLES[field]})
-    told = [each for each in given.diagnostics if each not in plain.diagnostics]
-    sent = (given.path, given.body, given.headers) != (plain.path, plain.body, plain.headers)
-    assert sent or told
+    without = rendered(dialect, around)
+    found = rendered(dialect, {**around, field: SAMPLES[field]})
+    reported = [each for each in found.diagnostics if each not in without.diagnostics]
+    sent = (found.path, found.body, found.headers) != (without.path, without.body, without.headers)
+    assert sent or reported
     if request_fields.HANDLED[dialect][field] == "dropped":
         assert not sent
-        assert any(field in each.message for each in told)
+        assert any(field in each.message for each in reported)

@@ -1,3 +1,5 @@
+"""Inlining references and removing keywords in JSON schemas."""
+
 from __future__ import annotations
 
 from copy import deepcopy
@@ -83,7 +85,9 @@ def test_local_references_are_inlined(schema: dict[str, Any], expected: dict[str
         ),
     ],
 )
-def test_what_cannot_be_inlined_is_cut_and_told(schema: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_a_reference_that_cannot_be_inlined_is_cut_and_reported(
+    schema: dict[str, Any], expected: dict[str, Any]
+) -> None:
     assert inlined(schema) == (expected, True)
 
 
@@ -105,7 +109,7 @@ def test_a_very_deep_schema_is_cut() -> None:
     assert "secret" not in str(without(deep, frozenset({"format"})))
 
 
-def test_keywords_are_removed_at_every_level_and_names_are_left_alone() -> None:
+def test_keywords_are_removed_at_every_level_but_property_names_stay() -> None:
     schema = {
         "$schema": "x",
         "properties": {"format": {"type": "string", "format": "uri"}, "$id": {"$id": "x", "type": "string"}},
@@ -150,7 +154,7 @@ _values: st.SearchStrategy[Any] = st.recursive(
 
 @settings(max_examples=60)
 @given(st.dictionaries(_words, _values, max_size=5))
-def test_any_object_can_be_worked_on(schema: dict[str, Any]) -> None:
+def test_any_object_can_be_inlined_and_stripped(schema: dict[str, Any]) -> None:
     before = deepcopy(schema)
     whole, _ = inlined(schema)
     assert inlined(whole) == (whole, False)

@@ -181,5 +181,5 @@ def test_code_that_names_a_vendor_is_found(source: str) -> None:
         'raise ValueError("name a vendor, such as groq")',
     ],
 )
-def test_words_about_a_vendor_are_no_code(source: str) -> None:
+def test_prose_about_a_vendor_is_not_code(source: str) -> None:
     assert not findings(source)

@@ -31,10 +31,10 @@ def call(input: Any = '{"location":"NYC"}', id: str = "call_123", **fields: Any)
     return {"type": "tool-call", "toolCallId": id, "toolName": "get_weather", "input": input, **fields}
 
 
-def text(said: str, id: str = "0") -> list[dict[str, Any]]:
+def text(content: str, id: str = "0") -> list[dict[str, Any]]:
     return [
         {"type": "text-start", "id": id},
-        {"type": "text-delta", "id": id, "delta": said},
+        {"type": "text-delta", "id": id, "delta": content},
         {"type": "text-end", "id": id},
     ]
 

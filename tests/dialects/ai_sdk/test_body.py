@@ -14,7 +14,7 @@ from tests.dialects import keyed_stream_checks as checks
 from tests.dialects.ai_sdk.stream_parts import SIGNED, TOOLS, URL, call
 
 
-def test_a_body_is_read_as_its_stream() -> None:
+def test_a_body_is_read_like_its_stream() -> None:
     content = [
         {"type": "reasoning", "text": "Hm", "providerMetadata": SIGNED},
         {"type": "text", "text": "Hi"},
@@ -34,7 +34,7 @@ def test_a_body_is_read_as_its_stream() -> None:
     ("body", "code"),
     [(b"<html>", "upstream_invalid"), (b'{"error":{"code":"rate_limit_exceeded"}}', "rate_limit_exceeded")],
 )
-def test_a_body_that_is_no_answer_is_an_error(body: bytes, code: str) -> None:
+def test_a_body_that_is_not_an_answer_is_an_error(body: bytes, code: str) -> None:
     [error] = DIALECT.read_body(checks.plan("ai_sdk"), body)
     assert isinstance(error, ErrorDelta)
     assert error.code == code
@@ -42,5 +42,5 @@ def test_a_body_that_is_no_answer_is_an_error(body: bytes, code: str) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=80) | checks.values.map(lambda value: json.dumps(value).encode()))
-def test_any_body_is_read(body: bytes) -> None:
+def test_any_body_gives_deltas(body: bytes) -> None:
     assert DIALECT.read_body(checks.plan("ai_sdk"), body)

@@ -22,7 +22,7 @@ from tests.dialects.ai_sdk.stream_parts import FINISH, text
         ("length", "incomplete"),
         ("content-filter", "incomplete"),
         ("error", "failed"),
-        ("never heard of", "completed"),
+        ("unknown to us", "completed"),
         ({"unified": "stop", "raw": "end_turn"}, "completed"),
         ({"unified": "stop", "raw": "pause_turn"}, "incomplete"),
         ({"unified": "error"}, "failed"),
@@ -64,12 +64,12 @@ def test_every_finish_reason_has_an_outcome(reason: Any, status: str) -> None:
     ],
 )
 def test_usage_of_every_version(usage: Any, metadata: Any, counts: tuple[int | None, ...]) -> None:
-    said = checks.told(DIALECT, [{**FINISH, "usage": usage, "providerMetadata": metadata}])
-    [told] = [each for each in said if isinstance(each, UsageDelta)]
+    deltas = checks.deltas(DIALECT, [{**FINISH, "usage": usage, "providerMetadata": metadata}])
+    [counted] = [each for each in deltas if isinstance(each, UsageDelta)]
     assert counts == (
-        told.input_tokens,
-        told.output_tokens,
-        told.cached_tokens,
-        told.cache_write_tokens,
-        told.reasoning_tokens,
+        counted.input_tokens,
+        counted.output_tokens,
+        counted.cached_tokens,
+        counted.cache_write_tokens,
+        counted.reasoning_tokens,
     )

@@ -84,12 +84,12 @@ def hosted(name: str, input: Any, result: Any, **fields: Any) -> list[dict[str, 
         ),
     ],
 )
-def test_a_tool_of_the_provider_is_an_item_and_no_call(parts: list[Any], expected: dict[str, Any]) -> None:
+def test_a_tool_of_the_provider_is_an_item_and_not_a_call(parts: list[Any], expected: dict[str, Any]) -> None:
     [item] = checks.answer(DIALECT, parts)["output"]
     assert {name: item.get(name) for name in expected} == expected
 
 
-def test_a_tool_of_the_provider_without_an_item_is_left_out_and_told() -> None:
+def test_a_tool_of_the_provider_without_an_item_is_left_out_with_a_diagnostic() -> None:
     response = checks.answer(DIALECT, hosted("advisor", {}, {"text": "x"}))
     assert response["output"] == []
     assert [each["code"] for each in response["diagnostics"]] == ["server_tool_left_out"]
@@ -108,7 +108,9 @@ def test_a_tool_of_the_provider_without_an_item_is_left_out_and_told() -> None:
         ([call(id="s1"), {**RESULT, "toolName": "get_weather", "result": 1}, CALLS], ["function_call"]),
     ],
 )
-def test_whose_call_it_is_does_not_depend_on_which_parts_came(parts: list[Any], types: list[str]) -> None:
+def test_the_owner_of_a_call_does_not_depend_on_which_parts_arrived(
+    parts: list[Any], types: list[str]
+) -> None:
     response = checks.answer(DIALECT, parts)
     assert [item["type"] for item in response["output"]] == types
     assert response["status"] == "completed"

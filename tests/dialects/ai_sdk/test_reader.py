@@ -44,7 +44,7 @@ def sources() -> dict[str, str]:
 
 @needs_recordings
 @pytest.mark.parametrize("file", FILES)
-def test_parts_say_what_the_recording_says_that_they_were_made_from(file: str) -> None:
+def test_parts_are_read_like_the_recording_that_they_derive_from(file: str) -> None:
     checks.assert_agrees(DIALECT, file, sources()[file], EXCEPTIONS)
 
 
@@ -64,12 +64,12 @@ def test_noise_changes_no_item(file: str) -> None:
 @needs_recordings
 @pytest.mark.recordings
 @pytest.mark.parametrize("file", [file for file in FILES if file not in SMALL])
-def test_large_recordings_too(file: str) -> None:
+def test_large_recordings_survive_noise_and_cuts(file: str) -> None:
     checks.assert_same_with_noise(DIALECT, file, checks.as_frames([{"type": "ping"}]))
     checks.assert_survives_cuts(DIALECT, file, most=100)
 
 
-# One call, whatever says it (ask B4)
+# One call, whichever parts announce it (ask B4)
 
 
 PIECES = [delta('{"loc'), delta('ation":"NYC"}')]
@@ -96,17 +96,17 @@ START_AND_CALL = [start(), *PIECES, call({"location": "NYC"})]
         pytest.param([start(), PIECES[0], end(), call()], id="a delta is missing"),
     ],
 )
-def test_one_call_whatever_says_it(parts: list[Any]) -> None:
+def test_one_call_whichever_parts_announce_it(parts: list[Any]) -> None:
     frames = checks.as_frames([*parts, CALLS])
     events = checks.translate(DIALECT, checks.plan("ai_sdk", TOOLS), frames)
-    said = [json.loads(json.dumps(checks.to_builtins(event))) for event in events]
-    assert [event["type"] for event in said].count("response.output_item.added") == 1
-    assert [event["type"] for event in said].count("response.output_item.done") == 1
+    sent = [json.loads(json.dumps(checks.to_builtins(event))) for event in events]
+    assert [event["type"] for event in sent].count("response.output_item.added") == 1
+    assert [event["type"] for event in sent].count("response.output_item.done") == 1
     ids = {
-        event.get("item_id") or event["item"]["id"] for event in said if "item_id" in event or "item" in event
+        event.get("item_id") or event["item"]["id"] for event in sent if "item_id" in event or "item" in event
     }
     assert len(ids) == 1
-    [item] = said[-1]["response"]["output"]
+    [item] = sent[-1]["response"]["output"]
     assert (item["call_id"], item["name"], item["status"]) == ("call_123", "get_weather", "completed")
     assert item["arguments"] == '{"location":"NYC"}'
 
@@ -115,11 +115,11 @@ def test_one_call_whatever_says_it(parts: list[Any]) -> None:
     ("parts", "status"),
     [
         pytest.param([start(), PIECES[0]], "failed", id="cut"),
-        pytest.param([start(), PIECES[0], CALLS], "failed", id="finished before its input was whole"),
+        pytest.param([start(), PIECES[0], CALLS], "failed", id="finished before its input was complete"),
         pytest.param([start(), PIECES[0], {**CALLS, "finishReason": "length"}], "incomplete", id="too long"),
     ],
 )
-def test_a_start_that_no_call_follows_is_no_whole_call(parts: list[Any], status: str) -> None:
+def test_a_start_without_a_call_is_an_incomplete_call(parts: list[Any], status: str) -> None:
     response = checks.answer(DIALECT, parts, TOOLS)
     assert response["status"] == status
     assert [item["status"] for item in response["output"]] == ["incomplete"]
@@ -139,25 +139,22 @@ def test_two_calls_with_the_same_input_are_two() -> None:
 def test_the_input_of_a_custom_tool_is_its_text_and_not_a_json_string(streamed: bool) -> None:
     text = '*** "Begin"\nPatch'
     begin = [start(id="c", toolName="patch"), delta(text[:5], "c"), delta(text[5:], "c"), end("c")]
-    whole = {"type": "tool-call", "toolCallId": "c", "toolName": "patch", "input": json.dumps(text)}
-    [item] = checks.answer(DIALECT, [*(begin if streamed else []), whole, CALLS], TOOLS)["output"]
+    full_call = {"type": "tool-call", "toolCallId": "c", "toolName": "patch", "input": json.dumps(text)}
+    [item] = checks.answer(DIALECT, [*(begin if streamed else []), full_call, CALLS], TOOLS)["output"]
     assert (item["type"], item["input"]) == ("custom_tool_call", text)
 
 
-def test_a_broken_json_string_is_passed_on_as_it_is() -> None:
+def test_a_broken_json_string_is_passed_on_unchanged() -> None:
     for input in ('"half', '"a" ', "[1]"):
         part = {"type": "tool-call", "toolCallId": "c", "toolName": "patch", "input": input}
         [item] = checks.answer(DIALECT, [part, CALLS], TOOLS)["output"]
         assert item["type"] == "custom_tool_call"
 
 
-# Tools of the provider
-
-
 # Text, reasoning, sources
 
 
-def test_blocks_that_overlap_are_kept_apart() -> None:
+def test_overlapping_blocks_are_separate_items() -> None:
     parts = [
         {"type": "text-start", "id": "0"},
         {"type": "reasoning-start", "id": "0"},
@@ -181,7 +178,7 @@ def test_blocks_that_overlap_are_kept_apart() -> None:
         ({"unified": "content-filter", "raw": "refusal"}, "incomplete", "incomplete"),
     ],
 )
-def test_the_last_block_is_whole_only_if_the_answer_is(reason: Any, status: str, item_status: str) -> None:
+def test_the_last_block_is_complete_only_if_the_answer_is(reason: Any, status: str, item_status: str) -> None:
     parts = [*text("a", "0"), *text("b", "1"), {**FINISH, "finishReason": reason}]
     response = checks.answer(DIALECT, parts)
     assert response["status"] == status
@@ -228,11 +225,11 @@ ENCRYPTED = {"openai": {"itemId": "rs_1", "reasoningEncryptedContent": "ZW5j"}}
                 {"type": "reasoning-end", "id": "rs_1:1", "providerMetadata": ENCRYPTED},
             ],
             [ENCRYPTED, None],
-            id="encrypted, told with each part",
+            id="encrypted, repeated with each part",
         ),
     ],
 )
-def test_reasoning_that_only_its_maker_reads_is_sealed(parts: list[Any], payloads: list[Any]) -> None:
+def test_signed_and_encrypted_reasoning_is_sealed(parts: list[Any], payloads: list[Any]) -> None:
     output = checks.answer(DIALECT, [*parts, FINISH])["output"]
     sealed = [unseal(item["encrypted_content"]) if "encrypted_content" in item else None for item in output]
     assert [each and each.payload for each in sealed] == payloads
@@ -240,7 +237,7 @@ def test_reasoning_that_only_its_maker_reads_is_sealed(parts: list[Any], payload
 
 
 @pytest.mark.parametrize("at", ["start", "call"])
-def test_a_signature_of_a_call_stands_before_the_call(at: str) -> None:
+def test_the_signature_of_a_call_precedes_the_call(at: str) -> None:
     signed: dict[str, Any] = {"providerMetadata": {"google": {"thoughtSignature": "c2ln"}}}
     parts = [start(**signed), *PIECES, end(), call(**signed)] if at == "start" else [call(**signed)]
     opaque, item = checks.answer(DIALECT, [*parts, CALLS], TOOLS)["output"]
@@ -250,7 +247,7 @@ def test_a_signature_of_a_call_stands_before_the_call(at: str) -> None:
     assert envelope.payload == {"google": {"thoughtSignature": "c2ln"}, "toolCallId": item["call_id"]}
 
 
-def test_a_compaction_is_an_item_and_no_text() -> None:
+def test_a_compaction_is_an_item_and_not_text() -> None:
     begin = {"type": "text-start", "id": "0", "providerMetadata": {"anthropic": {"type": "compaction"}}}
     [item, message] = checks.answer(DIALECT, [begin, *text("short")[1:], *text("Hi", "1"), FINISH])["output"]
     envelope = unseal(item["encrypted_content"])
@@ -276,10 +273,10 @@ def test_a_source_is_a_citation_of_the_text(parts: list[Any]) -> None:
     assert [each["url"] for each in item["content"][0]["annotations"]] == ["https://a"]
 
 
-def test_a_source_that_has_no_text_or_no_url_is_told() -> None:
+def test_a_source_without_text_or_without_a_url() -> None:
     document = {"type": "source", "sourceType": "document", "title": "Paper", "mediaType": "text/plain"}
-    said = checks.told(DIALECT, [URL, document, FINISH])
-    assert [type(each) for each in said if isinstance(each, AnnotationDelta | DiagnosticDelta)] == [
+    deltas = checks.deltas(DIALECT, [URL, document, FINISH])
+    assert [type(each) for each in deltas if isinstance(each, AnnotationDelta | DiagnosticDelta)] == [
         DiagnosticDelta,
         AnnotationDelta,
     ]
@@ -312,7 +309,7 @@ OVERLOADED = {
         ([*text("Hi"), "no json"], "upstream_invalid", None),
     ],
 )
-def test_a_failure_is_told_once_with_the_words_of_the_upstream(
+def test_a_failure_is_reported_once_with_the_upstreams_message(
     parts: list[Any], code: str, message: str | None
 ) -> None:
     response = checks.answer(DIALECT, parts)
@@ -320,7 +317,7 @@ def test_a_failure_is_told_once_with_the_words_of_the_upstream(
     assert message is None or response["error"]["message"] == message
 
 
-def test_what_follows_an_error_is_kept_and_so_is_the_usage() -> None:
+def test_content_and_usage_after_an_error_are_kept() -> None:
     finish = {**FINISH, "usage": {"inputTokens": 3, "outputTokens": 4}}
     response = checks.answer(
         DIALECT, [*text("a")[:2], OVERLOADED, *text("b")[1:], finish, *text("late", "9")]
@@ -333,7 +330,7 @@ def test_the_end_marker_of_a_stream_without_finish_is_a_normal_end() -> None:
     assert checks.answer(DIALECT, [*text("Hi"), "[DONE]"])["status"] == "completed"
 
 
-def test_what_has_no_place_is_told() -> None:
+def test_parts_without_an_equivalent_are_reported() -> None:
     parts = [
         {"type": "stream-start", "warnings": [{"type": "other", "message": "careful"}]},
         {"type": "response-metadata", "id": "r", "modelId": "gpt", "timestamp": 1},
@@ -346,12 +343,12 @@ def test_what_has_no_place_is_told() -> None:
         {"type": "tool-approval-request", "approvalId": "a", "toolCallId": "t"},
         FINISH,
     ]
-    said = checks.told(DIALECT, parts)
-    assert [each.code for each in said if isinstance(each, DiagnosticDelta)] == [
+    deltas = checks.deltas(DIALECT, parts)
+    assert [each.code for each in deltas if isinstance(each, DiagnosticDelta)] == [
         *("upstream_warning", "file_left_out", "file_left_out", "part_left_out", "part_left_out"),
         "part_left_out",
     ]
-    assert [each.model for each in said if isinstance(each, UpstreamInfo)] == ["gpt"]
+    assert [each.model for each in deltas if isinstance(each, UpstreamInfo)] == ["gpt"]
 
 
 # Answers that are not streamed
@@ -361,7 +358,7 @@ def test_a_refused_request_is_classified() -> None:
     assert DIALECT.classify(429, {"retry-after": "2"}, b"{}").retry_after == 2
 
 
-# Anything
+# Any input
 
 
 ids = st.sampled_from(["0", "1", ""])

@@ -25,14 +25,14 @@ TOOLS: list[Tool] = [FunctionTool(name="read"), FunctionTool(name="write"), Cust
 
 
 class Scenario(Struct):
-    """Chunks, and what becomes of them: items as (type, text or (name, arguments), status)."""
+    """Chunks, and the response that they give: items as (type, text or (name, arguments), status)."""
 
     chunks: list[dict[str, Any]]
     output: list[tuple[str, Any, str]]
     status: str = "completed"
     reason: str = ""
     ends: bool = True
-    """False: the upstream just stops, without finish, usage or [DONE]."""
+    """False: the upstream stops without a finish reason, usage or [DONE]."""
 
 
 def text(*pieces: str) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from tests.dialects.render_cases import (
 )
 
 
-def test_texts_are_one_string_and_images_make_a_list() -> None:
+def test_texts_are_joined_and_images_make_the_content_a_list() -> None:
     texts = [
         {"type": "input_text", "text": "a"},
         {"type": "text", "text": "b"},
@@ -68,7 +68,7 @@ def test_texts_are_one_string_and_images_make_a_list() -> None:
         ),
     ],
 )
-def test_media_are_sent_as_they_are_known(
+def test_supported_media_are_sent(
     part: dict[str, Any], quirks: Quirks, vendor: str, expected: dict[str, Any]
 ) -> None:
     request = rendered({"input": [user([part])]}, quirks=quirks, vendor=vendor)
@@ -92,14 +92,14 @@ def test_media_are_sent_as_they_are_known(
         ({"type": "input_smell"}, "input_smell"),
     ],
 )
-def test_what_cannot_be_sent_leaves_a_note_and_a_diagnostic(part: dict[str, Any], named: str) -> None:
+def test_unsupported_content_leaves_a_note_and_a_diagnostic(part: dict[str, Any], named: str) -> None:
     request = rendered({"input": [user([part])]}, quirks=Quirks(images=False))
     assert named in request.body["messages"][0]["content"]
     assert "left out" in request.body["messages"][0]["content"]
     assert codes(request) == {"content_left_out"}
 
 
-def test_a_text_file_is_read_out_where_files_cannot_be_sent() -> None:
+def test_a_text_file_is_sent_as_text_if_files_are_not_supported() -> None:
     part = {
         "type": "input_file",
         "filename": "a.txt",

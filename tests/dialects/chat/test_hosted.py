@@ -21,14 +21,14 @@ SEARCH = {"index": 0, "type": "search", "arguments": '{"query": "q"}'}
 RESULTS = {"results": [{"url": "http://a", "title": "A"}]}
 
 
-def test_a_search_of_the_vendors_is_an_item_and_no_call() -> None:
+def test_a_search_that_the_vendor_ran_is_an_item_and_not_a_call() -> None:
     found = {**SEARCH, "output": "Title: …", "search_results": RESULTS}
-    told = read(
+    deltas = read(
         chunk({"executed_tools": [SEARCH]}),
         chunk({"executed_tools": [found]}),
         chunk({"executed_tools": [found]}),
     )
-    items = of(told, ItemDelta)
+    items = of(deltas, ItemDelta)
     assert [(each.item.type, each.done) for each in items] == [
         ("web_search_call", False),
         ("web_search_call", True),
@@ -38,8 +38,8 @@ def test_a_search_of_the_vendors_is_an_item_and_no_call() -> None:
         "query": "q",
         "sources": [{"type": "url", "url": "http://a"}],
     }
-    assert of(told, AnnotationDelta) == [AnnotationDelta(UrlCitation(url="http://a", title="A"))]
-    assert of(told, ToolCallDelta) == []
+    assert of(deltas, AnnotationDelta) == [AnnotationDelta(UrlCitation(url="http://a", title="A"))]
+    assert of(deltas, ToolCallDelta) == []
     response = answer(
         chunk({"executed_tools": [SEARCH]}), chunk({"executed_tools": [found], "content": "x"}), DONE
     )
@@ -56,28 +56,28 @@ EXECUTED: list[tuple[dict[str, Any], Any]] = [
 
 
 @pytest.mark.parametrize(("tool", "expected"), EXECUTED)
-def test_other_tools_of_the_vendors(tool: dict[str, Any], expected: tuple[str, Any]) -> None:
+def test_other_tools_that_the_vendor_ran(tool: dict[str, Any], expected: tuple[str, Any]) -> None:
     (item,) = of(read(chunk({"executed_tools": [tool]})), ItemDelta)
     assert getattr(item.item, expected[0]) == expected[1]
 
 
-def test_code_that_the_vendor_ran() -> None:
+def test_code_that_the_vendor_ran_is_an_item_with_its_output() -> None:
     tool = {"type": "python", "arguments": '{"code": "1+1"}', "output": "2"}
     (item,) = of(read(chunk({"executed_tools": [tool]})), ItemDelta)
     assert item.item.type == "code_interpreter_call"
     assert item.item.extra["outputs"] == [{"type": "logs", "logs": "2"}]
 
 
-def test_a_tool_of_the_vendors_that_nobody_knows_is_told_once() -> None:
-    told = read(*[chunk({"executed_tools": [{"type": "oracle"}]})] * 2)
-    assert [each.code for each in of(told, DiagnosticDelta)] == ["executed_tool_left_out"]
+def test_an_unknown_tool_of_the_vendor_is_reported_once() -> None:
+    deltas = read(*[chunk({"executed_tools": [{"type": "oracle"}]})] * 2)
+    assert [each.code for each in of(deltas, DiagnosticDelta)] == ["executed_tool_left_out"]
 
 
-def test_images_are_items() -> None:
+def test_generated_images_are_items() -> None:
     images = [
         {"type": "image_url", "image_url": {"url": url}} for url in ("data:image/png;base64,AAAA", "http://a")
     ]
-    told = read(*[chunk({"images": images})] * 2)
-    (item,) = of(told, ItemDelta)
+    deltas = read(*[chunk({"images": images})] * 2)
+    (item,) = of(deltas, ItemDelta)
     assert (item.item.type, item.item.extra) == ("image_generation_call", {"result": "AAAA"})
-    assert [each.code for each in of(told, DiagnosticDelta)] == ["image_left_out"]
+    assert [each.code for each in of(deltas, DiagnosticDelta)] == ["image_left_out"]

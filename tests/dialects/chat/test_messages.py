@@ -36,7 +36,7 @@ LEADING_AND_LATE = {
 }
 
 
-def test_system_texts_are_one_message_in_front_and_later_ones_are_framed() -> None:
+def test_leading_system_texts_are_merged_and_later_ones_are_wrapped() -> None:
     assert messages(LEADING_AND_LATE) == [
         {"role": "system", "content": "One.\n\nTwo.\n\nThree."},
         {"role": "user", "content": "a"},
@@ -45,9 +45,9 @@ def test_system_texts_are_one_message_in_front_and_later_ones_are_framed() -> No
     ]
 
 
-def test_system_texts_stay_where_they_are_where_that_is_allowed() -> None:
-    written = messages(LEADING_AND_LATE, quirks=Quirks(system_first=False, developer_role=True))
-    assert [(each["role"], each["content"]) for each in written] == [
+def test_system_texts_keep_their_position_if_the_vendor_allows_it() -> None:
+    rendered_messages = messages(LEADING_AND_LATE, quirks=Quirks(system_first=False, developer_role=True))
+    assert [(each["role"], each["content"]) for each in rendered_messages] == [
         ("developer", "One."),
         ("developer", "Two."),
         ("developer", "Three."),
@@ -57,7 +57,7 @@ def test_system_texts_stay_where_they_are_where_that_is_allowed() -> None:
     ]
 
 
-def test_text_and_calls_of_one_turn_are_one_message_with_the_outputs_behind() -> None:
+def test_text_and_calls_of_one_turn_are_one_message_followed_by_the_outputs() -> None:
     items = [
         user("x"),
         assistant("A."),
@@ -88,13 +88,13 @@ def test_custom_and_namespaced_calls_are_functions_under_their_upstream_names() 
         {**call("c2", "search"), "namespace": "mcp__docs"},
         output("c2"),
     ]
-    written = messages({"tools": [PATCH, SEARCH], "input": items})
-    functions = [each["tool_calls"][0]["function"] for each in written if "tool_calls" in each]
+    rendered_messages = messages({"tools": [PATCH, SEARCH], "input": items})
+    functions = [each["tool_calls"][0]["function"] for each in rendered_messages if "tool_calls" in each]
     assert functions == [
         {"name": "apply_patch", "arguments": '{"input":"a\\"\\n"}'},
         {"name": "mcp__docs__search", "arguments": "{}"},
     ]
-    assert [each["content"] for each in written if each["role"] == "assistant"] == [None, None]
+    assert [each["content"] for each in rendered_messages if each["role"] == "assistant"] == [None, None]
 
 
 @pytest.mark.parametrize("broken", ['{"city":', "[1]", '"text"'])
@@ -105,7 +105,7 @@ def test_broken_arguments_of_an_old_call_become_an_object(broken: str) -> None:
     assert codes(request) == {"odd_arguments"}
 
 
-def test_images_in_outputs_follow_all_tool_messages_as_a_users() -> None:
+def test_images_in_outputs_follow_the_tool_messages_as_a_user_message() -> None:
     image = {"type": "input_image", "image_url": PIXEL}
     items = [
         call("c1"),
@@ -128,21 +128,21 @@ def test_images_in_outputs_follow_all_tool_messages_as_a_users() -> None:
     ]
 
 
-def test_an_output_of_texts_is_one_text_and_a_schema_in_it_is_no_schema() -> None:
+def test_an_output_of_texts_is_joined_and_a_reference_in_it_stays_text() -> None:
     parts = [{"type": "input_text", "text": '{"$ref":"#/a"}'}, {"type": "input_text", "text": "b"}]
     assert messages({"input": [call(), output(output=parts)]})[1]["content"] == '{"$ref":"#/a"}\nb'
 
 
-def test_call_ids_get_the_length_that_mistral_wants_in_calls_and_outputs_alike() -> None:
+def test_call_ids_are_shortened_for_mistral_in_calls_and_outputs() -> None:
     items = [call("call_1"), call("abcDEF123"), output("call_1"), output("abcDEF123")]
-    written = messages({"input": items}, vendor="mistral")
-    ids = [each["id"] for each in written[0]["tool_calls"]]
+    rendered_messages = messages({"input": items}, vendor="mistral")
+    ids = [each["id"] for each in rendered_messages[0]["tool_calls"]]
     assert [len(id) for id in ids] == [9, 9]
     assert ids[1] == "abcDEF123"
-    assert [each["tool_call_id"] for each in written[1:]] == ids
+    assert [each["tool_call_id"] for each in rendered_messages[1:]] == ids
 
 
-def test_reasoning_goes_back_in_the_field_it_came_in() -> None:
+def test_reasoning_is_sent_back_in_the_vendors_field() -> None:
     quirks = Quirks(reasoning_field="reasoning_content")
     items = [user("x"), reasoning("Hm."), call("c1"), call("c2"), output("c1"), output("c2")]
     message = messages({"input": items}, quirks=quirks)[1]
@@ -150,18 +150,20 @@ def test_reasoning_goes_back_in_the_field_it_came_in() -> None:
     assert len(message["tool_calls"]) == 2
 
 
-def test_a_summary_stands_for_reasoning_that_has_no_text() -> None:
+def test_a_summary_replaces_reasoning_without_text() -> None:
     thought = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "In short."}]}
     message = messages({"input": [thought, assistant("A.")]}, quirks=Quirks(reasoning_field="reasoning"))[0]
     assert message == {"role": "assistant", "content": "A.", "reasoning": "In short."}
 
 
 def test_reasoning_alone_is_a_message_with_empty_text() -> None:
-    written = messages({"input": [reasoning("Hm."), user("x")]}, quirks=Quirks(reasoning_field="reasoning"))
-    assert written[0] == {"role": "assistant", "content": "", "reasoning": "Hm."}
+    rendered_messages = messages(
+        {"input": [reasoning("Hm."), user("x")]}, quirks=Quirks(reasoning_field="reasoning")
+    )
+    assert rendered_messages[0] == {"role": "assistant", "content": "", "reasoning": "Hm."}
 
 
-def test_reasoning_is_left_out_and_told_where_no_field_takes_it() -> None:
+def test_reasoning_without_a_field_is_left_out_with_a_diagnostic() -> None:
     request = rendered({"input": [reasoning("Hm."), assistant("A.")]})
     assert request.body["messages"] == [{"role": "assistant", "content": "A."}]
     assert codes(request) == {"reasoning_left_out"}
@@ -170,8 +172,8 @@ def test_reasoning_is_left_out_and_told_where_no_field_takes_it() -> None:
 def test_old_reasoning_is_dropped_only_before_the_last_user_message() -> None:
     quirks = Quirks(reasoning_field="reasoning_content", drops_old_reasoning=True)
     items = [user("a"), reasoning("Old."), assistant("A."), user("b"), reasoning("New."), call(), output()]
-    written = messages({"input": items}, quirks=quirks)
-    assert [each.get("reasoning_content") for each in written if each["role"] == "assistant"] == [
+    rendered_messages = messages({"input": items}, quirks=quirks)
+    assert [each.get("reasoning_content") for each in rendered_messages if each["role"] == "assistant"] == [
         None,
         "New.",
     ]
@@ -184,7 +186,7 @@ ROUTER: dict[str, Any] = {
 }
 
 
-def test_sealed_details_go_back_as_they_came_and_in_order() -> None:
+def test_sealed_details_are_sent_back_unchanged_and_in_order() -> None:
     def details(number: int) -> dict[str, Any]:
         return {"type": "reasoning.text", "text": f"t{number}", "signature": f"s{number}", "format": None}
 
@@ -203,7 +205,7 @@ def test_sealed_details_go_back_as_they_came_and_in_order() -> None:
     ]
 
 
-def test_what_the_reader_seals_goes_back_as_the_upstream_sent_it() -> None:
+def test_details_that_the_reader_sealed_are_sent_back_as_received() -> None:
     detail = {
         "type": "reasoning.text",
         "text": "Hm.",
@@ -220,11 +222,11 @@ def test_what_the_reader_seals_goes_back_as_the_upstream_sent_it() -> None:
     assert message["reasoning_details"] == [detail]
 
 
-def test_text_without_details_goes_back_as_text_to_upstreams_with_details() -> None:
+def test_text_without_details_is_sent_as_reasoning_to_upstreams_with_details() -> None:
     assert messages({"input": [reasoning("Hm."), assistant("A.")]}, **ROUTER)[0]["reasoning"] == "Hm."
 
 
-def test_a_signature_of_a_call_goes_back_on_that_call() -> None:
+def test_the_signature_of_a_call_is_sent_back_on_that_call() -> None:
     extra = {"google": {"thought_signature": "sig"}}
     target: dict[str, Any] = {"vendor": "gemini", "family": "gemini"}
     items = [
@@ -243,7 +245,7 @@ def test_a_payload_cannot_replace_the_message_itself() -> None:
     assert messages({"input": [item, assistant("A.")]}, **ROUTER) == [{"role": "assistant", "content": "A."}]
 
 
-def test_reasoning_of_another_upstream_is_left_out_and_told() -> None:
+def test_reasoning_from_another_upstream_is_left_out_with_a_diagnostic() -> None:
     item = reasoning("Hm.", sealed({"reasoning_details": [{}]}, **ROUTER))
     request = rendered(
         {"input": [item, assistant("A.")]}, vendor="xai", quirks=Quirks(reasoning_field="reasoning")

@@ -1,4 +1,4 @@
-"""Reading Chat Completions, as every vendor speaks it."""
+"""Reading the Chat Completions of every vendor: streams and complete answers."""
 
 from __future__ import annotations
 
@@ -44,13 +44,14 @@ from tests.effort import examples
 FOLDER = "chat-completions"
 FILES = files(FOLDER)
 GARBLED = [file for file in FILES if "bing-search-skill" in file]
-"""With frames that are no JSON."""
-# The recordings
+"""Recordings with frames that are not JSON."""
+
+# Recordings
 
 
 @needs_recordings
 @pytest.mark.parametrize("file", FILES)
-def test_a_recording_is_read_as_the_oracles_read_it(file: str) -> None:
+def test_a_recording_is_read_like_the_oracles_read_it(file: str) -> None:
     assert_agrees(DIALECT, file, EXCEPTIONS)
 
 
@@ -61,7 +62,7 @@ def test_every_exception_is_a_recording() -> None:
 
 @needs_recordings
 @pytest.mark.parametrize("file", [file for file in FILES if file.endswith(".sse")])
-def test_however_the_bytes_come_the_frames_are_the_same(file: str) -> None:
+def test_frames_do_not_depend_on_how_the_bytes_are_split(file: str) -> None:
     check_splits(file)
 
 
@@ -81,10 +82,10 @@ def test_noise_changes_nothing(file: str) -> None:
     check_noise(DIALECT, file, NOISE)
 
 
-def said(given: dict[str, Any]) -> tuple[str, str]:
-    """The text and the reasoning in one chunk, read as simply as can be."""
+def text_and_reasoning(raw: dict[str, Any]) -> tuple[str, str]:
+    """Return the text and the reasoning in one chunk, read as simply as possible."""
     text = reasoning = ""
-    for choice in given.get("choices") or []:
+    for choice in raw.get("choices") or []:
         delta = choice.get("delta") or {}
         if choice.get("index", 0) != 0:
             continue
@@ -104,15 +105,15 @@ def said(given: dict[str, Any]) -> tuple[str, str]:
 @needs_recordings
 @pytest.mark.parametrize("file", smallest(FOLDER, 60))
 def test_nothing_before_a_cut_is_lost(file: str) -> None:
-    check_cuts(DIALECT, file, chunk_borders(file), said)
-    check_cuts(DIALECT, file, byte_cuts(file), said)
+    check_cuts(DIALECT, file, chunk_borders(file), text_and_reasoning)
+    check_cuts(DIALECT, file, byte_cuts(file), text_and_reasoning)
 
 
-# How it ends
+# Ends and errors
 
 
 ENDS: dict[str, tuple[list[Any], Delta]] = {
-    "nothing at all": ([], ErrorDelta("upstream_empty", "the upstream ended without sending anything")),
+    "nothing": ([], ErrorDelta("upstream_empty", "the upstream ended without sending anything")),
     "nothing but [DONE]": (
         [DONE],
         ErrorDelta("upstream_empty", "the upstream ended without sending anything"),
@@ -147,12 +148,12 @@ ENDS: dict[str, tuple[list[Any], Delta]] = {
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_how_it_ends(name: str) -> None:
+def test_the_end_of_a_stream(name: str) -> None:
     chunks, end = ENDS[name]
     assert of(read(*chunks), FinishDelta, ErrorDelta)[0] == end
 
 
-def test_an_unknown_finish_is_told() -> None:
+def test_an_unknown_finish_reason_is_reported() -> None:
     assert of(read(chunk(finish="other")), DiagnosticDelta) == [
         DiagnosticDelta(
             "unknown_finish", "the finish reason 'other' is unknown; it was read as a normal stop"
@@ -160,7 +161,7 @@ def test_an_unknown_finish_is_told() -> None:
     ]
 
 
-def test_a_second_finish_ends_nothing_twice() -> None:
+def test_a_second_finish_reason_does_not_end_the_response_twice() -> None:
     response = answer(
         chunk({"content": "a"}, finish="stop"), chunk(finish="length"), chunk(finish="stop"), DONE
     )
@@ -188,8 +189,12 @@ ERRORS: dict[str, tuple[Any, str, str]] = {
         "no",
     ),
     "Groq's": ({"choices": [], "x_groq": {"error": "no"}}, "server_error", "no"),
-    "beside choices": ({"choices": [], "error": {"code": 429, "message": "no"}}, "rate_limit_exceeded", "no"),
-    "by the event's name": (
+    "next to choices": (
+        {"choices": [], "error": {"code": 429, "message": "no"}},
+        "rate_limit_exceeded",
+        "no",
+    ),
+    "by the name of the event": (
         Frame("error", '{"reason": "no"}'),
         "server_error",
         "the upstream reported an error and did not say which",
@@ -200,13 +205,13 @@ ERRORS: dict[str, tuple[Any, str, str]] = {
 @pytest.mark.parametrize("name", ERRORS)
 def test_an_error_in_the_stream(name: str) -> None:
     error, code, message = ERRORS[name]
-    told = read(chunk({"content": "a"}), error)
-    assert told[0] == TextDelta("a")
-    found = of(told, ErrorDelta)[0]
+    deltas = read(chunk({"content": "a"}), error)
+    assert deltas[0] == TextDelta("a")
+    found = of(deltas, ErrorDelta)[0]
     assert (found.code, found.message) == (code, message)
 
 
-def test_an_error_keeps_what_came_with_it() -> None:
+def test_content_and_usage_next_to_an_error_are_kept() -> None:
     failing = chunk({"content": "b"}, usage={"prompt_tokens": 3}, error={"message": "no"})
     response = answer(chunk({"content": "a"}), failing)
     assert response["status"] == "failed"
@@ -230,14 +235,14 @@ def test_an_error_after_length_is_a_failure() -> None:
         {"base_resp": {"status_code": 0}},
     ],
 )
-def test_no_error_is_none(harmless: dict[str, Any]) -> None:
+def test_an_empty_error_object_is_not_an_error(harmless: dict[str, Any]) -> None:
     assert of(read(harmless, DONE), ErrorDelta) == []
 
 
 # Text
 
 
-def test_roles_and_empty_content_say_nothing() -> None:
+def test_roles_and_empty_content_give_no_deltas() -> None:
     opening = [chunk({"role": "assistant", "content": ""}), chunk({"role": "", "content": None}), {"id": ""}]
     assert read(*opening, chunk({"role": "assistant", "content": "a"}), chunk(finish="stop")) == [
         TextDelta("a"),
@@ -245,7 +250,7 @@ def test_roles_and_empty_content_say_nothing() -> None:
     ]
 
 
-def test_a_refusal_is_no_text() -> None:
+def test_a_refusal_is_not_text() -> None:
     response = answer(chunk({"refusal": "I "}), chunk({"refusal": "won't."}), chunk(finish="stop"))
     assert response["output"][0]["content"] == [{"type": "refusal", "refusal": "I won't."}]
     assert of(read(chunk({"refusal": "no"})), RefusalDelta) == [RefusalDelta("no")]
@@ -253,18 +258,18 @@ def test_a_refusal_is_no_text() -> None:
 
 def test_only_the_first_choice_is_read() -> None:
     both = {"choices": [{"index": 1, "delta": {"content": "no"}}, {"index": 0, "delta": {"content": "a"}}]}
-    told = read(both, {"choices": [{"delta": {"content": "b"}}]}, DONE)
-    assert of(told, TextDelta) == [TextDelta("a"), TextDelta("b")]
-    assert [each.code for each in of(told, DiagnosticDelta)] == ["choice_left_out"]
+    deltas = read(both, {"choices": [{"delta": {"content": "b"}}]}, DONE)
+    assert of(deltas, TextDelta) == [TextDelta("a"), TextDelta("b")]
+    assert [each.code for each in of(deltas, DiagnosticDelta)] == ["choice_left_out"]
 
 
-def test_a_message_beside_the_delta_is_ignored() -> None:
+def test_a_message_next_to_the_delta_is_ignored() -> None:
     one = {"choices": [{"delta": {"content": "a"}, "message": {"content": "a"}}]}
     two = {"choices": [{"delta": {"content": "b"}, "message": {"content": "ab"}, "finish_reason": "stop"}]}
     assert of(read(one, two), TextDelta) == [TextDelta("a"), TextDelta("b")]
 
 
-WHOLE = {
+COMPLETE_MESSAGE = {
     "content": "hello",
     "reasoning_content": "hm",
     "tool_calls": [
@@ -275,9 +280,9 @@ WHOLE = {
 
 
 def test_a_message_without_any_delta_is_read() -> None:
-    last = {"choices": [{"index": 0, "message": WHOLE, "finish_reason": "tool_calls"}]}
-    told = read(chunk({"role": "assistant"}), last, DONE)
-    assert [type(each) for each in told] == [
+    last = {"choices": [{"index": 0, "message": COMPLETE_MESSAGE, "finish_reason": "tool_calls"}]}
+    deltas = read(chunk({"role": "assistant"}), last, DONE)
+    assert [type(each) for each in deltas] == [
         ReasoningDelta,
         TextDelta,
         ToolCallDelta,
@@ -292,7 +297,7 @@ def test_messages_that_grow_are_read_once() -> None:
     assert read(*growing, DONE) == [TextDelta("abc"), STOP]
 
 
-def test_bare_text_of_a_choice_is_read_where_there_is_no_delta() -> None:
+def test_plain_text_of_a_choice_is_read_if_there_is_no_delta() -> None:
     assert read(
         {"choices": [{"text": "a"}]}, {"choices": [{"text": "b", "delta": {"content": "b"}}]}, DONE
     ) == [
@@ -310,9 +315,9 @@ def test_content_may_be_a_list() -> None:
         {"type": "text", "text": "a"},
         {"type": "reference"},
     ]
-    told = read(chunk({"content": parts}, finish="stop"))
-    assert told[:3] == [ReasoningDelta("hm"), ReasoningDelta("so"), TextDelta("a")]
-    assert told[3].code == "content_left_out"  # type: ignore[union-attr]
+    deltas = read(chunk({"content": parts}, finish="stop"))
+    assert deltas[:3] == [ReasoningDelta("hm"), ReasoningDelta("so"), TextDelta("a")]
+    assert deltas[3].code == "content_left_out"  # type: ignore[union-attr]
 
 
 def test_logprobs_have_every_field() -> None:
@@ -323,10 +328,10 @@ def test_logprobs_have_every_field() -> None:
         "top_logprobs": [{"token": "b", "logprob": -1, "bytes": [98]}],
     }
     early = {"choices": [{"delta": {"content": ""}, "logprobs": {"content": [{"token": "z"}]}}]}
-    told = read(
+    deltas = read(
         early, {"choices": [{"delta": {"content": "a"}, "logprobs": {"content": [entry], "refusal": None}}]}
     )
-    assert of(told, TextDelta)[0].logprobs == [
+    assert of(deltas, TextDelta)[0].logprobs == [
         {"token": "z", "logprob": 0.0, "bytes": [], "top_logprobs": []},
         {
             "token": "a",
@@ -337,28 +342,27 @@ def test_logprobs_have_every_field() -> None:
     ]
 
 
-def test_logprobs_of_reasoning_are_not_the_texts() -> None:
+def test_logprobs_of_reasoning_are_not_added_to_the_text() -> None:
     logprobs = {"content": [{"token": "hm"}]}
-    told = read({"choices": [{"delta": {"reasoning": "hm"}, "logprobs": logprobs}]}, chunk({"content": "a"}))
-    assert of(told, TextDelta) == [TextDelta("a")]
+    deltas = read(
+        {"choices": [{"delta": {"reasoning": "hm"}, "logprobs": logprobs}]}, chunk({"content": "a"})
+    )
+    assert of(deltas, TextDelta) == [TextDelta("a")]
 
 
-def test_who_answers_is_told_when_it_is_known() -> None:
-    told = read(
+def test_id_model_and_tier_are_reported_when_they_are_known() -> None:
+    deltas = read(
         {"id": "", "model": ""},
         {"id": "x", "model": "m1"},
         {"id": "y", "model": "m1", "service_tier": "flex"},
         DONE,
     )
-    assert of(told, UpstreamInfo) == [UpstreamInfo("x", "m1"), UpstreamInfo("x", "m1", "flex")]
+    assert of(deltas, UpstreamInfo) == [UpstreamInfo("x", "m1"), UpstreamInfo("x", "m1", "flex")]
 
 
 @pytest.mark.parametrize("field", ["audio", "copilot_annotations"])
-def test_what_has_no_place_is_told(field: str) -> None:
+def test_a_field_without_an_equivalent_is_reported(field: str) -> None:
     assert of(read(chunk({field: {"a": 1}})), DiagnosticDelta)[0].code == "field_left_out"
-
-
-# Reasoning
 
 
 # Calls
@@ -409,7 +413,7 @@ CALLS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str]]]] = {
 
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("together", [True, False])
-def test_calls_come_in_every_shape(name: str, together: bool) -> None:
+def test_calls_are_read_in_every_shape(name: str, together: bool) -> None:
     entries, expected = CALLS[name]
     chunks = [calls(*entries)] if together else [calls(entry) for entry in entries]
     response = answer(*chunks, chunk(finish="tool_calls"))
@@ -449,25 +453,19 @@ def test_text_and_calls_in_one_chunk_are_both_read() -> None:
     assert response["status"] == "completed"
 
 
-# Usage
-
-
-# Citations and hosted tools
-
-
 # Answers that are not streamed
 
 
-def test_a_whole_answer_is_read_as_a_streamed_one() -> None:
+def test_a_body_is_read_like_its_stream() -> None:
     body = {
         "id": "x",
         "model": "m1",
-        "choices": [{"index": 0, "message": WHOLE, "finish_reason": "tool_calls"}],
+        "choices": [{"index": 0, "message": COMPLETE_MESSAGE, "finish_reason": "tool_calls"}],
     }
-    told = DIALECT.read_body(
+    deltas = DIALECT.read_body(
         plan(), json.dumps(body | {"usage": {"prompt_tokens": 3, "completion_tokens": 2}}).encode()
     )
-    assert told == [
+    assert deltas == [
         UpstreamInfo("x", "m1"),
         UsageDelta(3, 2),
         ReasoningDelta("hm"),
@@ -488,7 +486,7 @@ def test_a_whole_answer_is_read_as_a_streamed_one() -> None:
         (b"{}", "upstream_truncated"),
     ],
 )
-def test_a_whole_answer_that_is_none(body: bytes, code: str) -> None:
+def test_a_body_that_is_not_an_answer_is_an_error(body: bytes, code: str) -> None:
     assert of(DIALECT.read_body(plan(), body), ErrorDelta)[0].code == code
 
 
@@ -497,7 +495,7 @@ def test_failures_are_classified() -> None:
     assert DIALECT.name == "chat"
 
 
-# Anything at all
+# Any input
 
 TEXTS = st.sampled_from(
     ["a", "<think>", "</think>", "`", "\n", "<tool_call>", '{"name":"f"}', "</tool_call>", ""]
@@ -576,7 +574,7 @@ CHUNK = objects(
 @given(
     st.lists((CHUNK | json_values).map(as_frame) | st.just(DONE), max_size=6), st.booleans(), st.booleans()
 )
-def test_anything_ends_lawfully(frames: list[Frame], think_tags: bool, tool_markup: bool) -> None:
+def test_any_frames_end_in_a_lawful_stream(frames: list[Frame], think_tags: bool, tool_markup: bool) -> None:
     translate(DIALECT, plan(think_tags=think_tags, tool_markup=tool_markup), frames)
 
 

@@ -23,7 +23,7 @@ def detail(kind: str, **fields: Any) -> dict[str, Any]:
 
 
 REASONING: dict[str, tuple[list[dict[str, Any]], str, str]] = {
-    # deltas, reasoning text, summary
+    # fragments of the message, reasoning text, summary
     "reasoning_content": ([{"reasoning_content": "a"}, {"reasoning_content": "b"}], "ab", ""),
     "reasoning": ([{"reasoning": "a"}, {"reasoning": "b"}], "ab", ""),
     "both": ([{"reasoning": "a", "reasoning_content": "a"}], "a", ""),
@@ -55,32 +55,32 @@ REASONING: dict[str, tuple[list[dict[str, Any]], str, str]] = {
 
 @pytest.mark.parametrize("name", REASONING)
 def test_reasoning_is_read_once_in_every_shape(name: str) -> None:
-    deltas, text, summary = REASONING[name]
-    told = read(*map(chunk, deltas), DONE)
-    assert "".join(each.text for each in of(told, ReasoningDelta)) == text
-    assert "".join(each.text for each in of(told, SummaryDelta)) == summary
+    fragments, text, summary = REASONING[name]
+    deltas = read(*map(chunk, fragments), DONE)
+    assert "".join(each.text for each in of(deltas, ReasoningDelta)) == text
+    assert "".join(each.text for each in of(deltas, SummaryDelta)) == summary
 
 
-def test_a_signature_is_sealed_with_its_text_before_what_follows() -> None:
-    told = read(
+def test_a_signature_is_sealed_with_its_text_before_the_next_output() -> None:
+    deltas = read(
         chunk({"reasoning": "a", **detail("text", text="a", format="f")}),
         chunk({"reasoning": "b", **detail("text", text="b", format="f")}),
         chunk(detail("text", signature="s+/=", format=None)),
         chunk({"content": "hi"}),
     )
     sealed = {"type": "reasoning.text", "index": 0, "text": "ab", "format": "f", "signature": "s+/="}
-    assert payloads(told) == [{"reasoning_details": [sealed]}]
-    assert [type(each) for each in told[:4]] == [ReasoningDelta, ReasoningDelta, OpaqueReasoning, TextDelta]
+    assert payloads(deltas) == [{"reasoning_details": [sealed]}]
+    assert [type(each) for each in deltas[:4]] == [ReasoningDelta, ReasoningDelta, OpaqueReasoning, TextDelta]
 
 
-def test_details_stay_apart_by_type_index_id_and_signature() -> None:
-    told = read(
+def test_details_are_separated_by_type_index_id_and_signature() -> None:
+    deltas = read(
         chunk(detail("summary", summary="a", id="r1")),
         chunk(detail("encrypted", data="x", id="r1")),
         chunk(detail("encrypted", data="y")),
         chunk(calls({"index": 0, "id": "c", "function": {"name": "f"}})["choices"][0]["delta"]),
     )
-    (payload,) = payloads(told)
+    (payload,) = payloads(deltas)
     assert [each.get("data") for each in payload["reasoning_details"]] == [None, "x", "y"]
     reasoning, call = answer(
         chunk({"reasoning": "a", **detail("summary", summary="a")}),
@@ -95,7 +95,7 @@ def test_details_without_a_secret_are_not_sealed() -> None:
     assert payloads(read(chunk(detail("text", text="a")), chunk({"content": "hi"}), DONE)) == []
 
 
-def test_opaque_fields_are_given_back_under_their_names() -> None:
+def test_opaque_fields_are_sealed_under_their_names() -> None:
     assert payloads(read(chunk({"content": "a"}), chunk({"cot_id": "cot_1"}), DONE)) == [{"cot_id": "cot_1"}]
     extra = {"google": {"thought_signature": "sig"}}
     assert payloads(read(chunk({"content": "", "extra_content": extra}), DONE)) == [{"extra_content": extra}]
@@ -104,30 +104,30 @@ def test_opaque_fields_are_given_back_under_their_names() -> None:
     ]
 
 
-def test_a_signature_on_a_call_stands_directly_before_it() -> None:
+def test_the_signature_of_a_call_directly_precedes_it() -> None:
     extra = {"google": {"thought_signature": "sig"}}
     first = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}, "extra_content": extra}
     second = {"index": 1, "id": "b", "function": {"name": "g", "arguments": "{}"}}
-    told = read(calls(first, second), chunk(finish="tool_calls"))
-    assert [type(each) for each in told[:3]] == [OpaqueReasoning, ToolCallDelta, ToolCallDelta]
-    assert told[0].call == 0  # type: ignore[union-attr]
-    assert payloads(told) == [{"extra_content": extra}]
-    sealed = unseal(told[0].data)  # type: ignore[union-attr]
+    deltas = read(calls(first, second), chunk(finish="tool_calls"))
+    assert [type(each) for each in deltas[:3]] == [OpaqueReasoning, ToolCallDelta, ToolCallDelta]
+    assert deltas[0].call == 0  # type: ignore[union-attr]
+    assert payloads(deltas) == [{"extra_content": extra}]
+    sealed = unseal(deltas[0].data)  # type: ignore[union-attr]
     assert sealed is not None
     assert sealed.attached == "call"
 
 
-def test_a_signature_behind_its_call_is_told() -> None:
+def test_a_signature_after_its_call_is_reported() -> None:
     extra = {"google": {"thought_signature": "sig"}}
     late = {"index": 0, "function": {"arguments": "{}"}, "extra_content": extra}
-    told = read(calls({"index": 0, "id": "a", "function": {"name": "f"}}), calls(late))
-    assert [each.code for each in of(told, DiagnosticDelta)] == ["late_signature"]
-    assert of(told, OpaqueReasoning) == []
+    deltas = read(calls({"index": 0, "id": "a", "function": {"name": "f"}}), calls(late))
+    assert [each.code for each in of(deltas, DiagnosticDelta)] == ["late_signature"]
+    assert of(deltas, OpaqueReasoning) == []
 
 
-def test_a_signature_that_is_repeated_goes_out_once() -> None:
+def test_a_repeated_signature_is_emitted_once() -> None:
     extra = {"google": {"thought_signature": "sig"}}
     call = {"index": 0, "id": "a", "function": {"name": "f"}, "extra_content": extra}
-    told = read(calls(call), calls(call), calls({**call, "id": "b"}))
-    assert len(of(told, OpaqueReasoning)) == 2
-    assert of(told, DiagnosticDelta) == []
+    deltas = read(calls(call), calls(call), calls({**call, "id": "b"}))
+    assert len(of(deltas, OpaqueReasoning)) == 2
+    assert of(deltas, DiagnosticDelta) == []

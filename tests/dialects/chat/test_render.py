@@ -1,3 +1,5 @@
+"""Rendering requests for Chat Completions."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -33,7 +35,7 @@ from tests.dialects.render_cases import (
 )
 from tests.effort import examples
 
-# -- the frame
+# The request
 
 
 def test_a_plain_request() -> None:
@@ -49,32 +51,20 @@ def test_a_plain_request() -> None:
     assert request.diagnostics == []
 
 
-def test_usage_is_not_asked_for_where_that_is_refused() -> None:
+def test_usage_is_not_requested_if_the_vendor_refuses_it() -> None:
     assert "stream_options" not in rendered({}, quirks=Quirks(stream_usage=False)).body
 
 
 @pytest.mark.parametrize(
     "nothing", [{"input": []}, {"input": [user("")]}, {"input": [reasoning("", "foreign")]}]
 )
-def test_a_request_without_anything_to_say_is_refused(nothing: dict[str, Any]) -> None:
+def test_a_request_without_content_is_refused(nothing: dict[str, Any]) -> None:
     with pytest.raises(DecodeError) as refused:
         rendered(nothing)
     assert refused.value.param == "input"
 
 
-# -- system texts
-
-
-# -- content
-
-
-# -- the assistant
-
-
-# -- reasoning
-
-
-# -- tools
+# Tools
 
 
 def test_tools_are_functions() -> None:
@@ -90,14 +80,14 @@ def test_tools_are_functions() -> None:
     assert functions[2] == {"name": "bare", "parameters": {"type": "object", "properties": {}}}
 
 
-def test_strict_is_dropped_and_told_where_it_is_unknown() -> None:
+def test_strict_is_dropped_with_a_diagnostic_if_it_is_not_supported() -> None:
     tools = [{**WEATHER, "strict": True}, {**WEATHER, "name": "loose", "strict": False}]
     request = rendered({"tools": tools}, quirks=Quirks(strict_tools=False))
     assert all("strict" not in tool["function"] for tool in request.body["tools"])
     assert dropped(request) == {"tools.strict"}
 
 
-def test_schemas_are_untouched_unless_the_vendor_refuses_references() -> None:
+def test_schemas_are_unchanged_unless_the_vendor_refuses_references() -> None:
     schema = {"type": "object", "properties": {"a": {"$ref": "#"}}}
     request = {"tools": [{**WEATHER, "parameters": schema}]}
     assert rendered(request).body["tools"][0]["function"]["parameters"] == schema
@@ -131,7 +121,7 @@ def test_tool_choice(choice: Any, expected: Any) -> None:
     assert rendered({"tools": [WEATHER, PATCH], "tool_choice": choice}).body["tool_choice"] == expected
 
 
-def test_allowed_tools_leave_the_others_out_or_use_the_vendors_own_form() -> None:
+def test_allowed_tools_are_sent_or_restrict_the_declared_tools() -> None:
     request = {"tools": [WEATHER, PATCH], "tool_choice": ONLY_WEATHER}
     assert [tool["function"]["name"] for tool in rendered(request).body["tools"]] == ["weather"]
     own = rendered(request, vendor="openai").body
@@ -145,7 +135,7 @@ def test_allowed_tools_leave_the_others_out_or_use_the_vendors_own_form() -> Non
     }
 
 
-def test_allowing_nothing_that_can_be_offered_forbids_all_tools() -> None:
+def test_allowing_only_unsupported_tools_forbids_all_tools() -> None:
     choice = {**ONLY_WEATHER, "mode": "auto", "tools": []}
     for vendor in ("", "openai"):
         request = rendered({"tools": [PATCH], "tool_choice": choice}, vendor=vendor)
@@ -161,7 +151,7 @@ def test_a_required_tool_that_was_dropped_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("choice", "offered", "told"),
+    ("choice", "offered", "diagnostics"),
     [
         ("auto", ["weather", "apply_patch"], set()),
         ("none", [], set()),
@@ -169,16 +159,16 @@ def test_a_required_tool_that_was_dropped_is_refused() -> None:
         ({"type": "function", "name": "weather"}, ["weather"], {"tool_choice_weakened"}),
     ],
 )
-def test_an_upstream_that_cannot_be_told_is_offered_less(
-    choice: Any, offered: list[str], told: set[str]
+def test_without_tool_choice_the_declared_tools_are_restricted(
+    choice: Any, offered: list[str], diagnostics: set[str]
 ) -> None:
     request = rendered({"tools": [WEATHER, PATCH], "tool_choice": choice}, quirks=Quirks(tool_choice=False))
     assert [tool["function"]["name"] for tool in request.body.get("tools", [])] == offered
     assert "tool_choice" not in request.body
-    assert codes(request) == told
+    assert codes(request) == diagnostics
 
 
-def test_parallel_calls_are_spoken_of_only_where_there_are_tools_and_the_upstream_knows() -> None:
+def test_parallel_tool_calls_is_sent_only_with_tools_and_if_supported() -> None:
     assert "parallel_tool_calls" not in rendered({"parallel_tool_calls": False}).body
     request = {"tools": [WEATHER], "parallel_tool_calls": False}
     assert rendered(request).body["parallel_tool_calls"] is False
@@ -187,7 +177,7 @@ def test_parallel_calls_are_spoken_of_only_where_there_are_tools_and_the_upstrea
     assert dropped(lacking) == {"parallel_tool_calls"}
 
 
-# -- the answer
+# The format of the answer
 
 
 SCHEMA = {
@@ -199,7 +189,7 @@ SCHEMA = {
 }
 
 
-def test_formats() -> None:
+def test_response_formats() -> None:
     def format_of(format: dict[str, Any]) -> Any:
         return rendered({"text": {"format": format}}).body.get("response_format")
 
@@ -219,7 +209,7 @@ def test_formats() -> None:
     assert refused.value.param == "text.format.type"
 
 
-def test_a_schema_is_asked_for_in_words_where_there_is_no_other_way() -> None:
+def test_an_unsupported_schema_is_sent_as_an_instruction() -> None:
     request = rendered({"instructions": "Be.", "text": {"format": SCHEMA}}, quirks=Quirks(json_schema=False))
     assert request.body["response_format"] == {"type": "json_object"}
     assert request.body["messages"][0]["content"].startswith("Be.\n\nAnswer with one JSON object")
@@ -227,7 +217,7 @@ def test_a_schema_is_asked_for_in_words_where_there_is_no_other_way() -> None:
     assert codes(request) == {"format_weakened"}
 
 
-def test_verbosity_is_the_business_of_some_vendors() -> None:
+def test_verbosity_is_sent_only_to_vendors_that_support_it() -> None:
     assert rendered({"text": {"verbosity": "low"}}, vendor="openai").body["verbosity"] == "low"
     lacking = rendered({"text": {"verbosity": "low", "tone": "warm"}})
     assert "response_format" not in lacking.body
@@ -248,7 +238,7 @@ def test_verbosity_is_the_business_of_some_vendors() -> None:
         ("template", "high", {"chat_template_kwargs": {"enable_thinking": True}}),
     ],
 )
-def test_effort_by_the_vendors_row(row: str, effort: str, expected: dict[str, Any]) -> None:
+def test_an_effort_is_sent_in_the_vendors_way(row: str, effort: str, expected: dict[str, Any]) -> None:
     request = rendered({"reasoning": {"effort": effort}}, quirks=Quirks(effort=row))
     assert expected.items() <= request.body.items()
     assert request.diagnostics == []
@@ -263,13 +253,13 @@ def test_effort_by_the_vendors_row(row: str, effort: str, expected: dict[str, An
         ("openai", "max", "xhigh"),
     ],
 )
-def test_an_effort_that_the_vendor_lacks_becomes_the_nearest(row: str, effort: str, found: str) -> None:
+def test_an_unsupported_effort_becomes_the_nearest(row: str, effort: str, found: str) -> None:
     request = rendered({"reasoning": {"effort": effort}}, quirks=Quirks(effort=row))
     assert request.body["reasoning_effort"] == found
     assert codes(request) == {"effort_changed"}
 
 
-def test_reasoning_that_cannot_be_asked_for_is_dropped_by_name() -> None:
+def test_unsupported_reasoning_options_are_dropped_by_name() -> None:
     request = rendered({"reasoning": {"effort": "high", "summary": "detailed", "context": "all_turns"}})
     assert dropped(request) == {"reasoning.effort", "reasoning.summary", "reasoning.context"}
     assert rendered({"reasoning": {"summary": "auto"}}).diagnostics == []
@@ -278,7 +268,7 @@ def test_reasoning_that_cannot_be_asked_for_is_dropped_by_name() -> None:
     }
 
 
-# -- fields
+# Fields
 
 
 MAPPED: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -307,7 +297,7 @@ MAPPED: dict[str, tuple[Any, dict[str, Any]]] = {
     "user": ("u", {"user": "u"}),
     "extra": ({"stop": ["x"], "seed": 7}, {"stop": ["x"], "seed": 7}),
 }
-"""A value of each mapped field, and what of it must be in the body that OpenAI gets."""
+"""A value of each mapped field, and what the body for OpenAI must contain."""
 
 DROPPED: dict[str, Any] = {"max_tool_calls": 3, "truncation": "auto"}
 
@@ -335,14 +325,14 @@ def test_a_mapped_field_is_in_the_body_without_a_diagnostic(field: str) -> None:
 
 
 @pytest.mark.parametrize("field", DROPPED)
-def test_a_dropped_field_is_told(field: str) -> None:
+def test_a_dropped_field_is_reported(field: str) -> None:
     request = rendered({field: DROPPED[field]}, vendor="openai")
     assert dropped(request) == {field}
     assert request.body == rendered({}, vendor="openai").body
 
 
 @pytest.mark.parametrize("field", [name for name, handling in HANDLED.items() if handling == "gateway"])
-def test_a_field_of_the_gateway_does_not_reach_the_upstream(field: str) -> None:
+def test_a_field_for_the_gateway_is_not_sent(field: str) -> None:
     values: dict[str, Any] = {
         "stream": False,
         "background": True,
@@ -356,7 +346,7 @@ def test_a_field_of_the_gateway_does_not_reach_the_upstream(field: str) -> None:
     assert request.diagnostics == []
 
 
-def test_fields_that_a_vendor_does_not_have_are_dropped_by_name() -> None:
+def test_fields_that_a_vendor_does_not_support_are_dropped_by_name() -> None:
     fields = {
         "service_tier": "flex",
         "safety_identifier": "s",
@@ -369,27 +359,27 @@ def test_fields_that_a_vendor_does_not_have_are_dropped_by_name() -> None:
     assert request.body == rendered({}).body
 
 
-def test_values_that_ask_for_nothing_are_dropped_without_a_word() -> None:
+def test_default_values_are_dropped_without_a_diagnostic() -> None:
     request = rendered({"service_tier": "auto", "truncation": "disabled", "top_logprobs": 0, "stop": None})
     assert request.diagnostics == []
     assert request.body == rendered({}).body
 
 
-def test_samplers_take_more() -> None:
+def test_sampling_parameters_are_sent_to_vendors_that_support_them() -> None:
     assert rendered({"top_k": 3}, vendor="vllm").body["top_k"] == 3
 
 
 @pytest.mark.parametrize(
     ("vendor", "header"), [("xai", "x-grok-conv-id"), ("fireworks", "x-session-affinity")]
 )
-def test_a_cache_key_may_be_a_header(vendor: str, header: str) -> None:
+def test_a_cache_key_is_sent_as_the_vendors_header(vendor: str, header: str) -> None:
     assert rendered({"prompt_cache_key": "k"}, vendor=vendor).headers == {header: "k"}
     forged = rendered({"prompt_cache_key": "k\r\nx: y"}, vendor=vendor)
     assert forged.headers == {}
     assert dropped(forged) == {"prompt_cache_key"}
 
 
-# -- everything at once
+# Complete requests
 
 
 TYPES = TypeAdapter(with_config(ConfigDict(extra="forbid"))(CompletionCreateParamsStreaming))
@@ -416,7 +406,7 @@ def test_every_item_and_tool_is_accepted_by_openais_own_types() -> None:
     assert codes(request) >= {"item_left_out", "tool_dropped", "content_left_out"}
 
 
-def test_every_item_leaves_its_trace() -> None:
+def test_every_item_is_rendered_or_reported() -> None:
     request = rendered({"input": EVERY_ITEM, "tools": [WEATHER]}, quirks=Quirks(reasoning_field="reasoning"))
     text = msgspec.json.encode(request.body).decode()
     for trace in (
@@ -447,7 +437,7 @@ def test_every_item_leaves_its_trace() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, row in PRESETS.items() if row.dialect == "chat"])
-def test_every_preset_can_be_rendered_for(name: str) -> None:
+def test_a_request_can_be_rendered_for_every_preset(name: str) -> None:
     row = PRESETS[name]
     assert row.quirks.effort in {"", *EFFORTS}
     request = rendered(
@@ -455,7 +445,7 @@ def test_every_preset_can_be_rendered_for(name: str) -> None:
         vendor=name,
         quirks=row.quirks,
     )
-    assert_lawful(request.body["messages"], row.quirks)
+    assert_valid(request.body["messages"], row.quirks)
 
 
 _turns = st.lists(
@@ -480,7 +470,7 @@ _turns = st.lists(
 @given(
     _turns, st.integers(1, 7), st.sampled_from([Quirks(), Quirks(system_first=False, reasoning_field="r")])
 )
-def test_the_bytes_of_a_turn_are_the_beginning_of_the_next(
+def test_the_bytes_of_a_turn_are_a_prefix_of_the_next(
     turns: list[list[dict[str, Any]]], cut: int, quirks: Quirks
 ) -> None:
     def request(turns: list[list[dict[str, Any]]]) -> dict[str, Any]:
@@ -505,22 +495,22 @@ def test_any_request_is_rendered_or_refused_by_name(request: dict[str, Any], tar
     except DecodeError as error:
         refused = error.param
     else:
-        assert_lawful(found.body["messages"], target["quirks"])
+        assert_valid(found.body["messages"], target["quirks"])
         msgspec.json.encode(found.body)
         return
     assert refused in ("input", "tool_choice", "text.format.type")
 
 
-def assert_lawful(written: list[dict[str, Any]], quirks: Quirks) -> None:
-    """Every call is answered at once and once, and a system message comes first where it must."""
-    waiting: list[str] = []
-    for index, message in enumerate(written):
+def assert_valid(rendered_messages: list[dict[str, Any]], quirks: Quirks) -> None:
+    """Every call has exactly one output, right after it, and a system message comes first if required."""
+    unanswered: list[str] = []
+    for index, message in enumerate(rendered_messages):
         if message["role"] == "tool":
-            assert message["tool_call_id"] == waiting.pop(0)
+            assert message["tool_call_id"] == unanswered.pop(0)
             continue
-        assert waiting == []
-        waiting = [call["id"] for call in message.get("tool_calls", [])]
-        assert len(set(waiting)) == len(waiting)
+        assert unanswered == []
+        unanswered = [call["id"] for call in message.get("tool_calls", [])]
+        assert len(set(unanswered)) == len(unanswered)
         if quirks.system_first:
             assert index == 0 or message["role"] in ("user", "assistant")
-    assert waiting == []
+    assert unanswered == []

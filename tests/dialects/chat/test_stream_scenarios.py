@@ -1,6 +1,6 @@
-"""The twenty streams on which four other gateways were measured: here all of them come out right.
+"""The scenarios on which other gateways fail give the expected response here.
 
-Lawful in every accent, numbered from 0 without a gap, one terminal event, the right data, the right usage.
+Each stream is lawful in every accent, numbered from 0 without a gap, and has one terminal event.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tests.dialects.chat_streams import DONE, plan
 from tests.dialects.recordings import translate
 
 
-def test_there_are_twenty() -> None:
+def test_there_are_twenty_scenarios() -> None:
     assert len(SCENARIOS) == 20
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_stream_on_which_peers_fail(name: str) -> None:
+def test_a_scenario_gives_the_expected_response(name: str) -> None:
     scenario = SCENARIOS[name]
     frames = [as_frame(each) for each in scenario.chunks]
     if scenario.ends:
@@ -31,11 +31,11 @@ def test_a_stream_on_which_peers_fail(name: str) -> None:
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
     response = events[-1]["response"]
     assert response["status"] == scenario.status
-    assert [_told(item) for item in response["output"]] == scenario.output
-    blame = (
+    assert [_summary(item) for item in response["output"]] == scenario.output
+    reason = (
         (response["error"] or {}).get("code") or (response["incomplete_details"] or {}).get("reason") or ""
     )
-    assert blame == scenario.reason
+    assert reason == scenario.reason
     usage = response["usage"]
     if not scenario.ends:
         assert usage is None
@@ -45,13 +45,13 @@ def test_a_stream_on_which_peers_fail(name: str) -> None:
         assert usage["output_tokens_details"]["reasoning_tokens"] == 3
 
 
-def test_the_error_is_told_in_the_vendors_words() -> None:
+def test_an_error_keeps_the_vendors_message() -> None:
     scenario = SCENARIOS["error object mid-stream"]
     events = translate(DIALECT, plan(), [as_frame(each) for each in scenario.chunks])
     assert to_builtins(events[-1])["response"]["error"]["message"] == "The engine is on fire"
 
 
-def _told(item: dict[str, Any]) -> tuple[str, Any, str]:
+def _summary(item: dict[str, Any]) -> tuple[str, Any, str]:
     if "name" in item:
         return item["type"], (item["name"], item.get("arguments", item.get("input"))), item["status"]
     return item["type"], "".join(part["text"] for part in item["content"]), item["status"]

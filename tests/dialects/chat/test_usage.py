@@ -97,7 +97,7 @@ USAGE: dict[str, tuple[list[dict[str, Any]], tuple[int, int, int, int]]] = {
 
 
 @pytest.mark.parametrize("name", USAGE)
-def test_usage_is_read_wherever_it_is(name: str) -> None:
+def test_usage_is_read_from_every_place(name: str) -> None:
     chunks, expected = USAGE[name]
     usage = answer(chunk({"content": "a"}), *chunks, DONE)["usage"]
     details = (
@@ -109,7 +109,7 @@ def test_usage_is_read_wherever_it_is(name: str) -> None:
 
 
 @pytest.mark.parametrize("usage", [None, {}, [], {"cost": 1}, {"prompt_tokens": "3"}, {"prompt_tokens": -1}])
-def test_no_usage_says_nothing(usage: Any) -> None:
+def test_missing_or_invalid_usage_gives_no_delta(usage: Any) -> None:
     assert of(read(chunk({"content": "a"}, usage=usage)), UsageDelta) == []
 
 

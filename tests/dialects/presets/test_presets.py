@@ -14,14 +14,14 @@ from penstock.dialects.presets import (
 )
 
 
-def test_an_unknown_vendor_is_told_with_the_near_ones() -> None:
+def test_the_error_for_an_unknown_vendor_lists_similar_names() -> None:
     with pytest.raises(LookupError, match=r"no preset called 'open-router'; did you mean openrouter\?"):
         preset("open-router")
     with pytest.raises(LookupError, match="available: anthropic, azure"):
         preset("zzzz")
 
 
-def test_a_target_is_the_preset_the_model_and_a_fingerprint_of_the_key() -> None:
+def test_a_target_has_the_preset_the_model_and_a_fingerprint_of_the_key() -> None:
     target = target_for("anthropic/claude-sonnet-4.5", "openrouter", key="sk-or-1")
     assert (target.vendor, target.dialect, target.model) == (
         "openrouter",

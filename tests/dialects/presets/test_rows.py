@@ -1,4 +1,4 @@
-"""The table of vendors, and what is read from the name of a model."""
+"""The table of vendors."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ PLACEHOLDERS = {"azure": ["resource"], "bedrock": ["region"]}
 every_preset = pytest.mark.parametrize("row", PRESETS.values(), ids=PRESETS.keys())
 
 
-def test_the_vendors_that_were_promised_are_there() -> None:
+def test_every_promised_vendor_has_a_row() -> None:
     assert set(NAMED.split()) <= set(PRESETS)
     assert len(PRESETS) >= 25
 
 
 @every_preset
-def test_a_row_is_whole(row: Preset) -> None:
+def test_a_row_is_complete_and_valid(row: Preset) -> None:
     assert PRESETS[row.name] is row
     assert re.fullmatch(r"[a-z]+", row.name)
     assert row.title
@@ -48,7 +48,7 @@ def test_a_row_is_whole(row: Preset) -> None:
 
 
 @every_preset
-def test_a_key_goes_over_https_and_only_local_servers_need_none(row: Preset) -> None:
+def test_keys_are_sent_over_https_and_only_local_servers_need_none(row: Preset) -> None:
     if row.name in LOCAL:
         assert row.base_url.startswith("http://127.0.0.1:")
         assert row.key_variable == ""
@@ -58,7 +58,7 @@ def test_a_key_goes_over_https_and_only_local_servers_need_none(row: Preset) -> 
 
 
 @every_preset
-def test_a_row_asks_for_effort_in_a_way_that_is_known(row: Preset) -> None:
+def test_a_row_refers_to_a_known_effort_table(row: Preset) -> None:
     assert row.quirks.effort in {"", *EFFORTS}
 
 
@@ -83,11 +83,11 @@ QUIRKS = [
     ("openai", "max_tokens_field", "max_completion_tokens"),
     ("azure", "max_tokens_field", "max_completion_tokens"),
     ("openai", "system_first", False),
-    # Reasoning before a tool call must be sent again in every later request, or DeepSeek answers 400.
+    # Reasoning before a tool call must be part of every later request, or DeepSeek returns 400.
     ("deepseek", "drops_old_reasoning", False),
 ]
 
 
 @pytest.mark.parametrize(("name", "quirk", "value"), QUIRKS)
-def test_what_is_special_about_a_vendor(name: str, quirk: str, value: object) -> None:
+def test_the_quirks_of_a_vendor(name: str, quirk: str, value: object) -> None:
     assert getattr(preset(name).quirks, quirk) == value

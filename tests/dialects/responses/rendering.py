@@ -29,9 +29,9 @@ def rendered(request: dict[str, Any], target: dict[str, Any] = OPENAI) -> Upstre
 
 
 def items(
-    given: list[dict[str, Any]], target: dict[str, Any] = OPENAI, **request: Any
+    input_items: list[dict[str, Any]], target: dict[str, Any] = OPENAI, **request: Any
 ) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = rendered({"input": given, **request}, target).body["input"]
+    found: list[dict[str, Any]] = rendered({"input": input_items, **request}, target).body["input"]
     return found
 
 

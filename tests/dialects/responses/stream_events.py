@@ -69,8 +69,8 @@ def custom(input: Any = "text", **fields: Any) -> dict[str, Any]:
     }
 
 
-def words(item: dict[str, Any]) -> Any:
-    """What an item says, in short."""
+def content_of(item: dict[str, Any]) -> Any:
+    """Return the texts, arguments or input of an item."""
     if item["type"] == "message":
         return [part.get("text") or part.get("refusal") for part in item["content"]]
     if item["type"] == "reasoning":

@@ -14,7 +14,7 @@ from tests.dialects.render_cases import (
 from tests.dialects.responses.rendering import IMAGE, OPENAI, OTHER, items, rendered
 
 
-def test_text_is_of_the_type_that_its_speaker_may_use() -> None:
+def test_the_type_of_a_text_depends_on_the_role() -> None:
     texts = [
         {"type": "text", "text": "a"},
         {"type": "output_text", "text": "b"},
@@ -56,7 +56,9 @@ VIDEO = {"type": "input_video", "video_url": "https://example.org/a.mp4"}
         ({"type": "input_smell"}, OPENAI, False),
     ],
 )
-def test_media_are_sent_or_noted(part: dict[str, Any], target: dict[str, Any], is_sent: bool) -> None:
+def test_media_are_sent_or_replaced_by_a_note(
+    part: dict[str, Any], target: dict[str, Any], is_sent: bool
+) -> None:
     request = rendered({"input": [user([part])]}, target)
     [content] = request.body["input"][0]["content"]
     if is_sent:
@@ -67,13 +69,13 @@ def test_media_are_sent_or_noted(part: dict[str, Any], target: dict[str, Any], i
         assert codes(request) == {"content_left_out"}
 
 
-def test_an_image_of_the_assistant_is_noted() -> None:
+def test_an_image_of_the_assistant_is_replaced_by_a_note() -> None:
     request = rendered({"input": [{"role": "assistant", "content": [IMAGE]}]})
     assert request.body["input"][0]["content"][0]["type"] == "output_text"
     assert codes(request) == {"content_left_out"}
 
 
-def test_an_image_among_instructions_is_noted() -> None:
+def test_an_image_among_instructions_is_replaced_by_a_note() -> None:
     parts = [{"type": "input_text", "text": "Be."}, IMAGE, {"type": "input_text", "text": ""}]
     request = rendered({"input": [{"role": "system", "content": parts}, user("x")]}, OTHER)
     assert request.body["instructions"].startswith("Be.\n[content of type 'input_image' was left out")

@@ -15,7 +15,7 @@ from tests.dialects.responses.stream_events import DELTAS, added, call, complete
 
 
 @pytest.mark.parametrize(
-    ("reason", "told_reason"),
+    ("reason", "expected"),
     [
         ("max_output_tokens", "max_output_tokens"),
         ("content_filter", "content_filter"),
@@ -24,7 +24,7 @@ from tests.dialects.responses.stream_events import DELTAS, added, call, complete
         (None, "max_output_tokens"),
     ],
 )
-def test_an_incomplete_response_stays_one(reason: Any, told_reason: str) -> None:
+def test_an_incomplete_response_stays_incomplete(reason: Any, expected: str) -> None:
     events = [
         *(*DELTAS, done(0, message("Hello", status="incomplete"))),
         *(added(1, call("")), inner("function_call_arguments.delta", 1, delta='{"a"')),
@@ -32,7 +32,7 @@ def test_an_incomplete_response_stays_one(reason: Any, told_reason: str) -> None
         ended("incomplete", incomplete_details={"reason": reason}),
     ]
     response = checks.answer(DIALECT, events)
-    assert (response["status"], response["incomplete_details"]["reason"]) == ("incomplete", told_reason)
+    assert (response["status"], response["incomplete_details"]["reason"]) == ("incomplete", expected)
     assert [item["status"] for item in response["output"]] == ["incomplete", "incomplete"]
 
 
@@ -63,11 +63,12 @@ def test_an_incomplete_response_stays_one(reason: Any, told_reason: str) -> None
     ],
 )
 def test_usage_and_its_details(usage: Any, counts: tuple[int | None, ...]) -> None:
-    [told] = [each for each in checks.told(DIALECT, [completed(usage=usage)]) if isinstance(each, UsageDelta)]
+    deltas = checks.deltas(DIALECT, [completed(usage=usage)])
+    [counted] = [each for each in deltas if isinstance(each, UsageDelta)]
     assert counts == (
-        told.input_tokens,
-        told.output_tokens,
-        told.cached_tokens,
-        told.cache_write_tokens,
-        told.reasoning_tokens,
+        counted.input_tokens,
+        counted.output_tokens,
+        counted.cached_tokens,
+        counted.cache_write_tokens,
+        counted.reasoning_tokens,
     )

@@ -30,11 +30,11 @@ from tests.dialects.responses.rendering import (
 )
 
 
-def test_messages_lose_their_ids_and_keep_what_the_endpoint_reads() -> None:
-    said = {**assistant("A."), "phase": "final_answer"}
+def test_messages_are_sent_without_ids_and_with_their_phase_only_to_openai() -> None:
+    reply = {**assistant("A."), "phase": "final_answer"}
     part = {"type": "output_text", "text": "A.", "annotations": []}
-    assert items([said]) == [{**message("assistant", [part]), "phase": "final_answer"}]
-    assert items([said], OTHER) == [message("assistant", [part])]
+    assert items([reply]) == [{**message("assistant", [part]), "phase": "final_answer"}]
+    assert items([reply], OTHER) == [message("assistant", [part])]
     refusal = {"type": "refusal", "refusal": "No."}
     assert items([{"role": "assistant", "content": [refusal]}]) == [message("assistant", [refusal])]
     assert items([{"role": "assistant", "content": "bare"}]) == [message("assistant", "bare")]
@@ -52,19 +52,19 @@ LEADING_AND_LATE = {
 }
 
 
-def test_system_texts_stay_as_they_are_at_openai() -> None:
+def test_system_texts_are_unchanged_for_openai() -> None:
     body = rendered(LEADING_AND_LATE).body
     assert body["instructions"] == "One."
     assert [item["role"] for item in body["input"]] == ["developer", "system", "user", "developer"]
 
 
-def test_leading_system_texts_are_instructions_where_only_one_may_be_first() -> None:
+def test_leading_system_texts_become_instructions_if_only_one_is_allowed() -> None:
     body = rendered(LEADING_AND_LATE, OTHER).body
     assert body["instructions"] == "One.\n\nTwo.\n\nThree."
     assert body["input"] == [message("user", "a"), message("user", "<system>\nLate.\n</system>")]
 
 
-def test_developers_are_called_as_the_endpoint_calls_them() -> None:
+def test_the_role_of_developers_is_the_endpoints() -> None:
     for developer_role, role in [(False, "system"), (True, "developer")]:
         quirks = Quirks(system_first=False, developer_role=developer_role)
         body = rendered(LEADING_AND_LATE, {**OTHER, "quirks": quirks}).body
@@ -72,7 +72,7 @@ def test_developers_are_called_as_the_endpoint_calls_them() -> None:
 
 
 def test_openai_gets_its_own_types_back() -> None:
-    given = [
+    input_items = [
         call("c1", arguments='{"city":"Ulm"}'),
         output("c1", "sunny"),
         {"type": "custom_tool_call", "id": "ctc_1", "call_id": "c2", "name": "apply_patch", "input": "x"},
@@ -88,8 +88,8 @@ def test_openai_gets_its_own_types_back() -> None:
         {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search"}},
         {"type": "additional_tools", "id": "at_1", "tools": [SEARCH]},
     ]
-    request = rendered({"tools": EVERY_TOOL, "input": given})
-    expected = deepcopy(given)
+    request = rendered({"tools": EVERY_TOOL, "input": input_items})
+    expected = deepcopy(input_items)
     for item in expected:
         if item["type"] != "local_shell_call_output":
             item.pop("id", None)
@@ -100,7 +100,7 @@ def test_openai_gets_its_own_types_back() -> None:
 
 
 def test_other_endpoints_get_functions() -> None:
-    given = [
+    input_items = [
         {"type": "custom_tool_call", "id": "ctc_1", "call_id": "c2", "name": "apply_patch", "input": "x"},
         {"type": "custom_tool_call_output", "call_id": "c2", "output": "ok"},
         {**call("c3", "search"), "namespace": "mcp__docs"},
@@ -118,7 +118,7 @@ def test_other_endpoints_get_functions() -> None:
             {"type": "function_call_output", "call_id": call_id, "output": answer},
         ]
 
-    assert items(given, OTHER, tools=[PATCH]) == [
+    assert items(input_items, OTHER, tools=[PATCH]) == [
         *pair("c2", "apply_patch", '{"input":"x"}', "ok"),
         *pair("c3", "mcp__docs__search", "{}", "a\nb"),
         *pair("c5", "shell", '{"commands":["ls"]}', '[{"stdout":"a"}]'),
@@ -126,12 +126,12 @@ def test_other_endpoints_get_functions() -> None:
     ]
 
 
-def kinds(given: list[dict[str, Any]], target: dict[str, Any] = OPENAI) -> list[tuple[str, str]]:
-    return [(item["type"], item.get("call_id", "")) for item in items(given, target)]
+def kinds(input_items: list[dict[str, Any]], target: dict[str, Any] = OPENAI) -> list[tuple[str, str]]:
+    return [(item["type"], item.get("call_id", "")) for item in items(input_items, target)]
 
 
 @pytest.mark.parametrize("target", [OPENAI, OTHER], ids=["openai", "other"])
-def test_calls_and_outputs_match_whatever_came(target: dict[str, Any]) -> None:
+def test_calls_and_outputs_always_match(target: dict[str, Any]) -> None:
     pair = [("function_call", "c"), ("function_call_output", "c")]
     assert kinds([call("c"), output("c")], target) == pair
     assert kinds([output("c"), call("c")], target) == pair
@@ -141,7 +141,7 @@ def test_calls_and_outputs_match_whatever_came(target: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("input_items", "code"),
     [
         ([call("c"), call("c"), output("c")], "repeated_call"),
         ([call("c"), output("c"), output("c")], "repeated_output"),
@@ -152,18 +152,18 @@ def test_calls_and_outputs_match_whatever_came(target: dict[str, Any]) -> None:
         ([user("x"), {"type": "compaction", "encrypted_content": "x"}], "item_left_out"),
     ],
 )
-def test_every_repair_is_told(given: list[dict[str, Any]], told: str) -> None:
-    assert codes(rendered({"input": given})) == {told}
+def test_every_repair_is_reported(input_items: list[dict[str, Any]], code: str) -> None:
+    assert codes(rendered({"input": input_items})) == {code}
 
 
-def test_an_id_that_is_used_again_after_its_output_is_another_call() -> None:
-    given = [call("c", "a"), output("c", "1"), call("c", "b"), output("c", "2")]
-    found = items(given)
+def test_an_id_that_is_reused_after_its_output_is_another_call() -> None:
+    input_items = [call("c", "a"), output("c", "1"), call("c", "b"), output("c", "2")]
+    found = items(input_items)
     assert [item.get("name") or item["output"] for item in found] == ["a", "1", "b", "2"]
     assert found[0]["call_id"] == found[1]["call_id"] != found[2]["call_id"] == found[3]["call_id"]
 
 
-def test_our_suffix_is_taken_off_where_no_other_call_has_the_id() -> None:
+def test_our_suffix_is_removed_unless_another_call_has_the_id() -> None:
     assert kinds([call("c-pk2"), output("c-pk2")])[0] == ("function_call", "c")
     both = kinds([call("c"), output("c"), call("c-pk2"), output("c-pk2")])
     assert [call_id for _, call_id in both] == ["c", "c", "c-pk2", "c-pk2"]
@@ -171,7 +171,7 @@ def test_our_suffix_is_taken_off_where_no_other_call_has_the_id() -> None:
     assert len({call_id for _, call_id in crossed}) == 2
 
 
-def test_an_output_is_of_the_type_of_its_call() -> None:
+def test_an_output_has_the_type_of_its_call() -> None:
     custom = {"type": "custom_tool_call", "call_id": "c", "name": "apply_patch", "input": "x"}
     assert [kind for kind, _ in kinds([custom, output("c")])] == [
         "custom_tool_call",
@@ -180,33 +180,33 @@ def test_an_output_is_of_the_type_of_its_call() -> None:
     assert [kind for kind, _ in kinds([custom])] == ["custom_tool_call", "custom_tool_call_output"]
 
 
-def test_a_typed_call_without_an_output_is_told_about() -> None:
+def test_a_typed_call_without_an_output_becomes_a_message() -> None:
     [item] = items([{"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}}])
     assert item["role"] == "assistant"
     assert '"commands":["ls"]' in item["content"]
 
 
-def test_what_a_lost_search_found_can_still_be_called() -> None:
+def test_tools_of_a_search_without_a_call_can_still_be_called() -> None:
     found = {"type": "tool_search_output", "call_id": "gone", "tools": [PATCH]}
     assert items([found]) == [{"type": "additional_tools", "role": "developer", "tools": [PATCH]}]
     assert items([found], OTHER)[0]["type"] == "message"
 
 
-def test_encrypted_reasoning_goes_back_to_its_maker_alone() -> None:
+def test_encrypted_reasoning_is_sent_back_only_to_its_upstream() -> None:
     ours = sealed({"encrypted_content": "gAAA"}, OPENAI)
-    given = [reasoning(ours, "Text."), assistant("A.")]
-    assert items(given)[0] == {
+    input_items = [reasoning(ours, "Text."), assistant("A.")]
+    assert items(input_items)[0] == {
         "type": "reasoning",
         "summary": [{"type": "summary_text", "text": "S."}],
         "encrypted_content": "gAAA",
     }
     for other in ({"key_fingerprint": "other"}, {"family": "o"}, {"vendor": "azure"}):
-        request = rendered({"input": given}, {**OPENAI, **other})
+        request = rendered({"input": input_items}, {**OPENAI, **other})
         assert [item["type"] for item in request.body["input"]] == ["message"]
         assert codes(request) == {"reasoning_left_out"}
 
 
-def test_reasoning_as_text_goes_back_to_endpoints_that_show_it() -> None:
+def test_plain_reasoning_is_sent_back_to_endpoints_that_accept_it() -> None:
     assert items([reasoning(None, "Text."), assistant("A.")], OTHER)[0] == {
         "type": "reasoning",
         "summary": [{"type": "summary_text", "text": "S."}],
@@ -224,7 +224,7 @@ def test_empty_or_unreadable_reasoning_is_left_out() -> None:
     assert codes(request) == {"reasoning_left_out"}
 
 
-def test_reasoning_that_led_to_nothing_is_left_out_at_openai() -> None:
+def test_reasoning_that_nothing_follows_is_left_out_for_openai() -> None:
     ours = reasoning(sealed({"encrypted_content": "gAAA"}, OPENAI))
     request = rendered({"input": [ours, user("x"), ours, ours, call(), output(), ours]})
     assert [item["type"] for item in request.body["input"]] == [
@@ -237,7 +237,7 @@ def test_reasoning_that_led_to_nothing_is_left_out_at_openai() -> None:
     assert codes(request) == {"reasoning_left_out"}
 
 
-def test_compactions_of_ours_are_text_and_the_vendors_own_go_back() -> None:
+def test_our_compactions_are_sent_as_text_and_the_vendors_own_unchanged() -> None:
     text = {"type": "compaction", "encrypted_content": sealed({"text": "So far."}, OTHER)}
     assert items([text]) == [message("user", "So far.")]
     own = {

@@ -12,7 +12,7 @@ from tests.dialects import keyed_stream_checks as checks
 from tests.dialects.responses.stream_events import DELTAS, completed, done, inner, message
 
 
-def test_citations_are_told_once_and_moved_with_their_part() -> None:
+def test_citations_are_emitted_once_and_shifted_with_their_part() -> None:
     def url(at: int) -> dict[str, Any]:
         return {
             "type": "url_citation",
@@ -42,7 +42,7 @@ def test_citations_are_told_once_and_moved_with_their_part() -> None:
     assert [each.get("start_index") for each in annotations] == [1, 1, 2, 5, None]
 
 
-def test_an_odd_citation_is_kept_without_looking_like_a_proper_one() -> None:
+def test_an_invalid_citation_is_kept_as_unknown() -> None:
     events = [
         *DELTAS,
         inner("output_text.annotation.added", 0, annotation={"type": "url_citation", "url": 5}),
@@ -51,7 +51,7 @@ def test_an_odd_citation_is_kept_without_looking_like_a_proper_one() -> None:
     assert item["content"][0]["annotations"] == [{"type": "unknown", "url": 5}]
 
 
-def test_logprobs_are_passed_on_with_all_that_the_schema_wants() -> None:
+def test_logprobs_have_every_field_of_the_schema() -> None:
     given_logprobs = [
         {
             "token": "Hi",
@@ -70,8 +70,8 @@ def test_logprobs_are_passed_on_with_all_that_the_schema_wants() -> None:
 
 
 def test_the_cost_of_an_event_does_not_grow_with_the_answer() -> None:
-    """Wholes that say nothing do not make the reader join what it heard, over and over."""
+    """Empty `done` events do not make the reader join the received text again and again."""
     item = [inner("output_text.delta", 0, delta="x" * 50)] * 2000 + [
         inner("output_text.done", 0, text="")
     ] * 2000
-    assert checks.told(DIALECT, [*item, completed()])[-1].reason is FinishReason.STOP  # type: ignore[union-attr]
+    assert checks.deltas(DIALECT, [*item, completed()])[-1].reason is FinishReason.STOP  # type: ignore[union-attr]

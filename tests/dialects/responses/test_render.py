@@ -1,3 +1,5 @@
+"""Rendering requests for another Responses endpoint."""
+
 from __future__ import annotations
 
 from copy import deepcopy
@@ -45,7 +47,7 @@ def test_a_plain_request_keeps_no_state_at_the_upstream() -> None:
     assert request.diagnostics == []
 
 
-def test_nothing_to_say_is_refused() -> None:
+def test_a_request_without_content_is_refused() -> None:
     for nothing in ([], [user("")], [{"type": "item_reference", "id": "x"}]):
         with pytest.raises(DecodeError) as refused:
             rendered({"input": nothing})
@@ -53,19 +55,10 @@ def test_nothing_to_say_is_refused() -> None:
     assert rendered({"input": [], "instructions": "Go."}).body["input"] == []
 
 
-# -- messages
+# Tools
 
 
-# -- calls and outputs
-
-
-# -- reasoning
-
-
-# -- tools
-
-
-def test_openai_gets_tools_as_they_were_declared_but_for_impossible_names() -> None:
+def test_openai_gets_tools_as_declared_except_for_invalid_names() -> None:
     tools = [{**WEATHER, "name": "a.b"}, PATCH, SEARCH, {"type": "image_generation", "size": "1x1"}, PATCH]
     body = rendered({"tools": tools, "tool_choice": {"type": "function", "name": "a.b"}}).body
     assert body["tools"] == [{**WEATHER, "name": "a_b"}, PATCH, {**SEARCH, "description": ""}, tools[3]]
@@ -73,7 +66,7 @@ def test_openai_gets_tools_as_they_were_declared_but_for_impossible_names() -> N
     assert items([call("c", "a.b"), output("c")], tools=tools)[0]["name"] == "a_b"
 
 
-def test_openai_gets_choices_as_they_came() -> None:
+def test_openai_gets_tool_choices_unchanged() -> None:
     allowed = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "web_search"}]}
     for choice in ("required", {"type": "web_search"}, allowed):
         request = rendered(
@@ -110,7 +103,7 @@ def test_other_endpoints_get_flat_functions() -> None:
         ),
     ],
 )
-def test_choices_at_other_endpoints(choice: Any, expected: Any) -> None:
+def test_tool_choices_for_other_endpoints(choice: Any, expected: Any) -> None:
     assert rendered({"tools": [WEATHER, PATCH], "tool_choice": choice}, OTHER).body["tool_choice"] == expected
 
 
@@ -119,7 +112,7 @@ def test_a_required_tool_that_was_dropped_is_refused() -> None:
         rendered({"tools": [{"type": "web_search"}], "tool_choice": "required"}, OTHER)
 
 
-def test_strict_and_parallel_calls_are_dropped_and_told_where_they_are_unknown() -> None:
+def test_strict_and_parallel_calls_are_dropped_with_a_diagnostic_if_not_supported() -> None:
     quirks = Quirks(strict_tools=False, parallel_tool_calls=False)
     request = {"tools": [{**WEATHER, "strict": True, "description": ""}], "parallel_tool_calls": False}
     found = rendered(request, {**OTHER, "quirks": quirks})
@@ -128,7 +121,7 @@ def test_strict_and_parallel_calls_are_dropped_and_told_where_they_are_unknown()
     assert rendered(request, OTHER).body["parallel_tool_calls"] is False
 
 
-# -- fields
+# Fields
 
 
 SCHEMA = {"type": "json_schema", "name": "a", "schema": {"type": "object"}, "strict": True}
@@ -161,7 +154,7 @@ MAPPED: dict[str, tuple[Any, Any]] = {
     "user": ("u", "u"),
     "extra": ({"top_k": 3}, None),
 }
-"""A value of each mapped field, and what it becomes."""
+"""A value of each mapped field, and its value in the body."""
 
 NOT_AT_OPENAI = {"presence_penalty", "frequency_penalty"}
 ONLY_AT_OPENAI = {"prompt_cache_retention", "user"}
@@ -187,7 +180,7 @@ def test_a_mapped_field_is_in_the_body_without_a_diagnostic(field: str) -> None:
 
 
 @pytest.mark.parametrize(("fields", "target"), [(NOT_AT_OPENAI, OPENAI), (ONLY_AT_OPENAI, OTHER)])
-def test_fields_that_an_endpoint_does_not_have_are_dropped_by_name(
+def test_fields_that_an_endpoint_does_not_support_are_dropped_by_name(
     fields: set[str], target: dict[str, Any]
 ) -> None:
     request = rendered({field: MAPPED[field][0] for field in fields}, target)
@@ -196,7 +189,7 @@ def test_fields_that_an_endpoint_does_not_have_are_dropped_by_name(
 
 
 @pytest.mark.parametrize("field", [name for name, handling in HANDLED.items() if handling == "gateway"])
-def test_a_field_of_the_gateway_does_not_reach_the_upstream(field: str) -> None:
+def test_a_field_for_the_gateway_is_not_sent(field: str) -> None:
     values: dict[str, Any] = {
         "stream": False,
         "background": True,
@@ -208,13 +201,13 @@ def test_a_field_of_the_gateway_does_not_reach_the_upstream(field: str) -> None:
     assert rendered({field: values.get(field, "x")}).body == rendered({}).body
 
 
-def test_an_extra_field_cannot_replace_one_of_ours() -> None:
+def test_an_extra_field_cannot_replace_a_rendered_field() -> None:
     plan = plan_for({}, **OPENAI)
     forged = msgspec.structs.replace(plan.request, extra={"store": True})
     assert render(msgspec.structs.replace(plan, request=forged)).body["store"] is False
 
 
-def test_a_schema_is_asked_for_in_words_where_there_is_no_other_way() -> None:
+def test_an_unsupported_schema_is_sent_as_an_instruction() -> None:
     target = {**OTHER, "quirks": Quirks(json_schema=False)}
     request = rendered({"instructions": "Be.", "text": {"format": SCHEMA, "verbosity": "low"}}, target)
     assert request.body["text"] == {"format": {"type": "json_object"}, "verbosity": "low"}
@@ -222,7 +215,7 @@ def test_a_schema_is_asked_for_in_words_where_there_is_no_other_way() -> None:
     assert codes(request) == {"format_weakened"}
 
 
-# -- everything at once
+# Complete requests
 
 
 TYPES = TypeAdapter(ResponseCreateParamsStreaming)
@@ -233,7 +226,7 @@ def test_every_item_and_tool_is_accepted_by_openais_own_types(target: dict[str, 
     request = rendered({"instructions": "Be.", "input": EVERY_ITEM, "tools": EVERY_TOOL[:6]}, target)
     body = deepcopy(request.body)
     for item in body["input"]:
-        # The types want the ids that a stored answer has; the endpoint does not (client 1).
+        # The types require the ids that a stored answer has; the endpoint does not (client 1).
         if item.get("role") == "assistant" or item["type"].endswith("_call") or item["type"] == "reasoning":
             item["id"] = "x"
             item["status"] = "completed"
@@ -252,17 +245,17 @@ def test_any_request_is_rendered_or_refused_by_name(request: dict[str, Any], tar
     except DecodeError as error:
         refused = error.param
     else:
-        assert_lawful(found.body["input"])
+        assert_valid(found.body["input"])
         msgspec.json.encode(found.body)
         return
     assert refused in ("input", "tool_choice")
 
 
-def assert_lawful(written: list[dict[str, Any]]) -> None:
-    """Every call has one output, behind it; nothing has an id but a local shell's output."""
+def assert_valid(rendered_items: list[dict[str, Any]]) -> None:
+    """Every call has one output, after it; only the output of a local shell has an id."""
     open_calls: set[str] = set()
     seen: set[str] = set()
-    for item in written:
+    for item in rendered_items:
         if item["type"].endswith("_call") and "call_id" in item:
             assert item["call_id"] not in seen
             open_calls.add(item["call_id"])
@@ -275,22 +268,22 @@ def assert_lawful(written: list[dict[str, Any]]) -> None:
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(requests, requests, targets)
-def test_the_bytes_of_a_turn_are_the_beginning_of_the_next(
+def test_the_bytes_of_a_turn_are_a_prefix_of_the_next(
     first: dict[str, Any], second: dict[str, Any], target: dict[str, Any]
 ) -> None:
     target = {**target, "dialect": "responses"}
-    # A user's message on both sides of the border, and no ids on both: a whole turn, then another.
-    settled = [user("start"), *_whole(first["input"], "a"), user("border")]
-    later = [*settled, *_whole(second["input"], "b")]
+    # A complete turn, then another: separated by a user message, without shared call ids.
+    settled = [user("start"), *_separate_turn(first["input"], "a"), user("border")]
+    later = [*settled, *_separate_turn(second["input"], "b")]
     earlier_bytes = msgspec.json.encode(rendered({"input": settled}, target).body)
     later_bytes = msgspec.json.encode(rendered({"input": later}, target).body)
     assert later_bytes.startswith(earlier_bytes.removesuffix(b"]}"))
 
 
-def _whole(given: list[dict[str, Any]], mark: str) -> list[dict[str, Any]]:
-    """The items with call ids of their own, and without what brings tools."""
+def _separate_turn(input_items: list[dict[str, Any]], prefix: str) -> list[dict[str, Any]]:
+    """Return the items with their own call ids, and without those that add tools."""
     return [
-        {**item, **({"call_id": mark + item["call_id"]} if item.get("call_id") else {})}
-        for item in given
+        {**item, **({"call_id": prefix + item["call_id"]} if item.get("call_id") else {})}
+        for item in input_items
         if item.get("type") not in ("additional_tools", "tool_search_output", "local_shell_call_output")
     ]
