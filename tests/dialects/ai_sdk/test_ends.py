@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.dialects.ai_sdk import DIALECT
+from penstock.dialects.ai_sdk.ends import read_finish, read_usage
 from penstock.stream.deltas import UsageDelta
 from tests.dialects import keyed_stream_checks as checks
 from tests.dialects.ai_sdk.stream_parts import FINISH, text
@@ -73,3 +74,23 @@ def test_usage_of_every_version(usage: Any, metadata: Any, counts: tuple[int | N
         counted.cache_write_tokens,
         counted.reasoning_tokens,
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("stop", ("stop", "")),  # version 2
+        ({"unified": "stop", "raw": "end_turn"}, ("stop", "end_turn")),
+        ({"type": "length"}, ("length", "")),
+        ({"unified": None, "raw": 5}, ("", "")),
+        (None, ("", "")),
+        (["stop"], ("", "")),
+    ],
+)
+def test_a_finish_reason_of_every_version(value: Any, expected: tuple[str, str]) -> None:
+    assert read_finish(value) == expected
+
+
+def test_a_total_of_zero_is_not_replaced_by_the_sum_of_its_parts() -> None:
+    usage = read_usage({"inputTokens": {"total": 0, "noCache": 4}, "outputTokens": {"total": 0}}, {})
+    assert (usage.input_tokens, usage.output_tokens) == (0, 0)

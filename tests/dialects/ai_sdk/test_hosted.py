@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from penstock.dialects.ai_sdk import DIALECT
+from penstock.dialects.ai_sdk.hosted import HostedTools
+from penstock.protocol.items import WebSearchCall
+from penstock.stream.deltas import Delta, ItemDelta
 from tests.dialects import keyed_stream_checks as checks
 from tests.dialects.ai_sdk.stream_parts import CALLS, FINISH, call, delta, end, start
 
@@ -114,3 +117,53 @@ def test_the_owner_of_a_call_does_not_depend_on_which_parts_arrived(
     response = checks.answer(DIALECT, parts)
     assert [item["type"] for item in response["output"]] == types
     assert response["status"] == "completed"
+
+
+# The calls, directly
+
+
+def search(**fields: Any) -> dict[str, Any]:
+    return {"toolName": "web_search", **fields}
+
+
+def statuses(deltas: list[Delta]) -> list[tuple[bool, str | None]]:
+    return [(each.done, getattr(each.item, "status", None)) for each in deltas if isinstance(each, ItemDelta)]
+
+
+def test_a_call_is_announced_once_and_done_with_its_result() -> None:
+    tools = HostedTools()
+    assert "s1" not in tools
+    first = tools.start("s1", search())
+    assert "s1" in tools
+    assert [each.done for each in first if isinstance(each, ItemDelta)] == [False]
+    assert tools.start("s1", search(input='{"query": "q"}')) == []
+    [done] = tools.result("s1", {"result": []})
+    assert isinstance(done, ItemDelta)
+    assert isinstance(done.item, WebSearchCall)
+    assert (done.done, done.item.status, done.item.action) == (
+        True,
+        "completed",
+        {"type": "search", "query": "q"},
+    )
+    assert tools.result("s1", {"result": []}) == tools.close() == []
+
+
+def test_a_result_without_a_call_announces_it_first() -> None:
+    """The call may be in an earlier answer."""
+    assert statuses(HostedTools().result("s1", search(result=[], isError=True)))[-1] == (True, "failed")
+    assert len(HostedTools().result("s1", search(result=[]))) == 2
+
+
+def test_a_call_without_a_result_is_ended_at_the_close() -> None:
+    tools = HostedTools()
+    tools.start("s1", search())
+    tools.start("s2", {"toolName": "unknown"})
+    assert statuses(tools.close()) == [(True, "completed")]
+
+
+def test_a_server_in_the_metadata_makes_any_tool_an_mcp_call() -> None:
+    tools = HostedTools()
+    metadata = {"anthropic": {"serverName": "wiki"}}
+    [start] = tools.start("s1", {"toolName": "web_search", "providerMetadata": metadata})
+    assert isinstance(start, ItemDelta)
+    assert start.item.type == "mcp_call"

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from penstock.dialects.chat.citations import Citations
+from penstock.dialects.chat.hosted import Hosted
 from penstock.protocol.content import UrlCitation
 from penstock.stream.deltas import (
     AnnotationDelta,
@@ -81,3 +83,42 @@ def test_generated_images_are_items() -> None:
     (item,) = of(deltas, ItemDelta)
     assert (item.item.type, item.item.extra) == ("image_generation_call", {"result": "AAAA"})
     assert [each.code for each in of(deltas, DiagnosticDelta)] == ["image_left_out"]
+
+
+# Edge cases, directly
+
+
+@pytest.mark.parametrize(
+    ("tools", "keys"),
+    [
+        ([{"type": "search", "index": 3}, {"type": "visit", "index": 5}], ["3", "5"]),
+        ([{"type": "search"}, {"type": "visit"}], ["0", "1"]),
+        ([{"type": "search", "index": None}, {"type": "visit", "index": [1]}], ["0", "1"]),
+    ],
+)
+def test_a_tool_is_identified_by_its_index_or_else_its_position(
+    tools: list[dict[str, Any]], keys: list[str]
+) -> None:
+    deltas = Hosted(Citations()).read({"executed_tools": tools})
+    assert [each.key for each in of(deltas, ItemDelta)] == [f"executed_tool {key}" for key in keys]
+
+
+def test_a_tool_is_not_repeated_after_its_output() -> None:
+    hosted = Hosted(Citations())
+    done = {"executed_tools": [{"type": "search", "index": 0, "output": ""}]}
+    assert len(hosted.read(done)) == 1
+    assert hosted.read(done) == []
+
+
+@pytest.mark.parametrize("arguments", ["", "{", "[1]", '{"query": 5}', None, "[" * 100_000])
+def test_invalid_arguments_give_an_item_with_an_empty_query(arguments: Any) -> None:
+    [delta] = Hosted(Citations()).read({"executed_tools": [{"type": "search", "arguments": arguments}]})
+    assert isinstance(delta, ItemDelta)
+    assert getattr(delta.item, "action", None) == {"type": "search", "query": ""}
+
+
+@pytest.mark.parametrize("url", ["", "https://a/b.png", "data:text/plain;base64,AA", "data:image/png,AA"])
+def test_an_image_without_its_data_is_reported(url: str) -> None:
+    [delta] = Hosted(Citations()).read({"images": [{"image_url": {"url": url}}]})
+    assert isinstance(delta, DiagnosticDelta)
+    assert delta.code == "image_left_out"

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from penstock.dialects.responses import DIALECT
-from penstock.stream.deltas import (
-    UsageDelta,
-)
+from penstock.dialects.responses.ends import read_incomplete
+from penstock.stream.deltas import DiagnosticDelta, ErrorDelta, FinishDelta, FinishReason, UsageDelta
 from tests.dialects import keyed_stream_checks as checks
 from tests.dialects.responses.stream_events import DELTAS, added, call, completed, done, ended, inner, message
 
@@ -72,3 +71,31 @@ def test_usage_and_its_details(usage: Any, counts: tuple[int | None, ...]) -> No
         counted.cache_write_tokens,
         counted.reasoning_tokens,
     )
+
+
+@pytest.mark.parametrize(
+    ("details", "reason"),
+    [
+        ({"reason": "length"}, FinishReason.LENGTH),
+        ({"reason": "max_tokens"}, FinishReason.LENGTH),
+        ({"reason": "content_filter"}, FinishReason.CONTENT_FILTER),
+    ],
+)
+def test_a_known_reason_needs_no_diagnostic(details: Any, reason: FinishReason) -> None:
+    assert read_incomplete({"incomplete_details": details}) == [FinishDelta(reason)]
+
+
+@pytest.mark.parametrize("details", [None, {}, {"reason": 5}, {"reason": "moonlight" * 50}])
+def test_an_unknown_reason_counts_as_length_and_is_reported(details: Any) -> None:
+    """The answer must not look complete."""
+    diagnostic, finish = read_incomplete({"incomplete_details": details})
+    assert isinstance(diagnostic, DiagnosticDelta)
+    assert diagnostic.code == "unknown_finish"
+    assert len(diagnostic.message) < 200
+    assert finish == FinishDelta(FinishReason.LENGTH)
+
+
+def test_a_cancelled_response_is_an_error() -> None:
+    [error] = read_incomplete({"incomplete_details": {"reason": "cancelled"}})
+    assert isinstance(error, ErrorDelta)
+    assert error.code == "server_error"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from penstock.dialects.responses import DIALECT
-from penstock.stream.deltas import (
-    FinishReason,
-)
+from penstock.dialects.responses.items import ARGUMENTS, REASONING, TEXT, UpstreamItem
+from penstock.stream.deltas import DiagnosticDelta, FinishReason, ReasoningDelta, RefusalDelta, TextDelta
 from tests.dialects import keyed_stream_checks as checks
 from tests.dialects.responses.stream_events import DELTAS, completed, done, inner, message
 
@@ -75,3 +76,65 @@ def test_the_cost_of_an_event_does_not_grow_with_the_answer() -> None:
         inner("output_text.done", 0, text="")
     ] * 2000
     assert checks.deltas(DIALECT, [*item, completed()])[-1].reason is FinishReason.STOP  # type: ignore[union-attr]
+
+
+# One item, directly
+
+
+def test_of_two_names_of_one_event_the_first_counts() -> None:  # decision 20
+    item = UpstreamItem(0, "reasoning", 0, "rs")
+    assert item.add_delta(REASONING, {"delta": "H"}, "response.reasoning.delta") == [ReasoningDelta("H", 0)]
+    assert item.add_delta(REASONING, {"delta": "H"}, "response.reasoning_text.delta") == []
+    assert item.add_delta(REASONING, {"delta": "m"}, "response.reasoning.delta") == [ReasoningDelta("m", 0)]
+    assert item.received(REASONING) == "Hm"
+
+
+@pytest.mark.parametrize(
+    ("received", "full", "added", "disagrees"),
+    [
+        ("", "Hello", "Hello", False),
+        ("Hel", "Hello", "lo", False),
+        ("Hello", "Hello", "", False),
+        ("Hello", "", "", False),
+        ("Hello", "Bye", "", True),
+        ("Hello", "Hel", "", True),
+    ],
+)
+def test_a_full_text_adds_only_what_is_missing(
+    received: str, full: str, added: str, disagrees: bool
+) -> None:  # quirk R5
+    item = UpstreamItem(0, "message", 0, "msg")
+    item.add_delta(TEXT, {"delta": received}, "d")
+    deltas = [delta for _ in range(2) for delta in item.supply(TEXT, 0, {"text": full})]
+    assert "".join(each.text for each in deltas if isinstance(each, TextDelta)) == added
+    assert [each.code for each in deltas if isinstance(each, DiagnosticDelta)] == (
+        ["upstream_disagrees"] if disagrees else []
+    )
+
+
+def test_parts_are_received_separately() -> None:
+    item = UpstreamItem(0, "message", 0, "msg")
+    item.add_delta(TEXT, {"content_index": 1, "delta": "b"}, "d")
+    raw = {"content": [{"type": "output_text", "text": "a"}, "bc", {"type": "refusal", "refusal": "no"}]}
+    assert item.supply_parts(raw) == [TextDelta("a", 0), TextDelta("c", 0), RefusalDelta("no", 0)]
+    assert item.supply_parts(raw) == []
+
+
+def test_an_unknown_part_is_reported_once() -> None:
+    item = UpstreamItem(0, "message", 0, "msg")
+    part = {"type": "output_audio"}
+    assert [each.code for each in item.supply_part(0, part) if isinstance(each, DiagnosticDelta)] == [
+        "part_left_out"
+    ]
+    assert item.supply_part(1, part) == []
+
+
+@pytest.mark.parametrize("repeats", [True, False])
+def test_repeats_and_hosted_calls_are_collected_but_not_emitted(repeats: bool) -> None:
+    item = UpstreamItem(1, "function_call", 1, "fc")
+    if repeats:
+        item.first = UpstreamItem(0, "function_call", 0, "fc")
+    else:
+        item.is_hosted = True
+    assert item.add_delta(ARGUMENTS, {"delta": "{}"}, "d") == []
+    assert item.received(ARGUMENTS) == "{}"
