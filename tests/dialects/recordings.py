@@ -62,6 +62,14 @@ def files(folder: str) -> list[str]:
     return sorted(str(path.relative_to(ROOT)) for path in (ROOT / folder).glob("*") if path.is_file())
 
 
+def of_each_provider(folder: str, count: int = 2) -> list[str]:
+    """Return the smallest recordings of each provider: providers differ more than their recordings do."""
+    providers: dict[str, list[str]] = {}
+    for file in sorted(files(folder), key=lambda file: ((ROOT / file).stat().st_size, file)):
+        providers.setdefault(str(manifest().get(file, {}).get("provider")), []).append(file)
+    return [file for group in providers.values() for file in group[:count]]
+
+
 def every() -> list[tuple[str, str]]:
     """Return all available recordings, each with its dialect."""
     return [(file, dialect) for dialect, folder in FOLDERS.items() for file in files(folder)]

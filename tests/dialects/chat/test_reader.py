@@ -38,11 +38,13 @@ from tests.dialects.block_stream_checks import (
 from tests.dialects.chat.oracle_exceptions import EXCEPTIONS
 from tests.dialects.chat_streams import DONE, STOP, answer, calls, chunk, of, plan, read
 from tests.dialects.recording_checks import assert_agrees
-from tests.dialects.recordings import files, needs_recordings, translate
+from tests.dialects.recordings import files, needs_recordings, of_each_provider, translate
 from tests.effort import examples
 
 FOLDER = "chat-completions"
 FILES = files(FOLDER)
+SAMPLE = of_each_provider(FOLDER)
+"""`make recordings` tests the other ones."""
 GARBLED = [file for file in FILES if "bing-search-skill" in file]
 """Recordings with frames that are not JSON."""
 
@@ -61,7 +63,7 @@ def test_every_exception_is_a_recording() -> None:
 
 
 @needs_recordings
-@pytest.mark.parametrize("file", [file for file in FILES if file.endswith(".sse")])
+@pytest.mark.parametrize("file", [file for file in SAMPLE if file.endswith(".sse")])
 def test_frames_do_not_depend_on_how_the_bytes_are_split(file: str) -> None:
     check_splits(file)
 
@@ -77,7 +79,7 @@ NOISE = [
 
 
 @needs_recordings
-@pytest.mark.parametrize("file", [file for file in FILES if file not in GARBLED])
+@pytest.mark.parametrize("file", [file for file in SAMPLE if file not in GARBLED])
 def test_noise_changes_nothing(file: str) -> None:
     check_noise(DIALECT, file, NOISE)
 
@@ -103,10 +105,20 @@ def text_and_reasoning(raw: dict[str, Any]) -> tuple[str, str]:
 
 
 @needs_recordings
-@pytest.mark.parametrize("file", smallest(FOLDER, 60))
+@pytest.mark.parametrize("file", smallest(FOLDER, 30))
 def test_nothing_before_a_cut_is_lost(file: str) -> None:
     check_cuts(DIALECT, file, chunk_borders(file), text_and_reasoning)
     check_cuts(DIALECT, file, byte_cuts(file), text_and_reasoning)
+
+
+@needs_recordings
+@pytest.mark.recordings
+@pytest.mark.parametrize("file", [file for file in FILES if file not in SAMPLE])
+def test_all_recordings_survive_splits_and_noise(file: str) -> None:
+    if file.endswith(".sse"):
+        check_splits(file)
+    if file not in GARBLED:
+        check_noise(DIALECT, file, NOISE)
 
 
 # Ends and errors

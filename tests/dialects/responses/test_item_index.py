@@ -92,7 +92,13 @@ def test_an_event_without_a_type_belongs_to_the_latest_item_at_its_index() -> No
     later, _ = added(index, "mcp_call", 0, id="mcp")
     assert index.latest(at(0)) is later
     assert index.latest(at(7)) is None
-    assert index.latest({"output_index": "0"}) is None
+
+
+@pytest.mark.parametrize("invalid", [True, 1.0, "1", None, [1]])
+def test_an_index_that_is_not_an_integer_is_ignored(invalid: Any) -> None:
+    index = ItemIndex()
+    added(index, "web_search_call", 1, id="ws")
+    assert index.latest({"output_index": invalid}) is None
 
 
 def test_the_terminal_response_matches_each_item_once_by_id_then_index_then_type() -> None:

@@ -26,7 +26,7 @@ from penstock.stream.deltas import (
     SummaryDelta,
 )
 from tests.dialects import keyed_stream_checks as checks
-from tests.dialects.recordings import files, needs_recordings, translate
+from tests.dialects.recordings import files, needs_recordings, of_each_provider, translate
 from tests.dialects.responses.oracle_exceptions import EXCEPTIONS
 from tests.dialects.responses.stream_events import (
     DELTAS,
@@ -51,7 +51,8 @@ from tests.stream import strategies
 from tests.stream.running import finish, machine
 
 FILES = files("openai-responses")
-SMALL = checks.smallest("openai-responses", 60)
+SAMPLE = of_each_provider("openai-responses", 3)
+"""`make recordings` tests the other ones."""
 
 
 @needs_recordings
@@ -61,13 +62,13 @@ def test_a_recording_is_read_like_the_oracles_read_it(file: str) -> None:
 
 
 @needs_recordings
-@pytest.mark.parametrize("file", [file for file in SMALL if file.endswith(".sse")])
+@pytest.mark.parametrize("file", [file for file in SAMPLE if file.endswith(".sse")])
 def test_frames_do_not_depend_on_how_the_bytes_are_split(file: str) -> None:
     checks.assert_same_in_any_reads(file)
 
 
 @needs_recordings
-@pytest.mark.parametrize("file", SMALL)
+@pytest.mark.parametrize("file", SAMPLE)
 def test_noise_changes_no_item(file: str) -> None:
     pings = ['{"type":"ping","cost":"0"}', '{"type":"response.keep_alive"}', '{"type":"keepalive"}']
     vendors = ['{"type":"codex.rate_limits","limits":{}}', ""]
@@ -75,15 +76,15 @@ def test_noise_changes_no_item(file: str) -> None:
 
 
 @needs_recordings
-@pytest.mark.parametrize("file", SMALL)
+@pytest.mark.parametrize("file", checks.smallest("openai-responses", 30))
 def test_nothing_before_a_cut_is_lost(file: str) -> None:
-    checks.assert_survives_cuts(DIALECT, file)
+    checks.assert_survives_cuts(DIALECT, file, most=40)
 
 
 @needs_recordings
 @pytest.mark.recordings
-@pytest.mark.parametrize("file", [file for file in FILES if file not in SMALL])
-def test_large_recordings_survive_noise_and_cuts(file: str) -> None:
+@pytest.mark.parametrize("file", [file for file in FILES if file not in SAMPLE])
+def test_all_recordings_survive_splits_noise_and_cuts(file: str) -> None:
     checks.assert_same_with_noise(DIALECT, file, checks.as_frames(['{"type":"ping","cost":"0"}']))
     checks.assert_survives_cuts(DIALECT, file, most=100)
     if file.endswith(".sse"):
