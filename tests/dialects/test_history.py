@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from typing import Any
 
@@ -174,6 +175,18 @@ def test_a_long_id_is_shortened_in_call_and_output() -> None:
     assert shown.id == found.turns[1].outputs[0].id
     assert len(shown.id) <= 64
     assert diagnostic_codes(found) == set()
+
+
+def test_arguments_with_too_many_values_are_sent_as_one_string(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some dialects decode the arguments of every call; the limit counts all calls together."""
+    monkeypatch.setattr("penstock.dialects.history.ARGUMENT_VALUES", 10)
+    small, large = '{"a":[1,2]}', '{"a":[1,2,3,4,5,6,7,8]}'
+    found = history([call("c1", arguments=small), call("c2", arguments=large), output("c1"), output("c2")])
+    [turn] = [turn for turn in found.turns if isinstance(turn, AssistantTurn)]
+    arguments = [piece.arguments for piece in turn.pieces if isinstance(piece, Call)]
+    assert arguments[0] == small
+    assert json.loads(arguments[1]) == {"arguments": large}
+    assert diagnostic_codes(found) == {"odd_arguments"}
 
 
 def test_calls_have_the_upstreams_names() -> None:

@@ -165,6 +165,18 @@ def test_an_oversized_frame_at_the_end_fails_the_stream() -> None:
     assert last(events)["error"]["code"] == "upstream_invalid"
 
 
+@pytest.mark.parametrize("content_type", ["application/json", "text/event-stream"])
+def test_an_answer_larger_than_the_limit_fails(monkeypatch: pytest.MonkeyPatch, content_type: str) -> None:
+    monkeypatch.setattr("penstock.dialects.pipeline.DEFAULT_LIMIT", 100)
+    pipeline = opened(content_type=content_type)
+    data = b"{" if content_type == "application/json" else b"data: {"
+    assert types(pipeline.feed(data)) == []
+    events = pipeline.feed(b"x" * 100)
+    assert last(events)["error"]["code"] == "upstream_invalid"
+    assert "100 bytes" in last(events)["error"]["message"]
+    assert pipeline.finish() == []
+
+
 class RefusingMachine(ResponseStreamStateMachine):
     """Refuses one delta."""
 

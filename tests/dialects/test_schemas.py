@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.dialects.schemas import DEPTH, SIZE, inlined, without
+from penstock.dialects.schemas import DEPTH, SIZE, SchemaBudget, inlined, without
 
 POINT = {"type": "object", "properties": {"x": {"type": "number"}}}
 
@@ -161,3 +161,20 @@ def test_any_object_can_be_inlined_and_stripped(schema: dict[str, Any]) -> None:
     lean = without(schema, frozenset({"enum", "type"}))
     assert without(lean, frozenset({"enum", "type"})) == lean
     assert schema == before
+
+
+def test_schemas_of_one_request_share_the_budget() -> None:
+    schema = {"properties": {"a": {"$ref": "#/$defs/P"}}, "$defs": {"P": POINT}}
+    budget = SchemaBudget()
+    budget.bytes = 100  # enough for one copy of POINT
+    assert inlined(schema, budget) == ({"properties": {"a": POINT}}, False)
+    assert inlined(schema, budget) == ({"properties": {"a": {}}}, True)
+    assert budget.is_used_up
+
+
+def test_a_reference_to_a_schema_that_is_too_deep_to_encode_is_cut() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(100_000):
+        deep = {"items": deep}
+    schema = {"properties": {"a": {"$ref": "#/$defs/Deep", "description": "D"}}, "$defs": {"Deep": deep}}
+    assert inlined(schema) == ({"properties": {"a": {"description": "D"}}}, True)

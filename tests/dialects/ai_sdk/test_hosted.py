@@ -9,7 +9,7 @@ import pytest
 
 from penstock.dialects.ai_sdk import DIALECT
 from penstock.dialects.ai_sdk.hosted import HostedTools
-from penstock.protocol.items import WebSearchCall
+from penstock.protocol.items import UnknownItem, WebSearchCall
 from penstock.stream.deltas import Delta, ItemDelta
 from tests.dialects import keyed_stream_checks as checks
 from tests.dialects.ai_sdk.stream_parts import CALLS, FINISH, call, delta, end, start
@@ -167,3 +167,20 @@ def test_a_server_in_the_metadata_makes_any_tool_an_mcp_call() -> None:
     [start] = tools.start("s1", {"toolName": "web_search", "providerMetadata": metadata})
     assert isinstance(start, ItemDelta)
     assert start.item.type == "mcp_call"
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        ('{"code": "1"}', "1"),
+        ({"code": "1"}, "1"),  # some producers send the object itself
+        ("not JSON", ""),
+        ("[" * 100_000, ""),
+    ],
+)
+def test_input_is_json_in_text_form_or_an_object(value: Any, code: str) -> None:
+    [start] = HostedTools().start("s1", {"toolName": "code_execution", "input": value})
+    assert isinstance(start, ItemDelta)
+    assert isinstance(start.item, UnknownItem)
+    assert isinstance(start.item.extra, dict)
+    assert start.item.extra["code"] == code

@@ -10,6 +10,7 @@ from penstock.dialects.presets import (
     as_markdown,
     fingerprint,
     preset,
+    speaks_responses,
     target_for,
 )
 
@@ -38,3 +39,8 @@ def test_a_target_has_the_preset_the_model_and_a_fingerprint_of_the_key() -> Non
 def test_the_documented_table_has_a_row_for_every_preset() -> None:
     rows = as_markdown().splitlines()[2:]
     assert [row.split("`")[1] for row in rows] == list(PRESETS)
+
+
+@pytest.mark.parametrize(("name", "supported"), [("openai", True), ("ollama", True), ("mistral", False)])
+def test_vendors_that_support_responses(name: str, supported: bool) -> None:
+    assert speaks_responses(preset(name)) is supported

@@ -8,7 +8,15 @@ import pytest
 
 from penstock.dialects.responses import DIALECT
 from penstock.dialects.responses.items import ARGUMENTS, REASONING, TEXT, UpstreamItem
-from penstock.stream.deltas import DiagnosticDelta, FinishReason, ReasoningDelta, RefusalDelta, TextDelta
+from penstock.protocol.content import UrlCitation
+from penstock.stream.deltas import (
+    AnnotationDelta,
+    DiagnosticDelta,
+    FinishReason,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+)
 from tests.dialects import keyed_stream_checks as checks
 from tests.dialects.responses.stream_events import DELTAS, completed, done, inner, message
 
@@ -138,3 +146,14 @@ def test_repeats_and_hosted_calls_are_collected_but_not_emitted(repeats: bool) -
         item.is_hosted = True
     assert item.add_delta(ARGUMENTS, {"delta": "{}"}, "d") == []
     assert item.received(ARGUMENTS) == "{}"
+
+
+def test_citations_are_not_shifted_next_to_a_refusal() -> None:
+    """Texts around a refusal stay separate parts."""
+    item = UpstreamItem(0, "message", 0, "msg")
+    item.supply_parts({"content": ["Hello", {"type": "refusal", "refusal": "no"}, "Bye"]})
+    citation = {"type": "url_citation", "url": "https://a", "title": "", "start_index": 1, "end_index": 2}
+    [delta] = item.cite(2, citation)
+    assert isinstance(delta, AnnotationDelta)
+    assert isinstance(delta.annotation, UrlCitation)
+    assert (delta.annotation.start_index, delta.annotation.end_index) == (1, 2)

@@ -341,6 +341,13 @@ def test_a_namespace_and_a_phase_are_kept() -> None:
     assert (output[3]["namespace"], output[3]["name"]) == ("ns", "get")
 
 
+def test_a_phase_that_only_done_has_counts_before_the_first_output() -> None:
+    late = [added(0, message()), done(0, message("Hello", phase="commentary")), completed()]
+    assert checks.answer(DIALECT, late)["output"][0]["phase"] == "commentary"
+    too_late = [added(0, message()), *DELTAS, done(0, message("Hello", phase="commentary")), completed()]
+    assert "phase" not in checks.answer(DIALECT, too_late)["output"][0]
+
+
 # Items that are passed on as a unit
 
 
