@@ -137,7 +137,7 @@ def test_a_turn_that_was_left_running_has_failed_with_what_was_finished(tmp_path
             + b","
             + item("fc_2").data
             + b'],"error":{"code":"gateway_restarted","message":"the gateway was stopped before the response '
-            b'was whole; what had come is kept"}}'
+            b'was complete; the output so far is stored"}}'
         )
         log = await read(store, "resp_1")
         assert [one.sequence for one in log] == [0, 1, 2, 3, 4]

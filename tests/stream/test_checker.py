@@ -1069,7 +1069,7 @@ def test_every_spelling_is_read_in_tolerant_mode() -> None:
 
 @pytest.mark.parametrize("options", [{"accent": "klingon"}, {"transport": "pigeon"}])
 def test_an_unknown_accent_or_transport_is_refused(options: dict[str, str]) -> None:
-    with pytest.raises(ValueError, match="is one of"):
+    with pytest.raises(ValueError, match="must be one of"):
         StreamChecker(**options)  # type: ignore[arg-type]
 
 

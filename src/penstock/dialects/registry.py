@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
 if TYPE_CHECKING:
     from penstock.dialects.plan import Dialect, ReadDialect
@@ -27,8 +27,12 @@ RENDERED = frozenset({"chat", "responses", "anthropic", "gemini"})
 """The dialects that can render a request. The others can only be read."""
 
 
+@overload
+def dialect(name: Literal["chat", "responses", "anthropic", "gemini"]) -> Dialect: ...
+@overload
+def dialect(name: str) -> ReadDialect: ...
 def dialect(name: str) -> ReadDialect:
-    """Return the dialect of this name, for reading; raise `LookupError` with similar names."""
+    """Return the dialect of this name; raise `LookupError` with similar names."""
     if name not in DIALECTS:
         raise unknown("dialect", name, DIALECTS)
     found: ReadDialect = import_module(f"penstock.dialects.{name}").DIALECT
@@ -36,7 +40,7 @@ def dialect(name: str) -> ReadDialect:
 
 
 def rendered_dialect(name: str) -> Dialect:
-    """Return the dialect of this name, for reading and rendering; raise `LookupError` if it is read-only."""
+    """Return the dialect of this name if it can render requests; raise `LookupError` otherwise."""
     if name not in RENDERED:
         raise unknown("dialect to render", name, RENDERED)
     found: Dialect = import_module(f"penstock.dialects.{name}").DIALECT

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
-from penstock.dialects.plan import Plan
+from penstock.dialects.plan import Plan, Target
 from penstock.errors import DecodeError
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import AdditionalTools, ToolSearchOutput
@@ -52,6 +52,12 @@ def declared_tools(request: CreateResponse) -> list[Tool]:
         if isinstance(item, AdditionalTools | ToolSearchOutput):
             tools += item.tools
     return tools
+
+
+def plan_for(request: CreateResponse, target: Target, *, accent: str = "openresponses") -> Plan:
+    """Return the plan for a request at a target, with the identities of the request's tools."""
+    tools = ToolIdentityMap(declared_tools(request), request.tool_choice)
+    return Plan(request=request, target=target, tools=tools, accent=accent)
 
 
 def tools_of(plan: Plan, *, allowed_only: bool = True) -> tuple[list[ToolSpec], list[Diagnostic]]:

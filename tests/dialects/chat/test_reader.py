@@ -209,7 +209,7 @@ ERRORS: dict[str, tuple[Any, str, str]] = {
     "by the name of the event": (
         Frame("error", '{"reason": "no"}'),
         "server_error",
-        "the upstream reported an error and did not say which",
+        "the upstream reported an error without a message",
     ),
 }
 
