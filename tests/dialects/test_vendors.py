@@ -74,8 +74,6 @@ EXEMPTIONS = (
     exempt(FAMILIES, "deepseek gemini minimax mistral qwen", "dialects/families.py"),
     exempt(FAMILIES, "deepseek gemini mistral openai qwen", "tokens/*.py"),
     exempt("names of models", "deepseek gemini mistral", "models/catalog.py"),
-    # English words
-    exempt("an adverb", "together", "explain/*.py"),
 )
 
 

@@ -67,7 +67,7 @@ def tools_of(plan: Plan, *, allowed_only: bool = True) -> tuple[list[ToolSpec], 
     specs: dict[str, ToolSpec] = {}
     for namespace, tool in _flat(declared_tools(plan.request)):
         if not isinstance(tool, FunctionTool | CustomTool):
-            diagnostics.tell(
+            diagnostics.report(
                 "tool_dropped", f"{_shown(tool)} is not supported by this upstream and was left out"
             )
             continue
@@ -76,12 +76,12 @@ def tools_of(plan: Plan, *, allowed_only: bool = True) -> tuple[list[ToolSpec], 
             continue
         spec = _spec(tool, identity.upstream_name)
         if specs.setdefault(spec.name, spec) != spec:
-            diagnostics.tell(
+            diagnostics.report(
                 "repeated_tool", f"the tool {tool.name!r} was declared twice; the first declaration is used"
             )
     if names.filters and not specs:
-        diagnostics.tell("tool_dropped", "this upstream supports none of the allowed tools")
-    return list(specs.values()), diagnostics.told
+        diagnostics.report("tool_dropped", "this upstream supports none of the allowed tools")
+    return list(specs.values()), diagnostics.entries
 
 
 def choice_of(plan: Plan, specs: list[ToolSpec]) -> UpstreamToolChoice:
