@@ -162,10 +162,10 @@ class _HistoryBuilder:
         return History(self._system, self._turns, self._diagnostics.entries)
 
     def _items(self) -> list[Item]:
-        given = self._plan.request.input
-        if isinstance(given, str):
-            return [Message(role="user", content=given)]
-        return given or []
+        raw_input = self._plan.request.input
+        if isinstance(raw_input, str):
+            return [Message(role="user", content=raw_input)]
+        return raw_input or []
 
     def _add(self, item: Item, calls: set[str]) -> None:
         if isinstance(item, Message):

@@ -110,8 +110,8 @@ def _one_tool(plan: Plan, reference: ToolReference, specs: list[ToolSpec]) -> Up
         upstream_name = names.identity(tool.name, namespace).upstream_name
         if upstream_name in offered:
             return UpstreamToolChoice("tool", upstream_name)
-    wanted = reference.name or reference.type
-    raise DecodeError(f"the tool {wanted!r} is not available at this upstream", "tool_choice")
+    tool_name = reference.name or reference.type
+    raise DecodeError(f"the tool {tool_name!r} is not available at this upstream", "tool_choice")
 
 
 _NAMED = 8
@@ -193,5 +193,5 @@ def _object_schema(parameters: dict[str, Any]) -> dict[str, Any]:
     """Return the schema with `type` and `properties`: some upstreams refuse `{}` (ask B6)."""
     if parameters.keys() & {"$ref", "anyOf", "oneOf", "allOf"}:
         return parameters if "type" in parameters else {"type": "object", **parameters}
-    wanted = {"type": "object", "properties": {}}
-    return {**{key: value for key, value in wanted.items() if key not in parameters}, **parameters}
+    required = {"type": "object", "properties": {}}
+    return {**{key: value for key, value in required.items() if key not in parameters}, **parameters}

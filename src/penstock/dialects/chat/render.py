@@ -195,18 +195,18 @@ class _ChatRenderer:
             self._drop("text.verbosity")
         for name in text.extra or ():
             self._drop(f"text.{name}")
-        wanted = text.format
-        if isinstance(wanted, JsonSchemaFormat):
-            self._schema_format(wanted)
-        elif isinstance(wanted, JsonObjectFormat):
+        format = text.format
+        if isinstance(format, JsonSchemaFormat):
+            self._schema_format(format)
+        elif isinstance(format, JsonObjectFormat):
             self._body["response_format"] = {"type": "json_object"}
-        elif wanted and not isinstance(wanted, TextFormat) and wanted.type:
+        elif format and not isinstance(format, TextFormat) and format.type:
             raise DecodeError(
-                f"this upstream does not support the format {wanted.type!r}", "text.format.type"
+                f"this upstream does not support the format {format.type!r}", "text.format.type"
             )
 
-    def _schema_format(self, wanted: JsonSchemaFormat) -> None:
-        schema = wanted.schema or {"type": "object"}
+    def _schema_format(self, format: JsonSchemaFormat) -> None:
+        schema = format.schema or {"type": "object"}
         if not self._quirks.json_schema:
             self._body["response_format"] = {"type": "json_object"}
             self._more_system.append(_SCHEMA_REQUEST + msgspec.json.encode(schema).decode())
@@ -215,11 +215,11 @@ class _ChatRenderer:
                 "this upstream does not support JSON schemas; the schema was sent as an instruction",
             )
             return
-        described: dict[str, Any] = {"name": wanted.name or "answer", "schema": schema}
-        if wanted.description:
-            described["description"] = wanted.description
-        if isinstance(wanted.strict, bool):
-            described["strict"] = wanted.strict
+        described: dict[str, Any] = {"name": format.name or "answer", "schema": schema}
+        if format.description:
+            described["description"] = format.description
+        if isinstance(format.strict, bool):
+            described["strict"] = format.strict
         self._body["response_format"] = {"type": "json_schema", "json_schema": described}
 
     def _effort(self) -> None:

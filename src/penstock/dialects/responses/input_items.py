@@ -66,8 +66,10 @@ class InputItems:
         """Outputs that precede their calls in the input."""
 
     def items(self) -> list[_Rendered]:
-        given = self._plan.request.input
-        items: list[Item] = [Message(role="user", content=given)] if isinstance(given, str) else given or []
+        raw_input = self._plan.request.input
+        items: list[Item] = (
+            [Message(role="user", content=raw_input)] if isinstance(raw_input, str) else raw_input or []
+        )
         keys = _keys(items)
         for item, key in zip(items, keys, strict=True):
             if call_of(item)[0]:
