@@ -1234,7 +1234,7 @@ def test_every_rule_says_what_must_hold_in_one_line_and_why() -> None:
         assert rule.title.endswith(".")
         assert "\n" not in rule.title
         assert rule.explanation.endswith(".")
-        assert rule.hurts == "" or rule.hurts.endswith(".")
+        assert rule.breaks == "" or rule.breaks.endswith(".")
 
 
 WRONG: list[Any] = [None, True, 7, 1.5, "wrong", [], {}, ["wrong"], {"type": "wrong"}]

@@ -88,10 +88,10 @@ class Check:
             return
         terminal = self.terminal
         rule = RULES.get(violation.rule)
-        hurts = f" (hurts: {rule.hurts.rstrip('.')})" if rule and rule.hurts else ""
+        breaks = f" (breaks: {rule.breaks.rstrip('.')})" if rule and rule.breaks else ""
         message = terminal.clean(violation.message)
         terminal.line(
-            f"{terminal.paint(violation.rule, 'red')}  {where}: {message}{terminal.paint(hurts, 'dim')}"
+            f"{terminal.paint(violation.rule, 'red')}  {where}: {message}{terminal.paint(breaks, 'dim')}"
         )
 
     def _print_json(self) -> None:
