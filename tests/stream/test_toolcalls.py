@@ -9,7 +9,7 @@ import pytest
 
 from penstock.protocol.tools import AllowedTools, CustomTool, FunctionTool, NamespaceTool, Tool, ToolReference
 from penstock.stream.calls.assembler import POLICY, Sighting
-from penstock.stream.calls.trailing_arguments import MOST_VALUES, TrailingArguments
+from penstock.stream.calls.trailing_arguments import MAX_VALUES, TrailingArguments
 from penstock.stream.deltas import Delta, FinishDelta, FinishReason, TextDelta, ToolCallDelta
 from tests.stream.running import calls, codes, machine, of_type, run
 
@@ -699,11 +699,11 @@ def test_an_item_of_another_shape_never_changes_its_type() -> None:
 @pytest.mark.parametrize("value", ["{}", '""', "x{}", '{"a":"b"}\n'])
 def test_one_delta_full_of_short_values_is_searched_for_so_many_calls_and_no_more(value: str) -> None:
     found = TrailingArguments().feed(value * 50_000)
-    assert MOST_VALUES <= len(found) <= MOST_VALUES + 1
+    assert MAX_VALUES <= len(found) <= MAX_VALUES + 1
 
 
 def test_arguments_glued_together_by_the_thousand_do_not_become_thousands_of_calls() -> None:
-    glued = "".join(f'{{"n":{n}}}' for n in range(10 * MOST_VALUES))
+    glued = "".join(f'{{"n":{n}}}' for n in range(10 * MAX_VALUES))
     stream, events = run([call(glued, key=0, id="a", name="list")], TOOLS)
-    assert len(calls(events)) == MOST_VALUES + 1
+    assert len(calls(events)) == MAX_VALUES + 1
     assert {told.code for told in stream.diagnostics} == {"glued_calls", "trailing_arguments"}
