@@ -40,8 +40,7 @@ from penstock.stream.deltas import (
 from tests.effort import examples
 from tests.protocol.test_openai_models import models
 from tests.stream import strategies
-from tests.stream.running import finish, machine
-from tests.stream.test_machine import CITATION
+from tests.stream.running import CITATION, finish, machine
 
 SCENARIOS: dict[str, list[Delta]] = {
     "text": [TextDelta("Hel"), TextDelta("lo"), UsageDelta(input_tokens=3, output_tokens=2)],
