@@ -24,7 +24,7 @@ from penstock.tokens.media import PER_PAGE, UNKNOWN, image_tokens
 from penstock.tokens.request_estimates import BYTES_PER_TOKEN, MOST_TEXT, count_input, estimate_usage
 from penstock.tokens.tokenizer import tokenizer
 from tests.dialects.recordings import needs_recordings
-from tests.protocol.test_liberal import JSON as ANYTHING
+from tests.protocol.reading import JSON as ANYTHING
 from tests.tokens.recorded import CONVERSATIONS, Conversation
 
 MODEL = "gpt-4o"

@@ -15,7 +15,7 @@ from tests.gateway.running import Reply, Running
 from tests.gateway.scripts import RICH, STOP, TOOLS, body, text
 from tests.gateway.upstream import LAST_CHUNK, SSE_HEAD, USAGE, ScriptedUpstream, frames, streamed, until
 from tests.gateway.walker import holes
-from tests.protocol.test_openai_models import models
+from tests.protocol.openai_models import models
 
 Json = dict[str, Any]
 

@@ -6,8 +6,7 @@ and other SDKs that validate with the same models do not (ask A7).
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,6 +19,7 @@ from pydantic import BaseModel, TypeAdapter
 from penstock.protocol.errors import IncompleteDetails, ResponseError
 from penstock.protocol.events import EVENTS, Event, LifecycleEvent
 from penstock.protocol.wire import encode, to_builtins
+from tests.protocol.openai_models import models
 from tests.protocol.samples import samples, spelled_samples
 
 UNKNOWN_TO_OPENAI: dict[str, str] = {
@@ -43,13 +43,6 @@ UNKNOWN_TO_OPENAI: dict[str, str] = {
 
 
 EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
-
-
-@cache
-def models() -> dict[str, type[BaseModel]]:
-    """The model of each event by its type."""
-    union, *_ = get_args(ResponseStreamEvent)
-    return {get_args(model.model_fields["type"].annotation)[0]: model for model in get_args(union)}
 
 
 def known_samples() -> list[Event]:

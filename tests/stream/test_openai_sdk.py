@@ -38,7 +38,7 @@ from penstock.stream.deltas import (
     UsageDelta,
 )
 from tests.effort import examples
-from tests.protocol.test_openai_models import models
+from tests.protocol.openai_models import models
 from tests.stream import strategies
 from tests.stream.running import CITATION, finish, machine
 
