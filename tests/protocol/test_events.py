@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import DecodeError
 from penstock.protocol import errors as wire_errors
+from penstock.protocol.content import UnknownAnnotation, UrlCitation
 from penstock.protocol.events import (
     EVENTS,
     ContentPartEvent,
@@ -24,6 +25,8 @@ from penstock.protocol.events import (
     SummaryPartEvent,
     UnknownEvent,
     decode_event,
+    is_keep_alive,
+    read_annotation,
     read_event,
 )
 from penstock.protocol.items import (
@@ -233,3 +236,58 @@ def test_an_item_event_of_a_vendors_hosted_tool_is_read() -> None:
 @pytest.mark.parametrize("event", samples(), ids=lambda event: str(event.type))
 def test_a_sent_event_is_read_back_unchanged(event: Event) -> None:
     assert decode_event(encode(event)) == event
+
+
+@pytest.mark.parametrize(
+    ("raw", "name", "type"),
+    [
+        ({"delta": "x"}, "response.output_text.delta", "response.output_text.delta"),
+        ({"type": "error", "message": "m"}, "message", "error"),
+        ({"error": {"message": "m"}}, None, "error"),
+        ({"type": None, "error": {"message": "m"}}, None, "error"),
+    ],
+    ids=["the name of the frame", "its own type counts more", "only an error", "a null type"],
+)
+def test_a_missing_type_comes_from_the_frame_or_from_an_error(
+    raw: dict[str, Any], name: str | None, type: str
+) -> None:
+    assert decode_event(json.dumps(raw), name).type == type
+
+
+def test_an_event_without_any_type_is_refused() -> None:
+    with pytest.raises(DecodeError, match="must be an object with a string `type`"):
+        decode_event('{"error": null}', None)
+
+
+@pytest.mark.parametrize(
+    ("type", "expected"),
+    [
+        ("ping", True),
+        ("keepalive", True),
+        ("response.heartbeat", True),
+        ("acme:keep-alive", True),
+        ("response.keep_alive", True),
+        ("response.mapping", False),
+        ("response.shipping", False),
+        ("ping.done", False),
+    ],
+)
+def test_keep_alive_events_are_recognised_by_the_end_of_their_name(type: str, expected: bool) -> None:
+    assert is_keep_alive(type) == expected
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        ({"type": "url_citation", "url": "u", "title": None}, UrlCitation(url="u")),
+        (
+            {"type": "url_citation", "title": "no url"},
+            UnknownAnnotation(type="unknown", extra={"title": "no url"}),
+        ),
+        ({"type": "page", "n": 1}, UnknownAnnotation(type="page", extra={"n": 1})),
+        ({"type": 5, "n": 1}, UnknownAnnotation(type="unknown", extra={"n": 1})),
+    ],
+    ids=["valid", "a citation without a URL", "another type", "no type"],
+)
+def test_an_invalid_citation_becomes_an_unknown_annotation(raw: dict[str, Any], expected: object) -> None:
+    assert read_annotation(raw) == expected

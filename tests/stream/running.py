@@ -86,6 +86,10 @@ def assert_lawful(events: list[Event]) -> None:
         assert violations(events, accent) == []
 
 
+def types(events: Iterable[dict[str, Any]]) -> list[str]:
+    return [event["type"].removeprefix("response.") for event in events]
+
+
 def of_type(events: Iterable[dict[str, Any]], *types: str) -> list[dict[str, Any]]:
     return [event for event in events if event["type"].removeprefix("response.") in types]
 

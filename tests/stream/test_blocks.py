@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from itertools import count
+
+from penstock.protocol.wire import to_builtins
+from penstock.stream.blocks import MessageBlock, OpenTextPart, ReasoningBlock
 from penstock.stream.deltas import (
+    BlockKind,
     FinishReason,
     OpaqueReasoning,
     ReasoningDelta,
     SummaryDelta,
     TextDelta,
 )
+from penstock.stream.output import Output
 from tests.stream.running import (
+    CITATION,
     NOW,
     machine,
     of_type,
+    plain,
     run,
+    types,
 )
-
-
-def types(events: list[dict[str, object]]) -> list[str]:
-    return [str(event["type"]).removeprefix("response.") for event in events]
 
 
 # Blocks
@@ -83,3 +88,53 @@ def test_the_events_at_the_end_of_a_part_share_one_text() -> None:
     assert part.part.text is text  # type: ignore[attr-defined]
     assert item.item.content[0].text is text  # type: ignore[attr-defined]
     assert completed.response.output[0].content[0].text is text  # type: ignore[attr-defined]
+
+
+def test_a_long_text_is_joined_piece_by_piece_and_stays_complete() -> None:
+    block = MessageBlock(Output(count().__next__, lambda prefix: f"{prefix}_1"), BlockKind.TEXT, None)
+    part, _ = block.open_part(BlockKind.TEXT)
+    for _ in range(5):
+        part.take("x" * (1024 * 1024))
+        assert part.chunks == [], "a megabyte is not left in chunks"
+    part.take("end")
+    assert part.chunks == ["end"]
+    assert part.text == "x" * (5 * 1024 * 1024) + "end"
+    assert part.chunks == []
+
+
+def test_another_kind_of_text_closes_the_open_part_of_a_message() -> None:
+    block = MessageBlock(Output(count().__next__, lambda prefix: f"{prefix}_1"), BlockKind.TEXT, "commentary")
+    block.open()
+    text, _ = block.open_part(BlockKind.TEXT)
+    text.delta("So")
+    _, events = block.open_part(BlockKind.REFUSAL)
+    assert types(plain(events)) == ["output_text.done", "content_part.done", "content_part.added"]
+    assert [to_builtins(part)["type"] for part in block.content] == ["output_text", "refusal"]
+    assert to_builtins(block.item)["phase"] == "commentary"
+
+
+def test_an_open_item_does_not_contain_its_opaque_data() -> None:
+    block = ReasoningBlock(Output(count().__next__, lambda prefix: f"{prefix}_1"))
+    block.opaque = "sealed"
+    block.open()
+    assert "encrypted_content" not in to_builtins(block.item)
+    (done,) = block.close("completed")
+    assert to_builtins(done)["item"]["encrypted_content"] == "sealed"
+
+
+def test_a_closed_block_drops_its_reference_to_the_output() -> None:
+    block = ReasoningBlock(Output(count().__next__, lambda prefix: f"{prefix}_1"))
+    block.open()
+    block.close("incomplete")
+    assert not hasattr(block, "output"), "a cycle would keep a long text in memory"
+    assert to_builtins(block.item)["status"] == "incomplete"
+
+
+def test_annotations_and_log_probabilities_are_copied_into_each_event() -> None:
+    block = MessageBlock(Output(count().__next__, lambda prefix: f"{prefix}_1"), BlockKind.TEXT, None)
+    part, events = block.open_part(BlockKind.TEXT)
+    assert isinstance(part, OpenTextPart)
+    part.annotate(CITATION)
+    (added,) = plain(events)
+    assert added["part"]["annotations"] == []
+    assert len(to_builtins(part.part)["annotations"]) == 1

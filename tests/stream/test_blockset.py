@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import count
+
+from penstock.stream.blockset import BlockSet
 from penstock.stream.deltas import (
     AnnotationDelta,
     BlockEnd,
@@ -13,11 +16,14 @@ from penstock.stream.deltas import (
     TextDelta,
     ToolCallDelta,
 )
+from penstock.stream.output import Output
 from tests.stream.running import (
     CITATION,
     codes,
     of_type,
+    plain,
     run,
+    types,
 )
 
 
@@ -145,3 +151,54 @@ def test_a_phase_waits_for_its_message_and_an_unknown_phase_is_reported() -> Non
     )
     assert events[-1]["response"]["output"][1]["phase"] == "commentary"
     assert codes(stream) == {"unknown_phase"}
+
+
+def block_set() -> BlockSet:
+    return BlockSet(Output(count().__next__, lambda prefix: f"{prefix}_1"))
+
+
+def test_a_second_delta_of_a_kind_opens_nothing() -> None:
+    blocks = block_set()
+    part, events = blocks.part(BlockKind.TEXT, None)
+    assert types(plain(events)) == ["output_item.added", "content_part.added"]
+    assert blocks.part(BlockKind.TEXT, None) == (part, [])
+    other, events = blocks.part(BlockKind.TEXT, "key")
+    assert other is not part
+    assert types(plain(events))[-2:] == ["output_item.added", "content_part.added"]
+
+
+def test_opening_a_keyed_block_ends_the_current_one() -> None:
+    blocks = block_set()
+    blocks.part(BlockKind.TEXT, None)
+    _, events = blocks.part(BlockKind.REASONING, 0)
+    assert types(plain(events))[:3] == ["output_text.done", "content_part.done", "output_item.done"]
+    assert [block.kind for block in blocks.take_open()] == [BlockKind.REASONING]
+
+
+def test_taking_the_open_blocks_leaves_none() -> None:
+    blocks = block_set()
+    blocks.part(BlockKind.TEXT, "key")
+    blocks.part(BlockKind.REASONING, None)
+    assert len(blocks.take_open()) == 2
+    assert blocks.take_open() == []
+    assert blocks.end("key", None) == []
+
+
+def test_ending_a_key_with_a_kind_leaves_the_other_kind_open() -> None:
+    blocks = block_set()
+    blocks.part(BlockKind.TEXT, 0)
+    blocks.part(BlockKind.REASONING, 0)
+    assert types(plain(blocks.end(0, BlockKind.REFUSAL)))[-1] == "output_item.done", "it is in the message"
+    assert [block.kind for block in blocks.take_open()] == [BlockKind.REASONING]
+
+
+def test_the_same_summary_part_goes_on_and_another_closes_it() -> None:
+    blocks = block_set()
+    part, _ = blocks.summary_part(0, None)
+    assert blocks.summary_part(0, None) == (part, [])
+    _, events = blocks.summary_part(1, None)
+    assert types(plain(events)) == [
+        "reasoning_summary_text.done",
+        "reasoning_summary_part.done",
+        "reasoning_summary_part.added",
+    ]

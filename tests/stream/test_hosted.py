@@ -17,11 +17,8 @@ from tests.stream.running import (
     of_type,
     plain,
     run,
+    types,
 )
-
-
-def types(events: list[dict[str, object]]) -> list[str]:
-    return [str(event["type"]).removeprefix("response.") for event in events]
 
 
 # Items of the vendor

@@ -21,12 +21,9 @@ from tests.stream.running import (
     machine,
     plain,
     run,
+    types,
     violations,
 )
-
-
-def types(events: list[dict[str, object]]) -> list[str]:
-    return [str(event["type"]).removeprefix("response.") for event in events]
 
 
 # Beginning

@@ -16,16 +16,17 @@ from penstock.stream.deltas import (
     UsageDelta,
 )
 from penstock.stream.machine import ResponseStreamStateMachine
-from penstock.stream.phases import ResponseStreamPhase
+from penstock.stream.phases import TRANSITIONS, Lifecycle, Move, ResponseStreamPhase, diagram
 from tests.stream.running import (
     CITATION,
     assert_lawful,
     machine,
     plain,
+    types,
 )
 
 Machine = ResponseStreamStateMachine
-# The error of each refused move
+
 DELTA_CALLS: dict[str, Callable[[Machine], object]] = {
     "text": lambda m: m.text("x"),
     "empty text": lambda m: m.text(""),
@@ -116,10 +117,6 @@ def test_finish_with_an_incomplete_call_is_refused_and_fail_is_not(deltas: list[
     assert_lawful(events)
 
 
-def types(events: list[dict[str, object]]) -> list[str]:
-    return [str(event["type"]).removeprefix("response.") for event in events]
-
-
 def test_a_queued_stream_waits_until_it_begins() -> None:
     stream = machine()
     events = stream.start(queued=True) + stream.heartbeat() + stream.begin() + stream.text("hi")
@@ -144,3 +141,55 @@ def test_an_idle_stream_can_fail_and_be_cancelled(end: str) -> None:
     events = stream.fail("server_error", "gone") if end == "fail" else stream.cancel()
     assert types(plain(events))[:2] == ["created", "in_progress"]
     assert_lawful(events)
+
+
+@pytest.mark.parametrize("phase", ResponseStreamPhase)
+@pytest.mark.parametrize("move", Move)
+def test_only_the_transitions_of_the_table_are_allowed(phase: ResponseStreamPhase, move: Move) -> None:
+    life = Lifecycle()
+    life.phase, life.queued = phase, move is Move.BEGIN  # only a queued stream can begin
+    target = TRANSITIONS[phase].get(move)
+    if target is not None:
+        assert life.check(move) is target
+        return
+    with pytest.raises(BridgeError):
+        life.move(move)
+    assert life.phase is phase
+
+
+@pytest.mark.parametrize(
+    ("moves", "move", "message"),
+    [
+        ((), Move.DELTA, "the stream has not started: call start() first"),
+        ((Move.START,), Move.START, "start is not possible: the stream is in_progress"),
+        ((Move.START,), Move.BEGIN, "begin() is only for queued streams; this stream is not queued"),
+        ((Move.START, Move.FAIL), Move.DELTA, "the stream has already ended as failed"),
+        ((Move.CANCEL,), Move.CANCEL, "the stream has already ended as incomplete"),
+    ],
+)
+def test_a_refusal_says_what_the_stream_is_doing(moves: tuple[Move, ...], move: Move, message: str) -> None:
+    life = Lifecycle()
+    for each in moves:
+        life.move(each)
+    with pytest.raises(BridgeError) as caught:
+        life.check(move)
+    assert caught.value.message == message
+
+
+def test_a_queued_stream_is_in_progress_but_takes_no_deltas() -> None:
+    life = Lifecycle()
+    assert (life.status, life.streaming) == ("queued", False)
+    life.move(Move.START, queued=True)
+    assert (life.phase, life.status, life.streaming) == (ResponseStreamPhase.IN_PROGRESS, "queued", False)
+    life.move(Move.BEGIN)
+    assert (life.status, life.streaming) == ("in_progress", True)
+    life.move(Move.COMPLETE)
+    assert (life.status, life.streaming) == ("completed", False)
+
+
+def test_the_diagram_has_one_line_for_each_pair_of_phases() -> None:
+    lines = diagram().splitlines()
+    assert "    IN_PROGRESS --> INCOMPLETE : finish: incomplete, cancel" in lines
+    pairs = {(phase, target) for phase, moves in TRANSITIONS.items() for target in moves.values()}
+    ends = [phase for phase, moves in TRANSITIONS.items() if not moves]
+    assert len(lines) == 2 + len(pairs) + len(ends)

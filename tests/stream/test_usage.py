@@ -9,6 +9,7 @@ from penstock.stream.deltas import (
     TextDelta,
     UsageDelta,
 )
+from penstock.stream.usage import UsageTally
 from tests.stream.running import (
     codes,
     machine,
@@ -61,3 +62,39 @@ def test_estimated_usage_is_reported_and_absent_usage_is_null() -> None:
     stream, _ = run([UsageDelta(input_tokens=3, estimated=True)])
     assert codes(stream) == {"usage_estimated"}
     assert run([])[1][-1]["response"]["usage"] is None
+
+
+@pytest.mark.parametrize(
+    ("deltas", "expected"),
+    [
+        ([UsageDelta(input_tokens=-5, output_tokens=3)], (0, 3, 3)),
+        ([UsageDelta(input_tokens=0)], (0, 0, 0)),
+        ([UsageDelta(input_tokens=9), UsageDelta(input_tokens=7)], (7, 0, 7)),
+    ],
+    ids=["negative", "zero is known", "a later count replaces an earlier one"],
+)
+def test_counts_are_never_negative_and_the_last_one_counts(
+    deltas: list[UsageDelta], expected: tuple[int, int, int]
+) -> None:
+    tally = UsageTally()
+    assert not tally.is_known
+    for delta in deltas:
+        tally.take(delta)
+    assert tally.is_known
+    usage = tally.usage
+    assert (usage.input_tokens, usage.output_tokens, usage.total_tokens) == expected
+
+
+def test_an_exact_count_after_an_estimate_is_not_an_estimate() -> None:
+    tally = UsageTally()
+    tally.take(UsageDelta(input_tokens=3, estimated=True))
+    assert tally.estimated
+    tally.take(UsageDelta(input_tokens=4))
+    assert not tally.estimated
+
+
+def test_a_boolean_is_not_a_count() -> None:
+    tally = UsageTally()
+    with pytest.raises(TypeError, match="a token count must be an integer"):
+        tally.take(UsageDelta(output_tokens=5, input_tokens=True))
+    assert not tally.is_known, "no count of a refused delta is taken"

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from itertools import count
 from typing import Any
 
 import pytest
 
 from penstock.protocol.tools import CustomTool, Tool
+from penstock.protocol.wire import to_builtins
 from penstock.stream.deltas import Delta, FinishDelta, FinishReason, ToolCallDelta
+from penstock.tools.custom import CustomCallStream
+from penstock.tools.identity import ToolIdentity
 from tests.stream.running import calls, codes, of_type, run
 
 TOOLS: list[Tool] = [CustomTool(name="apply_patch")]
@@ -144,3 +148,51 @@ def test_a_wrapper_of_another_shape_does_not_change_the_item_type() -> None:
     _, events = run([call('{"patch":"p"}', key=0, id="a", name="apply_patch")], TOOLS)
     items = of_type(events, "output_item.added", "output_item.done")
     assert [event["item"]["type"] for event in items] == ["custom_tool_call"] * 2
+
+
+def stream(*, raw: bool = False) -> CustomCallStream:
+    identity = ToolIdentity("custom", "apply_patch", None, "apply_patch")
+    return CustomCallStream(identity, item_id="ctc_1", call_id="call_1", output_index=0, raw=raw)
+
+
+@pytest.mark.parametrize(
+    ("fragments", "input", "flaw"),
+    [
+        (['{"input":"a\\n', 'b"}'], "a\nb", ""),
+        (["{ ", '"inp', 'ut" :', ' "a" }'], "a", ""),
+        (["plain text"], "plain text", "the input is not wrapped in JSON"),
+        (['{"input":"a","b":1}'], "a", "fields other than the input were dropped"),
+        (['{"patch":"a"}'], "a", "the input is wrapped in an unexpected JSON object"),
+        (['{"a":"x","b":"y"}'], '{"a":"x","b":"y"}', "the input is wrapped in an unexpected JSON object"),
+        (['{"input":"\\ud83d"}'], "\N{REPLACEMENT CHARACTER}", "the JSON around the input is broken"),
+    ],
+)
+def test_a_flaw_says_what_was_wrong_with_the_wrapper(fragments: list[str], input: str, flaw: str) -> None:
+    call = stream()
+    for fragment in fragments:
+        call.feed(fragment, count().__next__)
+    call.close(count().__next__, complete=True)
+    assert (call.item("completed").input, call.flaw) == (input, flaw)
+
+
+@pytest.mark.parametrize(
+    ("text", "complete"),
+    [('{"input":"a"}', True), ('{"input":"a"', False), ('{"a":', False), ("code {", True), ("", True)],
+)
+def test_only_a_json_object_can_be_incomplete(text: str, complete: bool) -> None:
+    call = stream()
+    call.feed(text, count().__next__)
+    assert call.is_complete == complete
+
+
+def test_only_the_wrapper_ends_the_input() -> None:
+    assert stream().may_end_with('{"input": "a"}')
+    for code in ('{"a": 1}', '{"input": "a", "b": 1}', "{ run(); }"):
+        assert not stream().may_end_with(code)
+
+
+def test_raw_text_is_never_decoded() -> None:
+    call = stream(raw=True)
+    events = call.feed('{"input":"a"}', count().__next__)
+    assert [to_builtins(event)["delta"] for event in events] == ['{"input":"a"}']
+    assert (call.is_complete, call.flaw) == (True, "")
