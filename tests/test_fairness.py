@@ -14,7 +14,7 @@ def here() -> int:
     return threading.get_ident()
 
 
-def test_usual_work_stays_on_the_loop_and_heavy_work_does_not() -> None:
+def test_only_heavy_work_runs_in_a_thread() -> None:
     async def both() -> tuple[int, int]:
         return await run_heavy(HEAVY - 1, here), await run_heavy(HEAVY, here)
 
@@ -23,7 +23,7 @@ def test_usual_work_stays_on_the_loop_and_heavy_work_does_not() -> None:
     assert heavy != here()
 
 
-def test_what_a_function_raises_is_raised() -> None:
+def test_an_exception_of_the_function_is_raised() -> None:
     def fail() -> None:
         raise LookupError("no")
 
@@ -32,7 +32,7 @@ def test_what_a_function_raises_is_raised() -> None:
             asyncio.run(run_heavy(weight, fail))
 
 
-def test_the_loop_goes_on_meanwhile_and_a_few_run_at_a_time() -> None:
+def test_the_loop_continues_and_two_functions_run_at_a_time() -> None:
     running = most = 0
     lock, release = threading.Lock(), threading.Event()
 
@@ -57,7 +57,7 @@ def test_the_loop_goes_on_meanwhile_and_a_few_run_at_a_time() -> None:
     assert 1 <= most <= 2
 
 
-def test_what_is_cancelled_before_it_begins_is_not_run() -> None:
+def test_a_function_cancelled_before_it_starts_never_runs() -> None:
     release = threading.Event()
     ran: list[int] = []
 
@@ -86,6 +86,6 @@ def test_what_is_cancelled_before_it_begins_is_not_run() -> None:
         (b'{"tools":[' + b'{"$ref":"#"},' * 20 + b"]}", True),
     ],
 )
-def test_many_objects_weigh_more_than_their_bytes(body: bytes, is_heavy: bool) -> None:
+def test_objects_and_references_add_to_the_weight(body: bytes, is_heavy: bool) -> None:
     assert (weight_of(body) >= HEAVY) is is_heavy
     assert weight_of(body.decode()) == weight_of(body)

@@ -22,6 +22,7 @@ from penstock.protocol.request import (
 )
 from penstock.protocol.response import CompactedResponse, Response
 from penstock.protocol.wire import Wire, decode, encode, read, to_builtins
+from tests.effort import examples
 from tests.protocol.reading import JSON, back, quiet
 
 
@@ -90,7 +91,7 @@ TOP_LEVEL = (
 
 @pytest.mark.parametrize("kind", TOP_LEVEL, ids=lambda kind: kind.__name__)
 @given(data=st.data())
-@settings(quiet, max_examples=40)
+@settings(quiet, max_examples=examples(40))
 def test_any_json_is_a_value_or_a_decode_error(kind: type[Wire], data: st.DataObject) -> None:
     fields = st.dictionaries(st.sampled_from(kind.__struct_fields__), JSON, max_size=4)
     raw = data.draw(JSON | fields)

@@ -53,13 +53,13 @@ def log_of(events: list[Event]) -> list[tuple[int, bytes]]:
 
 @settings(max_examples=examples(200), deadline=None)
 @given(st.lists(strategies.deltas, max_size=12))
-def test_after_every_delta_it_has_the_items_of_the_machine(deltas: list[Delta]) -> None:
+def test_after_every_delta_the_recovered_items_are_those_of_the_machine(deltas: list[Delta]) -> None:
     stream = machine(strategies.TOOLS)
     first, events = encode(stream.snapshot), stream.start()
     for delta in deltas:
         if stream.phase != "in_progress":
             break
-        # Events of hosted tools are for one accent alone, which the plan sees to, and not the machine.
+        # Events of hosted tools are for one accent only, which the plan ensures, not the machine.
         if not isinstance(delta, EventDelta):
             events += stream.apply(delta)
         done = {event.output_index for event in events if is_done_item(event)}
@@ -74,7 +74,7 @@ def is_done_item(event: Event) -> TypeGuard[OutputItemEvent]:
     return event.type == "response.output_item.done"
 
 
-def test_the_log_probabilities_of_an_open_text_are_kept() -> None:
+def test_the_log_probabilities_of_an_open_text_are_recovered() -> None:
     stream = machine()
     first, events = encode(stream.snapshot), stream.start()
     events += stream.apply(

@@ -11,22 +11,22 @@ ids = st.text(min_size=1, max_size=100) | likely
 
 @given(ids, st.sets(ids, max_size=6))
 def test_a_call_id_is_new_short_and_can_be_traced_back(call_id: str, used: set[str]) -> None:
-    shown = CallIds(used).distinct(call_id)
-    assert shown not in used
-    assert 1 <= len(shown) <= LIMIT
-    assert CallIds(used).distinct(call_id) == shown
+    unique = CallIds(used).distinct(call_id)
+    assert unique not in used
+    assert 1 <= len(unique) <= LIMIT
+    assert CallIds(used).distinct(call_id) == unique
     if len(call_id) <= LIMIT - 8:
-        assert original(shown) == call_id
+        assert original(unique) == call_id
 
 
 @given(st.lists(ids, max_size=12))
-def test_a_conversation_never_gets_one_id_twice(upstream: list[str]) -> None:
+def test_ids_are_unique_in_a_conversation(upstream: list[str]) -> None:
     call_ids = CallIds()
-    shown = [call_ids.distinct(call_id) for call_id in upstream]
-    assert len(set(shown)) == len(shown)
+    unique = [call_ids.distinct(call_id) for call_id in upstream]
+    assert len(set(unique)) == len(unique)
 
 
-def test_long_ids_that_begin_alike_stay_apart() -> None:
+def test_long_ids_with_the_same_beginning_stay_different() -> None:
     one, other = "x" * 69, "x" * 116
     assert fitting(one) != fitting(other)
     assert fitting(one) == fitting(one)

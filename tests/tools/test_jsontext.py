@@ -90,12 +90,12 @@ def test_any_text_decodes_to_valid_unicode_wherever_it_is_cut(pieces: list[str])
         ('\\d\\u12"', "\\d\\u12"),
     ],
 )
-def test_what_json_forbids_is_kept_or_replaced_and_told(text: str, decoded: str) -> None:
+def test_invalid_json_is_kept_or_replaced_and_flagged(text: str, decoded: str) -> None:
     out, decoder = decode([text])
     assert out == decoded
     assert decoder.flawed
 
 
-def test_the_rest_behind_the_closing_quote_is_kept() -> None:
+def test_text_after_the_closing_quote_is_the_rest() -> None:
     _, decoder = decode(['a" , 1'])
     assert decoder.rest == " , 1"
