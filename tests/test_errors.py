@@ -51,7 +51,7 @@ def test_an_endpoint_error_quotes_the_request_id_and_has_a_code() -> None:
 
 
 def test_the_exceptions_for_codes_have_codes_of_their_own() -> None:
-    kinds = {*errors.KINDS.values(), errors.NetworkError, errors.ProtocolError}
+    kinds: set[type[OpenResponsesError]] = {*errors.KINDS.values(), errors.NetworkError, errors.ProtocolError}
     assert len({kind.default_code for kind in kinds}) == len(kinds)
     assert all(issubclass(kind, OpenResponsesError) for kind in kinds)
 

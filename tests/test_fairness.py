@@ -7,7 +7,10 @@ import threading
 
 import pytest
 
-from penstock.fairness import HEAVY, run_heavy, weight_of
+from penstock import fairness
+from penstock.fairness import HEAVY, SLICE, WorkSlice, encode_large, run_heavy, weight_of
+from penstock.protocol.large import LONG_TEXT
+from penstock.protocol.wire import encode
 
 
 def here() -> int:
@@ -89,3 +92,30 @@ def test_a_function_cancelled_before_it_starts_never_runs() -> None:
 def test_objects_and_references_add_to_the_weight(body: bytes, is_heavy: bool) -> None:
     assert (weight_of(body) >= HEAVY) is is_heavy
     assert weight_of(body.decode()) == weight_of(body)
+
+
+def test_a_slice_lets_other_tasks_run_only_when_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, ran = 100.0, []
+    monkeypatch.setattr(fairness.time, "perf_counter", lambda: now)
+
+    async def work() -> None:
+        nonlocal now
+        work = WorkSlice()
+        other = asyncio.create_task(asyncio.sleep(0))
+        other.add_done_callback(ran.append)
+        await work.pause()
+        assert not ran, "the slice is not over"
+        now += SLICE
+        assert work.is_over
+        for _ in range(3):
+            now += SLICE
+            await work.pause()
+        assert ran
+        assert not work.is_over, "a pause starts a new slice"
+
+    asyncio.run(work())
+
+
+def test_a_large_value_is_encoded_as_usual() -> None:
+    value = {"text": "é" * (2 * LONG_TEXT), "n": [1, None]}
+    assert asyncio.run(encode_large(value)) == encode(value)
