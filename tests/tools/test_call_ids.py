@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.tools.call_ids import LIMIT, CallIds, fitting, original
+from penstock.tools.call_ids import LIMIT, CallIds, UniqueIds, fitting, original
 
 likely = st.sampled_from(["call_0", "call_0-pk2", "call_0-pk2-pk3", "x" * 64])
 ids = st.text(min_size=1, max_size=100) | likely
@@ -35,3 +35,22 @@ def test_long_ids_with_the_same_beginning_stay_different() -> None:
 
 def test_an_id_that_looks_suffixed_is_suffixed_again() -> None:
     assert original(CallIds().distinct("call_0-pk2")) == "call_0-pk2"
+
+
+def test_the_first_free_of_the_wanted_ids_is_used() -> None:
+    ids = UniqueIds()
+    assert [ids.first_free("call_a", "call_b") for _ in range(4)] == [
+        "call_a",
+        "call_b",
+        "call_b-2",
+        "call_b-3",
+    ]
+    assert ids.first_free("call_b-3") == "call_b-3-2"
+    assert ids.first_free("call_a", separator="_") == "call_a_2"
+
+
+def test_a_numbered_id_stays_short_and_unique() -> None:
+    ids = UniqueIds()
+    made = [ids.first_free("x" * LIMIT) for _ in range(5)]
+    assert len(set(made)) == 5
+    assert all(len(each) <= LIMIT for each in made)
