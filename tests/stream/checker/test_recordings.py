@@ -1,4 +1,4 @@
-"""Real vendors' streams, read in tolerant mode: what is found is what is known to be wrong with them.
+"""Recorded streams of real vendors in tolerant mode: only their known faults are reported.
 
 A quirk is a row of docs/requirements.md.
 """
@@ -16,16 +16,16 @@ from penstock.sse import Decoder
 from penstock.stream.checker import StreamChecker
 from penstock.stream.checker.rules import RULES, Violation
 
-RECORDINGS = Path(__file__).parents[3] / "shared" / "recordings"
+RECORDINGS = Path(__file__).parents[4] / "shared" / "recordings"
 FOLDER = RECORDINGS / "openai-responses"
 
 pytestmark = pytest.mark.skipif(
-    not FOLDER.exists(), reason="the recordings (../shared/recordings) are not here"
+    not FOLDER.exists(), reason="the recordings (../shared/recordings) are not available"
 )
 
 FILES = sorted(path.name for path in FOLDER.glob("*")) if FOLDER.exists() else []
 
-LANGUAGES = {".sse": "sse", ".jsonl": "ndjson"}
+TRANSPORTS = {".sse": "sse", ".jsonl": "ndjson"}
 
 
 @cache
@@ -39,8 +39,8 @@ def frames(name: str) -> tuple[tuple[str | None, str], ...]:
     return tuple((frame.event, frame.data) for frame in [*decoder.feed(path.read_bytes()), *decoder.end()])
 
 
-def judge(name: str, *, tolerant: bool = True, cut: int | None = None) -> list[Violation]:
-    transport = LANGUAGES[Path(name).suffix]
+def check(name: str, *, tolerant: bool = True, cut: int | None = None) -> list[Violation]:
+    transport = TRANSPORTS[Path(name).suffix]
     checker = StreamChecker(accent="openai", transport=transport, tolerant=tolerant)
     found = [fault for frame in frames(name)[:cut] for fault in checker.feed_frame(*frame)]
     return found + checker.end()
@@ -48,7 +48,7 @@ def judge(name: str, *, tolerant: bool = True, cut: int | None = None) -> list[V
 
 @cache
 def rules(name: str, *, tolerant: bool = True) -> frozenset[str]:
-    return frozenset(fault.rule for fault in judge(name, tolerant=tolerant))
+    return frozenset(fault.rule for fault in check(name, tolerant=tolerant))
 
 
 @cache
@@ -59,8 +59,8 @@ def manifest() -> dict[str, dict[str, str]]:
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("tolerant", [True, False])
-def test_a_recording_is_judged_without_raising(name: str, tolerant: bool) -> None:
-    found = judge(name, tolerant=tolerant)
+def test_a_recording_is_checked_without_errors(name: str, tolerant: bool) -> None:
+    found = check(name, tolerant=tolerant)
     assert all(fault.rule in RULES for fault in found)
     assert all(0 <= fault.sequence <= len(frames(name)) for fault in found)
     assert not tolerant or all(RULES[fault.rule].tolerant for fault in found)
@@ -79,7 +79,7 @@ KNOWN = {
 }
 
 
-def test_what_openai_sends_is_lawful_but_for_the_known_exceptions() -> None:
+def test_streams_of_openai_are_lawful_with_known_exceptions() -> None:
     recorded = [
         name
         for name in FILES
@@ -102,7 +102,7 @@ OTHERS = {
 }
 
 
-def test_what_other_vendors_send_is_lawful_but_for_the_known_exceptions() -> None:
+def test_streams_of_other_vendors_are_lawful_with_known_exceptions() -> None:
     recorded = [
         name
         for name in FILES
@@ -112,57 +112,57 @@ def test_what_other_vendors_send_is_lawful_but_for_the_known_exceptions() -> Non
     assert {name: rules(name) for name in recorded if rules(name)} == OTHERS
 
 
-# --- row by row
+# --- quirks
 
 
-def test_r1_a_missing_done_mark_is_forgiven() -> None:
+def test_a_missing_done_mark_is_tolerated() -> None:  # quirk R1
     without = [name for name in FILES if name.endswith(".sse") and frames(name)[-1][1] != "[DONE]"]
     assert len(without) > 50
     assert not any("transport.done-missing" in rules(name) for name in without)
     assert all("transport.done-missing" in rules(name, tolerant=False) for name in without)
 
 
-def test_r2_rotating_ids_are_found_once_per_item() -> None:
-    found = judge("github-copilot.ai.openai-github-copilot-id-rotation-1.0.jsonl")
+def test_changing_ids_are_reported_once_per_item() -> None:  # quirk R2
+    found = check("github-copilot.ai.openai-github-copilot-id-rotation-1.0.jsonl")
     assert Counter(fault.rule for fault in found) == {"lifecycle.response-id": 1, "item.id-changed": 2}
 
 
 @pytest.mark.parametrize("turn", [0, 1])
-def test_r3_an_empty_output_at_the_end_is_found(turn: int) -> None:
-    found = judge(f"openai.opencode.session-native-openai-oauth-tool-loop.{turn}.sse")
+def test_an_empty_output_at_the_end_is_reported(turn: int) -> None:  # quirk R3
+    found = check(f"openai.opencode.session-native-openai-oauth-tool-loop.{turn}.sse")
     assert [fault.rule for fault in found] == ["terminal.output"]
 
 
-def test_r4_other_encrypted_content_at_the_end_is_forgiven() -> None:
+def test_other_encrypted_content_at_the_end_is_tolerated() -> None:  # quirk R4
     name = "openai.opencode.openai-responses-openai-responses-gpt-5-5-reasoning.0.sse"
     assert rules(name) == set()
     assert "terminal.output-differs" in rules(name, tolerant=False)
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_r5_arguments_without_a_delta_are_found(number: int) -> None:
-    found = judge(f"lmstudio.ai.open-responses-lmstudio-tool-call-{number}.0.jsonl")
+def test_arguments_without_a_delta_are_reported(number: int) -> None:  # quirk R5
+    found = check(f"lmstudio.ai.open-responses-lmstudio-tool-call-{number}.0.jsonl")
     assert [fault.rule for fault in found] == ["arguments.no-delta"]
 
 
-def test_r6_interleaved_items_are_lawful() -> None:
+def test_interleaved_items_are_lawful() -> None:  # quirk R6
     assert rules("xai.ai.xai-xai-x-search-tool.0.jsonl") == set()
 
 
-def test_r7_a_hosted_tool_that_is_done_while_searching_is_forgiven() -> None:
+def test_a_hosted_tool_that_is_done_as_searching_is_tolerated() -> None:  # quirk R7
     name = "azure.ai.azure-azure-web-search-preview-tool-1.0.jsonl"
     assert rules(name) == set()
     assert "item.done-status" in rules(name, tolerant=False)
 
 
 @pytest.mark.parametrize("turn", [0, 1])
-def test_r8_pings_after_the_end_are_forgiven(turn: int) -> None:
+def test_pings_after_the_end_are_tolerated(turn: int) -> None:  # quirk R8
     name = f"opencode-zen.opencode.session-native-zen-tool-loop.{turn}.sse"
     assert rules(name) == set()
     assert "terminal.after" in rules(name, tolerant=False)
 
 
-def test_r8_missing_numbers_and_names_are_forgiven() -> None:
+def test_missing_numbers_and_names_are_tolerated() -> None:  # quirk R8
     name = "openai.llm-openai-plugin.test-openai-test-async-model.0.sse"
     assert rules(name) == set()
     assert "sequence.number" in rules(name, tolerant=False)
@@ -171,14 +171,14 @@ def test_r8_missing_numbers_and_names_are_forgiven() -> None:
     assert not any("transport.event-name-missing" in rules(name) for name in nameless)
 
 
-def test_r9_a_resumed_stream_starts_midway() -> None:
+def test_a_resumed_stream_is_accepted() -> None:  # quirk R9
     name = "openai.pydantic-ai.test-openai-responses-test-background-mode-streaming-starting-after-vcr.1.sse"
     assert json.loads(frames(name)[0][1])["type"] == "response.queued"
     assert rules(name) == set()
     assert {"lifecycle.created-first", "sequence.start"} <= rules(name, tolerant=False)
 
 
-def test_r10_raw_reasoning_is_read_under_openai_s_name() -> None:
+def test_raw_reasoning_is_read_under_openai_s_name() -> None:  # quirk R10
     raw = [name for name in FILES if any("response.reasoning_text.delta" in data for _, data in frames(name))]
     assert len(raw) >= 3
     for name in raw:
@@ -186,7 +186,7 @@ def test_r10_raw_reasoning_is_read_under_openai_s_name() -> None:
 
 
 @pytest.mark.parametrize("kind", ["rate-limited", "unknown-error-responses"])
-def test_r12_an_error_is_followed_by_response_failed(kind: str) -> None:
+def test_an_error_is_followed_by_response_failed(kind: str) -> None:  # quirk R12
     assert rules(f"openai.prism.openai-stream-{kind}-1.0.sse") == set()
 
 
@@ -203,17 +203,17 @@ def test_r12_an_error_is_followed_by_response_failed(kind: str) -> None:
         "openai.ai.openai-openai-code-interpreter-tool-1.0.jsonl",
     ],
 )
-def test_r13_to_r16_tools_of_every_kind_are_lawful(name: str) -> None:
+def test_tools_of_every_kind_are_lawful(name: str) -> None:  # quirk R13 to quirk R16
     assert rules(name) == set()
 
 
-# --- damage done to recordings
+# --- truncated recordings
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_recording_that_was_cut_has_no_end(name: str) -> None:
+def test_a_truncated_recording_has_no_terminal_event(name: str) -> None:
     for cut in {1, len(frames(name)) // 2}:
-        told = [json.loads(data).get("type") for _, data in frames(name)[:cut] if data != "[DONE]"]
-        if not {"response.completed", "response.failed", "response.incomplete"} & set(told):
-            ends = {"terminal.error-alone" if told[-1] == "error" else "terminal.missing"}
-            assert ends <= {fault.rule for fault in judge(name, cut=cut)}
+        types = [json.loads(data).get("type") for _, data in frames(name)[:cut] if data != "[DONE]"]
+        if not {"response.completed", "response.failed", "response.incomplete"} & set(types):
+            ends = {"terminal.error-alone" if types[-1] == "error" else "terminal.missing"}
+            assert ends <= {fault.rule for fault in check(name, cut=cut)}
