@@ -13,7 +13,7 @@ import pytest
 from penstock.client.client import OpenResponsesClient
 from penstock.client.config import ClientConfig
 from penstock.client.event_stream import EventStream
-from penstock.client.retries import Patience, RetryPolicy
+from penstock.client.retries import Retrier, RetryPolicy
 from penstock.errors import NetworkError
 from penstock.protocol.request import CreateResponse
 from tests.client.asking import REQUEST, asking
@@ -185,7 +185,7 @@ def test_closing_the_client_ends_its_requests() -> None:
             task = asyncio.create_task(client.models())
             await asked(server)
             await client.aclose()
-            with pytest.raises(NetworkError, match="closed meanwhile") as caught:
+            with pytest.raises(NetworkError, match="closed during the request") as caught:
                 await task
             assert (caught.value.code, caught.value.phase) == ("client_closed", "cut")
             await server.hung_up()
@@ -343,7 +343,7 @@ def test_a_connection_that_is_made_while_closing_is_closed() -> None:
     async def main() -> None:
         assert await stream.batch() == []
 
-    stream = EventStream(first, None, Patience(RetryPolicy(0, 0, lambda: 0.0), asyncio.sleep), 0)
+    stream = EventStream(first, None, Retrier(RetryPolicy(0, 0, lambda: 0.0), asyncio.sleep), 0)
     run(main())
     assert answer.is_closed
 

@@ -84,7 +84,7 @@ def test_a_host_in_no_proxy_is_reached_directly(monkeypatch: pytest.MonkeyPatch)
             config = ClientConfig("http://upstream.test:9", retries=0)
             async with OpenResponsesClient(config) as client:
                 with pytest.raises(
-                    NetworkError, match=r"upstream\.test:9: the name cannot be resolved"
+                    NetworkError, match=r"upstream\.test:9: the host name cannot be resolved"
                 ) as caught:
                     await client.models()
                 assert caught.value.phase == "connect"
@@ -175,7 +175,7 @@ def test_a_proxy_that_refuses_the_tunnel_is_told(status: int, attempts: int) -> 
             config = ClientConfig("https://upstream.test", proxy=proxy.url, key=lambda: KEY)
             async with OpenResponsesClient(config, sleep=clock.sleep) as client:
                 with pytest.raises(
-                    NetworkError, match=f"the proxy .* answered {status} Not for you"
+                    NetworkError, match=f"the proxy .* returned {status} Not for you"
                 ) as caught:
                     await client.models()
                 assert (caught.value.code, caught.value.phase) == ("proxy_error", "connect")

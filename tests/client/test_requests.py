@@ -151,7 +151,7 @@ def test_a_missing_id_is_refused_and_not_sent(id: str) -> None:
                 client.input_items,
             ]
             for call in calls:
-                with pytest.raises(InvalidRequestError, match="id of a response is missing"):
+                with pytest.raises(InvalidRequestError, match="response id is missing"):
                     await call(id)
             with pytest.raises(InvalidRequestError):
                 client.resume(id)
@@ -198,7 +198,7 @@ def test_a_refusal_is_raised_by_its_kind_with_the_servers_words(
 @pytest.mark.parametrize(
     ("path", "hint"),
     [
-        ("", r" \(requests went to http://127\..*/v1; "),
+        ("", r" \(requests were sent to http://127\..*/v1; "),
         ("/api", r" \(.*perhaps it should be .*/api/v1"),
         ("/v1", "$"),
     ],
@@ -218,9 +218,14 @@ def test_a_404_of_a_base_url_without_v1_has_a_hint(path: str, hint: str) -> None
 @pytest.mark.parametrize(
     ("script", "kind", "code", "said"),
     [
-        ([answer(200, b"<html>", "text/html")], ProtocolError, "protocol_error", "no JSON document"),
-        ([answer(200, b"")], ProtocolError, "protocol_error", "no JSON document"),
-        (streamed(), ProtocolError, "protocol_error", "streamed although it should not"),
+        (
+            [answer(200, b"<html>", "text/html")],
+            ProtocolError,
+            "protocol_error",
+            "did not return a JSON document",
+        ),
+        ([answer(200, b"")], ProtocolError, "protocol_error", "did not return a JSON document"),
+        (streamed(), ProtocolError, "protocol_error", "returned an event stream instead of a JSON document"),
         ([answer(200, {"object": "response"})], ProtocolError, "protocol_error", "id: is required"),
         ([answer(200, [])], ProtocolError, "protocol_error", "expected an object"),
         (
@@ -231,10 +236,10 @@ def test_a_404_of_a_base_url_without_v1_has_a_hint(path: str, hint: str) -> None
         ),
         ([answer(302, b"", location="/elsewhere")], ProtocolError, "redirected", "redirects to /elsewhere"),
         ([answer(304)], ProtocolError, "redirected", "redirects"),
-        ([send(b"220 mail ready\r\n\r\n")], ProtocolError, "invalid_http", "no HTTP"),
+        ([send(b"220 mail ready\r\n\r\n")], ProtocolError, "invalid_http", "did not return valid HTTP"),
         ([send(CHUNKED_HEAD + chunk(b"{")), cut], NetworkError, "network_error", "broke"),
         ([cut], NetworkError, "network_error", "broke"),
-        ([], NetworkError, "network_error", "closed without an answer"),
+        ([], NetworkError, "network_error", "closed without a response"),
     ],
 )
 def test_an_answer_that_is_none_is_told(

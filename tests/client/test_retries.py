@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.client.retries import RetryPolicy, is_break, is_transient
+from penstock.client.retries import RetryPolicy, is_disconnect, is_transient
 from penstock.errors import (
     AuthenticationError,
     ContextOverflowError,
@@ -88,10 +88,10 @@ def test_a_server_that_asks_for_a_wait_gets_it_or_is_given_up(asked: float, wait
 
 
 def test_only_the_end_of_a_connection_is_a_break() -> None:
-    assert is_break(NetworkError("", phase="cut"))
-    assert is_break(NetworkError("", phase="idle"))
-    assert is_break(ProtocolError("", code="stream_truncated"))
-    assert not is_break(ProtocolError(""))
-    assert not is_break(NetworkError("", code="proxy_error", status=502))
-    assert not is_break(NetworkError("", code="certificate_error"))
-    assert not is_break(ServerError("", code="stream_truncated"))
+    assert is_disconnect(NetworkError("", phase="cut"))
+    assert is_disconnect(NetworkError("", phase="idle"))
+    assert is_disconnect(ProtocolError("", code="stream_truncated"))
+    assert not is_disconnect(ProtocolError(""))
+    assert not is_disconnect(NetworkError("", code="proxy_error", status=502))
+    assert not is_disconnect(NetworkError("", code="certificate_error"))
+    assert not is_disconnect(ServerError("", code="stream_truncated"))

@@ -207,7 +207,7 @@ def test_what_cannot_be_read_is_skipped_logged_and_counted(caplog: pytest.LogCap
 
     run(main())
     assert [record.levelname for record in caplog.records] == ["WARNING"] * 3
-    assert "skipped an event that cannot be read: not valid JSON" in caplog.text
+    assert "skipped an invalid event: not valid JSON" in caplog.text
 
 
 def test_a_stream_of_garbage_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
@@ -246,14 +246,22 @@ def test_an_event_that_nobody_knows_is_delivered() -> None:
 
 
 NOTHING_LIKE_IT: list[tuple[Any, type[OpenResponsesError], str]] = [
-    (answer(200, b"<html><p>Sign in", "text/html"), ProtocolError, r"no event stream \(text/html\)"),
-    (answer(200, b"<html><p>Sign in", "text/event-stream"), ProtocolError, "no event stream"),
-    (answer(200, b"dat", "text/plain"), ProtocolError, "no event stream"),
-    (answer(200, b"\x00\xff\xfe" * 99, ""), ProtocolError, r"no event stream \(no content type\)"),
-    (answer(200, b"upstream connect error", "text/event-stream"), ProtocolError, "holds no event"),
-    (answer(200, HELLO[-1]["response"]), ProtocolError, "whole response: it does not stream"),
-    (answer(200, b'{"half', "application/json"), ProtocolError, "no event stream"),
-    (answer(200, b"[1]", "text/event-stream"), ProtocolError, "no event stream"),
+    (
+        answer(200, b"<html><p>Sign in", "text/html"),
+        ProtocolError,
+        r"did not return an event stream \(text/html\)",
+    ),
+    (answer(200, b"<html><p>Sign in", "text/event-stream"), ProtocolError, "did not return an event stream"),
+    (answer(200, b"dat", "text/plain"), ProtocolError, "did not return an event stream"),
+    (
+        answer(200, b"\x00\xff\xfe" * 99, ""),
+        ProtocolError,
+        r"did not return an event stream \(no content type\)",
+    ),
+    (answer(200, b"upstream connect error", "text/event-stream"), ProtocolError, "body without events"),
+    (answer(200, HELLO[-1]["response"]), ProtocolError, "complete response: it does not stream"),
+    (answer(200, b'{"half', "application/json"), ProtocolError, "did not return an event stream"),
+    (answer(200, b"[1]", "text/event-stream"), ProtocolError, "did not return an event stream"),
     (
         answer(200, {"error": {"message": "bad key", "code": "invalid_api_key"}}),
         AuthenticationError,
@@ -290,7 +298,9 @@ def test_blank_lines_before_the_first_event_are_a_sign_of_life() -> None:
 def test_a_body_of_blank_lines_is_no_stream_and_is_not_read_for_ever() -> None:
     async def main() -> None:
         async with asking([send(head()), *[send(b"\n" * 1000)] * 70, stall]) as (client, server):
-            with pytest.raises(ProtocolError, match=r"no event stream \(text/event-stream\)") as caught:
+            with pytest.raises(
+                ProtocolError, match=r"did not return an event stream \(text/event-stream\)"
+            ) as caught:
                 await read(client.stream(REQUEST))
             assert caught.value.code == "no_event_stream"
             await server.hung_up()

@@ -121,7 +121,7 @@ def test_a_server_that_wants_a_certificate_is_understood(authority: trustme.CA, 
         config = ClientConfig(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}", ca_file=ca_file)
         async with server, OpenResponsesClient(config, sleep=clock.sleep) as client:
             with pytest.raises(
-                NetworkError, match="it wants a client certificate: set client_cert"
+                NetworkError, match="the server requires a client certificate; set client_cert"
             ) as caught:
                 await client.models()
             assert caught.value.code == "tls_error"
@@ -152,7 +152,7 @@ def test_a_server_without_tls_is_named_as_one() -> None:
             error = await failure_at(f"https://{place}")
         assert (error.code, error.phase) == ("tls_error", "connect")
         assert error.message == (
-            f"the server at {place} does not speak TLS: use http:// in its address instead of https://"
+            f"the server at {place} does not support TLS: use http:// in its address instead of https://"
         )
 
     run(main())
@@ -169,7 +169,7 @@ def test_a_server_with_tls_that_is_called_without_is_named_as_one(
         place = address.removeprefix("http://")
         assert error.code == "tls_error"
         assert error.message == (
-            f"the server at {place} speaks TLS: use https:// in its address instead of http://"
+            f"the server at {place} requires TLS: use https:// in its address instead of http://"
         )
 
     run(main())
@@ -205,7 +205,7 @@ def test_a_plain_server_that_closes_is_asked_for_tls_only_once() -> None:
         config = ClientConfig(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", retries=0)
         async with server, OpenResponsesClient(config) as client:
             for _ in range(3):
-                with pytest.raises(NetworkError, match="closed without an answer"):
+                with pytest.raises(NetworkError, match="closed without a response"):
                     await client.models()
         assert sorted(greetings) == [b"\x16", b"G", b"G", b"G"]
 

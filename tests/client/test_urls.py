@@ -49,10 +49,10 @@ def test_an_id_is_one_step_of_the_path_whatever_is_in_it() -> None:
         ("host.example/v1", "starts with http://"),
         ("localhost:8080/v1", "starts with http://"),
         ("ftp://host/v1", "starts with http://"),
-        ("http://", "names no host"),
-        ("http://:80/v1", "names no host"),
-        ("http://host:port", "cannot be read"),
-        ("http://[::1", "cannot be read"),
+        ("http://", "has no host"),
+        ("http://:80/v1", "has no host"),
+        ("http://host:port", "is invalid"),
+        ("http://[::1", "is invalid"),
         ("http://ho st/v1", "percent-encoded"),
         ("https://me:secret@host/v1", "password"),
         ("https://secret@host/v1", "user name"),
@@ -71,7 +71,7 @@ def test_a_wrong_url_is_refused_with_what_to_do(url: str, said: str) -> None:
         ("http://host/v1", ""),
         ("http://host/v1/responses", ""),
         ("http://host/v1beta", ""),
-        ("http://host", "requests went to http://host/v1;"),
+        ("http://host", "requests were sent to http://host/v1;"),
         ("http://host/api/", "perhaps it should be http://host/api/v1"),
         ("http://host/responses", "perhaps it should be http://host/v1"),
     ],
@@ -134,7 +134,7 @@ def test_the_proxy_is_the_one_that_was_asked_for(
     url: str, override: str | None, environment: dict[str, str], place: str | None
 ) -> None:
     proxy = proxy_for(read_address(url), override, environment)
-    assert (proxy.place if proxy else None) == place
+    assert (proxy.authority if proxy else None) == place
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,8 @@ def test_no_proxy_names_hosts_domains_ports_and_networks(
     [
         ("socks5://secret@host:1", "a socks5 proxy is not supported"),
         ("socks5h://host", "not supported"),
-        ("http://", "cannot be read"),
-        ("http://secret@host:port", "cannot be read"),
+        ("http://", "is invalid"),
+        ("http://secret@host:port", "is invalid"),
     ],
 )
 def test_a_proxy_that_cannot_be_used_is_refused_without_its_password(url: str, said: str) -> None:

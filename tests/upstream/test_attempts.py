@@ -21,13 +21,13 @@ from penstock.errors import (
     ServerError,
 )
 from penstock.upstream.attempts import (
-    ELSEWHERE,
+    FALLBACK,
     FINAL,
     FORBIDDEN,
-    LIMITED,
-    PASSING,
-    REFUSED,
-    SPENT,
+    QUOTA_EXHAUSTED,
+    RATE_LIMITED,
+    TRANSIENT,
+    UNAUTHORIZED,
     Attempt,
     Attempts,
     Candidate,
@@ -75,44 +75,44 @@ def told(attempt: Attempt) -> tuple[str, str, float]:
 
 
 RULES: list[tuple[OpenResponsesError, RetryRule]] = [
-    (LIMIT, LIMITED),
-    (RateLimitError("", status=429, code="tokens"), LIMITED),
-    (RateLimitError(""), LIMITED),
-    (QUOTA, SPENT),
-    (RateLimitError("", status=402, code="insufficient_quota"), SPENT),
-    (WRONG_KEY, REFUSED),
+    (LIMIT, RATE_LIMITED),
+    (RateLimitError("", status=429, code="tokens"), RATE_LIMITED),
+    (RateLimitError(""), RATE_LIMITED),
+    (QUOTA, QUOTA_EXHAUSTED),
+    (RateLimitError("", status=402, code="insufficient_quota"), QUOTA_EXHAUSTED),
+    (WRONG_KEY, UNAUTHORIZED),
     (PermissionDeniedError("", status=403), FORBIDDEN),
-    (NotFoundError("", status=404, code="model_not_found"), ELSEWHERE),
-    (NotFoundError("", status=404), ELSEWHERE),
-    (OverloadedError("", status=503), PASSING),
-    (OverloadedError("", status=529), PASSING),
-    (BROKEN, PASSING),
-    (ServerError("", code="upstream_truncated"), PASSING),
-    (ServerError("", code="upstream_invalid"), PASSING),
-    (ServerError("", status=501), ELSEWHERE),
-    (ServerError("", status=400), ELSEWHERE),
-    (NetworkError("", phase="connect"), PASSING),
-    (NetworkError("", phase="first_byte"), PASSING),
-    (NetworkError("", phase="idle"), PASSING),
-    (NetworkError("", phase="cut"), PASSING),
-    (NetworkError("", phase="connect", code="certificate_error"), ELSEWHERE),
-    (NetworkError("", phase="cut", code="tls_error"), ELSEWHERE),
-    (NetworkError("", phase="connect", code="proxy_error", status=407), ELSEWHERE),
-    (NetworkError("", phase="connect", code="proxy_error", status=502), ELSEWHERE),
-    (NetworkError("", phase="cut", code="client_closed"), ELSEWHERE),
-    (InvalidRequestError("", code="unsupported_proxy", param="proxy"), ELSEWHERE),
-    (ProtocolError("", code="redirected", status=302), ELSEWHERE),
-    (ProtocolError("", code="invalid_http"), ELSEWHERE),
-    (ProtocolError("", code="stream_truncated"), PASSING),
+    (NotFoundError("", status=404, code="model_not_found"), FALLBACK),
+    (NotFoundError("", status=404), FALLBACK),
+    (OverloadedError("", status=503), TRANSIENT),
+    (OverloadedError("", status=529), TRANSIENT),
+    (BROKEN, TRANSIENT),
+    (ServerError("", code="upstream_truncated"), TRANSIENT),
+    (ServerError("", code="upstream_invalid"), TRANSIENT),
+    (ServerError("", status=501), FALLBACK),
+    (ServerError("", status=400), FALLBACK),
+    (NetworkError("", phase="connect"), TRANSIENT),
+    (NetworkError("", phase="first_byte"), TRANSIENT),
+    (NetworkError("", phase="idle"), TRANSIENT),
+    (NetworkError("", phase="cut"), TRANSIENT),
+    (NetworkError("", phase="connect", code="certificate_error"), FALLBACK),
+    (NetworkError("", phase="cut", code="tls_error"), FALLBACK),
+    (NetworkError("", phase="connect", code="proxy_error", status=407), FALLBACK),
+    (NetworkError("", phase="connect", code="proxy_error", status=502), FALLBACK),
+    (NetworkError("", phase="cut", code="client_closed"), FALLBACK),
+    (InvalidRequestError("", code="unsupported_proxy", param="proxy"), FALLBACK),
+    (ProtocolError("", code="redirected", status=302), FALLBACK),
+    (ProtocolError("", code="invalid_http"), FALLBACK),
+    (ProtocolError("", code="stream_truncated"), TRANSIENT),
     (ContextOverflowError("", status=500), FINAL),
     (ContextOverflowError("", status=408), FINAL),
     (InvalidRequestError("", status=400), FINAL),
     (InvalidRequestError("", status=400, code="unknown_parameter"), FINAL),
     (InvalidRequestError("", status=400, code="content_filter"), FINAL),
     (InvalidRequestError("", status=400, code="invalid_prompt"), FINAL),
-    (InvalidRequestError("", status=408), PASSING),
-    *((ServerError("", status=status), PASSING) for status in (408, 421, 499, 504, 520, 524, 599)),
-    (OverloadedError("", status=425), PASSING),
+    (InvalidRequestError("", status=408), TRANSIENT),
+    *((ServerError("", status=status), TRANSIENT) for status in (408, 421, 499, 504, 520, 524, 599)),
+    (OverloadedError("", status=425), TRANSIENT),
 ]
 
 
@@ -307,7 +307,7 @@ def test_what_is_wrong_with_the_request_goes_to_the_client(error: OpenResponsesE
     assert turn.upstreams["a"].keys.take() == "k1"
 
 
-@pytest.mark.parametrize("error", [error for error, rule in RULES if rule is ELSEWHERE], ids=repr)
+@pytest.mark.parametrize("error", [error for error, rule in RULES if rule is FALLBACK], ids=repr)
 def test_what_is_wrong_with_a_target_is_tried_elsewhere_at_once(error: OpenResponsesError) -> None:
     turn = Turn({"a": ["k1", "k2"], "b": ["k3"]})
     turn.first()
@@ -369,5 +369,5 @@ def test_what_makes_no_sense_is_refused() -> None:
     turn.after(ContextOverflowError(""))
     with pytest.raises(RuntimeError):
         turn.after(BROKEN)
-    with pytest.raises(ValueError, match="nothing to try"):
+    with pytest.raises(ValueError, match="at least one candidate"):
         Attempts([], retries=1, wait_budget=1, random=lambda: 0.5)

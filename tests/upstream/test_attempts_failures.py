@@ -9,7 +9,7 @@ from penstock.dialects.pipeline import failure_of
 from penstock.errors import KINDS, ServerError
 from penstock.failures import ERROR_TYPES
 from penstock.stream.deltas import ErrorDelta
-from penstock.upstream.attempts import LIMITED, PASSING, rule_for
+from penstock.upstream.attempts import RATE_LIMITED, TRANSIENT, rule_for
 
 
 @pytest.mark.parametrize("code", ERROR_TYPES)
@@ -27,7 +27,7 @@ def test_an_unknown_code_is_kept_and_may_pass(code: str) -> None:
     error = failure_of(ErrorDelta(code, "words"))
     assert type(error) is ServerError
     assert error.code == code
-    assert rule_for(error) is PASSING
+    assert rule_for(error) is TRANSIENT
 
 
 def test_a_limit_in_a_stream_says_how_long_to_wait() -> None:
@@ -35,4 +35,4 @@ def test_a_limit_in_a_stream_says_how_long_to_wait() -> None:
     assert delta.retry_after == 1.5
     error = failure_of(delta)
     assert error.retry_after == 1.5
-    assert rule_for(error) is LIMITED
+    assert rule_for(error) is RATE_LIMITED

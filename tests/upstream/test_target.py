@@ -89,7 +89,7 @@ def test_the_base_url_of_a_preset_is_exact(name: str, ending: str) -> None:
 
 
 def test_a_placeholder_that_was_not_filled_in_is_named() -> None:
-    with pytest.raises(InvalidRequestError, match=r"instead of \{resource\}") as caught:
+    with pytest.raises(InvalidRequestError, match=r"replace \{resource\}") as caught:
         address_of(PRESETS["azure"].base_url, rendered_dialect("responses").connection)
     assert (caught.value.code, caught.value.param) == ("invalid_base_url", "base_url")
 
@@ -97,11 +97,11 @@ def test_a_placeholder_that_was_not_filled_in_is_named() -> None:
 @pytest.mark.parametrize(
     ("dialect", "written", "advice"),
     [
-        ("chat", "", "requests went to http://127.0.0.1:PORT/v1; if its API is elsewhere"),
+        ("chat", "", "requests were sent to http://127.0.0.1:PORT/v1; if that is not the API"),
         ("chat", "/inference", "perhaps it should be http://127.0.0.1:PORT/inference/v1"),
         ("chat", "/chat/completions", "perhaps it should be http://127.0.0.1:PORT/v1"),
-        ("anthropic", "/anthropic", "requests went to http://127.0.0.1:PORT/anthropic/v1; if"),
-        ("gemini", "", "requests went to http://127.0.0.1:PORT/v1beta; if"),
+        ("anthropic", "/anthropic", "requests were sent to http://127.0.0.1:PORT/anthropic/v1; if"),
+        ("gemini", "", "requests were sent to http://127.0.0.1:PORT/v1beta; if"),
         ("chat", "/v1", ""),
     ],
 )
