@@ -271,8 +271,7 @@ def _anything(value: Any) -> Any:
 
 
 def _models(value: Any) -> list[JsonObject]:
-    """Read a list of models. A body may have both OpenAI's list and Codex's, which has more details (ask
-    I1)."""
+    """Read a list of models. A body may have OpenAI's list and Codex's, which has more details (ask I1)."""
     details: Any = None
     listed = value
     if isinstance(value, dict):

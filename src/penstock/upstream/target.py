@@ -41,8 +41,8 @@ class UpstreamTarget(Struct, frozen=True, kw_only=True):
     repeats them."""
     connect_timeout: float | None = 10.0
     first_byte_timeout: float | None = 600.0
-    """A large model on a small machine may process a long prompt for minutes before its first output (ask
-    A8)."""
+    """A large model on a small machine may process a long prompt for minutes before its first output
+    (ask A8)."""
     idle_timeout: float | None = 600.0
     ca_file: str | None = None
     client_cert: str | None = None
