@@ -29,7 +29,7 @@ from penstock.stream.deltas import (
     ToolCallDelta,
 )
 from penstock.stream.machine import ResponseStreamStateMachine
-from tests.store.making import read
+from tests.store.builders import read
 
 
 def machine() -> ResponseStreamStateMachine:

@@ -13,7 +13,7 @@ from penstock.store.contract import LOCAL, StoredConversation
 from penstock.store.sqlite import queries, statements
 from penstock.store.sqlite.file import connect
 from penstock.store.sqlite.store import open_sqlite_store
-from tests.store.making import closed, events, items, opened
+from tests.store.builders import closed, events, items, opened
 
 FEW, MANY = 50, 2_000
 

@@ -1,10 +1,10 @@
-"""Short ways to make turns and stores."""
+"""Builders for turns, items and events, and tests that run against every store."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,18 +12,18 @@ from typing import cast
 
 import pytest
 
-from penstock.store.contract import LOCAL, Closed, LoggedEvent, Opened, Store, StoredItem, Trace
+from penstock.store.contract import LOCAL, Closed, LoggedEvent, Opened, Page, Store, StoredItem, Trace
 from penstock.store.memory import MemoryStore
-from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
+from penstock.store.sqlite.store import open_sqlite_store
 from penstock.store.sqlite.writer import WriteLimits
 
 KINDS = ("memory", "sqlite")
-SQUEEZED = WriteLimits(commit_delay=0, log_delay=0)
-"""Every write at once: what is asked next is more likely to be in the file than in memory."""
+NO_DELAYS = WriteLimits(commit_delay=0, log_delay=0)
+"""Write at once, so that what is read next is more likely to be in the file than in memory."""
 
 
 class Clock:
-    """A time that is told, and stands still otherwise."""
+    """A clock that moves only when `now` is set."""
 
     def __init__(self, now: float = 1_000.0) -> None:
         self.now = now
@@ -33,12 +33,12 @@ class Clock:
 
 
 @asynccontextmanager
-async def a_store(kind: str, folder: Path, clock: Callable[[], float]) -> AsyncIterator[Store]:
+async def open_test_store(kind: str, folder: Path, clock: Callable[[], float]) -> AsyncIterator[Store]:
     store: Store
     if kind == "memory":
         store = MemoryStore(clock=clock)
     else:
-        store = await open_sqlite_store(folder / "store.db", clock=clock, bounds=SQUEEZED)
+        store = await open_sqlite_store(folder / "store.db", clock=clock, bounds=NO_DELAYS)
     try:
         yield store
     finally:
@@ -48,24 +48,24 @@ async def a_store(kind: str, folder: Path, clock: Callable[[], float]) -> AsyncI
 Body = Callable[[Store], Awaitable[None]] | Callable[[Store, Clock], Awaitable[None]]
 
 
-def _given(body: Body, *values: object) -> tuple[object, ...]:
-    return values[: len(inspect.signature(body).parameters)]
-
-
-def for_both(body: Body) -> Callable[[str, Path], None]:
-    """A test that must hold for every store; it may ask for the clock as well."""
+def for_every_store(body: Body) -> Callable[..., None]:
+    """Turn an async function of a store, and optionally a clock, into a test for every store."""
+    wants_clock = len(inspect.signature(body).parameters) > 1
 
     @pytest.mark.parametrize("kind", KINDS)
+    @functools.wraps(body)
     def test(kind: str, tmp_path: Path) -> None:
         async def run() -> None:
             clock = Clock()
-            async with a_store(kind, tmp_path, clock) as store:
-                await cast(Callable[..., Awaitable[None]], body)(*_given(body, store, clock))
+            async with open_test_store(kind, tmp_path, clock) as store:
+                values = (store, clock) if wants_clock else (store,)
+                await cast(Callable[..., Awaitable[None]], body)(*values)
 
         asyncio.run(run())
 
-    test.__name__ = getattr(body, "__name__", "test")
-    test.__doc__ = body.__doc__
+    # Pytest reads the parameters from here, and the file and line from the wrapped function.
+    parameters = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in ("kind", "tmp_path")]
+    test.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return test
 
 
@@ -83,6 +83,11 @@ async def recalled(store: Store, tenant: str, key: str) -> bytes | None:
 
 def items(*ids: str) -> tuple[StoredItem, ...]:
     return tuple(item(id) for id in ids)
+
+
+def ids(page: Page | None) -> list[str]:
+    assert page is not None
+    return [item.id for item in page.items]
 
 
 def opened(
@@ -121,7 +126,7 @@ def events(begin: int, end: int) -> list[LoggedEvent]:
 
 
 def done(sequence: int, index: int, id: str) -> LoggedEvent:
-    """A finished item, as the machine tells of it."""
+    """Return the event of a finished item."""
     data = b'{"type":"response.output_item.done","sequence_number":%d,"output_index":%d,"item":%s}'
     return LoggedEvent(sequence, 100.0 + sequence, data % (sequence, index, item(id).data))
 
@@ -141,7 +146,7 @@ async def whole(
     previous: str | None = None,
     conversation: str | None = None,
 ) -> bool:
-    """A turn from its beginning to its end."""
+    """Store a turn from its beginning to its end."""
     await store.open(opened(id, *input, tenant=tenant, previous=previous, conversation=conversation))
     store.log(id, log)
     return await store.close(id, closed(id, *output), patience=30)
@@ -149,21 +154,3 @@ async def whole(
 
 async def read(store: Store, id: str, after: int = -1, tenant: str = LOCAL) -> list[LoggedEvent]:
     return [event async for event in store.events(tenant, id, after)]
-
-
-@asynccontextmanager
-async def stuck(store: SqliteStore) -> AsyncIterator[None]:
-    """A disk that takes nothing until the block is left."""
-    gate, reached = threading.Event(), threading.Event()
-
-    def wait(_: object) -> None:
-        reached.set()
-        gate.wait(30)
-
-    job = asyncio.ensure_future(store._writer.do(wait))
-    assert await asyncio.to_thread(reached.wait, 30)
-    try:
-        yield
-    finally:
-        gate.set()
-        await job

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import sqlite3
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -15,9 +13,9 @@ from penstock.store.contract import LOCAL, Pruned, StoredConversation
 from penstock.store.sqlite import archive
 from penstock.store.sqlite.archive import SqliteArchive
 from penstock.store.sqlite.schema import STEPS
-from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
-from tests.store.making import (
-    SQUEEZED,
+from penstock.store.sqlite.store import SqliteStore
+from tests.store.builders import (
+    NO_DELAYS,
     Clock,
     closed,
     event,
@@ -28,19 +26,7 @@ from tests.store.making import (
     trace,
     whole,
 )
-
-
-def with_store(
-    path: Path, body: Callable[[SqliteStore], Awaitable[None]], clock: Clock | None = None
-) -> None:
-    async def run() -> None:
-        store = await open_sqlite_store(path, clock=clock or Clock(), bounds=SQUEEZED)
-        try:
-            await body(store)
-        finally:
-            await store.aclose()
-
-    asyncio.run(run())
+from tests.store.sqlite.stores import do_nothing, use_store
 
 
 @pytest.fixture
@@ -82,7 +68,7 @@ def test_a_database_of_another_program_is_refused(path: Path) -> None:
 
 
 def test_a_file_of_a_newer_version_is_refused(path: Path) -> None:
-    with_store(path, _nothing)
+    use_store(path, do_nothing)
     with sqlite3.connect(path) as file:
         file.execute("PRAGMA user_version = 999")
     file.close()
@@ -90,7 +76,7 @@ def test_a_file_of_a_newer_version_is_refused(path: Path) -> None:
 
 
 def test_a_file_of_an_older_version_is_left_to_a_gateway(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with_store(path, _nothing)
+    use_store(path, do_nothing)
     monkeypatch.setattr(archive, "STEPS", (*STEPS, "CREATE TABLE more (number INTEGER)"))
     error = refused(path)
     assert error.code == StoreError.OLDER_VERSION
@@ -100,11 +86,8 @@ def test_a_file_of_an_older_version_is_left_to_a_gateway(path: Path, monkeypatch
     file.close()
 
 
-async def _nothing(_: SqliteStore) -> None: ...
-
-
 def test_it_answers_nothing_once_it_is_closed(path: Path) -> None:
-    with_store(path, _nothing)
+    use_store(path, do_nothing)
     with SqliteArchive(path) as file:
         assert file.find("resp_a") is None
     with pytest.raises(StoreError) as caught:
@@ -135,7 +118,7 @@ def test_a_turn_is_read_with_all_that_was_kept_of_it(path: Path) -> None:
             assert file.find("resp_c") is None
             assert file.events(LOCAL, "resp_b") == []
 
-    with_store(path, body)
+    use_store(path, body, limits=NO_DELAYS)
 
 
 def test_a_turn_that_runs_is_seen_running_and_goes_on(path: Path) -> None:
@@ -154,7 +137,7 @@ def test_a_turn_that_runs_is_seen_running_and_goes_on(path: Path) -> None:
             assert (found := file.find("resp_a")) is not None
             assert found.status == "completed"
 
-    with_store(path, body)
+    use_store(path, body, limits=NO_DELAYS)
 
 
 def emptied(path: Path) -> bool:
@@ -177,7 +160,7 @@ def test_all_responses_come_oldest_first_and_no_read_stays_open(path: Path) -> N
             found = [stored.id for stored in (first, *walk)]
         assert found == [*(f"resp_{number}" for number in range(40)), "resp_late"]
 
-    with_store(path, body)
+    use_store(path, body, limits=NO_DELAYS)
 
 
 def test_conversations_come_with_their_items(path: Path) -> None:
@@ -194,7 +177,7 @@ def test_conversations_come_with_their_items(path: Path) -> None:
         assert kept[3].conversation.metadata == b'{"a":"b"}'
         assert kept[4].items == ()
 
-    with_store(path, body)
+    use_store(path, body, limits=NO_DELAYS)
 
 
 def test_stats_are_those_of_the_store_and_more(path: Path) -> None:
@@ -208,11 +191,11 @@ def test_stats_are_those_of_the_store_and_more(path: Path) -> None:
         assert stats.by_status == {"completed": 1, "failed": 1}
         assert (stats.oldest, stats.newest) == (7, 7)
 
-    with_store(path, body)
+    use_store(path, body, limits=NO_DELAYS)
 
 
 def test_an_empty_store_has_no_oldest(path: Path) -> None:
-    with_store(path, _nothing)
+    use_store(path, do_nothing)
     with SqliteArchive(path) as file:
         assert file.stats().oldest is None
         assert list(file.responses()) == []
@@ -243,7 +226,7 @@ def test_prune_takes_what_is_old_with_all_that_belongs_to_it(path: Path) -> None
             assert stats.total.items == 2, "what belongs to a response goes with it"
         assert await store.close("resp_runs", closed("resp_runs"), patience=30)
 
-    with_store(path, body, clock)
+    use_store(path, body, clock=clock, limits=NO_DELAYS)
 
 
 def test_prune_takes_the_oldest_until_it_fits_and_the_file_shrinks(path: Path) -> None:
@@ -265,7 +248,7 @@ def test_prune_takes_the_oldest_until_it_fits_and_the_file_shrinks(path: Path) -
             assert [each.id for each in file.responses()] == [f"resp_{n}" for n in range(gone.responses, 30)]
         assert await store.get(LOCAL, "resp_0") is None
 
-    with_store(path, body, clock)
+    use_store(path, body, clock=clock, limits=NO_DELAYS)
 
 
 def _noise(seed: int) -> str:
@@ -280,11 +263,11 @@ def test_prune_without_a_bound_deletes_nothing(path: Path) -> None:
             assert file.prune() == Pruned()
             assert file.find("resp_a") is not None
 
-    with_store(path, body)
+    use_store(path, body, limits=NO_DELAYS)
 
 
 def test_a_file_that_somebody_holds_is_told_as_locked(path: Path) -> None:
-    with_store(path, _nothing)
+    use_store(path, do_nothing)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with SqliteArchive(path, busy_ms=1) as file:

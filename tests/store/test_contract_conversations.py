@@ -6,13 +6,12 @@ import pytest
 
 from penstock.errors import StoreError
 from penstock.store.contract import LOCAL, Store, StoredConversation
-from tests.store.making import closed, for_both, item, item_of, items, opened, whole
-from tests.store.test_chains import ids
+from tests.store.builders import closed, for_every_store, ids, item, item_of, items, opened, whole
 
 TALK = StoredConversation("conv_1", 5, b'{"a":"b"}')
 
 
-@for_both
+@for_every_store
 async def test_a_conversation_is_made_changed_and_deleted(store: Store) -> None:
     await store.create_conversation(LOCAL, TALK)
     assert await store.get_conversation(LOCAL, "conv_1") == TALK
@@ -27,7 +26,7 @@ async def test_a_conversation_is_made_changed_and_deleted(store: Store) -> None:
     assert await item_of(store, LOCAL, "msg_1") is None
 
 
-@for_both
+@for_every_store
 async def test_a_conversation_is_made_once(store: Store) -> None:
     await store.create_conversation(LOCAL, TALK)
     with pytest.raises(StoreError) as raised:
@@ -36,7 +35,7 @@ async def test_a_conversation_is_made_once(store: Store) -> None:
     assert await store.get_conversation(LOCAL, "conv_1") == TALK
 
 
-@for_both
+@for_every_store
 async def test_items_are_added_listed_and_deleted(store: Store) -> None:
     await store.create_conversation(LOCAL, TALK)
     assert await store.add_items(LOCAL, "conv_1", items("a", "b"))
@@ -56,7 +55,7 @@ async def test_items_are_added_listed_and_deleted(store: Store) -> None:
     assert (await store.conversation_items(LOCAL, "conv_1", after="b")) is not None
 
 
-@for_both
+@for_every_store
 async def test_a_turn_adds_its_items_when_it_ends(store: Store) -> None:
     await store.create_conversation(LOCAL, TALK)
     await store.add_items(LOCAL, "conv_1", items("first"))
@@ -67,7 +66,7 @@ async def test_a_turn_adds_its_items_when_it_ends(store: Store) -> None:
     assert ids(await store.conversation_items(LOCAL, "conv_1", newest_first=False)) == expected
 
 
-@for_both
+@for_every_store
 async def test_a_conversation_keeps_its_items_when_the_response_is_deleted(store: Store) -> None:
     await store.create_conversation(LOCAL, TALK)
     await whole(store, "resp_1", ["in_1"], ["out_1"], conversation="conv_1")
@@ -76,7 +75,7 @@ async def test_a_conversation_keeps_its_items_when_the_response_is_deleted(store
     assert await item_of(store, LOCAL, "in_1") == item("in_1")
 
 
-@for_both
+@for_every_store
 async def test_a_turn_ends_also_when_its_conversation_is_gone(store: Store) -> None:
     await store.create_conversation(LOCAL, TALK)
     await store.open(opened("resp_1", "in_1", conversation="conv_1"))

@@ -8,7 +8,7 @@ import sys
 
 from penstock.store.contract import Closed, Opened
 from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
-from tests.store.making import done, event, item, items
+from tests.store.builders import done, event, item, items
 
 
 def response_of(id: str, number: int) -> bytes:

@@ -1,4 +1,4 @@
-"""A disk that is slow, full or locked while turns run: they end, reading goes on, memory stays bounded."""
+"""Writing while the disk is full or locked: turns end, reading continues, memory stays bounded."""
 
 from __future__ import annotations
 
@@ -6,122 +6,24 @@ import asyncio
 import logging
 import sqlite3
 import threading
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from penstock.errors import StoreError
 from penstock.store.contract import LOCAL, Closed, LoggedEvent, Opened, StoredConversation
-from penstock.store.sqlite import statements, writer
-from penstock.store.sqlite.statements import begin_turn
+from penstock.store.sqlite import writer
 from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
 from penstock.store.sqlite.writer import WriteLimits
-from tests.store.making import Clock, closed, event, events, items, opened, read, stuck, trace, whole
-
-
-def using(
-    folder: Path, body: Callable[[SqliteStore], Awaitable[None]], bounds: WriteLimits | None = None
-) -> None:
-    async def run() -> None:
-        store = await open_sqlite_store(folder / "store.db", clock=Clock(), bounds=bounds, busy_ms=0)
-        try:
-            await body(store)
-        finally:
-            await store.aclose()
-
-    asyncio.run(run())
-
-
-async def fill_disk(store: SqliteStore, pages: int = 1) -> None:
-    """From now on the file cannot grow (beyond so many pages, if it is smaller)."""
-    writer = store._writer
-    limit = f"PRAGMA max_page_count = {pages}"
-    loop = asyncio.get_running_loop()
-    await loop.run_in_executor(writer._thread, lambda: writer._connection.execute(limit).fetchall())
-
-
-async def free_disk(store: SqliteStore) -> None:
-    await fill_disk(store, 1_000_000)
-
+from tests.store.builders import closed, events, items, opened, read, trace, whole
+from tests.store.sqlite.stores import fill_disk, free_disk, lost_responses, stuck_disk, use_store
 
 LARGE = b"x" * 100_000
-BACKGROUND = replace(opened("resp_behind"), is_background=True)
-
-
-# Slow
-
-
-def test_an_end_does_not_wait_longer_than_its_patience(tmp_path: Path) -> None:
-    async def body(store: SqliteStore) -> None:
-        await store.open(opened("resp_1", "in_1"))
-        async with stuck(store):
-            store.log("resp_1", events(0, 3))
-            assert not await store.close("resp_1", closed("resp_1", "out_1"), patience=0)
-            found = await store.get(LOCAL, "resp_1")
-            assert found is not None
-            assert found.status == "completed"
-            assert await read(store, "resp_1") == events(0, 3)
-            chain = await store.chain(LOCAL, "resp_1")
-            assert chain is not None
-            assert chain[0].output == items("out_1")
-        await store.stats()
-        assert await read(store, "resp_1") == events(0, 3)
-
-    using(tmp_path, body)
-
-
-def test_a_beginning_does_not_wait_longer_than_its_patience(tmp_path: Path) -> None:
-    async def body(store: SqliteStore) -> None:
-        async with stuck(store):
-            assert not await store.open(opened("resp_1"), patience=0)
-            found = await store.get(LOCAL, "resp_1")
-            assert found is not None
-            assert not found.is_durable
-        await store.stats()
-        found = await store.get(LOCAL, "resp_1")
-        assert found is not None
-        assert found.is_durable
-
-    using(tmp_path, body)
-
-
-@pytest.mark.parametrize("is_committing", [False, True])
-def test_a_background_turn_that_is_not_durable_in_time_leaves_nothing(
-    tmp_path: Path, is_committing: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whether its commit had begun by then or not."""
-    gate, reached = threading.Event(), threading.Event()
-
-    def slow(connection: sqlite3.Connection, turn: Opened) -> int:
-        reached.set()
-        gate.wait(30)
-        return begin_turn(connection, turn)
-
-    async def body(store: SqliteStore) -> None:
-        if is_committing:
-            monkeypatch.setattr(statements, "begin_turn", slow)
-            with pytest.raises(StoreError) as raised:
-                await store.open(BACKGROUND, patience=0.2)
-            assert reached.is_set()
-            gate.set()
-        else:
-            async with stuck(store):
-                with pytest.raises(StoreError) as raised:
-                    await store.open(BACKGROUND, patience=0)
-        assert raised.value.code == StoreError.LATE
-        assert (await store.stats()).responses == 0
-        assert await store.get(LOCAL, BACKGROUND.id) is None
-        monkeypatch.undo()
-        assert await store.open(BACKGROUND, patience=30), "it can be tried again"
-
-    using(tmp_path, body)
 
 
 def test_what_is_not_waited_for_is_written_all_the_same(tmp_path: Path) -> None:
     async def body(store: SqliteStore) -> None:
-        async with stuck(store):
+        async with stuck_disk(store):
             for number in range(20):
                 await store.open(opened(f"resp_{number}"))
                 assert not await store.close(f"resp_{number}", closed(f"resp_{number}"), patience=0)
@@ -130,52 +32,7 @@ def test_what_is_not_waited_for_is_written_all_the_same(tmp_path: Path) -> None:
         assert not store._turns, "nothing is held in memory that is in the file"
         assert store._writer.queued == 0
 
-    using(tmp_path, body)
-
-
-def test_a_log_that_the_disk_does_not_take_is_cut_and_that_is_told(tmp_path: Path) -> None:
-    async def body(store: SqliteStore) -> None:
-        await store.open(opened("resp_1"))
-        await store.open(opened("resp_2"))
-        async with stuck(store):
-            for number in range(1_000):
-                store.log("resp_1", [event(number)])
-            store.log("resp_2", events(0, 5))  # it has room of its own
-            store.trace("resp_2", [trace(1)])
-            assert store._writer.queued < 35_000
-            found = await store.get(LOCAL, "resp_1")
-            assert found is not None
-            assert 0 < found.dropped < 1_000
-        assert await store.close("resp_1", closed("resp_1"), patience=30)
-        assert await store.close("resp_2", closed("resp_2"), patience=30)
-        found = await store.get(LOCAL, "resp_1")
-        assert found is not None
-        assert await read(store, "resp_1") == events(0, 1_000 - found.dropped)
-        assert await read(store, "resp_2") == events(0, 5)
-        other = await store.get(LOCAL, "resp_2")
-        assert other is not None
-        assert other.dropped == 0
-        assert store._writer.queued == 0
-
-    using(tmp_path, body, WriteLimits(queued=20_000, queued_turn=10_000))
-
-
-def test_a_slow_reader_holds_nothing_in_memory(tmp_path: Path) -> None:
-    async def body(store: SqliteStore) -> None:
-        await store.open(opened("resp_1"))
-        slow = store.events(LOCAL, "resp_1")
-        store.log("resp_1", events(0, 1))
-        seen = [await anext(slow)]
-        for begin in range(1, 5_001, 100):
-            store.log("resp_1", events(begin, begin + 100))
-        await store.stats()
-        assert store._turns["resp_1"].events == [], "what is in the file is read from there"
-        assert store._writer.queued == 0
-        await store.close("resp_1", closed("resp_1"), patience=30)
-        seen.extend([event async for event in slow])
-        assert seen == events(0, 5_001)
-
-    using(tmp_path, body)
+    use_store(tmp_path / "store.db", body, busy_ms=0)
 
 
 # Full
@@ -210,7 +67,7 @@ def test_a_full_disk_is_told_and_reading_goes_on(tmp_path: Path, caplog: pytest.
         assert await whole(store, "resp_3")
 
     with caplog.at_level(logging.WARNING, "penstock.store"):
-        using(tmp_path, body)
+        use_store(tmp_path / "store.db", body, busy_ms=0)
     fields = [(record.levelname, getattr(record, "fields", {}).get("code")) for record in caplog.records]
     assert fields == [("ERROR", "full"), ("WARNING", "full")], "once, and once when it is over"
     assert "secret words" not in caplog.text
@@ -220,7 +77,7 @@ def test_a_full_disk_is_told_and_reading_goes_on(tmp_path: Path, caplog: pytest.
         assert found is not None
         assert (found.status, found.response) == ("completed", LARGE)
 
-    using(tmp_path, check)
+    use_store(tmp_path / "store.db", check, busy_ms=0)
 
 
 def test_a_disk_that_stays_full_does_not_fill_the_memory(
@@ -252,26 +109,9 @@ def test_a_disk_that_stays_full_does_not_fill_the_memory(
         assert chain[0].status == "failed"
 
     with caplog.at_level(logging.ERROR, "penstock.store"):
-        using(tmp_path, body, WriteLimits(queued=500_000))
-    given_up = [id for code, id in lost_in(caplog) if code == "given_up"]
+        use_store(tmp_path / "store.db", body, limits=WriteLimits(queued=500_000), busy_ms=0)
+    given_up = [id for code, id in lost_responses(caplog) if code == "given_up"]
     assert given_up[:3] == ["resp_early", "resp_0", "resp_1"]
-
-
-def test_a_background_turn_finds_out_that_the_disk_is_well_again(tmp_path: Path) -> None:
-    """Also where nothing else is written."""
-
-    async def body(store: SqliteStore) -> None:
-        await fill_disk(store)
-        large = replace(BACKGROUND, response=LARGE)
-        for _ in range(2):
-            with pytest.raises(StoreError) as raised:
-                await store.open(large, patience=30)
-            assert raised.value.code == StoreError.FULL
-        assert not await store.open(opened("resp_late"), patience=30), "nobody waits for it"
-        await free_disk(store)
-        assert await store.open(large, patience=30)
-
-    using(tmp_path, body)
 
 
 def test_what_could_not_be_written_is_tried_again_when_the_store_is_closed(tmp_path: Path) -> None:
@@ -313,13 +153,7 @@ def test_what_is_lost_when_the_store_is_closed_is_named(
 
     with caplog.at_level(logging.ERROR, "penstock.store"):
         asyncio.run(run())
-    assert lost_in(caplog) == [("full", "resp_1"), ("full", "resp_2")]
-
-
-def lost_in(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
-    """Codes and ids of the responses that the log says are lost."""
-    fields = [getattr(record, "fields", {}) for record in caplog.records]
-    return [(each["code"], each["response_id"]) for each in fields if "response_id" in each]
+    assert lost_responses(caplog) == [("full", "resp_1"), ("full", "resp_2")]
 
 
 def test_a_turn_that_is_given_up_while_it_is_written_is_counted_once(tmp_path: Path) -> None:
@@ -334,7 +168,7 @@ def test_a_turn_that_is_given_up_while_it_is_written_is_counted_once(tmp_path: P
         with pytest.raises(StoreError):
             await store._writer.do(fail)
         assert not await end
-        async with stuck(store):  # the second attempt has begun
+        async with stuck_disk(store):  # the second attempt has begun
             await store.open(opened("resp_2"))
             await store.close("resp_2", large, patience=0)
             assert list(store._turns) == ["resp_2"], "there is room for one"
@@ -342,7 +176,7 @@ def test_a_turn_that_is_given_up_while_it_is_written_is_counted_once(tmp_path: P
         assert store._writer.queued == 0
         assert await store.get(LOCAL, "resp_2") is not None
 
-    using(tmp_path, body, WriteLimits(queued=150_000))
+    use_store(tmp_path / "store.db", body, limits=WriteLimits(queued=150_000), busy_ms=0)
 
 
 def test_a_lock_of_another_program_is_waited_out(tmp_path: Path) -> None:
@@ -356,7 +190,7 @@ def test_a_lock_of_another_program_is_waited_out(tmp_path: Path) -> None:
         assert not store._turns
         assert await read(store, "resp_1") == events(0, 3)
 
-    using(tmp_path, body)
+    use_store(tmp_path / "store.db", body, busy_ms=0)
 
 
 def test_a_write_that_is_tried_again_keeps_the_order_of_a_chain(tmp_path: Path) -> None:
@@ -384,7 +218,7 @@ def test_a_write_that_is_tried_again_keeps_the_order_of_a_chain(tmp_path: Path) 
         assert chain is not None
         assert [turn.id for turn in chain] == ["resp_1", "resp_2"]
 
-    using(tmp_path, body)
+    use_store(tmp_path / "store.db", body, busy_ms=0)
 
 
 # One that cannot be written
@@ -394,7 +228,7 @@ def test_a_turn_that_cannot_be_written_does_not_take_others_with_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def body(store: SqliteStore) -> None:
-        async with stuck(store):
+        async with stuck_disk(store):
             await store.open(opened("resp_1"))
             await store.open(Opened(id="resp_\ud800", created_at=1, response=b"{}"))
             await store.open(opened("resp_2"))
@@ -409,8 +243,8 @@ def test_a_turn_that_cannot_be_written_does_not_take_others_with_it(
         assert (await store.stats()).responses == 2
 
     with caplog.at_level(logging.ERROR, "penstock.store"):
-        using(tmp_path, body)
-    assert lost_in(caplog) == [("refused", "resp_\ud800")]
+        use_store(tmp_path / "store.db", body, busy_ms=0)
+    assert lost_responses(caplog) == [("refused", "resp_\ud800")]
 
 
 def test_an_id_that_is_in_the_file_is_not_written_over(tmp_path: Path) -> None:
@@ -430,4 +264,4 @@ def test_an_id_that_is_in_the_file_is_not_written_over(tmp_path: Path) -> None:
         assert found.status == "completed"
         assert await read(store, "resp_1") == events(0, 2)
 
-    using(tmp_path, body)
+    use_store(tmp_path / "store.db", body, busy_ms=0)

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from penstock.errors import StoreError
 from penstock.store.contract import LOCAL, LoggedEvent, Store
-from tests.store.making import (
+from tests.store.builders import (
     Clock,
     closed,
     event,
     events,
-    for_both,
+    for_every_store,
     item_of,
     items,
     opened,
@@ -25,7 +25,7 @@ from tests.store.making import (
 )
 
 
-@for_both
+@for_every_store
 async def test_a_turn_is_found_as_soon_as_it_is_opened(store: Store) -> None:
     turn = opened("resp_1", "msg_1", previous="resp_0", conversation="conv_1", status="queued")
     await store.open(turn)
@@ -37,7 +37,7 @@ async def test_a_turn_is_found_as_soon_as_it_is_opened(store: Store) -> None:
     assert found.dropped == 0
 
 
-@for_both
+@for_every_store
 async def test_a_turn_that_is_opened_says_that_it_is_durable(store: Store) -> None:
     for id, is_background in (("resp_1", False), ("resp_2", True)):
         assert await store.open(replace(opened(id, "in_1"), is_background=is_background), patience=30)
@@ -52,7 +52,7 @@ async def test_a_turn_that_is_opened_says_that_it_is_durable(store: Store) -> No
         assert (chain[0].input, chain[0].output) == (items("in_1"), items("out_1"))
 
 
-@for_both
+@for_every_store
 async def test_a_closed_turn_has_its_end(store: Store) -> None:
     assert await whole(store, "resp_1")
     found = await store.get(LOCAL, "resp_1")
@@ -61,7 +61,7 @@ async def test_a_closed_turn_has_its_end(store: Store) -> None:
     assert (found.verdict, found.request) == (b'{"ok":true}', opened("resp_1").request)
 
 
-@for_both
+@for_every_store
 async def test_a_turn_is_closed_once(store: Store) -> None:
     await store.open(opened("resp_1"))
     assert await store.close("resp_1", closed("resp_1"), patience=30)
@@ -71,7 +71,7 @@ async def test_a_turn_is_closed_once(store: Store) -> None:
     assert found.status == "completed"
 
 
-@for_both
+@for_every_store
 async def test_what_is_not_there_is_none_or_false_or_empty(store: Store) -> None:
     store.log("resp_no", events(0, 3))
     store.trace("resp_no", [trace(1)])
@@ -94,7 +94,7 @@ async def test_what_is_not_there_is_none_or_false_or_empty(store: Store) -> None
     assert (await store.stats()).responses == 0
 
 
-@for_both
+@for_every_store
 async def test_an_id_that_runs_cannot_be_opened_again(store: Store) -> None:
     await store.open(opened("resp_1"))
     with pytest.raises(StoreError) as raised:
@@ -102,7 +102,7 @@ async def test_an_id_that_runs_cannot_be_opened_again(store: Store) -> None:
     assert raised.value.code == StoreError.DUPLICATE
 
 
-@for_both
+@for_every_store
 async def test_the_log_is_read_from_any_number(store: Store) -> None:
     await store.open(opened("resp_1"))
     for begin in range(0, 100, 7):
@@ -113,7 +113,7 @@ async def test_the_log_is_read_from_any_number(store: Store) -> None:
         assert await read(store, "resp_1", after) == events(after + 1, 105)
 
 
-@for_both
+@for_every_store
 async def test_a_large_log_comes_back_in_order(store: Store) -> None:
     await store.open(opened("resp_1"))
     large = [event(number, "y" * 700) for number in range(1_000)]
@@ -123,7 +123,7 @@ async def test_a_large_log_comes_back_in_order(store: Store) -> None:
     assert await read(store, "resp_1", 990) == large[991:]
 
 
-@for_both
+@for_every_store
 async def test_nothing_is_logged_behind_the_end(store: Store) -> None:
     await whole(store, "resp_1", log=events(0, 2))
     store.log("resp_1", events(2, 4))
@@ -132,7 +132,7 @@ async def test_nothing_is_logged_behind_the_end(store: Store) -> None:
     assert await store.traces(LOCAL, "resp_1") == []
 
 
-@for_both
+@for_every_store
 async def test_traces_come_back_in_order_while_it_runs_and_after(store: Store) -> None:
     await store.open(opened("resp_1"))
     for size in range(10):
@@ -144,7 +144,7 @@ async def test_traces_come_back_in_order_while_it_runs_and_after(store: Store) -
     assert await store.traces(LOCAL, "resp_1") == [trace(size) for size in range(10) for _ in range(2)]
 
 
-@for_both
+@for_every_store
 async def test_several_readers_follow_a_turn_and_none_holds_it_up(store: Store) -> None:
     await store.open(opened("resp_1"))
     store.log("resp_1", events(0, 10))
@@ -163,7 +163,7 @@ async def test_several_readers_follow_a_turn_and_none_holds_it_up(store: Store) 
     assert taken == events(0, 300)
 
 
-@for_both
+@for_every_store
 async def test_a_reader_gets_an_event_before_the_turn_has_ended(store: Store) -> None:
     await store.open(opened("resp_1"))
     reader = store.events(LOCAL, "resp_1")
@@ -178,7 +178,7 @@ async def test_a_reader_gets_an_event_before_the_turn_has_ended(store: Store) ->
     assert await rest is None
 
 
-@for_both
+@for_every_store
 async def test_a_reader_that_leaves_does_not_trouble_the_others(store: Store) -> None:
     await store.open(opened("resp_1"))
     gone, stays = (asyncio.ensure_future(read(store, "resp_1")) for _ in range(2))
@@ -190,7 +190,7 @@ async def test_a_reader_that_leaves_does_not_trouble_the_others(store: Store) ->
     assert await stays == events(0, 3)
 
 
-@for_both
+@for_every_store
 async def test_readers_are_let_go_when_the_store_is_closed(store: Store) -> None:
     await store.open(opened("resp_1"))
     reader = asyncio.ensure_future(read(store, "resp_1"))
@@ -202,7 +202,7 @@ async def test_readers_are_let_go_when_the_store_is_closed(store: Store) -> None
     assert await follower is None
 
 
-@for_both
+@for_every_store
 async def test_holes_in_the_numbers_are_kept(store: Store) -> None:
     holed = [event(number) for number in (0, 3, 4, 9)]
     await whole(store, "resp_1", log=holed)
@@ -210,7 +210,7 @@ async def test_holes_in_the_numbers_are_kept(store: Store) -> None:
     assert await read(store, "resp_1", 5) == holed[3:]
 
 
-@for_both
+@for_every_store
 async def test_deleting_takes_everything_of_a_response(store: Store) -> None:
     await store.open(opened("resp_1", "msg_1"))
     store.log("resp_1", events(0, 5))
@@ -231,7 +231,7 @@ async def test_deleting_takes_everything_of_a_response(store: Store) -> None:
     assert (stats.responses, stats.items, stats.events) == (0, 0, 0)
 
 
-@for_both
+@for_every_store
 async def test_reasoning_is_remembered_while_it_runs_and_after(store: Store) -> None:
     await store.open(opened("resp_1"))
     await store.remember(LOCAL, "resp_1", "rs_1", b"one")
@@ -243,7 +243,7 @@ async def test_reasoning_is_remembered_while_it_runs_and_after(store: Store) -> 
     assert await recalled(store, LOCAL, "rs_1") == b"three"
 
 
-@for_both
+@for_every_store
 async def test_any_bytes_are_kept_as_they_are(store: Store, clock: Clock) -> None:
     strange = bytes(range(256)) * 3
     await store.open(opened("resp_1"))

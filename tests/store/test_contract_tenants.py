@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from penstock.store.contract import LOCAL, Store, StoredConversation
-from tests.store.making import (
+from tests.store.builders import (
     closed,
     events,
-    for_both,
+    for_every_store,
     item,
     item_of,
     items,
@@ -42,7 +42,7 @@ async def everything(store: Store, tenant: str, id: str, item_id: str, conversat
     ]
 
 
-@for_both
+@for_every_store
 async def test_nothing_of_another_is_there_while_it_runs_and_after(store: Store) -> None:
     await store.create_conversation(LOCAL, StoredConversation("conv_1", 1, b"{}"))
     await store.add_items(LOCAL, "conv_1", items("msg_talk"))
@@ -69,7 +69,7 @@ async def test_nothing_of_another_is_there_while_it_runs_and_after(store: Store)
     assert await item_of(store, LOCAL, "planted") is None
 
 
-@for_both
+@for_every_store
 async def test_a_chain_does_not_lead_into_another_tenant(store: Store) -> None:
     await whole(store, "resp_1", ["msg_secret"], ["msg_answer"])
     await whole(store, "resp_2", ["msg_mine"], previous="resp_1", tenant=OTHER)
@@ -83,7 +83,7 @@ async def test_a_chain_does_not_lead_into_another_tenant(store: Store) -> None:
     assert page.items == ()
 
 
-@for_both
+@for_every_store
 async def test_a_turn_adds_nothing_to_the_conversation_of_another(store: Store) -> None:
     await store.create_conversation(LOCAL, StoredConversation("conv_1", 1, b"{}"))
     await whole(store, "resp_1", ["msg_1"], tenant=OTHER, conversation="conv_1")
@@ -92,7 +92,7 @@ async def test_a_turn_adds_nothing_to_the_conversation_of_another(store: Store) 
     assert talk.items == ()
 
 
-@for_both
+@for_every_store
 async def test_two_tenants_may_use_the_same_ids_for_different_things(store: Store) -> None:
     for tenant in (LOCAL, OTHER):
         await store.create_conversation(tenant, StoredConversation("conv_1", 1, tenant.encode()))

@@ -14,8 +14,8 @@ import pytest
 
 from penstock.store.contract import LOCAL, RUNNING
 from penstock.store.sqlite.store import open_sqlite_store
-from tests.store.killed import response_of
-from tests.store.making import items, read
+from tests.store.builders import items, read
+from tests.store.sqlite.writer_process import response_of
 
 pytestmark = pytest.mark.e2e
 
@@ -43,7 +43,7 @@ def test_what_was_reported_survives_kill_9(tmp_path: Path) -> None:
 
 def _run_and_kill(path: Path, begin: int, lines: int) -> list[str]:
     """What a process said before it was killed, at a moment that differs each time."""
-    command = [sys.executable, "-m", "tests.store.killed", str(path), str(begin)]
+    command = [sys.executable, "-m", "tests.store.sqlite.writer_process", str(path), str(begin)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"

@@ -5,12 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from penstock.store.contract import LOCAL, Page, Store
-from tests.store.making import closed, for_both, item, item_of, items, opened, whole
-
-
-def ids(page: Page | None) -> list[str]:
-    assert page is not None
-    return [one.id for one in page.items]
+from tests.store.builders import closed, for_every_store, ids, item, item_of, items, opened, whole
 
 
 async def three(store: Store) -> None:
@@ -19,7 +14,7 @@ async def three(store: Store) -> None:
     await whole(store, "resp_3", ["in_3a", "in_3b"], ["out_3"], previous="resp_2")
 
 
-@for_both
+@for_every_store
 async def test_a_chain_has_its_turns_in_order_with_their_items(store: Store) -> None:
     await three(store)
     chain = await store.chain(LOCAL, "resp_3")
@@ -29,7 +24,7 @@ async def test_a_chain_has_its_turns_in_order_with_their_items(store: Store) -> 
     assert [turn.output for turn in chain] == [items("out_1a", "out_1b"), items("out_2"), items("out_3")]
 
 
-@for_both
+@for_every_store
 async def test_a_chain_branches(store: Store) -> None:
     await three(store)
     await whole(store, "resp_other", ["in_o"], ["out_o"], previous="resp_1")
@@ -41,7 +36,7 @@ async def test_a_chain_branches(store: Store) -> None:
     assert [turn.id for turn in again] == ["resp_1", "resp_2", "resp_3"]
 
 
-@for_both
+@for_every_store
 async def test_a_chain_with_a_link_missing_is_not_there(store: Store) -> None:
     await three(store)
     await store.delete(LOCAL, "resp_1")
@@ -57,14 +52,14 @@ async def test_a_chain_with_a_link_missing_is_not_there(store: Store) -> None:
     assert await store.chain(LOCAL, "resp_x") is None
 
 
-@for_both
+@for_every_store
 async def test_a_chain_that_names_itself_ends(store: Store) -> None:
     await whole(store, "resp_1", ["in_1"], previous="resp_1")
     assert await store.chain(LOCAL, "resp_1") is None
     assert ids(await store.input_items(LOCAL, "resp_1")) == ["in_1"]
 
 
-@for_both
+@for_every_store
 async def test_a_chain_waits_for_a_turn_that_runs(store: Store) -> None:
     await whole(store, "resp_1", ["in_1"], ["out_1"])
     await store.open(opened("resp_2", "in_2", previous="resp_1"))
@@ -83,7 +78,7 @@ async def test_a_chain_waits_for_a_turn_that_runs(store: Store) -> None:
         assert [(turn.id, turn.output) for turn in chain] == expected[:length]
 
 
-@for_both
+@for_every_store
 async def test_items_are_found_by_their_ids(store: Store) -> None:
     await whole(store, "resp_1", ["msg_in"], ["msg_out"])
     await store.open(opened("resp_2", "msg_running"))
@@ -91,7 +86,7 @@ async def test_items_are_found_by_their_ids(store: Store) -> None:
         assert await item_of(store, LOCAL, id) == item(id)
 
 
-@for_both
+@for_every_store
 async def test_an_id_that_two_responses_have_stays_until_both_are_gone(store: Store) -> None:
     await whole(store, "resp_1", ["msg_1"])
     await whole(store, "resp_2", ["msg_1"])
@@ -101,7 +96,7 @@ async def test_an_id_that_two_responses_have_stays_until_both_are_gone(store: St
     assert await item_of(store, LOCAL, "msg_1") is None
 
 
-@for_both
+@for_every_store
 async def test_input_items_are_those_of_the_chain_and_its_own(store: Store) -> None:
     await three(store)
     whole_list = ["in_1", "out_1a", "out_1b", "in_2", "out_2", "in_3a", "in_3b"]
@@ -114,7 +109,7 @@ async def test_input_items_are_those_of_the_chain_and_its_own(store: Store) -> N
     assert running.items[-1] == item("in_4")
 
 
-@for_both
+@for_every_store
 async def test_pages_join_to_the_whole_in_both_directions(store: Store) -> None:
     await three(store)
     for newest_first in (True, False):
@@ -133,7 +128,7 @@ async def test_pages_join_to_the_whole_in_both_directions(store: Store) -> None:
             assert gathered == full
 
 
-@for_both
+@for_every_store
 async def test_a_page_behind_what_is_not_there_is_empty(store: Store) -> None:
     await three(store)
     assert await store.input_items(LOCAL, "resp_3", after="in_9") == Page((), False)
@@ -141,7 +136,7 @@ async def test_a_page_behind_what_is_not_there_is_empty(store: Store) -> None:
     assert await store.input_items(LOCAL, "resp_3", limit=0) == Page((), True)
 
 
-@for_both
+@for_every_store
 async def test_paging_ends_when_one_id_stands_twice(store: Store) -> None:
     await whole(store, "resp_1", ["a", "b", "a", "c"])
     seen: list[str] = []
@@ -153,7 +148,7 @@ async def test_paging_ends_when_one_id_stands_twice(store: Store) -> None:
     assert ids(page) == ["c"]
 
 
-@for_both
+@for_every_store
 async def test_a_chain_of_two_thousand_turns_is_read(store: Store) -> None:
     previous = None
     for number in range(2_000):

@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 
 from penstock.store.contract import LOCAL, LoggedEvent, Store, Trace
 from tests.effort import examples
-from tests.store.making import KINDS, Clock, a_store, closed, event, item_of, items, opened, read, trace
+from tests.store.builders import (
+    KINDS,
+    Clock,
+    closed,
+    event,
+    item_of,
+    items,
+    open_test_store,
+    opened,
+    read,
+    trace,
+)
 
 TENANTS = (LOCAL, "other")
 TURNS = range(4)
@@ -163,7 +174,7 @@ class Run:
 def test_any_order_of_steps_equals_plain_lists(kind: str, steps: list[tuple[str, int, int]]) -> None:
     async def run() -> None:
         with tempfile.TemporaryDirectory() as folder:
-            async with a_store(kind, Path(folder), Clock()) as store:
+            async with open_test_store(kind, Path(folder), Clock()) as store:
                 run = Run(store)
                 for step in steps:
                     await run.do(step)
