@@ -135,7 +135,7 @@ def trace(size: int) -> Trace:
     return Trace("read", 100.0 + size, b"", size)
 
 
-async def whole(
+async def complete_turn(
     store: Store,
     id: str,
     input: Sequence[str] = (),

@@ -1,4 +1,4 @@
-"""A turn from its opening to its end, and what can be read of it meanwhile. Holds for every store."""
+"""The contract of a store: a turn from its start to its end. Holds for every store."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from penstock.store.contract import LOCAL, LoggedEvent, Store
 from tests.store.builders import (
     Clock,
     closed,
+    complete_turn,
     event,
     events,
     for_every_store,
@@ -21,12 +22,11 @@ from tests.store.builders import (
     read,
     recalled,
     trace,
-    whole,
 )
 
 
 @for_every_store
-async def test_a_turn_is_found_as_soon_as_it_is_opened(store: Store) -> None:
+async def test_a_turn_can_be_retrieved_as_soon_as_it_is_opened(store: Store) -> None:
     turn = opened("resp_1", "msg_1", previous="resp_0", conversation="conv_1", status="queued")
     await store.open(turn)
     found = await store.get(LOCAL, "resp_1")
@@ -38,7 +38,7 @@ async def test_a_turn_is_found_as_soon_as_it_is_opened(store: Store) -> None:
 
 
 @for_every_store
-async def test_a_turn_that_is_opened_says_that_it_is_durable(store: Store) -> None:
+async def test_an_opened_turn_is_durable(store: Store) -> None:
     for id, is_background in (("resp_1", False), ("resp_2", True)):
         assert await store.open(replace(opened(id, "in_1"), is_background=is_background), patience=30)
         found = await store.get(LOCAL, id)
@@ -53,8 +53,8 @@ async def test_a_turn_that_is_opened_says_that_it_is_durable(store: Store) -> No
 
 
 @for_every_store
-async def test_a_closed_turn_has_its_end(store: Store) -> None:
-    assert await whole(store, "resp_1")
+async def test_a_closed_turn_is_returned_with_its_end(store: Store) -> None:
+    assert await complete_turn(store, "resp_1")
     found = await store.get(LOCAL, "resp_1")
     assert found is not None
     assert (found.status, found.response) == ("completed", closed("resp_1").response)
@@ -72,7 +72,7 @@ async def test_a_turn_is_closed_once(store: Store) -> None:
 
 
 @for_every_store
-async def test_what_is_not_there_is_none_or_false_or_empty(store: Store) -> None:
+async def test_unknown_ids_return_none_false_or_nothing(store: Store) -> None:
     store.log("resp_no", events(0, 3))
     store.trace("resp_no", [trace(1)])
     assert not await store.close("resp_no", closed("resp_no"))
@@ -95,7 +95,7 @@ async def test_what_is_not_there_is_none_or_false_or_empty(store: Store) -> None
 
 
 @for_every_store
-async def test_an_id_that_runs_cannot_be_opened_again(store: Store) -> None:
+async def test_a_running_id_cannot_be_opened_again(store: Store) -> None:
     await store.open(opened("resp_1"))
     with pytest.raises(StoreError) as raised:
         await store.open(opened("resp_1", tenant="other"))
@@ -103,7 +103,7 @@ async def test_an_id_that_runs_cannot_be_opened_again(store: Store) -> None:
 
 
 @for_every_store
-async def test_the_log_is_read_from_any_number(store: Store) -> None:
+async def test_the_log_is_read_after_any_sequence_number(store: Store) -> None:
     await store.open(opened("resp_1"))
     for begin in range(0, 100, 7):
         store.log("resp_1", events(begin, begin + 7))
@@ -114,7 +114,7 @@ async def test_the_log_is_read_from_any_number(store: Store) -> None:
 
 
 @for_every_store
-async def test_a_large_log_comes_back_in_order(store: Store) -> None:
+async def test_a_large_log_is_read_in_order(store: Store) -> None:
     await store.open(opened("resp_1"))
     large = [event(number, "y" * 700) for number in range(1_000)]
     store.log("resp_1", large)
@@ -124,8 +124,8 @@ async def test_a_large_log_comes_back_in_order(store: Store) -> None:
 
 
 @for_every_store
-async def test_nothing_is_logged_behind_the_end(store: Store) -> None:
-    await whole(store, "resp_1", log=events(0, 2))
+async def test_events_after_the_end_are_ignored(store: Store) -> None:
+    await complete_turn(store, "resp_1", log=events(0, 2))
     store.log("resp_1", events(2, 4))
     store.trace("resp_1", [trace(1)])
     assert await read(store, "resp_1") == events(0, 2)
@@ -133,38 +133,38 @@ async def test_nothing_is_logged_behind_the_end(store: Store) -> None:
 
 
 @for_every_store
-async def test_traces_come_back_in_order_while_it_runs_and_after(store: Store) -> None:
+async def test_traces_are_read_in_order_during_a_turn_and_after_it(store: Store) -> None:
     await store.open(opened("resp_1"))
     for size in range(10):
         store.trace("resp_1", [trace(size), trace(size)])
         if size % 3 == 0:
-            await store.stats()  # what is there so far is written
+            await store.stats()  # writes what is in memory
         assert [one.size for one in await store.traces(LOCAL, "resp_1")] == sorted([*range(size + 1)] * 2)
     await store.close("resp_1", closed("resp_1"), patience=30)
     assert await store.traces(LOCAL, "resp_1") == [trace(size) for size in range(10) for _ in range(2)]
 
 
 @for_every_store
-async def test_several_readers_follow_a_turn_and_none_holds_it_up(store: Store) -> None:
+async def test_a_slow_reader_does_not_delay_other_readers(store: Store) -> None:
     await store.open(opened("resp_1"))
     store.log("resp_1", events(0, 10))
-    quick = [asyncio.ensure_future(read(store, "resp_1", after)) for after in (-1, 4, 30)]
+    fast = [asyncio.ensure_future(read(store, "resp_1", after)) for after in (-1, 4, 30)]
     slow = store.events(LOCAL, "resp_1")
-    taken = [await anext(slow)]
+    received = [await anext(slow)]
     for begin in range(10, 300, 10):
         store.log("resp_1", events(begin, begin + 10))
         await asyncio.sleep(0)
         if begin % 50 == 0:
-            await store.stats()  # much of it is in the file by now, and no longer in memory
-            taken.append(await anext(slow))
+            await store.stats()  # writes most of it to the file
+            received.append(await anext(slow))
     await store.close("resp_1", closed("resp_1"), patience=30)
-    assert await asyncio.gather(*quick) == [events(0, 300), events(5, 300), events(31, 300)]
-    taken.extend([event async for event in slow])
-    assert taken == events(0, 300)
+    assert await asyncio.gather(*fast) == [events(0, 300), events(5, 300), events(31, 300)]
+    received.extend([event async for event in slow])
+    assert received == events(0, 300)
 
 
 @for_every_store
-async def test_a_reader_gets_an_event_before_the_turn_has_ended(store: Store) -> None:
+async def test_a_reader_gets_events_while_the_turn_runs(store: Store) -> None:
     await store.open(opened("resp_1"))
     reader = store.events(LOCAL, "resp_1")
     first = asyncio.ensure_future(anext(reader))
@@ -179,19 +179,19 @@ async def test_a_reader_gets_an_event_before_the_turn_has_ended(store: Store) ->
 
 
 @for_every_store
-async def test_a_reader_that_leaves_does_not_trouble_the_others(store: Store) -> None:
+async def test_a_cancelled_reader_does_not_affect_other_readers(store: Store) -> None:
     await store.open(opened("resp_1"))
-    gone, stays = (asyncio.ensure_future(read(store, "resp_1")) for _ in range(2))
+    cancelled, remaining = (asyncio.ensure_future(read(store, "resp_1")) for _ in range(2))
     await asyncio.sleep(0)
-    gone.cancel()
-    await asyncio.wait({gone})
+    cancelled.cancel()
+    await asyncio.wait({cancelled})
     store.log("resp_1", events(0, 3))
     await store.close("resp_1", closed("resp_1"), patience=30)
-    assert await stays == events(0, 3)
+    assert await remaining == events(0, 3)
 
 
 @for_every_store
-async def test_readers_are_let_go_when_the_store_is_closed(store: Store) -> None:
+async def test_readers_end_when_the_store_is_closed(store: Store) -> None:
     await store.open(opened("resp_1"))
     reader = asyncio.ensure_future(read(store, "resp_1"))
     follower = asyncio.ensure_future(store.chain(LOCAL, "resp_1"))
@@ -203,20 +203,20 @@ async def test_readers_are_let_go_when_the_store_is_closed(store: Store) -> None
 
 
 @for_every_store
-async def test_holes_in_the_numbers_are_kept(store: Store) -> None:
+async def test_gaps_in_the_sequence_numbers_are_preserved(store: Store) -> None:
     holed = [event(number) for number in (0, 3, 4, 9)]
-    await whole(store, "resp_1", log=holed)
+    await complete_turn(store, "resp_1", log=holed)
     assert await read(store, "resp_1", 1) == holed[1:]
     assert await read(store, "resp_1", 5) == holed[3:]
 
 
 @for_every_store
-async def test_deleting_takes_everything_of_a_response(store: Store) -> None:
+async def test_deleting_a_response_deletes_everything_that_belongs_to_it(store: Store) -> None:
     await store.open(opened("resp_1", "msg_1"))
     store.log("resp_1", events(0, 5))
     store.trace("resp_1", [trace(1)])
     await store.remember(LOCAL, "resp_1", "rs_1", b"secret")
-    assert not await store.delete(LOCAL, "resp_1"), "one that runs is not deleted"
+    assert not await store.delete(LOCAL, "resp_1"), "a running response is not deleted"
     await store.close("resp_1", closed("resp_1", "msg_2"), patience=30)
     assert await recalled(store, LOCAL, "rs_1") == b"secret"
     assert await store.delete(LOCAL, "resp_1")
@@ -232,7 +232,7 @@ async def test_deleting_takes_everything_of_a_response(store: Store) -> None:
 
 
 @for_every_store
-async def test_reasoning_is_remembered_while_it_runs_and_after(store: Store) -> None:
+async def test_reasoning_is_remembered_during_a_turn_and_after_it(store: Store) -> None:
     await store.open(opened("resp_1"))
     await store.remember(LOCAL, "resp_1", "rs_1", b"one")
     assert await recalled(store, LOCAL, "rs_1") == b"one"
@@ -244,7 +244,7 @@ async def test_reasoning_is_remembered_while_it_runs_and_after(store: Store) -> 
 
 
 @for_every_store
-async def test_any_bytes_are_kept_as_they_are(store: Store, clock: Clock) -> None:
+async def test_any_bytes_are_stored_unchanged(store: Store, clock: Clock) -> None:
     strange = bytes(range(256)) * 3
     await store.open(opened("resp_1"))
     store.log("resp_1", [LoggedEvent(0, clock(), strange), LoggedEvent(1, 0.25, b"")])

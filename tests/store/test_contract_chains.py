@@ -1,21 +1,21 @@
-"""Chains of turns, the items on them, and pages of those. Holds for every store."""
+"""The contract of a store: chains of turns, and pages of their items. Holds for every store."""
 
 from __future__ import annotations
 
 import asyncio
 
 from penstock.store.contract import LOCAL, Page, Store
-from tests.store.builders import closed, for_every_store, ids, item, item_of, items, opened, whole
+from tests.store.builders import closed, complete_turn, for_every_store, ids, item, item_of, items, opened
 
 
 async def three(store: Store) -> None:
-    await whole(store, "resp_1", ["in_1"], ["out_1a", "out_1b"])
-    await whole(store, "resp_2", ["in_2"], ["out_2"], previous="resp_1")
-    await whole(store, "resp_3", ["in_3a", "in_3b"], ["out_3"], previous="resp_2")
+    await complete_turn(store, "resp_1", ["in_1"], ["out_1a", "out_1b"])
+    await complete_turn(store, "resp_2", ["in_2"], ["out_2"], previous="resp_1")
+    await complete_turn(store, "resp_3", ["in_3a", "in_3b"], ["out_3"], previous="resp_2")
 
 
 @for_every_store
-async def test_a_chain_has_its_turns_in_order_with_their_items(store: Store) -> None:
+async def test_a_chain_contains_its_turns_in_order_with_their_items(store: Store) -> None:
     await three(store)
     chain = await store.chain(LOCAL, "resp_3")
     assert chain is not None
@@ -27,7 +27,7 @@ async def test_a_chain_has_its_turns_in_order_with_their_items(store: Store) -> 
 @for_every_store
 async def test_a_chain_branches(store: Store) -> None:
     await three(store)
-    await whole(store, "resp_other", ["in_o"], ["out_o"], previous="resp_1")
+    await complete_turn(store, "resp_other", ["in_o"], ["out_o"], previous="resp_1")
     chain = await store.chain(LOCAL, "resp_other")
     assert chain is not None
     assert [turn.id for turn in chain] == ["resp_1", "resp_other"]
@@ -37,7 +37,7 @@ async def test_a_chain_branches(store: Store) -> None:
 
 
 @for_every_store
-async def test_a_chain_with_a_link_missing_is_not_there(store: Store) -> None:
+async def test_a_chain_with_a_missing_turn_is_none(store: Store) -> None:
     await three(store)
     await store.delete(LOCAL, "resp_1")
     assert await store.chain(LOCAL, "resp_3") is None
@@ -53,22 +53,24 @@ async def test_a_chain_with_a_link_missing_is_not_there(store: Store) -> None:
 
 
 @for_every_store
-async def test_a_chain_that_names_itself_ends(store: Store) -> None:
-    await whole(store, "resp_1", ["in_1"], previous="resp_1")
+async def test_a_chain_that_continues_itself_is_incomplete(store: Store) -> None:
+    await complete_turn(store, "resp_1", ["in_1"], previous="resp_1")
     assert await store.chain(LOCAL, "resp_1") is None
     assert ids(await store.input_items(LOCAL, "resp_1")) == ["in_1"]
 
 
 @for_every_store
-async def test_a_chain_waits_for_a_turn_that_runs(store: Store) -> None:
-    await whole(store, "resp_1", ["in_1"], ["out_1"])
+async def test_a_chain_waits_for_running_turns(store: Store) -> None:
+    await complete_turn(store, "resp_1", ["in_1"], ["out_1"])
     await store.open(opened("resp_2", "in_2", previous="resp_1"))
     await store.open(opened("resp_3", "in_3", previous="resp_2"))
     await store.stats()
     followers = [asyncio.ensure_future(store.chain(LOCAL, id)) for id in ("resp_3", "resp_2")]
     await store.close("resp_3", closed("resp_3", "out_3"), patience=30)
     await store.stats()
-    late = asyncio.ensure_future(store.chain(LOCAL, "resp_3"))  # it has ended, and the one before it runs
+    late = asyncio.ensure_future(
+        store.chain(LOCAL, "resp_3")
+    )  # it has ended, but the turn before it is running
     assert not any(follower.done() for follower in followers)
     await store.close("resp_2", closed("resp_2", "out_2"), patience=30)
     expected = [(f"resp_{n}", items(f"out_{n}")) for n in (1, 2, 3)]
@@ -80,16 +82,16 @@ async def test_a_chain_waits_for_a_turn_that_runs(store: Store) -> None:
 
 @for_every_store
 async def test_items_are_found_by_their_ids(store: Store) -> None:
-    await whole(store, "resp_1", ["msg_in"], ["msg_out"])
+    await complete_turn(store, "resp_1", ["msg_in"], ["msg_out"])
     await store.open(opened("resp_2", "msg_running"))
     for id in ("msg_in", "msg_out", "msg_running"):
         assert await item_of(store, LOCAL, id) == item(id)
 
 
 @for_every_store
-async def test_an_id_that_two_responses_have_stays_until_both_are_gone(store: Store) -> None:
-    await whole(store, "resp_1", ["msg_1"])
-    await whole(store, "resp_2", ["msg_1"])
+async def test_an_item_of_two_responses_is_found_until_both_are_deleted(store: Store) -> None:
+    await complete_turn(store, "resp_1", ["msg_1"])
+    await complete_turn(store, "resp_2", ["msg_1"])
     await store.delete(LOCAL, "resp_2")
     assert await item_of(store, LOCAL, "msg_1") == item("msg_1")
     await store.delete(LOCAL, "resp_1")
@@ -97,7 +99,7 @@ async def test_an_id_that_two_responses_have_stays_until_both_are_gone(store: St
 
 
 @for_every_store
-async def test_input_items_are_those_of_the_chain_and_its_own(store: Store) -> None:
+async def test_input_items_include_those_of_the_chain(store: Store) -> None:
     await three(store)
     whole_list = ["in_1", "out_1a", "out_1b", "in_2", "out_2", "in_3a", "in_3b"]
     assert ids(await store.input_items(LOCAL, "resp_3", newest_first=False)) == whole_list
@@ -110,7 +112,7 @@ async def test_input_items_are_those_of_the_chain_and_its_own(store: Store) -> N
 
 
 @for_every_store
-async def test_pages_join_to_the_whole_in_both_directions(store: Store) -> None:
+async def test_pages_in_both_directions_add_up_to_all_items(store: Store) -> None:
     await three(store)
     for newest_first in (True, False):
         full = ids(await store.input_items(LOCAL, "resp_3", newest_first=newest_first))
@@ -129,7 +131,7 @@ async def test_pages_join_to_the_whole_in_both_directions(store: Store) -> None:
 
 
 @for_every_store
-async def test_a_page_behind_what_is_not_there_is_empty(store: Store) -> None:
+async def test_a_page_after_an_unknown_item_is_empty(store: Store) -> None:
     await three(store)
     assert await store.input_items(LOCAL, "resp_3", after="in_9") == Page((), False)
     assert await store.input_items(LOCAL, "resp_3", after="in_1") == Page((), False)
@@ -137,8 +139,8 @@ async def test_a_page_behind_what_is_not_there_is_empty(store: Store) -> None:
 
 
 @for_every_store
-async def test_paging_ends_when_one_id_stands_twice(store: Store) -> None:
-    await whole(store, "resp_1", ["a", "b", "a", "c"])
+async def test_paging_ends_when_an_id_occurs_twice(store: Store) -> None:
+    await complete_turn(store, "resp_1", ["a", "b", "a", "c"])
     seen: list[str] = []
     page = await store.input_items(LOCAL, "resp_1", limit=1, newest_first=False)
     while page is not None and page.has_more:
@@ -149,7 +151,7 @@ async def test_paging_ends_when_one_id_stands_twice(store: Store) -> None:
 
 
 @for_every_store
-async def test_a_chain_of_two_thousand_turns_is_read(store: Store) -> None:
+async def test_a_chain_of_two_thousand_turns(store: Store) -> None:
     previous = None
     for number in range(2_000):
         await store.open(opened(f"resp_{number}", f"in_{number}", previous=previous))

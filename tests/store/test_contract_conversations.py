@@ -1,4 +1,4 @@
-"""Conversations: their own items, and those that turns bring. Holds for every store."""
+"""The contract of a store: conversations and their items. Holds for every store."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import pytest
 
 from penstock.errors import StoreError
 from penstock.store.contract import LOCAL, Store, StoredConversation
-from tests.store.builders import closed, for_every_store, ids, item, item_of, items, opened, whole
+from tests.store.builders import closed, complete_turn, for_every_store, ids, item, item_of, items, opened
 
 TALK = StoredConversation("conv_1", 5, b'{"a":"b"}')
 
 
 @for_every_store
-async def test_a_conversation_is_made_changed_and_deleted(store: Store) -> None:
+async def test_a_conversation_is_created_updated_and_deleted(store: Store) -> None:
     await store.create_conversation(LOCAL, TALK)
     assert await store.get_conversation(LOCAL, "conv_1") == TALK
     changed = StoredConversation("conv_1", 5, b"{}")
@@ -27,7 +27,7 @@ async def test_a_conversation_is_made_changed_and_deleted(store: Store) -> None:
 
 
 @for_every_store
-async def test_a_conversation_is_made_once(store: Store) -> None:
+async def test_a_conversation_id_cannot_be_used_twice(store: Store) -> None:
     await store.create_conversation(LOCAL, TALK)
     with pytest.raises(StoreError) as raised:
         await store.create_conversation(LOCAL, StoredConversation("conv_1", 6, b"{}"))
@@ -69,14 +69,14 @@ async def test_a_turn_adds_its_items_when_it_ends(store: Store) -> None:
 @for_every_store
 async def test_a_conversation_keeps_its_items_when_the_response_is_deleted(store: Store) -> None:
     await store.create_conversation(LOCAL, TALK)
-    await whole(store, "resp_1", ["in_1"], ["out_1"], conversation="conv_1")
+    await complete_turn(store, "resp_1", ["in_1"], ["out_1"], conversation="conv_1")
     await store.delete(LOCAL, "resp_1")
     assert ids(await store.conversation_items(LOCAL, "conv_1")) == ["out_1", "in_1"]
     assert await item_of(store, LOCAL, "in_1") == item("in_1")
 
 
 @for_every_store
-async def test_a_turn_ends_also_when_its_conversation_is_gone(store: Store) -> None:
+async def test_a_turn_ends_even_if_its_conversation_was_deleted(store: Store) -> None:
     await store.create_conversation(LOCAL, TALK)
     await store.open(opened("resp_1", "in_1", conversation="conv_1"))
     await store.delete_conversation(LOCAL, "conv_1")

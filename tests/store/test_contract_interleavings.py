@@ -1,4 +1,4 @@
-"""Whatever turns do at the same time, a store says what a few plain lists say."""
+"""The contract of a store: concurrent turns behave like plain lists."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Plain:
 
 
 class Run:
-    """The steps, done to a store and to the lists. A slot is opened again after its turn was deleted."""
+    """Applies the steps to a store and to plain lists. A slot is reused after its turn was deleted."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -105,7 +105,7 @@ class Run:
 
     async def close(self, turn: Plain, number: int) -> None:
         output = tuple(f"out_{turn.id}_{place}" for place in range(number))
-        # Half of them do not wait for the disk, so that much happens while it is behind.
+        # Half of them do not wait for the disk, so that the writer lags behind.
         is_closed = await self.store.close(turn.id, closed(turn.id, *output), patience=30 * (number % 2))
         if turn.is_running:
             assert is_closed or not number % 2
@@ -118,14 +118,18 @@ class Run:
         if not turn.is_running:
             slot = next(slot for slot, other in self.slots.items() if other is turn)
             del self.slots[slot]
-            self.followers = [follower for follower in self.followers if await self._left(follower, turn)]
+            self.followers = [
+                follower for follower in self.followers if await self._reads_another(follower, turn)
+            ]
             assert await self.store.get(turn.tenant, turn.id) is None
             assert await read(self.store, turn.id, tenant=turn.tenant) == []
 
-    async def _left(self, follower: tuple[Plain, int, asyncio.Task[list[LoggedEvent]]], gone: Plain) -> bool:
-        """Whoever reads a turn that is deleted gets a beginning of what there was, and an end."""
+    async def _reads_another(
+        self, follower: tuple[Plain, int, asyncio.Task[list[LoggedEvent]]], deleted: Plain
+    ) -> bool:
+        """Check that a reader of a deleted turn got the first part of its events."""
         turn, after, task = follower
-        if turn is not gone:
+        if turn is not deleted:
             return True
         seen = await asyncio.wait_for(task, 30)
         assert seen == [event for event in turn.events if event.sequence > after][: len(seen)]
@@ -171,7 +175,7 @@ class Run:
 @pytest.mark.parametrize("kind", KINDS)
 @given(steps)
 @settings(max_examples=examples(120), deadline=None)
-def test_any_order_of_steps_equals_plain_lists(kind: str, steps: list[tuple[str, int, int]]) -> None:
+def test_any_order_of_operations_equals_plain_lists(kind: str, steps: list[tuple[str, int, int]]) -> None:
     async def run() -> None:
         with tempfile.TemporaryDirectory() as folder:
             async with open_test_store(kind, Path(folder), Clock()) as store:

@@ -6,24 +6,24 @@ from penstock.store.contract import LOCAL, Store, StoredConversation
 from tests.store.builders import (
     Clock,
     closed,
+    complete_turn,
     event,
     events,
     for_every_store,
     item_of,
     items,
     opened,
-    whole,
 )
 
 DAY = 86_400
 
 
 @for_every_store
-async def test_prune_takes_what_ended_before_a_time(store: Store, clock: Clock) -> None:
+async def test_prune_deletes_responses_that_ended_before_a_time(store: Store, clock: Clock) -> None:
     await store.open(opened("resp_runs"))
     for number in range(5):
         clock.now = 1_000 + number
-        await whole(store, f"resp_{number}", [f"msg_{number}"], log=events(0, 2))
+        await complete_turn(store, f"resp_{number}", [f"msg_{number}"], log=events(0, 2))
     assert await store.prune(older_than=1_003) == 3
     there = [number for number in range(5) if await store.get(LOCAL, f"resp_{number}")]
     assert there == [3, 4]
@@ -34,7 +34,7 @@ async def test_prune_takes_what_ended_before_a_time(store: Store, clock: Clock) 
 
 
 @for_every_store
-async def test_prune_takes_conversations_that_nobody_changed(store: Store, clock: Clock) -> None:
+async def test_prune_deletes_conversations_that_were_not_changed(store: Store, clock: Clock) -> None:
     for number in range(3):
         await store.create_conversation(LOCAL, StoredConversation(f"conv_{number}", 1, b"{}"))
     clock.now = 2_000
@@ -46,7 +46,7 @@ async def test_prune_takes_conversations_that_nobody_changed(store: Store, clock
 
 
 @for_every_store
-async def test_prune_takes_the_oldest_until_it_fits(store: Store, clock: Clock) -> None:
+async def test_prune_deletes_the_oldest_until_it_fits(store: Store, clock: Clock) -> None:
     await store.open(opened("resp_runs"))
     for number in range(40):
         clock.now += 1
@@ -58,7 +58,7 @@ async def test_prune_takes_the_oldest_until_it_fits(store: Store, clock: Clock) 
     count = await store.prune(older_than=0, most_bytes=most)
     after = await store.stats()
     assert after.bytes <= most
-    assert most - after.bytes < before // 4, "no more goes than must"
+    assert most - after.bytes < before // 4, "no more is deleted than necessary"
     assert after.responses == 41 - count
     there = [number for number in range(40) if await store.get(LOCAL, f"resp_{number}")]
     assert there == list(range(count, 40))
@@ -67,15 +67,15 @@ async def test_prune_takes_the_oldest_until_it_fits(store: Store, clock: Clock) 
 
 
 def _noise(number: int) -> str:
-    """Text that does not get smaller."""
+    """Return text that does not compress well."""
     return "".join(f"{(number * 7919 + place * 104729) % 16777213:06x}" for place in range(2_000))
 
 
 @for_every_store
-async def test_stats_count_what_there_is(store: Store) -> None:
+async def test_stats_count_responses_items_events_and_conversations(store: Store) -> None:
     await store.create_conversation(LOCAL, StoredConversation("conv_1", 1, b"{}"))
     await store.add_items(LOCAL, "conv_1", items("msg_1"))
-    await whole(store, "resp_1", ["msg_2", "msg_3"], ["msg_4"], log=events(0, 7))
+    await complete_turn(store, "resp_1", ["msg_2", "msg_3"], ["msg_4"], log=events(0, 7))
     await store.open(opened("resp_2", "msg_5"))
     store.log("resp_2", events(0, 3))
     stats = await store.stats()
@@ -87,7 +87,7 @@ async def test_stats_count_what_there_is(store: Store) -> None:
 
 
 async def look(store: Store, *, times: int = 1, days: int = 30) -> None:
-    """What the gateway does every ten minutes."""
+    """Advance the time and prune, as the gateway does every ten minutes."""
     for _ in range(times):
         await store.prune(older_than=await store.advance_time() - days * DAY)
 
@@ -99,19 +99,19 @@ async def there(store: Store) -> list[str]:
 
 
 async def keep(store: Store, number: int) -> None:
-    await whole(store, f"resp_{number}")
+    await complete_turn(store, f"resp_{number}")
     await store.create_conversation(LOCAL, StoredConversation(f"conv_{number}", 1, b"{}"))
 
 
 @for_every_store
-async def test_a_clock_that_is_ahead_for_some_hours_costs_nothing(store: Store, clock: Clock) -> None:
+async def test_a_clock_that_is_ahead_for_some_hours_deletes_nothing(store: Store, clock: Clock) -> None:
     for number in range(2):
         await keep(store, number)
         clock.now += 12 * DAY
         await look(store, times=12 * 4)
     clock.now += 40 * DAY
     await look(store, times=20)
-    await keep(store, 2)  # a row that the wrong clock wrote
+    await keep(store, 2)  # a row with the time of the wrong clock
     await look(store)
     clock.now -= 40 * DAY
     await look(store)
@@ -119,7 +119,7 @@ async def test_a_clock_that_is_ahead_for_some_hours_costs_nothing(store: Store, 
 
 
 @for_every_store
-async def test_what_is_kept_gets_old_though_nothing_is_added(store: Store, clock: Clock) -> None:
+async def test_stored_data_ages_although_nothing_is_added(store: Store, clock: Clock) -> None:
     await keep(store, 0)
     for _ in range(29):
         clock.now += DAY
@@ -131,8 +131,8 @@ async def test_what_is_kept_gets_old_though_nothing_is_added(store: Store, clock
 
 
 @for_every_store
-async def test_the_time_catches_up_with_a_clock_that_is_right(store: Store, clock: Clock) -> None:
-    """A gateway that was stopped for 100 days, and now runs for three."""
+async def test_the_stores_time_catches_up_with_the_clock(store: Store, clock: Clock) -> None:
+    """A gateway was stopped for 100 days, and now runs for three."""
     await keep(store, 0)
     clock.now += 100 * DAY
     await look(store)
@@ -143,7 +143,7 @@ async def test_the_time_catches_up_with_a_clock_that_is_right(store: Store, cloc
 
 
 @for_every_store
-async def test_a_clock_that_is_set_back_makes_nothing_older(store: Store, clock: Clock) -> None:
+async def test_a_clock_that_is_set_back_is_followed_at_once(store: Store, clock: Clock) -> None:
     await keep(store, 0)
     clock.now -= 400
     assert await store.advance_time() == clock.now
@@ -152,8 +152,8 @@ async def test_a_clock_that_is_set_back_makes_nothing_older(store: Store, clock:
 
 
 @for_every_store
-async def test_what_a_younger_turn_continues_stays(store: Store, clock: Clock) -> None:
-    """Without it the younger one could not be continued any more."""
+async def test_turns_that_a_newer_turn_continues_are_not_pruned(store: Store, clock: Clock) -> None:
+    """Without them the newer turn could not be continued."""
     for id, previous in (("resp_1", None), ("resp_2", "resp_1"), ("resp_old", None)):
         await store.open(opened(id, previous=previous))
         await store.close(id, closed(id))

@@ -1,10 +1,11 @@
-"""Another tenant's id is exactly as one that does not exist (ask K1). Holds for every store."""
+"""The contract of a store: another tenant's id looks like an unknown id (ask K1). Holds for every store."""
 
 from __future__ import annotations
 
 from penstock.store.contract import LOCAL, Store, StoredConversation
 from tests.store.builders import (
     closed,
+    complete_turn,
     events,
     for_every_store,
     item,
@@ -14,14 +15,13 @@ from tests.store.builders import (
     read,
     recalled,
     trace,
-    whole,
 )
 
 OTHER = "other"
 
 
 async def everything(store: Store, tenant: str, id: str, item_id: str, conversation: str) -> list[object]:
-    """The answer of every question that names a tenant."""
+    """Return the results of every method that takes a tenant."""
     await store.remember(tenant, id, "rs_planted", b"planted")
     return [
         await store.get(tenant, id),
@@ -43,7 +43,7 @@ async def everything(store: Store, tenant: str, id: str, item_id: str, conversat
 
 
 @for_every_store
-async def test_nothing_of_another_is_there_while_it_runs_and_after(store: Store) -> None:
+async def test_data_of_another_tenant_looks_unknown_while_it_runs_and_after(store: Store) -> None:
     await store.create_conversation(LOCAL, StoredConversation("conv_1", 1, b"{}"))
     await store.add_items(LOCAL, "conv_1", items("msg_talk"))
     await store.open(opened("resp_1", "msg_in", conversation="conv_1"))
@@ -71,8 +71,8 @@ async def test_nothing_of_another_is_there_while_it_runs_and_after(store: Store)
 
 @for_every_store
 async def test_a_chain_does_not_lead_into_another_tenant(store: Store) -> None:
-    await whole(store, "resp_1", ["msg_secret"], ["msg_answer"])
-    await whole(store, "resp_2", ["msg_mine"], previous="resp_1", tenant=OTHER)
+    await complete_turn(store, "resp_1", ["msg_secret"], ["msg_answer"])
+    await complete_turn(store, "resp_2", ["msg_mine"], previous="resp_1", tenant=OTHER)
     assert await store.chain(OTHER, "resp_2") is None
     page = await store.input_items(OTHER, "resp_2")
     assert page is not None
@@ -84,9 +84,9 @@ async def test_a_chain_does_not_lead_into_another_tenant(store: Store) -> None:
 
 
 @for_every_store
-async def test_a_turn_adds_nothing_to_the_conversation_of_another(store: Store) -> None:
+async def test_a_turn_adds_nothing_to_a_conversation_of_another_tenant(store: Store) -> None:
     await store.create_conversation(LOCAL, StoredConversation("conv_1", 1, b"{}"))
-    await whole(store, "resp_1", ["msg_1"], tenant=OTHER, conversation="conv_1")
+    await complete_turn(store, "resp_1", ["msg_1"], tenant=OTHER, conversation="conv_1")
     talk = await store.conversation_items(LOCAL, "conv_1")
     assert talk is not None
     assert talk.items == ()
@@ -96,7 +96,7 @@ async def test_a_turn_adds_nothing_to_the_conversation_of_another(store: Store) 
 async def test_two_tenants_may_use_the_same_ids_for_different_things(store: Store) -> None:
     for tenant in (LOCAL, OTHER):
         await store.create_conversation(tenant, StoredConversation("conv_1", 1, tenant.encode()))
-        await whole(store, f"resp_{tenant}", tenant=tenant)
+        await complete_turn(store, f"resp_{tenant}", tenant=tenant)
         await store.remember(tenant, f"resp_{tenant}", "call_1", tenant.encode())
         await store.add_items(tenant, "conv_1", [item("msg_1", tenant)])
     await store.delete(OTHER, "resp_other")

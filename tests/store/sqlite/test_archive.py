@@ -1,4 +1,4 @@
-"""Looking into a store's file from beside the gateway that has it open."""
+"""The archive: reading a store's file while a gateway has it open."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tests.store.builders import (
     NO_DELAYS,
     Clock,
     closed,
+    complete_turn,
     event,
     events,
     item,
     items,
     opened,
     trace,
-    whole,
 )
 from tests.store.sqlite.stores import do_nothing, use_store
 
@@ -34,7 +34,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "store.db"
 
 
-# Which files it takes
+# Files that are refused
 
 
 def refused(path: Path) -> StoreError:
@@ -44,17 +44,17 @@ def refused(path: Path) -> StoreError:
     return caught.value
 
 
-def test_a_file_that_is_not_there_is_not_made(path: Path) -> None:
+def test_a_missing_file_is_not_created(path: Path) -> None:
     assert refused(path).code == StoreError.MISSING
     assert list(path.parent.iterdir()) == []
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
+def test_a_folder_is_refused(tmp_path: Path) -> None:
     assert refused(tmp_path).code == StoreError.MISSING
 
 
 @pytest.mark.parametrize("data", [b"", b"these are my notes, and no database at all"], ids=["empty", "text"])
-def test_a_file_of_something_else_is_refused_and_stays_as_it_was(path: Path, data: bytes) -> None:
+def test_a_file_that_is_not_a_store_is_refused_and_unchanged(path: Path, data: bytes) -> None:
     path.write_bytes(data)
     assert refused(path).code == StoreError.NOT_A_STORE
     assert path.read_bytes() == data
@@ -75,7 +75,7 @@ def test_a_file_of_a_newer_version_is_refused(path: Path) -> None:
     assert refused(path).code == StoreError.NEWER_VERSION
 
 
-def test_a_file_of_an_older_version_is_left_to_a_gateway(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_an_older_version_is_not_migrated(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use_store(path, do_nothing)
     monkeypatch.setattr(archive, "STEPS", (*STEPS, "CREATE TABLE more (number INTEGER)"))
     error = refused(path)
@@ -86,7 +86,7 @@ def test_a_file_of_an_older_version_is_left_to_a_gateway(path: Path, monkeypatch
     file.close()
 
 
-def test_it_answers_nothing_once_it_is_closed(path: Path) -> None:
+def test_a_closed_archive_raises(path: Path) -> None:
     use_store(path, do_nothing)
     with SqliteArchive(path) as file:
         assert file.find("resp_a") is None
@@ -98,10 +98,10 @@ def test_it_answers_nothing_once_it_is_closed(path: Path) -> None:
 # Reading
 
 
-def test_a_turn_is_read_with_all_that_was_kept_of_it(path: Path) -> None:
+def test_a_turn_is_read_with_everything_that_was_stored(path: Path) -> None:
     async def body(store: SqliteStore) -> None:
-        log = [event(number, "x" * 30_000) for number in range(20)]  # more rows than are read at a time
-        await whole(store, "resp_a", ["msg_before"], ["msg_early"], tenant="anna")
+        log = [event(number, "x" * 30_000) for number in range(20)]  # more rows than one read returns
+        await complete_turn(store, "resp_a", ["msg_before"], ["msg_early"], tenant="anna")
         await store.open(opened("resp_b", "msg_1", "msg_2", tenant="anna", previous="resp_a"))
         store.log("resp_b", log)
         store.trace("resp_b", [trace(5), trace(7)])
@@ -121,11 +121,11 @@ def test_a_turn_is_read_with_all_that_was_kept_of_it(path: Path) -> None:
     use_store(path, body, limits=NO_DELAYS)
 
 
-def test_a_turn_that_runs_is_seen_running_and_goes_on(path: Path) -> None:
+def test_a_running_turn_is_visible_and_not_ended(path: Path) -> None:
     async def body(store: SqliteStore) -> None:
         await store.open(opened("resp_a", "msg_1"))
         store.log("resp_a", events(0, 3))
-        await store.stats()  # what waited is in the file
+        await store.stats()  # writes what is in memory
         with SqliteArchive(path) as file:
             stored = file.find("resp_a")
             assert stored is not None
@@ -141,29 +141,29 @@ def test_a_turn_that_runs_is_seen_running_and_goes_on(path: Path) -> None:
 
 
 def emptied(path: Path) -> bool:
-    """Bring all that is in the journal into the file; whether nobody was in the way."""
+    """Empty the journal into the file; return whether no reader blocked it."""
     other = sqlite3.connect(path)
     is_busy, *_ = other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     other.close()
     return not is_busy
 
 
-def test_all_responses_come_oldest_first_and_no_read_stays_open(path: Path) -> None:
+def test_responses_are_listed_oldest_first_without_an_open_read(path: Path) -> None:
     async def body(store: SqliteStore) -> None:
         for number in range(40):
-            await whole(store, f"resp_{number}", tenant="ab"[number % 2])
+            await complete_turn(store, f"resp_{number}", tenant="ab"[number % 2])
         with SqliteArchive(path) as file:
             walk = file.responses()
             first = next(walk)
-            await whole(store, "resp_late")
-            assert emptied(path), "whoever walks through the file keeps nobody from emptying its journal"
+            await complete_turn(store, "resp_late")
+            assert emptied(path), "iterating does not block a checkpoint"
             found = [stored.id for stored in (first, *walk)]
         assert found == [*(f"resp_{number}" for number in range(40)), "resp_late"]
 
     use_store(path, body, limits=NO_DELAYS)
 
 
-def test_conversations_come_with_their_items(path: Path) -> None:
+def test_conversations_are_listed_with_their_items(path: Path) -> None:
     async def body(store: SqliteStore) -> None:
         for number in range(20):
             await store.create_conversation(
@@ -171,18 +171,18 @@ def test_conversations_come_with_their_items(path: Path) -> None:
             )
         await store.add_items("anna", "conv_3", items("msg_1", "msg_2"))
         with SqliteArchive(path) as file:
-            kept = list(file.conversations())
-        assert [each.conversation.id for each in kept] == [f"conv_{number}" for number in range(20)]
-        assert (kept[3].tenant, kept[3].items) == ("anna", items("msg_1", "msg_2"))
-        assert kept[3].conversation.metadata == b'{"a":"b"}'
-        assert kept[4].items == ()
+            conversations = list(file.conversations())
+        assert [each.conversation.id for each in conversations] == [f"conv_{number}" for number in range(20)]
+        assert (conversations[3].tenant, conversations[3].items) == ("anna", items("msg_1", "msg_2"))
+        assert conversations[3].conversation.metadata == b'{"a":"b"}'
+        assert conversations[4].items == ()
 
     use_store(path, body, limits=NO_DELAYS)
 
 
-def test_stats_are_those_of_the_store_and_more(path: Path) -> None:
+def test_stats_include_statuses_and_times(path: Path) -> None:
     async def body(store: SqliteStore) -> None:
-        await whole(store, "resp_a", ["msg_1"], log=events(0, 4))
+        await complete_turn(store, "resp_a", ["msg_1"], log=events(0, 4))
         await store.open(opened("resp_b"))
         await store.close("resp_b", closed("resp_b", status="failed"), patience=30)
         with SqliteArchive(path) as file:
@@ -201,10 +201,10 @@ def test_an_empty_store_has_no_oldest(path: Path) -> None:
         assert list(file.responses()) == []
 
 
-# Pruning beside a gateway
+# Pruning while a gateway runs
 
 
-def test_prune_takes_what_is_old_with_all_that_belongs_to_it(path: Path) -> None:
+def test_prune_deletes_old_responses_with_everything_that_belongs_to_them(path: Path) -> None:
     clock = Clock()
 
     async def body(store: SqliteStore) -> None:
@@ -212,53 +212,55 @@ def test_prune_takes_what_is_old_with_all_that_belongs_to_it(path: Path) -> None
         await store.create_conversation(LOCAL, StoredConversation("conv_a", 1, b"{}"))
         for number in range(5):
             clock.now = 1_000 + number
-            await whole(store, f"resp_{number}", [f"msg_{number}"], log=events(0, 2))
+            await complete_turn(store, f"resp_{number}", [f"msg_{number}"], log=events(0, 2))
         with SqliteArchive(path) as file:
             assert file.due(older_than=1_003) == Pruned(3, 1)
-            told: list[tuple[int, int]] = []
-            gone = file.prune(
-                older_than=1_003, progress=lambda now: told.append((now.responses, now.conversations))
+            totals: list[tuple[int, int]] = []
+            pruned = file.prune(
+                older_than=1_003, progress=lambda now: totals.append((now.responses, now.conversations))
             )
-            assert gone == Pruned(3, 1)
-            assert told == [(3, 0), (3, 1)]
+            assert pruned == Pruned(3, 1)
+            assert totals == [(3, 0), (3, 1)]
             assert [each.id for each in file.responses()] == ["resp_runs", "resp_3", "resp_4"]
             assert (stats := file.stats()).total.events == 4
-            assert stats.total.items == 2, "what belongs to a response goes with it"
+            assert stats.total.items == 2, "items of deleted responses are deleted"
         assert await store.close("resp_runs", closed("resp_runs"), patience=30)
 
     use_store(path, body, clock=clock, limits=NO_DELAYS)
 
 
-def test_prune_takes_the_oldest_until_it_fits_and_the_file_shrinks(path: Path) -> None:
+def test_prune_deletes_the_oldest_until_it_fits_and_shrinks_the_file(path: Path) -> None:
     clock = Clock()
 
     async def body(store: SqliteStore) -> None:
         for number in range(30):
             clock.now += 1
-            await whole(store, f"resp_{number}", [], log=[event(0, _noise(number))])
+            await complete_turn(store, f"resp_{number}", [], log=[event(0, _noise(number))])
         with SqliteArchive(path) as file:
             before = file.stats().total.bytes
             emptied(path)
             assert path.stat().st_size >= before
-            gone = file.prune(most_bytes=before // 2)
+            pruned = file.prune(most_bytes=before // 2)
             after = file.stats().total
-            assert 0 < gone.responses < 30
+            assert 0 < pruned.responses < 30
             assert after.bytes <= before // 2
-            assert path.stat().st_size <= before // 2, "at once, and not when the gateway ends"
-            assert [each.id for each in file.responses()] == [f"resp_{n}" for n in range(gone.responses, 30)]
+            assert path.stat().st_size <= before // 2, "at once, not when the gateway stops"
+            assert [each.id for each in file.responses()] == [
+                f"resp_{n}" for n in range(pruned.responses, 30)
+            ]
         assert await store.get(LOCAL, "resp_0") is None
 
     use_store(path, body, clock=clock, limits=NO_DELAYS)
 
 
 def _noise(seed: int) -> str:
-    """Text that does not get smaller when it is packed."""
+    """Return text that does not compress well."""
     return "".join(random.Random(seed).choices("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOP", k=20_000))
 
 
-def test_prune_without_a_bound_deletes_nothing(path: Path) -> None:
+def test_prune_without_a_limit_deletes_nothing(path: Path) -> None:
     async def body(store: SqliteStore) -> None:
-        await whole(store, "resp_a")
+        await complete_turn(store, "resp_a")
         with SqliteArchive(path) as file:
             assert file.prune() == Pruned()
             assert file.find("resp_a") is not None
@@ -266,7 +268,7 @@ def test_prune_without_a_bound_deletes_nothing(path: Path) -> None:
     use_store(path, body, limits=NO_DELAYS)
 
 
-def test_a_file_that_somebody_holds_is_told_as_locked(path: Path) -> None:
+def test_a_locked_file_can_be_read_but_not_pruned(path: Path) -> None:
     use_store(path, do_nothing)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -274,5 +276,5 @@ def test_a_file_that_somebody_holds_is_told_as_locked(path: Path) -> None:
         with pytest.raises(StoreError) as caught:
             file.prune(older_than=1.0)
         assert caught.value.code == StoreError.LOCKED
-        assert file.find("resp_a") is None, "reading waits for nobody"
+        assert file.find("resp_a") is None, "reading does not wait for the lock"
     other.close()

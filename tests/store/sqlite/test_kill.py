@@ -1,4 +1,4 @@
-"""`kill -9` under load, again and again on one file: what was reported is there, and nothing seems to run."""
+"""`kill -9` under load, repeatedly on one file: reported ends are stored, and no turn seems to run."""
 
 from __future__ import annotations
 
@@ -22,42 +22,42 @@ pytestmark = pytest.mark.e2e
 TIMES = 10
 
 
-def test_what_was_reported_survives_kill_9(tmp_path: Path) -> None:
+def test_reported_ends_survive_kill_9(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     chance = random.Random(7)
-    told: dict[str, int] = {}
-    begun: set[str] = set()
+    reported: dict[str, int] = {}
+    opened: set[str] = set()
     for time in range(TIMES):
         for line in _run_and_kill(path, time * 1_000_000, chance.randrange(1, 1_000)):
             what, _, id = line.partition(" ")
             if what == "closed":
-                told[id] = int(id.rpartition("_")[2])
+                reported[id] = int(id.rpartition("_")[2])
             elif what == "opened":
-                begun.add(id)
+                opened.add(id)
         connection = sqlite3.connect(path)
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         connection.close()
-    assert len(told) > TIMES
-    asyncio.run(_check(path, told, begun))
+    assert len(reported) > TIMES
+    asyncio.run(_check(path, reported, opened))
 
 
 def _run_and_kill(path: Path, begin: int, lines: int) -> list[str]:
-    """What a process said before it was killed, at a moment that differs each time."""
+    """Run the writer process, kill it after so many lines, and return its output."""
     command = [sys.executable, "-m", "tests.store.sqlite.writer_process", str(path), str(begin)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        heard = [process.stdout.readline() for _ in range(lines)]
+        lines_read = [process.stdout.readline() for _ in range(lines)]
         process.kill()
-        heard.extend(process.stdout.read().splitlines(keepends=True))
+        lines_read.extend(process.stdout.read().splitlines(keepends=True))
     assert process.returncode == -9
-    return [line.strip() for line in heard if line.endswith("\n")]
+    return [line.strip() for line in lines_read if line.endswith("\n")]
 
 
-async def _check(path: Path, told: dict[str, int], begun: set[str]) -> None:
+async def _check(path: Path, reported: dict[str, int], opened: set[str]) -> None:
     store = await open_sqlite_store(path)
     try:
-        for id, number in told.items():
+        for id, number in reported.items():
             found = await store.get(LOCAL, id)
             assert found is not None, "an end that was reported is lost"
             assert (found.status, found.response) == ("completed", response_of(id, number))
@@ -65,20 +65,20 @@ async def _check(path: Path, told: dict[str, int], begun: set[str]) -> None:
             chain = await store.chain(LOCAL, id)
             assert chain is not None
             assert chain[-1].output == items(f"out_{id}")
-        left = 0
-        for id in begun - told.keys():
+        failed = 0
+        for id in opened - reported.keys():
             found = await store.get(LOCAL, id)
             if found is None:
-                continue  # It was opened in the last moment.
+                continue  # It was opened just before the kill.
             assert found.status not in RUNNING
             if found.status == "failed":
-                left += 1
+                failed += 1
                 body = msgspec.json.decode(found.response)
                 log = await read(store, id)
                 assert body["error"]["code"] == "gateway_restarted"
                 assert [event.sequence for event in log] == list(range(len(log)))
                 finished = [event for event in log if b"output_item.done" in event.data]
                 assert len(body["output"]) == len(finished)
-        assert left, "no turn was running when the process was killed: the test tests nothing"
+        assert failed, "no turn was running when the process was killed: the test tests nothing"
     finally:
         await store.aclose()

@@ -27,7 +27,7 @@ from tests.store.sqlite.stores import do_nothing, use_store
 
 
 def opening(path: Path) -> StoreError:
-    """The error that a file cannot be opened with."""
+    """Return the error when a file cannot be opened."""
     with pytest.raises(StoreError) as raised:
         asyncio.run(open_sqlite_store(path, busy_ms=0))
     assert isinstance(raised.value, PenstockError)
@@ -35,11 +35,11 @@ def opening(path: Path) -> StoreError:
     return raised.value
 
 
-# A process that died
+# Interrupted turns
 
 
-def test_a_turn_that_was_left_running_has_failed_with_what_was_finished(tmp_path: Path) -> None:
-    """Ask G8: nothing stays in_progress, and the items that came are kept."""
+def test_an_interrupted_turn_is_failed_with_its_finished_items(tmp_path: Path) -> None:
+    """Ask G8: no turn stays in_progress, and finished items are preserved."""
     path = tmp_path / "store.db"
 
     async def leave(store: SqliteStore) -> None:
@@ -76,16 +76,16 @@ def test_a_turn_that_was_left_running_has_failed_with_what_was_finished(tmp_path
         assert queued is not None
         assert queued.status == "failed"
         assert b'"code":"gateway_restarted"' in queued.response
-        begun, ended = await read(store, "resp_2")  # who asked for it may have been told that it began
+        begun, ended = await read(store, "resp_2")  # `response.created` may have been sent to the client
         assert begun.data.startswith(b'{"type":"response.created","sequence_number":0,')
         assert ended.data.startswith(b'{"type":"response.failed","sequence_number":1,')
-        assert await store.delete(LOCAL, "resp_1"), "it runs no more"
+        assert await store.delete(LOCAL, "resp_1"), "it is no longer running"
 
     use_store(path, leave)
     use_store(path, check)
 
 
-def test_a_snapshot_that_cannot_be_read_is_replaced_by_the_least(tmp_path: Path) -> None:
+def test_an_invalid_snapshot_is_replaced_by_a_minimal_one(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
 
     async def leave(store: SqliteStore) -> None:
@@ -112,10 +112,10 @@ def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
     use_store(path, check)
 
 
-# Somebody else's
+# Locked files
 
 
-def test_two_cannot_have_one_file(tmp_path: Path) -> None:
+def test_a_file_can_be_opened_by_one_store_only(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
 
     async def first(store: SqliteStore) -> None:
@@ -130,14 +130,14 @@ def test_two_cannot_have_one_file(tmp_path: Path) -> None:
         assert raised.value.code == StoreError.LOCKED
         found = await store.get(LOCAL, "resp_1")
         assert found is not None
-        assert found.status == "in_progress", "a second one must not end the turns of the first"
+        assert found.status == "in_progress", "a second store must not end the turns of the first"
         assert await store.close("resp_1", closed("resp_1"), patience=30)
 
     use_store(path, first)
     use_store(path, do_nothing)
 
 
-def test_a_file_that_could_not_be_opened_is_let_go(tmp_path: Path) -> None:
+def test_a_file_that_could_not_be_opened_is_unlocked(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     path.write_text("no database " * 100)
     opening(path)

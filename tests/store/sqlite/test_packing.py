@@ -1,4 +1,4 @@
-"""What is large is compressed piece by piece, and comes back as it was."""
+"""Packing: large values are compressed piece by piece, and unpacked unchanged."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def document(size: int) -> bytes:
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("sequence", [0, 127, 128, 70_000])
-def test_an_event_of_any_size_comes_back(size: int, sequence: int) -> None:
+def test_an_event_of_any_size_is_unpacked_unchanged(size: int, sequence: int) -> None:
     event = LoggedEvent(sequence, 1.5, document(size))
     assert unpack_events(pack_events([event])) == [event]
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_document_of_any_size_comes_back(size: int) -> None:
+def test_a_document_of_any_size_is_unpacked_unchanged(size: int) -> None:
     assert unpack_document(pack_document(document(size))) == document(size)
     assert item_of("msg_1", pack_document(document(size))) == StoredItem("msg_1", document(size))
 

@@ -10,15 +10,15 @@ from penstock.store.contract import LOCAL, Store, StoredConversation
 from penstock.store.sqlite.store import open_sqlite_store
 from tests.store.builders import (
     Clock,
+    complete_turn,
     event,
-    whole,
 )
 
 DAY = 86_400
 
 
 def _noise(number: int) -> str:
-    """Text that does not get smaller."""
+    """Return text that does not compress well."""
     return "".join(f"{(number * 7919 + place * 104729) % 16777213:06x}" for place in range(2_000))
 
 
@@ -26,7 +26,7 @@ def _noise(number: int) -> str:
 
 
 async def look(store: Store, *, times: int = 1, days: int = 30) -> None:
-    """What the gateway does every ten minutes."""
+    """Advance the time and prune, as the gateway does every ten minutes."""
     for _ in range(times):
         await store.prune(older_than=await store.advance_time() - days * DAY)
 
@@ -38,11 +38,11 @@ async def there(store: Store) -> list[str]:
 
 
 async def keep(store: Store, number: int) -> None:
-    await whole(store, f"resp_{number}")
+    await complete_turn(store, f"resp_{number}")
     await store.create_conversation(LOCAL, StoredConversation(f"conv_{number}", 1, b"{}"))
 
 
-def test_a_restart_with_a_clock_that_is_ahead_does_not_move_the_time(tmp_path: Path) -> None:
+def test_restarts_with_a_clock_that_is_ahead_do_not_advance_the_time(tmp_path: Path) -> None:
     clock = Clock()
 
     async def run() -> None:
@@ -57,7 +57,7 @@ def test_a_restart_with_a_clock_that_is_ahead_does_not_move_the_time(tmp_path: P
     asyncio.run(run())
 
 
-def test_a_file_of_the_first_format_begins_with_the_time_of_its_newest_row(tmp_path: Path) -> None:
+def test_a_file_of_the_first_format_starts_with_the_time_of_its_newest_row(tmp_path: Path) -> None:
     path, clock = tmp_path / "store.db", Clock()
 
     async def run() -> None:
@@ -81,7 +81,7 @@ def test_the_file_shrinks_when_much_is_deleted(tmp_path: Path) -> None:
         path = tmp_path / "store.db"
         store = await open_sqlite_store(path)
         for number in range(30):
-            await whole(store, f"resp_{number}", log=[event(0, _noise(number))])
+            await complete_turn(store, f"resp_{number}", log=[event(0, _noise(number))])
         await store.aclose()
         before = path.stat().st_size
         store = await open_sqlite_store(path)

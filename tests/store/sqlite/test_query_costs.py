@@ -1,4 +1,4 @@
-"""Lookups do not get slower as the store grows: counted in steps of SQLite's machine, not by a clock."""
+"""Queries do not get slower as the store grows, counted in steps of SQLite's virtual machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FEW, MANY = 50, 2_000
 
 pytestmark = pytest.mark.e2e
 
-QUESTIONS: dict[str, Callable[[sqlite3.Connection], object]] = {
+QUERIES: dict[str, Callable[[sqlite3.Connection], object]] = {
     "a response": lambda file: queries.response(file, LOCAL, "resp_20"),
     "its log": lambda file: queries.events(file, LOCAL, "resp_20", 3),
     "its traces": lambda file: queries.traces(file, LOCAL, "resp_20"),
@@ -67,14 +67,14 @@ def _filled(path: Path, count: int) -> Path:
     return path
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_a_question_takes_as_many_steps_in_a_large_store(files: dict[int, Path], question: str) -> None:
-    few, many = (_steps(files[count], QUESTIONS[question]) for count in (FEW, MANY))
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_query_takes_as_many_steps_in_a_large_store(files: dict[int, Path], query: str) -> None:
+    few, many = (_steps(files[count], QUERIES[query]) for count in (FEW, MANY))
     assert few > 0
     assert many <= few * 1.2 + 10
 
 
-def _steps(path: Path, question: Callable[[sqlite3.Connection], object]) -> int:
+def _steps(path: Path, query: Callable[[sqlite3.Connection], object]) -> int:
     count = 0
 
     def step() -> int:
@@ -85,7 +85,7 @@ def _steps(path: Path, question: Callable[[sqlite3.Connection], object]) -> int:
     connection = connect(path, 0)
     connection.execute("PRAGMA foreign_keys = ON")
     connection.set_progress_handler(step, 1)
-    question(connection)
+    query(connection)
     connection.set_progress_handler(None, 1)
     connection.close()
     return count

@@ -13,12 +13,12 @@ from penstock.store.contract import LOCAL, StoredConversation
 from penstock.store.sqlite.schema import APPLICATION, STEPS, migrate
 from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
 from tests.store.builders import (
+    complete_turn,
     events,
     items,
     read,
     recalled,
     trace,
-    whole,
 )
 from tests.store.sqlite.stores import use_store
 
@@ -26,7 +26,7 @@ VERSION_1 = Path(__file__).parent / "version_1.sql"
 
 
 def opening(path: Path) -> StoreError:
-    """The error that a file cannot be opened with."""
+    """Return the error when a file cannot be opened."""
     with pytest.raises(StoreError) as raised:
         asyncio.run(open_sqlite_store(path, busy_ms=0))
     assert isinstance(raised.value, PenstockError)
@@ -56,7 +56,7 @@ def test_a_file_of_the_first_version_is_read(tmp_path: Path) -> None:
         talk = await store.conversation_items(LOCAL, "conv_1")
         assert talk is not None
         assert talk.items == items("out_1", "in_1")
-        assert await whole(store, "resp_3", ["in_3"], previous="resp_2")
+        assert await complete_turn(store, "resp_3", ["in_3"], previous="resp_2")
 
     use_store(path, check)
     with sqlite3.connect(path) as connection:
@@ -64,14 +64,14 @@ def test_a_file_of_the_first_version_is_read(tmp_path: Path) -> None:
     connection.close()
 
 
-def test_a_step_that_was_released_is_not_changed() -> None:
-    """The first version is what `version_1.sql` says it is, word by word."""
+def test_a_released_migration_step_never_changes() -> None:
+    """The first step is the schema in `version_1.sql`, literally."""
     assert "\n".join(line.strip() for line in STEPS[0].strip().splitlines()) in "\n".join(
         line.strip() for line in VERSION_1.read_text().splitlines()
     )
 
 
-def test_steps_are_taken_once_and_wholly(tmp_path: Path) -> None:
+def test_migration_steps_are_applied_once_and_atomically(tmp_path: Path) -> None:
     connection = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
     steps = ["CREATE TABLE a (x)"]
     migrate(connection, steps)
@@ -87,7 +87,7 @@ def test_steps_are_taken_once_and_wholly(tmp_path: Path) -> None:
     connection.close()
 
 
-def test_a_newer_file_is_refused_and_not_touched(tmp_path: Path) -> None:
+def test_a_newer_file_is_refused_and_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     connection = sqlite3.connect(path)
     connection.executescript(
@@ -101,10 +101,10 @@ def test_a_newer_file_is_refused_and_not_touched(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-# Not ours
+# Files that are refused
 
 
-def test_a_database_of_another_program_is_refused_and_not_touched(tmp_path: Path) -> None:
+def test_a_database_of_another_program_is_refused_and_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     connection = sqlite3.connect(path)
     connection.executescript("CREATE TABLE bookmarks (x)")

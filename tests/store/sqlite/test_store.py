@@ -19,6 +19,7 @@ from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
 from penstock.store.sqlite.writer import WriteLimits
 from tests.store.builders import (
     closed,
+    complete_turn,
     event,
     events,
     items,
@@ -26,19 +27,18 @@ from tests.store.builders import (
     read,
     recalled,
     trace,
-    whole,
 )
 from tests.store.sqlite.stores import fill_disk, free_disk, stuck_disk, use_store
 
-# Opened again
+# Reopening
 
 
-def test_everything_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
+def test_everything_is_there_after_reopening(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "store.db"
 
     async def write(store: SqliteStore) -> None:
         await store.create_conversation(LOCAL, StoredConversation("conv_1", 3, b"{}"))
-        await whole(store, "resp_1", ["in_1"], ["out_1"], log=events(0, 50), conversation="conv_1")
+        await complete_turn(store, "resp_1", ["in_1"], ["out_1"], log=events(0, 50), conversation="conv_1")
         await store.open(opened("resp_2", "in_2", previous="resp_1"))
         store.trace("resp_2", [trace(3)])
         store.log("resp_2", events(0, 5))
@@ -68,23 +68,23 @@ def test_everything_is_there_when_it_is_opened_again(tmp_path: Path) -> None:
 
     use_store(path, write)
     use_store(path, check)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600, "nobody else reads what people said"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600, "other users cannot read the conversations"
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert not path.with_name("store.db-wal").exists(), "closing leaves one file"
 
 
-def test_deleted_words_are_not_left_in_the_file(tmp_path: Path) -> None:
+def test_deleted_text_does_not_remain_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
 
     async def write_and_delete(store: SqliteStore) -> None:
-        await whole(store, "resp_1", ["word-that-was-said"])
+        await complete_turn(store, "resp_1", ["word-that-was-said"])
         await store.delete(LOCAL, "resp_1")
 
     use_store(path, write_and_delete)
     assert b"word-that-was-said" not in path.read_bytes()
 
 
-def test_a_store_that_was_closed_says_so(tmp_path: Path) -> None:
+def test_a_closed_store_raises(tmp_path: Path) -> None:
     async def run() -> None:
         store = await open_sqlite_store(tmp_path / "store.db")
         await store.aclose()
@@ -107,7 +107,7 @@ LARGE = b"x" * 100_000
 BACKGROUND = replace(opened("resp_behind"), is_background=True)
 
 
-def test_an_end_does_not_wait_longer_than_its_patience(tmp_path: Path) -> None:
+def test_close_does_not_wait_longer_than_its_patience(tmp_path: Path) -> None:
     async def body(store: SqliteStore) -> None:
         await store.open(opened("resp_1", "in_1"))
         async with stuck_disk(store):
@@ -126,7 +126,7 @@ def test_an_end_does_not_wait_longer_than_its_patience(tmp_path: Path) -> None:
     use_store(tmp_path / "store.db", body, busy_ms=0)
 
 
-def test_a_beginning_does_not_wait_longer_than_its_patience(tmp_path: Path) -> None:
+def test_open_does_not_wait_longer_than_its_patience(tmp_path: Path) -> None:
     async def body(store: SqliteStore) -> None:
         async with stuck_disk(store):
             assert not await store.open(opened("resp_1"), patience=0)
@@ -142,10 +142,10 @@ def test_a_beginning_does_not_wait_longer_than_its_patience(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("is_committing", [False, True])
-def test_a_background_turn_that_is_not_durable_in_time_leaves_nothing(
+def test_a_background_turn_that_is_not_durable_in_time_is_not_stored(
     tmp_path: Path, is_committing: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether its commit had begun by then or not."""
+    """Whether its commit had started or not."""
     gate, reached = threading.Event(), threading.Event()
 
     def slow(connection: sqlite3.Connection, turn: Opened) -> int:
@@ -168,19 +168,19 @@ def test_a_background_turn_that_is_not_durable_in_time_leaves_nothing(
         assert (await store.stats()).responses == 0
         assert await store.get(LOCAL, BACKGROUND.id) is None
         monkeypatch.undo()
-        assert await store.open(BACKGROUND, patience=30), "it can be tried again"
+        assert await store.open(BACKGROUND, patience=30), "it can be retried"
 
     use_store(tmp_path / "store.db", body, busy_ms=0)
 
 
-def test_a_log_that_the_disk_does_not_take_is_cut_and_that_is_told(tmp_path: Path) -> None:
+def test_events_that_the_disk_cannot_write_in_time_are_dropped_and_counted(tmp_path: Path) -> None:
     async def body(store: SqliteStore) -> None:
         await store.open(opened("resp_1"))
         await store.open(opened("resp_2"))
         async with stuck_disk(store):
             for number in range(1_000):
                 store.log("resp_1", [event(number)])
-            store.log("resp_2", events(0, 5))  # it has room of its own
+            store.log("resp_2", events(0, 5))  # each turn has its own limit
             store.trace("resp_2", [trace(1)])
             assert store._writer.queued < 35_000
             found = await store.get(LOCAL, "resp_1")
@@ -200,7 +200,7 @@ def test_a_log_that_the_disk_does_not_take_is_cut_and_that_is_told(tmp_path: Pat
     use_store(tmp_path / "store.db", body, limits=WriteLimits(queued=20_000, queued_turn=10_000), busy_ms=0)
 
 
-def test_a_slow_reader_holds_nothing_in_memory(tmp_path: Path) -> None:
+def test_a_slow_reader_keeps_nothing_in_memory(tmp_path: Path) -> None:
     async def body(store: SqliteStore) -> None:
         await store.open(opened("resp_1"))
         slow = store.events(LOCAL, "resp_1")
@@ -209,7 +209,7 @@ def test_a_slow_reader_holds_nothing_in_memory(tmp_path: Path) -> None:
         for begin in range(1, 5_001, 100):
             store.log("resp_1", events(begin, begin + 100))
         await store.stats()
-        assert store._turns["resp_1"].events == [], "what is in the file is read from there"
+        assert store._turns["resp_1"].events == [], "written events are not kept in memory"
         assert store._writer.queued == 0
         await store.close("resp_1", closed("resp_1"), patience=30)
         seen.extend([event async for event in slow])
@@ -218,8 +218,8 @@ def test_a_slow_reader_holds_nothing_in_memory(tmp_path: Path) -> None:
     use_store(tmp_path / "store.db", body, busy_ms=0)
 
 
-def test_a_background_turn_finds_out_that_the_disk_is_well_again(tmp_path: Path) -> None:
-    """Also where nothing else is written."""
+def test_a_background_turn_notices_that_the_disk_has_recovered(tmp_path: Path) -> None:
+    """Even if nothing else is written."""
 
     async def body(store: SqliteStore) -> None:
         await fill_disk(store)
@@ -228,7 +228,7 @@ def test_a_background_turn_finds_out_that_the_disk_is_well_again(tmp_path: Path)
             with pytest.raises(StoreError) as raised:
                 await store.open(large, patience=30)
             assert raised.value.code == StoreError.FULL
-        assert not await store.open(opened("resp_late"), patience=30), "nobody waits for it"
+        assert not await store.open(opened("resp_late"), patience=30), "no caller waits for it"
         await free_disk(store)
         assert await store.open(large, patience=30)
 

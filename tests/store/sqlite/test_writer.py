@@ -15,13 +15,13 @@ from penstock.store.contract import LOCAL, Closed, LoggedEvent, Opened, StoredCo
 from penstock.store.sqlite import writer
 from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
 from penstock.store.sqlite.writer import WriteLimits
-from tests.store.builders import closed, events, items, opened, read, trace, whole
+from tests.store.builders import closed, complete_turn, events, items, opened, read, trace
 from tests.store.sqlite.stores import fill_disk, free_disk, lost_responses, stuck_disk, use_store
 
 LARGE = b"x" * 100_000
 
 
-def test_what_is_not_waited_for_is_written_all_the_same(tmp_path: Path) -> None:
+def test_ends_are_written_even_if_no_caller_waits(tmp_path: Path) -> None:
     async def body(store: SqliteStore) -> None:
         async with stuck_disk(store):
             for number in range(20):
@@ -29,7 +29,7 @@ def test_what_is_not_waited_for_is_written_all_the_same(tmp_path: Path) -> None:
                 assert not await store.close(f"resp_{number}", closed(f"resp_{number}"), patience=0)
         ends = [store._turns[id].end_write for id in list(store._turns)]
         assert all(await asyncio.gather(*ends))
-        assert not store._turns, "nothing is held in memory that is in the file"
+        assert not store._turns, "written turns are not kept in memory"
         assert store._writer.queued == 0
 
     use_store(tmp_path / "store.db", body, busy_ms=0)
@@ -38,16 +38,20 @@ def test_what_is_not_waited_for_is_written_all_the_same(tmp_path: Path) -> None:
 # Full
 
 
-def test_a_full_disk_is_told_and_reading_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_full_disk_is_logged_and_reading_continues(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def body(store: SqliteStore) -> None:
-        await whole(store, "resp_0", ["in_0"], log=events(0, 5))
+        await complete_turn(store, "resp_0", ["in_0"], log=events(0, 5))
         await fill_disk(store)
         await store.open(opened("resp_1", "in_1", previous="resp_0"))
         store.log("resp_1", [LoggedEvent(0, 1.0, b'"secret words"'), *events(1, 9)])
         large = Closed(status="completed", response=LARGE, output=items("out_1"))
         assert not await store.close("resp_1", large, patience=30)
-        assert not await whole(store, "resp_2")
-        assert not store._turns["resp_2"].end_write.done(), "nobody waits for a disk that is known to be full"
+        assert not await complete_turn(store, "resp_2")
+        assert not store._turns["resp_2"].end_write.done(), (
+            "no caller waits for a disk that is known to be full"
+        )
         with pytest.raises(StoreError) as raised:
             await store.create_conversation(LOCAL, StoredConversation("conv_1", 1, LARGE))
         assert raised.value.code == StoreError.FULL
@@ -63,13 +67,15 @@ def test_a_full_disk_is_told_and_reading_goes_on(tmp_path: Path, caplog: pytest.
 
         await free_disk(store)
         await store.create_conversation(LOCAL, StoredConversation("conv_1", 1, b"{}"))
-        assert not store._turns, "what was kept in memory is in the file now"
-        assert await whole(store, "resp_3")
+        assert not store._turns, "everything is written now"
+        assert await complete_turn(store, "resp_3")
 
     with caplog.at_level(logging.WARNING, "penstock.store"):
         use_store(tmp_path / "store.db", body, busy_ms=0)
     fields = [(record.levelname, getattr(record, "fields", {}).get("code")) for record in caplog.records]
-    assert fields == [("ERROR", "full"), ("WARNING", "full")], "once, and once when it is over"
+    assert fields == [("ERROR", "full"), ("WARNING", "full")], (
+        "one line for the failure, and one for the recovery"
+    )
     assert "secret words" not in caplog.text
 
     async def check(store: SqliteStore) -> None:
@@ -99,11 +105,11 @@ def test_a_disk_that_stays_full_does_not_fill_the_memory(
         assert len(store._turns) < 10
         last = await store.get(LOCAL, "resp_29")
         assert last is not None
-        assert last.response == LARGE, "the newest are kept the longest"
+        assert last.response == LARGE, "the oldest are discarded first"
         assert await store.get(LOCAL, "resp_0") is None
         early = await store.get(LOCAL, "resp_early")
         assert early is not None
-        assert early.status == "failed", "its end is lost: it must not seem to run for ever"
+        assert early.status == "failed", "its end is lost, but it must not seem to run forever"
         chain = await store.chain(LOCAL, "resp_early")
         assert chain is not None
         assert chain[0].status == "failed"
@@ -114,7 +120,7 @@ def test_a_disk_that_stays_full_does_not_fill_the_memory(
     assert given_up[:3] == ["resp_early", "resp_0", "resp_1"]
 
 
-def test_what_could_not_be_written_is_tried_again_when_the_store_is_closed(tmp_path: Path) -> None:
+def test_closing_the_store_retries_failed_writes(tmp_path: Path) -> None:
     async def lose(store: SqliteStore) -> None:
         await fill_disk(store)
         assert not await store.close("resp_1", Closed(status="completed", response=LARGE), patience=30)
@@ -136,27 +142,27 @@ def test_what_could_not_be_written_is_tried_again_when_the_store_is_closed(tmp_p
     asyncio.run(run())
 
 
-def test_what_is_lost_when_the_store_is_closed_is_named(
+def test_responses_that_are_lost_on_close_are_logged_and_returned(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "CLOSE_TIMEOUT", 0.1)
 
     async def run() -> None:
         store = await open_sqlite_store(tmp_path / "store.db")
-        assert await whole(store, "resp_0")
+        assert await complete_turn(store, "resp_0")
         await fill_disk(store)
         for id in ("resp_1", "resp_2"):
             await store.open(opened(id))
             await store.close(id, Closed(status="completed", response=LARGE), patience=30)
         assert await store.aclose() == ["resp_1", "resp_2"]
-        assert await store.aclose() == ["resp_1", "resp_2"], "whoever asks again is told the same"
+        assert await store.aclose() == ["resp_1", "resp_2"], "closing twice returns the same"
 
     with caplog.at_level(logging.ERROR, "penstock.store"):
         asyncio.run(run())
     assert lost_responses(caplog) == [("full", "resp_1"), ("full", "resp_2")]
 
 
-def test_a_turn_that_is_given_up_while_it_is_written_is_counted_once(tmp_path: Path) -> None:
+def test_a_turn_that_is_discarded_during_a_write_is_counted_once(tmp_path: Path) -> None:
     def fail(_: object) -> None:
         raise sqlite3.OperationalError
 
@@ -168,7 +174,7 @@ def test_a_turn_that_is_given_up_while_it_is_written_is_counted_once(tmp_path: P
         with pytest.raises(StoreError):
             await store._writer.do(fail)
         assert not await end
-        async with stuck_disk(store):  # the second attempt has begun
+        async with stuck_disk(store):  # the retry has started
             await store.open(opened("resp_2"))
             await store.close("resp_2", large, patience=0)
             assert list(store._turns) == ["resp_2"], "there is room for one"
@@ -179,11 +185,11 @@ def test_a_turn_that_is_given_up_while_it_is_written_is_counted_once(tmp_path: P
     use_store(tmp_path / "store.db", body, limits=WriteLimits(queued=150_000), busy_ms=0)
 
 
-def test_a_lock_of_another_program_is_waited_out(tmp_path: Path) -> None:
+def test_turns_are_written_after_another_program_releases_its_lock(tmp_path: Path) -> None:
     async def body(store: SqliteStore) -> None:
         stranger = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
         stranger.execute("BEGIN IMMEDIATE")
-        assert not await whole(store, "resp_1", log=events(0, 3))
+        assert not await complete_turn(store, "resp_1", log=events(0, 3))
         assert await read(store, "resp_1") == events(0, 3)
         stranger.close()
         await store.create_conversation(LOCAL, StoredConversation("conv_1", 1, b"{}"))
@@ -193,7 +199,7 @@ def test_a_lock_of_another_program_is_waited_out(tmp_path: Path) -> None:
     use_store(tmp_path / "store.db", body, busy_ms=0)
 
 
-def test_a_write_that_is_tried_again_keeps_the_order_of_a_chain(tmp_path: Path) -> None:
+def test_a_retried_write_preserves_the_order_of_a_chain(tmp_path: Path) -> None:
     gate, reached = threading.Event(), threading.Event()
 
     def fail(_: object) -> None:
@@ -221,10 +227,10 @@ def test_a_write_that_is_tried_again_keeps_the_order_of_a_chain(tmp_path: Path) 
     use_store(tmp_path / "store.db", body, busy_ms=0)
 
 
-# One that cannot be written
+# Turns that cannot be written
 
 
-def test_a_turn_that_cannot_be_written_does_not_take_others_with_it(
+def test_a_turn_that_cannot_be_written_does_not_affect_others(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def body(store: SqliteStore) -> None:
@@ -247,9 +253,9 @@ def test_a_turn_that_cannot_be_written_does_not_take_others_with_it(
     assert lost_responses(caplog) == [("refused", "resp_\ud800")]
 
 
-def test_an_id_that_is_in_the_file_is_not_written_over(tmp_path: Path) -> None:
+def test_a_response_in_the_file_is_not_overwritten(tmp_path: Path) -> None:
     async def body(store: SqliteStore) -> None:
-        assert await whole(store, "resp_1", ["in_1"], log=events(0, 2))
+        assert await complete_turn(store, "resp_1", ["in_1"], log=events(0, 2))
         await store.open(opened("resp_1"))
         await store.stats()
         store.log("resp_1", events(0, 9))

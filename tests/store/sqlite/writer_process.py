@@ -1,4 +1,4 @@
-"""A process that writes turns until it is killed, and says of each end that was reported: `python -m`."""
+"""A process that writes turns until it is killed, and prints each reported end. Run it with `python -m`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def response_of(id: str, number: int) -> bytes:
 
 
 async def turns(store: SqliteStore, name: str, begin: int) -> None:
-    """One turn after the other, each continuing the last."""
+    """Write one turn after the other, each continuing the last."""
     previous = None
     number = begin
     while True:
