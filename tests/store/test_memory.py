@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+from msgspec.structs import replace
+
+from penstock.errors import StoreError
 from penstock.store.contract import LOCAL, Closed, StoredConversation
 from penstock.store.memory import MemoryStore
 from tests.store.builders import (
+    closed,
     complete_turn,
     event,
     events,
@@ -68,5 +73,77 @@ def test_dropped_events_of_a_too_large_log_are_counted() -> None:
         assert found is not None
         assert 0 < found.dropped < 1_000
         assert await read(store, "resp_1") == events(0, 1_000 - found.dropped)
+
+    asyncio.run(run())
+
+
+def test_conversations_are_deleted_only_after_all_ended_turns() -> None:
+    async def run() -> None:
+        store = MemoryStore(most_bytes=1_500)
+        await store.create_conversation(LOCAL, StoredConversation("conv_old", 1, bytes(500)))
+        await store.create_conversation(LOCAL, StoredConversation("conv_new", 1, bytes(500)))
+        await complete_turn(store, "resp_1")
+        assert await store.get_conversation(LOCAL, "conv_old") is not None  # now recently used
+        await store.update_conversation(LOCAL, "conv_new", bytes(900))
+        assert await store.get(LOCAL, "resp_1") is None
+        assert await store.get_conversation(LOCAL, "conv_new") is not None
+        await store.update_conversation(LOCAL, "conv_old", bytes(1_200))
+        assert await store.get_conversation(LOCAL, "conv_new") is None
+        assert (await store.stats()).bytes <= 1_500
+
+    asyncio.run(run())
+
+
+def test_an_ended_turn_keeps_its_id() -> None:
+    async def run() -> None:
+        store = MemoryStore()
+        await complete_turn(store, "resp_1")
+        with pytest.raises(StoreError) as raised:
+            await store.open(opened("resp_1"))
+        assert raised.value.code == StoreError.DUPLICATE
+        assert "resp_1" in raised.value.message
+        assert await store.open(opened("resp_1", tenant="other"))
+
+    asyncio.run(run())
+
+
+def test_the_newest_item_with_an_id_is_found_until_its_owner_is_deleted() -> None:
+    async def run() -> None:
+        store = MemoryStore()
+        for number in range(3):
+            turn = replace(opened(f"resp_{number}"), input=(item("msg_1", str(number)),))
+            await store.open(turn)
+            await store.close(turn.id, closed(turn.id))
+        for deleted, expected in ((1, "2"), (2, "0")):
+            await store.delete(LOCAL, f"resp_{deleted}")
+            assert await item_of(store, LOCAL, "msg_1") == item("msg_1", expected)
+
+    asyncio.run(run())
+
+
+def test_deleting_a_response_forgets_only_its_own_reasoning() -> None:
+    async def run() -> None:
+        store = MemoryStore()
+        for id in ("resp_1", "resp_2"):
+            await complete_turn(store, id)
+            await store.remember(LOCAL, id, "call_1", id.encode())
+        await store.delete(LOCAL, "resp_1")
+        assert await store.recall(LOCAL, ["call_1"]) == {"call_1": b"resp_2"}, "a newer turn replaced it"
+        await store.delete(LOCAL, "resp_2")
+        assert await store.recall(LOCAL, ["call_1"]) == {}
+
+    asyncio.run(run())
+
+
+def test_one_log_cannot_use_all_memory() -> None:
+    async def run() -> None:
+        store = MemoryStore(most_bytes=100 * 1024 * 1024)
+        await store.open(opened("resp_1"))
+        megabyte = "x" * 1024 * 1024
+        for number in range(20):
+            store.log("resp_1", [event(number, megabyte)])
+        found = await store.get(LOCAL, "resp_1")
+        assert found is not None
+        assert found.dropped == 5, "the log of one turn ends at 16 MB"
 
     asyncio.run(run())
