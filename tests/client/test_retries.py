@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
-from penstock.client.retries import RetryPolicy, is_disconnect, is_transient
+from penstock.client.retries import RetryPolicy, is_disconnect, is_transient, log_failure
 from penstock.errors import (
     AuthenticationError,
     ContextOverflowError,
@@ -18,6 +21,8 @@ from penstock.errors import (
     RateLimitError,
     ServerError,
 )
+from penstock.net.error_responses import refusal
+from penstock.net.masking import Secrets
 
 TRANSIENT: list[OpenResponsesError] = [
     RateLimitError("", status=429),
@@ -95,3 +100,20 @@ def test_only_the_end_of_a_connection_is_a_break() -> None:
     assert not is_disconnect(NetworkError("", code="proxy_error", status=502))
     assert not is_disconnect(NetworkError("", code="certificate_error"))
     assert not is_disconnect(ServerError("", code="stream_truncated"))
+
+
+NOBODY = Secrets()
+
+
+def refused(
+    status: int, body: Any, headers: dict[str, str] | None = None, **given: Any
+) -> OpenResponsesError:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return refusal(status, headers or {}, data, given.pop("secrets", NOBODY), **given)
+
+
+def test_a_failure_is_logged_on_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    log_failure(refused(500, b"first\nsecond", {"x-request-id": "req_1"}))
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("penstock.client", "ERROR")
+    assert record.getMessage() == "ServerError 500 server_error: first second (request req_1)"

@@ -34,7 +34,7 @@ from tests.client.server import (
     stall,
     streamed,
 )
-from tests.client.test_tls import server_context
+from tests.net.certificates import server_context
 from tests.upstream.sending import KEY, OTHER, ask, ask_in_vain, rendered, sending, target, whole
 
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")

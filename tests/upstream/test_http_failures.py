@@ -22,8 +22,8 @@ from penstock.errors import (
 )
 from penstock.net.source import Inbox
 from penstock.upstream.http import HttpUpstream
+from tests.client.asking import texts_of_exception
 from tests.client.server import CHUNKED_HEAD, Script, answer, chunk, cut, head, run, send, stall
-from tests.client.test_keys import seen
 from tests.upstream.sending import KEY, ask, ask_in_vain, sending, target, whole
 
 QUICK = 0.3
@@ -188,7 +188,7 @@ def test_a_key_that_comes_back_is_in_no_error(
     async def main() -> None:
         async with sending(script, key_header=header) as (upstream, _):
             error = await ask_in_vain(upstream, key=KEY)
-            assert all(KEY not in text for text in seen(error))
+            assert all(KEY not in text for text in texts_of_exception(error))
 
     caplog.set_level(logging.DEBUG)
     run(main())
@@ -202,7 +202,7 @@ def test_secrets_of_the_target_are_masked_too() -> None:
         settings: dict[str, Any] = {"path": f"/v1?key={secrets[0]}", "headers": {"x-auth-token": secrets[1]}}
         async with sending([answer(400, body)], **settings) as (upstream, _):
             error = await ask_in_vain(upstream)
-            assert all(secret not in text for text in seen(error) for secret in secrets)
+            assert all(secret not in text for text in texts_of_exception(error) for secret in secrets)
             assert "not with" in error.message
 
     run(main())

@@ -29,6 +29,7 @@ from tests.client.server import (
     sse,
     streamed,
 )
+from tests.net.certificates import server_context
 
 
 @pytest.fixture(scope="module")
@@ -40,15 +41,6 @@ def authority() -> trustme.CA:
 def ca_file(authority: trustme.CA, tmp_path: Path) -> str:
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     return str(tmp_path / "ca.pem")
-
-
-def server_context(authority: trustme.CA, *, wants_client: bool = False) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1").configure_cert(context)
-    if wants_client:
-        authority.configure_trust(context)
-        context.verify_mode = ssl.CERT_REQUIRED
-    return context
 
 
 async def tell(

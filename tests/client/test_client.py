@@ -1,4 +1,4 @@
-"""Requests that are answered as a whole."""
+"""The methods of the client other than streaming."""
 
 from __future__ import annotations
 
@@ -32,8 +32,6 @@ from tests.client.server import (
     answer,
     chunk,
     cut,
-    head,
-    keep,
     run,
     send,
     stall,
@@ -349,79 +347,6 @@ def test_a_silent_server_is_asked_again_for_what_costs_nothing() -> None:
     run(main())
 
 
-def test_a_body_that_stops_is_idle() -> None:
-    async def main() -> None:
-        script = [send(head(content_type="application/json", content_length="9") + b"{"), stall]
-        async with asking(script, idle_timeout=QUICK) as (client, server):
-            with pytest.raises(NetworkError) as caught:
-                await client.create(REQUEST)
-            assert caught.value.phase == "idle"
-            await server.hung_up()
-
-    run(main())
-
-
-def test_an_error_whose_body_stops_is_still_that_error() -> None:
-    async def main() -> None:
-        script = [send(head(401, "text/plain", content_length="99") + b"who are you"), stall]
-        async with asking(script, idle_timeout=QUICK) as (client, _):
-            with pytest.raises(AuthenticationError, match="who are you"):
-                await client.create(REQUEST)
-
-    run(main())
-
-
-def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def main() -> None:
-        script = [send(head(content_type="application/json") + b"[" + b"0," * 600)]
-        async with asking(script) as (client, _):
-            from penstock.net import answer as module
-
-            monkeypatch.setattr(module, "DEFAULT_LIMIT", 1000)
-            with pytest.raises(ProtocolError, match="larger than 1000 bytes"):
-                await client.models()
-
-    run(main())
-
-
-def test_a_connection_is_used_again() -> None:
-    async def main() -> None:
-        script = [answer(200, {"data": []}, connection="keep-alive"), keep]
-        async with asking(script, script, script) as (client, server):
-            for _ in range(3):
-                await client.models()
-            assert server.connections == 1
-
-    run(main())
-
-
-def test_a_kept_connection_that_was_closed_costs_no_attempt() -> None:
-    async def main() -> None:
-        async def close_on_the_next(connection: Any) -> None:
-            await connection.request()
-
-        stale = [answer(200, RESPONSE, connection="keep-alive"), close_on_the_next]
-        clock = Clock()
-        async with asking(stale, [answer(200, RESPONSE)], clock=clock, retries=1) as (client, server):
-            await client.create(REQUEST)
-            await client.create(REQUEST)
-            assert server.connections == 2
-        assert clock.waits == []
-
-    run(main())
-
-
-def test_without_retries_no_connection_is_kept() -> None:
-    async def main() -> None:
-        script = [answer(200, RESPONSE, connection="keep-alive"), keep]
-        async with asking(script, script, retries=0) as (client, server):
-            await client.create(REQUEST)
-            await client.create(REQUEST)
-            assert server.connections == 2
-
-    run(main())
-
-
 def test_a_closed_client_cannot_be_used() -> None:
     async def main() -> None:
         async with asking() as (client, server):
@@ -432,24 +357,5 @@ def test_a_closed_client_cannot_be_used() -> None:
                 await client.create(REQUEST)
             await client.aclose()
         assert server.asked == []
-
-    run(main())
-
-
-def test_no_connection_is_told_with_its_phase() -> None:
-    async def main() -> None:
-        async with asking() as (_, server):
-            pass
-        clock = Clock()
-        async with OpenResponsesClient(
-            ClientConfig(server.url + "/v1?token=" + KEY), sleep=clock.sleep
-        ) as client:
-            with pytest.raises(
-                NetworkError, match=r"no connection to 127\.0\.0\.1:\d+: connection refused"
-            ) as caught:
-                await client.create(REQUEST)
-            assert caught.value.phase == "connect"
-            assert KEY not in str(caught.value)
-        assert len(clock.waits) == 2
 
     run(main())

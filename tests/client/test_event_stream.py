@@ -1,28 +1,21 @@
-"""Streams: what is delivered, what is skipped, what is no stream, and what is sent again."""
+"""Streams: delivery, the end of the connection, and retries before the first event."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 import pytest
 
-from penstock.client import event_reader
 from penstock.errors import (
-    AuthenticationError,
-    InvalidRequestError,
     NetworkError,
     OpenResponsesError,
-    OverloadedError,
     ProtocolError,
     RateLimitError,
-    ServerError,
 )
-from penstock.protocol.events import ErrorEvent, LifecycleEvent, OutputTextDeltaEvent, UnknownEvent
+from penstock.protocol.events import LifecycleEvent, OutputTextDeltaEvent
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.wire import to_builtins
-from penstock.sse import Decoder
 from penstock.stream.checker import StreamChecker
 from tests.cli import streams
 from tests.client.asking import QUICK, REQUEST, Clock, asking, read, read_until_failure
@@ -42,7 +35,6 @@ from tests.client.server import (
     sse,
     stall,
     streamed,
-    trickle,
 )
 
 
@@ -71,16 +63,6 @@ def test_a_lawful_stream_arrives_whole_and_typed(events: list[streams.Event]) ->
     run(main())
 
 
-@pytest.mark.parametrize("end", ["response.cancelled", "response.done"])
-def test_other_servers_have_other_words_for_the_end(end: str) -> None:
-    async def main() -> None:
-        events = [*HELLO[:-1], {**HELLO[-1], "type": end}]
-        async with asking(streamed(events)) as (client, _):
-            assert [event.type for event in await read(client.stream(REQUEST))][-1] == end
-
-    run(main())
-
-
 def test_an_event_is_given_out_when_it_comes_and_counted_when_it_is_given_out() -> None:
     async def main() -> None:
         script = [send(CHUNKED_HEAD + chunk(sse(HELLO[:3]))), gate, send(chunk(sse(HELLO[3:])) + LAST_CHUNK)]
@@ -90,25 +72,6 @@ def test_an_event_is_given_out_when_it_comes_and_counted_when_it_is_given_out() 
             assert (await anext(events)).sequence_number == 2
             server.opened.set()
             assert [event.sequence_number async for event in events] == list(range(3, 11))
-
-    run(main())
-
-
-def test_a_stream_cut_into_bytes_is_the_same_stream() -> None:
-    async def main() -> None:
-        body = b"\xef\xbb\xbf\r\n: hello\n\n" + sse(HELLO).replace(b"\n", b"\r\n")
-        async with asking([trickle(head(content_type="") + body)]) as (client, _):
-            numbers, error = await read_until_failure(client.stream(REQUEST))
-            assert (numbers, error) == (list(range(11)), None)
-
-    run(main())
-
-
-@pytest.mark.parametrize("kind", ["", "text/plain", "application/json", "TEXT/Event-Stream; charset=utf-8"])
-def test_what_is_evidently_a_stream_is_read_whatever_it_is_called(kind: str) -> None:
-    async def main() -> None:
-        async with asking([send(head(content_type=kind) + sse(HELLO))]) as (client, _):
-            assert len(await read(client.stream(REQUEST))) == 11
 
     run(main())
 
@@ -125,6 +88,7 @@ def test_the_connection_of_a_stream_that_was_read_to_its_end_is_used_again() -> 
 
 
 KEPT = head(transfer_encoding="chunked", connection="keep-alive")
+
 TAILS = [
     [send(KEPT + chunk(sse(HELLO))), gate, send(chunk(b"data: [DONE]\n\n") + LAST_CHUNK), keep],
     [send(KEPT + chunk(sse(HELLO, done=True))), gate, send(LAST_CHUNK), keep],
@@ -185,150 +149,7 @@ def test_the_last_event_ends_the_stream_without_waiting_for_the_server() -> None
     run(main())
 
 
-@pytest.mark.parametrize("type", ["response.incomplete", "response.failed"])
-def test_the_other_ends_are_ends_too(type: str) -> None:
-    async def main() -> None:
-        end = {**HELLO[-1], "type": type, "response": streams.snapshot(type.partition(".")[2], [])}
-        async with asking([send(head() + sse([*HELLO[:-1], end])), stall]) as (client, server):
-            assert (await read(client.stream(REQUEST)))[-1].type == type
-            await server.hung_up()
-
-    run(main())
-
-
-def test_what_cannot_be_read_is_skipped_logged_and_counted(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        garbage = b"data: {not json\n\ndata: 17\n\ndata: {}\n\nevent: ping\n\n: comment\n\n"
-        body = sse(HELLO[:4]) + garbage + sse(HELLO[4:]) + b"data: behind the end\n\n"
-        async with asking([send(head() + body)]) as (client, _):
-            stream = client.stream(REQUEST)
-            assert len(await read(stream)) == 11
-            assert stream.skipped == 3
-
-    run(main())
-    assert [record.levelname for record in caplog.records] == ["WARNING"] * 3
-    assert "skipped an invalid event: not valid JSON" in caplog.text
-
-
-def test_a_stream_of_garbage_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        async with asking([send(head() + b"data: x\n\n" * 1000 + sse(HELLO))]) as (client, _):
-            stream = client.stream(REQUEST)
-            assert len(await read(stream)) == 11
-            assert stream.skipped == 1000
-
-    run(main())
-    assert len(caplog.records) == 10
-
-
-def test_an_event_is_known_by_the_name_of_its_frame_too() -> None:
-    async def main() -> None:
-        untyped = [{name: value for name, value in event.items() if name != "type"} for event in HELLO]
-        frames = [
-            f"event: {event['type']}\ndata: {json.dumps(bare)}\n\n"
-            for event, bare in zip(HELLO, untyped, strict=True)
-        ]
-        async with asking([send(head() + "".join(frames).encode())]) as (client, _):
-            assert [event.type for event in await read(client.stream(REQUEST))] == [e["type"] for e in HELLO]
-
-    run(main())
-
-
-def test_an_event_that_nobody_knows_is_delivered() -> None:
-    async def main() -> None:
-        unknown = {"type": "vendor.keepalive", "more": 1}
-        async with asking([send(head() + sse([*HELLO[:2], unknown, *HELLO[2:]]))]) as (client, _):
-            received = await read(client.stream(REQUEST))
-            assert isinstance(received[2], UnknownEvent)
-            assert len(received) == 12
-
-    run(main())
-
-
-NOTHING_LIKE_IT: list[tuple[Any, type[OpenResponsesError], str]] = [
-    (
-        answer(200, b"<html><p>Sign in", "text/html"),
-        ProtocolError,
-        r"did not return an event stream \(text/html\)",
-    ),
-    (answer(200, b"<html><p>Sign in", "text/event-stream"), ProtocolError, "did not return an event stream"),
-    (answer(200, b"dat", "text/plain"), ProtocolError, "did not return an event stream"),
-    (
-        answer(200, b"\x00\xff\xfe" * 99, ""),
-        ProtocolError,
-        r"did not return an event stream \(no content type\)",
-    ),
-    (answer(200, b"upstream connect error", "text/event-stream"), ProtocolError, "body without events"),
-    (answer(200, HELLO[-1]["response"]), ProtocolError, "complete response: it does not stream"),
-    (answer(200, b'{"half', "application/json"), ProtocolError, "did not return an event stream"),
-    (answer(200, b"[1]", "text/event-stream"), ProtocolError, "did not return an event stream"),
-    (
-        answer(200, {"error": {"message": "bad key", "code": "invalid_api_key"}}),
-        AuthenticationError,
-        "bad key",
-    ),
-    (answer(200, b'{"error": "no"}', "text/event-stream"), ServerError, "no"),
-    (answer(302, location="https://other"), ProtocolError, "not followed"),
-    (answer(400, {"error": {"message": "no", "param": "input"}}), InvalidRequestError, "no"),
-]
-
-
-@pytest.mark.parametrize(("step", "kind", "said"), NOTHING_LIKE_IT)
-def test_what_is_no_stream_is_told_and_not_asked_for_again(
-    step: Any, kind: type[OpenResponsesError], said: str
-) -> None:
-    async def main() -> None:
-        async with asking([step], retries=0 if kind is ServerError else 2) as (client, server):
-            with pytest.raises(kind, match=said):
-                await read(client.stream(REQUEST))
-            assert len(server.asked) == 1
-
-    run(main())
-
-
-def test_blank_lines_before_the_first_event_are_a_sign_of_life() -> None:
-    async def main() -> None:
-        body = b"\n" * 1000 + b"\xef\xbb\xbf" + b" \r\n" * 10_000 + sse(HELLO)
-        async with asking([send(head() + body)]) as (client, _):
-            assert len(await read(client.stream(REQUEST))) == 11
-
-    run(main())
-
-
-def test_a_body_of_blank_lines_is_no_stream_and_is_not_read_for_ever() -> None:
-    async def main() -> None:
-        async with asking([send(head()), *[send(b"\n" * 1000)] * 70, stall]) as (client, server):
-            with pytest.raises(
-                ProtocolError, match=r"did not return an event stream \(text/event-stream\)"
-            ) as caught:
-                await read(client.stream(REQUEST))
-            assert caught.value.code == "no_event_stream"
-            await server.hung_up()
-            assert len(server.asked) == 1
-
-    run(main())
-
-
-def test_an_event_past_the_limit_ends_the_stream_after_what_came_before(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(event_reader, "Decoder", lambda: Decoder(limit=4096))
-
-    async def main() -> None:
-        body = sse(HELLO[:2]) + b"data: " + b"x" * 8192
-        async with asking([send(head() + body), stall]) as (client, server):
-            numbers, error = await read_until_failure(client.stream(REQUEST))
-            assert numbers == [0, 1]
-            assert isinstance(error, ProtocolError)
-            assert error.code == "frame_too_large"
-            assert len(server.asked) == 1
-            await server.hung_up()
-
-    run(main())
-
-
 # Before the first event: sent again.
-
 BEFORE: list[tuple[Script, list[float]]] = [
     ([answer(429, retry_after="7")], [7.0]),
     ([answer(500)], [0.5]),
@@ -403,7 +224,6 @@ def test_a_spent_quota_is_not_waited_for() -> None:
 
 
 # After the first event: never.
-
 UNSTORED = CreateResponse(model="test-model", input="Hello", store=False)
 
 AFTER: list[tuple[Script, type[OpenResponsesError], str, str | None]] = [
@@ -481,51 +301,5 @@ def test_what_came_before_a_break_is_not_lost_to_a_slow_reader() -> None:
 
     async def cut_in_order(connection: Any) -> None:
         """Ends the connection in the middle of the chunks: nothing of what was sent gets lost on the way."""
-
-    run(main())
-
-
-def test_an_error_event_is_delivered_and_is_the_reason_where_no_end_follows() -> None:
-    async def main() -> None:
-        told = {
-            "type": "error",
-            "sequence_number": 2,
-            "code": "my_word",
-            "message": "Overloaded",
-            "param": None,
-        }
-        async with asking([send(head() + sse([*HELLO[:2], told]))]) as (client, server):
-            stream = client.stream(REQUEST)
-            received = [await anext(stream) for _ in range(3)]
-            assert isinstance(received[2], ErrorEvent)
-            with pytest.raises(OverloadedError, match="Overloaded") as caught:
-                await anext(stream)
-            assert caught.value.code == "my_word"
-            assert len(server.asked) == 1  # the server has said why: there is nothing to take up
-
-    run(main())
-
-
-def test_a_bare_error_in_a_frame_is_an_error_event() -> None:
-    async def main() -> None:
-        body = b'data: {"error": {"message": "Rate limit reached", "code": "rate_limit_exceeded"}}\n\n'
-        async with asking([send(head() + body)]) as (client, _):
-            stream = client.stream(REQUEST)
-            assert isinstance(await anext(stream), ErrorEvent)
-            with pytest.raises(RateLimitError, match="Rate limit reached"):
-                await anext(stream)
-
-    run(main())
-
-
-def test_an_error_event_before_the_end_is_not_raised() -> None:
-    async def main() -> None:
-        end = {**HELLO[-1], "type": "response.failed", "sequence_number": 3}
-        told = {"type": "error", "sequence_number": 2, "message": "oh"}
-        async with asking([send(head() + sse([*HELLO[:2], told, end]))]) as (client, _):
-            assert [event.type for event in await read(client.stream(REQUEST))][2:] == [
-                "error",
-                "response.failed",
-            ]
 
     run(main())

@@ -14,7 +14,7 @@ from penstock.client.config import ClientConfig
 from penstock.errors import InvalidRequestError, NetworkError
 from tests.client.asking import KEY, REQUEST, Clock, asking, read
 from tests.client.server import Connection, Server, Step, answer, run, send, streamed
-from tests.client.test_tls import server_context
+from tests.net.certificates import server_context
 
 DEAD = "http://127.0.0.1:1"
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")

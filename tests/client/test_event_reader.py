@@ -1,0 +1,330 @@
+"""Reading one response as events: what is delivered, what is skipped, and what is not a stream."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from penstock.client import event_reader
+from penstock.errors import (
+    AuthenticationError,
+    InvalidRequestError,
+    OpenResponsesError,
+    OverloadedError,
+    ProtocolError,
+    RateLimitError,
+    ServerError,
+)
+from penstock.parts.adapter import OpenResponsesStreamAdapter
+from penstock.protocol.events import ErrorEvent, LifecycleEvent, UnknownEvent
+from penstock.sse import Decoder
+from tests.cli import streams
+from tests.client.asking import KEY, REQUEST, asking, read, read_until_failure, texts_of_exception
+from tests.client.server import (
+    HELLO,
+    answer,
+    head,
+    run,
+    send,
+    sse,
+    stall,
+    streamed,
+    trickle,
+)
+
+
+@pytest.mark.parametrize("end", ["response.cancelled", "response.done"])
+def test_other_servers_have_other_words_for_the_end(end: str) -> None:
+    async def main() -> None:
+        events = [*HELLO[:-1], {**HELLO[-1], "type": end}]
+        async with asking(streamed(events)) as (client, _):
+            assert [event.type for event in await read(client.stream(REQUEST))][-1] == end
+
+    run(main())
+
+
+def test_a_stream_cut_into_bytes_is_the_same_stream() -> None:
+    async def main() -> None:
+        body = b"\xef\xbb\xbf\r\n: hello\n\n" + sse(HELLO).replace(b"\n", b"\r\n")
+        async with asking([trickle(head(content_type="") + body)]) as (client, _):
+            numbers, error = await read_until_failure(client.stream(REQUEST))
+            assert (numbers, error) == (list(range(11)), None)
+
+    run(main())
+
+
+@pytest.mark.parametrize("kind", ["", "text/plain", "application/json", "TEXT/Event-Stream; charset=utf-8"])
+def test_what_is_evidently_a_stream_is_read_whatever_it_is_called(kind: str) -> None:
+    async def main() -> None:
+        async with asking([send(head(content_type=kind) + sse(HELLO))]) as (client, _):
+            assert len(await read(client.stream(REQUEST))) == 11
+
+    run(main())
+
+
+@pytest.mark.parametrize("type", ["response.incomplete", "response.failed"])
+def test_the_other_ends_are_ends_too(type: str) -> None:
+    async def main() -> None:
+        end = {**HELLO[-1], "type": type, "response": streams.snapshot(type.partition(".")[2], [])}
+        async with asking([send(head() + sse([*HELLO[:-1], end])), stall]) as (client, server):
+            assert (await read(client.stream(REQUEST)))[-1].type == type
+            await server.hung_up()
+
+    run(main())
+
+
+def test_what_cannot_be_read_is_skipped_logged_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        garbage = b"data: {not json\n\ndata: 17\n\ndata: {}\n\nevent: ping\n\n: comment\n\n"
+        body = sse(HELLO[:4]) + garbage + sse(HELLO[4:]) + b"data: behind the end\n\n"
+        async with asking([send(head() + body)]) as (client, _):
+            stream = client.stream(REQUEST)
+            assert len(await read(stream)) == 11
+            assert stream.skipped == 3
+
+    run(main())
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 3
+    assert "skipped an invalid event: not valid JSON" in caplog.text
+
+
+def test_a_stream_of_garbage_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with asking([send(head() + b"data: x\n\n" * 1000 + sse(HELLO))]) as (client, _):
+            stream = client.stream(REQUEST)
+            assert len(await read(stream)) == 11
+            assert stream.skipped == 1000
+
+    run(main())
+    assert len(caplog.records) == 10
+
+
+def test_an_event_is_known_by_the_name_of_its_frame_too() -> None:
+    async def main() -> None:
+        untyped = [{name: value for name, value in event.items() if name != "type"} for event in HELLO]
+        frames = [
+            f"event: {event['type']}\ndata: {json.dumps(bare)}\n\n"
+            for event, bare in zip(HELLO, untyped, strict=True)
+        ]
+        async with asking([send(head() + "".join(frames).encode())]) as (client, _):
+            assert [event.type for event in await read(client.stream(REQUEST))] == [e["type"] for e in HELLO]
+
+    run(main())
+
+
+def test_an_event_that_nobody_knows_is_delivered() -> None:
+    async def main() -> None:
+        unknown = {"type": "vendor.keepalive", "more": 1}
+        async with asking([send(head() + sse([*HELLO[:2], unknown, *HELLO[2:]]))]) as (client, _):
+            received = await read(client.stream(REQUEST))
+            assert isinstance(received[2], UnknownEvent)
+            assert len(received) == 12
+
+    run(main())
+
+
+NOTHING_LIKE_IT: list[tuple[Any, type[OpenResponsesError], str]] = [
+    (
+        answer(200, b"<html><p>Sign in", "text/html"),
+        ProtocolError,
+        r"did not return an event stream \(text/html\)",
+    ),
+    (answer(200, b"<html><p>Sign in", "text/event-stream"), ProtocolError, "did not return an event stream"),
+    (answer(200, b"dat", "text/plain"), ProtocolError, "did not return an event stream"),
+    (
+        answer(200, b"\x00\xff\xfe" * 99, ""),
+        ProtocolError,
+        r"did not return an event stream \(no content type\)",
+    ),
+    (answer(200, b"upstream connect error", "text/event-stream"), ProtocolError, "body without events"),
+    (answer(200, HELLO[-1]["response"]), ProtocolError, "complete response: it does not stream"),
+    (answer(200, b'{"half', "application/json"), ProtocolError, "did not return an event stream"),
+    (answer(200, b"[1]", "text/event-stream"), ProtocolError, "did not return an event stream"),
+    (
+        answer(200, {"error": {"message": "bad key", "code": "invalid_api_key"}}),
+        AuthenticationError,
+        "bad key",
+    ),
+    (answer(200, b'{"error": "no"}', "text/event-stream"), ServerError, "no"),
+    (answer(302, location="https://other"), ProtocolError, "not followed"),
+    (answer(400, {"error": {"message": "no", "param": "input"}}), InvalidRequestError, "no"),
+]
+
+
+@pytest.mark.parametrize(("step", "kind", "said"), NOTHING_LIKE_IT)
+def test_what_is_no_stream_is_told_and_not_asked_for_again(
+    step: Any, kind: type[OpenResponsesError], said: str
+) -> None:
+    async def main() -> None:
+        async with asking([step], retries=0 if kind is ServerError else 2) as (client, server):
+            with pytest.raises(kind, match=said):
+                await read(client.stream(REQUEST))
+            assert len(server.asked) == 1
+
+    run(main())
+
+
+def test_blank_lines_before_the_first_event_are_a_sign_of_life() -> None:
+    async def main() -> None:
+        body = b"\n" * 1000 + b"\xef\xbb\xbf" + b" \r\n" * 10_000 + sse(HELLO)
+        async with asking([send(head() + body)]) as (client, _):
+            assert len(await read(client.stream(REQUEST))) == 11
+
+    run(main())
+
+
+def test_a_body_of_blank_lines_is_no_stream_and_is_not_read_for_ever() -> None:
+    async def main() -> None:
+        async with asking([send(head()), *[send(b"\n" * 1000)] * 70, stall]) as (client, server):
+            with pytest.raises(
+                ProtocolError, match=r"did not return an event stream \(text/event-stream\)"
+            ) as caught:
+                await read(client.stream(REQUEST))
+            assert caught.value.code == "no_event_stream"
+            await server.hung_up()
+            assert len(server.asked) == 1
+
+    run(main())
+
+
+def test_an_event_past_the_limit_ends_the_stream_after_what_came_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(event_reader, "Decoder", lambda: Decoder(limit=4096))
+
+    async def main() -> None:
+        body = sse(HELLO[:2]) + b"data: " + b"x" * 8192
+        async with asking([send(head() + body), stall]) as (client, server):
+            numbers, error = await read_until_failure(client.stream(REQUEST))
+            assert numbers == [0, 1]
+            assert isinstance(error, ProtocolError)
+            assert error.code == "frame_too_large"
+            assert len(server.asked) == 1
+            await server.hung_up()
+
+    run(main())
+
+
+def test_an_error_event_is_delivered_and_is_the_reason_where_no_end_follows() -> None:
+    async def main() -> None:
+        told = {
+            "type": "error",
+            "sequence_number": 2,
+            "code": "my_word",
+            "message": "Overloaded",
+            "param": None,
+        }
+        async with asking([send(head() + sse([*HELLO[:2], told]))]) as (client, server):
+            stream = client.stream(REQUEST)
+            received = [await anext(stream) for _ in range(3)]
+            assert isinstance(received[2], ErrorEvent)
+            with pytest.raises(OverloadedError, match="Overloaded") as caught:
+                await anext(stream)
+            assert caught.value.code == "my_word"
+            assert len(server.asked) == 1  # the server has said why: there is nothing to take up
+
+    run(main())
+
+
+def test_a_bare_error_in_a_frame_is_an_error_event() -> None:
+    async def main() -> None:
+        body = b'data: {"error": {"message": "Rate limit reached", "code": "rate_limit_exceeded"}}\n\n'
+        async with asking([send(head() + body)]) as (client, _):
+            stream = client.stream(REQUEST)
+            assert isinstance(await anext(stream), ErrorEvent)
+            with pytest.raises(RateLimitError, match="Rate limit reached"):
+                await anext(stream)
+
+    run(main())
+
+
+def test_an_error_event_before_the_end_is_not_raised() -> None:
+    async def main() -> None:
+        end = {**HELLO[-1], "type": "response.failed", "sequence_number": 3}
+        told = {"type": "error", "sequence_number": 2, "message": "oh"}
+        async with asking([send(head() + sse([*HELLO[:2], told, end]))]) as (client, _):
+            assert [event.type for event in await read(client.stream(REQUEST))][2:] == [
+                "error",
+                "response.failed",
+            ]
+
+    run(main())
+
+
+TELLING = f"Bearer {KEY} is not a key"
+
+SNAPSHOT = {**streams.snapshot("failed", []), "output": [], "error": {"code": "no", "message": TELLING}}
+
+EVENTS_WITH_THE_KEY: list[dict[str, Any]] = [
+    {"type": "error", "sequence_number": 2, "code": KEY, "message": TELLING, "param": KEY},
+    {"type": "error", "sequence_number": 2, "error": {"message": TELLING, KEY: [{"more": KEY}]}},
+    {"type": "error", "sequence_number": 2, "message": TELLING + " \ud83d", "output": KEY},
+    {"type": "response.failed", "sequence_number": 2, "response": SNAPSHOT},
+    {
+        "type": "response.incomplete",
+        "sequence_number": 2,
+        "response": {**streams.snapshot("incomplete", []), "incomplete_details": {"reason": TELLING}},
+    },
+    {"type": "response.cancelled", "sequence_number": 2, "response": SNAPSHOT, KEY: KEY},
+]
+
+
+@pytest.mark.parametrize("event", EVENTS_WITH_THE_KEY, ids=lambda event: str(event["type"]))
+@pytest.mark.parametrize("is_escaped", [False, True])
+def test_an_event_that_repeats_the_key_is_given_out_without_it(
+    event: dict[str, Any], is_escaped: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        body = sse([*HELLO[:2], event])
+        if is_escaped:
+            body = body.replace(b"sk-", rb"\u0073k-")
+        async with asking([send(head() + body)], key=lambda: KEY) as (client, _):
+            stream = client.stream(REQUEST)
+            received = [await anext(stream) for _ in range(3)][2]
+            assert received.type == event["type"]
+            assert KEY not in repr(received)
+            assert "[key]" in repr(received)
+            if event["type"] == "error":
+                with pytest.raises(OpenResponsesError) as caught:
+                    await anext(stream)
+                assert all(
+                    KEY not in text and KEY[3:] not in text for text in texts_of_exception(caught.value)
+                )
+            adapter = OpenResponsesStreamAdapter()
+            adapter.feed(received)
+            error = adapter.result.error
+            assert error is None or all(KEY not in text for text in texts_of_exception(error))
+
+    caplog.set_level(logging.DEBUG)
+    run(main())
+    assert KEY not in caplog.text
+
+
+@pytest.mark.parametrize("key", ["error", "resp", "failed", "response"])
+def test_a_placeholder_for_a_key_does_not_spoil_the_event(key: str) -> None:
+    async def main() -> None:
+        failed = {"type": "response.failed", "sequence_number": 2, "response": SNAPSHOT}
+        async with asking([send(head() + sse([*HELLO[:2], failed]))], key=lambda: key) as (client, _):
+            stream = client.stream(REQUEST)
+            received = [await anext(stream) for _ in range(3)][2]
+            assert isinstance(received, LifecycleEvent)
+            assert received.response.error is not None
+            assert received.response.error.message == TELLING
+
+    run(main())
+
+
+def test_an_error_that_is_nested_too_deeply_is_skipped_and_not_shown(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        deep = b"[" * 900 + b'"%s"' % KEY.encode() + b"]" * 900
+        body = sse(HELLO[:2]) + b'data: {"type": "error", "message": %s}\n\n' % deep + sse(HELLO[2:])
+        async with asking([send(head() + body)], key=lambda: KEY) as (client, _):
+            stream = client.stream(REQUEST)
+            assert all(KEY not in repr(event) for event in [each async for each in stream])
+
+    run(main())
+    assert KEY not in caplog.text

@@ -1,0 +1,170 @@
+"""Sending requests: keys, headers, and connections that are reused or fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.client.client import OpenResponsesClient
+from penstock.client.config import ClientConfig
+from penstock.errors import (
+    AuthenticationError,
+    NetworkError,
+)
+from penstock.net.config import KeySource
+from tests.client.asking import KEY, REQUEST, Clock, asking, read_until_failure, texts_of_exception
+from tests.client.server import (
+    HELLO,
+    answer,
+    head,
+    keep,
+    run,
+    send,
+    sse,
+    streamed,
+)
+
+RESPONSE = HELLO[-1]["response"]
+
+
+def test_a_connection_is_used_again() -> None:
+    async def main() -> None:
+        script = [answer(200, {"data": []}, connection="keep-alive"), keep]
+        async with asking(script, script, script) as (client, server):
+            for _ in range(3):
+                await client.models()
+            assert server.connections == 1
+
+    run(main())
+
+
+def test_a_kept_connection_that_was_closed_costs_no_attempt() -> None:
+    async def main() -> None:
+        async def close_on_the_next(connection: Any) -> None:
+            await connection.request()
+
+        stale = [answer(200, RESPONSE, connection="keep-alive"), close_on_the_next]
+        clock = Clock()
+        async with asking(stale, [answer(200, RESPONSE)], clock=clock, retries=1) as (client, server):
+            await client.create(REQUEST)
+            await client.create(REQUEST)
+            assert server.connections == 2
+        assert clock.waits == []
+
+    run(main())
+
+
+def test_without_retries_no_connection_is_kept() -> None:
+    async def main() -> None:
+        script = [answer(200, RESPONSE, connection="keep-alive"), keep]
+        async with asking(script, script, retries=0) as (client, server):
+            await client.create(REQUEST)
+            await client.create(REQUEST)
+            assert server.connections == 2
+
+    run(main())
+
+
+def test_no_connection_is_told_with_its_phase() -> None:
+    async def main() -> None:
+        async with asking() as (_, server):
+            pass
+        clock = Clock()
+        async with OpenResponsesClient(
+            ClientConfig(server.url + "/v1?token=" + KEY), sleep=clock.sleep
+        ) as client:
+            with pytest.raises(
+                NetworkError, match=r"no connection to 127\.0\.0\.1:\d+: connection refused"
+            ) as caught:
+                await client.create(REQUEST)
+            assert caught.value.phase == "connect"
+            assert KEY not in str(caught.value)
+        assert len(clock.waits) == 2
+
+    run(main())
+
+
+def test_the_key_is_asked_for_every_request_and_attempt() -> None:
+    async def main() -> None:
+        keys = iter(["first", "second", "third"])
+        script = [answer(200, {"data": []})]
+        async with asking([answer(503)], script, script, key=lambda: next(keys)) as (client, server):
+            await client.models()
+            await client.models()
+        sent = [asked.headers["authorization"] for asked in server.asked]
+        assert sent == ["Bearer first", "Bearer second", "Bearer third"]
+
+    run(main())
+
+
+def test_a_resumed_stream_asks_for_the_key_again() -> None:
+    async def main() -> None:
+        keys = iter(["first", "second"])
+        broken = [send(head() + sse(HELLO[:3]))]
+        async with asking(broken, streamed(HELLO[3:]), key=lambda: next(keys)) as (client, server):
+            numbers, error = await read_until_failure(client.stream(REQUEST))
+            assert (numbers, error) == (list(range(11)), None)
+        assert [asked.headers["authorization"] for asked in server.asked] == ["Bearer first", "Bearer second"]
+
+    run(main())
+
+
+async def _later() -> str:
+    return f" {KEY}\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "sent"), [(_later, f"Bearer {KEY}"), (lambda: None, None), (lambda: "", None)]
+)
+def test_a_key_may_come_later_or_not_at_all(source: KeySource, sent: str | None) -> None:
+    async def main() -> None:
+        async with asking([answer(200, [])], key=source) as (client, server):
+            await client.models()
+            assert server.asked[0].headers.get("authorization") == sent
+
+    run(main())
+
+
+def test_a_header_of_ones_own_replaces_that_of_the_client() -> None:
+    async def main() -> None:
+        headers = {"Authorization": "Basic abc", "User-Agent": "mine", "x-org": "me"}
+        async with asking([answer(200, [])], key=lambda: KEY, headers=headers) as (client, server):
+            await client.models()
+            asked = server.asked[0].headers
+            assert (asked["authorization"], asked["user-agent"], asked["x-org"]) == (
+                "Basic abc",
+                "mine",
+                "me",
+            )
+
+    run(main())
+
+
+@pytest.mark.parametrize("key", ["sk-a\nb", "schlüssel"])
+def test_what_cannot_be_a_key_is_refused_and_not_shown(key: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with asking(key=lambda: key) as (client, server):
+            with pytest.raises(AuthenticationError) as caught:
+                await client.models()
+            assert caught.value.code == "invalid_key"
+            assert all(key not in text for text in texts_of_exception(caught.value))
+        assert server.asked == []
+
+    run(main())
+    assert key not in caplog.text
+
+
+def test_a_key_source_that_fails_fails_as_it_does() -> None:
+    def broken() -> str:
+        raise TimeoutError("the keyring is locked")
+
+    async def main() -> None:
+        async with asking(key=broken) as (client, _):
+            with pytest.raises(TimeoutError, match="keyring"):
+                await client.models()
+            with pytest.raises(TimeoutError, match="keyring"):
+                async for _ in client.stream(REQUEST):
+                    pass
+
+    run(main())
