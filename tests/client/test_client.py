@@ -57,7 +57,7 @@ def test_create_sends_the_request_and_returns_the_response() -> None:
     run(main())
 
 
-def test_the_other_requests_go_where_they_should() -> None:
+def test_other_requests_use_the_right_method_and_path() -> None:
     async def main() -> None:
         page = {
             "object": "list",
@@ -87,7 +87,7 @@ def test_the_other_requests_go_where_they_should() -> None:
     run(main())
 
 
-def test_all_input_items_are_read_page_by_page_and_not_for_ever() -> None:
+def test_all_input_items_are_read_page_by_page_and_end() -> None:
     async def main() -> None:
         def page(text: str, last: str) -> Any:
             return {"data": [{"role": "user", "content": text}], "has_more": True, "last_id": last}
@@ -103,7 +103,7 @@ def test_all_input_items_are_read_page_by_page_and_not_for_ever() -> None:
 
 
 @pytest.mark.parametrize("last", [{}, {"last_id": None}, {"last_id": ""}])
-def test_a_page_that_does_not_name_its_last_item_is_not_the_last(last: dict[str, Any]) -> None:
+def test_a_page_without_last_id_is_continued_after_its_last_item(last: dict[str, Any]) -> None:
     async def main() -> None:
         def page(*names: str | None, has_more: bool) -> Any:
             items = [{"role": "user", "content": "x", **({"id": name} if name else {})} for name in names]
@@ -129,7 +129,7 @@ def test_a_page_that_does_not_name_its_last_item_is_not_the_last(last: dict[str,
         ({"data": None}, []),
     ],
 )
-def test_models_are_listed_in_every_shape(body: Any, names: list[str]) -> None:
+def test_models_are_read_from_every_known_format(body: Any, names: list[str]) -> None:
     async def main() -> None:
         async with asking([answer(200, body)]) as (client, server):
             assert [model["id"] for model in await client.models()] == names
@@ -172,7 +172,7 @@ def test_a_missing_id_is_refused_and_not_sent(id: str) -> None:
         (529, OverloadedError),
     ],
 )
-def test_a_refusal_is_raised_by_its_kind_with_the_servers_words(
+def test_an_error_status_raises_its_class_with_the_servers_message(
     status: int, kind: type[OpenResponsesError], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
@@ -214,7 +214,7 @@ def test_a_404_of_a_base_url_without_v1_has_a_hint(path: str, hint: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("script", "kind", "code", "said"),
+    ("script", "kind", "code", "message"),
     [
         (
             [answer(200, b"<html>", "text/html")],
@@ -240,12 +240,12 @@ def test_a_404_of_a_base_url_without_v1_has_a_hint(path: str, hint: str) -> None
         ([], NetworkError, "network_error", "closed without a response"),
     ],
 )
-def test_an_answer_that_is_none_is_told(
-    script: list[Any], kind: type[OpenResponsesError], code: str | None, said: str
+def test_an_invalid_answer_is_reported(
+    script: list[Any], kind: type[OpenResponsesError], code: str | None, message: str
 ) -> None:
     async def main() -> None:
         async with asking(script, retries=0) as (client, server):
-            with pytest.raises(kind, match=said) as caught:
+            with pytest.raises(kind, match=message) as caught:
                 await client.create(REQUEST)
             assert code is None or caught.value.code == code
             assert len(server.asked) == 1  # a redirect is not followed
@@ -262,7 +262,7 @@ def test_a_failed_response_is_a_response() -> None:
     run(main())
 
 
-def test_two_lists_of_the_same_models_are_one_that_says_more() -> None:
+def test_two_lists_of_models_are_merged() -> None:
     async def main() -> None:
         both = {
             "data": [{"id": "a", "owned_by": "me"}, {"id": "b"}],
@@ -277,7 +277,7 @@ def test_two_lists_of_the_same_models_are_one_that_says_more() -> None:
     run(main())
 
 
-def test_the_server_can_be_asked_what_the_protocol_has_no_word_for() -> None:
+def test_fetch_sends_requests_outside_the_protocol() -> None:
     async def main() -> None:
         scripts = [
             [answer(200, {"n_ctx": 4096})],
@@ -298,7 +298,7 @@ def test_the_server_can_be_asked_what_the_protocol_has_no_word_for() -> None:
     run(main())
 
 
-def test_models_that_are_no_list_of_objects_are_a_protocol_error() -> None:
+def test_an_invalid_list_of_models_is_a_protocol_error() -> None:
     async def main() -> None:
         async with asking([answer(200, {"data": ["a"]})]) as (client, _):
             with pytest.raises(ProtocolError, match="array of objects"):
@@ -316,7 +316,7 @@ def test_models_that_are_no_list_of_objects_are_a_protocol_error() -> None:
         ([[answer(200, {"error": {"type": "overloaded_error"}})]], [0.5]),
     ],
 )
-def test_what_may_pass_is_asked_again(scripts: list[Any], waits: list[float]) -> None:
+def test_transient_failures_are_retried(scripts: list[Any], waits: list[float]) -> None:
     async def main() -> None:
         clock = Clock()
         async with asking(*scripts, [answer(200, RESPONSE)], clock=clock) as (client, server):
@@ -327,7 +327,7 @@ def test_what_may_pass_is_asked_again(scripts: list[Any], waits: list[float]) ->
     run(main())
 
 
-def test_a_silent_server_is_not_asked_to_do_the_work_twice() -> None:
+def test_create_is_not_retried_after_a_timeout() -> None:
     async def main() -> None:
         async with asking([stall], first_byte_timeout=QUICK) as (client, server):
             with pytest.raises(NetworkError, match=r"sent nothing for 0\.3 seconds") as caught:
@@ -339,7 +339,7 @@ def test_a_silent_server_is_not_asked_to_do_the_work_twice() -> None:
     run(main())
 
 
-def test_a_silent_server_is_asked_again_for_what_costs_nothing() -> None:
+def test_retrieve_is_retried_after_a_timeout() -> None:
     async def main() -> None:
         async with asking([stall], [answer(200, RESPONSE)], first_byte_timeout=QUICK) as (client, _):
             assert (await client.retrieve("resp_1")).id == "resp_1"

@@ -37,7 +37,7 @@ from tests.client.server import (
 
 
 @pytest.mark.parametrize("end", ["response.cancelled", "response.done"])
-def test_other_servers_have_other_words_for_the_end(end: str) -> None:
+def test_other_names_of_terminal_events_end_the_stream(end: str) -> None:
     async def main() -> None:
         events = [*HELLO[:-1], {**HELLO[-1], "type": end}]
         async with asking(streamed(events)) as (client, _):
@@ -46,7 +46,7 @@ def test_other_servers_have_other_words_for_the_end(end: str) -> None:
     run(main())
 
 
-def test_a_stream_cut_into_bytes_is_the_same_stream() -> None:
+def test_a_stream_that_arrives_byte_by_byte_is_the_same_stream() -> None:
     async def main() -> None:
         body = b"\xef\xbb\xbf\r\n: hello\n\n" + sse(HELLO).replace(b"\n", b"\r\n")
         async with asking([trickle(head(content_type="") + body)]) as (client, _):
@@ -57,7 +57,7 @@ def test_a_stream_cut_into_bytes_is_the_same_stream() -> None:
 
 
 @pytest.mark.parametrize("kind", ["", "text/plain", "application/json", "TEXT/Event-Stream; charset=utf-8"])
-def test_what_is_evidently_a_stream_is_read_whatever_it_is_called(kind: str) -> None:
+def test_a_stream_is_recognized_whatever_its_content_type(kind: str) -> None:
     async def main() -> None:
         async with asking([send(head(content_type=kind) + sse(HELLO))]) as (client, _):
             assert len(await read(client.stream(REQUEST))) == 11
@@ -66,7 +66,7 @@ def test_what_is_evidently_a_stream_is_read_whatever_it_is_called(kind: str) -> 
 
 
 @pytest.mark.parametrize("type", ["response.incomplete", "response.failed"])
-def test_the_other_ends_are_ends_too(type: str) -> None:
+def test_other_terminal_events_end_the_stream(type: str) -> None:
     async def main() -> None:
         end = {**HELLO[-1], "type": type, "response": streams.snapshot(type.partition(".")[2], [])}
         async with asking([send(head() + sse([*HELLO[:-1], end])), stall]) as (client, server):
@@ -76,7 +76,7 @@ def test_the_other_ends_are_ends_too(type: str) -> None:
     run(main())
 
 
-def test_what_cannot_be_read_is_skipped_logged_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_invalid_events_are_skipped_logged_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         garbage = b"data: {not json\n\ndata: 17\n\ndata: {}\n\nevent: ping\n\n: comment\n\n"
         body = sse(HELLO[:4]) + garbage + sse(HELLO[4:]) + b"data: behind the end\n\n"
@@ -101,7 +101,7 @@ def test_a_stream_of_garbage_does_not_fill_the_log(caplog: pytest.LogCaptureFixt
     assert len(caplog.records) == 10
 
 
-def test_an_event_is_known_by_the_name_of_its_frame_too() -> None:
+def test_the_type_of_an_event_may_be_in_the_frame_only() -> None:
     async def main() -> None:
         untyped = [{name: value for name, value in event.items() if name != "type"} for event in HELLO]
         frames = [
@@ -114,7 +114,7 @@ def test_an_event_is_known_by_the_name_of_its_frame_too() -> None:
     run(main())
 
 
-def test_an_event_that_nobody_knows_is_delivered() -> None:
+def test_an_unknown_event_is_delivered() -> None:
     async def main() -> None:
         unknown = {"type": "vendor.keepalive", "more": 1}
         async with asking([send(head() + sse([*HELLO[:2], unknown, *HELLO[2:]]))]) as (client, _):
@@ -125,7 +125,7 @@ def test_an_event_that_nobody_knows_is_delivered() -> None:
     run(main())
 
 
-NOTHING_LIKE_IT: list[tuple[Any, type[OpenResponsesError], str]] = [
+NOT_STREAMS: list[tuple[Any, type[OpenResponsesError], str]] = [
     (
         answer(200, b"<html><p>Sign in", "text/html"),
         ProtocolError,
@@ -153,20 +153,20 @@ NOTHING_LIKE_IT: list[tuple[Any, type[OpenResponsesError], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("step", "kind", "said"), NOTHING_LIKE_IT)
-def test_what_is_no_stream_is_told_and_not_asked_for_again(
-    step: Any, kind: type[OpenResponsesError], said: str
+@pytest.mark.parametrize(("step", "kind", "message"), NOT_STREAMS)
+def test_a_body_that_is_not_a_stream_is_reported_without_a_retry(
+    step: Any, kind: type[OpenResponsesError], message: str
 ) -> None:
     async def main() -> None:
         async with asking([step], retries=0 if kind is ServerError else 2) as (client, server):
-            with pytest.raises(kind, match=said):
+            with pytest.raises(kind, match=message):
                 await read(client.stream(REQUEST))
             assert len(server.asked) == 1
 
     run(main())
 
 
-def test_blank_lines_before_the_first_event_are_a_sign_of_life() -> None:
+def test_blank_lines_before_the_first_event_are_accepted() -> None:
     async def main() -> None:
         body = b"\n" * 1000 + b"\xef\xbb\xbf" + b" \r\n" * 10_000 + sse(HELLO)
         async with asking([send(head() + body)]) as (client, _):
@@ -175,7 +175,7 @@ def test_blank_lines_before_the_first_event_are_a_sign_of_life() -> None:
     run(main())
 
 
-def test_a_body_of_blank_lines_is_no_stream_and_is_not_read_for_ever() -> None:
+def test_an_endless_body_of_blank_lines_is_refused() -> None:
     async def main() -> None:
         async with asking([send(head()), *[send(b"\n" * 1000)] * 70, stall]) as (client, server):
             with pytest.raises(
@@ -189,7 +189,7 @@ def test_a_body_of_blank_lines_is_no_stream_and_is_not_read_for_ever() -> None:
     run(main())
 
 
-def test_an_event_past_the_limit_ends_the_stream_after_what_came_before(
+def test_a_too_large_event_ends_the_stream_after_the_events_before_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(event_reader, "Decoder", lambda: Decoder(limit=4096))
@@ -207,23 +207,23 @@ def test_an_event_past_the_limit_ends_the_stream_after_what_came_before(
     run(main())
 
 
-def test_an_error_event_is_delivered_and_is_the_reason_where_no_end_follows() -> None:
+def test_an_error_event_is_delivered_and_raised_if_no_end_follows() -> None:
     async def main() -> None:
-        told = {
+        error_event = {
             "type": "error",
             "sequence_number": 2,
             "code": "my_word",
             "message": "Overloaded",
             "param": None,
         }
-        async with asking([send(head() + sse([*HELLO[:2], told]))]) as (client, server):
+        async with asking([send(head() + sse([*HELLO[:2], error_event]))]) as (client, server):
             stream = client.stream(REQUEST)
             received = [await anext(stream) for _ in range(3)]
             assert isinstance(received[2], ErrorEvent)
             with pytest.raises(OverloadedError, match="Overloaded") as caught:
                 await anext(stream)
             assert caught.value.code == "my_word"
-            assert len(server.asked) == 1  # the server has said why: there is nothing to take up
+            assert len(server.asked) == 1  # the server has reported the reason: the stream is not resumed
 
     run(main())
 
@@ -243,8 +243,8 @@ def test_a_bare_error_in_a_frame_is_an_error_event() -> None:
 def test_an_error_event_before_the_end_is_not_raised() -> None:
     async def main() -> None:
         end = {**HELLO[-1], "type": "response.failed", "sequence_number": 3}
-        told = {"type": "error", "sequence_number": 2, "message": "oh"}
-        async with asking([send(head() + sse([*HELLO[:2], told, end]))]) as (client, _):
+        error_event = {"type": "error", "sequence_number": 2, "message": "oh"}
+        async with asking([send(head() + sse([*HELLO[:2], error_event, end]))]) as (client, _):
             assert [event.type for event in await read(client.stream(REQUEST))][2:] == [
                 "error",
                 "response.failed",
@@ -253,19 +253,19 @@ def test_an_error_event_before_the_end_is_not_raised() -> None:
     run(main())
 
 
-TELLING = f"Bearer {KEY} is not a key"
+KEY_MESSAGE = f"Bearer {KEY} is not a key"
 
-SNAPSHOT = {**streams.snapshot("failed", []), "output": [], "error": {"code": "no", "message": TELLING}}
+SNAPSHOT = {**streams.snapshot("failed", []), "output": [], "error": {"code": "no", "message": KEY_MESSAGE}}
 
 EVENTS_WITH_THE_KEY: list[dict[str, Any]] = [
-    {"type": "error", "sequence_number": 2, "code": KEY, "message": TELLING, "param": KEY},
-    {"type": "error", "sequence_number": 2, "error": {"message": TELLING, KEY: [{"more": KEY}]}},
-    {"type": "error", "sequence_number": 2, "message": TELLING + " \ud83d", "output": KEY},
+    {"type": "error", "sequence_number": 2, "code": KEY, "message": KEY_MESSAGE, "param": KEY},
+    {"type": "error", "sequence_number": 2, "error": {"message": KEY_MESSAGE, KEY: [{"more": KEY}]}},
+    {"type": "error", "sequence_number": 2, "message": KEY_MESSAGE + " \ud83d", "output": KEY},
     {"type": "response.failed", "sequence_number": 2, "response": SNAPSHOT},
     {
         "type": "response.incomplete",
         "sequence_number": 2,
-        "response": {**streams.snapshot("incomplete", []), "incomplete_details": {"reason": TELLING}},
+        "response": {**streams.snapshot("incomplete", []), "incomplete_details": {"reason": KEY_MESSAGE}},
     },
     {"type": "response.cancelled", "sequence_number": 2, "response": SNAPSHOT, KEY: KEY},
 ]
@@ -273,7 +273,7 @@ EVENTS_WITH_THE_KEY: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("event", EVENTS_WITH_THE_KEY, ids=lambda event: str(event["type"]))
 @pytest.mark.parametrize("is_escaped", [False, True])
-def test_an_event_that_repeats_the_key_is_given_out_without_it(
+def test_the_key_is_masked_in_events_that_report_a_failure(
     event: dict[str, Any], is_escaped: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
@@ -303,7 +303,7 @@ def test_an_event_that_repeats_the_key_is_given_out_without_it(
 
 
 @pytest.mark.parametrize("key", ["error", "resp", "failed", "response"])
-def test_a_placeholder_for_a_key_does_not_spoil_the_event(key: str) -> None:
+def test_a_placeholder_key_does_not_change_the_event(key: str) -> None:
     async def main() -> None:
         failed = {"type": "response.failed", "sequence_number": 2, "response": SNAPSHOT}
         async with asking([send(head() + sse([*HELLO[:2], failed]))], key=lambda: key) as (client, _):
@@ -311,12 +311,12 @@ def test_a_placeholder_for_a_key_does_not_spoil_the_event(key: str) -> None:
             received = [await anext(stream) for _ in range(3)][2]
             assert isinstance(received, LifecycleEvent)
             assert received.response.error is not None
-            assert received.response.error.message == TELLING
+            assert received.response.error.message == KEY_MESSAGE
 
     run(main())
 
 
-def test_an_error_that_is_nested_too_deeply_is_skipped_and_not_shown(
+def test_a_too_deeply_nested_error_is_skipped_and_not_shown(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def main() -> None:

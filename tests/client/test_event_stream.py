@@ -39,7 +39,7 @@ from tests.client.server import (
 
 
 @pytest.mark.parametrize("events", [streams.hello(), streams.interleaved()], ids=["hello", "interleaved"])
-def test_a_lawful_stream_arrives_whole_and_typed(events: list[streams.Event]) -> None:
+def test_a_lawful_stream_is_delivered_completely_and_typed(events: list[streams.Event]) -> None:
     async def main() -> None:
         async with asking(streamed(events, **{"x-request-id": "req_1"})) as (client, server):
             stream = client.stream(REQUEST)
@@ -63,7 +63,7 @@ def test_a_lawful_stream_arrives_whole_and_typed(events: list[streams.Event]) ->
     run(main())
 
 
-def test_an_event_is_given_out_when_it_comes_and_counted_when_it_is_given_out() -> None:
+def test_an_event_is_delivered_at_once_and_counted_when_delivered() -> None:
     async def main() -> None:
         script = [send(CHUNKED_HEAD + chunk(sse(HELLO[:3]))), gate, send(chunk(sse(HELLO[3:])) + LAST_CHUNK)]
         async with asking(script) as (client, server), client.stream(REQUEST) as events:
@@ -76,7 +76,7 @@ def test_an_event_is_given_out_when_it_comes_and_counted_when_it_is_given_out() 
     run(main())
 
 
-def test_the_connection_of_a_stream_that_was_read_to_its_end_is_used_again() -> None:
+def test_the_connection_of_a_finished_stream_is_reused() -> None:
     async def main() -> None:
         script = [*streamed(connection="keep-alive"), keep]
         async with asking(script, script) as (client, server):
@@ -87,22 +87,22 @@ def test_the_connection_of_a_stream_that_was_read_to_its_end_is_used_again() -> 
     run(main())
 
 
-KEPT = head(transfer_encoding="chunked", connection="keep-alive")
+KEEP_ALIVE = head(transfer_encoding="chunked", connection="keep-alive")
 
 TAILS = [
-    [send(KEPT + chunk(sse(HELLO))), gate, send(chunk(b"data: [DONE]\n\n") + LAST_CHUNK), keep],
-    [send(KEPT + chunk(sse(HELLO, done=True))), gate, send(LAST_CHUNK), keep],
+    [send(KEEP_ALIVE + chunk(sse(HELLO))), gate, send(chunk(b"data: [DONE]\n\n") + LAST_CHUNK), keep],
+    [send(KEEP_ALIVE + chunk(sse(HELLO, done=True))), gate, send(LAST_CHUNK), keep],
 ]
 
 
 @pytest.mark.parametrize("script", TAILS, ids=["done and last chunk", "last chunk"])
-def test_a_connection_whose_end_comes_after_the_last_event_is_used_again(script: Script) -> None:
+def test_a_connection_is_reused_if_the_body_ends_after_the_last_event(script: Script) -> None:
     async def main() -> None:
         async with asking(script, script) as (client, server):
             for _ in range(2):
                 async with client.stream(REQUEST) as events:
                     for _ in range(11):
-                        await anext(events)  # the last one, too, before the server has ended the body
+                        await anext(events)  # even the last event, before the server has ended the body
                     server.opened.set()
                     assert [event async for event in events] == []
                     assert events.is_over
@@ -111,9 +111,9 @@ def test_a_connection_whose_end_comes_after_the_last_event_is_used_again(script:
     run(main())
 
 
-def test_an_end_that_does_not_come_is_not_waited_for_and_its_connection_closed() -> None:
+def test_a_connection_is_closed_if_the_body_does_not_end() -> None:
     async def main() -> None:
-        async with asking([send(KEPT + chunk(sse(HELLO))), stall], streamed()) as (client, server):
+        async with asking([send(KEEP_ALIVE + chunk(sse(HELLO))), stall], streamed()) as (client, server):
             async with asyncio.timeout(5):
                 assert len(await read(client.stream(REQUEST))) == 11
                 await server.hung_up()
@@ -124,11 +124,11 @@ def test_an_end_that_does_not_come_is_not_waited_for_and_its_connection_closed()
 
 
 @pytest.mark.parametrize("last", [cut, send(b"no chunk\r\n")])
-def test_an_end_that_breaks_behind_the_last_event_is_no_failure(
+def test_a_disconnect_after_the_last_event_is_not_a_failure(
     last: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
-        async with asking([send(KEPT + chunk(sse(HELLO))), gate, last], streamed()) as (client, server):
+        async with asking([send(KEEP_ALIVE + chunk(sse(HELLO))), gate, last], streamed()) as (client, server):
             stream = client.stream(REQUEST)
             assert len([await anext(stream) for _ in range(11)]) == 11
             server.opened.set()
@@ -149,7 +149,7 @@ def test_the_last_event_ends_the_stream_without_waiting_for_the_server() -> None
     run(main())
 
 
-# Before the first event: sent again.
+# Retries before the first event.
 BEFORE: list[tuple[Script, list[float]]] = [
     ([answer(429, retry_after="7")], [7.0]),
     ([answer(500)], [0.5]),
@@ -171,7 +171,7 @@ BEFORE: list[tuple[Script, list[float]]] = [
 
 
 @pytest.mark.parametrize(("script", "waits"), BEFORE)
-def test_before_the_first_event_a_request_is_sent_again(script: Script, waits: list[float]) -> None:
+def test_a_request_is_retried_before_the_first_event(script: Script, waits: list[float]) -> None:
     async def main() -> None:
         clock = Clock()
         async with asking(script, streamed(), clock=clock, first_byte_timeout=QUICK, idle_timeout=QUICK) as (
@@ -256,7 +256,7 @@ def test_after_the_first_event_nothing_is_sent_again(
     run(main())
 
 
-def test_any_byte_is_a_sign_of_life() -> None:
+def test_any_byte_counts_as_a_heartbeat() -> None:
     async def main() -> None:
         async def murmur(connection: Any) -> None:
             for byte in b": still here, wait\n\n":
@@ -272,7 +272,7 @@ def test_any_byte_is_a_sign_of_life() -> None:
     run(main())
 
 
-def test_what_came_before_a_break_is_not_lost_to_a_slow_reader() -> None:
+def test_a_slow_reader_gets_all_events_before_a_disconnect() -> None:
     async def main() -> None:
         script = [
             send(CHUNKED_HEAD + chunk(sse(HELLO[:2]))),
@@ -293,13 +293,13 @@ def test_what_came_before_a_break_is_not_lost_to_a_slow_reader() -> None:
             server.opened.set()
             await ended.wait()
             for _ in range(20):
-                await asyncio.sleep(0)  # the break reaches the client while nobody reads
+                await asyncio.sleep(0)  # the disconnect reaches the client while it does not read
             numbers, error = await read_until_failure(stream)
             assert numbers == [1, 2, 3, 4, 5]
             assert isinstance(error, NetworkError)
             assert error.phase == "cut"
 
     async def cut_in_order(connection: Any) -> None:
-        """Ends the connection in the middle of the chunks: nothing of what was sent gets lost on the way."""
+        """End the connection in the middle of the chunks, without losing data that was sent."""
 
     run(main())

@@ -1,4 +1,4 @@
-"""Whatever ends a stream early closes its connection at once, and nothing is left of it."""
+"""Closing a stream early closes its connection at once, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from tests.client.server import (
     stall,
 )
 
-BEGUN = send(CHUNKED_HEAD + chunk(sse(HELLO[:2])))
+STARTED = send(CHUNKED_HEAD + chunk(sse(HELLO[:2])))
 
 STALLS: dict[str, Script] = {
     "before the headers": [stall],
     "after the headers": [send(CHUNKED_HEAD), stall],
-    "in the stream": [BEGUN, stall],
+    "in the stream": [STARTED, stall],
 }
 ANYWHERE = pytest.mark.parametrize("script", STALLS.values(), ids=STALLS.keys())
 
@@ -60,20 +60,20 @@ async def asked(server: Server) -> None:
 
 def test_leaving_the_block_closes_the_connection() -> None:
     async def main() -> None:
-        async with asking([BEGUN, stall]) as (client, server):
+        async with asking([STARTED, stall]) as (client, server):
             async with client.stream(REQUEST) as events:
                 await anext(events)
             assert events.is_over
             await server.hung_up()
             with pytest.raises(StopAsyncIteration):
-                await anext(events)  # not even what was already read
+                await anext(events)  # not even events that were already read
 
     run(main())
 
 
 def test_an_exception_in_the_block_closes_the_connection() -> None:
     async def main() -> None:
-        async with asking([BEGUN, stall]) as (client, server):
+        async with asking([STARTED, stall]) as (client, server):
             stream = client.stream(REQUEST)
 
             async def fail() -> None:
@@ -119,13 +119,13 @@ def test_closing_from_another_task_ends_the_iteration(script: Script) -> None:
     run(main())
 
 
-def test_a_name_that_takes_long_to_resolve_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_name_resolution_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     asked_for, may_answer = threading.Event(), threading.Event()
 
     def resolve(*_: object, **__: object) -> None:
         asked_for.set()
         may_answer.wait(10)
-        raise socket.gaierror(socket.EAI_NONAME, "nobody knows")
+        raise socket.gaierror(socket.EAI_NONAME, "unknown host")
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
 
@@ -137,12 +137,12 @@ def test_a_name_that_takes_long_to_resolve_holds_nobody(monkeypatch: pytest.Monk
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-        may_answer.set()  # the thread of the resolver is the loop's, and waits for the system
+        may_answer.set()  # the resolver's thread belongs to the loop, and waits for the system
 
     run(main())
 
 
-def test_closing_while_a_retry_waits_ends_the_wait() -> None:
+def test_closing_ends_the_wait_before_a_retry() -> None:
     async def main() -> None:
         waiting = asyncio.Event()
 
@@ -165,7 +165,7 @@ def test_closing_while_a_retry_waits_ends_the_wait() -> None:
 
 def test_closing_the_client_ends_its_streams() -> None:
     async def main() -> None:
-        async with asking([BEGUN, stall], [stall]) as (client, server):
+        async with asking([STARTED, stall], [stall]) as (client, server):
             begun = asyncio.Event()
             first = asyncio.create_task(drain(client.stream(REQUEST), begun))
             await begun.wait()
@@ -194,7 +194,7 @@ def test_closing_the_client_ends_its_requests() -> None:
 
 
 @pytest.mark.parametrize("way", ["cancel", "aclose", "leave", "client"])
-def test_nobody_waits_behind_the_last_event_who_wants_to_close(
+def test_closing_after_the_last_event_does_not_wait_for_the_server(
     way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.net.answer._LAST_CHUNK", 60)
@@ -223,9 +223,9 @@ def test_nobody_waits_behind_the_last_event_who_wants_to_close(
     run(main())
 
 
-def test_a_loop_that_is_left_closes_the_connection() -> None:
+def test_breaking_out_of_the_loop_closes_the_connection() -> None:
     async def main() -> None:
-        async with asking([BEGUN, stall]) as (client, server):
+        async with asking([STARTED, stall]) as (client, server):
             async for _ in client.stream(REQUEST):
                 break
             gc.collect()
@@ -243,8 +243,8 @@ def test_a_stream_that_was_never_read_sends_nothing() -> None:
     run(main())
 
 
-def test_a_server_that_does_not_read_cannot_hold_the_connection() -> None:
-    """A large request fills the buffers; closing in good order would wait for them to empty, for ever."""
+def test_a_server_that_does_not_read_cannot_delay_closing() -> None:
+    """A large request fills the buffers: a graceful close would wait forever for them to empty."""
 
     async def main() -> None:
         arrived, may_go = asyncio.Event(), asyncio.Event()
@@ -296,10 +296,10 @@ def test_two_hundred_cancelled_streams_leave_nothing_behind() -> None:
             assert open_files() == before
             assert threading.active_count() == threads
 
-    run(main())  # which looks for tasks
+    run(main())  # checks that no task is left
 
 
-def test_two_readers_of_one_stream_do_not_get_in_each_others_way() -> None:
+def test_two_readers_of_one_stream_share_its_events() -> None:
     async def main() -> None:
         async with asking([send(head() + sse(HELLO))]) as (client, _):
             stream = client.stream(REQUEST)
@@ -309,9 +309,9 @@ def test_two_readers_of_one_stream_do_not_get_in_each_others_way() -> None:
     run(main())
 
 
-def test_an_event_loop_that_is_gone_is_no_error() -> None:
+def test_a_stream_may_outlive_its_event_loop() -> None:
     async def main() -> Any:
-        server = await Server([BEGUN, stall]).__aenter__()
+        server = await Server([STARTED, stall]).__aenter__()
         client = OpenResponsesClient(ClientConfig(server.url))
         stream = client.stream(REQUEST)
         await anext(stream)
@@ -324,7 +324,7 @@ def test_an_event_loop_that_is_gone_is_no_error() -> None:
     gc.collect()
 
 
-def test_a_connection_that_is_made_while_closing_is_closed() -> None:
+def test_a_connection_that_is_established_during_closing_is_closed() -> None:
     class Late:
         content_type, request_id, is_closed = "text/event-stream", None, False
 
@@ -348,13 +348,13 @@ def test_a_connection_that_is_made_while_closing_is_closed() -> None:
     assert answer.is_closed
 
 
-def test_a_break_seen_while_closing_is_not_raised() -> None:
+def test_a_disconnect_during_closing_is_not_raised() -> None:
     async def main() -> None:
         async def cut_slowly(connection: Connection) -> None:
             await asyncio.sleep(0)
             connection.writer.transport.abort()
 
-        async with asking([BEGUN, cut_slowly]) as (client, _):
+        async with asking([STARTED, cut_slowly]) as (client, _):
             stream = client.stream(CreateResponse(model="m", input="x", store=False))
             await anext(stream)
             await stream.aclose()
@@ -363,9 +363,9 @@ def test_a_break_seen_while_closing_is_not_raised() -> None:
     run(main())
 
 
-def test_a_timeout_around_the_loop_is_the_callers_own() -> None:
+def test_a_timeout_around_the_loop_is_raised_to_the_caller() -> None:
     async def main() -> None:
-        async with asking([BEGUN, stall]) as (client, server):
+        async with asking([STARTED, stall]) as (client, server):
             with pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.1), client.stream(REQUEST) as events:
                     await drain(events)
@@ -374,9 +374,9 @@ def test_a_timeout_around_the_loop_is_the_callers_own() -> None:
     run(main())
 
 
-def test_a_connection_that_is_never_made_is_given_up_in_time() -> None:
+def test_connecting_ends_after_connect_timeout() -> None:
     async def main() -> None:
-        # A listener whose queue is full answers nothing to the next who comes.
+        # A listener whose queue is full does not answer further connections.
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             listener.listen(0)

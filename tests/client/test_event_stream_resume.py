@@ -1,4 +1,4 @@
-"""A stream that breaks is taken up where it broke; where that cannot be, the break is raised."""
+"""Resuming: a broken stream continues after its last event, or the failure is raised."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BREAKS: dict[str, Script] = {
 
 
 @pytest.mark.parametrize("broken", BREAKS.values(), ids=BREAKS.keys())
-def test_a_broken_stream_is_taken_up_after_the_last_event(broken: Script) -> None:
+def test_a_broken_stream_is_resumed_after_the_last_event(broken: Script) -> None:
     async def main() -> None:
         clock = Clock()
         async with asking(broken, streamed(HELLO[4:]), clock=clock, idle_timeout=QUICK) as (client, server):
@@ -53,7 +53,7 @@ def test_a_broken_stream_is_taken_up_after_the_last_event(broken: Script) -> Non
     run(main())
 
 
-def test_a_reset_is_a_break_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_stream_is_resumed_after_a_reset(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         broken = [send(CHUNKED_HEAD + chunk(sse(HELLO[:4]))), gate, cut]
         async with asking(broken, streamed(HELLO[4:])) as (client, server):
@@ -67,7 +67,7 @@ def test_a_reset_is_a_break_too(caplog: pytest.LogCaptureFixture) -> None:
     assert "the stream broke after event 3" in caplog.text
 
 
-def test_a_server_that_plays_everything_again_is_heard_once() -> None:
+def test_replayed_events_are_not_delivered_twice() -> None:
     async def main() -> None:
         async with asking(BREAKS["closed"], streamed(HELLO)) as (client, _):
             assert await read_until_failure(client.stream(REQUEST)) == (ALL, None)
@@ -75,7 +75,7 @@ def test_a_server_that_plays_everything_again_is_heard_once() -> None:
     run(main())
 
 
-def test_a_stream_may_break_as_often_as_it_goes_on() -> None:
+def test_a_stream_may_break_after_every_event() -> None:
     async def main() -> None:
         steps = [[send(head() + sse([event]))] for event in HELLO]
         async with asking(*steps, resumes=1) as (client, server):
@@ -86,7 +86,7 @@ def test_a_stream_may_break_as_often_as_it_goes_on() -> None:
     run(main())
 
 
-def test_attempts_that_bring_nothing_are_counted_and_spaced() -> None:
+def test_attempts_without_new_events_are_counted_and_delayed() -> None:
     async def main() -> None:
         clock = Clock()
         nothing = [send(head() + sse(HELLO[:4]))]
@@ -98,7 +98,7 @@ def test_attempts_that_bring_nothing_are_counted_and_spaced() -> None:
         async with asking(*scripts, resumes=3) as (client, server):
             numbers, error = await read_until_failure(client.stream(REQUEST))
             assert numbers == [0, 1, 2, 3]
-            assert isinstance(error, ProtocolError)  # the first break, not the last
+            assert isinstance(error, ProtocolError)  # the first failure, not the last
             assert isinstance(error.__cause__, NetworkError)
             assert len(server.asked) == 4
 
@@ -117,7 +117,7 @@ REFUSALS: list[tuple[Script, type[OpenResponsesError]]] = [
 
 
 @pytest.mark.parametrize(("script", "cause"), REFUSALS)
-def test_where_it_cannot_be_taken_up_the_break_is_raised(
+def test_the_original_failure_is_raised_if_the_stream_cannot_be_resumed(
     script: Script, cause: type[OpenResponsesError], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def main() -> None:
@@ -147,7 +147,7 @@ NEVER: dict[str, tuple[dict[str, Any], dict[str, Any], list[Any]]] = {
 
 
 @pytest.mark.parametrize(("changes", "settings", "events"), NEVER.values(), ids=NEVER.keys())
-def test_what_cannot_be_taken_up_safely_is_not(
+def test_a_stream_that_cannot_be_resumed_safely_is_not_resumed(
     changes: dict[str, Any], settings: dict[str, Any], events: list[Any]
 ) -> None:
     async def main() -> None:
@@ -162,7 +162,7 @@ def test_what_cannot_be_taken_up_safely_is_not(
     run(main())
 
 
-def test_a_sign_of_life_needs_no_number() -> None:
+def test_a_heartbeat_needs_no_sequence_number() -> None:
     async def main() -> None:
         alive = {"type": "keepalive"}
         broken = [send(head() + sse([*HELLO[:4], alive]))]
@@ -174,14 +174,14 @@ def test_a_sign_of_life_needs_no_number() -> None:
     run(main())
 
 
-# `resume`, for streams that somebody else began.
+# `resume`, for streams that another request started.
 
 
-def test_a_stored_stream_is_read_from_the_beginning_or_after_an_event() -> None:
+def test_resume_reads_from_the_beginning_or_after_an_event() -> None:
     async def main() -> None:
         async with asking(streamed(), streamed(), streamed(HELLO[6:])) as (client, server):
             assert await read_until_failure(client.resume("resp/1")) == (ALL, None)
-            for _ in range(2):  # a server that takes `starting_after`, and one that does not
+            for _ in range(2):  # a server that ignores `starting_after`, and one that supports it
                 stream = client.resume("resp_1", starting_after=5)
                 assert (stream.response_id, stream.last_sequence) == ("resp_1", 5)
                 assert await read_until_failure(stream) == (ALL[6:], None)
@@ -194,7 +194,7 @@ def test_a_stored_stream_is_read_from_the_beginning_or_after_an_event() -> None:
     run(main())
 
 
-def test_a_resumed_stream_is_asked_for_again_and_taken_up_again() -> None:
+def test_resume_is_retried_and_resumed() -> None:
     async def main() -> None:
         clock = Clock()
         scripts = [[answer(503)], [send(head() + sse(HELLO[:8]))], streamed(HELLO)]
@@ -206,7 +206,7 @@ def test_a_resumed_stream_is_asked_for_again_and_taken_up_again() -> None:
     run(main())
 
 
-def test_a_response_that_is_not_there_cannot_be_resumed() -> None:
+def test_an_unknown_response_cannot_be_resumed() -> None:
     async def main() -> None:
         async with asking([answer(404, {"error": {"message": "no such response"}})]) as (client, _):
             with pytest.raises(NotFoundError, match="no such response"):

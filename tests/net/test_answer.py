@@ -18,7 +18,7 @@ from tests.client.server import (
 )
 
 
-def test_a_body_that_stops_is_idle() -> None:
+def test_a_body_that_stops_is_an_idle_timeout() -> None:
     async def main() -> None:
         script = [send(head(content_type="application/json", content_length="9") + b"{"), stall]
         async with asking(script, idle_timeout=QUICK) as (client, server):
@@ -30,7 +30,7 @@ def test_a_body_that_stops_is_idle() -> None:
     run(main())
 
 
-def test_an_error_whose_body_stops_is_still_that_error() -> None:
+def test_an_error_whose_body_stops_is_still_raised() -> None:
     async def main() -> None:
         script = [send(head(401, "text/plain", content_length="99") + b"who are you"), stall]
         async with asking(script, idle_timeout=QUICK) as (client, _):
@@ -40,7 +40,7 @@ def test_an_error_whose_body_stops_is_still_that_error() -> None:
     run(main())
 
 
-def test_an_answer_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_beyond_the_limit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         script = [send(head(content_type="application/json") + b"[" + b"0," * 600)]
         async with asking(script) as (client, _):

@@ -1,4 +1,4 @@
-"""TLS: whom the client trusts, who it says it is, and what it says when that does not work out."""
+"""TLS: trusted authorities, client certificates, and how failures are explained."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def ca_file(authority: trustme.CA, tmp_path: Path) -> str:
     return str(tmp_path / "ca.pem")
 
 
-async def tell(
+async def failure_with_tls(
     context: ssl.SSLContext, *scripts: Script, **settings: Any
 ) -> tuple[OpenResponsesError, list[float]]:
-    """The failure of a request to a server with TLS, and the waits before it."""
+    """Return the failure of a request to a server with TLS, and the waits before it."""
     clock = Clock()
     async with Server(*scripts, tls=context) as server:
         config = ClientConfig(server.url, **settings)
@@ -56,7 +56,7 @@ async def tell(
     return caught.value, clock.waits
 
 
-def test_a_server_of_an_authority_of_ones_own_is_trusted(authority: trustme.CA, ca_file: str) -> None:
+def test_a_server_with_a_certificate_of_ca_file_is_trusted(authority: trustme.CA, ca_file: str) -> None:
     async def main() -> None:
         async with (
             Server(streamed(), [answer(200, [])], tls=server_context(authority)) as server,
@@ -68,8 +68,8 @@ def test_a_server_of_an_authority_of_ones_own_is_trusted(authority: trustme.CA, 
     run(main())
 
 
-def test_a_server_of_an_unknown_authority_is_not(authority: trustme.CA) -> None:
-    error, waits = run(tell(server_context(authority)))
+def test_a_server_of_an_unknown_authority_is_not_trusted(authority: trustme.CA) -> None:
+    error, waits = run(failure_with_tls(server_context(authority)))
     assert isinstance(error, NetworkError)
     assert (error.code, error.phase) == ("certificate_error", "connect")
     assert "is not trusted" in error.message
@@ -77,7 +77,7 @@ def test_a_server_of_an_unknown_authority_is_not(authority: trustme.CA) -> None:
     assert waits == []
 
 
-def test_a_client_shows_its_certificate(authority: trustme.CA, ca_file: str, tmp_path: Path) -> None:
+def test_the_client_certificate_is_sent(authority: trustme.CA, ca_file: str, tmp_path: Path) -> None:
     ours = authority.issue_cert("client@example.org")
     chain, key, both = tmp_path / "chain.pem", tmp_path / "key.pem", tmp_path / "both.pem"
     ours.cert_chain_pems[0].write_to_path(str(chain))
@@ -95,9 +95,9 @@ def test_a_client_shows_its_certificate(authority: trustme.CA, ca_file: str, tmp
     run(main())
 
 
-def test_a_server_that_wants_a_certificate_is_understood(authority: trustme.CA, ca_file: str) -> None:
+def test_a_missing_client_certificate_is_reported(authority: trustme.CA, ca_file: str) -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """TLS by hand: asyncio's own server hangs up without saying why."""
+        """Do TLS by hand: asyncio's own server disconnects without an alert."""
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         tls = server_context(authority, wants_client=True).wrap_bio(incoming, outgoing, server_side=True)
         while data := await reader.read(65536):
@@ -123,7 +123,7 @@ def test_a_server_that_wants_a_certificate_is_understood(authority: trustme.CA, 
 
 
 async def failure_at(address: str) -> OpenResponsesError:
-    """The failure of a request, and no wait before it."""
+    """Return the failure of a request, which must not be retried."""
     clock = Clock()
     async with OpenResponsesClient(ClientConfig(address, key=lambda: KEY), sleep=clock.sleep) as client:
         with pytest.raises(OpenResponsesError) as caught:
@@ -132,36 +132,34 @@ async def failure_at(address: str) -> OpenResponsesError:
     return caught.value
 
 
-def test_a_server_without_tls_is_named_as_one() -> None:
+def test_https_to_a_server_without_tls_is_explained() -> None:
     async def main() -> None:
         async def refuse(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
             writer.close()
 
         server = await asyncio.start_server(refuse, "127.0.0.1", 0)
-        place = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        authority_text = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
         async with server:
-            error = await failure_at(f"https://{place}")
+            error = await failure_at(f"https://{authority_text}")
         assert (error.code, error.phase) == ("tls_error", "connect")
         assert error.message == (
-            f"the server at {place} does not support TLS: use http:// in its address instead of https://"
+            f"the server at {authority_text} does not support TLS: use http:// in its address instead of https://"
         )
 
     run(main())
 
 
 @pytest.mark.parametrize("wants_client", [False, True])
-def test_a_server_with_tls_that_is_called_without_is_named_as_one(
-    authority: trustme.CA, wants_client: bool
-) -> None:
+def test_http_to_a_server_with_tls_is_explained(authority: trustme.CA, wants_client: bool) -> None:
     async def main() -> None:
         async with Server(tls=server_context(authority, wants_client=wants_client)) as server:
             address = server.url.replace("https:", "http:")
             error = await failure_at(address)
-        place = address.removeprefix("http://")
+        authority_text = address.removeprefix("http://")
         assert error.code == "tls_error"
         assert error.message == (
-            f"the server at {place} requires TLS: use https:// in its address instead of http://"
+            f"the server at {authority_text} requires TLS: use https:// in its address instead of http://"
         )
 
     run(main())
@@ -175,7 +173,7 @@ WANTS_TLS: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", WANTS_TLS)
-def test_a_server_that_says_in_plain_http_that_it_wants_tls_is_understood(name: str) -> None:
+def test_an_error_page_about_tls_is_explained(name: str) -> None:
     async def main() -> None:
         async with Server([answer(400, WANTS_TLS[name], "text/html")]) as server:
             error = await failure_at(server.url)
@@ -185,7 +183,7 @@ def test_a_server_that_says_in_plain_http_that_it_wants_tls_is_understood(name: 
     run(main())
 
 
-def test_a_plain_server_that_closes_is_asked_for_tls_only_once() -> None:
+def test_a_plain_server_that_disconnects_is_checked_for_tls_once() -> None:
     async def main() -> None:
         greetings: list[bytes] = []
 
@@ -204,7 +202,7 @@ def test_a_plain_server_that_closes_is_asked_for_tls_only_once() -> None:
     run(main())
 
 
-def test_closing_does_not_wait_for_the_server_to_end_tls(authority: trustme.CA, ca_file: str) -> None:
+def test_closing_does_not_wait_for_a_tls_shutdown(authority: trustme.CA, ca_file: str) -> None:
     async def main() -> None:
         async def deaf(connection: Connection) -> None:
             connection.writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -245,7 +243,7 @@ def encrypted_key(authority: trustme.CA, tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("case", ["no such ca", "no ca", "no such certificate", "no certificate", "locked"])
-def test_a_file_that_cannot_be_used_is_named(case: str, authority: trustme.CA, tmp_path: Path) -> None:
+def test_an_invalid_certificate_file_is_reported(case: str, authority: trustme.CA, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello")
     files: dict[str, Any] = {
         "no such ca": {"ca_file": str(tmp_path / "nothing")},

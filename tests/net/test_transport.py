@@ -28,7 +28,7 @@ from tests.client.server import (
 RESPONSE = HELLO[-1]["response"]
 
 
-def test_a_connection_is_used_again() -> None:
+def test_a_connection_is_reused() -> None:
     async def main() -> None:
         script = [answer(200, {"data": []}, connection="keep-alive"), keep]
         async with asking(script, script, script) as (client, server):
@@ -39,7 +39,7 @@ def test_a_connection_is_used_again() -> None:
     run(main())
 
 
-def test_a_kept_connection_that_was_closed_costs_no_attempt() -> None:
+def test_a_reused_connection_that_was_closed_is_replaced_without_a_retry() -> None:
     async def main() -> None:
         async def close_on_the_next(connection: Any) -> None:
             await connection.request()
@@ -55,7 +55,7 @@ def test_a_kept_connection_that_was_closed_costs_no_attempt() -> None:
     run(main())
 
 
-def test_without_retries_no_connection_is_kept() -> None:
+def test_without_retries_no_connection_is_reused() -> None:
     async def main() -> None:
         script = [answer(200, RESPONSE, connection="keep-alive"), keep]
         async with asking(script, script, retries=0) as (client, server):
@@ -66,7 +66,7 @@ def test_without_retries_no_connection_is_kept() -> None:
     run(main())
 
 
-def test_no_connection_is_told_with_its_phase() -> None:
+def test_a_refused_connection_is_reported_with_its_phase() -> None:
     async def main() -> None:
         async with asking() as (_, server):
             pass
@@ -85,7 +85,7 @@ def test_no_connection_is_told_with_its_phase() -> None:
     run(main())
 
 
-def test_the_key_is_asked_for_every_request_and_attempt() -> None:
+def test_the_key_source_is_called_for_every_attempt() -> None:
     async def main() -> None:
         keys = iter(["first", "second", "third"])
         script = [answer(200, {"data": []})]
@@ -98,7 +98,7 @@ def test_the_key_is_asked_for_every_request_and_attempt() -> None:
     run(main())
 
 
-def test_a_resumed_stream_asks_for_the_key_again() -> None:
+def test_resuming_a_stream_calls_the_key_source_again() -> None:
     async def main() -> None:
         keys = iter(["first", "second"])
         broken = [send(head() + sse(HELLO[:3]))]
@@ -117,7 +117,7 @@ async def _later() -> str:
 @pytest.mark.parametrize(
     ("source", "sent"), [(_later, f"Bearer {KEY}"), (lambda: None, None), (lambda: "", None)]
 )
-def test_a_key_may_come_later_or_not_at_all(source: KeySource, sent: str | None) -> None:
+def test_a_key_source_may_be_async_or_return_nothing(source: KeySource, sent: str | None) -> None:
     async def main() -> None:
         async with asking([answer(200, [])], key=source) as (client, server):
             await client.models()
@@ -126,7 +126,7 @@ def test_a_key_may_come_later_or_not_at_all(source: KeySource, sent: str | None)
     run(main())
 
 
-def test_a_header_of_ones_own_replaces_that_of_the_client() -> None:
+def test_configured_headers_override_those_of_the_client() -> None:
     async def main() -> None:
         headers = {"Authorization": "Basic abc", "User-Agent": "mine", "x-org": "me"}
         async with asking([answer(200, [])], key=lambda: KEY, headers=headers) as (client, server):
@@ -142,7 +142,7 @@ def test_a_header_of_ones_own_replaces_that_of_the_client() -> None:
 
 
 @pytest.mark.parametrize("key", ["sk-a\nb", "schlüssel"])
-def test_what_cannot_be_a_key_is_refused_and_not_shown(key: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_invalid_key_is_refused_and_not_shown(key: str, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with asking(key=lambda: key) as (client, server):
             with pytest.raises(AuthenticationError) as caught:
@@ -155,7 +155,7 @@ def test_what_cannot_be_a_key_is_refused_and_not_shown(key: str, caplog: pytest.
     assert key not in caplog.text
 
 
-def test_a_key_source_that_fails_fails_as_it_does() -> None:
+def test_an_error_of_the_key_source_is_raised_unchanged() -> None:
     def broken() -> str:
         raise TimeoutError("the keyring is locked")
 

@@ -1,4 +1,4 @@
-"""Proxies: used for the world, never for this machine (ask L5)."""
+"""Proxies: used for other hosts, never for this machine (ask L5)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_another_host_is_reached_through_the_proxy(name: str, monkeypatch: pytes
     run(main())
 
 
-def test_a_setting_is_stronger_than_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_setting_overrides_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", DEAD)
 
     async def main() -> None:
@@ -73,7 +73,7 @@ def test_a_setting_is_stronger_than_the_environment(monkeypatch: pytest.MonkeyPa
 
 def test_a_host_in_no_proxy_is_reached_directly(monkeypatch: pytest.MonkeyPatch) -> None:
     def resolve(*_: object, **__: object) -> None:
-        raise socket.gaierror(socket.EAI_NONAME, "nobody knows")
+        raise socket.gaierror(socket.EAI_NONAME, "unknown host")
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
 
@@ -93,7 +93,7 @@ def test_a_host_in_no_proxy_is_reached_directly(monkeypatch: pytest.MonkeyPatch)
     run(main())
 
 
-def test_a_proxy_that_is_not_there_is_named_without_its_password(
+def test_an_unreachable_proxy_is_reported_without_its_password(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("HTTP_PROXY", f"http://me:{KEY}@127.0.0.1:1")
@@ -108,7 +108,7 @@ def test_a_proxy_that_is_not_there_is_named_without_its_password(
     assert KEY not in caplog.text
 
 
-def test_a_proxy_of_an_unsupported_kind_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsupported_proxy_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", f"socks5://me:{KEY}@127.0.0.1:1")
 
     async def main() -> None:
@@ -121,7 +121,7 @@ def test_a_proxy_of_an_unsupported_kind_is_told(monkeypatch: pytest.MonkeyPatch)
 
 
 def tunnel(port: int) -> Step:
-    """What a proxy does after CONNECT: bytes from one side to the other."""
+    """Copy bytes in both directions, as a proxy does after CONNECT."""
 
     async def step(connection: Connection) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -167,7 +167,7 @@ def test_a_host_with_tls_is_reached_through_a_tunnel(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(("status", "attempts"), [(407, 1), (502, 3)])
-def test_a_proxy_that_refuses_the_tunnel_is_told(status: int, attempts: int) -> None:
+def test_a_proxy_that_refuses_the_tunnel_is_reported(status: int, attempts: int) -> None:
     async def main() -> None:
         clock = Clock()
         refusal = [send(b"HTTP/1.1 %d Not for you\r\ncontent-length: 0\r\n\r\n" % status)]
@@ -181,7 +181,7 @@ def test_a_proxy_that_refuses_the_tunnel_is_told(status: int, attempts: int) -> 
                 assert (caught.value.code, caught.value.phase) == ("proxy_error", "connect")
                 assert (
                     caught.value.__context__ is None
-                )  # aiohttp's exception shows the headers of the request
+                )  # aiohttp's exception contains the headers of the request
             assert len(proxy.asked) == attempts
 
     run(main())

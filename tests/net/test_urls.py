@@ -1,4 +1,4 @@
-"""Where requests go, and whether through a proxy: pure, so tables."""
+"""URLs of endpoints and proxies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_every_form_of_a_base_url_leads_to_the_endpoint(url: str, responses: str
     assert models is None or address.url("models") == models
 
 
-def test_an_id_is_one_step_of_the_path_whatever_is_in_it() -> None:
+def test_an_id_is_escaped_as_one_path_segment() -> None:
     address = read_address("http://host/v1?api-version=1")
     assert address.url("responses", "a/b?c#d e%", "cancel") == (
         "http://host/v1/responses/a%2Fb%3Fc%23d%20e%25/cancel?api-version=1"
@@ -43,7 +43,7 @@ def test_an_id_is_one_step_of_the_path_whatever_is_in_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "message"),
     [
         ("", "starts with http://"),
         ("host.example/v1", "starts with http://"),
@@ -58,8 +58,8 @@ def test_an_id_is_one_step_of_the_path_whatever_is_in_it() -> None:
         ("https://secret@host/v1", "user name"),
     ],
 )
-def test_a_wrong_url_is_refused_with_what_to_do(url: str, said: str) -> None:
-    with pytest.raises(InvalidRequestError, match=said) as caught:
+def test_an_invalid_url_is_refused_with_advice(url: str, message: str) -> None:
+    with pytest.raises(InvalidRequestError, match=message) as caught:
         read_address(url)
     assert (caught.value.code, caught.value.param) == ("invalid_base_url", "base_url")
     assert "secret" not in str(caught.value)
@@ -76,7 +76,7 @@ def test_a_wrong_url_is_refused_with_what_to_do(url: str, said: str) -> None:
         ("http://host/responses", "perhaps it should be http://host/v1"),
     ],
 )
-def test_a_url_without_a_version_has_advice_at_hand(url: str, advice: str) -> None:
+def test_a_url_without_a_version_has_advice(url: str, advice: str) -> None:
     found = read_address(url).advice
     assert advice in found
     assert bool(advice) == bool(found)
@@ -101,7 +101,7 @@ def test_a_url_without_a_version_has_advice_at_hand(url: str, advice: str) -> No
         ("example.org", False),
     ],
 )
-def test_this_machine_is_known_by_name_and_address(host: str, is_local: bool) -> None:
+def test_this_machine_is_recognized_by_name_and_address(host: str, is_local: bool) -> None:
     assert is_loopback(host) is is_local
 
 
@@ -109,7 +109,7 @@ ALL = {"HTTP_PROXY": "http://h:1", "HTTPS_PROXY": "http://s:2", "ALL_PROXY": "ht
 
 
 @pytest.mark.parametrize(
-    ("url", "override", "environment", "place"),
+    ("url", "override", "environment", "authority"),
     [
         ("http://x.test", None, ALL, "h:1"),
         ("https://x.test", None, ALL, "s:2"),
@@ -130,11 +130,11 @@ ALL = {"HTTP_PROXY": "http://h:1", "HTTPS_PROXY": "http://s:2", "ALL_PROXY": "ht
         ("http://x.test", "[::2]:9", {}, "[::2]:9"),
     ],
 )
-def test_the_proxy_is_the_one_that_was_asked_for(
-    url: str, override: str | None, environment: dict[str, str], place: str | None
+def test_the_proxy_comes_from_the_setting_or_the_environment(
+    url: str, override: str | None, environment: dict[str, str], authority: str | None
 ) -> None:
     proxy = proxy_for(read_address(url), override, environment)
-    assert (proxy.authority if proxy else None) == place
+    assert (proxy.authority if proxy else None) == authority
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_the_proxy_is_the_one_that_was_asked_for(
         ("http://x.test", "", False),
     ],
 )
-def test_no_proxy_names_hosts_domains_ports_and_networks(
+def test_no_proxy_matches_hosts_domains_ports_and_networks(
     url: str, exceptions: str, is_excepted: bool
 ) -> None:
     for name in ("NO_PROXY", "no_proxy"):
@@ -171,7 +171,7 @@ def test_no_proxy_names_hosts_domains_ports_and_networks(
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "message"),
     [
         ("socks5://secret@host:1", "a socks5 proxy is not supported"),
         ("socks5h://host", "not supported"),
@@ -179,8 +179,8 @@ def test_no_proxy_names_hosts_domains_ports_and_networks(
         ("http://secret@host:port", "is invalid"),
     ],
 )
-def test_a_proxy_that_cannot_be_used_is_refused_without_its_password(url: str, said: str) -> None:
-    with pytest.raises(InvalidRequestError, match=said) as caught:
+def test_an_invalid_proxy_is_refused_without_its_password(url: str, message: str) -> None:
+    with pytest.raises(InvalidRequestError, match=message) as caught:
         read_proxy(url)
     assert caught.value.code == "unsupported_proxy"
     assert "secret" not in str(caught.value)

@@ -17,14 +17,14 @@ KEY = "sk-planted/7fQ2x9LmZt4w"
 OF_THE_MODEL = {"text", "logprobs", "arguments"}
 
 OURS = {"block", "key", "call", "part", "kind", "reason", "code", "done", "whole", "estimated", "retry_after"}
-"""Keys that stay inside, and words of Penstock's."""
+"""Internal keys, and text of Penstock."""
 
 ELSEWHERE = {(deltas.ErrorDelta, "message"), (deltas.ErrorDelta, "type")}
 """A message is masked more strictly; the type is one of ours."""
 
 
 class Answer:
-    """The part of an upstream's answer that masks."""
+    """The part of a source that masks."""
 
     def __init__(self, secret: str) -> None:
         self._secrets = Secrets([secret])
@@ -37,18 +37,18 @@ class Answer:
 
 
 def clean(delta: Delta, secret: str = KEY) -> Delta:
-    (only,) = masked([delta], Answer(secret))  # type: ignore[arg-type]  # nothing is read from it
+    (only,) = masked([delta], Answer(secret))  # type: ignore[arg-type]  # only its masking is used
     return only
 
 
 @pytest.mark.parametrize("kind", get_args(Delta))
-def test_every_text_of_every_delta_is_masked_or_known_to_be_no_words_of_the_upstream(kind: type[Any]) -> None:
+def test_every_text_field_of_every_delta_is_masked_or_known(kind: type[Any]) -> None:
     names = {name for name in kind.__struct_fields__ if not name.endswith("_tokens")}
     undecided = names - OF_THE_MODEL - OURS - set(FIELDS.get(kind, ()))
     assert {name for name in undecided if (kind, name) not in ELSEWHERE} == set()
 
 
-def test_what_the_upstream_says_is_masked_and_what_the_model_says_is_not() -> None:
+def test_text_of_the_upstream_is_masked_but_not_of_the_model() -> None:
     assert clean(UpstreamInfo(KEY, f"model-{KEY}", "flex")) == UpstreamInfo("[key]", "model-[key]", "flex")
     call = ToolCallDelta(key=KEY, id=KEY, name="f", arguments=KEY)
     assert clean(call) == ToolCallDelta(key=KEY, id="[key]", name="f", arguments=KEY)
@@ -66,5 +66,5 @@ def test_a_delta_without_a_secret_is_the_same_object() -> None:
         assert clean(delta) is delta
 
 
-def test_a_placeholder_is_masked_in_no_name() -> None:
+def test_a_placeholder_is_not_masked_in_names() -> None:
     assert clean(UpstreamInfo(model="gpt-4o-mini"), "mini") == UpstreamInfo(model="gpt-4o-mini")
