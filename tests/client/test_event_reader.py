@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 import pytest
 
 from penstock.client import event_reader
+from penstock.client.surrogates import SurrogateJoiner
 from penstock.errors import (
     AuthenticationError,
     InvalidRequestError,
@@ -18,6 +21,8 @@ from penstock.errors import (
     RateLimitError,
     ServerError,
 )
+from penstock.net.answer import HttpAnswer
+from penstock.net.masking import Secrets
 from penstock.parts.adapter import OpenResponsesStreamAdapter
 from penstock.protocol.events import ErrorEvent, LifecycleEvent, UnknownEvent
 from penstock.sse import Decoder
@@ -328,3 +333,109 @@ def test_a_too_deeply_nested_error_is_skipped_and_not_shown(
 
     run(main())
     assert KEY not in caplog.text
+
+
+# In process, with a response that is only a list of reads.
+
+
+class Reads:
+    """A response whose body is a list of reads."""
+
+    status, request_id = 200, "req_1"
+    headers: Mapping[str, str] = {}
+
+    def __init__(self, *reads: bytes, content_type: str = "text/event-stream") -> None:
+        self.reads, self.content_type = list(reads), content_type
+        self.secrets = Secrets([KEY])
+        self.is_closed = False
+
+    async def read(self) -> bytes:
+        return self.reads.pop(0) if self.reads else b""
+
+    async def error_body(self) -> bytes:
+        body, self.reads = b"".join(self.reads), []
+        return body
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def reader_of(*reads: bytes, **settings: Any) -> event_reader.EventReader:
+    return event_reader.EventReader(cast(HttpAnswer, Reads(*reads, **settings)), SurrogateJoiner())
+
+
+async def read_all(
+    reader: event_reader.EventReader,
+) -> tuple[list[tuple[str, int | None]], OpenResponsesError]:
+    """Return the types and sequence numbers of all events, and the error at the end."""
+    events: list[tuple[str, int | None]] = []
+    while True:
+        try:
+            events += [(event.type, sequence) for event, sequence in await reader.read()]
+        except OpenResponsesError as error:
+            return events, error
+
+
+STREAM = sse(HELLO[:2])
+
+
+@pytest.mark.parametrize(
+    "reads",
+    [
+        (STREAM,),
+        tuple(STREAM[start : start + 1] for start in range(len(STREAM))),
+        (b"\xef\xbb", b"\xbf" + STREAM),
+        (b"\n\n", b"\r\n", STREAM),
+        (b": heartbeat\n\n", STREAM),
+        (b"retry: 5\n\n", STREAM),
+        (b"id: 1\n", STREAM),
+    ],
+    ids=["one read", "bytes", "split BOM", "blank lines", "comment", "retry", "id"],
+)
+@pytest.mark.parametrize("content_type", ["text/event-stream", "", "application/json"])
+def test_a_stream_is_recognized_by_its_first_bytes(reads: tuple[bytes, ...], content_type: str) -> None:
+    events, error = asyncio.run(read_all(reader_of(*reads, content_type=content_type)))
+    assert events == [("response.created", 0), ("response.in_progress", 1)]
+    assert (error.code, error.request_id) == ("stream_truncated", "req_1")
+
+
+@pytest.mark.parametrize(
+    ("reads", "content_type", "code", "message"),
+    [
+        ((b"",), "text/html", "stream_truncated", "was closed before"),
+        ((b"<html>", b"</html>"), "text/html", "no_event_stream", "(text/html)"),
+        ((b"{", b'"object": "response"}'), "application/json", "no_event_stream", "it does not stream"),
+        ((b'{"error": {"message": "oh"}}',), "text/event-stream", "server_error", "oh"),
+        ((b"busy",), "text/event-stream", "no_event_stream", "body without events"),
+        ((b"x",), KEY, "no_event_stream", "([key])"),
+        ((b"data: [DONE]\n\n",), "text/event-stream", "stream_truncated", "was closed before"),
+    ],
+)
+def test_a_body_without_events_is_reported_by_what_it_is(
+    reads: tuple[bytes, ...], content_type: str, code: str, message: str
+) -> None:
+    events, error = asyncio.run(read_all(reader_of(*reads, content_type=content_type)))
+    assert events == []
+    assert error.code == code
+    assert message in error.message
+
+
+def test_a_missing_sequence_number_is_none_although_the_event_has_one() -> None:
+    bare = [
+        {name: value for name, value in event.items() if name != "sequence_number"} for event in HELLO[:2]
+    ]
+    odd = [{**HELLO[2], "sequence_number": value} for value in (True, "3")]
+    events, _ = asyncio.run(read_all(reader_of(sse([*bare, *odd]))))
+    assert [sequence for _, sequence in events] == [None] * len(events)
+    assert len(events) >= 2
+
+
+def test_nothing_is_read_after_the_terminal_event() -> None:
+    events, _ = asyncio.run(read_all(reader_of(sse([*HELLO, HELLO[0]]))))
+    assert [sequence for _, sequence in events] == list(range(11))
+
+
+def test_closing_closes_the_response() -> None:
+    response = Reads()
+    event_reader.EventReader(cast(HttpAnswer, response), SurrogateJoiner()).close()
+    assert response.is_closed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -10,12 +11,19 @@ from penstock.client.client import OpenResponsesClient
 from penstock.client.config import ClientConfig
 from penstock.errors import (
     AuthenticationError,
+    InvalidRequestError,
     NetworkError,
+    OpenResponsesError,
+    ProtocolError,
 )
-from penstock.net.config import KeySource
+from penstock.net.config import ConnectionConfig, KeySource
+from penstock.net.masking import Secrets
+from penstock.net.transport import Transport
+from penstock.net.urls import read_address
 from tests.client.asking import KEY, REQUEST, Clock, asking, read_until_failure, texts_of_exception
 from tests.client.server import (
     HELLO,
+    Server,
     answer,
     head,
     keep,
@@ -24,6 +32,7 @@ from tests.client.server import (
     sse,
     streamed,
 )
+from tests.net.transports import transport_to
 
 RESPONSE = HELLO[-1]["response"]
 
@@ -166,5 +175,93 @@ def test_an_error_of_the_key_source_is_raised_unchanged() -> None:
             with pytest.raises(TimeoutError, match="keyring"):
                 async for _ in client.stream(REQUEST):
                     pass
+
+    run(main())
+
+
+def test_headers_of_a_request_are_overridden_by_those_of_the_configuration() -> None:
+    async def main() -> None:
+        async with transport_to([answer(200)], headers={"X-Team": "blue"}) as to:
+            (await to.get(headers={"x-team": "red", "Accept": "text/plain", "x-turn": "1"})).close()
+            headers = to.server.asked[0].headers
+            assert (headers["x-team"], headers["accept"], headers["x-turn"]) == ("blue", "text/plain", "1")
+            assert "content-type" not in headers, "there is no body"
+
+    run(main())
+
+
+@pytest.mark.parametrize("size", [10, 3_000_000])
+def test_a_body_of_any_size_is_sent_with_its_length(size: int) -> None:
+    async def main() -> None:
+        async with transport_to([answer(200)]) as to:
+            url = to.server.url + "/v1/responses"
+            (await to.transport.send("POST", url, body=b"x" * size)).close()
+            (request,) = to.server.asked
+            assert (len(request.body), request.headers["content-type"]) == (size, "application/json")
+
+    run(main())
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308, 304])
+def test_a_redirect_is_raised_and_not_followed(status: int) -> None:
+    async def main() -> None:
+        async with transport_to([answer(status, location="/v2")], [answer(200)], key=lambda: KEY) as to:
+            with pytest.raises(ProtocolError) as caught:
+                await to.get()
+            assert (caught.value.code, caught.value.status) == ("redirected", status)
+            assert len(to.server.asked) == 1
+
+    run(main())
+
+
+def test_a_long_header_of_a_proxy_is_accepted() -> None:
+    async def main() -> None:
+        async with transport_to([answer(200, **{"x-policy": "x" * 30_000})]) as to:
+            received = await to.get()
+            assert len(received.headers["x-policy"]) == 30_000
+            received.close()
+
+    run(main())
+
+
+def test_cookies_are_not_stored() -> None:
+    async def main() -> None:
+        async with transport_to([answer(200, **{"set-cookie": "a=b"})], [answer(200)]) as to:
+            url = f"http://localhost:{to.server.port}/"  # aiohttp stores no cookies of IP addresses
+            for _ in range(2):
+                (await to.transport.send("GET", url)).close()
+            assert "cookie" not in to.server.asked[1].headers
+
+    run(main())
+
+
+def test_check_raises_what_the_first_request_would() -> None:
+    address = read_address("https://upstream.test")
+    with pytest.raises(InvalidRequestError) as caught:
+        Transport(ConnectionConfig(ca_file="/nothing/here"), address).check()
+    assert caught.value.param == "ca_file"
+    Transport(ConnectionConfig(proxy=""), address).check()
+
+
+def test_an_error_is_explained_by_the_given_function() -> None:
+    seen: list[tuple[int, bytes, str]] = []
+
+    def explain(
+        status: int, headers: Mapping[str, str], body: bytes, secrets: Secrets, advice: str
+    ) -> OpenResponsesError:
+        assert headers["x-reason"] == "test"
+        assert secrets.mask(KEY) == "[key]"
+        seen.append((status, body, advice))
+        return AuthenticationError("explained")
+
+    async def main() -> None:
+        async with Server([answer(404, b"nothing", **{"x-reason": "test"})]) as server:
+            address = read_address(f"{server.url}/api")
+            transport = Transport(ConnectionConfig(key=lambda: KEY), address, explain)
+            with pytest.raises(AuthenticationError, match="explained"):
+                await transport.send("GET", address.url("models"))
+            await transport.aclose()
+            assert seen == [(404, b"nothing", address.advice)]
+            assert address.advice
 
     run(main())

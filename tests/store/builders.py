@@ -65,8 +65,8 @@ def for_every_store(body: Body) -> Callable[..., None]:
 
     # Pytest reads the parameters from here, and the file and line from the wrapped function.
     parameters = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in ("kind", "tmp_path")]
-    test.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return test
+    test.__signature__ = inspect.Signature(parameters)
+    return cast(Callable[..., None], test)
 
 
 def item(id: str, text: str = "") -> StoredItem:
