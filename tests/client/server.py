@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 HELLO = streams.hello()
 LAST_CHUNK = b"0\r\n\r\n"
+_TLS_HANDSHAKE = b"\x16"
+"""The first byte of a TLS handshake."""
 
 
 @dataclass
@@ -45,7 +47,10 @@ class Connection:
 
     async def request(self) -> Asked | None:
         try:
-            head = await self.reader.readuntil(b"\r\n\r\n")
+            first = await self.reader.readexactly(1)
+            if first == _TLS_HANDSHAKE:
+                return None  # closes the connection at once: a probe for TLS must not wait for its timeout
+            head = first + await self.reader.readuntil(b"\r\n\r\n")
         except (asyncio.IncompleteReadError, OSError):
             return None
         start, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")

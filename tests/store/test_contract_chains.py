@@ -154,9 +154,8 @@ async def test_paging_ends_when_an_id_occurs_twice(store: Store) -> None:
 async def test_a_chain_of_two_thousand_turns(store: Store) -> None:
     previous = None
     for number in range(2_000):
-        await store.open(opened(f"resp_{number}", f"in_{number}", previous=previous))
-        closing = store.close(f"resp_{number}", closed(f"resp_{number}", f"out_{number}"), patience=0)
-        await closing
+        await store.open(opened(f"resp_{number}", f"in_{number}", previous=previous), patience=0)
+        await store.close(f"resp_{number}", closed(f"resp_{number}", f"out_{number}"), patience=0)
         previous = f"resp_{number}"
     await store.stats()
     chain = await store.chain(LOCAL, "resp_1999")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from penstock.errors import StoreError
@@ -83,3 +85,18 @@ async def test_a_turn_ends_even_if_its_conversation_was_deleted(store: Store) ->
     assert await store.close("resp_1", closed("resp_1", "out_1"), patience=30)
     assert await store.conversation_items(LOCAL, "conv_1") is None
     assert await item_of(store, LOCAL, "out_1") == item("out_1")
+
+
+@for_every_store
+async def test_running_turns_of_a_conversation_can_be_waited_for(store: Store) -> None:
+    await store.create_conversation(LOCAL, TALK)
+    await store.open(opened("resp_1", conversation="conv_1"))
+    await store.open(opened("resp_2", conversation="conv_2"))
+    await store.open(opened("resp_3", conversation="conv_1", tenant="other"))
+    waiting = asyncio.ensure_future(store.quiet(LOCAL, "conv_1"))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    await store.close("resp_1", closed("resp_1", "out_1"), patience=30)
+    await asyncio.wait_for(waiting, 30)  # the turns of other conversations and tenants still run
+    assert ids(await store.conversation_items(LOCAL, "conv_1")) == ["out_1"]

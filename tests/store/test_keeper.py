@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from penstock.errors import StoreError
 from penstock.protocol.events import Event, LifecycleEvent
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.response import response_for
 from penstock.protocol.wire import encode
+from penstock.store import keeper as keeper_module
 from penstock.store.contract import LOCAL, Closed, Opened, StoredResponse, Trace
 from penstock.store.keeper import NOT_DURABLE, CacheKeeper, StoreKeeper
 from penstock.store.memory import MemoryStore
@@ -275,3 +277,42 @@ def test_only_the_reasoning_of_an_unstored_turn_is_remembered() -> None:
         return await cache.recall(LOCAL, ["call_1"])
 
     assert list(asyncio.run(keep())) == ["call_1"]
+
+
+class FullStore(MemoryStore):
+    """Refuses to open turns."""
+
+    async def open(self, turn: Opened, *, patience: float = 0.1) -> bool:  # noqa: ARG002
+        raise StoreError(StoreError.FULL, "the disk is full")
+
+
+def test_a_background_turn_that_cannot_be_opened_raises_and_is_not_stored() -> None:
+    made = machine()
+
+    async def keep() -> None:
+        store = FullStore()
+        keeper = StoreKeeper(store, replace(opened(made), is_background=True))
+        with pytest.raises(StoreError):
+            await keeper.keep(made.start())
+        assert await store.get(LOCAL, "resp_1") is None
+
+    asyncio.run(keep())
+
+
+def test_a_turn_that_is_much_faster_than_the_disk_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper_module, "_BACKLOG", 1_000)
+    made = machine()
+    settled: list[str] = []
+
+    class Counting(MemoryStore):
+        async def settle(self, id: str, *, patience: float = 5.0) -> None:  # noqa: ARG002
+            settled.append(id)
+
+    async def keep() -> None:
+        keeper = StoreKeeper(Counting(), opened(made))
+        await keeper.keep(made.start())
+        for _ in range(20):
+            await keeper.keep(made.apply(TextDelta("x" * 400)))
+
+    asyncio.run(keep())
+    assert 5 <= len(settled) <= 10, "about once per kilobyte, not for every delta"

@@ -134,7 +134,7 @@ def check_key_of(attempt: Attempt, model: Model) -> None:
         assert attempt.key == ""
 
 
-@settings(max_examples=examples(400), deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(models(), st.data(), st.floats(0, 1))
 def test_a_turn_stays_within_its_budget_and_never_returns_to_a_target(
     model: Model, data: st.DataObject, random: float

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import resource
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,7 +13,7 @@ from penstock.dialects.plan import Quirks, Target, UpstreamRequest
 from penstock.dialects.presets import KEY_HEADERS, fingerprint
 from penstock.errors import AuthenticationError, InvalidRequestError, NetworkError, OpenResponsesError
 from penstock.net.source import Inbox
-from penstock.upstream.http import HttpUpstream
+from penstock.upstream.http import HttpUpstream, listing_config
 from penstock.upstream.target import Upstream
 from tests.client.server import (
     CHUNKED_HEAD,
@@ -254,19 +252,8 @@ class WideServer(Server):
         return self
 
 
-@pytest.fixture
-def many_files() -> Iterator[None]:
-    """Raise the limit of open files: both ends of every stream are files of this process."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(4096, hard)), hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-@pytest.mark.usefixtures("many_files")
-def test_five_hundred_streams_to_one_host_are_open_at_once() -> None:
-    count = 500
+def test_more_streams_to_one_host_are_open_at_once_than_aiohttp_allows_by_default() -> None:
+    count = 150  # aiohttp's own limit is 100
 
     async def main() -> None:
         together = asyncio.Barrier(count)
@@ -395,3 +382,35 @@ def test_a_redirect_is_not_followed() -> None:
             assert len(server.asked) == 1
 
     run(main())
+
+
+# -- listing models
+
+
+def test_models_are_listed_with_the_key_header_of_the_target_and_without_retries() -> None:
+    settings: dict[str, Any] = {"keys": (KEY, OTHER), "headers": {"X-Team": "blue"}}
+    config = listing_config(
+        target("https://host/v1/messages", dialect="anthropic", key_header="x-api-key", **settings)
+    )
+    assert config.base_url == "https://host/v1"
+    assert config.headers["x-api-key"] == KEY
+    assert config.headers["x-team"] == "blue"
+    assert config.headers["anthropic-version"] == "2023-06-01"
+    assert config.retries == 0
+
+
+@pytest.mark.parametrize(
+    ("pass_key", "own", "sent"),
+    [(True, OTHER, OTHER), (True, "", KEY), (False, OTHER, KEY)],
+    ids=["the client's key", "no client key", "client keys are not passed"],
+)
+def test_models_are_listed_with_the_clients_own_key_only_if_it_is_passed(
+    pass_key: bool, own: str, sent: str
+) -> None:
+    config = listing_config(target("https://host", keys=(KEY,), pass_key=pass_key), own)
+    assert config.headers["authorization"] == f"Bearer {sent}"
+    assert KEY in config.secrets
+
+
+def test_without_keys_models_are_listed_without_a_key_header() -> None:
+    assert "authorization" not in listing_config(target("https://host")).headers

@@ -49,6 +49,15 @@ def test_if_all_keys_rest_the_one_that_is_ready_first_is_used() -> None:
     assert keys.ready_in() == 1
 
 
+def test_resting_keys_are_counted() -> None:
+    keys, clock = ring("a", "b", "c")
+    keys.rest("a", 5)
+    keys.rest("b", 10)
+    assert keys.resting() == 2
+    clock.now += 5
+    assert keys.resting() == 1
+
+
 def test_a_short_rest_does_not_shorten_a_long_one() -> None:
     keys, _ = ring("a")
     keys.rest("a", 3600)

@@ -9,7 +9,15 @@ import pytest
 from penstock.net.masking import Secrets
 from penstock.protocol.content import UrlCitation
 from penstock.stream import deltas
-from penstock.stream.deltas import AnnotationDelta, Delta, TextDelta, ToolCallDelta, UpstreamInfo, UsageDelta
+from penstock.stream.deltas import (
+    AnnotationDelta,
+    Delta,
+    ErrorDelta,
+    TextDelta,
+    ToolCallDelta,
+    UpstreamInfo,
+    UsageDelta,
+)
 from penstock.upstream.masking import FIELDS, masked
 
 KEY = "sk-planted/7fQ2x9LmZt4w"
@@ -55,6 +63,13 @@ def test_text_of_the_upstream_is_masked_but_not_of_the_model() -> None:
     citation = AnnotationDelta(UrlCitation(url=f"https://a/?k={KEY}", title="A"))
     assert clean(citation) == AnnotationDelta(UrlCitation(url="https://a/?k=[key]", title="A"))
     assert clean(TextDelta(KEY)) == TextDelta(KEY)
+
+
+def test_the_message_of_an_error_is_masked_even_for_a_placeholder() -> None:
+    """It is only text: no name in it is needed to read the stream."""
+    error = ErrorDelta("server_error", f"bad key {KEY}", param=KEY)
+    assert clean(error) == ErrorDelta("server_error", "bad key [key]", param="[key]")
+    assert clean(ErrorDelta("server_error", "the model mini"), "mini").message == "the model [key]"  # type: ignore[union-attr]
 
 
 def test_a_delta_without_a_secret_is_the_same_object() -> None:

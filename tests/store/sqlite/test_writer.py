@@ -25,7 +25,7 @@ def test_ends_are_written_even_if_no_caller_waits(tmp_path: Path) -> None:
     async def body(store: SqliteStore) -> None:
         async with stuck_disk(store):
             for number in range(20):
-                await store.open(opened(f"resp_{number}"))
+                await store.open(opened(f"resp_{number}"), patience=0)
                 assert not await store.close(f"resp_{number}", closed(f"resp_{number}"), patience=0)
         ends = [store._turns[id].end_write for id in list(store._turns)]
         assert all(await asyncio.gather(*ends))
@@ -87,8 +87,10 @@ def test_a_full_disk_is_logged_and_reading_continues(
 
 
 def test_a_disk_that_stays_full_does_not_fill_the_memory(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(writer, "CLOSE_TIMEOUT", 0.1)
+
     async def body(store: SqliteStore) -> None:
         await store.open(opened("resp_early"))
         await store.stats()
