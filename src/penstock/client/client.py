@@ -42,8 +42,7 @@ class ItemPage(Wire):
     last_id: str | None = None
 
     def next_after(self, after: str | None) -> str | None:
-        """Return the `after` of the next page, or None if this is the last, or if the server ignores
-        `after`."""
+        """Return the `after` of the next page; None if this is the last or the server ignores `after`."""
         last = self.last_id or (self.data[-1].id if self.data else None)  # some servers send no `last_id`
         return last if last and self.has_more and last != after else None
 
@@ -149,8 +148,7 @@ class OpenResponsesClient:
         return await self._request("GET", self._address.url("models"), _models)
 
     async def fetch(self, path: str, body: JsonObject | None = None) -> Any:
-        """Send a request outside the protocol to a path from the server's root: GET, or POST if there is a
-        body.
+        """Send a request outside the protocol to a path from the server's root: GET, or POST with a body.
 
         Return None if the server answers 404.
         """

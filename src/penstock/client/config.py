@@ -20,8 +20,7 @@ class ClientConfig:
     base_url: str
     """With or without `/v1`, or the URL of the endpoint's `/responses`."""
     key: KeySource | None = None
-    """Called for every request; the key is not stored. It runs on the client's event loop: make a slow one
-    async."""
+    """Called for every request, on the client's event loop: make a slow one async. The key is not stored."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Sent with every request. They override the client's own headers."""
     secrets: tuple[str, ...] = ()
@@ -45,8 +44,7 @@ class ClientConfig:
     client_key: str | None = None
     """PEM files with a client certificate and its key; the key may be in the certificate's file."""
     proxy: str | None = None
-    """None: from the environment, and never for this machine. Empty: no proxy. Otherwise a proxy for all
-    requests."""
+    """None: from the environment, and never for this machine. Empty: none. Else: for all requests."""
 
     def __post_init__(self) -> None:
         read_address(self.base_url)

@@ -20,18 +20,15 @@ if TYPE_CHECKING:
 _BOM = b"\xef\xbb\xbf"
 _FIELDS = (b":", b"data:", b"event:", b"id:", b"retry:")
 _LONGEST_BLANK = 64 * 1024
-"""Bytes of blank lines, which keep a connection alive, before the body no longer counts as an event
-stream."""
+"""Bytes. Blank lines keep a connection alive, but a body of nothing else is not an event stream."""
 _MASKED_EVENTS = {"error", *ENDS} - {"response.completed"}
 """Events that report a failure, in which a server may repeat the key that it was sent."""
 _LOGGED = 10
-"""How many skipped events are logged: further ones are only counted, so that garbage does not fill the
-log."""
+"""How many skipped events are logged. Further ones are only counted, to not fill the log with garbage."""
 
 
 class ReceivedEvent(NamedTuple):
-    """An event, and its sequence number as received: None if the server sent none, which `event` does not
-    show."""
+    """An event and its sequence number, None if the server sent none (which `event` does not show)."""
 
     event: Event
     sequence: int | None

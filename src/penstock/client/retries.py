@@ -1,5 +1,4 @@
-"""Decides whether and when a failed request is retried. After the first delivered event nothing is ever
-retried."""
+"""Decides whether and when a failed request is retried. After the first event nothing is ever retried."""
 
 from __future__ import annotations
 
@@ -34,8 +33,7 @@ _RETRYABLE = (408, 421, 425, 499)
 
 
 class RetryPolicy(Struct, frozen=True):
-    """When to retry. `random` returns numbers from 0 to 1, to spread out clients that failed at the same
-    time."""
+    """When to retry. `random` returns numbers from 0 to 1, to spread out clients that failed together."""
 
     retries: int
     max_wait: float

@@ -26,8 +26,7 @@ class SurrogateJoiner:
         self._pending: dict[tuple[str, ...], str] = {}
 
     def __len__(self) -> int:
-        """The number of texts that wait for a second surrogate. While there are any, pass every event to
-        `join`."""
+        """The number of texts that wait for a second surrogate: then every event must pass `join`."""
         return len(self._pending)
 
     def join(self, raw: Any) -> Any:

@@ -92,8 +92,7 @@ class SyncOpenResponsesClient:
         return self._loop.run(self._client.models())
 
     def fetch(self, path: str, body: JsonObject | None = None) -> Any:
-        """Send a request outside the protocol to a path from the server's root: GET, or POST if there is a
-        body.
+        """Send a request outside the protocol to a path from the server's root: GET, or POST with a body.
 
         Return None if the server answers 404.
         """

@@ -45,8 +45,7 @@ class HttpAnswer(PulledSource):
         self.request_id = request_id_of(response.headers, secrets)
 
     async def read(self) -> bytes:
-        """Return the bytes received since the last call, or wait for the next; empty at the end of the
-        body."""
+        """Return the bytes received since the last call, or wait for more; empty at the end of the body."""
         if self._failure is not None:
             raise self._failure
         config, phase = self._config, self._phase
@@ -114,8 +113,7 @@ class HttpAnswer(PulledSource):
         self.close()
 
     def close(self) -> None:
-        """Close the connection at once, unless it returned to the pool because the body was read to its
-        end."""
+        """Close the connection at once, unless the body was read completely and it returned to the pool."""
         if not self._loop.is_closed():
             super().close()
             self.abort()
@@ -128,8 +126,7 @@ class HttpAnswer(PulledSource):
         self._response.close()
 
     def _buffered(self) -> bytes:
-        """Return the bytes received before the failure. aiohttp raises the failure first and would drop
-        them."""
+        """Return the bytes received before the failure, which aiohttp raises first and would drop."""
         content = self._response.content
         content.set_exception(None)  # type: ignore[arg-type]  # not declared, but the initial value
         return content.read_nowait()

@@ -63,8 +63,7 @@ def _code_in(body: bytes) -> str:
 
 
 def _wait_until(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds until a `retry-after` date, from the server's `date` if it sent one, else from our
-    clock."""
+    """Return the seconds until a `retry-after` date, from the server's `date`, else from our clock."""
     names = {name.lower(): value for name, value in headers.items()}
     try:
         then = parsedate_to_datetime(names["retry-after"]).timestamp()
@@ -78,8 +77,7 @@ def _wait_until(headers: Mapping[str, str]) -> float | None:
 
 
 def redirected(status: int, headers: Mapping[str, str], secrets: Secrets) -> OpenResponsesError:
-    """Return the error for a redirect. Following it would send the key and the conversation to another
-    server."""
+    """Return the error for a redirect, which is not followed: the key could be sent to another server."""
     names = {name.lower(): value for name, value in headers.items()}
     target = secrets.mask(names.get("location", ""))
     try:

@@ -18,8 +18,7 @@ _LIKELY_SECRET_NAMES = ("auth", "session", "credential")
 """Words in header names. The second group contains a secret only if it is long: not in `x-auth-mode: api`."""
 _MASK = b"[key]"
 _PLACEHOLDER = 8
-"""Characters. A shorter key is a placeholder for servers without keys, and may be a word of the protocol:
-`error`."""
+"""Characters. A shorter key is a placeholder for servers without keys, and may be a common word: `error`."""
 
 
 class Secrets:

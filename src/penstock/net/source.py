@@ -103,8 +103,7 @@ class PulledSource(ABC):
 
 
 class Inbox:
-    """Buffers what a source has sent until it is taken. A source that is much faster than its reader is
-    paused."""
+    """Buffers what a source has sent until it is taken. A source that is much faster is paused."""
 
     ROOM = 64 * 1024
     """Bytes."""

@@ -45,8 +45,7 @@ class RetryRule(Struct, frozen=True):
     uses_retry_after: bool = False
     """Whether the vendor's `retry-after` overrides `rest`."""
     is_final_for_own_key: bool = False
-    """Whether the failure is returned to a client that sent its own key: it must learn that the key is
-    wrong."""
+    """Whether a client that sent its own key gets the failure: it must learn that the key is wrong."""
 
 
 RATE_LIMITED = RetryRule(

@@ -79,8 +79,7 @@ class HttpUpstream:
         await self._transport.aclose()
 
     def _key(self, key: str) -> dict[str, str]:
-        """Return the header for a key. It is checked here because a client's own key was not checked
-        before."""
+        """Return the header for a key, which is checked here: a client's own key was not checked before."""
         check_key(key)
         name, form = self._key_header
         return {name: form.format(key=key)} if key else {}

@@ -71,8 +71,7 @@ async def open_sqlite_store(
 
 
 class SqliteStore:
-    """See `penstock.store.contract.Store` for what each method promises; `open_sqlite_store` opens a
-    store."""
+    """See `penstock.store.contract.Store` for what each method promises; open it with `open_sqlite_store`."""
 
     def __init__(
         self,
