@@ -93,7 +93,7 @@ async def test_running_turns_of_a_conversation_can_be_waited_for(store: Store) -
     await store.open(opened("resp_1", conversation="conv_1"))
     await store.open(opened("resp_2", conversation="conv_2"))
     await store.open(opened("resp_3", conversation="conv_1", tenant="other"))
-    waiting = asyncio.ensure_future(store.quiet(LOCAL, "conv_1"))
+    waiting = asyncio.ensure_future(store.wait_for_turns(LOCAL, "conv_1"))
     for _ in range(5):
         await asyncio.sleep(0)
     assert not waiting.done()

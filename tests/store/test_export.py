@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from penstock.store import open_archive
 from penstock.store.contract import Closed, LoggedEvent, StoredConversation, StoredItem, Trace
-from penstock.store.export import everything, named
+from penstock.store.export import export_all, export_responses
 from penstock.store.sqlite.store import SqliteStore
 from tests.store.builders import Clock, closed, complete_turn, events, items, opened
 from tests.store.sqlite.stores import use_store
@@ -42,7 +42,7 @@ def test_a_response_is_exported_with_everything_that_was_stored(tmp_path: Path) 
     use_store(path, body)
     missing: list[str] = []
     with open_archive(path) as archive:
-        (record,) = lines_of(named(archive, ["resp_1", "resp_no"], missing))
+        (record,) = lines_of(export_responses(archive, ["resp_1", "resp_no"], missing))
     assert missing == ["resp_no"]
     assert (record["object"], record["id"], record["tenant"]) == ("penstock.response", "resp_1", "anna")
     assert (record["status"], record["previous_response_id"]) == ("completed", "resp_0")
@@ -73,13 +73,13 @@ def test_everything_since_a_time_is_exported_responses_first(tmp_path: Path) -> 
 
     use_store(path, body, clock=clock)
     with open_archive(path) as archive:
-        assert [record["id"] for record in lines_of(everything(archive, 0))] == [
+        assert [record["id"] for record in lines_of(export_all(archive, 0))] == [
             "resp_old",
             "resp_new",
             "conv_old",
             "conv_new",
         ]
-        response, conversation = lines_of(everything(archive, 100))
+        response, conversation = lines_of(export_all(archive, 100))
     assert response["id"] == "resp_new"
     assert conversation == {
         "object": "penstock.conversation",
@@ -116,7 +116,7 @@ def test_stored_json_stays_on_one_line_and_invalid_json_is_null(
 
     use_store(path, body)
     with open_archive(path) as archive:
-        (record,) = lines_of(everything(archive, 0))
+        (record,) = lines_of(export_all(archive, 0))
     assert (record["response"], record["output"]) == (exported, [exported])
     assert record["events"][0]["event"] == exported
     assert record["verdict"] is None

@@ -180,7 +180,7 @@ def _delete(archive: StoreArchive, before: float, most: int | None, terminal: Te
 def _would_go(archive: StoreArchive, before: float, most: int | None, terminal: Terminal) -> int:
     """How many it takes to be small enough shows only in the deleting: their sizes are not written down."""
     used = archive.stats().total.bytes
-    terminal.line(f"for their age {_told(archive.due(older_than=before))} would be deleted")
+    terminal.line(f"for their age {_told(archive.count_expired(older_than=before))} would be deleted")
     if most is not None and used > most:
         excess = format_size(used - most)
         terminal.line(f"{format_size(used)} are used, {excess} too many: the oldest would be deleted too")
@@ -212,10 +212,10 @@ def _export(options: argparse.Namespace, terminal: Terminal) -> Act:
 def _write(
     archive: StoreArchive, ids: list[str], since: float, output: str | None, terminal: Terminal
 ) -> int:
-    from penstock.store.export import everything, named
+    from penstock.store.export import export_all, export_responses
 
     missing: list[str] = []
-    lines = named(archive, ids, missing) if ids else everything(archive, since)
+    lines = export_responses(archive, ids, missing) if ids else export_all(archive, since)
     with _output(output, archive.files, terminal) as out:
         for line in lines:
             out.write(line)

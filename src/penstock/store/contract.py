@@ -261,7 +261,7 @@ class Store(Protocol):
 
     async def delete_item(self, tenant: str, id: str, item_id: str) -> bool: ...
 
-    async def quiet(self, tenant: str, id: str) -> None:
+    async def wait_for_turns(self, tenant: str, id: str) -> None:
         """Wait for the turns that are running in a conversation: their output belongs to it."""
 
     # The reasoning memory (ask C1): small values by key
@@ -368,7 +368,7 @@ class StoreArchive(Protocol):
     def time(self, now: float) -> float:
         """Return the time from which ages are measured: the clock, unless the store's own is far behind."""
 
-    def due(self, *, older_than: float) -> Pruned:
+    def count_expired(self, *, older_than: float) -> Pruned:
         """Count what `prune` would delete because of its age."""
 
     def prune(

@@ -276,7 +276,7 @@ class MemoryStore:
         self._resize(record, -size_of_items(deleted))
         return True
 
-    async def quiet(self, tenant: str, id: str) -> None:
+    async def wait_for_turns(self, tenant: str, id: str) -> None:
         for running in [*self._running.values()]:
             if (running.opened.tenant, running.opened.conversation_id) == (tenant, id):
                 await running.finished.wait()

@@ -214,7 +214,7 @@ def test_prune_deletes_old_responses_with_everything_that_belongs_to_them(path: 
             clock.now = 1_000 + number
             await complete_turn(store, f"resp_{number}", [f"msg_{number}"], log=events(0, 2))
         with SqliteArchive(path) as file:
-            assert file.due(older_than=1_003) == Pruned(3, 1)
+            assert file.count_expired(older_than=1_003) == Pruned(3, 1)
             totals: list[tuple[int, int]] = []
             pruned = file.prune(
                 older_than=1_003, progress=lambda now: totals.append((now.responses, now.conversations))

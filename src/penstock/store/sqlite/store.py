@@ -346,7 +346,7 @@ class SqliteStore:
     async def delete_item(self, tenant: str, id: str, item_id: str) -> bool:
         return await self._writer.do(partial(statements.delete_item, tenant=tenant, id=id, item_id=item_id))
 
-    async def quiet(self, tenant: str, id: str) -> None:
+    async def wait_for_turns(self, tenant: str, id: str) -> None:
         for running in [*self._turns.values()]:
             if (running.opened.tenant, running.opened.conversation_id) == (tenant, id):
                 await running.finished.wait()
