@@ -44,7 +44,7 @@ class ClientConfig:
     client_key: str | None = None
     """PEM files with a client certificate and its key; the key may be in the certificate's file."""
     proxy: str | None = None
-    """None: from the environment, and never for this machine. Empty: none. Else: for all requests."""
+    """A proxy for all requests. None: from the environment, but never for this machine. Empty: no proxy."""
 
     def __post_init__(self) -> None:
         read_address(self.base_url)

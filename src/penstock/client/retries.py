@@ -94,7 +94,7 @@ def is_transient(error: OpenResponsesError) -> bool:
 
 
 def is_disconnect(error: OpenResponsesError) -> bool:
-    """Return whether the connection ended, and not the server refused. Only then can a stream be resumed."""
+    """Return whether the connection broke, and the server reported no error: then a stream can be resumed."""
     if isinstance(error, NetworkError):
         return error.status is None and error.code not in FINAL_CODES
     return isinstance(error, ProtocolError) and error.code == TRUNCATED

@@ -156,7 +156,7 @@ def _without_beginning(data: bytes, secret: bytes) -> bytes:
 
 
 def _may_begin(data: bytes, secret: bytes) -> bool:
-    """Return whether a secret may begin near the end. This is rarely true, and saves a slow search."""
+    """Return whether a secret may begin near the end. Usually it does not, which saves a slow search."""
     return secret[:_PLACEHOLDER] in data[-len(secret) :]
 
 

@@ -48,7 +48,7 @@ class UpstreamTarget(Struct, frozen=True, kw_only=True):
     client_cert: str | None = None
     client_key: str | None = None
     proxy: str | None = None
-    """None: from the environment, and never for this machine. Empty: no proxy."""
+    """None: from the environment, but never for this machine. Empty: no proxy."""
 
     def __repr__(self) -> str:
         """Leave out keys, headers, secrets and the proxy: any of them may be a secret."""

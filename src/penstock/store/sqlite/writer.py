@@ -295,8 +295,8 @@ def commit(connection: sqlite3.Connection, batch: _Batch) -> None:
 
 
 def _commit_all(connection: sqlite3.Connection, batch: _Batch) -> None:
-    # An end that was reported survives a power cut; deltas survive only the end of the process. The file
-    # stays intact in either mode. A sync for each part of a log would cost more than writing it.
+    # A reported end survives a power cut; deltas survive a crash of the process, but not a power cut. The
+    # file stays intact in either mode. A sync for each part of a log would cost more than writing it.
     connection.execute(f"PRAGMA synchronous = {'FULL' if batch.has_waiting_caller else 'NORMAL'}")
     connection.execute("BEGIN IMMEDIATE")
     try:
