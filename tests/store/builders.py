@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -129,6 +130,11 @@ def done(sequence: int, index: int, id: str) -> LoggedEvent:
     """Return the event of a finished item."""
     data = b'{"type":"response.output_item.done","sequence_number":%d,"output_index":%d,"item":%s}'
     return LoggedEvent(sequence, 100.0 + sequence, data % (sequence, index, item(id).data))
+
+
+def incompressible_text(seed: int) -> str:
+    """Return text that does not compress well."""
+    return "".join(random.Random(seed).choices("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOP", k=20_000))
 
 
 def trace(size: int) -> Trace:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from penstock.store.contract import LOCAL, Store, StoredConversation
+from tests.store.aging import DAY, prune_repeatedly, store_numbered, stored_ids
 from tests.store.builders import (
     Clock,
     closed,
@@ -10,12 +11,11 @@ from tests.store.builders import (
     event,
     events,
     for_every_store,
+    incompressible_text,
     item_of,
     items,
     opened,
 )
-
-DAY = 86_400
 
 
 @for_every_store
@@ -51,7 +51,7 @@ async def test_prune_deletes_the_oldest_until_it_fits(store: Store, clock: Clock
     for number in range(40):
         clock.now += 1
         await store.open(opened(f"resp_{number}"))
-        store.log(f"resp_{number}", [event(0, f"{number:04}" + _noise(number))])
+        store.log(f"resp_{number}", [event(0, f"{number:04}" + incompressible_text(number))])
         await store.close(f"resp_{number}", closed(f"resp_{number}"), patience=30)
     before = (await store.stats()).bytes
     most = before * 2 // 3
@@ -64,11 +64,6 @@ async def test_prune_deletes_the_oldest_until_it_fits(store: Store, clock: Clock
     assert there == list(range(count, 40))
     assert await store.prune(older_than=0, most_bytes=0) == 40 - count
     assert await store.get(LOCAL, "resp_runs") is not None
-
-
-def _noise(number: int) -> str:
-    """Return text that does not compress well."""
-    return "".join(f"{(number * 7919 + place * 104729) % 16777213:06x}" for place in range(2_000))
 
 
 @for_every_store
@@ -86,65 +81,48 @@ async def test_stats_count_responses_items_events_and_conversations(store: Store
 # The time from which ages are measured
 
 
-async def look(store: Store, *, times: int = 1, days: int = 30) -> None:
-    """Advance the time and prune, as the gateway does every ten minutes."""
-    for _ in range(times):
-        await store.prune(older_than=await store.advance_time() - days * DAY)
-
-
-async def there(store: Store) -> list[str]:
-    responses = [f"resp_{number}" for number in range(5) if await store.get(LOCAL, f"resp_{number}")]
-    talks = [f"conv_{number}" for number in range(5) if await store.get_conversation(LOCAL, f"conv_{number}")]
-    return responses + talks
-
-
-async def keep(store: Store, number: int) -> None:
-    await complete_turn(store, f"resp_{number}")
-    await store.create_conversation(LOCAL, StoredConversation(f"conv_{number}", 1, b"{}"))
-
-
 @for_every_store
 async def test_a_clock_that_is_ahead_for_some_hours_deletes_nothing(store: Store, clock: Clock) -> None:
     for number in range(2):
-        await keep(store, number)
+        await store_numbered(store, number)
         clock.now += 12 * DAY
-        await look(store, times=12 * 4)
+        await prune_repeatedly(store, times=12 * 4)
     clock.now += 40 * DAY
-    await look(store, times=20)
-    await keep(store, 2)  # a row with the time of the wrong clock
-    await look(store)
+    await prune_repeatedly(store, times=20)
+    await store_numbered(store, 2)  # a row with the time of the wrong clock
+    await prune_repeatedly(store)
     clock.now -= 40 * DAY
-    await look(store)
-    assert await there(store) == ["resp_0", "resp_1", "resp_2", "conv_0", "conv_1", "conv_2"]
+    await prune_repeatedly(store)
+    assert await stored_ids(store) == ["resp_0", "resp_1", "resp_2", "conv_0", "conv_1", "conv_2"]
 
 
 @for_every_store
 async def test_stored_data_ages_although_nothing_is_added(store: Store, clock: Clock) -> None:
-    await keep(store, 0)
+    await store_numbered(store, 0)
     for _ in range(29):
         clock.now += DAY
-        await look(store, times=4)
-    assert await there(store) == ["resp_0", "conv_0"]
+        await prune_repeatedly(store, times=4)
+    assert await stored_ids(store) == ["resp_0", "conv_0"]
     clock.now += 2 * DAY
-    await look(store, times=8)
-    assert await there(store) == []
+    await prune_repeatedly(store, times=8)
+    assert await stored_ids(store) == []
 
 
 @for_every_store
 async def test_the_stores_time_catches_up_with_the_clock(store: Store, clock: Clock) -> None:
     """A gateway was stopped for 100 days, and now runs for three."""
-    await keep(store, 0)
+    await store_numbered(store, 0)
     clock.now += 100 * DAY
-    await look(store)
-    assert await there(store) == ["resp_0", "conv_0"]
-    await look(store, times=3 * 24 * 6)
-    assert await there(store) == []
+    await prune_repeatedly(store)
+    assert await stored_ids(store) == ["resp_0", "conv_0"]
+    await prune_repeatedly(store, times=3 * 24 * 6)
+    assert await stored_ids(store) == []
     assert await store.advance_time() == clock.now
 
 
 @for_every_store
 async def test_a_clock_that_is_set_back_is_followed_at_once(store: Store, clock: Clock) -> None:
-    await keep(store, 0)
+    await store_numbered(store, 0)
     clock.now -= 400
     assert await store.advance_time() == clock.now
     clock.now += 500

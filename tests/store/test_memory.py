@@ -22,7 +22,7 @@ from tests.store.builders import (
     read,
 )
 
-# The store in memory keeps its bounds by itself
+# Limits
 
 
 def test_the_least_recently_used_is_deleted_first_and_running_turns_never() -> None:
@@ -31,7 +31,7 @@ def test_the_least_recently_used_is_deleted_first_and_running_turns_never() -> N
         await store.open(opened("resp_runs", "msg_runs"))
         for number in range(3):
             await complete_turn(store, f"resp_{number}", [f"msg_{number}"])
-        assert await store.get(LOCAL, "resp_0") is not None  # used
+        assert await store.get(LOCAL, "resp_0") is not None  # now recently used
         await complete_turn(store, "resp_3")
         assert await store.get(LOCAL, "resp_1") is None
         assert await item_of(store, LOCAL, "msg_1") is None

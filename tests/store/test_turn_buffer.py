@@ -110,7 +110,7 @@ def test_a_running_turn_is_durable_with_its_row_and_an_ended_turn_with_its_end()
         buffer.close(closed("resp_1", "out_1"), 5.0)
         ended = buffer.response()
         assert (ended.status, ended.is_durable, ended.verdict) == ("completed", False, b'{"ok":true}')
-        buffer.is_committed = True  # the writer's thread, before the event loop hears of it
+        buffer.is_committed = True  # the writer's thread, before the event loop knows
         assert buffer.response().is_durable
 
     run(body)

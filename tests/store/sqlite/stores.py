@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.errors import PenstockError, StoreError
 from penstock.store.sqlite.file import BUSY_MS
 from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
 from penstock.store.sqlite.writer import WriteLimits
@@ -38,6 +39,15 @@ def use_store(
 
 async def do_nothing(_: SqliteStore) -> None:
     """A body for `use_store` that only creates the file."""
+
+
+def opening_error(path: Path) -> StoreError:
+    """Return the error when a file cannot be opened."""
+    with pytest.raises(StoreError) as raised:
+        asyncio.run(open_sqlite_store(path, busy_ms=0))
+    assert isinstance(raised.value, PenstockError)
+    assert str(path) in str(raised.value)
+    return raised.value
 
 
 @asynccontextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import sqlite3
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from tests.store.builders import (
     complete_turn,
     event,
     events,
+    incompressible_text,
     item,
     items,
     opened,
@@ -235,7 +235,7 @@ def test_prune_deletes_the_oldest_until_it_fits_and_shrinks_the_file(path: Path)
     async def body(store: SqliteStore) -> None:
         for number in range(30):
             clock.now += 1
-            await complete_turn(store, f"resp_{number}", [], log=[event(0, _noise(number))])
+            await complete_turn(store, f"resp_{number}", [], log=[event(0, incompressible_text(number))])
         with SqliteArchive(path) as file:
             before = file.stats().total.bytes
             emptied(path)
@@ -251,11 +251,6 @@ def test_prune_deletes_the_oldest_until_it_fits_and_shrinks_the_file(path: Path)
         assert await store.get(LOCAL, "resp_0") is None
 
     use_store(path, body, clock=clock, limits=NO_DELAYS)
-
-
-def _noise(seed: int) -> str:
-    """Return text that does not compress well."""
-    return "".join(random.Random(seed).choices("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOP", k=20_000))
 
 
 def test_prune_without_a_limit_deletes_nothing(path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import shutil
@@ -14,31 +13,22 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import PenstockError, StoreError
+from penstock.errors import StoreError
 from penstock.store.sqlite.file import FileLocation, as_store_errors, failure_of
-from penstock.store.sqlite.store import open_sqlite_store
-
-
-def opening(path: Path) -> StoreError:
-    """Return the error when a file cannot be opened."""
-    with pytest.raises(StoreError) as raised:
-        asyncio.run(open_sqlite_store(path, busy_ms=0))
-    assert isinstance(raised.value, PenstockError)
-    assert str(path) in str(raised.value)
-    return raised.value
+from tests.store.sqlite.stores import opening_error
 
 
 def test_a_file_that_is_not_a_database_is_refused_and_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "letter.txt"
     path.write_text("Dear reader,\n" * 1_000)
-    assert opening(path).code == StoreError.NOT_A_STORE
+    assert opening_error(path).code == StoreError.NOT_A_STORE
     assert path.read_text().startswith("Dear reader")
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:
-    assert opening(tmp_path).code == StoreError.UNWRITABLE
+    assert opening_error(tmp_path).code == StoreError.UNWRITABLE
     (tmp_path / "file").touch()
-    assert opening(tmp_path / "file" / "store.db").code == StoreError.UNWRITABLE
+    assert opening_error(tmp_path / "file" / "store.db").code == StoreError.UNWRITABLE
 
 
 _AS_NOBODY = """
@@ -72,7 +62,7 @@ def test_a_lock_of_another_program_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     stranger = sqlite3.connect(path, isolation_level=None)
     stranger.execute("BEGIN EXCLUSIVE")
-    assert opening(path).code == StoreError.LOCKED
+    assert opening_error(path).code == StoreError.LOCKED
     stranger.close()
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 
 import pytest
 
-from penstock.errors import PenstockError, StoreError
+from penstock.errors import StoreError
 from penstock.store.contract import LOCAL, StoredConversation
 from penstock.store.sqlite.file import FileLock
 from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
@@ -23,17 +22,7 @@ from tests.store.builders import (
     read,
     trace,
 )
-from tests.store.sqlite.stores import do_nothing, use_store
-
-
-def opening(path: Path) -> StoreError:
-    """Return the error when a file cannot be opened."""
-    with pytest.raises(StoreError) as raised:
-        asyncio.run(open_sqlite_store(path, busy_ms=0))
-    assert isinstance(raised.value, PenstockError)
-    assert str(path) in str(raised.value)
-    return raised.value
-
+from tests.store.sqlite.stores import do_nothing, opening_error, use_store
 
 # Interrupted turns
 
@@ -140,5 +129,5 @@ def test_a_file_can_be_opened_by_one_store_only(tmp_path: Path) -> None:
 def test_a_file_that_could_not_be_opened_is_unlocked(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     path.write_text("no database " * 100)
-    opening(path)
+    opening_error(path)
     FileLock(path).release()

@@ -6,40 +6,16 @@ import asyncio
 import sqlite3
 from pathlib import Path
 
-from penstock.store.contract import LOCAL, Store, StoredConversation
 from penstock.store.sqlite.store import open_sqlite_store
+from tests.store.aging import DAY, prune_repeatedly, store_numbered, stored_ids
 from tests.store.builders import (
     Clock,
     complete_turn,
     event,
+    incompressible_text,
 )
 
-DAY = 86_400
-
-
-def _noise(number: int) -> str:
-    """Return text that does not compress well."""
-    return "".join(f"{(number * 7919 + place * 104729) % 16777213:06x}" for place in range(2_000))
-
-
 # The time from which ages are measured
-
-
-async def look(store: Store, *, times: int = 1, days: int = 30) -> None:
-    """Advance the time and prune, as the gateway does every ten minutes."""
-    for _ in range(times):
-        await store.prune(older_than=await store.advance_time() - days * DAY)
-
-
-async def there(store: Store) -> list[str]:
-    responses = [f"resp_{number}" for number in range(5) if await store.get(LOCAL, f"resp_{number}")]
-    talks = [f"conv_{number}" for number in range(5) if await store.get_conversation(LOCAL, f"conv_{number}")]
-    return responses + talks
-
-
-async def keep(store: Store, number: int) -> None:
-    await complete_turn(store, f"resp_{number}")
-    await store.create_conversation(LOCAL, StoredConversation(f"conv_{number}", 1, b"{}"))
 
 
 def test_restarts_with_a_clock_that_is_ahead_do_not_advance_the_time(tmp_path: Path) -> None:
@@ -48,9 +24,9 @@ def test_restarts_with_a_clock_that_is_ahead_do_not_advance_the_time(tmp_path: P
     async def run() -> None:
         for number in range(5):
             store = await open_sqlite_store(tmp_path / "store.db", clock=clock)
-            await keep(store, number)
-            await look(store)
-            assert "resp_0" in await there(store)
+            await store_numbered(store, number)
+            await prune_repeatedly(store)
+            assert "resp_0" in await stored_ids(store)
             await store.aclose()
             clock.now += 40 * DAY
 
@@ -62,15 +38,15 @@ def test_a_file_of_the_first_format_starts_with_the_time_of_its_newest_row(tmp_p
 
     async def run() -> None:
         store = await open_sqlite_store(path, clock=clock)
-        await keep(store, 0)
+        await store_numbered(store, 0)
         await store.aclose()
         with sqlite3.connect(path) as file:
             file.execute("DROP TABLE store_time")
             file.execute("PRAGMA user_version = 1")
         clock.now += 40 * DAY
         store = await open_sqlite_store(path, clock=clock)
-        await look(store)
-        assert await there(store) == ["resp_0", "conv_0"]
+        await prune_repeatedly(store)
+        assert await stored_ids(store) == ["resp_0", "conv_0"]
         await store.aclose()
 
     asyncio.run(run())
@@ -81,7 +57,7 @@ def test_the_file_shrinks_when_much_is_deleted(tmp_path: Path) -> None:
         path = tmp_path / "store.db"
         store = await open_sqlite_store(path)
         for number in range(30):
-            await complete_turn(store, f"resp_{number}", log=[event(0, _noise(number))])
+            await complete_turn(store, f"resp_{number}", log=[event(0, incompressible_text(number))])
         await store.aclose()
         before = path.stat().st_size
         store = await open_sqlite_store(path)

@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
 
 from penstock.store.contract import LOCAL, StoredConversation
 from penstock.store.sqlite import queries, statements
-from penstock.store.sqlite.file import connect, prepare_for_writing
 from penstock.store.sqlite.packing import ROW_BYTES
-from penstock.store.sqlite.schema import migrate
 from penstock.store.turn_buffer import UnwrittenPart
 from tests.store.builders import closed, done, event, events, item, items, opened, trace
 
 OTHER = "other"
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    connection = connect(tmp_path / "store.db", 0)
-    prepare_for_writing(connection)
-    migrate(connection)
-    yield connection
-    connection.close()
 
 
 Write = Callable[..., None]
@@ -127,7 +115,7 @@ def test_the_history_has_the_own_output_only_for_a_later_turn(
 def test_output_takes_precedence_over_input_and_both_over_a_conversation(
     file: sqlite3.Connection, write: Write
 ) -> None:
-    """Clients send back output in their own words (and leave out fields)."""
+    """Clients return output in another form, and omit fields."""
     statements.create_conversation(file, LOCAL, StoredConversation("conv_1", 1, b"{}"), 1.0)
     statements.add_items(file, LOCAL, "conv_1", [item(id, "talk") for id in ("a", "b", "c")], 1.0)
     write("resp_1", end=replace(closed("resp_1"), output=(item("a", "model"),)))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from pathlib import Path
 
 import pytest
 
-from penstock.errors import PenstockError, StoreError
+from penstock.errors import StoreError
 from penstock.store.contract import LOCAL, StoredConversation
 from penstock.store.sqlite.schema import APPLICATION, STEPS, migrate
-from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
+from penstock.store.sqlite.store import SqliteStore
 from tests.store.builders import (
     complete_turn,
     events,
@@ -20,18 +19,9 @@ from tests.store.builders import (
     recalled,
     trace,
 )
-from tests.store.sqlite.stores import use_store
+from tests.store.sqlite.stores import opening_error, use_store
 
 VERSION_1 = Path(__file__).parent / "version_1.sql"
-
-
-def opening(path: Path) -> StoreError:
-    """Return the error when a file cannot be opened."""
-    with pytest.raises(StoreError) as raised:
-        asyncio.run(open_sqlite_store(path, busy_ms=0))
-    assert isinstance(raised.value, PenstockError)
-    assert str(path) in str(raised.value)
-    return raised.value
 
 
 # Versions
@@ -95,7 +85,7 @@ def test_a_newer_file_is_refused_and_unchanged(tmp_path: Path) -> None:
     )
     connection.close()
     before = path.read_bytes()
-    error = opening(path)
+    error = opening_error(path)
     assert error.code == StoreError.NEWER_VERSION
     assert "newer Penstock" in error.message
     assert path.read_bytes() == before
@@ -110,5 +100,5 @@ def test_a_database_of_another_program_is_refused_and_unchanged(tmp_path: Path) 
     connection.executescript("CREATE TABLE bookmarks (x)")
     connection.close()
     before = path.read_bytes()
-    assert opening(path).code == StoreError.NOT_A_STORE
+    assert opening_error(path).code == StoreError.NOT_A_STORE
     assert path.read_bytes() == before

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -13,23 +11,12 @@ from msgspec.structs import replace
 from penstock.errors import StoreError
 from penstock.store.contract import LOCAL, StoredConversation
 from penstock.store.sqlite import queries, statements
-from penstock.store.sqlite.file import connect, prepare_for_writing
 from penstock.store.sqlite.packing import ROW_BYTES
-from penstock.store.sqlite.schema import migrate
 from penstock.store.turn_buffer import UnwrittenPart
 from tests.store.builders import closed, done, event, events, items, opened, trace
 
 OTHER = "other"
 CONVERSATION = StoredConversation("conv_1", 1, b"{}")
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    connection = connect(tmp_path / "store.db", 0)
-    prepare_for_writing(connection)
-    migrate(connection)
-    yield connection
-    connection.close()
 
 
 def part(id: str = "resp_1", *input: str, **fields: object) -> UnwrittenPart:
