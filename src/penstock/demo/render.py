@@ -132,7 +132,9 @@ class _Renderer:
         return UpstreamRequest("demo", msgspec.to_builtins(rendered), {}, diagnostics)
 
     def _drop(self, field: str) -> None:
-        self._diagnostics.report("field_dropped", f"the demo model does not support `{field}`; it was dropped")
+        self._diagnostics.report(
+            "field_dropped", f"the demo model does not support `{field}`; it was dropped"
+        )
 
     # -- the conversation
 
