@@ -187,7 +187,7 @@ def test_a_step_without_a_model_asks_for_the_name_itself() -> None:
         (["fast = window:3000", "* = window:1000"], (1000, 3000, 3000)),
     ],
 )
-def test_an_override_holds_for_every_name_behind_which_the_model_is(
+def test_an_override_holds_for_every_name_after_which_the_model_is(
     lines: list[str], windows: tuple[int, ...]
 ) -> None:
     """The name that was asked for is the strongest, then what it stands for, then the upstream's."""
@@ -332,7 +332,7 @@ def test_where_every_name_is_another_model_its_limits_are_found() -> None:
     assert (found.id, found.context_window) == ("whatever", 7000)
 
 
-def test_only_the_upstreams_behind_a_name_are_asked_for_it() -> None:
+def test_only_the_upstreams_after_a_name_are_asked_for_it() -> None:
     upstreams = Upstreams(near=[], far=[])
     run(Listing(settings(models=routes(m=("near/x",)), passthrough="far"), upstreams).find("m"))
     assert upstreams.asked == ["near"]

@@ -179,7 +179,7 @@ def test_without_a_key_of_its_own_the_clients_key_is_passed_on(tmp_path: Path) -
 
 
 @pytest.mark.e2e
-def test_an_upstream_that_speaks_tls_behind_an_http_address_is_named(tmp_path: Path) -> None:
+def test_an_upstream_that_speaks_tls_after_an_http_address_is_named(tmp_path: Path) -> None:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("127.0.0.1").configure_cert(tls)
     with in_a_thread(ScriptedUpstream(tls=tls)) as upstream:

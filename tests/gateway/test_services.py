@@ -143,7 +143,7 @@ def test_services_are_idle_when_the_last_turn_has_left() -> None:
     asyncio.run(test())
 
 
-def test_tokens_are_counted_as_the_model_behind_the_name_counts_them() -> None:
+def test_tokens_are_counted_as_the_model_after_the_name_counts_them() -> None:
     """An alias for an OpenAI model has that model's tokenizer, whatever it is called."""
     text = "Straßenbahnhaltestelle " * 50
     request = CreateResponse(input=[Message(role="user", content=text)])

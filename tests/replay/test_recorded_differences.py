@@ -178,7 +178,7 @@ def test_five_thousand_reads_are_replayed_as_they_were_cut(rich: Recording) -> N
 # What cannot be replayed
 
 
-def test_without_the_bytes_it_is_said_how_to_record(recorder: Recorder, rich: Recording) -> None:
+def test_without_recorded_bytes_the_error_names_the_option(recorder: Recorder, rich: Recording) -> None:
     events, traces, verdict = recorder.kept(rich.id)
     for left in (
         [trace for trace in traces if trace.kind != "plan"],

@@ -47,7 +47,7 @@ def recorder(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.mark.parametrize("model", RICH)
-def test_every_dialect_comes_out_as_it_did(
+def test_every_dialect_is_replayed_identically(
     model: str, recorder: Recorder, upstream: ScriptedUpstream
 ) -> None:
     data = RICH[model]()
@@ -81,7 +81,7 @@ ENDS: dict[str, Script] = {
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_every_end_comes_out_as_it_was(end: str, recorder: Recorder, upstream: ScriptedUpstream) -> None:
+def test_every_end_is_replayed_identically(end: str, recorder: Recorder, upstream: ScriptedUpstream) -> None:
     reply = recorder.running.stream(upstream.play(f"ends {end}", ENDS[end]), tools=TOOLS)
     replayed, comparison = again(recorder.recording(reply.last["id"]))
     assert found(comparison) == []
@@ -177,7 +177,7 @@ def test_a_stream_that_had_begun_for_patience_is_not_refused(
     assert (replayed.refused, found(comparison)) == (None, [])
 
 
-def test_signs_of_life_do_not_count(recorder: Recorder, upstream: ScriptedUpstream) -> None:
+def test_heartbeats_do_not_count(recorder: Recorder, upstream: ScriptedUpstream) -> None:
     goes_on = threading.Event()
     model = upstream.play("signs of life", [*begun(*text("ab")), until(goes_on), rest("cd")])
     with recorder.running.live(model) as live:
@@ -230,7 +230,7 @@ def test_a_cancelled_turn_is_replayed_to_where_it_was_cancelled(
     assert (recording.stopped, recording.is_cut) == (CANCELLED, False)
 
 
-def test_a_turn_whose_client_left_is_replayed_to_there(
+def test_a_turn_whose_client_disconnected_is_replayed_to_there(
     recorder: Recorder, upstream: ScriptedUpstream
 ) -> None:
     gone = threading.Event()

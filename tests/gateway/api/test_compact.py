@@ -182,7 +182,7 @@ def test_the_demo_model_compacts(served: Any) -> None:
         ({"model": "demo", "previous_response_id": "resp_nowhere"}, "previous_response_id"),
     ],
 )
-def test_what_is_missing_is_named(served: Any, body: dict[str, Any], param: str) -> None:
+def test_a_missing_parameter_is_named(served: Any, body: dict[str, Any], param: str) -> None:
     async def test(client: Client) -> None:
         reply = await client.ask("/v1/responses/compact", **body)
         assert (reply.status, reply.error["param"]) == (400, param)
@@ -284,7 +284,7 @@ def test_tools_that_came_as_items_are_not_offered(served: Any, scripted: Scripte
 # How it goes wrong
 
 
-def test_a_failure_is_that_of_any_turn(served: Any, scripted: ScriptedUpstream) -> None:
+def test_a_compaction_fails_like_any_turn(served: Any, scripted: ScriptedUpstream) -> None:
     refused = answered(429, {"error": {"message": "slow down"}}, retry_after="7")
     model = scripted.play("limited", [refused])
 
@@ -318,7 +318,7 @@ BLANK = streamed(chat_chunk({"content": " \n"}), chat_chunk(finish="stop"), USAG
         ("blank", BLANK, 502, "upstream_empty"),
     ],
 )
-def test_half_a_summary_is_none(
+def test_an_incomplete_summary_is_a_failure(
     served: Any, scripted: ScriptedUpstream, name: str, script: Any, status: int, code: str
 ) -> None:
     model = scripted.play(name, script)
@@ -333,7 +333,7 @@ def test_half_a_summary_is_none(
     served(test)
 
 
-def test_a_summary_that_broke_off_is_asked_for_again(served: Any, scripted: ScriptedUpstream) -> None:
+def test_a_summary_that_broke_off_is_retried(served: Any, scripted: ScriptedUpstream) -> None:
     """Nothing of it was sent yet, however much of it had come."""
     model = scripted.play("again", BREAKS, streamed(*said("Whole.")))
 
@@ -344,7 +344,7 @@ def test_a_summary_that_broke_off_is_asked_for_again(served: Any, scripted: Scri
     served(test, retries=1)
 
 
-def test_a_client_that_goes_ends_the_call(served: Any, scripted: ScriptedUpstream) -> None:
+def test_a_client_that_disconnects_ends_the_call(served: Any, scripted: ScriptedUpstream) -> None:
     gone = threading.Event()
     model = scripted.play("left", [*begun(chat_chunk({"content": "half"})), until_gone(gone)])
 
@@ -370,7 +370,7 @@ def item_of(tenant: str, summary: str, sealer: Sealer = SEALER) -> dict[str, str
     return {"type": "compaction", "id": "cmp_1", "encrypted_content": sealer.seal(tenant, data)}
 
 
-def test_a_compaction_comes_back_as_what_it_holds(served: Any, scripted: ScriptedUpstream) -> None:
+def test_a_compaction_is_sent_as_its_summary(served: Any, scripted: ScriptedUpstream) -> None:
     model = scripted.play("returns", streamed(*said("{The} lamp is in lamp.py.")), streamed(*said("yes")))
 
     async def test(client: Client) -> None:
@@ -397,7 +397,7 @@ def test_a_compaction_is_compacted_again(served: Any, scripted: ScriptedUpstream
     served(test)
 
 
-def test_another_tenant_has_nothing_of_it(served: Any, scripted: ScriptedUpstream) -> None:
+def test_another_tenant_cannot_read_a_compaction(served: Any, scripted: ScriptedUpstream) -> None:
     """Ask K1: as of one that is foreign."""
     model = scripted.play("shared", streamed(*said("the secret plan")), streamed(*said("a summary")))
     keys = tuple(ClientKey(name=name, digest=sha256(key.encode()).digest()) for name, key in KEYS.items())

@@ -291,7 +291,7 @@ def check(row: Row, owner: Tenant, stranger: Tenant, ask: Callable[[Tenant, Ids]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_what_is_anothers_is_answered_like_what_never_was(
+def test_an_id_of_another_tenant_is_answered_like_an_unknown_one(
     tenants: tuple[Tenant, Tenant, Running], row: Row
 ) -> None:
     def ask(tenant: Tenant, ids: Ids) -> Answer:
@@ -301,7 +301,9 @@ def test_what_is_anothers_is_answered_like_what_never_was(
 
 
 @pytest.mark.parametrize("row", SOCKET_ROWS, ids=lambda row: row.name)
-def test_it_is_the_same_over_a_socket(tenants: tuple[Tenant, Tenant, Running], row: Row) -> None:
+def test_an_id_of_another_tenant_is_unknown_over_a_websocket(
+    tenants: tuple[Tenant, Tenant, Running], row: Row
+) -> None:
     check(row, *tenants[:2], lambda tenant, ids: tenant.say(filled(row.body, ids)))
 
 
@@ -317,7 +319,7 @@ RUNNING = [
 
 
 @pytest.mark.parametrize("is_background", [False, True], ids=["foreground", "background"])
-def test_what_runs_is_neither_seen_nor_waited_for_nor_ended_by_another(
+def test_a_running_turn_cannot_be_seen_awaited_or_ended_by_another_tenant(
     tenants: tuple[Tenant, Tenant, Running], is_background: bool
 ) -> None:
     """To wait for it, as the owner would, would tell that it is there."""

@@ -46,7 +46,7 @@ def last_of(talk: Talk) -> Json:
 
 
 @pytest.mark.e2e
-def test_an_idle_socket_is_closed_when_the_process_is_to_end(tmp_path: Path) -> None:
+def test_an_idle_socket_is_closed_when_the_gateway_stops(tmp_path: Path) -> None:
     with gateway(tmp_path) as running, talking(running) as talk:
         assert talk.is_usable()
         running.signal(signal.SIGTERM)
@@ -55,7 +55,7 @@ def test_an_idle_socket_is_closed_when_the_process_is_to_end(tmp_path: Path) -> 
 
 
 @pytest.mark.e2e
-def test_a_turn_that_runs_comes_to_its_end_first(tmp_path: Path) -> None:
+def test_a_running_turn_ends_before_its_socket_is_closed(tmp_path: Path) -> None:
     """As over HTTP: nobody is cut off without a word."""
     scripted, opened = ScriptedUpstream(), threading.Event()
     scripted.play("m", [*begun(chat_chunk({"content": "a"})), until(opened), rest("b")])

@@ -11,17 +11,17 @@ from tests.effort import examples
 from tests.gateway.config.reading import LOCAL, read, read_or_errors
 
 
-def test_the_models_own_name_is_for_steps_that_name_none() -> None:
+def test_the_upstream_name_of_a_model_is_the_default_of_its_steps() -> None:
     text = LOCAL + '[targets.b]\npreset = "ollama"\n[models.m]\nmodel = "up"\ntargets = ["local", "b/x/y:z"]'
     assert read(text).models["m"].steps == (RouteStep("local", "up"), RouteStep("b", "x/y:z"))
 
 
-def test_a_model_without_a_target_goes_where_all_others_go() -> None:
+def test_a_model_without_a_target_uses_the_passthrough() -> None:
     text = f'passthrough = "local"\n{LOCAL}[models.m]\nlimits = "window:8k"'
     assert read(text).models["m"].steps == (RouteStep("local"),)
 
 
-def test_an_alias_leads_to_the_end_of_its_way() -> None:
+def test_an_alias_of_an_alias_is_resolved() -> None:
     text = LOCAL + '[models.m]\ntarget = "local"\n[aliases]\na = "b"\nb = "m"\n"*" = "a"\nd = "demo"'
     assert read(text).aliases == {"a": "m", "b": "m", "*": "m", "d": "demo"}
 

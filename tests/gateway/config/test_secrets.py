@@ -37,7 +37,7 @@ def test_an_unset_variable_is_named(name: str) -> None:
         read_settings(LOCAL + f'keys = ["{name}"]', file="", environment={})
 
 
-def test_a_variable_that_is_set_is_one_whatever_it_is_called() -> None:
+def test_a_variable_may_have_any_name_if_it_is_set() -> None:
     (target,) = read(LOCAL + 'keys = ["sk_live_51Hxyz"]', sk_live_51Hxyz="the key").targets
     assert target.keys == ("the key",)
 
@@ -62,7 +62,7 @@ def test_a_secret_anywhere_else_is_not_repeated() -> None:
     assert secret not in "".join(errors(f'[limits]\nbody_bytes = "{secret}"'))
 
 
-def test_a_dollar_can_be_written() -> None:
+def test_a_dollar_can_be_escaped() -> None:
     (target,) = read(LOCAL + '[targets.local.headers]\nprice = "5$$ and $CUSTOMER_TOKEN"').targets
     assert target.headers == {"price": "5$ and customer-secret"}
 
@@ -73,7 +73,7 @@ def test_a_password_of_a_proxy_comes_from_the_environment() -> None:
     assert "customer-secret" not in repr(target)
 
 
-def test_what_came_from_a_variable_is_known_as_a_secret() -> None:
+def test_values_of_variables_are_treated_as_secrets() -> None:
     text = '[targets.a]\nbase_url = "http://127.0.0.1:1"\nproxy = "http://me:$PASS@127.0.0.1:2"\n'
     text += 'headers.x-tenant = "$TENANT"\nheaders.x-route = "to ${ROUTE}, $$5"\nheaders.x-title = "a word"\n'
     environment = {"TENANT": "tenant-1", "ROUTE": "route-1", "PASS": "word-of-pass", "OTHER": "other-one"}

@@ -16,12 +16,12 @@ def test_a_file_that_is_not_a_certificate_is_an_error(name: str) -> None:
     assert error.startswith(f"3: targets.local.{name}: cannot be used: ")
 
 
-def test_a_key_of_a_certificate_needs_the_certificate() -> None:
+def test_a_client_key_needs_a_client_certificate() -> None:
     (error,) = errors(f'{LOCAL}client_key = "{PAGE}"')
     assert error == "3: targets.local.client_key: also needs client_cert"
 
 
-def test_the_key_of_a_preset_is_taken_where_it_is_set() -> None:
+def test_the_key_of_a_preset_is_used_if_it_is_set() -> None:
     text = '[targets.a]\npreset = "openai"\n'
     assert read(text).targets[0].keys == ("sk-openai",)
     assert read(text, OPENAI_API_KEY=" ").targets[0].keys == ()
@@ -29,7 +29,7 @@ def test_the_key_of_a_preset_is_taken_where_it_is_set() -> None:
 
 
 @pytest.mark.parametrize("url", ["https://elsewhere.example/v1", "https://api.openai.com.evil.example/v1"])
-def test_the_key_of_a_preset_goes_to_no_other_address_by_an_oversight(url: str) -> None:
+def test_the_key_of_a_preset_is_not_sent_to_another_address_by_default(url: str) -> None:
     text = f'[targets.a]\npreset = "openai"\nbase_url = "{url}"\n'
     (error,) = errors(text)
     assert error.startswith("3: targets.a.base_url: is not OpenAI's own address")
@@ -44,7 +44,7 @@ def test_the_key_of_a_preset_goes_to_its_vendor_and_to_this_machine(url: str) ->
     assert read(f'[targets.a]\npreset = "openai"\nbase_url = "{url}"').targets[0].keys == ("sk-openai",)
 
 
-def test_an_address_of_ones_own_takes_the_key_of_its_preset() -> None:
+def test_a_preset_with_a_placeholder_uses_its_key_at_the_given_address() -> None:
     text = '[targets.a]\npreset = "azure"\nbase_url = "https://me.openai.azure.com/openai/v1"'
     (target,) = read(text, AZURE_OPENAI_API_KEY="azure-key").targets
     assert (target.keys, target.key_header, target.dialect) == (("azure-key",), "api-key", "responses")
@@ -59,7 +59,7 @@ def test_a_target_that_passes_keys_may_have_none_set() -> None:
     ("dialect", "header"),
     [("chat", "bearer"), ("responses", "bearer"), ("anthropic", "x-api-key"), ("gemini", "x-goog-api-key")],
 )
-def test_a_key_is_sent_as_the_dialect_is_used_to(dialect: str, header: str) -> None:
+def test_each_dialect_has_its_own_key_header(dialect: str, header: str) -> None:
     assert read(LOCAL + f'dialect = "{dialect}"').targets[0].key_header == header
     assert read(LOCAL + f'dialect = "{dialect}"\nkey_header = "bearer"').targets[0].key_header == "bearer"
 

@@ -78,7 +78,7 @@ def test_a_key_is_found_where_it_is_written(path: Path, line: int) -> None:
     assert TomlLines(DOCUMENT.replace("\n", "\r\n")).line(path) == line
 
 
-def test_what_is_not_there_has_the_line_of_its_table() -> None:
+def test_a_missing_key_has_the_line_of_its_table() -> None:
     lines = TomlLines(DOCUMENT)
     assert lines.line(("targets", "a.b", "base_url")) == 12
     assert lines.line(("nothing", "at", "all")) == 1

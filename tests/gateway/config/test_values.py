@@ -32,11 +32,11 @@ def test_limits_are_read_as_people_write_them(line: str, field: str, value: obje
     assert getattr(read(f"[limits]\n{line}\n").limits, field) == value
 
 
-def test_the_beginning_of_an_agent_is_kept_in_small_letters() -> None:
+def test_user_agent_prefixes_are_lower_case() -> None:
     assert read('[accents]\n"My-Agent/" = "copilot"').accents == {"my-agent/": "copilot"}
 
 
-def test_hosts_are_kept_in_their_plain_form() -> None:
+def test_hosts_are_normalised() -> None:
     settings = read('[server]\nhost = "[::1]"\nallowed_hosts = ["Gateway.Example.", "[0:0::1]", "::2"]')
     assert settings.host == "::1"
     assert settings.allowed_hosts == ("gateway.example", "::1", "::2")

@@ -104,7 +104,7 @@ def test_outputs_follow_at_once_with_the_id_of_any_event(
 
 
 @pytest.mark.e2e
-def test_a_chain_goes_on_after_the_gateway_was_killed(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+def test_a_chain_continues_after_the_gateway_was_killed(upstream: ScriptedUpstream, tmp_path: Path) -> None:
     """No set-up, no warning: what was reported completed is there after SIGKILL."""
     config = CONFIG.format(url=upstream.url)
     model = upstream.play("g1-killed", two_calls(), streamed(*said("there")), streamed(*said("still there")))
@@ -132,7 +132,7 @@ def test_an_unknown_id_is_a_400_with_its_code(penstock: Running, stream: bool, i
 
 
 @pytest.mark.e2e
-def test_a_shortened_history_goes_on_from_an_answer_that_was_cut_off(
+def test_a_shortened_history_continues_from_an_answer_that_was_cut_off(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
     """The host sends only what came after its marker; how the turn before ended does not matter."""
@@ -161,7 +161,7 @@ def test_a_response_continues_another(penstock: Running, upstream: ScriptedUpstr
 
 
 @pytest.mark.e2e
-def test_a_tool_loop_goes_on_with_its_outputs_alone(penstock: Running, upstream: ScriptedUpstream) -> None:
+def test_a_tool_loop_continues_with_its_outputs_alone(penstock: Running, upstream: ScriptedUpstream) -> None:
     model = upstream.play("tool-chain", calling("call_a"), streamed(*said("done")))
     first = penstock.stream(model, tools=LOOK).last
     output = {"type": "function_call_output", "call_id": first["output"][0]["call_id"], "output": "seen"}

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import msgspec
-import pytest
 
 from penstock.dialects.envelope import seal
 from penstock.dialects.plan import Target
@@ -15,13 +14,6 @@ from penstock.gateway.history.sealing import Sealer
 from penstock.gateway.settings import Limits
 from penstock.gateway.turn.requests import read_request
 from penstock.protocol.request import CreateResponse
-from tests.gateway.running import Running
-from tests.gateway.stored_responses import sent_to
-from tests.gateway.upstream import (
-    ScriptedUpstream,
-    said,
-    streamed,
-)
 
 SEALER = Sealer("the secret of these tests")
 
@@ -44,7 +36,7 @@ def request_of(*items: Any) -> CreateResponse:
     return read_request(json.dumps({"model": "m", "input": items}).encode(), "", Limits())
 
 
-def test_only_what_is_readable_stays() -> None:
+def test_unreadable_compactions_are_left_out() -> None:
     theirs = seal(Target(model="claude", dialect="anthropic"), {"type": "compaction", "text": "theirs"})
     other = item_of("local", "of another gateway", Sealer("another"))
     changed = item_of("local", "ours")
@@ -67,7 +59,7 @@ def test_only_what_is_readable_stays() -> None:
     assert [(each.code, each.count) for each in diagnostics] == [("compaction_unreadable", 3)]
 
 
-def test_what_has_no_compaction_is_left_as_it_is() -> None:
+def test_a_request_without_compactions_is_unchanged() -> None:
     request = request_of(QUESTION)
     assert expand(request, SEALER, "local") == (request, [])
     assert expand(CreateResponse(input="text"), SEALER, "local") == (CreateResponse(input="text"), [])
@@ -83,20 +75,3 @@ def test_only_a_trigger_at_the_end_asks_for_a_compaction() -> None:
     assert wants_compaction(asked)
     assert not wants_compaction(CreateResponse(input="text"))
     assert not wants_compaction(CreateResponse(input=[]))
-
-
-@pytest.mark.e2e
-def test_a_compaction_replaces_what_a_chain_had_before_it(
-    penstock: Running, upstream: ScriptedUpstream
-) -> None:
-    upstream.play(
-        "compacted-chain", streamed(*said("ok")), streamed(*said("THE SUMMARY")), streamed(*said("ok"))
-    )
-    given = [{"role": "developer", "content": "be brief"}, {"role": "user", "content": "one"}]
-    first = penstock.stream("compacted-chain", input=given).last["id"]
-    trigger = [{"type": "compaction_trigger"}]
-    second = penstock.stream("compacted-chain", input=trigger, previous_response_id=first).last["id"]
-    penstock.stream("compacted-chain", "two", previous_response_id=second)
-    instructed, summary, new = [content for _, content in sent_to(upstream, "compacted-chain", 2)]
-    assert (instructed, new) == ("be brief", "two")
-    assert "THE SUMMARY" in summary

@@ -69,7 +69,7 @@ GIVEN_BACK: dict[str, Any] = {
 
 @pytest.mark.parametrize("store", [True, False])
 @pytest.mark.parametrize("way", GIVEN_BACK)
-def test_a_signature_goes_back_to_its_maker(
+def test_a_signature_is_sent_back_to_its_vendor(
     penstock: Running, upstream: ScriptedUpstream, way: str, store: bool
 ) -> None:
     """Ask C2: without its signed thinking the turn would be refused there."""
@@ -86,7 +86,9 @@ def test_a_signature_goes_back_to_its_maker(
 
 
 @pytest.mark.parametrize("way", ["the call alone", "the id of the reasoning"])
-def test_it_is_still_there_many_turns_later(penstock: Running, upstream: ScriptedUpstream, way: str) -> None:
+def test_reasoning_is_restored_many_turns_later(
+    penstock: Running, upstream: ScriptedUpstream, way: str
+) -> None:
     """What a client sends back without its seal is kept as input, and must not stand for the whole."""
     before = len(upstream.asked_for("over-anthropic"))
     upstream.play("over-anthropic", thinking_and_calling(f"toolu_later_{way}"), *[answering()] * 3)
@@ -121,7 +123,9 @@ def key_of(name: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("way", ["the call alone", "the id of the reasoning", "chained"])
-def test_plain_reasoning_goes_back_with_its_calls(own: Running, upstream: ScriptedUpstream, way: str) -> None:
+def test_plain_reasoning_is_sent_back_with_its_calls(
+    own: Running, upstream: ScriptedUpstream, way: str
+) -> None:
     """Ask C1: some upstreams refuse a call whose `reasoning_content` is missing."""
     model = f"plain-{way.replace(' ', '-')}"
     function = {"name": "look", "arguments": "{}"}
@@ -143,7 +147,7 @@ def test_plain_reasoning_goes_back_with_its_calls(own: Running, upstream: Script
 
 
 @pytest.mark.parametrize("store", [True, False])
-def test_another_tenant_gets_nothing_of_it(own: Running, upstream: ScriptedUpstream, store: bool) -> None:
+def test_another_tenant_gets_no_reasoning(own: Running, upstream: ScriptedUpstream, store: bool) -> None:
     """Ask K1: a call of the same id, by somebody else."""
     model = "shared-thoughts"
     fields: Json = {"tools": LOOK, "store": store}

@@ -68,7 +68,7 @@ HISTORY[2]["id"] = "fc_1"
         ([user("one"), called(), output(), assistant("not ok"), user("two")], [0, 3, 4]),
     ],
 )
-def test_only_what_is_new_stays(given: list[Json], new: list[int]) -> None:
+def test_repeated_items_are_dropped(given: list[Json], new: list[int]) -> None:
     found = without_repeats(items(*HISTORY), list(enumerate(items(*given))))
     assert [place for place, _ in found] == new
 

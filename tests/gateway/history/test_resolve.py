@@ -41,7 +41,7 @@ IDS: dict[str, Any] = {
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("name", IDS)
-def test_any_id_in_a_history_is_taken(penstock: Running, upstream: ScriptedUpstream, name: str) -> None:
+def test_any_id_in_a_history_is_accepted(penstock: Running, upstream: ScriptedUpstream, name: str) -> None:
     """An old task of another provider must not be dead for ever."""
     model = upstream.play(f"g3-{name}", streamed(*said("ok")))
     id = {} if IDS[name] is None else {"id": IDS[name]}
@@ -89,7 +89,7 @@ def test_a_reference_never_reaches_an_upstream(penstock: Running, upstream: Scri
 
 
 @pytest.mark.e2e
-def test_an_item_is_named_instead_of_sent(penstock: Running, upstream: ScriptedUpstream) -> None:
+def test_an_item_is_referenced_instead_of_sent(penstock: Running, upstream: ScriptedUpstream) -> None:
     """The AI SDK replays its history by references."""
     model = upstream.play("referred", streamed(*said("the answer")), streamed(*said("ok")))
     [message] = penstock.whole(model, "hello").last["output"]

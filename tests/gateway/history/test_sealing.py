@@ -18,7 +18,7 @@ ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 posix_only = pytest.mark.skipif(os.name != "posix", reason="file modes need POSIX")
 
 
-def test_what_was_sealed_is_opened() -> None:
+def test_sealed_data_can_be_opened() -> None:
     sealer = Sealer("a secret")
     for data in (DATA, b"", bytes(range(256)) * 1000):
         sealed = sealer.seal("local", data)
@@ -52,7 +52,7 @@ def test_nothing_can_be_added_or_left_out() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "pkc1.", "pk1.e30", "gAAAAABo", "pkc2.AAAA", "pkc1.é", MARK + "A" * 99])
-def test_what_is_foreign_is_not_opened(text: str) -> None:
+def test_foreign_data_is_not_opened(text: str) -> None:
     assert Sealer("a secret").open("local", text) is None
 
 
@@ -63,7 +63,7 @@ def test_another_tenant_cannot_open_it() -> None:
     assert sealer.open("alice", sealed) == DATA
 
 
-def test_old_secrets_are_read_and_not_written_with() -> None:
+def test_old_secrets_open_but_do_not_seal() -> None:
     old, new = Sealer("old"), Sealer("new", ["older", "old"])
     assert new.open("local", old.seal("local", DATA)) == DATA
     assert old.open("local", new.seal("local", DATA)) is None
@@ -80,7 +80,9 @@ def test_the_environment_has_the_secret_and_the_old_ones(tmp_path: Path) -> None
 
 
 @posix_only
-def test_without_one_a_file_beside_the_store_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_variable_the_secret_is_in_a_file_next_to_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Others cannot read it from its first moment on: nothing has to be closed to them later."""
     folder = tmp_path / "data" / "penstock"
     monkeypatch.delattr(Path, "chmod")
@@ -95,7 +97,7 @@ def test_without_one_a_file_beside_the_store_has_it(tmp_path: Path, monkeypatch:
 
 
 @posix_only
-def test_a_file_that_others_can_read_is_closed_to_them(tmp_path: Path) -> None:
+def test_a_secret_file_that_others_can_read_is_made_private(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("a secret\n")
     (tmp_path / FILE).chmod(0o644)
     assert load_sealer({}, tmp_path).open("local", Sealer("a secret").seal("local", DATA)) == DATA
@@ -107,20 +109,20 @@ def test_what_the_file_sealed_is_read_when_the_environment_has_a_secret(tmp_path
     assert load_sealer({SECRET: "new"}, tmp_path).open("local", sealed) == DATA
 
 
-def test_gateways_that_begin_together_have_one_secret(tmp_path: Path) -> None:
+def test_gateways_that_start_together_share_one_secret(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         sealers = list(pool.map(lambda _: load_sealer({}, tmp_path), range(32)))
     sealed = sealers[0].seal("local", DATA)
     assert {sealer.open("local", sealed) for sealer in sealers} == {DATA}
 
 
-def test_an_empty_file_is_no_secret(tmp_path: Path) -> None:
+def test_an_empty_secret_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("\n")
     with pytest.raises(ConfigError, match=SECRET):
         load_sealer({}, tmp_path)
 
 
-def test_a_place_that_cannot_have_a_secret_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_hold_the_secret_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match=f"penstock.secret: .*{SECRET}"):
         load_sealer({}, tmp_path / "file")

@@ -55,13 +55,13 @@ def bearer(token: str) -> dict[str, str]:
         ({**bearer(CI), "x-api-key": "sk-upstream"}, "ci"),
     ],
 )
-def test_a_key_is_taken_as_bearer_or_as_x_api_key(headers: dict[str, str], name: str) -> None:
+def test_a_key_is_accepted_as_bearer_or_x_api_key(headers: dict[str, str], name: str) -> None:
     found = authenticate(CLOSED, headers)
     assert found is not None
     assert found.name == name
 
 
-def test_without_keys_nobody_needs_one() -> None:
+def test_without_keys_no_client_needs_one() -> None:
     assert authenticate(OPEN, {}) is None
     assert authenticate(OPEN, bearer("anything")) is None
 
@@ -83,7 +83,7 @@ def test_without_keys_nobody_needs_one() -> None:
     ],
     ids=repr,
 )
-def test_who_has_no_key_is_refused_in_the_shape_of_the_specification(headers: dict[str, str]) -> None:
+def test_a_client_without_a_key_gets_an_error_of_the_specification(headers: dict[str, str]) -> None:
     with pytest.raises(RequestRefused) as caught:
         authenticate(CLOSED, headers)
     refused = caught.value
@@ -96,7 +96,7 @@ def test_who_has_no_key_is_refused_in_the_shape_of_the_specification(headers: di
         assert len(value) < 20 or value.split()[-1] not in refused.message
 
 
-def test_every_key_is_compared_whichever_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_key_is_compared_even_after_a_match(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[bytes] = []
 
     def compare(one: bytes, other: bytes) -> bool:
@@ -166,17 +166,17 @@ STRANGE = [
 
 
 @pytest.mark.parametrize("host", OURS)
-def test_the_names_of_this_machine_are_answered(host: str) -> None:
+def test_local_host_names_are_allowed(host: str) -> None:
     assert refusal(OPEN, host) == ""
 
 
 @pytest.mark.parametrize("host", [*STRANGE, None])
-def test_another_name_is_refused_while_there_are_no_keys(host: str | None) -> None:
+def test_other_host_names_are_refused_without_keys(host: str | None) -> None:
     assert refusal(OPEN, host) == "permission_denied"
     assert refusal(CLOSED, host) == ""  # a page does not know the key
 
 
-def test_the_bound_host_and_allowed_hosts_are_answered() -> None:
+def test_the_bound_host_and_allowed_hosts_are_allowed() -> None:
     settings = Settings(host="192.168.0.5", allowed_hosts=("gateway.example", "::2"))
     assert refusal(settings, "192.168.0.5:8080") == ""
     assert refusal(settings, "Gateway.Example:443") == ""
@@ -220,7 +220,9 @@ ALLOWED = Settings(allowed_origins=("https://app.example", "vscode-webview://abc
         (ALLOWED, "evil.example", "https://app.example", "permission_denied"),
     ],
 )
-def test_a_web_page_must_be_allowed_or_our_own(settings: Settings, host: str, origin: str, code: str) -> None:
+def test_a_web_page_must_have_an_allowed_or_local_origin(
+    settings: Settings, host: str, origin: str, code: str
+) -> None:
     assert refusal(settings, host, origin) == code
 
 
@@ -230,7 +232,7 @@ def test_whatever_the_headers_say_it_is_allowed_or_refused(host: str, origin: st
     assert refusal(OPEN, host, origin) in ("", "permission_denied")
 
 
-def test_a_new_key_fits_its_entry_and_no_other() -> None:
+def test_a_new_key_matches_its_own_entry_only() -> None:
     token, entry = create_key('Ann\'s "laptop" \\ é')
     other, _ = create_key("b")
     assert access.KEY.fullmatch(token)
@@ -260,7 +262,7 @@ def test_a_key_shows_only_its_name() -> None:
         ("10.0.0.1", True),
     ],
 )
-def test_beyond_this_machine_keys_are_needed(host: str, exposed: bool) -> None:
+def test_an_exposed_gateway_needs_keys(host: str, exposed: bool) -> None:
     assert is_exposed(Settings(host=host)) is exposed
     assert not is_exposed(Settings(host=host, keys=CLOSED.keys))
 
@@ -269,7 +271,7 @@ BODY = {"model": "demo", "input": "say exactly: hello"}
 
 
 @pytest.mark.e2e
-def test_with_keys_only_their_owners_come_in(tmp_path: Path) -> None:
+def test_with_keys_other_clients_are_refused(tmp_path: Path) -> None:
     key, entry = create_key("laptop")
     scripted = ScriptedUpstream()
     config = entry + '\n[targets.own]\nbase_url = "{url}/v1"\npass_key = true\n[models.m]\ntarget = "own"\n'

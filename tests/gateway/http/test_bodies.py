@@ -87,7 +87,7 @@ def test_every_decoder_is_tried_here() -> None:
 
 
 @ENCODED
-def test_a_body_comes_out_as_it_went_in(encoding: str, encode: Callable[[bytes], bytes]) -> None:
+def test_every_encoding_is_decoded(encoding: str, encode: Callable[[bytes], bytes]) -> None:
     for data in (b"", b"x", TEXT, bytes(range(256)) * 1000, b"\0" * (3 * CHUNK)):
         assert decode_body(encode(data), encoding, MIB) == data
     for length in range(CHUNK - 2, CHUNK + 8):  # where the end of a step and the end of the body meet
@@ -96,9 +96,7 @@ def test_a_body_comes_out_as_it_went_in(encoding: str, encode: Callable[[bytes],
 
 @given(st.data(), st.binary(max_size=400), st.integers(1, 2000))
 @effort(max_examples=examples(200))
-def test_any_body_under_any_stack_comes_out_as_it_went_in(
-    data: st.DataObject, part: bytes, times: int
-) -> None:
+def test_any_stack_of_encodings_is_decoded(data: st.DataObject, part: bytes, times: int) -> None:
     body = encoded = part * times
     chosen = data.draw(st.lists(st.sampled_from(sorted(ENCODERS)), max_size=3))
     names = []
@@ -110,7 +108,7 @@ def test_any_body_under_any_stack_comes_out_as_it_went_in(
 
 
 @pytest.mark.parametrize("encodings", ["", "identity", " Identity , identity"])
-def test_what_is_not_encoded_stays_as_it_is(encodings: str) -> None:
+def test_a_body_without_encoding_is_unchanged(encodings: str) -> None:
     assert decode_body(TEXT, encodings, len(TEXT)) == TEXT
     assert refused(TEXT, encodings, len(TEXT) - 1).status == 413
 
@@ -121,7 +119,7 @@ def test_encodings_are_undone_in_the_reverse_order() -> None:
 
 
 @pytest.mark.parametrize("encodings", ["compress", "gzip, snappy", "gzip;q=1", "*", "aws-chunked"])
-def test_an_unknown_encoding_is_415_and_says_which_are_taken(encodings: str) -> None:
+def test_an_unknown_encoding_is_415_and_lists_the_supported_ones(encodings: str) -> None:
     error = refused(TEXT, encodings)
     assert (error.status, error.code) == (415, "unsupported_encoding")
     assert error.headers == (("accept-encoding", "zstd, gzip, x-gzip, deflate, br"),)
@@ -142,7 +140,9 @@ def test_a_body_that_is_cut_anywhere_is_400(encoding: str, encode: Callable[[byt
 
 
 @ENCODED
-def test_what_is_not_so_encoded_is_400(encoding: str, encode: Callable[[bytes], bytes]) -> None:
+def test_a_body_that_is_not_encoded_as_declared_is_400(
+    encoding: str, encode: Callable[[bytes], bytes]
+) -> None:
     assert refused(TEXT, encoding).status == 400
     assert refused(encode(TEXT) + b"more", encoding).status == 400
     assert refused(encode(b"\0" * (2 * CHUNK)) + b"more", encoding).status == 400
@@ -164,14 +164,14 @@ def test_a_broken_body_is_refused_or_read_and_nothing_else(
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "zstd"])
-def test_several_in_a_row_are_one_body(encoding: str) -> None:
+def test_concatenated_streams_are_one_body(encoding: str) -> None:
     encode = ENCODERS[encoding][1]
     assert decode_body(encode(b"one, ") + encode(b"") + encode(b"two"), encoding, MIB) == b"one, two"
     for end in range(1, len(encode(b"two"))):
         assert refused(encode(b"one, ") + encode(b"two")[:end], encoding).status == 400
 
 
-def test_frames_of_zstd_that_hold_nothing_are_skipped() -> None:
+def test_empty_zstd_frames_are_skipped() -> None:
     skipped = b"\x5a\x2a\x4d\x18" + (3).to_bytes(4, "little") + b"any"
     assert decode_body(skipped + plain_zstd(TEXT) + skipped, "zstd", MIB) == TEXT
     assert refused(plain_zstd(TEXT) + skipped[:-1], "zstd").status == 400
@@ -210,7 +210,7 @@ def bombs() -> dict[str, bytes]:
 
 
 @pytest.mark.e2e
-def test_a_bomb_is_413_and_never_unfolds() -> None:
+def test_a_compression_bomb_is_413_and_never_expanded() -> None:
     """64 MiB in a few bytes: no more than the limit and a few chunks are ever there."""
     for encodings, bomb in bombs().items():
         assert len(bomb) < 128 * 1024
@@ -225,7 +225,9 @@ def test_a_bomb_is_413_and_never_unfolds() -> None:
 
 
 @ENCODED
-def test_no_step_gives_much_more_than_a_chunk(encoding: str, encode: Callable[[bytes], bytes]) -> None:
+def test_no_decompression_step_returns_much_more_than_a_chunk(
+    encoding: str, encode: Callable[[bytes], bytes]
+) -> None:
     """What the decoders allocate themselves is not seen by tracemalloc; what they give is."""
     given = [len(chunk) for chunk in DECODERS[encoding.lower()](encode(b"\0" * (8 * MIB)))]
     assert sum(given) == 8 * MIB
@@ -253,14 +255,14 @@ def test_a_window_of_zstd_that_is_too_large_is_refused() -> None:
     assert (error.status, "memory" in error.message) == (400, True)
 
 
-def test_the_largest_lawful_window_is_taken() -> None:
+def test_the_largest_allowed_window_is_accepted() -> None:
     parameters = zstandard.ZstdCompressionParameters(window_log=23, compression_level=1)
     encoder = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
     body = encoder.compress(TEXT) + encoder.flush()
     assert decode_body(body, "zstd", MIB) == TEXT
 
 
-def test_a_large_body_that_does_not_shrink_comes_out_as_it_went_in() -> None:
+def test_a_large_incompressible_body_is_decoded() -> None:
     """Each decoder is given a body in pieces, and copies no more than a piece at every step."""
     noise = bytes(zlib.crc32(number.to_bytes(4, "big")) & 255 for number in range(2 * MIB))
     for encoding, encode in ENCODERS.values():
@@ -344,7 +346,7 @@ def test_without_a_usable_length_a_body_is_bounded_as_it_comes(length: str) -> N
     assert len(connection.left) == 8  # the third part was one too many
 
 
-def test_a_client_that_goes_is_no_body() -> None:
+def test_a_client_that_disconnects_sends_no_body() -> None:
     gone: dict[str, object] = {"type": "http.disconnect"}
     with pytest.raises(ClientGone):
         received(Connection([{"type": "http.request", "body": b"x", "more_body": True}, gone]))

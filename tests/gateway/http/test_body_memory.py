@@ -173,7 +173,7 @@ def test_large_frames_do_not_add_up(running: Running) -> None:
 
 
 @pytest.mark.e2e
-def test_bombs_go_off_one_after_the_other(running: Running) -> None:
+def test_bombs_are_decompressed_one_at_a_time(running: Running) -> None:
     memory = Memory(running)
     with ThreadPoolExecutor(20) as threads:
         replies = threads.map(lambda _: send(running, BOMB, "content-encoding: gzip, gzip"), range(20))
@@ -214,7 +214,7 @@ def test_uploads_that_do_not_end_are_bounded_and_hinder_only_large_ones(running:
     wait_for(lambda: send(running, b" " * 20 * MB).status == 400)
 
 
-def test_the_place_of_a_thread_is_taken_until_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_decompression_slot_is_held_until_its_thread_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that does not wait for its bomb does not make room for another one."""
     working, counts, lock = 0, list[int](), threading.Lock()
 

@@ -142,7 +142,7 @@ def test_answers_do_not_depend_on_how_the_bytes_are_cut(served: ThreadedGateway,
     assert statuses == [200, 400, 400, 200, 400, 404]
 
 
-def test_a_large_head_behind_a_body_is_refused_when_its_turn_comes(served: ThreadedGateway) -> None:
+def test_a_large_head_after_a_body_is_refused_when_its_turn_comes(served: ThreadedGateway) -> None:
     large = head("GET /healthz HTTP/1.1", "x-padding: " + "x" * 70_000)
     answered = everything(connect(served, post(b"{}") + large))
     assert [int(part[:3]) for part in answered.split(b"HTTP/1.1 ")[1:]] == [400, 431]

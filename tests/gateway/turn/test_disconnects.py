@@ -50,7 +50,7 @@ def patient(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory
         yield running
 
 
-def test_a_client_that_leaves_in_the_middle_ends_the_upstream(
+def test_a_client_that_disconnects_in_the_middle_ends_the_upstream(
     patient: Running, upstream: ScriptedUpstream
 ) -> None:
     """Ask F1: after some events."""
@@ -69,7 +69,7 @@ def test_a_client_that_leaves_in_the_middle_ends_the_upstream(
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_client_that_leaves_before_the_first_byte_ends_the_upstream(
+def test_a_client_that_disconnects_before_the_first_byte_ends_the_upstream(
     patient: Running, upstream: ScriptedUpstream, stream: bool
 ) -> None:
     """Ask F1: the upstream has not answered yet."""
@@ -83,7 +83,7 @@ def test_a_client_that_leaves_before_the_first_byte_ends_the_upstream(
     assert len(upstream.asked_for(model)) == 1
 
 
-def test_a_client_that_leaves_an_answer_that_is_not_streamed_ends_the_upstream(
+def test_a_client_that_disconnects_an_answer_that_is_not_streamed_ends_the_upstream(
     patient: Running, upstream: ScriptedUpstream
 ) -> None:
     gone = threading.Event()
@@ -95,7 +95,7 @@ def test_a_client_that_leaves_an_answer_that_is_not_streamed_ends_the_upstream(
     assert patient.verdict(client.request_id)["closer"] == "client"
 
 
-def test_nobody_is_asked_again_for_a_client_that_left_during_the_wait(
+def test_no_retry_for_a_client_that_disconnected_during_the_wait(
     patient: Running, upstream: ScriptedUpstream
 ) -> None:
     """Ask F1: while a retry sleeps."""
@@ -110,7 +110,9 @@ def test_nobody_is_asked_again_for_a_client_that_left_during_the_wait(
     assert len(upstream.asked_for("leave-4")) == 1
 
 
-def test_what_came_and_went_leaves_nothing_behind(patient: Running, upstream: ScriptedUpstream) -> None:
+def test_finished_turns_leave_no_tasks_sockets_or_memory(
+    patient: Running, upstream: ScriptedUpstream
+) -> None:
     """200 normal, 200 failed and 200 cancelled streams: tasks, sockets and memory are where they were."""
     upstream.play("normal", streamed(*said(SECRET_ANSWER)))
     upstream.play(
@@ -155,7 +157,7 @@ def counts(running: Running) -> dict[str, int]:
     return seen[-1]
 
 
-def test_a_client_that_has_asked_the_next_thing_already_is_missed_when_it_goes(
+def test_a_client_that_pipelines_is_noticed_when_it_disconnects(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
     gone = threading.Event()

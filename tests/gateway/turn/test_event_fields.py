@@ -54,7 +54,9 @@ HOLES = [
 
 
 @pytest.mark.parametrize(("type", "name"), HOLES)
-def test_the_walker_sees_a_hole(penstock: Running, upstream: ScriptedUpstream, type: str, name: str) -> None:
+def test_the_check_for_null_fields_finds_each(
+    penstock: Running, upstream: ScriptedUpstream, type: str, name: str
+) -> None:
     upstream.play("d07", body(RICH["chat"]()))
     events = penstock.stream("d07", tools=TOOLS).events
     named = (deepcopy(event) for event in events if event["type"] == type)

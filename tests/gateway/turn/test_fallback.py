@@ -92,7 +92,7 @@ def test_a_failure_before_the_first_output_is_answered_by_the_next_target(
     assert (verdict["target"], verdict["upstream_model"]) == ("second", SECOND)
 
 
-def test_a_stream_that_has_begun_goes_on_at_the_next_target(
+def test_a_stream_that_has_begun_continues_at_the_next_target(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
     """`created` is no output: who waits longer than the patience still sees one stream."""
@@ -119,7 +119,7 @@ AFTER_OUTPUT: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("what", AFTER_OUTPUT)
-def test_after_the_first_output_nobody_else_is_asked(
+def test_after_the_first_output_no_other_target_is_asked(
     penstock: Running, upstream: ScriptedUpstream, what: str
 ) -> None:
     upstream.play(FIRST, [*begun(*AFTER_OUTPUT[what]), cut])
@@ -147,7 +147,7 @@ FINAL: dict[str, tuple[Script, int, str]] = {
 
 
 @pytest.mark.parametrize("how", FINAL)
-def test_what_would_fail_everywhere_is_tried_nowhere_else(
+def test_a_request_that_would_fail_everywhere_is_not_retried_elsewhere(
     penstock: Running, upstream: ScriptedUpstream, how: str
 ) -> None:
     script, status, code = FINAL[how]

@@ -189,7 +189,9 @@ USAGES: dict[str, tuple[str, Script, tuple[int, int, int]]] = {
 
 
 @pytest.mark.parametrize("how", USAGES)
-def test_usage_adds_up_however_it_comes(penstock: Running, upstream: ScriptedUpstream, how: str) -> None:
+def test_usage_adds_up_in_every_form_of_reporting(
+    penstock: Running, upstream: ScriptedUpstream, how: str
+) -> None:
     model, script, (given, made, cached) = USAGES[how]
     upstream.play(model, script)
     for reply in (penstock.stream(model), penstock.whole(model)):
@@ -204,7 +206,7 @@ def test_usage_adds_up_however_it_comes(penstock: Running, upstream: ScriptedUps
         assert not verdict.get("usage_estimated")
 
 
-def test_usage_is_always_asked_for(penstock: Running, upstream: ScriptedUpstream) -> None:
+def test_usage_is_always_requested(penstock: Running, upstream: ScriptedUpstream) -> None:
     upstream.play("d21-ask", finished("chat", "stop"))
     for ask in (penstock.stream, penstock.whole):
         ask("d21-ask")

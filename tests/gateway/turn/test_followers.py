@@ -103,7 +103,9 @@ def test_each_reader_gets_the_same_bytes(
 
 
 @pytest.mark.e2e
-def test_a_reader_that_leaves_takes_nobody_along(penstock: Running, upstream: ScriptedUpstream) -> None:
+def test_a_reader_that_disconnects_does_not_affect_the_others(
+    penstock: Running, upstream: ScriptedUpstream
+) -> None:
     """Only the client that made the request can end it by leaving."""
     first, second = threading.Event(), threading.Event()
     model = upstream.play("one-leaves", in_three(first, second))
@@ -124,9 +126,7 @@ def test_a_reader_that_leaves_takes_nobody_along(penstock: Running, upstream: Sc
 
 
 @pytest.mark.e2e
-def test_a_reader_that_does_not_read_never_sets_the_pace(
-    penstock: Running, upstream: ScriptedUpstream
-) -> None:
+def test_a_stalled_reader_does_not_slow_the_others(penstock: Running, upstream: ScriptedUpstream) -> None:
     """The first client receives more than any buffer holds, before the other has read a word."""
     opened = threading.Event()
     pieces = [send(chunk(frames(*text(each), done=False))) for each in [PIECE] * PIECES + ["the last"]]
@@ -147,7 +147,7 @@ def test_a_reader_that_does_not_read_never_sets_the_pace(
 
 
 @pytest.mark.e2e
-def test_a_reader_of_a_silent_turn_gets_signs_of_life(penstock: Running, upstream: ScriptedUpstream) -> None:
+def test_a_reader_of_a_silent_turn_gets_heartbeats(penstock: Running, upstream: ScriptedUpstream) -> None:
     """Nobody else does when nobody waits for the turn; a proxy would take the reader for dead (ask A8)."""
     opened = threading.Event()
     model = upstream.play("silent-turn", [*begun(*text("a ")), until(opened), rest("b")])
@@ -163,7 +163,7 @@ def test_a_reader_of_a_silent_turn_gets_signs_of_life(penstock: Running, upstrea
 
 
 @pytest.mark.e2e
-def test_a_reader_that_takes_nothing_is_let_go(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+def test_a_reader_that_reads_nothing_is_disconnected(upstream: ScriptedUpstream, tmp_path: Path) -> None:
     """Like a client of a turn (`client_timeout`): what waits for it must not stay in memory for ever."""
     config = CONFIG.format(url=upstream.url).replace("[limits]", "[limits]\nclient_timeout = 0.2")
     model = upstream.play("let-go", streamed(*text(*[PIECE] * PIECES), chat_chunk(finish="stop")))

@@ -121,12 +121,12 @@ def test_a_stream_that_has_begun_is_not_begun_again() -> None:
     assert beats(16, act=begun) == [(15, ": waiting for the model")]
 
 
-def test_whatever_the_limits_the_heart_does_not_race() -> None:
+def test_heartbeats_never_busy_loop_whatever_the_limits() -> None:
     hasty = Limits(patience=0, comment_every=0, event_every=0)
     assert len(beats(1, hasty)) <= 101
 
 
-def test_a_stopwatch_tells_whose_time_it_was() -> None:
+def test_a_stopwatch_separates_waiting_from_overhead() -> None:
     now = [0.0]
     watch = Stopwatch(lambda: now[0])
     now[0] = 1.0
@@ -145,7 +145,7 @@ def test_a_stopwatch_tells_whose_time_it_was() -> None:
 # ask A6 and ask A8
 
 
-def test_signs_of_life_are_numbered_and_do_not_disturb_the_answer(
+def test_heartbeats_are_numbered_and_do_not_disturb_the_answer(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
     """An upstream that is silent before its first token and in the middle of its text (ask A8)."""
@@ -176,7 +176,7 @@ def test_signs_of_life_are_numbered_and_do_not_disturb_the_answer(
     assert penstock.verdict(reply.headers["x-request-id"])["heartbeats"] >= 4
 
 
-def test_failure_frames_behind_a_heartbeat_go_on_counting(
+def test_failure_events_after_a_heartbeat_continue_the_numbering(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
     released = threading.Event()
@@ -190,9 +190,7 @@ def test_failure_frames_behind_a_heartbeat_go_on_counting(
     assert [event["sequence_number"] for event in reply.events] == list(range(len(reply.events)))
 
 
-def test_a_stream_asks_what_stands_in_between_to_pass_it_on(
-    penstock: Running, upstream: ScriptedUpstream
-) -> None:
+def test_a_stream_asks_proxies_not_to_buffer_it(penstock: Running, upstream: ScriptedUpstream) -> None:
     upstream.play("d08-head", streamed(*text("One"), STOP, USAGE))
     headers = penstock.stream("d08-head").headers
     assert headers["content-type"] == "text/event-stream"

@@ -112,7 +112,7 @@ def test_others_are_answered_while_a_heavy_request_is_read_and_rendered(
     raise AssertionError(f"nobody else was answered for these shares of the time: {shares}")
 
 
-def test_a_client_that_leaves_a_heavy_request_leaves_nothing_behind(penstock: Running) -> None:
+def test_a_client_that_disconnects_from_a_heavy_request_leaves_no_tasks(penstock: Running) -> None:
     body = json.dumps({"model": "plain", **HEAVY["calls, then outputs"]()}).encode()
     for _ in range(3):
         connection = penstock.connect()

@@ -133,7 +133,7 @@ def rotated() -> list[Json]:
     return events
 
 
-def test_ids_that_rotate_upstream_are_one_id_here(penstock: Running, upstream: ScriptedUpstream) -> None:
+def test_rotating_upstream_ids_become_one_id(penstock: Running, upstream: ScriptedUpstream) -> None:
     upstream.play(RESPONSES, body(typed(rotated())))
     reply = penstock.stream(RESPONSES, tools=TOOLS)
     assert reply.types[-1] == "response.completed"
@@ -216,7 +216,7 @@ def test_openai_pythons_helper_reads_every_dialect(
 
 
 @pytest.mark.parametrize("output", [[], None, "absent"])
-def test_an_upstream_that_ends_with_no_output_has_said_what_it_streamed(
+def test_an_upstream_whose_end_has_no_output_keeps_what_it_streamed(
     penstock: Running, upstream: ScriptedUpstream, output: Any
 ) -> None:
     events = deepcopy(rich_responses())

@@ -108,7 +108,7 @@ PASSING: dict[str, Script] = {
 
 
 @pytest.mark.parametrize("how", PASSING)
-def test_what_passes_is_waited_for(stubborn: Running, upstream: ScriptedUpstream, how: str) -> None:
+def test_a_passing_failure_is_retried(stubborn: Running, upstream: ScriptedUpstream, how: str) -> None:
     upstream.play("e5", PASSING[how], YES)
     asked = len(upstream.asked_for("e5"))
     reply = stubborn.stream("e5")
@@ -145,7 +145,7 @@ BEYOND: dict[str, tuple[dict[str, str], str]] = {
 
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("how", BEYOND)
-def test_a_wait_beyond_the_budget_is_the_clients(
+def test_a_wait_beyond_the_budget_is_passed_to_the_client(
     stubborn: Running, upstream: ScriptedUpstream, how: str, stream: bool
 ) -> None:
     headers, seconds = BEYOND[how]
@@ -185,7 +185,7 @@ def test_a_spent_quota_is_fatal(stubborn: Running, upstream: ScriptedUpstream, s
     assert len(upstream.asked_for("e5-quota")) == asked + 1
 
 
-def test_a_limit_in_the_middle_says_when_in_the_words_that_codex_reads(
+def test_a_limit_in_the_middle_says_when_in_words_that_codex_parses(
     stubborn: Running, upstream: ScriptedUpstream
 ) -> None:
     said = {"error": {"code": "rate_limit_exceeded", "message": "Slow down, retry in 7 seconds"}}
@@ -236,7 +236,7 @@ def test_a_refused_key_gives_way_to_the_next(stubborn: Running, upstream: Script
 # TLS
 
 
-def test_a_cut_inside_of_tls_is_a_failure(stubborn: Running, tls_upstream: ScriptedUpstream) -> None:
+def test_a_cut_inside_tls_is_a_failure(stubborn: Running, tls_upstream: ScriptedUpstream) -> None:
     tls_upstream.play("over-tls", [send(SSE_HEAD + chunk(frames(*text("One", " two"), done=False))), cut])
     reply = stubborn.stream("over-tls")
     failed(reply, "upstream_truncated")

@@ -28,7 +28,7 @@ def test_stopping_a_turn_does_not_cancel_its_caller() -> None:
     with_gateway(test)
 
 
-def test_a_caller_that_is_cancelled_is_let_go_when_the_turn_has_ended() -> None:
+def test_a_cancelled_caller_returns_when_the_turn_has_ended() -> None:
     async def test(gateway: Gateway) -> None:
         caller = Caller(gateway, input=SLOW, stream=True)
         await caller.runs()
@@ -41,7 +41,7 @@ def test_a_caller_that_is_cancelled_is_let_go_when_the_turn_has_ended() -> None:
     with_gateway(test)
 
 
-def test_a_caller_that_is_cancelled_again_and_again_leaves_nothing_behind() -> None:
+def test_a_caller_that_is_cancelled_repeatedly_leaves_no_tasks() -> None:
     async def test(gateway: Gateway) -> None:
         caller = Caller(gateway, input=SLOW, stream=True)
         await caller.runs()

@@ -54,7 +54,7 @@ class Listening:
         return judge(self.answer.status, headers, self.body).events
 
 
-def test_the_stream_begins_when_patience_is_over_and_lives_before_the_first_token(
+def test_the_stream_begins_after_the_patience_with_heartbeats_before_the_first_token(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
     opened = threading.Event()
@@ -72,7 +72,9 @@ def test_the_stream_begins_when_patience_is_over_and_lives_before_the_first_toke
     assert events[-1]["response"]["output"][0]["content"][0]["text"] == "at last"
 
 
-def test_silence_in_the_middle_of_a_text_is_bridged(penstock: Running, upstream: ScriptedUpstream) -> None:
+def test_silence_in_the_middle_of_a_text_has_heartbeats(
+    penstock: Running, upstream: ScriptedUpstream
+) -> None:
     opened = threading.Event()
     rest = send(chunk(frames(*said(" end"))) + LAST_CHUNK)
     model = upstream.play("slow-middle", [*begun(chat_chunk({"content": "begin"})), until(opened), rest])
@@ -87,7 +89,7 @@ def test_silence_in_the_middle_of_a_text_is_bridged(penstock: Running, upstream:
     assert events[-1]["response"]["output"][0]["content"][0]["text"] == "begin end"
 
 
-def test_the_client_may_say_how_often(penstock: Running, upstream: ScriptedUpstream) -> None:
+def test_the_client_chooses_the_heartbeat_interval(penstock: Running, upstream: ScriptedUpstream) -> None:
     opened = threading.Event()
     rest = send(chunk(frames(*said(" end"))) + LAST_CHUNK)
     model = upstream.play("quick-heart", [*begun(chat_chunk({"content": "begin"})), until(opened), rest])
@@ -98,7 +100,7 @@ def test_the_client_may_say_how_often(penstock: Running, upstream: ScriptedUpstr
 
 
 @pytest.mark.parametrize("wrong", ["often", "0", "-1", "nan", "1e9"])
-def test_a_heartbeat_that_cannot_be_is_refused(penstock: Running, wrong: str) -> None:
+def test_an_impossible_heartbeat_interval_is_refused(penstock: Running, wrong: str) -> None:
     reply = penstock.stream("demo", headers={"x-penstock-heartbeat": wrong})
     assert (reply.status, reply.error["param"]) == (400, "x-penstock-heartbeat")
 
@@ -127,7 +129,7 @@ def test_an_upstream_that_never_answers_is_a_timeout(
     assert penstock.verdict(streamed.headers["x-request-id"])["closer"] == "timeout"
 
 
-def test_an_upstream_that_stops_talking_is_a_failure_that_keeps_what_came(
+def test_an_upstream_that_stalls_fails_and_keeps_the_partial_output(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
     upstream.play("over-hasty", [*begun(chat_chunk({"content": SECRET_ANSWER})), stall])

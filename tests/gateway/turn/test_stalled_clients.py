@@ -67,7 +67,7 @@ def test_a_turn_that_is_cancelled_while_its_client_does_not_read_ends(
         client.leave()
 
 
-def test_a_dead_connection_does_not_end_the_turn_of_who_came_back(
+def test_a_dead_connection_does_not_end_the_turn_of_a_reconnected_client(
     upstream: ScriptedUpstream, tmp_path: Path
 ) -> None:
     """Ask G6: a network that went away sends no farewell."""
@@ -88,7 +88,7 @@ def test_a_dead_connection_does_not_end_the_turn_of_who_came_back(
         client.leave()
 
 
-def test_a_whole_answer_that_nobody_reads_does_not_stay(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+def test_a_whole_answer_that_is_never_read_is_dropped(upstream: ScriptedUpstream, tmp_path: Path) -> None:
     text = [chat_chunk({"content": "x" * 100_000})] * 100
     upstream.play("unread", streamed(*text, chat_chunk(finish="stop")))
     config = CONFIG.format(url=upstream.url).replace("retries = 0", "client_timeout = 1")
@@ -99,7 +99,7 @@ def test_a_whole_answer_that_nobody_reads_does_not_stay(upstream: ScriptedUpstre
         client.leave()
 
 
-def test_a_client_that_stops_reading_while_the_model_is_silent_is_given_up(
+def test_a_client_that_stops_reading_while_the_model_is_silent_is_disconnected(
     upstream: ScriptedUpstream, tmp_path: Path
 ) -> None:
     """The heart is then the one that writes in vain."""
@@ -164,7 +164,7 @@ def _unchunked(body: bytes) -> bytes:
         position = end + 4 + size
 
 
-def test_a_client_that_never_reads_is_given_up(upstream: ScriptedUpstream, tmp_path: Path) -> None:
+def test_a_client_that_never_reads_is_disconnected(upstream: ScriptedUpstream, tmp_path: Path) -> None:
     gone = threading.Event()
     flood = Flood(chunk(frames(*[chat_chunk({"content": "x" * 200})] * 100, done=False)), 600)
     upstream.play("stalled", [send(SSE_HEAD), flood, until_gone(gone)])

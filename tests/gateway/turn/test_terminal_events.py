@@ -64,7 +64,7 @@ ENDLESS: dict[str, Script] = {
 
 
 @pytest.mark.parametrize("how", ENDLESS)
-def test_a_break_behind_the_finish_reason_takes_nothing_back(
+def test_a_break_after_the_finish_reason_is_not_a_failure(
     penstock: Running, upstream: ScriptedUpstream, how: str
 ) -> None:
     """The model has said that it is done, and all that it said is there: decision 5."""
@@ -75,7 +75,7 @@ def test_a_break_behind_the_finish_reason_takes_nothing_back(
     assert reply.last["usage"]["total_tokens"] == 18
 
 
-def test_silence_behind_the_finish_reason_takes_nothing_back(
+def test_silence_after_the_finish_reason_is_not_a_failure(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
     """A server that never sends [DONE] and keeps the connection open."""
@@ -113,7 +113,7 @@ def test_two_finish_chunks_are_one_end(penstock: Running, upstream: ScriptedUpst
     assert reply.text == "One"
 
 
-def test_the_stronger_of_two_finish_reasons_counts(penstock: Running, upstream: ScriptedUpstream) -> None:
+def test_the_more_severe_of_two_finish_reasons_counts(penstock: Running, upstream: ScriptedUpstream) -> None:
     length = {**STOP, "choices": [{**STOP["choices"][0], "finish_reason": "length"}]}
     upstream.play("d01-d2", streamed(*text("One"), length, STOP, USAGE))
     reply = penstock.stream("d01-d2")

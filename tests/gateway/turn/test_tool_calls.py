@@ -224,7 +224,7 @@ APART: dict[str, tuple[list[Json], list[Call]]] = {
 
 
 @pytest.mark.parametrize("how", APART)
-def test_parallel_calls_are_kept_apart(penstock: Running, upstream: ScriptedUpstream, how: str) -> None:
+def test_parallel_calls_are_separate(penstock: Running, upstream: ScriptedUpstream, how: str) -> None:
     chunks, wanted = APART[how]
     upstream.play("d17", chat(*chunks))
     reply = penstock.stream("d17", tools=TOOLS)
@@ -287,7 +287,7 @@ def test_a_call_without_arguments_has_an_empty_object(
 
 
 @pytest.mark.parametrize("nothing", [[], None, {}, ""])
-def test_tool_calls_that_are_none_mean_nothing(
+def test_null_or_empty_tool_calls_are_ignored(
     penstock: Running, upstream: ScriptedUpstream, nothing: Any
 ) -> None:
     chunks = [chat_chunk({"content": word, "tool_calls": nothing}) for word in ("One", " two")]
@@ -311,7 +311,7 @@ def test_a_call_cut_off_by_the_length_is_marked_so(penstock: Running, upstream: 
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_half_a_call_behind_a_normal_finish_is_a_failure(
+def test_half_a_call_after_a_normal_finish_is_a_failure(
     penstock: Running, upstream: ScriptedUpstream, stream: bool
 ) -> None:
     upstream.play("b9-half", chat(*text("Wait."), calls(call(0, "a", "read", '{"x":'))))

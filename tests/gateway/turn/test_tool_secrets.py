@@ -31,7 +31,7 @@ SERVER = {
 ASKED = {"type": "message", "role": "user", "content": "what is in the folder?"}
 
 
-def test_they_reach_the_upstream_and_are_written_down_nowhere(tmp_path: Path) -> None:
+def test_keys_of_tool_servers_reach_the_upstream_and_are_stored_nowhere(tmp_path: Path) -> None:
     scripted = ScriptedUpstream()
     scripted.play(RESPONSES, body(RICH[RESPONSES]()), body(RICH[RESPONSES]()))
     with in_a_thread(scripted):
@@ -58,7 +58,7 @@ def test_they_reach_the_upstream_and_are_written_down_nowhere(tmp_path: Path) ->
     assert SECRET_KEY.encode() not in exported
 
 
-def test_secrets_inside_of_namespaces_and_addresses_are_secrets(penstock: Running) -> None:
+def test_secrets_inside_namespaces_and_addresses_are_secrets(penstock: Running) -> None:
     server = {
         "type": "mcp",
         "server_label": "files",

@@ -93,7 +93,9 @@ def cut_up(data: bytes, seed: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("model", RICH)
-def test_byte_by_byte(penstock: Running, upstream: ScriptedUpstream, model: str) -> None:
+def test_the_events_are_the_same_byte_by_byte(
+    penstock: Running, upstream: ScriptedUpstream, model: str
+) -> None:
     upstream.play(model, [send(head()), trickle(WHOLE[model])], body(WHOLE[model]))
     slow, fast = penstock.stream(model, tools=TOOLS), penstock.stream(model, tools=TOOLS)
     assert_whole(slow, model)
@@ -102,7 +104,9 @@ def test_byte_by_byte(penstock: Running, upstream: ScriptedUpstream, model: str)
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("model", RICH)
-def test_in_random_pieces(penstock: Running, upstream: ScriptedUpstream, model: str, seed: int) -> None:
+def test_the_events_are_the_same_in_random_pieces(
+    penstock: Running, upstream: ScriptedUpstream, model: str, seed: int
+) -> None:
     """Through chunked encoding as well: its borders are in the middle of characters and of line ends."""
     data = WHOLE[model] if seed % 2 else WHOLE[model].replace(b"\n", b"\r\n")
     upstream.play(model, pieces(cut_up(data, seed)), body(WHOLE[model]))
@@ -136,7 +140,7 @@ FORMS: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_in_every_form_of_server_sent_events(
+def test_every_form_of_server_sent_events_is_read(
     penstock: Running, upstream: ScriptedUpstream, form: str
 ) -> None:
     data = FORMS[form](CHAT)
@@ -150,25 +154,27 @@ def test_in_every_form_of_server_sent_events(
 @pytest.mark.parametrize(
     "content_type", ["", "text/plain", "application/octet-stream", "text/event-stream;charset=utf-8"]
 )
-def test_whatever_it_is_called(penstock: Running, upstream: ScriptedUpstream, content_type: str) -> None:
+def test_any_content_type_is_read(penstock: Running, upstream: ScriptedUpstream, content_type: str) -> None:
     upstream.play("d09-type", body(CHAT, content_type))
     assert_whole(penstock.stream("d09-type", tools=TOOLS))
 
 
 @pytest.mark.parametrize("model", [ANTHROPIC, RESPONSES])
-def test_frames_without_their_names(penstock: Running, upstream: ScriptedUpstream, model: str) -> None:
+def test_frames_without_event_names_are_read(
+    penstock: Running, upstream: ScriptedUpstream, model: str
+) -> None:
     lines = [line for line in WHOLE[model].split(b"\n") if not line.startswith(b"event: ")]
     upstream.play(model, body(b"\n".join(lines)))
     assert_whole(penstock.stream(model, tools=TOOLS), model)
 
 
-def test_a_body_that_ends_with_the_connection(penstock: Running, upstream: ScriptedUpstream) -> None:
+def test_a_body_may_end_with_the_connection(penstock: Running, upstream: ScriptedUpstream) -> None:
     """Neither a length nor chunks."""
     upstream.play("d09-open", [send(head() + CHAT)])
     assert_whole(penstock.stream("d09-open", tools=TOOLS))
 
 
-def test_bytes_that_are_no_utf8_do_not_end_the_stream(penstock: Running, upstream: ScriptedUpstream) -> None:
+def test_invalid_utf8_does_not_end_the_stream(penstock: Running, upstream: ScriptedUpstream) -> None:
     broken = frames(*text("ab", "cd"), STOP, USAGE).replace(b"cd", b"c\xff\xfed")
     upstream.play("d09-broken", body(broken))
     reply = penstock.stream("d09-broken")
@@ -192,7 +198,7 @@ def test_many_chunks_in_one_read_leave_together(penstock: Running, upstream: Scr
     assert_whole(penstock.stream("d09-one", tools=TOOLS))
 
 
-def test_what_comes_behind_done_is_not_read(penstock: Running, upstream: ScriptedUpstream) -> None:
+def test_bytes_after_done_are_not_read(penstock: Running, upstream: ScriptedUpstream) -> None:
     upstream.play("d09-after", body(CHAT + frames(*text("more"), done=False) + b"\n\ndata: \n\n"))
     reply = penstock.stream("d09-after", tools=TOOLS)
     assert_whole(reply)
@@ -226,7 +232,7 @@ def test_a_line_that_does_not_end_is_a_typed_failure(monkeypatch: pytest.MonkeyP
     assert (error["code"], "1000" in error["message"]) == ("upstream_invalid", True)
 
 
-def test_so_is_a_document_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_document_that_does_not_end_is_a_typed_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     events = translate_with_limit(monkeypatch, [b'{"choices": [' + b" " * 600] * 3, "application/json")
     assert [event["code"] for event in events if event["type"] == "error"] == ["upstream_invalid"]
     assert events[-1]["type"] == "response.failed"

@@ -250,7 +250,7 @@ def test_a_format_is_never_dropped(local: LocalGateway, model: str, name: str) -
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_verbosity_alone_is_no_constraint(local: LocalGateway, model: str) -> None:
+def test_verbosity_alone_is_not_a_format(local: LocalGateway, model: str) -> None:
     _, request = asked(local, model, text={"verbosity": "medium"})
     assert not {"response_format", "output_format", "output_config"} & request.body.keys()
 
@@ -291,7 +291,7 @@ def test_a_required_tool_that_cannot_be_offered_is_refused_by_name(local: LocalG
     assert len(local.sent_to(model)) == before
 
 
-def test_stop_reaches_those_who_know_it(local: LocalGateway) -> None:
+def test_stop_reaches_upstreams_that_support_it(local: LocalGateway) -> None:
     _, chat = asked(local, "chat", stop=["END"])
     _, anthropic = asked(local, ANTHROPIC, stop=["END"])
     assert chat.body["stop"] == ["END"]

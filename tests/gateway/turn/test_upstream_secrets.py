@@ -375,7 +375,7 @@ def test_a_list_of_models_has_no_secret(running: Running, upstream: ScriptedUpst
     assert found(reply.body) == []
 
 
-def test_what_the_model_writes_is_given_out_as_it_came(running: Running, upstream: ScriptedUpstream) -> None:
+def test_the_models_own_text_is_unchanged(running: Running, upstream: ScriptedUpstream) -> None:
     said = [{"choices": [{"index": 0, "delta": {"content": f"You wrote {ROUTE}"}}]}]
     upstream.play("chat", streamed(frames(*said, {"choices": [{"finish_reason": "stop", "delta": {}}]}), "-"))
     _, data = ask(running, "chat", stream=False)

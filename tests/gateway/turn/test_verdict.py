@@ -118,7 +118,7 @@ def test_an_upstream_that_cannot_be_reached(tmp_path: Path) -> None:
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("stream", [True, False])
-def test_what_the_gateway_itself_refuses_is_not_the_upstreams(penstock: Running, stream: bool) -> None:
+def test_a_refusal_of_the_gateway_is_not_attributed_to_the_upstream(penstock: Running, stream: bool) -> None:
     reply = penstock.ask({"model": "refused-by-render", "input": [], "stream": stream})
     verdict = penstock.verdict(reply.headers["x-request-id"])
     assert (reply.status, verdict["outcome"], verdict["closer"]) == (400, "refused", "gateway")
