@@ -1,6 +1,6 @@
-"""Writes the generated parts of the documentation. A test fails when one of them is stale.
+"""Write the generated parts of the documentation. A test fails if one is out of date.
 
-A page that is generated in part has markers around the part: `<!-- generated: NAME -->` and
+A page with generated parts has markers around each: `<!-- generated: NAME -->` and
 `<!-- end of generated -->`.
 """
 

@@ -7,7 +7,6 @@ import threading
 
 import pytest
 
-from penstock import fairness
 from penstock.fairness import HEAVY, SLICE, WorkSlice, encode_large, run_heavy, weight_of
 from penstock.protocol.large import LONG_TEXT
 from penstock.protocol.wire import encode
@@ -95,8 +94,9 @@ def test_objects_and_references_add_to_the_weight(body: bytes, is_heavy: bool) -
 
 
 def test_a_slice_lets_other_tasks_run_only_when_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, ran = 100.0, []
-    monkeypatch.setattr(fairness.time, "perf_counter", lambda: now)
+    now = 100.0
+    ran: list[object] = []
+    monkeypatch.setattr("penstock.fairness.time.perf_counter", lambda: now)
 
     async def work() -> None:
         nonlocal now

@@ -16,8 +16,7 @@ from tests.cli.running import penstock
 from tests.client.server import answer, in_a_thread
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.running import SECRET_ANSWER, SECRET_KEY, SECRET_PROMPT, Live, Running, gateway
-from tests.gateway.test_process import rest
-from tests.gateway.upstream import ScriptedUpstream, begun, said, streamed, until, until_gone
+from tests.gateway.upstream import ScriptedUpstream, begun, rest, said, streamed, until, until_gone
 
 pytestmark = pytest.mark.e2e
 
@@ -107,7 +106,7 @@ def test_a_turn_that_another_upstream_answered(
     assert "The upstream second (chat) was asked for ready and answered with HTTP 200." in text
     assert "It completed; the upstream ended it." in text
     assert "11 tokens went in (5 cached), 7 came out (3 for reasoning)." in text
-    assert "The client was told fell_back: ready at second answers instead" in text
+    assert "The client was told fell_back: fell back to ready at second" in text
     assert text.index("failed: ") < text.index("asked second for ready") < text.index("opened message")
     (record,) = exported(folder, id)
     assert record["input"][0]["content"] == SECRET_PROMPT

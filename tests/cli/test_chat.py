@@ -106,7 +106,7 @@ def test_without_yes_a_tool_does_not_run_and_the_model_is_told(tmp_path: Path) -
     with served(listed(), called(), said("Then not.")) as endpoint:
         result = ask(endpoint, "--tools", str(tmp_path / "tools.py"))
     assert (result.returncode, result.stdout) == (0, "Then not.\n")
-    assert result.stderr == 'penstock: weather(city="Oslo") was not run: --yes allows it\n'
+    assert result.stderr == 'penstock: weather(city="Oslo") was not run: use --yes to allow it\n'
     assert "did not allow" in bodies(endpoint)[1]["input"][-1]["output"]
 
 
@@ -115,7 +115,7 @@ def test_without_yes_a_tool_does_not_run_and_the_model_is_told(tmp_path: Path) -
     [
         (
             refused(401, f"Incorrect API key provided: {KEY}", "invalid_api_key"),
-            "the endpoint refuses the key in TEST_KEY",
+            "the endpoint rejected the key in TEST_KEY",
         ),
         (
             refused(
@@ -124,15 +124,15 @@ def test_without_yes_a_tool_does_not_run_and_the_model_is_told(tmp_path: Path) -
                 "130512 tokens.",
                 "context_length_exceeded",
             ),
-            f"the conversation is too long: it has 130,512 tokens, and {MODEL} takes 128,000",
+            f"the conversation is too long: it has 130,512 tokens, and {MODEL} accepts 128,000",
         ),
         (
             refused(429, "Rate limit reached", "rate_limit_exceeded", retry_after="900"),
-            "too many requests, wait 15 min and ask again",
+            "too many requests, wait 15 min and try again",
         ),
-        (refused(429, "You exceeded your current quota", "insufficient_quota"), "the quota is spent"),
-        (refused(404, "no such model", "model_not_found"), "`penstock models` lists them"),
-        (refused(403, "not for you", "permission_denied"), "the key in TEST_KEY may not do this"),
+        (refused(429, "You exceeded your current quota", "insufficient_quota"), "the quota is used up"),
+        (refused(404, "no such model", "model_not_found"), "`penstock models` lists the models"),
+        (refused(403, "not for you", "permission_denied"), "the key in TEST_KEY does not have permission"),
     ],
 )
 def test_a_failure_is_one_sentence_that_says_what_to_do(script: Script, told: str) -> None:
@@ -147,7 +147,7 @@ def test_a_wrong_key_is_told_also_when_the_models_are_listed() -> None:
     with served(refused(401, "no", "invalid_api_key")) as endpoint:
         result = ask(endpoint)
     assert result.returncode == 1
-    assert "the endpoint refuses the key in TEST_KEY" in result.stderr
+    assert "the endpoint rejected the key in TEST_KEY" in result.stderr
 
 
 def test_an_endpoint_without_a_list_answers_all_the_same() -> None:
@@ -199,12 +199,12 @@ def test_nothing_listens_there() -> None:
         (["--preset", "anthropic"], "penstock serve --preset anthropic"),
         (["--preset", "opnai"], "openai"),
         (["--preset", "openai"], "the variable OPENAI_API_KEY is not set"),
-        (["--preset", "azure"], "add your address: --base-url https://{resource}.openai.azure.com"),
+        (["--preset", "azure"], "add your URL: --base-url https://{resource}.openai.azure.com"),
         (["--preset", "openai", "--base-url", "http://x"], "name two endpoints"),
         (["--base-url", "ftp://x"], "a URL starts with http"),
         (["--base-url", "http://me:secret@x"], "use --api-key-env NAME instead"),
         (["--api-key-env", "NOT_SET"], "the variable NOT_SET is not set"),
-        (["--override", "nonsense"], "--override: an override is an id"),
+        (["--override", "nonsense"], "--override: an override must have the form"),
         (["--image", "nowhere.png"], "cannot read nowhere.png"),
         (["--load", "nowhere.jsonl"], "--load: cannot read nowhere.jsonl"),
         (["--tools", "nowhere.py"], "there is no file nowhere.py"),
@@ -221,7 +221,7 @@ def test_wrong_options_are_told_before_anything_is_asked(arguments: list[str], t
 def test_nothing_to_ask_is_told() -> None:
     result = penstock("chat", stdin=b" \n")
     assert result.returncode == 2
-    assert "there is nothing to ask" in result.stderr
+    assert "there is no question" in result.stderr
 
 
 @pytest.mark.e2e
@@ -288,7 +288,7 @@ def test_a_file_of_something_else_is_neither_overwritten_nor_loaded(tmp_path: Pa
     file = tmp_path / "notes.txt"
     file.write_text('{"role": 1, "content": "a"}\n{"role": 1}\n')
     conversation = Transcript()
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="exists already"):
         conversation.save(str(file))
     with pytest.raises(UsageError, match=r"notes\.txt:2: content: expected an array of parts"):
         conversation.load(str(file))
@@ -304,7 +304,7 @@ def test_images_are_mentioned_by_their_path(tmp_path: Path, monkeypatch: pytest.
     text, images = mentioned_images('Compare @a.png, @"b c.PNG" and ask @someone or me@a.png.')
     assert text == "Compare a.png, b c.PNG and ask @someone or me@a.png."
     assert [image.mime for image in images] == ["image/png", "image/png"]
-    with pytest.raises(UsageError, match=r"wrong\.png is no image"):
+    with pytest.raises(UsageError, match=r"wrong\.png is not a PNG"):
         mentioned_images("@wrong.png")
 
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.cli.chat.markdown import MarkdownRenderer
-from penstock.cli.chat.markdown_inline import MOST
-from penstock.cli.chat.markdown_tables import MOST_ROWS
+from penstock.cli.chat.markdown_inline import MAX_SPAN
+from penstock.cli.chat.markdown_tables import MAX_BUFFERED
 from penstock.cli.terminal_text import columns, one_line, safe, shortened
 from tests.effort import examples
 
@@ -152,8 +152,8 @@ def test_a_table_has_columns() -> None:
 
 def test_a_long_table_is_shown_before_it_is_over() -> None:
     renderer = MarkdownRenderer()
-    written = renderer.feed("| a | b |\n|---|---|\n" + "| x | y |\n" * (MOST_ROWS - 1))
-    assert STYLE.sub("", written).count("x │ y") == MOST_ROWS - 1
+    written = renderer.feed("| a | b |\n|---|---|\n" + "| x | y |\n" * (MAX_BUFFERED - 1))
+    assert STYLE.sub("", written).count("x │ y") == MAX_BUFFERED - 1
     assert STYLE.sub("", renderer.feed("| longer | y | z |\n")) == "longer │ y │ z\n"
 
 
@@ -169,8 +169,8 @@ def test_text_goes_out_as_it_comes() -> None:
 
 def test_a_marker_without_its_other_half_is_text_and_does_not_wait_for_ever() -> None:
     renderer = MarkdownRenderer()
-    assert renderer.feed("**" + "a" * MOST) == ""
-    assert renderer.feed("aa") == "**" + "a" * (MOST + 2)
+    assert renderer.feed("**" + "a" * MAX_SPAN) == ""
+    assert renderer.feed("aa") == "**" + "a" * (MAX_SPAN + 2)
 
 
 def test_the_next_answer_begins_anew() -> None:

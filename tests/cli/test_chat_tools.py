@@ -162,10 +162,10 @@ def test_a_tool_may_give_back_what_it_likes(tmp_path: Path) -> None:
         ("def f(:\n", 1, "SyntaxError: invalid syntax"),
         ("\n\nraise SystemExit(3)\n", 3, "SystemExit: 3"),
         ("def f():\n    g()\ndef g():\n    1 / 0\nf()\n", 4, "ZeroDivisionError"),
-        ("\ndef f(*more):\n    '''Doc.'''\n", 2, "f cannot be a tool: *more has no place in a schema"),
+        ("\ndef f(*more):\n    '''Doc.'''\n", 2, "f cannot be a tool: *more cannot be in a schema"),
         ("\ndef f(a: complex):\n    '''Doc.'''\n", 2, "a parameter cannot be a complex"),
         ("\ndef f(a: 'Missing'):\n    '''Doc.'''\n", 2, "name 'Missing' is not defined"),
-        ("\ndef fünf():\n    '''Doc.'''\n", 2, "'fünf' cannot be a tool's name"),
+        ("\ndef fünf():\n    '''Doc.'''\n", 2, "'fünf' is not a valid tool name"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_told_with_its_line(

@@ -248,7 +248,7 @@ def test_a_stream_that_is_cut_is_reported_as_one_without_an_end(server: Server, 
 def test_a_stream_that_stops_is_given_up_after_the_timeout(server: Server) -> None:
     result = check(server.url + "/stalled", "--timeout", "0.5")
     assert result.returncode == 1
-    assert "the stream stopped" in result.stderr
+    assert "the stream stalled" in result.stderr
     assert "terminal.missing" in result.stdout
 
 
@@ -325,7 +325,7 @@ def test_a_url_is_not_a_websocket() -> None:
     assert "one per line" in result.stderr
 
 
-@pytest.mark.parametrize(("value", "advice"), [("", "not set, or empty"), ("a\nb", "cannot be a key")])
+@pytest.mark.parametrize(("value", "advice"), [("", "not set or empty"), ("a\nb", "is not a valid key")])
 def test_a_variable_that_holds_no_key_is_named(value: str, advice: str) -> None:
     result = penstock(
         "check", "http://127.0.0.1:1", "--model", "m", "--api-key-env", "TEST_KEY", TEST_KEY=value

@@ -63,13 +63,13 @@ def test_a_good_file_is_summed_up(folder: Path) -> None:
     (folder / "penstock.toml").write_text(GOOD)
     result = check(folder=folder)
     assert result.returncode == 0
-    assert result.stderr == "penstock: penstock.toml is good\n"
+    assert result.stderr == "penstock: penstock.toml is valid\n"
     assert (
         result.stdout
         == """\
 server   http://127.0.0.1:9000
 targets  groq    chat, https://api.groq.com/openai/v1, no key (its variable is GROQ_API_KEY)
-         mine    anthropic, http://127.0.0.1:8000/v1, 2 keys are set
+         mine    anthropic, http://127.0.0.1:8000/v1, 2 keys
          theirs  responses, https://api.openai.com/v1, the client's key
 models   demo  built in
          fast  groq as llama, then mine
@@ -85,7 +85,7 @@ keys     laptop  copilot
 def test_keys_are_told_to_be_set(folder: Path) -> None:
     (folder / "penstock.toml").write_text('passthrough = "groq"\n[targets.groq]\npreset = "groq"\n')
     result = check(folder=folder, GROQ_API_KEY=SECRET)
-    assert "https://api.groq.com/openai/v1, 1 key is set\n" in result.stdout
+    assert "https://api.groq.com/openai/v1, 1 key\n" in result.stdout
     assert "any other  groq\n" in result.stdout
 
 
@@ -103,7 +103,7 @@ def test_a_gateway_for_others_needs_keys(folder: Path) -> None:
     (folder / "penstock.toml").write_text('[server]\nhost = "0.0.0.0"\n')
     result = check(folder=folder)
     assert result.returncode == 1
-    assert "0.0.0.0 is more than this machine, and there are no keys" in result.stdout
+    assert "0.0.0.0 is reachable from other machines, but there are no keys" in result.stdout
 
 
 def test_the_file_of_the_user_is_found(folder: Path) -> None:
@@ -124,7 +124,7 @@ def test_names_are_safe_to_show(folder: Path) -> None:
 def test_without_a_file_nothing_is_checked(folder: Path) -> None:
     result = check(folder=folder)
     assert (result.returncode, result.stdout) == (2, "")
-    assert "there is no penstock.toml here" in result.stderr
+    assert "no penstock.toml in this folder" in result.stderr
     result = check("nowhere.toml", folder=folder)
     assert (result.returncode, result.stdout) == (2, "")
     assert "nowhere.toml: cannot be read: No such file" in result.stderr

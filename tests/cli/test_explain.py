@@ -115,18 +115,18 @@ def test_a_turn_with_a_second_attempt_is_told_in_sentences(tmp_path: Path) -> No
     assert text.startswith("resp_a  completed\n")
     assert sentences == [
         (
-            "The model m was asked by laptop at 2023-11-14 22:13:20 UTC, as a continuation of resp_before, "
-            "by the request req_1."
+            "Model m was requested by client laptop at 2023-11-14 22:13:20 UTC, continuing resp_before, "
+            "request id req_1."
         ),
         "There were 2 attempts.",
         (
-            "The upstream first (chat) was asked for model-x, which failed with HTTP 429, "
-            "rate_limit_exceeded: too much was asked in a short time."
+            "The request to upstream first (chat) for model-x failed: HTTP 429, "
+            "rate_limit_exceeded: too many requests or tokens in a short time."
         ),
-        "The upstream second (chat) was asked for model-y and answered with HTTP 200.",
-        "It completed; the upstream ended it.",
-        "The first output came after 650 ms, and all of it took 2.10 s, 3 ms of it in the gateway.",
-        "1,200 tokens went in (1,000 cached), 34 came out (12 for reasoning).",
+        "The request to upstream second (chat) for model-y was answered with HTTP 200.",
+        "Completed normally.",
+        "First output after 650 ms; 2.10 s in total, of which 3 ms in the gateway.",
+        "1,200 input tokens (1,000 cached), 34 output tokens (12 for reasoning).",
     ]
 
 
@@ -136,42 +136,42 @@ def test_an_estimate_is_called_one_and_diagnostics_are_told(tmp_path: Path) -> N
         {"code": "field_dropped", "message": "seed was left out", "count": 3},
     ]
     text = told(tmp_path, whole(response={"usage": USAGE, "diagnostics": diagnostics}))
-    assert "(12 for reasoning); these are estimates" in text
-    assert "The client was told field_dropped (3 times): seed was left out." in text
+    assert "(12 for reasoning); estimated, because the upstream reported no usage." in text
+    assert "Diagnostic field_dropped (3 times): seed was left out." in text
 
 
 ENDS: dict[str, tuple[dict[str, Any], str]] = {
     "failed": (
         {"status": "failed", "verdict": {"closer": "timeout", "code": "upstream_timeout"}},
         (
-            "It failed; the gateway gave up waiting for the upstream "
-            "(upstream_timeout: the upstream was silent for too long)."
+            "Failed: the gateway timed out waiting for the upstream "
+            "(upstream_timeout: the upstream sent nothing within the time limit)."
         ),
     ),
     "failed, as the response says": (
         {"status": "failed", "response": {"error": {"code": "server_error", "message": WORDS}}},
-        "It failed; the upstream ended it (server_error: the upstream failed by itself).",
+        "Failed: the upstream ended the response (server_error: the upstream had an internal error).",
     ),
     "incomplete": (
         {"status": "incomplete", "response": {"incomplete_details": {"reason": "max_output_tokens"}}},
-        "It ended incomplete; the upstream ended it (max_output_tokens: the model reached",
+        "Incomplete: the upstream ended the response (max_output_tokens: the model reached",
     ),
     "cancelled": (
         {"status": "cancelled", "verdict": {"closer": "client", "code": "cancelled"}},
-        "It was cancelled; a client ended it (cancelled: somebody asked",
+        "Cancelled: a client ended the turn (cancelled: a client requested the cancellation).",
     ),
-    "left": (
+    "disconnected": (
         {"status": "cancelled", "verdict": {"closer": "client", "code": "client_gone"}},
         (
-            "It was cancelled; the client went away (client_gone: the client closed its connection).\n"
-            "The client was gone by then; what had come is kept."
+            "Cancelled: the client disconnected (client_gone: the client closed its connection).\n"
+            "The client had disconnected; the output so far is stored."
         ),
     ),
     "unknown code": (
         {"status": "failed", "verdict": {"closer": "gateway", "code": "brand_new"}},
-        "It failed; the gateway ended it (brand_new).",
+        "Failed: the gateway ended the response (brand_new).",
     ),
-    "running": ({"status": "in_progress"}, "It has not ended: it still runs, or its gateway died"),
+    "running": ({"status": "in_progress"}, "Not ended: the turn is still running, or its gateway crashed."),
 }
 
 
@@ -180,7 +180,7 @@ def test_every_end_says_how_and_by_whom(tmp_path: Path, name: str) -> None:
     changes, sentence = ENDS[name]
     text = told(tmp_path, whole(**{"verdict": None, **changes}))
     assert sentence in text
-    assert ("The client was gone" in text) == (name == "left")
+    assert ("The client had disconnected" in text) == (name == "disconnected")
 
 
 async def _restart(path: Path) -> None:
@@ -195,22 +195,22 @@ def test_a_turn_that_a_restart_ended_says_so(tmp_path: Path, is_background: bool
     path = make_store(tmp_path / "store.db", turn)
     asyncio.run(_restart(path))
     text = explain(path).stdout
-    assert f"It failed; the gateway ended it ({RESTARTED}: the gateway was stopped or died" in text
-    assert "The first output came after 1.00 s; the last sign of it came after 3.00 s." in text
-    assert ("connection broke off" in text) != is_background
-    assert timeline(text)[-1].startswith("500.000 s failed, the last event")
+    assert f"Failed: the gateway ended the response ({RESTARTED}: the gateway stopped or crashed" in text
+    assert "First output after 1.00 s; last activity after 3.00 s." in text
+    assert ("The client was disconnected" in text) != is_background
+    assert timeline(text)[-1].startswith("500.000 s failed (last event")
 
 
 def test_a_turn_without_traces_is_told_from_its_verdict(tmp_path: Path) -> None:
     verdict = {"target": "second", "upstream_model": "model-y", "upstream_status": 200, "tried": ["first: x"]}
     text = told(tmp_path, whole(traces=[], verdict=verdict))
-    assert "The last upstream asked was second as model-y (HTTP 200).\nBefore it, first: x." in text
-    assert "is not in the file" in text
+    assert "The last upstream tried was second as model-y (HTTP 200).\nTried before: first: x." in text
+    assert "The store has no trace of the traffic" in text
 
 
 def test_an_upstream_that_never_answered(tmp_path: Path) -> None:
     changes: dict[str, Any] = {"traces": [request(0.0, "first")], "events": log((0.1, CREATED))}
-    assert "has not answered yet" in told(tmp_path, whole(status="in_progress", **changes))
+    assert "has not been answered yet" in told(tmp_path, whole(status="in_progress", **changes))
 
 
 def test_dropped_events_are_told_and_shown_where_they_are_missing(tmp_path: Path) -> None:
@@ -220,8 +220,8 @@ def test_dropped_events_are_told_and_shown_where_they_are_missing(tmp_path: Path
         file.execute("UPDATE responses SET dropped = 7")
     file.close()
     text = explain(path).stdout
-    assert "7 events of its log are missing" in text
-    assert "1.000 s 7 events missing here: the log has none" in timeline(text)
+    assert "7 events are missing from the log" in text
+    assert "1.000 s 7 events missing from the log" in timeline(text)
 
 
 def test_every_code_of_the_gateway_has_a_meaning() -> None:
@@ -234,10 +234,10 @@ def test_every_code_of_the_gateway_has_a_meaning() -> None:
 
 def test_the_timeline_has_both_sides_in_the_order_of_time(tmp_path: Path) -> None:
     assert timeline(told(tmp_path, whole())) == [
-        "0.000 s asked first for model-x (chat, 1.2 kB)",
+        "0.000 s request to first for model-x (chat, 1.2 kB)",
         "0.200 s failed: rate_limit_exceeded (HTTP 429)",
-        "0.300 s asked second for model-y (chat, 1.2 kB)",
-        "0.500 s answered 200, text/event-stream, its id up_1",
+        "0.300 s request to second for model-y (chat, 1.2 kB)",
+        "0.500 s answer 200, text/event-stream, request id up_1",
         "0.500 s created",
         "0.500 s in progress",
         "0.600 s 1 read, 1.0 kB",
@@ -249,7 +249,7 @@ def test_the_timeline_has_both_sides_in_the_order_of_time(tmp_path: Path) -> Non
         "1.900 s 1 read, 400 bytes, 1 event",
         "2.600 s the upstream's answer ended after 700 ms of silence",
         "2.600 s closed function_call fc_1 calling look_up (completed)",
-        "2.600 s completed, the last event (number 9)",
+        "2.600 s completed (last event, number 9)",
     ]
 
 
@@ -265,7 +265,7 @@ def test_heartbeats_are_counted_together(tmp_path: Path) -> None:
         "0.000 s in progress",
         "5.000 s 3 heartbeats",
         "19.000 s error: server_error",
-        "20.000 s failed, the last event (number 6)",
+        "20.000 s failed (last event, number 6)",
     ]
 
 
@@ -273,7 +273,7 @@ def test_a_log_that_cannot_be_read_is_told_as_far_as_it_can(tmp_path: Path) -> N
     odd = [Trace("request", BEGIN, b"{", 5), Trace("answer", BEGIN, b"[]"), Trace("plan", BEGIN, b"{}")]
     text = told(tmp_path, whole(traces=odd, events=log((0.0, {"type": 7})), response={"usage": "many"}))
     assert "event 0 cannot be read" in text
-    assert "Nothing is known of its tokens." in text
+    assert "Token usage is unknown." in text
 
 
 def test_characters_that_steer_a_terminal_are_written_out(tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_json_has_the_same_and_nothing_that_was_said(tmp_path: Path) -> None:
         "code": "rate_limit_exceeded",
     }
     assert found["usage"]["input_tokens"] == 1_200
-    assert found["timeline"][0] == {"at": 0.0, "what": "asked first for model-x (chat, 1.2 kB)"}
+    assert found["timeline"][0] == {"at": 0.0, "what": "request to first for model-x (chat, 1.2 kB)"}
     assert "There were 2 attempts." in found["sentences"]
     assert json.loads(explain(path, "--json", "--content").stdout)["content"]["input"] == [f"user: {PROMPT}"]
 
@@ -326,4 +326,4 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_response_of_any_tenant_is_found(tmp_path: Path) -> None:
-    assert "It completed" in told(tmp_path, whole(tenant="anna"))
+    assert "Completed normally." in told(tmp_path, whole(tenant="anna"))

@@ -40,7 +40,7 @@ def test_the_table_has_figures_and_where_they_are_from() -> None:
     assert unheard.split()[:3] == ["unheard-of", "32,000", "o"]
     assert "no o" in unheard
     assert unheard.endswith("0/0 o")
-    assert legend == ("from: o your override, e the endpoint's list, c the catalog, d a default: nobody says")
+    assert legend == ("from: o your override, e the endpoint's list, c the catalog, d default (unknown)")
     assert endpoint.asked[0].target == "/v1/models"
     assert endpoint.asked[0].headers["authorization"] == f"Bearer {KEY}"
 
@@ -88,7 +88,7 @@ def test_a_wrong_key_is_told_with_its_variable() -> None:
     with served(refused(401, f"{KEY} is wrong", "invalid_api_key")) as endpoint:
         result = models(endpoint)
     assert (result.returncode, result.stdout) == (1, "")
-    assert "the endpoint refuses the key in TEST_KEY" in result.stderr
+    assert "the endpoint rejected the key in TEST_KEY" in result.stderr
 
 
 def test_nothing_listens_there() -> None:

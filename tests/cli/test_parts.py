@@ -130,7 +130,7 @@ def test_an_event_may_have_its_type_in_the_frame_alone() -> None:
 def test_what_is_no_event_is_skipped_and_told() -> None:
     result = penstock("parts", "-", stdin=b"data: oops\n\ndata: []\n\n" + streams.as_sse(streams.hello()))
     assert result.returncode == 0
-    assert result.stderr == "penstock: 2 frames were no events and were skipped\n"
+    assert result.stderr == "penstock: skipped 2 frames that are not events\n"
 
 
 def test_the_trace_shows_every_event_with_what_it_made() -> None:

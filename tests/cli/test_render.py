@@ -121,7 +121,7 @@ def test_a_bad_request_names_the_field(request_: str, told: str) -> None:
     [
         (["-"], "--preset NAME"),
         (["--dialect", "klingon", "-"], "klingon"),
-        (["--dialect", "ollama", "-"], "ollama is only read, not rendered"),
+        (["--dialect", "ollama", "-"], "requests cannot be rendered as ollama"),
         (["--preset", "opnai", "-"], "did you mean openai"),
         (["--dialect", "chat", "no-such-file.json"], "cannot read no-such-file.json"),
     ],

@@ -165,7 +165,7 @@ def test_a_response_that_was_cancelled_says_how_far(running: tuple[Path, Running
         live.rest()
     result = penstock("replay", id, "--store", str(store))
     assert result.returncode == OK
-    assert "up to where it was ended: the response was cancelled" in result.stdout
+    assert "compared up to where the turn was stopped: the response was cancelled" in result.stdout
 
 
 # What cannot be replayed
@@ -198,12 +198,12 @@ def test_a_file_that_is_something_else_is_refused(line: str, tmp_path: Path) -> 
     path.write_text(f"{line}\n")
     result = penstock("replay", str(path))
     assert result.returncode == USAGE
-    assert f"{path}:1: this is no line that penstock store export has written" in result.stderr
+    assert f"{path}:1: this line was not written by penstock store export" in result.stderr
 
 
 def test_a_file_without_responses_is_refused(tmp_path: Path) -> None:
     result = penstock("replay", write(tmp_path, {"object": "penstock.conversation"}))
-    assert (result.returncode, "has no response in it" in result.stderr) == (USAGE, True)
+    assert (result.returncode, "contains no response" in result.stderr) == (USAGE, True)
 
 
 DAMAGES: dict[str, Any] = {

@@ -83,7 +83,7 @@ BROKEN = {
 def test_a_recording_that_fails_ends_with_response_failed_and_exit_code_1(data: bytes) -> None:
     result = penstock("translate", "--dialect", "chat", "-", stdin=data)
     assert result.returncode == 1
-    assert result.stderr.startswith("penstock: the stream fails: ")
+    assert result.stderr.startswith("penstock: the stream failed: ")
     assert events_of(result)[-1]["type"] == "response.failed"
     assert lawful(result)
 

@@ -13,7 +13,7 @@ from penstock.protocol.wire import to_builtins
 from penstock.sse import Frame
 from penstock.stream.deltas import Delta, FinishDelta, FinishReason, OpaqueReasoning
 from penstock.tools.identity import ToolIdentityMap
-from tests.dialects.block_proofs import as_frame
+from tests.dialects.block_stream_checks import as_frame
 from tests.dialects.recordings import translate
 
 DONE = Frame(None, "[DONE]")

@@ -23,7 +23,7 @@ from penstock.errors import DecodeError
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.wire import to_builtins
 from penstock.tools.call_ids import NO_OUTPUT
-from tests.dialects.rendering import (
+from tests.dialects.render_cases import (
     EVERY_ITEM,
     EVERY_TOOL,
     PATCH,

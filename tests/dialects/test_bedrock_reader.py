@@ -25,7 +25,7 @@ from penstock.stream.deltas import (
     ToolCallDelta,
     UpstreamInfo,
 )
-from tests.dialects.block_proofs import (
+from tests.dialects.block_stream_checks import (
     as_frame,
     byte_cuts,
     check_cuts,
@@ -36,7 +36,7 @@ from tests.dialects.block_proofs import (
     smallest,
 )
 from tests.dialects.exceptions_bedrock import EXCEPTIONS
-from tests.dialects.reading_proof import assert_agrees, plan, read, response
+from tests.dialects.recording_checks import assert_agrees, plan, read, response
 from tests.dialects.recordings import files, needs_recordings, translate
 
 FOLDER = "bedrock-converse"

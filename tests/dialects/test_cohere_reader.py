@@ -13,7 +13,7 @@ from penstock.dialects.cohere import DIALECT
 from penstock.protocol.content import FileCitation, UrlCitation
 from penstock.stream.deltas import AnnotationDelta, ErrorDelta, FinishDelta, FinishReason
 from tests.dialects.exceptions_cohere import EXCEPTIONS
-from tests.dialects.reading_proof import (
+from tests.dialects.recording_checks import (
     assert_agrees,
     assert_endures,
     assert_same_after_noise,

@@ -24,7 +24,7 @@ from penstock.stream.deltas import (
     ToolCallDelta,
 )
 from tests.dialects.exceptions_gemini import EXCEPTIONS
-from tests.dialects.reading_proof import (
+from tests.dialects.recording_checks import (
     assert_agrees,
     assert_endures,
     assert_same_after_noise,
@@ -786,7 +786,7 @@ STEPS = st.lists(st.sampled_from([".a", ".b", "[0]", "[1]", "[2]", "['c d']"]), 
 def test_arguments_in_any_order_are_one_object(pieces: list[tuple[str, list[str], dict[str, Any]]]) -> None:
     """Whatever the order, the text is JSON, and says what the values put together say."""
     writer = PartialArguments()
-    text = "".join(writer.take({"jsonPath": root + "".join(steps), **leaf}) for root, steps, leaf in pieces)
+    text = "".join(writer.add({"jsonPath": root + "".join(steps), **leaf}) for root, steps, leaf in pieces)
     text += writer.close()
     told = json.loads(text or "{}")
     assert told.keys() == {root[-1] for root, *_ in pieces}

@@ -16,13 +16,13 @@ from penstock.dialects.envelope import seal
 from penstock.dialects.gemini import DIALECT
 from penstock.dialects.gemini.contents import BEGINNING, CONTINUE, UNSIGNED
 from penstock.dialects.gemini.render import HANDLED, render
-from penstock.dialects.gemini.schema import Cleaned
+from penstock.dialects.gemini.schema import CleanedSchema
 from penstock.dialects.gemini.thinking import EFFORTS, traits_of
 from penstock.dialects.plan import Plan, Quirks, Target, UpstreamRequest
 from penstock.errors import DecodeError
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.wire import to_builtins
-from tests.dialects.rendering import (
+from tests.dialects.render_cases import (
     EVERY_ITEM,
     EVERY_TOOL,
     PATCH,
@@ -528,7 +528,7 @@ def test_strict_is_told() -> None:
     ],
 )
 def test_a_schema_is_written_in_what_gemini_takes(schema: Any, expected: Any, changed: bool) -> None:
-    cleaned = Cleaned(schema)
+    cleaned = CleanedSchema(schema)
     assert (cleaned.schema, cleaned.changed, cleaned.cut) == (expected, changed, False)
 
 
@@ -549,7 +549,7 @@ def test_a_real_schema_keeps_its_properties_whatever_they_are_called() -> None:
             "tree": {"type": "object", "properties": {"left": {"$ref": "#/$defs/tree"}}},
         },
     }
-    cleaned = Cleaned(schema)
+    cleaned = CleanedSchema(schema)
     assert cleaned.cut
     assert cleaned.schema == {
         "type": "object",
@@ -570,13 +570,13 @@ def test_variants_of_an_object_become_one_object() -> None:
         {"properties": {"a": {"type": "string"}, "c": {"type": "string"}}, "required": ["a"]},
     ]
     for keyword in ("anyOf", "oneOf"):
-        cleaned = Cleaned(
+        cleaned = CleanedSchema(
             {"type": "object", keyword: variants, "required": ["d"], "properties": {"d": {"type": "null"}}}
         )
         assert set(cleaned.schema["properties"]) == {"a", "b", "c", "d"}
         assert set(cleaned.schema["required"]) == {"a", "d"}
         assert cleaned.changed
-    joined = Cleaned(
+    joined = CleanedSchema(
         {"allOf": [*variants, {"description": "d", "allOf": [{"minimum": 1}]}], "type": "object"}
     )
     assert set(joined.schema["properties"]) == {"a", "b", "c"}
@@ -641,7 +641,7 @@ def test_any_schema_becomes_one_that_gemini_takes(schema: dict[str, Any]) -> Non
             check(inner)
         assert set(cleaned.get("required", [])) <= set(cleaned.get("properties", {}))
 
-    check(Cleaned(schema).schema)
+    check(CleanedSchema(schema).schema)
 
 
 # The answer

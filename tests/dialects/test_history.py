@@ -23,7 +23,7 @@ from penstock.dialects.history import (
 from penstock.dialects.plan import Target
 from penstock.protocol.content import InputText
 from penstock.tools.call_ids import NO_OUTPUT
-from tests.dialects.rendering import (
+from tests.dialects.render_cases import (
     EVERY_ITEM,
     PATCH,
     SEARCH,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from penstock.dialects.ollama import DIALECT
 from penstock.stream.deltas import ErrorDelta
 from tests.dialects.exceptions_ollama import EXCEPTIONS
-from tests.dialects.reading_proof import (
+from tests.dialects.recording_checks import (
     assert_agrees,
     assert_endures,
     assert_same_after_noise,

@@ -25,13 +25,17 @@ def test_the_rendered_dialects_are_those_that_render() -> None:
 
 
 def test_a_dialect_that_is_only_read_is_not_rendered() -> None:
-    with pytest.raises(LookupError, match="no dialect to render called 'ollama': there are anthropic, chat"):
+    with pytest.raises(LookupError, match="no dialect to render called 'ollama'; available: anthropic, chat"):
         rendered_dialect("ollama")
 
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("anthropi", "did you mean anthropic?"), ("Chat", "did you mean chat?"), ("zzzz", "there are ai_sdk, ")],
+    [
+        ("anthropi", "did you mean anthropic?"),
+        ("Chat", "did you mean chat?"),
+        ("zzzz", "available: ai_sdk, "),
+    ],
 )
 def test_an_unknown_name_is_told_with_the_near_ones(name: str, told: str) -> None:
     with pytest.raises(LookupError, match=name) as caught:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from penstock.dialects.toolset import UpstreamToolChoice, choice_of, declared_tools, tools_of
 from penstock.errors import DecodeError
 from penstock.tools.identity import ToolIdentityMap
-from tests.dialects.rendering import EVERY_ITEM, EVERY_TOOL, PATCH, SEARCH, WEATHER, plan_for, user
+from tests.dialects.render_cases import EVERY_ITEM, EVERY_TOOL, PATCH, SEARCH, WEATHER, plan_for, user
 
 
 def names(request: dict[str, Any], *, allowed_only: bool = True) -> list[str]:
@@ -152,7 +152,7 @@ def test_choices_are_read_in_upstream_names(choice: Any, expected: UpstreamToolC
     ("tools", "choice", "named"),
     [
         ([{"type": "web_search"}], "required", "web_search"),
-        ([], "required", "none is declared"),
+        ([], "required", "no tool is declared"),
         ([WEATHER], {"type": "web_search"}, "web_search"),
         ([WEATHER], {"type": "function", "name": "other"}, "other"),
         ([SEARCH], {"type": "function", "name": "search", "namespace": "mcp__git"}, "search"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.client.config import ClientConfig
-from penstock.editor.callers import MOST_CALLERS, Callers
+from penstock.editor.callers import MAX_CALLERS, Callers
 
 
 def config(key: str) -> ClientConfig:
@@ -16,7 +16,7 @@ def test_each_caller_has_figures_of_its_own_and_the_oldest_are_forgotten() -> No
     assert first is callers.find("", config("a"))
     assert first is not second
     assert first is not callers.find("another tenant", config("a"))
-    for number in range(MOST_CALLERS - 2):
+    for number in range(MAX_CALLERS - 2):
         callers.find("", config(str(number)))
     assert first is callers.find("", config("a"))  # it called again, and stays
     assert second is not callers.find("", config("b"))

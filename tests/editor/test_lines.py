@@ -26,9 +26,9 @@ def test_a_client_that_reads_nothing_is_let_go() -> None:
 
         scope = {"type": "http", "method": "POST", "path": "/v1/parts", "query_string": b"", "headers": []}
         writer = LineWriter(Exchange(scope, receive, send), "r1", Limits(client_timeout=0.01))
-        await writer.tell({"type": "part"})
+        await writer.send({"type": "part"})
         with pytest.raises(ClientGone):
-            await writer.tell({"type": "part"})
+            await writer.send({"type": "part"})
         return sent
 
     assert asyncio.run(main()) == ["http.response.start", "http.response.body", "http.response.body"]

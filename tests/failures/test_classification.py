@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.dialects.frames import error_delta
 from penstock.failures import ERROR_TYPES, classify, explain
-from tests.dialects.block_proofs import json_values, objects
+from tests.dialects.block_stream_checks import json_values, objects
 
 ERRORS = objects(
     {

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from penstock.protocol.events import TERMINAL
 from penstock.sse import Decoder
 from penstock.stream.checker import StreamChecker
-from tests.gateway.walker import holes
+from tests.gateway.null_fields import holes
 from tests.protocol.schema import SPEC, complaints, event_components
 
 SECRET_KEY = "sk-planted-7fQ2x9LmZt4w"

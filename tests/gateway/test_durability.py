@@ -14,8 +14,8 @@ from websockets.sync.client import connect
 
 from tests.client.server import chunk, send
 from tests.dialects.chat_streams import chunk as chat_chunk
-from tests.gateway.disks import CANNOT_WRITE, HARMS, Harm, file_of, full, late_count, locked
-from tests.gateway.raw import wait_for
+from tests.gateway.disk_faults import CANNOT_WRITE, HARMS, Harm, file_of, full, late_count, locked
+from tests.gateway.probes import wait_for
 from tests.gateway.running import SECRET_PROMPT, Json, Live, Reply, Running, gateway
 from tests.gateway.upstream import LAST_CHUNK, ScriptedUpstream, begun, frames, said, until
 

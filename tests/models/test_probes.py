@@ -14,7 +14,7 @@ from penstock.dialects.presets import PRESETS
 from penstock.errors import NetworkError
 from penstock.models.info import ModelFacts
 from penstock.models.probes import (
-    MOST_QUESTIONS,
+    MAX_SHOW_REQUESTS,
     OWNERS,
     PROBES,
     probe,
@@ -125,9 +125,9 @@ def test_a_server_is_asked_in_its_own_way(
 
 def test_ollama_is_asked_by_name_and_not_for_ever() -> None:
     fetcher = Server({})
-    asyncio.run(probe("show", [f"m{number}" for number in range(MOST_QUESTIONS + 9)], fetcher))
+    asyncio.run(probe("show", [f"m{number}" for number in range(MAX_SHOW_REQUESTS + 9)], fetcher))
     assert fetcher.asked[1] == ("/api/show", {"model": "m0"})
-    assert len(fetcher.asked) == MOST_QUESTIONS + 1
+    assert len(fetcher.asked) == MAX_SHOW_REQUESTS + 1
 
 
 @pytest.mark.parametrize("failure", [NetworkError("no"), OSError("no"), TimeoutError()])

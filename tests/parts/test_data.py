@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.parts.data import LINK, carried, generated_image, link_to
+from penstock.parts.data import LINK, data_of, generated_image, link_to
 from penstock.parts.parts import DataPart
 from penstock.protocol.content import FileCitation, UnknownAnnotation, UrlCitation
 
@@ -52,7 +52,7 @@ CARRIED: dict[str, tuple[dict[str, Any], DataPart]] = {
 
 @pytest.mark.parametrize(("raw", "part"), CARRIED.values(), ids=CARRIED.keys())
 def test_bytes_are_found_in_every_shape(raw: dict[str, Any], part: DataPart) -> None:
-    assert carried(raw) == part
+    assert data_of(raw) == part
 
 
 NOTHING: dict[str, dict[str, Any]] = {
@@ -73,7 +73,7 @@ NOTHING: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("raw", NOTHING.values(), ids=NOTHING.keys())
 def test_where_there_are_no_bytes_there_is_no_part(raw: dict[str, Any]) -> None:
-    assert carried(raw) is None
+    assert data_of(raw) is None
 
 
 MAGIC = {
@@ -88,7 +88,7 @@ MAGIC = {
 
 @pytest.mark.parametrize(("mime", "data"), MAGIC.items(), ids=MAGIC.keys())
 def test_bytes_without_a_type_are_known_by_how_they_begin(mime: str, data: bytes) -> None:
-    assert carried({"data": b64encode(data).decode()}) == DataPart(data, mime)
+    assert data_of({"data": b64encode(data).decode()}) == DataPart(data, mime)
 
 
 GENERATED: dict[str, tuple[dict[str, Any], DataPart | None]] = {

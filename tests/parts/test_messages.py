@@ -27,7 +27,7 @@ from penstock.parts.parts import (
 )
 from penstock.protocol.wire import encode, to_builtins
 from penstock.tools.call_ids import NO_OUTPUT, ORPHAN_OUTPUT, fitting
-from tests.dialects.rendering import plan_for
+from tests.dialects.render_cases import plan_for
 from tests.effort import examples
 from tests.protocol.schema import RELEASES, complaints
 

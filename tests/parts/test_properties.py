@@ -22,10 +22,10 @@ from penstock.protocol.response import Response
 from penstock.protocol.wire import to_builtins
 from penstock.stream.accents import ACCENTS
 from tests.effort import examples
-from tests.parts.reading import Read, read
+from tests.parts.adapted import Adapted, adapt
 from tests.stream import strategies
-from tests.stream.running import machine, plain
-from tests.stream.test_properties import ENDINGS, end
+from tests.stream.running import end, machine, plain
+from tests.stream.strategies import ENDINGS
 
 JSON = dict[str, Any]
 Calls = dict[str, tuple[str, Any]]
@@ -94,7 +94,7 @@ def made(draw: st.DrawFn) -> Made:
     return Made([speak(event) for event in events], stream.snapshot)
 
 
-def called(found: Read) -> Calls:
+def called(found: Adapted) -> Calls:
     return {call.call_id.removeprefix("gw-"): (call.name, call.input) for call in found.calls}
 
 
@@ -125,7 +125,7 @@ def test_text_and_thinking_are_told_as_they_come(case: Made) -> None:
 @some
 @given(made())
 def test_calls_usage_and_errors_are_those_of_the_response(case: Made) -> None:
-    found = read(case.events)
+    found = adapt(case.events)
     assert called(found) == case.calls(whole=True)
     assert found.result.usage == case.response.usage
     assert found.result.response_id == case.response.id
@@ -216,8 +216,8 @@ def test_faults_in_the_telling_change_nothing_of_what_is_said(case: Made, faults
     # An item must be known by something: without a place by its id, and that is told by `added`.
     is_known = faults.ids in ("as they are", "others") and "output_item.added" not in faults.dropped
     assume(faults.places or is_known)
-    found = read(damaged(plain(case.events), faults))
-    meant = read(case.events)
+    found = adapt(damaged(plain(case.events), faults))
+    meant = adapt(case.events)
     if faults.dropped & {"output_text.delta", "refusal.delta"}:
         # What was not streamed comes when its item ends: two that were open at once may change places.
         assert sorted(found.text) == sorted(meant.text)
@@ -240,7 +240,7 @@ def test_a_terminal_response_that_is_made_anew_adds_nothing(case: Made, ids: str
         if "call_id" in item:
             item["call_id"] = f"call_anew_{number}"
     events[-1] = {**events[-1], "response": {**response, "output": output}}
-    assert read(events).said == read(case.events).said
+    assert adapt(events).summary == adapt(case.events).summary
 
 
 # Anything at all
@@ -318,7 +318,7 @@ junk = st.lists(
 def test_junk_never_raises_never_doubles_a_call_and_never_is_silent(
     events: list[JSON], thinking: str, annotations: bool
 ) -> None:
-    found = read(events, thinking=thinking, annotations=annotations)
+    found = adapt(events, thinking=thinking, annotations=annotations)
     if found.result.error is None:
         assert found.result.status in ("completed", "incomplete", "cancelled")
         assert found.text.strip() or found.calls or found.data

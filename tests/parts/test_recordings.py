@@ -22,7 +22,7 @@ from tests.dialects.recordings import (
     needs_recordings,
     reading,
 )
-from tests.parts.reading import Read, read
+from tests.parts.adapted import Adapted, adapt
 
 pytestmark = needs_recordings
 
@@ -43,7 +43,7 @@ def as_recorded(file: str) -> list[Event]:
     return events
 
 
-def assert_says(found: Read, told: Reading) -> None:
+def assert_says(found: Adapted, told: Reading) -> None:
     assert found.text == told.text
     named = [(call.name, call.input) for call in found.calls if call.name not in TYPED]
     assert named == [
@@ -62,7 +62,7 @@ def assert_says(found: Read, told: Reading) -> None:
 @pytest.mark.parametrize(("file", "name"), every())
 def test_a_translated_recording_as_parts(file: str, name: str) -> None:
     events = translated(file, name)
-    found = read(events)
+    found = adapt(events)
     assert_says(found, reading(events))
     assert found.result.usage == events[-1].response.usage  # type: ignore[attr-defined]
     assert found.result.response_id == "resp_1"
@@ -71,13 +71,13 @@ def test_a_translated_recording_as_parts(file: str, name: str) -> None:
 @pytest.mark.parametrize("file", RESPONSES)
 def test_a_responses_recording_as_parts(file: str) -> None:
     """Without translation: the adapter meets every server as it is."""
-    found = read(as_recorded(file))
+    found = adapt(as_recorded(file))
     told = reading(translated(file, "responses"))
     assert_says(found, told)
     assert _tokens(found) == _provider_tokens(file)
 
 
-def _tokens(found: Read) -> tuple[int, int] | None:
+def _tokens(found: Adapted) -> tuple[int, int] | None:
     usage = found.result.usage
     return None if usage is None else (usage.input_tokens, usage.output_tokens)
 
@@ -99,16 +99,16 @@ def test_the_recorded_thinking_arrives_whole(file: str) -> None:
     output = to_builtins(events[-1])["response"]["output"]
     thoughts = [item.get("content") or item["summary"] for item in output if item["type"] == "reasoning"]
     expected = "".join(part["text"] for parts in thoughts for part in parts)
-    assert read(as_recorded(file)).thinking == expected
+    assert adapt(as_recorded(file)).thinking == expected
 
 
 @pytest.mark.parametrize("file", RESPONSES)
 def test_a_recording_that_breaks_off_ends_in_an_error(file: str) -> None:
     """Wherever it breaks off, before its end: what came stays, nothing is made up, and it is told."""
     events = as_recorded(file)
-    whole = read(events).parts
+    whole = adapt(events).parts
     end = next((n for n, event in enumerate(events) if event.type in TERMINAL), len(events))
     for length in sorted({round(end * part / 9) for part in range(10)}):
-        cut = read(events[:length])
+        cut = adapt(events[:length])
         assert cut.parts == whole[: len(cut.parts)]
         assert cut.result.error is not None

@@ -129,7 +129,7 @@ def test_an_option_of_a_wrong_type_is_told() -> None:
         async with talking(streamed()) as (provider, _):
             result = await provider.provide_response(MODEL, HELLO, ResponseOptions({"temperature": "hot"}))
         assert [told.message for told in result.diagnostics] == [
-            "the option 'temperature' has a wrong type; it was not sent"
+            "the option 'temperature' has the wrong type; it was not sent"
         ]
 
     run(scenario())
@@ -309,7 +309,7 @@ FAILURES: dict[str, tuple[Any, type[OpenResponsesError], str, bool]] = {
         False,
     ),
     "empty": (streamed(streams.response([], [])), ProtocolError, "no answer", False),
-    "thinking only": (streamed(THOUGHT), ProtocolError, "thought", False),
+    "thinking only": (streamed(THOUGHT), ProtocolError, "only reasoning", False),
     "fails on the way": (streamed(FAILED), ServerError, "boom", True),
     "cut": ([send(CHUNKED_HEAD + chunk(sse(HELLO_STREAM[:5]))), cut], NetworkError, "broke", True),
 }

@@ -6,14 +6,14 @@ import pytest
 
 from penstock.provider.tracker import Tokens, UsageTracker
 from tests.dialects.recordings import events_of, every, needs_recordings
-from tests.parts.reading import read
+from tests.parts.adapted import adapt
 
 
 @needs_recordings
 @pytest.mark.parametrize(("file", "name"), every())
 def test_the_tracker_has_the_providers_figures(file: str, name: str) -> None:
     events = events_of(file, name)
-    result = read(events).result
+    result = adapt(events).result
     tracker = UsageTracker()
     tracker.start_request("a", 77, 1000, "m")
     tracker.complete_request("a", result.usage, estimated_output=3)

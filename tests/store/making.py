@@ -18,7 +18,7 @@ from penstock.store.sqlite.store import SqliteStore, open_sqlite_store
 from penstock.store.sqlite.writer import WriteLimits
 
 KINDS = ("memory", "sqlite")
-SQUEEZED = WriteLimits(gather=0, lull=0)
+SQUEEZED = WriteLimits(commit_delay=0, log_delay=0)
 """Every write at once: what is asked next is more likely to be in the file than in memory."""
 
 

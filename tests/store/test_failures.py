@@ -125,7 +125,7 @@ def test_what_is_not_waited_for_is_written_all_the_same(tmp_path: Path) -> None:
             for number in range(20):
                 await store.open(opened(f"resp_{number}"))
                 assert not await store.close(f"resp_{number}", closed(f"resp_{number}"), patience=0)
-        ends = [store._turns[id].written for id in list(store._turns)]
+        ends = [store._turns[id].end_write for id in list(store._turns)]
         assert all(await asyncio.gather(*ends))
         assert not store._turns, "nothing is held in memory that is in the file"
         assert store._writer.queued == 0
@@ -190,7 +190,7 @@ def test_a_full_disk_is_told_and_reading_goes_on(tmp_path: Path, caplog: pytest.
         large = Closed(status="completed", response=LARGE, output=items("out_1"))
         assert not await store.close("resp_1", large, patience=30)
         assert not await whole(store, "resp_2")
-        assert not store._turns["resp_2"].written.done(), "nobody waits for a disk that is known to be full"
+        assert not store._turns["resp_2"].end_write.done(), "nobody waits for a disk that is known to be full"
         with pytest.raises(StoreError) as raised:
             await store.create_conversation(LOCAL, StoredConversation("conv_1", 1, LARGE))
         assert raised.value.code == StoreError.FULL
@@ -299,7 +299,7 @@ def test_what_could_not_be_written_is_tried_again_when_the_store_is_closed(tmp_p
 def test_what_is_lost_when_the_store_is_closed_is_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "LAST_TRIES", 0.1)
+    monkeypatch.setattr(writer, "CLOSE_TIMEOUT", 0.1)
 
     async def run() -> None:
         store = await open_sqlite_store(tmp_path / "store.db")

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.tokens.media import BYTES_PER_TOKEN, PER_PAGE, UNKNOWN, file_tokens, image_size, image_tokens
+from penstock.tokens.media import (
+    BYTES_PER_TOKEN,
+    DEFAULT_IMAGE_TOKENS,
+    PER_PAGE,
+    file_tokens,
+    image_size,
+    image_tokens,
+)
 
 
 def png(width: int, height: int) -> bytes:
@@ -69,7 +76,7 @@ def test_a_progressive_jpeg_and_padding_are_read() -> None:
 )
 def test_what_is_broken_or_unknown_has_no_size(data: bytes) -> None:
     assert image_size(data) is None
-    assert image_tokens("gpt-4o", data) == UNKNOWN
+    assert image_tokens("gpt-4o", data) == DEFAULT_IMAGE_TOKENS
 
 
 HEADS = [b"", png(1, 1)[:8], b"GIF89a", b"\xff\xd8\xff", b"RIFF\0\0\0\0WEBPVP8 ", b"RIFF\0\0\0\0WEBPVP8X"]
@@ -108,7 +115,7 @@ def test_any_bytes_have_a_price(head: bytes, rest: bytes, model: str) -> None:
         ("gemini-2.5-pro", 384, 384, 258),
         ("gemini-2.5-pro", 1536, 768, 516),
         ("gemini-2.5-pro", 16_000, 16_000, 4128),
-        ("llama-4", 1024, 1024, UNKNOWN),
+        ("llama-4", 1024, 1024, DEFAULT_IMAGE_TOKENS),
     ],
 )
 def test_images_cost_what_the_vendors_document(model: str, width: int, height: int, tokens: int) -> None:

@@ -1,4 +1,4 @@
-"""The extension: its own tests in node, and what must agree between it and the Python side."""
+"""The extension: its own tests in node, and what must agree between it and the Python backend."""
 
 from __future__ import annotations
 

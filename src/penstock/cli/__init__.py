@@ -1,4 +1,4 @@
-"""The command line: parser and dispatch. A command's own file is imported only when it is chosen."""
+"""The command line: parser and dispatch. A command's module is imported only when the command is used."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from types import ModuleType
 import penstock
 
 COMMANDS = {
-    "check": "is this stream lawful? which rule does it break, and where?",
-    "translate": "turn a provider's stream into an OpenResponses stream",
-    "render": "show the request that an upstream would be sent",
-    "parts": "show the parts that an editor gets of a stream",
-    "chat": "talk to a model, or ask it one thing in a pipe",
-    "models": "list an endpoint's models, with limits, abilities and prices",
+    "check": "check whether a stream is lawful, and report the rules it breaks",
+    "translate": "convert a provider's stream to an OpenResponses stream",
+    "render": "show the request that would be sent to an upstream",
+    "parts": "show the parts that an editor receives for a stream",
+    "chat": "chat with a model, or send a single prompt in a pipe",
+    "models": "list an endpoint's models with limits, capabilities and prices",
     "serve": "start the gateway: an OpenResponses endpoint in front of any model",
-    "keys": "make, list and remove the keys of a gateway's clients",
-    "config": "check a configuration file, and show what it says",
-    "explain": "what happened in a turn of a gateway",
-    "replay": "run a recorded turn through today's code, and tell what differs",
-    "store": "what a gateway has kept: figures, deleting the old, export",
-    "vscode-host": "provide models to an editor, in lines on standard input and output",
+    "keys": "create, list and remove client keys of a gateway",
+    "config": "check a configuration file and summarize it",
+    "explain": "explain what happened in a turn",
+    "replay": "replay a recorded turn with this version and show differences",
+    "store": "show, prune and export stored responses",
+    "vscode-host": "provide models to an editor over standard input and output",
 }
-"""The commands, each with its line in `penstock --help`. The module of a name has `configure` and `run`."""
+"""The commands, each with its line in `penstock --help`. A command's module has `configure` and `run`."""
 
 OK, FOUND, USAGE = 0, 1, 2
-INTERRUPTED, OUTPUT_CLOSED = 130, 141  # what a shell reports for a program ended by SIGINT and SIGPIPE
+INTERRUPTED, OUTPUT_CLOSED = 130, 141  # as shells report a program ended by SIGINT or SIGPIPE
 
-_DESCRIPTION = "Any model's stream, to any client, as one lawful OpenResponses stream."
+_DESCRIPTION = "Deliver any model's stream to any client, as one lawful OpenResponses stream."
 _EPILOG = """\
-exit codes: 0 all is well, 1 something is wrong, 2 the command was used wrongly
-`penstock COMMAND --help` explains a command, with examples"""
+exit codes: 0 success, 1 problems were found, 2 usage error
+`penstock COMMAND --help` describes a command, with examples"""
 
 
 class UsageError(Exception):
-    """The command cannot do what it was asked; the message says what to do instead."""
+    """The command cannot run as requested; the message explains what to do instead."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. `--help`, `--version` and wrong options raise SystemExit."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if sys.stdout is None or sys.stderr is None:  # closed by the caller: nobody listens, and that is no error
-        nobody = open(os.devnull, "w")  # noqa: SIM115 - for as long as the process lives
-        sys.stdout, sys.stderr = sys.stdout or nobody, sys.stderr or nobody
+    if sys.stdout is None or sys.stderr is None:  # closed by the caller, which is not an error
+        devnull = open(os.devnull, "w")  # noqa: SIM115 - stays open until the process exits
+        sys.stdout, sys.stderr = sys.stdout or devnull, sys.stderr or devnull
     try:
         code = _run(arguments)
         sys.stdout.flush()
@@ -58,29 +58,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        _forget_output()
+        _discard_output()
         return OUTPUT_CLOSED
-    except OSError as error:  # commands turn what they cannot read into a UsageError: this is the output
-        _forget_output()
+    except OSError as error:  # commands report unreadable input as UsageError, so this is the output
+        _discard_output()
         print(f"penstock: cannot write the output: {error.strerror or error}", file=sys.stderr)
         return USAGE
     return code
 
 
-def _forget_output() -> None:
-    """Python flushes stdout once more at exit; that must not fail a second time, with a message."""
+def _discard_output() -> None:
+    """Redirect stdout to the null device, so that Python's flush at exit does not fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(arguments: list[str]) -> int:
     # No option of `penstock` itself takes a value, so the first word is the command.
-    chosen = next((word for word in arguments if not word.startswith("-")), "")
-    parser = build_parser(chosen)
+    command = next((word for word in arguments if not word.startswith("-")), "")
+    parser = build_parser(command)
     options = parser.parse_args(arguments)
     if not options.command:
         parser.print_help(sys.stderr)
         return USAGE
-    # A stream may hold any character; a terminal that cannot show one is no reason to stop.
+    # A stream may contain characters that the terminal cannot show; escape them instead of failing.
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -88,8 +88,8 @@ def _run(arguments: list[str]) -> int:
     return code
 
 
-def build_parser(chosen: str = "") -> argparse.ArgumentParser:
-    """The parser of `penstock`; only the chosen command's options are filled in."""
+def build_parser(selected: str = "") -> argparse.ArgumentParser:
+    """Build the parser of `penstock`. Only the selected command gets its options."""
     parser = argparse.ArgumentParser(
         prog="penstock",
         description=_DESCRIPTION,
@@ -102,7 +102,7 @@ def build_parser(chosen: str = "") -> argparse.ArgumentParser:
     for name, summary in COMMANDS.items():
         command = commands.add_parser(name, help=summary, allow_abbrev=False)
         command.formatter_class = argparse.RawDescriptionHelpFormatter
-        if name == chosen:
+        if name == selected:
             _module(name).configure(command)
     return parser
 

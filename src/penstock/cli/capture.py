@@ -1,4 +1,4 @@
-"""A stream as it was captured, whatever it was carried by: bytes in, frames out."""
+"""Read a captured stream of any transport: bytes in, frames out."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ _DONE = b"[DONE]"
 
 
 class Lines:
-    """One JSON text per line: NDJSON, and the frames of a WebSocket as tools save them.
+    """One JSON text per line: NDJSON, and WebSocket frames as tools save them.
 
-    Blank lines are skipped. A line past the limit raises `FrameTooLarge`; what was read stays read.
+    Blank lines are skipped. A line over the limit raises `FrameTooLarge`.
     """
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self._limit = limit
-        self._held = bytearray()
+        self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[Frame]:
-        self._held += data
+        self._buffer += data
         if b"\n" not in data:
-            if len(self._held) > self._limit:
+            if len(self._buffer) > self._limit:
                 raise FrameTooLarge(self._limit)
             return []
-        *lines, rest = bytes(self._held).split(b"\n")
-        self._held = bytearray(rest)
+        *lines, rest = bytes(self._buffer).split(b"\n")
+        self._buffer = bytearray(rest)
         return [_frame(line.strip()) for line in lines if line.strip()]
 
     def end(self) -> list[Frame]:
@@ -42,53 +42,53 @@ class Lines:
 
 
 class Array:
-    """One JSON array, its members handed out as they become whole: Gemini without `alt=sse`.
+    """One JSON array, each member returned once it is complete: Gemini without `alt=sse`.
 
-    What is no member, a cut one at the end among it, is handed out as it is: its reader says what is wrong.
+    Anything else, such as a truncated last member, is returned unchanged for the reader to report.
     """
 
     _STRUCTURE = re.compile(rb'["\\{}\[\]]')
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self._limit = limit
-        self._held = bytearray()
+        self._buffer = bytearray()
         self._scanned = 0
         self._depth = 0
         self._in_text = False
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Only new bytes are looked at, so a huge member in small reads costs no more than in one."""
-        self._held += data
+        """Scan only the new bytes, so that a huge member costs the same in many reads as in one."""
+        self._buffer += data
         frames: list[Frame] = []
         start, position = 0, self._scanned
-        while found := self._STRUCTURE.search(self._held, position):
+        while found := self._STRUCTURE.search(self._buffer, position):
             position = found.end()
             mark = found[0]
             if mark == b"\\":
-                position += self._in_text  # what is escaped is no mark, and may still be on its way
+                position += self._in_text  # skip the escaped character, which may not have arrived yet
             elif mark == b'"':
                 self._in_text = not self._in_text
             elif not self._in_text:
                 self._depth += 1 if mark in b"{[" else -1
                 if mark in b"}]" and self._depth == 1:
-                    frames.append(_frame(self._held[start:position].lstrip(b"[, \t\r\n")))
+                    frames.append(_frame(self._buffer[start:position].lstrip(b"[, \t\r\n")))
                     start = position
-        self._scanned = max(position, len(self._held)) - start
-        del self._held[:start]
-        if len(self._held) > self._limit:
+        self._scanned = max(position, len(self._buffer)) - start
+        del self._buffer[:start]
+        if len(self._buffer) > self._limit:
             raise FrameTooLarge(self._limit)
         return frames
 
     def end(self) -> list[Frame]:
-        rest = bytes(self._held).lstrip(b"[, \t\r\n").rstrip()
-        self._held.clear()
+        rest = bytes(self._buffer).lstrip(b"[, \t\r\n").rstrip()
+        self._buffer.clear()
         return [_frame(rest)] if rest not in (b"", b"]") else []
 
 
 class Capture:
-    """Decides between server-sent events and NDJSON as soon as the first bytes tell.
+    """Detect server-sent events or NDJSON from the first bytes.
 
-    `arrays`: one JSON array of events is a stream as well.
+    `arrays`: accept one JSON array of events as well.
     """
 
     def __init__(self, transport: str = "auto", *, arrays: bool = False) -> None:
@@ -102,7 +102,7 @@ class Capture:
             data = self._head + data
             self.transport = _detect(data, self._arrays)
             if self.transport == "auto":
-                # Any number of blank lines says no more than one.
+                # Many blank lines reveal no more than one.
                 self._head = data if data.strip() else b"\n"
                 return []
             self._reader = _reader(self.transport)
@@ -130,7 +130,7 @@ def _frame(data: bytes | bytearray) -> Frame:
 
 
 def _detect(head: bytes, arrays: bool) -> str:
-    """What carries the stream that begins with `head`; `auto` while that cannot be said."""
+    """Return the transport of the stream that begins with `head`; `auto` while it is unclear."""
     start = head.removeprefix(_BOM).lstrip()
     if _BOM.startswith(head) or _DONE.startswith(start) or re.fullmatch(rb"\{[ \t]*\r?", start):
         return "auto"
@@ -140,7 +140,7 @@ def _detect(head: bytes, arrays: bool) -> str:
     if is_array or re.match(rb"\{[ \t]*\r?\n", start):
         filter = "'.[]'" if is_array else "."
         raise UsageError(
-            "this is one JSON document, not a stream. Give a capture of server-sent events, or one event per "
-            f"line (jq -c {filter} FILE makes lines of it)"
+            "this is one JSON document, not a stream. Pass captured server-sent events, or one event per "
+            f"line (convert it with jq -c {filter} FILE)"
         )
     return "ndjson" if start[:1] in b"{[" else "sse"

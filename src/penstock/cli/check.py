@@ -1,4 +1,4 @@
-"""`penstock check`: is this stream lawful, and if not, which rule does it break, and where?"""
+"""`penstock check`: check whether a stream is lawful, and report which rules it breaks and where."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ _USAGE = "penstock check [options] FILE|-|URL"
 
 _DESCRIPTION = """\
 Read a stream of OpenResponses events and report every rule that it breaks: one
-line per violation, as it occurs, then a verdict. docs/rules.md has the rules."""
+line per violation, as it occurs, then a verdict. docs/rules.md lists the rules."""
 
 _EPILOG = """\
 examples:
   penstock check answer.sse               a file: server-sent events, or NDJSON
-  penstock check --tolerant answer.sse    a vendor's stream: only real trouble
-  penstock check --timeline answer.sse    draw it, one lane per item
+  penstock check --tolerant answer.sse    only violations that break clients
+  penstock check --timeline answer.sse    draw the stream, one lane per item
   penstock check --transport websocket frames.jsonl
                                           WebSocket frames, one per line
-  curl -sN ... | penstock check -         a live stream, reported as it flows
+  curl -sN ... | penstock check -         a live stream, reported as it arrives
   penstock check http://127.0.0.1:8080/v1 --model my-model
                                           call an endpoint and check the answer
   penstock check https://api.example.com/v1 --model m --api-key-env MY_KEY
 
 exit codes:
   0  the stream is lawful
-  1  it breaks a rule, is empty, or the endpoint answered something else
+  1  it breaks a rule, is empty, or the endpoint did not return a stream
   2  nothing was checked: wrong options, unreadable file, no answer from the URL"""
 
 
@@ -43,22 +43,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--accent",
         choices=("openresponses", "openai", "copilot"),
         default="openresponses",
-        help="the client's flavour of event names (default: openresponses, the specification)",
+        help="event naming (accent) to check against (default: openresponses, the specification)",
     )
     add(
         "--transport",
         choices=("auto", "sse", "ndjson", "websocket"),
         default="auto",
-        help="what carried the stream (default: auto, which tells sse from ndjson)",
+        help="the transport of the stream (default: auto, which detects sse and ndjson)",
     )
-    add("--tolerant", action="store_true", help="do not report what known clients live with")
+    add("--tolerant", action="store_true", help="do not report violations that known clients tolerate")
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print the result as one JSON object")
     output.add_argument("--timeline", action="store_true", help="draw the stream after checking it")
     url = parser.add_argument_group("options for a URL")
-    url.add_argument("--model", metavar="NAME", help="the model to ask; required")
-    url.add_argument("--prompt", metavar="TEXT", help="what to ask (default: a short greeting)")
-    url.add_argument("--api-key-env", metavar="NAME", help="the variable that holds the key")
+    url.add_argument("--model", metavar="NAME", help="the model to use; required")
+    url.add_argument("--prompt", metavar="TEXT", help="the prompt to send (default: a short greeting)")
+    url.add_argument("--api-key-env", metavar="NAME", help="the environment variable with the API key")
     url.add_argument(
         "--timeout",
         metavar="SECONDS",
@@ -68,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from penstock.cli.report import Check  # here, so that --help does not pay for it
+    from penstock.cli.report import Check  # imported here to keep --help fast
 
     source: str = options.source
     if source.lower().startswith(("http://", "https://")):
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     for name in ("model", "prompt", "api_key_env", "timeout"):
         if getattr(options, name) is not None:
             flag = name.replace("_", "-")
-            raise UsageError(f"--{flag} is for a URL, and {source} is not one (http://... or https://...)")
+            raise UsageError(f"--{flag} needs a URL (http://... or https://...), and {source} is not one")
     check = Check(options, Terminal())
     url_hint = "; a URL starts with http:// or https://"
     check.stream(chunks(source, check.terminal, hint=url_hint), options.transport)
@@ -84,19 +84,19 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check_url(url: str, options: argparse.Namespace) -> int:
-    """Call an endpoint and check its answer. Every HTTP answer is judged; no answer is a `UsageError`."""
+    """Call an endpoint and check its answer. Raise `UsageError` if there is no HTTP answer."""
     from penstock.cli import fetch
     from penstock.cli.report import Check
 
     if not options.model:
-        raise UsageError("a URL needs a model to ask: add --model NAME")
+        raise UsageError("a URL needs a model: add --model NAME")
     if options.transport == "websocket":
-        raise UsageError("a URL is called over HTTP: capture the WebSocket's frames in a file, one per line")
+        raise UsageError("URLs are called over HTTP: save the WebSocket frames to a file, one per line")
     key = _key(options.api_key_env)
     prompt = "Say hello in five words." if options.prompt is None else options.prompt
     check = Check(options, Terminal(secret=key))
     target = fetch.endpoint(url)
-    answer = fetch.ask(target, model=options.model, prompt=prompt, key=key, timeout=options.timeout or 60.0)
+    answer = fetch.post(target, model=options.model, prompt=prompt, key=key, timeout=options.timeout or 60.0)
     with closing(answer.body):
         if not 200 <= answer.status < 300:
             check.report("http.status", answer.failure(key), "the answer")
@@ -118,9 +118,9 @@ def _key(variable: str | None) -> str:
         return ""
     key = os.environ.get(variable, "").strip()
     if not key:
-        raise UsageError(f"--api-key-env: the variable {variable} is not set, or empty")
+        raise UsageError(f"--api-key-env: the variable {variable} is not set or empty")
     if not key.isascii() or not key.isprintable():
-        raise UsageError(f"--api-key-env: what {variable} holds cannot be a key (a line break, or not ASCII)")
+        raise UsageError(f"--api-key-env: {variable} is not a valid key: it has a line break or is not ASCII")
     return key
 
 
@@ -130,18 +130,18 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < 1e6:
-        raise argparse.ArgumentTypeError(f"a number of seconds above 0 is needed, not {text!r}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
     return seconds
 
 
 def _until_cut(body: Reads1, terminal: Terminal) -> Iterator[bytes]:
-    """What came before the connection broke is checked all the same: the stream lacks its end."""
+    """Yield the body up to its end, or up to where the connection breaks: that part is checked too."""
     from http.client import HTTPException
 
     try:
         while chunk := body.read1(READ):
             yield chunk
     except TimeoutError:
-        terminal.note("the stream stopped: nothing came for the time that --timeout allows")
+        terminal.note("the stream stalled: no data within --timeout")
     except (OSError, HTTPException):
-        terminal.note("the connection was cut before the end of the answer")
+        terminal.note("the connection was lost before the end of the answer")

@@ -1,4 +1,4 @@
-"""`penstock config check`: is this configuration good, and what does it say?"""
+"""`penstock config check`: validate a configuration file and summarize it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 _USAGE = "penstock config check [FILE]"
 
 _DESCRIPTION = """\
-Read a configuration as `penstock serve` would, and tell everything that is
-wrong in it, with line and remedy; or else what it says: targets, models, other
-names, and the keys of clients. Secrets are not shown. Without FILE it is
-penstock.toml here, or else among your settings. docs/configuration.md has all
-settings."""
+Read a configuration as `penstock serve` would, and report every error with its
+line and how to fix it. If there are none, print a summary: targets, models,
+aliases and client keys. Secrets are not shown. Without FILE, penstock.toml in
+the current folder or in ~/.config/penstock is checked. docs/configuration.md
+describes all settings."""
 
 _EPILOG = """\
 examples:
@@ -31,16 +31,16 @@ examples:
   penstock config check /etc/penstock/penstock.toml
 
 exit codes:
-  0  the gateway would start with it
-  1  something is wrong in it
+  0  the configuration is valid
+  1  it has errors
   2  nothing was checked: wrong options, or no such file"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage, parser.description, parser.epilog = _USAGE, _DESCRIPTION, _EPILOG
     add = parser.add_argument
-    add("action", metavar="check", choices=("check",), help="what to do")
-    add("file", metavar="FILE", nargs="?", help="the configuration")
+    add("action", metavar="check", choices=("check",), help="the action")
+    add("file", metavar="FILE", nargs="?", help="the configuration file")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
 
     path = Path(options.file) if options.file else find_config(Path(), os.environ)
     if path is None:
-        raise UsageError(f"there is no {NAME} here, nor among your settings; name a FILE")
+        raise UsageError(f"no {NAME} in this folder or in ~/.config/penstock; pass a FILE")
     terminal = Terminal()
     try:
         settings = load_settings(path, os.environ)
@@ -62,18 +62,18 @@ def run(options: argparse.Namespace) -> int:
         return FOUND
     if is_exposed(settings):
         terminal.line(
-            f"{path}: server.host: {settings.host} is more than this machine, and there are no keys; "
-            "make one: penstock keys create NAME"
+            f"{path}: server.host: {settings.host} is reachable from other machines, but there are no keys; "
+            "create one: penstock keys create NAME"
         )
         return FOUND
     for line in _summary(settings):
         terminal.line(terminal.clean(line))
-    terminal.note(f"{path} is good")
+    terminal.note(f"{path} is valid")
     return OK
 
 
 def _summary(settings: Settings) -> Iterator[str]:
-    """Names and addresses. Whether keys are there is told, and nothing of the keys themselves."""
+    """Yield the names and addresses, and whether keys are set, but never the keys."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     yield f"server   http://{host}:{settings.port}"
     yield from _listed("targets", [_target(each) for each in settings.targets])
@@ -89,7 +89,7 @@ def _summary(settings: Settings) -> Iterator[str]:
 
 
 def _listed(title: str, rows: list[tuple[str, str]]) -> Iterator[str]:
-    """Rows of two columns; the title stands before the first."""
+    """Yield rows of two columns, with the title before the first row."""
     width = max((len(name) for name, _ in rows), default=0)
     for name, what in rows:
         yield f"{title:<8} {name:<{width}}  {what}".rstrip()
@@ -99,13 +99,13 @@ def _listed(title: str, rows: list[tuple[str, str]]) -> Iterator[str]:
 def _target(target: UpstreamTarget) -> tuple[str, str]:
     from penstock.dialects.presets import PRESETS
 
-    keys = {0: "no key", 1: "1 key is set"}.get(len(target.keys), f"{len(target.keys)} keys are set")
+    keys = {0: "no key", 1: "1 key"}.get(len(target.keys), f"{len(target.keys)} keys")
     vendor = PRESETS.get(target.preset)
     if not target.keys and vendor and vendor.key_variable:
-        keys = f"no key (its variable is {vendor.key_variable})"
+        keys = f"no key (set {vendor.key_variable})"
     if target.pass_key:
         keys = f"the client's key, else {keys}" if target.keys else "the client's key"
-    # The query of an address may hold a key.
+    # The query of a URL may contain a key.
     return target.name, f"{target.dialect}, {target.base_url.partition('?')[0]}, {keys}"
 
 

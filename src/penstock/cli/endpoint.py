@@ -1,4 +1,4 @@
-"""Which endpoint a command talks to: the options for it, its address, and where its key is from."""
+"""The endpoint that a command connects to: options, URL and API key."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ if TYPE_CHECKING:
     from penstock.models.directory import ModelDirectory
 
 DEFAULT_URL = "http://127.0.0.1:8080/v1"
-"""Where the gateway is when it was started on this machine."""
+"""The default address of a gateway on this machine."""
 
 
 def add_endpoint_options(parser: argparse.ArgumentParser) -> None:
     endpoint = parser.add_argument_group("endpoint")
     add = endpoint.add_argument
-    add("--base-url", metavar="URL", help=f"its address (default: {DEFAULT_URL}, the gateway here)")
-    add("--preset", metavar="NAME", help="a vendor: its address, and its key's variable")
-    add("--api-key-env", metavar="NAME", help="the variable that holds the key")
+    add("--base-url", metavar="URL", help=f"the base URL (default: {DEFAULT_URL}, the local gateway)")
+    add("--preset", metavar="NAME", help="a vendor: sets the base URL and the variable with the key")
+    add("--api-key-env", metavar="NAME", help="the environment variable with the API key")
     add(
         "--override",
         metavar="LINE",
         action="append",
         default=[],
-        help="what is so of a model, e.g. 'gpt-x = window:200k price:1.25/10'; may be repeated",
+        help="facts about a model, e.g. 'gpt-x = window:200k price:1.25/10'; may be repeated",
     )
 
 
 class EndpointOptions(NamedTuple):
-    """An endpoint, as the options name it."""
+    """The endpoint that the options select."""
 
     config: ClientConfig
-    place: str
-    """The address as it may be shown."""
+    display_url: str
+    """The base URL without its query."""
     preset: str
     key_variable: str
-    """The variable that the key is from; empty where no key is sent."""
+    """The variable with the key; empty if no key is sent."""
     is_default: bool
     overrides: list[Any]
 
@@ -49,17 +49,17 @@ class EndpointOptions(NamedTuple):
         from penstock.models.directory import ModelDirectory
         from penstock.net.urls import is_loopback, read_address
 
-        is_here = is_loopback(read_address(self.config.base_url).host)
+        is_local = is_loopback(read_address(self.config.base_url).host)
         return ModelDirectory(
             client,
             overrides=self.overrides,
-            fetcher=client if is_here else None,
+            fetcher=client if is_local else None,
             preset=self.preset,
         )
 
 
 def read_endpoint(options: argparse.Namespace, *, responses: bool = True) -> EndpointOptions:
-    """Raises `UsageError` for options that name none. `responses`: the endpoint must speak Responses."""
+    """Return the endpoint; raise `UsageError` for bad options. `responses`: require the Responses API."""
     from penstock.client.config import ClientConfig
     from penstock.dialects.presets import speaks_responses
     from penstock.errors import InvalidRequestError
@@ -68,8 +68,8 @@ def read_endpoint(options: argparse.Namespace, *, responses: bool = True) -> End
     preset = _preset(options.preset)
     if preset is not None and responses and not speaks_responses(preset):
         raise UsageError(
-            f"--preset {preset.name}: {preset.title} does not speak Responses: put the gateway in front "
-            f"with `penstock serve --preset {preset.name}`, and leave it out here"
+            f"--preset {preset.name}: {preset.title} does not support the Responses API: start the gateway "
+            f"with `penstock serve --preset {preset.name}`, and run this command without --preset"
         )
     url = _url(options.base_url, preset)
     variable, key = _key(options.api_key_env, preset)
@@ -83,7 +83,7 @@ def read_endpoint(options: argparse.Namespace, *, responses: bool = True) -> End
         raise UsageError(f"--base-url: {error.message}{advice}") from None
     return EndpointOptions(
         config=config,
-        place=url.partition("?")[0],  # the query may hold a key
+        display_url=url.partition("?")[0],  # the query may contain a key
         preset=preset.name if preset else "",
         key_variable=variable,
         is_default=not options.base_url and preset is None,
@@ -105,26 +105,26 @@ def _preset(name: str | None) -> Preset | None:
 def _url(given: str | None, preset: Preset | None) -> str:
     if preset is None:
         return given or DEFAULT_URL
-    has_own = "{" in preset.base_url
-    if given and not has_own:
-        # The vendor's key must not go to an address that is not the vendor's by an oversight.
-        raise UsageError("--base-url and --preset name two endpoints: choose one (--api-key-env names a key)")
-    if has_own and not given:
-        raise UsageError(f"--preset {preset.name}: add your address: --base-url {preset.base_url}")
+    is_template = "{" in preset.base_url
+    if given and not is_template:
+        # Never send a vendor's key to another address by mistake.
+        raise UsageError("--base-url and --preset name two endpoints: use one (--api-key-env names a key)")
+    if is_template and not given:
+        raise UsageError(f"--preset {preset.name}: add your URL: --base-url {preset.base_url}")
     return given or preset.base_url
 
 
 def _key(named: str | None, preset: Preset | None) -> tuple[str, str]:
-    """The variable and what it holds. A preset without a variable needs no key."""
+    """Return the name and the value of the variable. A preset without a variable needs no key."""
     variable = named or (preset.key_variable if preset else "")
     if not variable:
         return "", ""
     key = os.environ.get(variable, "").strip()
-    whose = "--api-key-env" if named else f"--preset {preset.name if preset else ''}"
+    option = "--api-key-env" if named else f"--preset {preset.name if preset else ''}"
     if not key:
-        raise UsageError(f"{whose}: the variable {variable} is not set, or empty; it must hold the key")
+        raise UsageError(f"{option}: the variable {variable} is not set or empty; set it to the API key")
     if not key.isascii() or not key.isprintable():
-        raise UsageError(f"{whose}: what {variable} holds cannot be a key (a line break, or not ASCII)")
+        raise UsageError(f"{option}: {variable} is not a valid key: it has a line break or is not ASCII")
     return variable, key
 
 
@@ -133,7 +133,7 @@ def _is_bearer(preset: Preset | None) -> bool:
 
 
 def _headers(preset: Preset | None, key: str) -> dict[str, str]:
-    """What a vendor wants that is no bearer token."""
+    """Return the headers for a vendor that does not use a bearer token."""
     from penstock.dialects.presets import KEY_HEADERS
     from penstock.dialects.registry import rendered_dialect
 

@@ -1,4 +1,4 @@
-"""`penstock explain`: what happened in a turn of a gateway, from what it has kept of it."""
+"""`penstock explain`: report what happened in a turn, from the gateway's store."""
 
 from __future__ import annotations
 
@@ -16,35 +16,37 @@ if TYPE_CHECKING:
 _USAGE = "penstock explain RESPONSE_ID [options]"
 
 _DESCRIPTION = """\
-Say what happened in a turn: which upstreams were asked and how they answered,
-how it ended and who ended it, what it took; then a timeline. Neither prompts
-nor answers are shown without --content. The gateway may be running meanwhile."""
+Explain what happened in a turn: which upstreams were tried and how they
+answered, how the turn ended and why, its duration and token usage; then a
+timeline. Prompts and answers are shown only with --content. The gateway may be
+running at the same time."""
 
 _EPILOG = """\
 examples:
   penstock explain resp_abc
-  penstock explain resp_abc --content     also what was said, in short
+  penstock explain resp_abc --content     with prompts and answers, shortened
   penstock explain resp_abc --json        one JSON object
-  penstock store export resp_abc          all that was kept, every event
+  penstock store export resp_abc          everything stored, with every event
 
-The id is in every event of a response's life, and in the gateway's log.
+The response id is in the response, in its first event, and in the gateway's
+log.
 
 exit codes:
-  0  it is told
+  0  the turn was explained
   1  the store has no such response
-  2  nothing was read: wrong options, or a file that cannot be read"""
+  2  nothing was read: wrong options, or an unreadable file"""
 
 _TONES = {"completed": "green", "failed": "red"}
-_SHORT = 200
-"""Columns of each thing that was said."""
+_CONTENT_WIDTH = 200
+"""Columns shown of each item of content."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage, parser.description, parser.epilog = _USAGE, _DESCRIPTION, _EPILOG
     add = parser.add_argument
-    add("id", metavar="RESPONSE_ID", help="the response")
+    add("id", metavar="RESPONSE_ID", help="the id of the response")
     add_store_option(parser)
-    add("--content", action="store_true", help="show also what was said, in short")
+    add("--content", action="store_true", help="also show prompts and answers, shortened")
     add("--json", action="store_true", help="print one JSON object")
 
 
@@ -58,21 +60,21 @@ def run(options: argparse.Namespace) -> int:
     try:
         with open_archive(store_path(options)) as archive:
             account = read_account(archive, options.id)
-            words = content_lines(archive, account) if account is not None and options.content else {}
+            content = content_lines(archive, account) if account is not None and options.content else {}
     except StoreError as error:
         raise UsageError(str(error)) from None
     if account is None:
         terminal.note(
-            f"{archive.location} has no response {options.id}. It may have been deleted, or made with "
-            '"store": false, or kept elsewhere: --store names the file of another gateway'
+            f"{archive.location} has no response {options.id}. It may have been deleted, created with "
+            '"store": false, or be in another file: use --store to name it'
         )
         return FOUND
     show = _print_json if options.json else _print_text
-    show(account, words, terminal)
+    show(account, content, terminal)
     return OK
 
 
-def _print_text(account: Account, words: dict[str, list[str]], terminal: Terminal) -> None:
+def _print_text(account: Account, content: dict[str, list[str]], terminal: Terminal) -> None:
     from penstock.explain.sentences import sentences
     from penstock.explain.timeline import timeline
 
@@ -87,8 +89,8 @@ def _print_text(account: Account, words: dict[str, list[str]], terminal: Termina
         terminal.line("")
     for entry in entries:
         terminal.line(_entry_line(entry, terminal))
-    for name, lines in words.items():
-        _print_words(name, lines, terminal)
+    for name, lines in content.items():
+        _print_content(name, lines, terminal)
 
 
 def _entry_line(entry: TimelineEntry, terminal: Terminal) -> str:
@@ -97,19 +99,19 @@ def _entry_line(entry: TimelineEntry, terminal: Terminal) -> str:
     return f"{offset}  {terminal.paint(what, entry.tone) if entry.tone else what}"
 
 
-def _print_words(name: str, lines: list[str], terminal: Terminal) -> None:
+def _print_content(name: str, lines: list[str], terminal: Terminal) -> None:
     from penstock.cli.terminal_text import one_line
 
     if lines:
         terminal.line("")
         terminal.line(terminal.paint(name, "dim"))
     for line in lines:
-        terminal.line(f"  {one_line(line, _SHORT)}")
+        terminal.line(f"  {one_line(line, _CONTENT_WIDTH)}")
 
 
-def _print_json(account: Account, words: dict[str, list[str]], terminal: Terminal) -> None:
+def _print_json(account: Account, content: dict[str, list[str]], terminal: Terminal) -> None:
     import msgspec
 
     from penstock.explain.report import report
 
-    terminal.result(msgspec.json.encode(report(account, words)).decode())
+    terminal.result(msgspec.json.encode(report(account, content)).decode())

@@ -1,4 +1,4 @@
-"""Ask an endpoint for one small streamed response, with the standard library."""
+"""Request one short streamed response from an endpoint, with the standard library."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SHOWN = 300
 
 
 class AnswerBody(Protocol):
-    """The bytes of an answer that are still to be read."""
+    """The unread bytes of an answer."""
 
     def read(self, size: int, /) -> bytes: ...
 
@@ -34,7 +34,7 @@ class AnswerBody(Protocol):
 
 
 class FetchedAnswer:
-    """What the endpoint said: the status, the type of the content, and a body to be read."""
+    """An HTTP answer: status, content type, and a body to read."""
 
     def __init__(self, body: AnswerBody, status: int, reason: str, headers: Message) -> None:
         self.body = body
@@ -44,30 +44,30 @@ class FetchedAnswer:
         self._location = headers.get("Location") or ""
 
     def failure(self, secret: str = "") -> str:
-        """The status of an answer that is no stream, and why, in the server's own words where it has any."""
-        why = f"redirected to {self._location}" if self._location else self._error_message(secret)
-        return f"HTTP {self.status} {self._reason}".rstrip() + (f": {why}" if why else "")
+        """Return the status of an error answer, with the server's message if there is one."""
+        message = f"redirected to {self._location}" if self._location else self._error_message(secret)
+        return f"HTTP {self.status} {self._reason}".rstrip() + (f": {message}" if message else "")
 
     def _error_message(self, secret: str) -> str:
         try:
             text = str(self.body.read(_ERROR_BODY), "utf-8", "replace")
         except (OSError, http.client.HTTPException):
             return ""
-        if secret:  # before anything is cut off: half a key is too much
+        if secret:  # before the text is shortened, which could leave half a key
             text = text.replace(secret, "[key]")
         text = " ".join(_message_in(text).split())
         return text if len(text) <= _SHOWN else text[:_SHOWN] + " ..."
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect is an answer to be shown: following it could carry the key to another host."""
+    """Report redirects instead of following them: that could send the key to another host."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 def endpoint(url: str) -> str:
-    """Where to send the request: the URL itself when it ends in /responses, else what it is the base of."""
+    """Return the URL to post to: the given URL if it ends in /responses, else that path below it."""
     try:
         return read_address(url).url("responses")
     except InvalidRequestError as error:
@@ -75,13 +75,13 @@ def endpoint(url: str) -> str:
         raise UsageError(error.message + advice) from None
 
 
-def shown(url: str) -> str:
-    """The URL without its query, which may hold a key."""
+def display_url(url: str) -> str:
+    """Return the URL without its query, which may contain a key."""
     return urlunsplit(urlsplit(url)._replace(query=""))
 
 
-def ask(url: str, *, model: str, prompt: str, key: str, timeout: float) -> FetchedAnswer:
-    """POST the request. Raises `UsageError` when there is no answer; every HTTP answer is returned."""
+def post(url: str, *, model: str, prompt: str, key: str, timeout: float) -> FetchedAnswer:
+    """Send the request and return the HTTP answer, whatever its status; raise `UsageError` without one."""
     headers = {
         "Accept": "text/event-stream",
         "Content-Type": "application/json",
@@ -96,7 +96,8 @@ def ask(url: str, *, model: str, prompt: str, key: str, timeout: float) -> Fetch
     except urllib.error.HTTPError as error:
         answer = error
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise UsageError(f"no answer from {shown(url)}: {_reason(error, timeout, urlsplit(url))}") from None
+        reason = _reason(error, timeout, urlsplit(url))
+        raise UsageError(f"no answer from {display_url(url)}: {reason}") from None
     return FetchedAnswer(answer, answer.status, answer.reason, answer.headers)
 
 
@@ -109,17 +110,17 @@ def _opener(parts: SplitResult) -> urllib.request.OpenerDirector:
 def _reason(error: Exception, timeout: float, url: SplitResult) -> str:
     cause = error.reason if isinstance(error, urllib.error.URLError) else error
     if isinstance(cause, TimeoutError):
-        return f"nothing came within {timeout:g} seconds (--timeout waits longer)"
+        return f"timed out after {timeout:g} seconds (raise it with --timeout)"
     if isinstance(cause, ConnectionRefusedError):
-        return "connection refused. Is the server running, and is the port right?"
+        return "connection refused. Is the server running, and is the port correct?"
     if isinstance(cause, ssl.SSLError) and network_errors.is_no_tls(cause):
         return network_errors.NO_TLS.format(place=url.netloc)
     if isinstance(cause, (http.client.BadStatusLine, ConnectionResetError)) and _wants_tls(url):
         return network_errors.WANTS_TLS.format(place=url.netloc)
     if isinstance(cause, http.client.BadStatusLine) and not isinstance(cause, http.client.RemoteDisconnected):
-        return "what answered does not speak HTTP: check the scheme and the port of the URL"
-    if isinstance(cause, (http.client.InvalidURL, ValueError)):  # whose text would repeat the URL's query
-        return "the URL holds a character that must be percent-encoded"
+        return "the server did not answer with HTTP: check the scheme and the port of the URL"
+    if isinstance(cause, (http.client.InvalidURL, ValueError)):  # its text would repeat the URL's query
+        return "the URL contains a character that must be percent-encoded"
     if isinstance(cause, OSError) and cause.strerror:
         return cause.strerror
     return str(cause)

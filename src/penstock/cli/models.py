@@ -1,4 +1,4 @@
-"""`penstock models`: what an endpoint lists, what is known of it, and from where."""
+"""`penstock models`: list an endpoint's models, their properties and the source of each value."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 _USAGE = "penstock models [--base-url URL | --preset NAME] [options] [NAME ...]"
 
 _DESCRIPTION = """\
-List the models of an endpoint: how many tokens they take and give, what they
-can do, what they cost, and where each of these figures is from. Servers on
-this machine are also asked what they have loaded."""
+List the models of an endpoint: token limits, capabilities, prices, and the
+source of each value. Servers on this machine are also asked which models they
+have loaded."""
 
 _EPILOG = """\
 examples:
   penstock models                            the gateway on this machine
   penstock models --preset openrouter claude gemini
-                                             names with one of these in them
+                                             names that contain one of these
   penstock models --preset ollama --json     one object per line
   penstock models --override 'qwen3 = window:32k tools'
 
-docs/models.md says how the figures are found, and what an override can say.
+docs/models.md describes where the values come from, and the override syntax.
 
 exit codes:
-  0  there are such models
-  1  there are none, or the endpoint refused or failed
-  2  nothing was asked: wrong options, nobody at the address"""
+  0  models were found
+  1  no models were found, or the endpoint returned an error
+  2  nothing was requested: wrong options, or no server at the address"""
 
 _COLUMNS = ("model", "window", "input", "output", "images", "tools", "reasoning", "$/million in/out")
 _RIGHT = frozenset({"window", "input", "output"})
@@ -41,23 +41,23 @@ _LETTERS = {"override": "o", "endpoint": "e", "probe": "p", "catalog": "c", "id"
 _LEGEND = {
     "o": "your override",
     "e": "the endpoint's list",
-    "p": "the server, asked",
+    "p": "a probe of the server",
     "c": "the catalog",
-    "n": "the name",
-    "d": "a default: nobody says",
+    "n": "the model's name",
+    "d": "default (unknown)",
 }
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage, parser.description, parser.epilog = _USAGE, _DESCRIPTION, _EPILOG
     add = parser.add_argument
-    add("names", metavar="NAME", nargs="*", help="only models with this in their name")
+    add("names", metavar="NAME", nargs="*", help="only models whose name contains this")
     add("--json", action="store_true", help="print one JSON object per model")
     add_endpoint_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    import asyncio  # here, so that --help does not pay for the imports
+    import asyncio  # imported here to keep --help fast
 
     from penstock.cli.endpoint import read_endpoint
     from penstock.cli.endpoint_errors import explain_error, no_gateway
@@ -75,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
     wanted = [name.lower() for name in options.names]
     found = [info for info in listed if not wanted or any(name in info.id.lower() for name in wanted)]
     if not found:
-        terminal.note(f"no model has that in its name; the endpoint lists {len(listed)}")
+        terminal.note(f"no model name matches; the endpoint lists {len(listed)} models")
         return FOUND
     if options.json:
         _print_json(found, terminal)
@@ -101,7 +101,7 @@ def _print_json(found: list[ModelInfo], terminal: Terminal) -> None:
 
 
 def _print_table(found: list[ModelInfo], terminal: Terminal) -> None:
-    """Every figure with the letter of its source behind it, and what the letters mean below."""
+    """Print every value followed by the letter of its source, and a legend of the letters."""
     from penstock.cli.terminal_text import columns
 
     rows = [_row(info, terminal) for info in found]
@@ -130,12 +130,12 @@ def _padded(cell: str, column: str, width: int) -> str:
 
 
 def _row(info: ModelInfo, terminal: Terminal) -> list[tuple[str, str]]:
-    """The text of every column, and the letter of its source."""
+    """Return the text of every column with the letter of its source."""
 
     def cell(field: str, text: str) -> tuple[str, str]:
         return text, _LETTERS.get(info.sources.get(field, ""), "")
 
-    def able(field: str) -> tuple[str, str]:
+    def capability(field: str) -> tuple[str, str]:
         return cell(field, "yes" if getattr(info, field) else "no")
 
     return [
@@ -143,14 +143,14 @@ def _row(info: ModelInfo, terminal: Terminal) -> list[tuple[str, str]]:
         cell("context_window", f"{info.context_window:,}"),
         cell("max_input", f"{info.max_input:,}"),
         cell("max_output", f"{info.max_output:,}"),
-        able("image_input"),
-        able("tool_calling"),
-        able("reasoning"),
+        capability("image_input"),
+        capability("tool_calling"),
+        capability("reasoning"),
         cell("prices", _price(info.prices)) if info.prices else ("?", ""),
     ]
 
 
 def _price(prices: Prices) -> str:
-    """Input and output, then what is told of the cache."""
+    """Return the prices of input and output, then of cached input if known."""
     cached = f" (cached {prices.cached_input:g})" if prices.cached_input is not None else ""
     return f"{prices.input:g}/{prices.output:g}{cached}"

@@ -1,4 +1,4 @@
-"""`penstock parts`: a recorded stream as the parts that an editor gets of it."""
+"""`penstock parts`: convert a recorded stream to the parts that an editor receives."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _USAGE = "penstock parts [options] FILE|-"
 
 _DESCRIPTION = """\
 Read a recorded OpenResponses stream and write the parts that VS Code's Language
-Model API gets of it, one JSON object per line: text as it came, every tool call
-whole and once. The last line is the result."""
+Model API receives for it, one JSON object per line: text as it arrives, every
+tool call complete and exactly once. The last line is the result."""
 
 _EPILOG = """\
 lines:
@@ -27,11 +27,11 @@ lines:
   {"type":"thinking","value","id","metadata"}     with --host-has-thinking
   {"type":"tool_call","call_id","name","input"}
   {"type":"data","mime","base64"}
-  {"type":"error","code","message"}               no answer, or no whole one
+  {"type":"error","code","message"}               no answer, or not a complete one
   {"type":"result","response_id","model","status","finish","usage", ...}
 
-The input may be server-sent events or one JSON object per line; which of them
-it is shows in its first bytes. What is no event is counted and skipped.
+The input may be server-sent events or one JSON object per line; the format is
+detected. Frames that are not events are skipped and counted.
 
 examples:
   penstock parts answer.sse
@@ -41,7 +41,7 @@ examples:
 
 exit codes:
   0  the stream has an answer
-  1  it has none, or fails: there is a line of type error
+  1  it has none or fails: there is a line of type error
   2  nothing was read: wrong options, unreadable file"""
 
 
@@ -53,15 +53,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     thinking.add_argument(
         "--host-has-thinking",
         action="store_true",
-        help="write reasoning as thinking parts (default: as text, for a host that has none)",
+        help="write reasoning as thinking parts (default: as text, for hosts without thinking parts)",
     )
-    thinking.add_argument("--no-thinking", action="store_true", help="leave reasoning out")
-    add("--annotations", action="store_true", help="write citations into the text, as links")
-    add("--trace", action="store_true", help="print every event on standard error, with what it made")
+    thinking.add_argument("--no-thinking", action="store_true", help="omit reasoning")
+    add("--annotations", action="store_true", help="add citations to the text, as links")
+    add("--trace", action="store_true", help="print every event and its parts to standard error")
 
 
 def run(options: argparse.Namespace) -> int:
-    from penstock.cli.capture import Capture  # here, so that --help does not pay for the imports
+    from penstock.cli.capture import Capture  # imported here to keep --help fast
     from penstock.errors import FrameTooLarge, ProtocolError
     from penstock.parts.wire import encode_line, error_to_json, part_to_json, result_to_json
 
@@ -86,12 +86,12 @@ def run(options: argparse.Namespace) -> int:
     output.write(encode_line(result_to_json(result)))
     output.flush()
     if reading.skipped:
-        terminal.note(f"{reading.skipped} frames were no events and were skipped")
+        terminal.note(f"skipped {reading.skipped} frames that are not events")
     return OK if result.error is None else FOUND
 
 
 class _Reading:
-    """Frames in, lines out."""
+    """Convert frames to lines."""
 
     def __init__(self, adapter: OpenResponsesStreamAdapter, terminal: Terminal) -> None:
         self.adapter = adapter
@@ -119,7 +119,7 @@ def _adapter(options: argparse.Namespace, terminal: Terminal) -> OpenResponsesSt
 
     thinking: Thinking = "part" if options.host_has_thinking else "none" if options.no_thinking else "text"
 
-    def trace(level: int, line: str) -> None:  # noqa: ARG001 - everything is shown
+    def trace(level: int, line: str) -> None:  # noqa: ARG001 - every level is shown
         print(terminal.clean(line), file=sys.stderr)
 
     return OpenResponsesStreamAdapter(

@@ -1,4 +1,4 @@
-"""`penstock render`: a Responses request, as the request that an upstream would be sent."""
+"""`penstock render`: convert a Responses request to the request that would be sent to an upstream."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 _USAGE = "penstock render [--dialect NAME] [--preset NAME] [options] REQUEST.json|-"
 
 _DESCRIPTION = """\
-Read a request to /v1/responses and print the request that an upstream would be
-sent for it, as JSON. What is dropped or changed on the way is told on standard
-error. Nothing is sent."""
+Read a request to /v1/responses and print the JSON request that would be sent to
+an upstream for it. Dropped and changed fields are reported on standard error.
+Nothing is sent."""
 
 _EPILOG = """\
 examples:
   penstock render --dialect anthropic request.json
   penstock render --preset deepseek --model deepseek-v4-pro request.json
   penstock render --preset azure --headers request.json
-                        also where it would go; a key shows as its variable
+                        with URL and headers; a key is shown as its variable
 
-docs/presets.md lists the presets, docs/fields.md what becomes of each field.
+docs/presets.md lists the presets, docs/fields.md how each field is mapped.
 
 exit codes:
   0  the request was rendered
-  1  it cannot be: the message names the field, as the gateway's 400 would
+  1  it was rejected: the message names the field, as the gateway's 400 does
   2  nothing was rendered: wrong options, unreadable file"""
 
 
@@ -44,23 +44,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage, parser.description, parser.epilog = _USAGE, _DESCRIPTION, _EPILOG
     add = parser.add_argument
     add("source", metavar="REQUEST.json|-", help="a request, or - for standard input")
-    add("--dialect", metavar="NAME", choices=tuple(DIALECTS), help=f"one of {', '.join(sorted(RENDERED))}")
     add(
-        "--preset",
+        "--dialect",
         metavar="NAME",
-        help="a vendor: its dialect, unless --dialect says another, and its quirks",
+        choices=tuple(DIALECTS),
+        help=f"the upstream's API format (dialect): {', '.join(sorted(RENDERED))}",
     )
-    add("--model", metavar="NAME", help="the model there (default: the request's)")
-    add("--headers", action="store_true", help="print the address and the headers first")
+    add("--preset", metavar="NAME", help="a vendor: sets its dialect (--dialect overrides it) and its quirks")
+    add("--model", metavar="NAME", help="the upstream's model (default: the request's)")
+    add("--headers", action="store_true", help="print the URL and the headers first")
 
 
 def run(options: argparse.Namespace) -> int:
-    from penstock.errors import DecodeError  # here, so that --help does not pay for it
+    from penstock.errors import DecodeError  # imported here to keep --help fast
 
     preset = _preset(options)
     name = options.dialect or (preset.dialect if preset else "")
     if name not in RENDERED:
-        raise UsageError(f"{name} is only read, not rendered: choose one of {', '.join(sorted(RENDERED))}")
+        raise UsageError(f"requests cannot be rendered as {name}; available: {', '.join(sorted(RENDERED))}")
     terminal = Terminal()
     try:
         rendered = _rendered(contents(options.source, terminal), name, preset, options.model)
@@ -80,7 +81,7 @@ def _preset(options: argparse.Namespace) -> Preset | None:
 
     if not options.preset:
         if not options.dialect:
-            raise UsageError("say for whom: --preset NAME for a vendor, or --dialect NAME")
+            raise UsageError("choose an upstream: --preset NAME for a vendor, or --dialect NAME")
         return None
     try:
         return presets.preset(options.preset)
@@ -89,21 +90,18 @@ def _preset(options: argparse.Namespace) -> Preset | None:
 
 
 def _rendered(data: bytes, name: str, preset: Preset | None, model: str | None) -> UpstreamRequest:
-    """Raises `DecodeError` for what is no request, and for one that this upstream cannot be sent."""
-    from penstock.dialects.plan import Plan
+    """Return the rendered request; raise `DecodeError` if it is invalid or the upstream cannot accept it."""
     from penstock.dialects.registry import rendered_dialect
-    from penstock.dialects.toolset import declared_tools
+    from penstock.dialects.toolset import plan_for
     from penstock.errors import DecodeError
     from penstock.protocol.request import CreateResponse
     from penstock.protocol.wire import decode
-    from penstock.tools.identity import ToolIdentityMap
 
     request: CreateResponse = decode(data, CreateResponse)
-    wanted = model or request.model
-    if not wanted:
-        raise DecodeError("is required: name a model there, or with --model", "model")
-    tools = ToolIdentityMap(declared_tools(request), request.tool_choice)
-    plan = Plan(request=request, target=_target(name, preset, wanted), tools=tools)
+    target_model = model or request.model
+    if not target_model:
+        raise DecodeError("is required: set it in the request, or with --model", "model")
+    plan = plan_for(request, _target(name, preset, target_model))
     return rendered_dialect(name).render(plan)
 
 
@@ -112,7 +110,7 @@ def _target(name: str, preset: Preset | None, model: str) -> Target:
 
     if preset is None:
         return target_for(model, dialect=name)
-    # Of the key only the fingerprint is used: encrypted reasoning goes back to the key that it was made for.
+    # Only the key's fingerprint is used: encrypted reasoning is sent only with the key that it came from.
     key = os.environ.get(preset.key_variable, "") if preset.key_variable else ""
     return target_for(model, preset.name, dialect=name, key=key.strip())
 

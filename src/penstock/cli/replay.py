@@ -1,4 +1,4 @@
-"""`penstock replay`: a recorded turn through the code as it is now, and what differs."""
+"""`penstock replay`: run a recorded turn with the current code and show the differences."""
 
 from __future__ import annotations
 
@@ -21,45 +21,46 @@ if TYPE_CHECKING:
 _USAGE = "penstock replay [options] RESPONSE_ID|FILE|-"
 
 _DESCRIPTION = """\
-Run a turn again that a gateway recorded: the bytes of its upstream, read by
-read, through the code of this version. Nothing is sent to anybody. Then tell
-what the new stream has otherwise than the one that was sent. Ids, times, and
-how a text was cut into events do not count."""
+Replay a turn that a gateway recorded: process the upstream's bytes, read by
+read, with this version, and report how the new stream differs from the one that
+was sent. Nothing is sent over the network. Ids, times, and how text is split
+into events are not compared."""
 
 _EPILOG = """\
 examples:
-  penstock serve --record                   record what is answered from now on
+  penstock serve --record                   record turns from now on
   penstock replay resp_abc
   penstock replay --events resp_abc | penstock check -
   penstock store export resp_abc -o bug.jsonl
-  penstock replay bug.jsonl                 elsewhere, without the store
+  penstock replay bug.jsonl                 on another machine, without the store
 
-A recording has what people and models said in it, and no key. docs/replay.md
+A recording contains prompts and answers, but no API keys. See docs/replay.md.
 
 exit codes:
-  0  the same
-  1  something differs
-  2  nothing was replayed: not recorded, not there, or wrong options"""
+  0  no differences
+  1  there are differences
+  2  nothing was replayed: not recorded, not found, or wrong options"""
 
-_MOST = 40
-"""Differences that a person is shown."""
+_MAX_SHOWN = 40
+"""Differences shown without --json."""
 _WIDTH = 72
-"""Characters of a text that are shown, from a little before the first that differs."""
+"""Characters shown of a text."""
 _LEAD = 20
+"""Characters shown before the first that differs."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage, parser.description, parser.epilog = _USAGE, _DESCRIPTION, _EPILOG
     add = parser.add_argument
-    add("source", metavar="RESPONSE_ID|FILE|-", help="a response in the store, or what was exported of it")
+    add("source", metavar="RESPONSE_ID|FILE|-", help="a response in the store, or an exported one")
     add_store_option(parser)
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print one JSON object for each response")
-    output.add_argument("--events", action="store_true", help="print the new stream, as server-sent events")
+    output.add_argument("--events", action="store_true", help="print the new stream as server-sent events")
 
 
 def run(options: argparse.Namespace) -> int:
-    from penstock.replay.differences import compare  # here, so that --help does not pay for it
+    from penstock.replay.differences import compare  # imported here to keep --help fast
     from penstock.replay.recording import CannotReplay
     from penstock.replay.runner import replay
 
@@ -77,15 +78,15 @@ def run(options: argparse.Namespace) -> int:
         _print(options, recording, replayed, comparison, terminal)
         codes.append(OK if comparison.is_same else FOUND)
     if not codes:
-        raise UsageError(f"{options.source} has no response in it: penstock store export makes such a file")
+        raise UsageError(f"{options.source} contains no response: create a file with penstock store export")
     return max(codes)
 
 
-# Where recordings come from
+# Reading recordings
 
 
 def _recordings(options: argparse.Namespace, terminal: Terminal) -> Iterator[Callable[[], Recording]]:
-    """Each is read when it is called: what is wrong with one is no reason to leave out the next."""
+    """Yield a function per recording, which reads it: an error in one must not skip the others."""
     if options.source != "-" and not Path(options.source).is_file():
         yield lambda: _stored(options)
         return
@@ -112,7 +113,7 @@ def _stored(options: argparse.Namespace) -> Recording:
             if stored is None:
                 raise UsageError(
                     f"there is no file {options.source}, and no such response in {archive.location}: "
-                    "--store names the file of another gateway"
+                    "use --store to name another store"
                 )
             events = archive.events(stored.tenant, stored.id)
             traces = archive.traces(stored.tenant, stored.id)
@@ -121,7 +122,7 @@ def _stored(options: argparse.Namespace) -> Recording:
     return read_recording(stored.id, events, traces, stored.verdict)
 
 
-# What is shown
+# Output
 
 
 def _print(
@@ -136,9 +137,9 @@ def _print(
         return
     if options.events:
         _print_events(recording, replayed, terminal)
-    tell = terminal.note if options.events else terminal.line
-    for line in _sentences(recording, comparison, terminal):
-        tell(line)
+    show = terminal.note if options.events else terminal.line
+    for line in _summary(recording, comparison, terminal):
+        show(line)
 
 
 def _print_json(recording: Recording, replayed: Replayed, comparison: Comparison, terminal: Terminal) -> None:
@@ -157,37 +158,37 @@ def _print_json(recording: Recording, replayed: Replayed, comparison: Comparison
 
 
 def _print_events(recording: Recording, replayed: Replayed, terminal: Terminal) -> None:
-    """In the accent of the client that had asked."""
+    """Print the new stream in the accent of the original client."""
     from penstock.protocol.events import TERMINAL
     from penstock.protocol.wire import encode
     from penstock.sse import DONE, encode_frame
     from penstock.stream.accents import ACCENTS
 
-    speak = ACCENTS[recording.attempts[0].plan.accent]()
+    accent = ACCENTS[recording.attempts[0].plan.accent]()
     output = terminal.output()
-    for event in map(speak, replayed.events):
+    for event in map(accent, replayed.events):
         output.write(encode_frame(event.type, encode(event)))
         if event.type in TERMINAL:
             output.write(DONE)
     output.flush()
 
 
-def _sentences(recording: Recording, comparison: Comparison, terminal: Terminal) -> Iterator[str]:
+def _summary(recording: Recording, comparison: Comparison, terminal: Terminal) -> Iterator[str]:
     id, found = terminal.clean(recording.id), [*comparison.requests, *comparison.differences]
     events = f"{comparison.events} event{'s' * (comparison.events != 1)}"
     if comparison.is_same:
         yield f"{id}  {terminal.paint('the same', 'green')}: {events}"
     else:
-        many = f"{len(found)} difference{'s' * (len(found) != 1)} in {events}"
-        yield f"{id}  {terminal.paint('different', 'red')}: {many}"
+        count = f"{len(found)} difference{'s' * (len(found) != 1)} in {events}"
+        yield f"{id}  {terminal.paint('different', 'red')}: {count}"
     if comparison.is_partial:
-        yield "  only as far as it was recorded: the response had not come to its end"
+        yield "  compared only the recorded part: the recording does not include the end of the response"
     elif recording.stopped is not None:
-        yield f"  up to where it was ended: {recording.stopped.message}"
-    for difference in found[:_MOST]:
+        yield f"  compared up to where the turn was stopped: {recording.stopped.message}"
+    for difference in found[:_MAX_SHOWN]:
         yield from _difference_lines(difference, terminal)
-    if len(found) > _MOST:
-        yield f"  and {len(found) - _MOST} more: --json has them all"
+    if len(found) > _MAX_SHOWN:
+        yield f"  and {len(found) - _MAX_SHOWN} more: --json shows all of them"
 
 
 def _difference_lines(difference: Difference, terminal: Terminal) -> Iterator[str]:
@@ -201,18 +202,18 @@ def _difference_lines(difference: Difference, terminal: Terminal) -> Iterator[st
 
 
 def _shown(before: Any, now: Any) -> tuple[str, str]:
-    """Both, from a little before the first character that differs."""
+    """Return excerpts of both values, starting shortly before the first difference."""
     import json
 
-    one, other = (
+    old, new = (
         each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in (before, now)
     )
-    pairs = enumerate(zip(one, other, strict=False))
-    at = next((place for place, (old, new) in pairs if old != new), min(len(one), len(other)))
-    start = max(0, at - _LEAD) if max(len(one), len(other)) > _WIDTH else 0
-    return _cut(one, start), _cut(other, start)
+    pairs = enumerate(zip(old, new, strict=False))
+    first = next((index for index, (left, right) in pairs if left != right), min(len(old), len(new)))
+    start = max(0, first - _LEAD) if max(len(old), len(new)) > _WIDTH else 0
+    return _excerpt(old, start), _excerpt(new, start)
 
 
-def _cut(text: str, start: int) -> str:
+def _excerpt(text: str, start: int) -> str:
     shown = text[start : start + _WIDTH]
     return f"{'…' * (start > 0)}{shown}{'…' * (start + _WIDTH < len(text))}"

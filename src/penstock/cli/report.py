@@ -1,4 +1,4 @@
-"""Frames go in, and what the checker finds comes out: line by line, as one JSON object, or drawn."""
+"""Report the checker's findings: line by line, as one JSON object, or with a drawn timeline."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.stream.checker.rules import RULES, Violation
 
 
 class Check:
-    """One run: frames go to the checker, and what is found to the terminal or into the JSON result."""
+    """One run: pass frames to the checker, and violations to the terminal or the JSON result."""
 
     def __init__(self, options: argparse.Namespace, terminal: Terminal) -> None:
         self.terminal = terminal
@@ -39,18 +39,18 @@ class Check:
                 self._feed(capture, chunk)
             self._feed(capture, None)
         except FrameTooLarge as error:
-            self.report("read.limit", f"{error}; nothing was read after it", f"event {self.events}")
-        for violation in self._made(capture).end():
+            self.report("read.limit", f"{error}; the rest was not read", f"event {self.events}")
+        for violation in self._checker_for(capture).end():
             at_end = violation.sequence >= self.events
             self._found(violation, "at the end" if at_end else f"event {violation.sequence}")
         if size and not self.events:
             self.terminal.note(
-                f"no event was found in {size} bytes, read as {capture.transport}. Is it a stream? "
-                "--transport says how to read it"
+                f"no events found in {size} bytes, read as {capture.transport}. Is it a stream? "
+                "Use --transport to read it differently"
             )
 
     def report(self, rule: str, message: str, where: str) -> None:
-        """Something that the checker cannot see, because it is no event."""
+        """Report a violation that the checker cannot see, because it is not in an event."""
         self._found(Violation(rule=rule, sequence=self.events, message=message), where)
 
     def verdict(self) -> int:
@@ -63,7 +63,7 @@ class Check:
 
     def _feed(self, capture: Capture, chunk: bytes | None) -> None:
         for frame in capture.end() if chunk is None else capture.feed(chunk):
-            checker = self._made(capture)
+            checker = self._checker_for(capture)
             position = checker.events
             violations = checker.feed_frame(frame.event, frame.data)
             if self._timeline:
@@ -71,8 +71,8 @@ class Check:
             for violation in violations:
                 self._found(violation, f"event {violation.sequence}")
 
-    def _made(self, capture: Capture) -> StreamChecker:
-        """The checker, made when it is known what carries the stream."""
+    def _checker_for(self, capture: Capture) -> StreamChecker:
+        """Return the checker. It is created once the transport is detected."""
         if self._checker is None:
             options = self._options
             self._checker = StreamChecker(
@@ -116,7 +116,7 @@ class Check:
         terminal.line(terminal.paint(f"{_count(found, 'violation')} in {events}", "red"))
         strict = sum(1 for each in self._violations if each.rule in RULES and not RULES[each.rule].tolerant)
         if strict and not self._options.tolerant:
-            terminal.note(f"known clients live with {strict} of {found}: --tolerant does not report those")
+            terminal.note(f"known clients tolerate {strict} of {found}: --tolerant hides those")
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,4 +1,4 @@
-"""`penstock serve`: the gateway, started."""
+"""`penstock serve`: start the gateway."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _USAGE = "penstock serve [--upstream URL] [--preset NAME] [--model NAME] [option
 
 _DESCRIPTION = """\
 Start the gateway: an OpenResponses endpoint in front of any model. Without
-options it has the built-in model `demo`, which needs no key and no network."""
+options it serves the built-in model `demo`, which needs no key and no network."""
 
 _EPILOG = """\
 examples:
@@ -32,75 +32,78 @@ examples:
   penstock serve --preset anthropic
                         Claude, with the key in ANTHROPIC_API_KEY
   penstock serve --upstream http://127.0.0.1:11434/v1
-                        Ollama, or any server that speaks Chat Completions
+                        Ollama, or any server with a Chat Completions API
   penstock serve --upstream https://llm.example/v1 --api-key-env LLM_KEY
   penstock serve --config penstock.toml
-                        many upstreams, fall-back, keys: docs/configuration.md
+                        many upstreams, fallback, keys: docs/configuration.md
 
-A penstock.toml in this folder, or in ~/.config/penstock, is read without
-asking; options add to it. SIGHUP reads it again, SIGTERM lets turns end.
+Without --config, penstock.toml is read from the current folder or from
+~/.config/penstock if it exists. Command-line options override the file. SIGHUP
+reloads it; SIGTERM stops the gateway after running turns have finished.
 
 exit codes:
-  0  it was stopped
-  1  it was stopped, and responses could not be written to the store before:
-     the log names them
-  2  it could not start: wrong options, a wrong file, an address in use"""
+  0  the gateway was stopped
+  1  the gateway was stopped, but some responses could not be stored: the log
+     lists them
+  2  the gateway could not start: wrong options, an invalid configuration, or
+     an address in use"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage, parser.description, parser.epilog = _USAGE, _DESCRIPTION, _EPILOG
     upstream = parser.add_argument_group("upstream")
     add = upstream.add_argument
-    add("--upstream", metavar="URL", help="its base URL, with or without /v1")
-    add("--preset", metavar="NAME", help="a vendor: its address, dialect, quirks and the variable of its key")
+    add("--upstream", metavar="URL", help="the upstream's base URL, with or without /v1")
+    add("--preset", metavar="NAME", help="a vendor: sets URL, dialect, quirks and the variable with the key")
     add(
         "--dialect",
         metavar="NAME",
         choices=sorted(RENDERED),
-        help=f"one of {', '.join(sorted(RENDERED))} (default: the preset's, else chat)",
+        help=f"the upstream's API format (dialect): {', '.join(sorted(RENDERED))} "
+        "(default: the preset's, or chat)",
     )
     add(
         "--api-key-env",
         metavar="NAME",
-        help="the variable that holds the key (default: the preset's; without one, the client's own key is "
-        "passed on)",
+        help="the environment variable with the API key (default: the preset's; without one, the client's "
+        "own key is passed on)",
     )
     add(
         "--model",
         metavar="NAME",
         action="append",
         default=[],
-        help="serve only this model; may be repeated (default: every name is passed on as it is)",
+        help="serve only this model; may be repeated (default: every name is passed on unchanged)",
     )
     serving = parser.add_argument_group("serving")
     add = serving.add_argument
-    add("--host", metavar="HOST", help="where to listen (default: 127.0.0.1; others need keys)")
+    add("--host", metavar="HOST", help="the address to listen on (default: 127.0.0.1; others need keys)")
     add("--port", metavar="PORT", type=_port, help="the port (default: 8080; 0 picks a free one)")
-    add("--config", metavar="FILE", help="the settings (default: penstock.toml here, if there is one)")
+    add("--config", metavar="FILE", help="the configuration file (default: penstock.toml, if it exists)")
     add(
         "--log-level",
         metavar="LEVEL",
         choices=("debug", "info", "warning", "error"),
         help="debug, info, warning or error",
     )
-    add("--store", metavar="PATH|none", help="where responses are kept (default: in your data folder)")
+    add("--store", metavar="PATH|none", help="where to store responses (default: a file in your data folder)")
     add(
         "--record",
         action="store_true",
         default=None,
-        help="keep the upstreams' bytes with them, for penstock replay",
+        help="also store the upstreams' bytes, for penstock replay",
     )
-    add("--ready-file", metavar="FILE", help="write the URL there when it is ready")
+    add("--ready-file", metavar="FILE", help="write the URL to this file when the gateway is ready")
 
 
 def _port(text: str) -> int:
     if not text.isdigit() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: a number from 0 to 65535")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: use a number from 0 to 65535")
     return int(text)
 
 
 def run(options: argparse.Namespace) -> int:
-    from penstock.errors import (  # here, so that --help does not pay for it
+    from penstock.errors import (  # imported here to keep --help fast
         ConfigError,
         PenstockError,
         StoreError,
@@ -111,14 +114,14 @@ def run(options: argparse.Namespace) -> int:
     from penstock.gateway.telemetry.logs import set_up
 
     path = Path(options.config) if options.config else find_config(Path.cwd(), os.environ)
-    given = _given(options)
+    given = _serve_options(options)
     try:
         settings = settings_from(given, path, os.environ)
         listening = listen(settings.host, settings.port)
     except (ConfigError, OptionError) as error:
         raise UsageError(str(error)) from None
     except PenstockError as error:
-        raise UsageError(_advised(error)) from None
+        raise UsageError(_with_advice(error)) from None
     ready_file = _ready_file(options.ready_file)
     set_up(settings.log_level)
     try:
@@ -128,11 +131,11 @@ def run(options: argparse.Namespace) -> int:
     if not lost:
         return OK
     count = counted(len(lost), "response")
-    print(f"penstock: {count} could not be written to the store: the log names each", file=sys.stderr)
+    print(f"penstock: {count} could not be written to the store: the log lists them", file=sys.stderr)
     return FOUND
 
 
-def _given(options: argparse.Namespace) -> ServeOptions:
+def _serve_options(options: argparse.Namespace) -> ServeOptions:
     from penstock.gateway.config.options import ServeOptions
 
     return ServeOptions(
@@ -156,23 +159,23 @@ def _serve(
     path: Path | None,
     ready_file: Path | None,
 ) -> list[str]:
-    """Until it is stopped; the ids of the responses that are lost."""
+    """Serve until stopped; return the ids of responses that could not be stored."""
     from penstock.application import open_app
     from penstock.editor.route import own_url
     from penstock.gateway.config.options import reloaded_settings
     from penstock.gateway.server import run as serve
 
-    url = own_url(settings.host, listening.getsockname()[1])  # the port of the settings may be 0
+    url = own_url(settings.host, listening.getsockname()[1])  # the configured port may be 0
     return serve(
         lambda: open_app(settings, url=url),
         listening,
-        ready=lambda url: _tell(url, settings, path, ready_file),
+        ready=lambda url: _announce(url, settings, path, ready_file),
         reload=lambda: reloaded_settings(given, path, os.environ),
     )
 
 
 def _ready_file(name: str | None) -> Path | None:
-    """An old one is removed, so that nobody takes its URL for the new one."""
+    """Return the path, and remove an old file so that its URL is not mistaken for the new one."""
     if name is None:
         return None
     path = Path(name)
@@ -184,19 +187,19 @@ def _ready_file(name: str | None) -> Path | None:
     return path
 
 
-def _advised(error: Exception) -> str:
-    advice = ". Is another one running? --port 0 picks a free port" if "in use" in str(error) else ""
+def _with_advice(error: Exception) -> str:
+    advice = ". Is another gateway running? --port 0 picks a free port" if "in use" in str(error) else ""
     return f"{error}{advice}"
 
 
-def _tell(url: str, settings: Settings, path: Path | None, ready_file: Path | None) -> None:
-    """One line with the URL, and three things to try."""
+def _announce(url: str, settings: Settings, path: Path | None, ready_file: Path | None) -> None:
+    """Print the URL and three commands to try, and write the ready file."""
     model = settings.default_model or "demo"
     key = ' -H "authorization: Bearer $PENSTOCK_KEY"' if settings.keys else ""
     chat = f"{_command()} chat --base-url {url}/v1 --model {model}"
     body = f'{{"model": "{model}", "input": "Hello!", "stream": true}}'
     lines = [
-        f"Penstock is ready at {url}/v1" + (f" (settings: {path})" if path else ""),
+        f"Penstock is ready at {url}/v1" + (f" (configuration: {path})" if path else ""),
         "",
         "Try:",
         f"  curl -sN {url}/v1/responses{key} -H 'content-type: application/json' -d '{body}'",
@@ -204,19 +207,19 @@ def _tell(url: str, settings: Settings, path: Path | None, ready_file: Path | No
         f"  curl -s {url}/v1/models{key}",
         "",
     ]
-    with suppress(OSError):  # whoever started it may not listen; those who ask it are served all the same
+    with suppress(OSError):  # stdout may be closed; the gateway still serves requests
         sys.stdout.write("\n".join(lines) + "\n")
         sys.stdout.flush()
     if ready_file is not None:
-        # Whoever waits for the file must not read half of it.
-        beside = ready_file.with_name(ready_file.name + ".new")
-        beside.write_text(url + "\n")
-        beside.replace(ready_file)
+        # Replace atomically, so that a waiting process never reads half of it.
+        temporary = ready_file.with_name(ready_file.name + ".new")
+        temporary.write_text(url + "\n")
+        temporary.replace(ready_file)
 
 
 def _command() -> str:
-    """How this command was called, so that what is printed can be typed: it may not be on the path."""
-    called = Path(sys.argv[0])
-    if called.name != "penstock" or shutil.which("penstock") == str(called.absolute()):
+    """Return how this command was invoked, so that the printed commands work even if it is not on PATH."""
+    program = Path(sys.argv[0])
+    if program.name != "penstock" or shutil.which("penstock") == str(program.absolute()):
         return "penstock"
-    return os.path.relpath(called) if called.is_absolute() else str(called)
+    return os.path.relpath(program) if program.is_absolute() else str(program)

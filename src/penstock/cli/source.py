@@ -1,4 +1,4 @@
-"""Where a command reads from: a file, or standard input."""
+"""The input of a command: a file or standard input."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ READ = 64 * 1024
 
 
 class Reads1(Protocol):
-    """A file, a pipe or an HTTP body: `read1` returns what has come, without waiting for more."""
+    """A file, a pipe or an HTTP body: `read1` returns the available bytes without waiting for more."""
 
     def read1(self, size: int, /) -> bytes: ...
 
 
 def chunks(source: str, terminal: Terminal, *, hint: str = "") -> Iterator[bytes]:
-    """What is in a file, or comes from standard input for `-`, as it comes.
+    """Yield the bytes of a file, or of standard input for `-`, as they arrive.
 
-    The file is opened by the first step. `hint` is added where there is no such file.
+    The file is opened by the first `next`. `hint` is added to the error if the file does not exist.
     """
     with _open(source, terminal, hint) as stream:
         try:
@@ -33,7 +33,7 @@ def chunks(source: str, terminal: Terminal, *, hint: str = "") -> Iterator[bytes
 
 
 def contents(source: str, terminal: Terminal) -> bytes:
-    """All of it, for what can be used only when it is whole."""
+    """Return all bytes of a file, or of standard input for `-`."""
     return b"".join(chunks(source, terminal))
 
 
@@ -42,8 +42,8 @@ def _open(source: str, terminal: Terminal, hint: str) -> AbstractContextManager[
         if sys.stdin is None:
             raise UsageError("standard input is closed")
         if sys.stdin.isatty():
-            terminal.note("reading from this terminal; Ctrl-D ends it")
-        stdin: Reads1 = sys.stdin.buffer  # type: ignore[assignment]  # typeshed gives it no read1
+            terminal.note("reading from the terminal; press Ctrl-D to end the input")
+        stdin: Reads1 = sys.stdin.buffer  # type: ignore[assignment]  # typeshed lacks read1
         return nullcontext(stdin)
     try:
         return open(source, "rb")

@@ -1,4 +1,4 @@
-"""`penstock store`: what a gateway has kept, from beside it: figures, deleting what is old, and all of it."""
+"""`penstock store`: statistics, pruning and export of a gateway's store, even while the gateway runs."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ if TYPE_CHECKING:
 _USAGE = "penstock store stats|prune|export [options]"
 
 _DESCRIPTION = """\
-Look after the file in which a gateway keeps responses. The gateway may have it
-open meanwhile; what runs is not touched."""
+Manage the file in which a gateway stores responses. The gateway may be running
+at the same time; running turns are never touched."""
 
 _EPILOG = """\
-`penstock store ACTION --help` has the options of each.
+`penstock store ACTION --help` lists the options of an action.
 
 examples:
   penstock store stats
   penstock store prune --older-than 30d
   penstock store prune --max-size 1GB --dry-run
-  penstock store export -o kept.jsonl       everything, conversations too
+  penstock store export -o store.jsonl      everything, with conversations
   penstock store export --since 12h | jq -r 'select(.status == "failed").id'
   penstock store export resp_abc            one response, with its events
 
-Whatever is exported has what people and models said in it.
+Exports contain prompts and answers.
 
 exit codes:
-  0  done
-  1  a response that was asked for is not there
-  2  nothing was done: wrong options, or a file that cannot be read"""
+  0  success
+  1  a requested response was not found
+  2  nothing was done: wrong options, or an unreadable file"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage, parser.description, parser.epilog = _USAGE, _DESCRIPTION, _EPILOG
-    # One parser each: an option that is not for this action must not be ignored, least of all by `prune`.
+    # One parser per action: options of another action must be rejected, above all by `prune`.
     actions = parser.add_subparsers(
         dest="action", metavar="ACTION", title="actions", prog="penstock store", required=True
     )
@@ -64,28 +64,28 @@ def _stats_options(add: Add) -> None:
 
 
 def _prune_options(add: Add) -> None:
-    add("--older-than", metavar="TIME", help="what ended so long ago, such as 30d or 12h")
-    add("--max-size", metavar="SIZE", help="the oldest, until it takes no more than such as 1GB")
-    add("--trust-clock", action="store_true", help="go by this machine's clock, however far ahead it is")
-    add("--dry-run", action="store_true", help="only say what would go")
+    add("--older-than", metavar="TIME", help="delete responses that ended this long ago, e.g. 30d or 12h")
+    add("--max-size", metavar="SIZE", help="delete the oldest until the store has this size, e.g. 1GB")
+    add("--trust-clock", action="store_true", help="use this machine's clock, even if it is far ahead")
+    add("--dry-run", action="store_true", help="only show what would be deleted")
 
 
 def _export_options(add: Add) -> None:
-    add("ids", metavar="RESPONSE_ID", nargs="*", help="only these")
-    add("--since", metavar="TIME", help="no older than such as 12h, or than a date")
-    add("-o", "--output", metavar="FILE", help="write there (default: standard output)")
+    add("ids", metavar="RESPONSE_ID", nargs="*", help="export only these")
+    add("--since", metavar="TIME", help="export what is newer than e.g. 12h, or than a date")
+    add("-o", "--output", metavar="FILE", help="the file to write (default: standard output)")
 
 
 def add_store_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--store", metavar="PATH", help="the file (default: the one in your data folder)")
+    parser.add_argument("--store", metavar="PATH", help="the store's file (default: in your data folder)")
 
 
 def store_path(options: argparse.Namespace) -> Path:
-    """The file that is meant; without an option that of a gateway without one."""
+    """Return the store's file; the default is the same as for `penstock serve`."""
     from penstock.gateway.storage import NONE, default_path
 
     if options.store == NONE:
-        raise UsageError("--store none keeps nothing in a file: there is nothing to look into")
+        raise UsageError("--store none means that there is no store: pass the path of a store's file")
     return Path(options.store) if options.store else default_path(os.environ)
 
 
@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
     from penstock.store import open_archive
 
     _, _, prepare = _ACTIONS[options.action]
-    act = prepare(options, Terminal())  # wrong options are told before any file is looked at
+    act = prepare(options, Terminal())  # report wrong options before opening any file
     try:
         with open_archive(store_path(options)) as archive:
             return act(archive)
@@ -102,7 +102,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(str(error)) from None
 
 
-# Figures
+# Statistics
 
 
 def _stats(options: argparse.Namespace, terminal: Terminal) -> Act:
@@ -114,16 +114,16 @@ def _print_stats(archive: StoreArchive, terminal: Terminal, *, is_json: bool) ->
     if is_json:
         import msgspec
 
-        told = {"path": archive.location, **msgspec.to_builtins(stats.total), "by_status": stats.by_status}
-        told |= {"oldest": stats.oldest, "newest": stats.newest}
-        terminal.result(msgspec.json.encode(told).decode())
+        result = {"path": archive.location, **msgspec.to_builtins(stats.total), "by_status": stats.by_status}
+        result |= {"oldest": stats.oldest, "newest": stats.newest}
+        terminal.result(msgspec.json.encode(result).decode())
         return OK
-    for name, what in [*_figures(stats), ("file", terminal.clean(archive.location))]:
-        terminal.line(terminal.paint(f"{name:<14}", "dim") + what)
+    for name, value in [*_rows(stats), ("file", terminal.clean(archive.location))]:
+        terminal.line(terminal.paint(f"{name:<14}", "dim") + value)
     return OK
 
 
-def _figures(stats: ArchiveStats) -> list[tuple[str, str]]:
+def _rows(stats: ArchiveStats) -> list[tuple[str, str]]:
     total = stats.total
     states = ", ".join(f"{count:,} {status}" for status, count in stats.by_status.items())
     rows = [
@@ -138,74 +138,76 @@ def _figures(stats: ArchiveStats) -> list[tuple[str, str]]:
     return rows
 
 
-# Deleting
+# Pruning
 
 
 def _prune(options: argparse.Namespace, terminal: Terminal) -> Act:
     if options.older_than is None and options.max_size is None:
-        raise UsageError("penstock store prune needs a bound: --older-than 30d, --max-size 1GB, or both")
+        raise UsageError("penstock store prune needs a limit: --older-than 30d, --max-size 1GB, or both")
     age = parse_span(options.older_than, "--older-than") if options.older_than is not None else None
-    most = parse_size(options.max_size, "--max-size") if options.max_size is not None else None
-    act = _would_go if options.dry_run else _delete
-    return lambda archive: act(archive, _before(archive, age, options.trust_clock, terminal), most, terminal)
+    max_size = parse_size(options.max_size, "--max-size") if options.max_size is not None else None
+    act = _dry_run if options.dry_run else _delete
+    return lambda archive: act(
+        archive, _cutoff(archive, age, options.trust_clock, terminal), max_size, terminal
+    )
 
 
-def _before(archive: StoreArchive, age: float | None, trust_clock: bool, terminal: Terminal) -> float:
-    """What ended before this time is old enough."""
+def _cutoff(archive: StoreArchive, age: float | None, trust_clock: bool, terminal: Terminal) -> float:
+    """Return the time before which a response must have ended to be deleted for its age."""
     if age is None:
         return 0.0
     clock = time.time()
     now = clock if trust_clock else archive.time(clock)
     if now < clock:
         terminal.note(
-            f"ages are measured from {format_time(now)}, when a gateway last looked after this file; this "
-            f"machine's clock says {format_time(clock)}: if that is right, add --trust-clock"
+            f"ages are measured from {format_time(now)}, when a gateway last used this file; this machine's "
+            f"clock shows {format_time(clock)}: if that is correct, add --trust-clock"
         )
     return now - age
 
 
-def _delete(archive: StoreArchive, before: float, most: int | None, terminal: Terminal) -> int:
-    used = archive.stats().total.bytes
-    progress = _tell_progress if sys.stderr.isatty() else None
-    gone = archive.prune(older_than=before, most_bytes=most, progress=progress)
+def _delete(archive: StoreArchive, cutoff: float, max_size: int | None, terminal: Terminal) -> int:
+    size_before = archive.stats().total.bytes
+    progress = _show_progress if sys.stderr.isatty() else None
+    deleted = archive.prune(older_than=cutoff, most_bytes=max_size, progress=progress)
     if progress is not None:
         sys.stderr.write("\r\033[K")
-    left = archive.stats().total.bytes
-    terminal.line(f"deleted {_told(gone)}; {format_size(used)} before, {format_size(left)} now")
-    if most is not None and left > most:
-        terminal.note(f"it is still more than {format_size(most)}: what runs now is never deleted")
+    size = archive.stats().total.bytes
+    terminal.line(f"deleted {_counts(deleted)}; {format_size(size_before)} before, {format_size(size)} now")
+    if max_size is not None and size > max_size:
+        terminal.note(f"still larger than {format_size(max_size)}: running turns are never deleted")
     return OK
 
 
-def _would_go(archive: StoreArchive, before: float, most: int | None, terminal: Terminal) -> int:
-    """How many it takes to be small enough shows only in the deleting: their sizes are not written down."""
-    used = archive.stats().total.bytes
-    terminal.line(f"for their age {_told(archive.due(older_than=before))} would be deleted")
-    if most is not None and used > most:
-        excess = format_size(used - most)
-        terminal.line(f"{format_size(used)} are used, {excess} too many: the oldest would be deleted too")
-    elif most is not None:
-        terminal.line(f"{format_size(used)} are used: that is small enough")
+def _dry_run(archive: StoreArchive, cutoff: float, max_size: int | None, terminal: Terminal) -> int:
+    """Show what would be deleted. Responses have no recorded size, so --max-size gives no count."""
+    size = archive.stats().total.bytes
+    terminal.line(f"would delete {_counts(archive.due(older_than=cutoff))} because of their age")
+    if max_size is not None and size > max_size:
+        excess = format_size(size - max_size)
+        terminal.line(f"the size is {format_size(size)}, {excess} too much: would also delete the oldest")
+    elif max_size is not None:
+        terminal.line(f"the size is {format_size(size)}, within the limit")
     return OK
 
 
-def _tell_progress(gone: Pruned) -> None:
-    """A line that counts; it is written over by the next."""
-    sys.stderr.write(f"\r\033[Kdeleted {_told(gone)} so far\r")
+def _show_progress(deleted: Pruned) -> None:
+    """Write a progress line that the next one overwrites."""
+    sys.stderr.write(f"\r\033[Kdeleted {_counts(deleted)} so far\r")
     sys.stderr.flush()
 
 
-def _told(gone: Pruned) -> str:
-    return f"{counted(gone.responses, 'response')} and {counted(gone.conversations, 'conversation')}"
+def _counts(deleted: Pruned) -> str:
+    return f"{counted(deleted.responses, 'response')} and {counted(deleted.conversations, 'conversation')}"
 
 
-# All of it
+# Export
 
 
 def _export(options: argparse.Namespace, terminal: Terminal) -> Act:
     since = parse_moment(options.since, "--since", time.time()) if options.since is not None else 0.0
     if options.ids and options.since is not None:
-        raise UsageError("give ids or --since, not both")
+        raise UsageError("use either ids or --since, not both")
     return lambda archive: _write(archive, options.ids, since, options.output, terminal)
 
 
@@ -226,25 +228,25 @@ def _write(
 
 @contextmanager
 def _output(name: str | None, store_files: Sequence[Path], terminal: Terminal) -> Iterator[TerminalOutput]:
-    """Standard output, or a file for nobody but its owner: it holds what people said."""
+    """Open standard output, or a file that only its owner can read: it contains prompts and answers."""
     if name is None:
         out = terminal.output()
         yield out
         out.flush()
         return
     if Path(name).resolve() in store_files:
-        raise UsageError(f"{name} is the store itself: give another file")
+        raise UsageError(f"{name} is the store itself: use another file")
     try:
         descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     except OSError as error:
-        raise UsageError(f"{name} cannot be written: {error.strerror or error}") from None
-    with os.fdopen(descriptor, "wb") as written:
-        yield written
+        raise UsageError(f"cannot write {name}: {error.strerror or error}") from None
+    with os.fdopen(descriptor, "wb") as file:
+        yield file
 
 
 _ACTIONS: dict[str, tuple[str, Callable[[Add], None], Callable[[argparse.Namespace, Terminal], Act]]] = {
-    "stats": ("count what is in it", _stats_options, _stats),
-    "prune": ("delete what is old, or too much", _prune_options, _prune),
-    "export": ("print what is in it, one JSON object per line", _export_options, _export),
+    "stats": ("count responses, items, events and bytes", _stats_options, _stats),
+    "prune": ("delete old responses, or shrink the store", _prune_options, _prune),
+    "export": ("print responses and conversations, one JSON object per line", _export_options, _export),
 }
-"""What can be done: its summary, its options, and what makes of them something to do with a store."""
+"""Each action: its summary, a function that adds its options, and one that prepares it from the options."""

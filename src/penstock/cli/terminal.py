@@ -1,4 +1,4 @@
-"""What the commands may assume about the place where their output goes."""
+"""The output of commands: colour, width, and escaping of control characters."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import shutil
 import sys
 from typing import Protocol
 
-STEERING = re.compile(
+CONTROLS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200e\u200f\u2028-\u202e\u2061-\u206f\ufeff\ufff9-\ufffb"
     r"\ud800-\udfff\U000e0000-\U000e007f]"
 )
-"""What steers a terminal or turns the direction of text, and what is there without being seen. Tabs, newlines
-and the joiners that emoji and Persian are written with stay."""
+"""Control characters, direction overrides and invisible characters, but not tabs, newlines and the joiners
+that emoji and Persian need."""
 
 _CODES = {"red": "31", "green": "32", "dim": "2"}
 
 
 class Terminal:
-    """Standard output: coloured only for a person, safe to show whatever a stream contains.
+    """Standard output: coloured only on a terminal, and safe whatever a stream contains.
 
-    `secret` is never written: wherever a server sends a key back, `[key]` is shown in its place.
+    `secret` is never written: if a server echoes the key, `[key]` is shown instead.
     """
 
     def __init__(self, secret: str = "") -> None:
@@ -36,30 +36,30 @@ class Terminal:
         return f"\033[{_CODES[colour]}m{text}\033[0m" if self._coloured and text else text
 
     def conceal(self, text: str) -> str:
-        """`text` without the secret."""
+        """Return `text` without the secret."""
         return text.replace(self._secret, "[key]") if self._secret else text
 
     def clean(self, text: str) -> str:
-        """`text` on one line, without the secret and without characters that steer a terminal."""
+        """Return `text` on one line, without the secret and with control characters escaped."""
         text = self.conceal(text)
         if text.isprintable():
             return text
         return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
     def line(self, text: str) -> None:
-        """Write now, not when a buffer is full: the stream may be a live one."""
+        """Write a line and flush it: the stream may be live."""
         print(text, flush=True)
 
     def result(self, text: str) -> None:
-        """Write JSON that others wrote: exactly for a program, and harmless for a person."""
+        """Write untrusted JSON: unchanged to a file or pipe, escaped on a terminal."""
         self.line(escaped(text) if sys.stdout.isatty() else text)
 
     def output(self) -> TerminalOutput:
-        """The same for bytes, in as many writes as are needed."""
+        """Return an output for bytes with the same rule as `result`."""
         return _Escaping() if sys.stdout.isatty() else sys.stdout.buffer
 
     def note(self, text: str) -> None:
-        """For the person, beside the result: standard error."""
+        """Write a message for the user to standard error."""
         print(f"penstock: {self.clean(text)}", file=sys.stderr, flush=True)
 
 
@@ -72,7 +72,7 @@ class TerminalOutput(Protocol):
 
 
 class _Escaping:
-    """Standard output that is a terminal. A character may be cut in two by a write."""
+    """Standard output on a terminal, escaped. A write may end in the middle of a character."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -86,8 +86,8 @@ class _Escaping:
 
 
 def escaped(text: str) -> str:
-    """Written as JSON writes it, so that JSON is still the same JSON when it is copied from the terminal."""
-    return STEERING.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    """Escape control characters as JSON does, so that JSON copied from the terminal is unchanged."""
+    return CONTROLS.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def _can_encode(encoding: str | None, text: str) -> bool:

@@ -1,44 +1,44 @@
-"""What a model says, safe to write to a terminal; and how many columns it takes there."""
+"""Make a model's text safe for a terminal, and measure its width in columns."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 
-from penstock.cli.terminal import STEERING
+from penstock.cli.terminal import CONTROLS
 
 
 def safe(text: str) -> str:
-    """`text` with its lines and tabs, and with everything that a terminal would obey written out.
+    """Return `text` with control characters escaped; line breaks and tabs stay.
 
-    It looks at one character at a time, so it may be given a text in pieces. Carriage returns go: in front of
-    a newline they mean nothing, elsewhere they would write over what stands there.
+    Characters are replaced one by one, so a text may be passed in pieces. Carriage returns are removed:
+    before a newline they mean nothing, elsewhere they would overwrite the line.
     """
-    return STEERING.sub(_written_out, text)
+    return CONTROLS.sub(_escaped, text)
 
 
-def one_line(text: str, most: int = 0) -> str:
-    """`text` on one line and safe; cut to `most` columns where that is given."""
+def one_line(text: str, max_columns: int = 0) -> str:
+    """Return `text` on one line and safe, shortened to `max_columns` if that is given."""
     line = " ".join(safe(text).split())
-    return shortened(line, most) if most else line
+    return shortened(line, max_columns) if max_columns else line
 
 
-def shortened(line: str, most: int) -> str:
-    """As much of a line as fits into so many columns, with a mark where it was cut."""
-    if columns(line) <= most:
+def shortened(line: str, max_columns: int) -> str:
+    """Return as much of the line as fits, with an ellipsis if it was cut."""
+    if columns(line) <= max_columns:
         return line
-    kept: list[str] = []
-    room = max(most - 1, 0)
+    characters: list[str] = []
+    room = max(max_columns - 1, 0)
     for character in line:
         room -= columns(character)
         if room < 0:
             break
-        kept.append(character)
-    return "".join(kept).rstrip() + "…"
+        characters.append(character)
+    return "".join(characters).rstrip() + "…"
 
 
 def columns(text: str) -> int:
-    """How wide a terminal shows a text that is safe."""
+    """Return the width of a safe text in terminal columns."""
     if text.isascii():
         return len(text)
     return sum(map(_width, text))
@@ -50,5 +50,5 @@ def _width(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
-def _written_out(found: re.Match[str]) -> str:
+def _escaped(found: re.Match[str]) -> str:
     return "" if found[0] == "\r" else repr(found[0])[1:-1]

@@ -1,7 +1,7 @@
-"""A stream drawn as text: time runs to the right, and every item has a lane.
+"""Draw a stream as text: time runs to the right, and every item has a lane.
 
-One column is one event while they fit. A longer stream is compressed, and a column then shows the most
-telling of its events.
+Each column is one event if they fit. A longer stream is compressed, and each column shows its most important
+event.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _RESPONSE_EVENTS = {
     "error": "error",
 }
 
-# What a mark looks like, in Unicode and in ASCII. Of several in one column the first in this table is shown.
+# Each mark in Unicode and in ASCII. If a column has several, the first in this table is shown.
 _MARKS = {
     "failed": "✗F",
     "error": "!E",
@@ -57,7 +57,7 @@ class _Lane:
 
 
 class Timeline:
-    """Takes events and violations as they come; `draw` gives the picture."""
+    """Collect events and violations; `draw` returns the picture."""
 
     def __init__(self) -> None:
         self._response = _Lane("response")
@@ -69,7 +69,7 @@ class Timeline:
         self._in_progress = False
 
     def add(self, position: int, data: str) -> None:
-        """The frame with this data is at this place in the stream."""
+        """Add the frame with this data at this position in the stream."""
         self._length = max(self._length, position + 1)
         if data.strip() == "[DONE]":
             self._response.add(position, "[DONE]")
@@ -87,7 +87,7 @@ class Timeline:
             self._add_to_item(position, type, event)
 
     def mark(self, position: int) -> None:
-        """A rule was broken here."""
+        """Mark a violation at this position."""
         self._violations.append(position)
         self._length = max(self._length, position + 1)
 
@@ -117,10 +117,10 @@ class Timeline:
             lane.add(position, "delta" if type.endswith(".delta") else "part or text boundary")
 
     def _lane(self, id: object, index: object, item: dict[str, Any], opens: bool) -> _Lane:
-        """The lane that an event belongs to: by item id, else by output index, else a new one.
+        """Return the lane of an event: by item id, else by output index, else a new one.
 
-        An `added` with an id that is new opens a lane of its own, even at an index that is taken: two items
-        under one index should look like two.
+        An `added` event with a new id gets its own lane, even if its index is in use: two items with one
+        index must look like two.
         """
         lane = self._by_id.get(id) if isinstance(id, str) else None
         if lane is None and isinstance(index, int) and not (opens and isinstance(id, str)):
@@ -135,7 +135,7 @@ class Timeline:
         return lane
 
     def draw(self, width: int, unicode: bool) -> list[str]:
-        """The picture, in lines of at most `width` characters (about 40 is the least that can be read)."""
+        """Return the lines of the picture, at most `width` characters each (readable from about 40)."""
         if not self._length:
             return []
         lanes = [self._response, *self._lanes]
@@ -151,7 +151,7 @@ class Timeline:
 
 
 class _Canvas:
-    """Turns positions in the stream into columns, and marks into characters."""
+    """Map positions in the stream to columns, and marks to characters."""
 
     def __init__(self, length: int, columns: int, unicode: bool) -> None:
         self._length = length
@@ -165,10 +165,10 @@ class _Canvas:
         cells: dict[int, str] = {}
         for position, mark in marks:
             column = self._column(position)
-            seen = cells.get(column, mark)
-            if {seen, mark} == {"opened", "closed"}:
+            current = cells.get(column, mark)
+            if {current, mark} == {"opened", "closed"}:
                 mark = "opened and closed"
-            cells[column] = min(seen, mark, key=_ORDER.__getitem__)
+            cells[column] = min(current, mark, key=_ORDER.__getitem__)
         first, last = min(cells), max(cells)
         filled = [cells.get(column, "open") for column in range(first, last + 1)]
         names = {mark for _, mark in marks}
@@ -185,7 +185,7 @@ class _Canvas:
         return "".join(" " if not n else one if n == 1 else str(n) if n < 10 else "+" for n in cells)
 
     def ruler(self) -> str:
-        """The number of the first event in every tenth column, as far as it fits."""
+        """Return the number of the first event in every tenth column, where it fits."""
         text = ""
         for column in range(0, self._columns, 10):
             number = str(-(-column * self._length // self._columns))
@@ -210,14 +210,14 @@ class _Canvas:
 
 def _label(id: object, index: object, item: dict[str, Any]) -> str:
     name = item.get("name")
-    called = name if isinstance(name, str) and name else id[:12] if isinstance(id, str) else None
-    words = [index, item.get("type") or "item", called]
+    suffix = name if isinstance(name, str) and name else id[:12] if isinstance(id, str) else None
+    words = [index, item.get("type") or "item", suffix]
     label = " ".join(str(word)[:64] for word in words if isinstance(word, (str, int)))
     return "".join(each if each.isprintable() else "?" for each in label)
 
 
 def _fit(text: str, width: int, unicode: bool) -> str:
-    """`text` in exactly `width` columns; a character of Chinese takes two."""
+    """Pad or cut `text` to exactly `width` columns; a wide character takes two."""
     if _width_of(text) > width:
         while _width_of(text) > width - 1:
             text = text[:-1]

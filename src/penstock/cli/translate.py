@@ -1,4 +1,4 @@
-"""`penstock translate`: a recorded stream of any provider, as the OpenResponses stream that it should be."""
+"""`penstock translate`: convert a recorded provider stream to a lawful OpenResponses stream."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Read a provider's recorded stream and write it as OpenResponses events: the same
 content, as a lawful stream of server-sent events that ends with [DONE]."""
 
 _EPILOG = (
-    "dialects:\n"
+    "API formats (dialects):\n"
     + "\n".join(f"  {name:<11}{what}" for name, what in DIALECTS.items())
     + """
 
 The input may be server-sent events, one JSON object per line, or one JSON array
-of objects; which of them it is shows in its first bytes. Events are written as
-soon as what they are made of has come.
+of objects; the format is detected. Events are written as soon as their input
+has arrived.
 
 examples:
   penstock translate --dialect chat answer.sse
@@ -39,11 +39,11 @@ examples:
   curl -sN ... | penstock translate --dialect anthropic -
   penstock translate --dialect chat answer.sse | penstock check -
   penstock translate --dialect chat --tools request.json answer.sse
-                        custom tools and namespaces as they were declared
+                        restore custom tools and namespaces as declared
 
 exit codes:
   0  the stream was translated
-  1  it fails: it reports an error, breaks off, or cannot be read; the
+  1  the stream reports an error, is truncated, or cannot be read; the
      translation ends with response.failed
   2  nothing was translated: wrong options, unreadable file"""
 )
@@ -53,22 +53,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage, parser.description, parser.epilog = _USAGE, _DESCRIPTION, _EPILOG
     add = parser.add_argument
     add("source", metavar="FILE|-", help="a recorded stream, or - for standard input")
-    add("--dialect", metavar="NAME", required=True, choices=tuple(DIALECTS), help="what the stream speaks")
+    add(
+        "--dialect",
+        metavar="NAME",
+        required=True,
+        choices=tuple(DIALECTS),
+        help="the API format (dialect) of the stream",
+    )
     add(
         "--accent",
         choices=("openresponses", "openai", "copilot"),
         default="openresponses",
-        help="the client's flavour of event names (default: openresponses, the specification)",
+        help="event naming (accent) of the output (default: openresponses, the specification)",
     )
     add(
         "--tools",
         metavar="FILE",
-        help="the request that was answered, as JSON, or only the list of its tools: calls come back as "
-        "the kind of tool that was declared",
+        help="the original request as JSON, or only its list of tools: calls are restored to the declared "
+        "kind of tool",
     )
-    add("--think-tags", action="store_true", help="take <think>...</think> out of the text, as reasoning")
-    add("--tool-markup", action="store_true", help="take out tool calls that the model wrote as text")
-    add("--explain", action="store_true", help="print on standard error what was dropped or repaired")
+    add("--think-tags", action="store_true", help="turn <think>...</think> in the text into reasoning")
+    add("--tool-markup", action="store_true", help="turn tool calls that the model wrote as text into calls")
+    add("--explain", action="store_true", help="report dropped and repaired content on standard error")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -82,13 +88,13 @@ def run(options: argparse.Namespace) -> int:
             print(terminal.clean(f"{each.code}  {each.message}{times}"), file=sys.stderr)
     if snapshot.error is None:
         return OK
-    terminal.note(f"the stream fails: {snapshot.error.message} ({snapshot.error.code})")
+    terminal.note(f"the stream failed: {snapshot.error.message} ({snapshot.error.code})")
     return FOUND
 
 
 def _prepare(options: argparse.Namespace, terminal: Terminal) -> Pipeline:
-    """Everything that can be wrong with the options shows here, before anything is written."""
-    from time import time  # here and below, so that --help does not pay for the imports
+    """Build the pipeline. All errors in the options are raised here, before anything is written."""
+    from time import time  # imported here and below to keep --help fast
     from uuid import uuid4
 
     from penstock.cli.capture import Capture
@@ -109,19 +115,17 @@ def _prepare(options: argparse.Namespace, terminal: Terminal) -> Pipeline:
 
 def _plan(options: argparse.Namespace, request: CreateResponse) -> Plan:
     from penstock.dialects.families import family_of
-    from penstock.dialects.plan import Plan, Quirks, Target
-    from penstock.dialects.toolset import declared_tools
-    from penstock.tools.identity import ToolIdentityMap
+    from penstock.dialects.plan import Quirks, Target
+    from penstock.dialects.toolset import plan_for
 
     model = request.model or ""
     quirks = Quirks(think_tags=options.think_tags, tool_markup=options.tool_markup)
     target = Target(model=model, dialect=options.dialect, family=family_of(model), quirks=quirks)
-    tools = ToolIdentityMap(declared_tools(request), request.tool_choice)
-    return Plan(request=request, target=target, tools=tools, accent=options.accent)
+    return plan_for(request, target, accent=options.accent)
 
 
 def _request(source: str | None, terminal: Terminal) -> CreateResponse:
-    """The request that was answered, as far as it is known."""
+    """Return the original request, or an empty one without --tools."""
     from penstock.errors import DecodeError
     from penstock.protocol.request import CreateResponse
     from penstock.protocol.wire import parse, read
@@ -140,16 +144,16 @@ def _translate(pipeline: Pipeline, options: argparse.Namespace, terminal: Termin
     from penstock.sse import DONE, encode_frame
     from penstock.stream.accents import ACCENTS
 
-    speak = ACCENTS[options.accent]()
+    accent = ACCENTS[options.accent]()
     output = terminal.output()
 
     def write(events: Iterable[Event], end: bytes = b"") -> None:
-        """What came in one read leaves in one write, at once: the stream may be a live one."""
-        spoken = map(speak, events)
-        output.write(b"".join(encode_frame(event.type, encode(event)) for event in spoken) + end)
+        """Write the events of one read in one write and flush: the stream may be live."""
+        named = map(accent, events)
+        output.write(b"".join(encode_frame(event.type, encode(event)) for event in named) + end)
         output.flush()
 
     for chunk in chunks(options.source, terminal):
-        events = pipeline.feed(chunk)  # first of all: it may turn out that this is no stream
+        events = pipeline.feed(chunk)  # before the start: it raises if the input is not a stream
         write(events + pipeline.start())
     write(pipeline.start() + pipeline.end(), DONE)

@@ -9,20 +9,20 @@ from penstock.cli import OK, OUTPUT_CLOSED
 _USAGE = "penstock vscode-host [--log-level LEVEL]"
 
 _DESCRIPTION = """\
-Provide models to an editor: requests come on standard input and parts go to
-standard output, one JSON object per line. The VS Code extension starts this by
-itself; docs/host.md describes the lines for other editors."""
+Provide models to an editor: read requests from standard input and write parts
+to standard output, one JSON object per line. The VS Code extension starts this
+command itself; docs/host.md describes the lines for other editors."""
 
 _EPILOG = """\
 example:
   echo '{"id": 1, "method": "count_tokens", "text": "Hello"}' |
     penstock vscode-host
 
-It ends when standard input is closed. Logs go to standard error.
+The command ends when standard input is closed. Logs go to standard error.
 
 exit codes:
-  0    standard input was closed, or it was stopped
-  141  nobody reads its output any more"""
+  0    standard input was closed, or the command was stopped
+  141  standard output was closed"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +37,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from penstock.provider.host import stdio  # here, so that --help does not pay for it
+    from penstock.provider.host import stdio  # imported here to keep --help fast
 
     stdio.run(options.log_level, OK, OUTPUT_CLOSED)

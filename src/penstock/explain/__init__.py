@@ -1,1 +1,1 @@
-"""What happened in a turn, from what the store holds of it."""
+"""Explain what happened in a turn, from its records in the store."""

@@ -1,6 +1,6 @@
-"""What is known of a turn, read from a store as it is found there: any of it may be missing, or be odd.
+"""Everything the store has about a turn. Any of it may be missing or malformed.
 
-Nothing here holds what was said; that is in `content`, for those who ask for it.
+Prompts and answers are not included; `report.content_lines` reads them on request.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class TurnDiagnostic(Struct):
 
 
 class TurnSnapshot(Struct):
-    """What a response says of itself, as far as it is explained."""
+    """The fields of a stored response that are explained."""
 
     model: str | None = None
     stream: bool | None = None
@@ -60,7 +60,7 @@ class TurnSnapshot(Struct):
 
 
 class AttemptSummary(Struct):
-    """One upstream that was asked."""
+    """One attempt: a request to one upstream and its outcome."""
 
     target: str
     model: str
@@ -68,7 +68,7 @@ class AttemptSummary(Struct):
     status: int | None = None
     code: str = ""
     message: str = ""
-    """The upstream's own words: they may repeat what was said to it."""
+    """The upstream's error message. It may quote the prompt."""
 
 
 class Account(Struct, frozen=True):
@@ -85,12 +85,12 @@ class Account(Struct, frozen=True):
 
     @property
     def begin(self) -> float:
-        """The first that is known of it; the response's own time has no fractions."""
+        """The time of the first trace or event; `created_at` is in whole seconds."""
         return min(self._times(), default=float(self.stored.created_at))
 
     @property
-    def last_sign(self) -> float:
-        """The last that is known of it. What a later gateway wrote when it ended the turn is none."""
+    def last_activity(self) -> float:
+        """The time of the last trace or event, without the event that a restarted gateway added."""
         times = self._times()
         if self.code == RESTARTED and self.events:
             times.remove(self.events[-1].time)
@@ -101,12 +101,13 @@ class Account(Struct, frozen=True):
 
     @property
     def code(self) -> str:
-        """Why it did not end well."""
+        """The error code; empty if there is none."""
         error = self.snapshot.error
         return self.verdict.code or (error.code if error is not None and error.code else "")
 
 
 def read_account(archive: StoreArchive, id: str) -> Account | None:
+    """Return the account of a response; None if the store does not have it."""
     stored = archive.find(id)
     if stored is None:
         return None
@@ -122,7 +123,7 @@ def read_account(archive: StoreArchive, id: str) -> Account | None:
 
 
 def attempts_of(traces: list[Trace]) -> list[AttemptSummary]:
-    """They follow each other in one list; each begins with its request."""
+    """Group traces into attempts; each attempt begins with its request."""
     attempts: list[AttemptSummary] = []
     for trace in traces:
         record = read_trace(trace)
@@ -139,7 +140,7 @@ def attempts_of(traces: list[Trace]) -> list[AttemptSummary]:
 
 
 def read_json(data: bytes, type: type[T]) -> T | None:
-    """None for what is not there, or is something else than it should be."""
+    """Decode JSON; return None if it is empty, malformed or of another type."""
     try:
         return msgspec.json.decode(data, type=type)
     except msgspec.MsgspecError:

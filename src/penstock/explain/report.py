@@ -1,4 +1,4 @@
-"""All that is known of a turn in one value, for programs; and what was said in it, for those who ask."""
+"""The JSON output of `penstock explain`, and the prompts and answers for `--content`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from penstock.explain.sentences import sentences
 from penstock.explain.timeline import timeline
 from penstock.store.contract import StoreArchive, StoredItem
 
-_SPOKEN = ("text", "refusal", "arguments", "input", "output", "content", "summary", "transcript")
-"""Fields of items and their parts in which something is said."""
+_TEXT_FIELDS = ("text", "refusal", "arguments", "input", "output", "content", "summary", "transcript")
+"""Fields of items and their parts that contain content."""
 
 
 def report(account: Account, content: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """What `penstock explain --json` prints. `content` is what `content_lines` gave, or empty."""
+    """Return the object that `penstock explain --json` prints. `content`: from `content_lines`, or empty."""
     stored, snapshot = account.stored, account.snapshot
     attempts = [
         {"target": each.target, "model": each.model, "status": each.status, "code": each.code or None}
@@ -40,7 +40,7 @@ def report(account: Account, content: Mapping[str, Sequence[str]]) -> dict[str, 
 
 
 def content_lines(archive: StoreArchive, account: Account) -> dict[str, list[str]]:
-    """The input and the output, a line for each item, and how upstreams put their failures."""
+    """Return the input and the output, one line per item, and the upstreams' error messages."""
     tenant, id = account.stored.tenant, account.stored.id
     error = account.snapshot.error
     messages = [attempt.message for attempt in account.attempts if attempt.message]
@@ -59,21 +59,21 @@ def _line(data: bytes) -> str:
     try:
         item = msgspec.json.decode(data)
     except msgspec.DecodeError:
-        return "an item that cannot be read"
+        return "(unreadable item)"
     if not isinstance(item, dict):
-        return "an item that cannot be read"
+        return "(unreadable item)"
     words = [item.get(name) for name in ("role", "type", "name")]
-    who = " ".join(word for word in words if isinstance(word, str) and word != "message")
-    return f"{who or 'message'}: {' '.join(_spoken(item))}".rstrip(": ")
+    label = " ".join(word for word in words if isinstance(word, str) and word != "message")
+    return f"{label or 'message'}: {' '.join(_texts(item))}".rstrip(": ")
 
 
-def _spoken(value: Any) -> Iterator[str]:
+def _texts(value: Any) -> Iterator[str]:
     match value:
         case str():
             yield value
         case list():
             for each in value:
-                yield from _spoken(each)
+                yield from _texts(each)
         case dict():
-            for name in _SPOKEN:
-                yield from _spoken(value.get(name))
+            for name in _TEXT_FIELDS:
+                yield from _texts(value.get(name))

@@ -1,4 +1,4 @@
-"""A turn in a few sentences: who was asked, how it ended and why, how long it took, what was odd."""
+"""Describe a turn in sentences: which upstreams were tried, how it ended and why, timing, diagnostics."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from penstock.stream.recovery import RESTARTED
 
 
 def sentences(account: Account) -> list[str]:
-    """In the order in which somebody who looks for a fault would ask."""
+    """Return the sentences, in the order that is useful for troubleshooting."""
     parts = (_beginning, _upstreams, _ending, _client, _times, _tokens, _diagnostics, _gaps)
     return [sentence for part in parts for sentence in part(account)]
 
 
 def _beginning(account: Account) -> Iterator[str]:
     stored, verdict = account.stored, account.verdict
-    model = verdict.model or account.snapshot.model or "without a name"
-    whose = f" by {verdict.client}" if verdict.client else ""
-    ways = [
+    model = verdict.model or account.snapshot.model or "(none)"
+    client = f" by client {verdict.client}" if verdict.client else ""
+    details = [
         "in the background" if stored.is_background else "",
-        f"as a continuation of {stored.previous_id}" if stored.previous_id else "",
-        f"in the conversation {stored.conversation_id}" if stored.conversation_id else "",
-        f"by the request {verdict.request_id}" if verdict.request_id else "",
+        f"continuing {stored.previous_id}" if stored.previous_id else "",
+        f"in conversation {stored.conversation_id}" if stored.conversation_id else "",
+        f"request id {verdict.request_id}" if verdict.request_id else "",
     ]
-    how = "".join(f", {way}" for way in ways if way)
-    yield f"The model {model} was asked{whose} at {format_time(stored.created_at)}{how}."
+    suffix = "".join(f", {detail}" for detail in details if detail)
+    yield f"Model {model} was requested{client} at {format_time(stored.created_at)}{suffix}."
 
 
-# Who was asked
+# Attempts
 
 
 def _upstreams(account: Account) -> Iterator[str]:
@@ -41,85 +41,78 @@ def _upstreams(account: Account) -> Iterator[str]:
     if len(attempts) > 1:
         yield f"There were {len(attempts)} attempts."
     for attempt in attempts[:-1]:
-        yield f"{_asked(attempt)}, which failed with {_why(attempt)}."
+        yield f"{_attempted(attempt)} failed: {_reason(attempt)}."
     yield _last_attempt(attempts[-1], account)
 
 
 def _upstream_of_verdict(account: Account) -> Iterator[str]:
-    """Without traces, what the verdict says."""
+    """Describe the attempts without traces, from the verdict."""
     verdict = account.verdict
     if verdict.target:
         model = f" as {verdict.upstream_model}" if verdict.upstream_model else ""
         status = f" (HTTP {verdict.upstream_status})" if verdict.upstream_status else ""
-        yield f"The last upstream asked was {verdict.target}{model}{status}."
+        yield f"The last upstream tried was {verdict.target}{model}{status}."
     for tried in verdict.tried:
-        yield f"Before it, {tried}."
-    yield "What passed between the gateway and the upstream is not in the file."
+        yield f"Tried before: {tried}."
+    yield "The store has no trace of the traffic between the gateway and the upstream."
 
 
-def _asked(attempt: AttemptSummary) -> str:
+def _attempted(attempt: AttemptSummary) -> str:
     dialect = f" ({attempt.dialect})" if attempt.dialect else ""
-    return f"The upstream {attempt.target}{dialect} was asked for {attempt.model}"
+    return f"The request to upstream {attempt.target}{dialect} for {attempt.model}"
 
 
-def _why(attempt: AttemptSummary) -> str:
+def _reason(attempt: AttemptSummary) -> str:
     status = f"HTTP {attempt.status}, " if attempt.status is not None else ""
     return f"{status}{explained(attempt.code or 'no code')}"
 
 
 def _last_attempt(attempt: AttemptSummary, account: Account) -> str:
-    asked = _asked(attempt)
+    attempted = _attempted(attempt)
     if attempt.code:
-        return f"{asked}, which failed with {_why(attempt)}."
+        return f"{attempted} failed: {_reason(attempt)}."
     if attempt.status is not None:
-        return f"{asked} and answered with HTTP {attempt.status}."
-    yet = "has not answered yet" if account.is_running else "never answered"
-    return f"{asked} and {yet}."
+        return f"{attempted} was answered with HTTP {attempt.status}."
+    outcome = "has not been answered yet" if account.is_running else "was never answered"
+    return f"{attempted} {outcome}."
 
 
-# How it ended
+# Outcome
 
 
 def _ending(account: Account) -> Iterator[str]:
     if account.is_running:
         yield (
-            "It has not ended: it still runs, or its gateway died, "
-            "and the next one that opens the file will end it."
+            "Not ended: the turn is still running, or its gateway crashed. "
+            "In that case the next gateway that opens the store ends it."
         )
         return
     code = account.code
     incomplete = account.snapshot.incomplete_details
     if not code and incomplete is not None and incomplete.reason:
         code = incomplete.reason
-    why = f" ({explained(code)})" if code else ""
-    outcome = _OUTCOMES.get(account.stored.status, account.stored.status)
-    yield f"It {outcome}; {_closer(account, code)}{why}."
-
-
-def _closer(account: Account, code: str) -> str:
-    """Who ended it. A turn that a restart ended has no verdict: there was nobody left to give one."""
+    # A turn that a restart ended has no verdict.
     closer = account.verdict.closer or ("gateway" if code == RESTARTED else "upstream")
-    if closer == "client" and code not in _CLIENT_GONE:
-        return "a client ended it"
-    return CLOSERS.get(closer, closer)
+    if account.stored.status == "completed" and closer == "upstream" and not code:
+        yield "Completed normally."
+        return
+    ended_by = CLOSERS.get(closer, closer)
+    if closer == "client" and code not in _DISCONNECTED:
+        ended_by = "a client ended the turn"
+    reason = f" ({explained(code)})" if code else ""
+    yield f"{account.stored.status.capitalize()}: {ended_by}{reason}."
 
 
-_CLIENT_GONE = ("client_gone", "client_stalled")
-_OUTCOMES = {
-    "completed": "completed",
-    "incomplete": "ended incomplete",
-    "failed": "failed",
-    "cancelled": "was cancelled",
-}
+_DISCONNECTED = ("client_gone", "client_stalled")
 
 
 def _client(account: Account) -> Iterator[str]:
-    if account.code in _CLIENT_GONE:
-        yield "The client was gone by then; what had come is kept."
+    if account.code in _DISCONNECTED:
+        yield "The client had disconnected; the output so far is stored."
     elif account.code == RESTARTED and not account.stored.is_background:
-        yield "The client's connection broke off; what was finished until then is kept."
+        yield "The client was disconnected; the items finished by then are stored."
     elif account.code == RESTARTED:
-        yield "What was finished until then is kept."
+        yield "The items finished by then are stored."
 
 
 # Figures
@@ -128,21 +121,20 @@ def _client(account: Account) -> Iterator[str]:
 def _times(account: Account) -> Iterator[str]:
     first, verdict = first_output(account), account.verdict
     seconds = verdict.first_output_ms / 1000 if verdict.first_output_ms >= 0 else first
-    begun = (
-        f"The first output came after {format_duration(seconds)}" if seconds is not None else "No output came"
-    )
-    if account.is_running or account.code == RESTARTED:  # when its gateway died nobody knows
-        yield f"{begun}; the last sign of it came after {format_duration(account.last_sign - account.begin)}."
+    output = f"First output after {format_duration(seconds)}" if seconds is not None else "No output"
+    active = account.last_activity - account.begin
+    if account.is_running or account.code == RESTARTED:  # when the gateway crashed is not known
+        yield f"{output}; last activity after {format_duration(active)}."
         return
-    whole = verdict.duration_ms / 1000 or account.last_sign - account.begin
-    own = (
-        f", {format_duration(verdict.overhead_ms / 1000)} of it in the gateway" if verdict.overhead_ms else ""
+    total = format_duration(verdict.duration_ms / 1000 or active)
+    overhead = verdict.overhead_ms / 1000
+    yield f"{output}; {total} in total" + (
+        f", of which {format_duration(overhead)} in the gateway." if overhead else "."
     )
-    yield f"{begun}, and all of it took {format_duration(whole)}{own}."
 
 
 def first_output(account: Account) -> float | None:
-    """Seconds until the first item was announced, as the log has it."""
+    """Return the seconds until the first item was announced, according to the event log."""
     for event in account.events:
         if b'"response.output_item.added"' in event.data:
             return event.time - account.begin
@@ -153,27 +145,28 @@ def _tokens(account: Account) -> Iterator[str]:
     usage = account.snapshot.usage
     if usage is None:
         if not account.is_running:
-            yield "Nothing is known of its tokens."
+            yield "Token usage is unknown."
         return
     cached = usage.input_tokens_details.cached_tokens if usage.input_tokens_details else 0
-    reasoned = usage.output_tokens_details.reasoning_tokens if usage.output_tokens_details else 0
-    text = f"{counted(usage.input_tokens, 'token')} went in" + (f" ({cached:,} cached)" if cached else "")
-    text += f", {usage.output_tokens:,} came out" + (f" ({reasoned:,} for reasoning)" if reasoned else "")
+    reasoning = usage.output_tokens_details.reasoning_tokens if usage.output_tokens_details else 0
+    text = counted(usage.input_tokens, "input token") + (f" ({cached:,} cached)" if cached else "")
+    text += f", {counted(usage.output_tokens, 'output token')}"
+    text += f" ({reasoning:,} for reasoning)" if reasoning else ""
     codes = [each.code for each in account.snapshot.diagnostics or ()]
     is_estimate = account.verdict.usage_estimated or "usage_estimated" in codes
-    yield text + ("; these are estimates, the upstream told none." if is_estimate else ".")
+    yield text + ("; estimated, because the upstream reported no usage." if is_estimate else ".")
 
 
-# What was odd
+# Problems
 
 
 def _diagnostics(account: Account) -> Iterator[str]:
     for each in account.snapshot.diagnostics or ():
         times = f" ({each.count} times)" if each.count > 1 else ""
-        yield f"The client was told {each.code}{times}: {each.message.rstrip('.')}."
+        yield f"Diagnostic {each.code}{times}: {each.message.rstrip('.')}."
 
 
 def _gaps(account: Account) -> Iterator[str]:
     if dropped := account.stored.dropped:
-        lack = "event of its log is" if dropped == 1 else "events of its log are"
-        yield f"{dropped:,} {lack} missing: the disk was too slow, or full. A resumed stream lacks them too."
+        missing = counted(dropped, "event") + (" is" if dropped == 1 else " are")
+        yield f"{missing} missing from the log, because the disk was too slow or full; resuming skips them."

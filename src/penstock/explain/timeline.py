@@ -1,6 +1,6 @@
-"""The timeline of a turn: what happened towards the upstream and towards the client, in the order of time.
+"""The timeline of a turn: traffic with the upstream and events to the client, in chronological order.
 
-What comes by the hundred is one line: reads and deltas together, and heartbeats.
+Consecutive reads and deltas are merged into one line, and so are consecutive heartbeats.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.protocol.events import TERMINAL
 from penstock.store.contract import LoggedEvent, Trace
 
 _SILENCE = 0.5
-"""Seconds. A shorter silence is how streams are."""
+"""Seconds. Shorter pauses are normal and not reported."""
 
 
 class TimelineEntry(Struct, frozen=True):
@@ -26,7 +26,7 @@ class TimelineEntry(Struct, frozen=True):
     """Seconds since the turn began."""
     what: str
     tone: str = ""
-    """`red` or `green`, where it matters."""
+    """`red`, `green` or empty."""
 
 
 class _Item(Struct):
@@ -43,8 +43,8 @@ class _Event(Struct):
     code: str | None = None
 
 
-class _Many(Struct):
-    """Reads and deltas, or heartbeats, that are one line."""
+class _Batch(Struct):
+    """Consecutive reads and deltas, or heartbeats, that share one line."""
 
     begin: float
     reads: int = 0
@@ -53,7 +53,7 @@ class _Many(Struct):
     heartbeats: int = 0
     silence: float = 0.0
 
-    def sentence(self) -> str:
+    def summary(self) -> str:
         if self.heartbeats:
             return counted(self.heartbeats, "heartbeat")
         read = [counted(self.reads, "read"), format_size(self.bytes)] if self.reads else []
@@ -63,9 +63,10 @@ class _Many(Struct):
 
 
 def timeline(account: Account) -> list[TimelineEntry]:
+    """Return the entries of a turn's timeline, in chronological order."""
     builder = _TimelineBuilder(account.begin)
-    both: tuple[Sequence[Trace | LoggedEvent], ...] = (account.traces, account.events)
-    for entry in merge(*both, key=_time_of):  # at the same time, a trace before what it caused
+    sources: tuple[Sequence[Trace | LoggedEvent], ...] = (account.traces, account.events)
+    for entry in merge(*sources, key=_time_of):  # at the same time, a trace precedes the events it caused
         builder.add(entry)
     return builder.end()
 
@@ -78,8 +79,8 @@ class _TimelineBuilder:
     def __init__(self, begin: float) -> None:
         self._begin = begin
         self._entries: list[TimelineEntry] = []
-        self._many: _Many | None = None
-        self._heard: float | None = None
+        self._batch: _Batch | None = None
+        self._last_read: float | None = None
         self._sequence = -1
         self._is_started = self._has_output = False
         self._events: dict[str, Callable[[LoggedEvent, _Event], None]] = {
@@ -115,52 +116,52 @@ class _TimelineBuilder:
         self._entries.append(TimelineEntry(time - self._begin, what, tone))
 
     def _flush(self) -> None:
-        if self._many is not None:
-            self._entries.append(TimelineEntry(self._many.begin - self._begin, self._many.sentence()))
-            self._many = None
+        if self._batch is not None:
+            self._entries.append(TimelineEntry(self._batch.begin - self._begin, self._batch.summary()))
+            self._batch = None
 
-    def _together(self, time: float, *, is_heartbeat: bool = False) -> _Many:
-        if self._many is not None and bool(self._many.heartbeats) != is_heartbeat:
+    def _batched(self, time: float, *, is_heartbeat: bool = False) -> _Batch:
+        """Return the batch to add to; a batch of the other kind is written out first."""
+        if self._batch is not None and bool(self._batch.heartbeats) != is_heartbeat:
             self._flush()
-        if self._many is None:
-            self._many = _Many(time)
-        return self._many
+        if self._batch is None:
+            self._batch = _Batch(time)
+        return self._batch
 
-    # Towards the upstream
+    # Upstream
 
-    def _request(self, trace: Trace, asked: RequestTrace) -> None:
-        dialect = f"{asked.dialect}, " if asked.dialect else ""
-        self._append(
-            trace.time, f"asked {asked.target} for {asked.model} ({dialect}{format_size(trace.size)})"
-        )
-        self._heard = None
+    def _request(self, trace: Trace, request: RequestTrace) -> None:
+        dialect = f"{request.dialect}, " if request.dialect else ""
+        size = format_size(trace.size)
+        self._append(trace.time, f"request to {request.target} for {request.model} ({dialect}{size})")
+        self._last_read = None
 
     def _answer(self, trace: Trace, answer: AnswerTrace) -> None:
         kind = f", {answer.content_type}" if answer.content_type else ""
-        named = f", its id {answer.request_id}" if answer.request_id else ""
-        self._append(trace.time, f"answered {answer.status or 'without a status'}{kind}{named}")
-        self._heard = trace.time
+        id = f", request id {answer.request_id}" if answer.request_id else ""
+        self._append(trace.time, f"answer {answer.status or 'without a status'}{kind}{id}")
+        self._last_read = trace.time
 
     def _read(self, trace: Trace, read: ReadTrace) -> None:
-        silence = trace.time - self._heard if self._heard is not None else 0.0
-        self._heard = trace.time
+        silence = trace.time - self._last_read if self._last_read is not None else 0.0
+        self._last_read = trace.time
         if read.is_end:
             pause = f" after {format_duration(silence)} of silence" if silence >= _SILENCE else ""
             self._append(trace.time, f"the upstream's answer ended{pause}")
             return
-        many = self._together(trace.time)
-        many.reads, many.bytes = many.reads + 1, many.bytes + read.size
-        many.silence = max(many.silence, silence)
+        batch = self._batched(trace.time)
+        batch.reads, batch.bytes = batch.reads + 1, batch.bytes + read.size
+        batch.silence = max(batch.silence, silence)
 
-    def _failure(self, trace: Trace, failed: FailureTrace) -> None:
-        status = f" (HTTP {failed.status})" if failed.status is not None else ""
-        self._append(trace.time, f"failed: {failed.code or 'no code'}{status}", "red")
+    def _failure(self, trace: Trace, failure: FailureTrace) -> None:
+        status = f" (HTTP {failure.status})" if failure.status is not None else ""
+        self._append(trace.time, f"failed: {failure.code or 'no code'}{status}", "red")
 
-    # Towards the client
+    # Client
 
     def _event(self, logged: LoggedEvent) -> None:
         if (lost := logged.sequence - self._sequence - 1) > 0:
-            self._append(logged.time, f"{counted(lost, 'event')} missing here: the log has none", "red")
+            self._append(logged.time, f"{counted(lost, 'event')} missing from the log", "red")
         self._sequence = logged.sequence
         event = _read_event(logged.data)
         if event is None:
@@ -168,15 +169,15 @@ class _TimelineBuilder:
         elif event.type in self._events:
             self._events[event.type](logged, event)
         else:
-            self._together(logged.time).events += 1
+            self._batched(logged.time).events += 1
 
     def _lifecycle(self, logged: LoggedEvent, event: _Event) -> None:
         self._append(logged.time, event.type.removeprefix("response."))
 
     def _progress(self, logged: LoggedEvent, _: _Event) -> None:
-        """The first says that it runs; every other one is a sign of life (decision 10)."""
+        """The first one marks the start; every later one is a heartbeat (decision 10)."""
         if self._is_started:
-            self._together(logged.time, is_heartbeat=True).heartbeats += 1
+            self._batched(logged.time, is_heartbeat=True).heartbeats += 1
         else:
             self._is_started = True
             self._append(logged.time, "in progress")
@@ -199,7 +200,7 @@ class _TimelineBuilder:
     def _terminal(self, logged: LoggedEvent, event: _Event) -> None:
         what = event.type.removeprefix("response.")
         tone = {"completed": "green", "failed": "red"}.get(what, "")
-        self._append(logged.time, f"{what}, the last event (number {logged.sequence})", tone)
+        self._append(logged.time, f"{what} (last event, number {logged.sequence})", tone)
 
 
 def _named(item: _Item) -> Iterator[str]:

@@ -1,6 +1,6 @@
-"""What differs between two streams that were made of the same bytes, and between two rendered requests.
+"""Compare two streams produced from the same upstream bytes, and two rendered requests.
 
-Ids, times, numbers and repeated signs of life are not compared; nor is how a text was cut into events.
+Ids, times, sequence numbers and heartbeats are not compared, nor how a text is split into deltas.
 """
 
 from __future__ import annotations
@@ -25,30 +25,29 @@ _SEALED = "(sealed)"
 _HEARTBEAT = "response.in_progress"
 _UNCOMPARED = ("sequence_number", "obfuscation")
 _TIMES = ("created_at", "completed_at")
-_PIECES = ("delta", "logprobs")
-"""What pieces of one text have of their own."""
+_PER_DELTA = ("delta", "logprobs")
+"""Fields in which the deltas of one text differ."""
 
 
 class Difference(Struct, kw_only=True, omit_defaults=True):
     where: str
-    """An event, and the item that it is about; or the request of an attempt."""
+    """An event and its item, or the request of an attempt."""
     field: str
-    """Empty where a whole event is there only before, or only now."""
+    """Empty if a whole event exists only before or only now."""
     before: Any = _ABSENT
     now: Any = _ABSENT
     more: int = 0
-    """In how many other places the same differs: what a delta says is repeated by four events."""
+    """Other places with the same difference: four later events repeat the text of a delta."""
 
 
 class Comparison(Struct, kw_only=True):
-    """`events` counts those that were sent, without repeated signs of life."""
-
     events: int
+    """The number of events that were sent, without heartbeats."""
     is_partial: bool
-    """The recording ends before the response did: only so far was it compared."""
+    """The recording ends before the response does; only the recorded part was compared."""
     differences: list[Difference]
     requests: list[Difference]
-    """What of the rendered requests differs."""
+    """Differences in the rendered requests."""
 
     @property
     def is_same(self) -> bool:
@@ -56,15 +55,16 @@ class Comparison(Struct, kw_only=True):
 
 
 def compare(recording: Recording, replayed: Replayed) -> Comparison:
+    """Compare the recorded events and requests with the replayed ones."""
     logged: list[Json] = [msgspec.json.decode(event.data) for event in recording.events]
     if recording.is_cut and logged[-1]["type"] in TERMINAL:
-        # Nobody sent these: the next gateway wrote them, all in one moment.
+        # The next gateway wrote these, all with the same time; they were never sent.
         end = recording.events[-1].time
         logged = [each for each, event in zip(logged, recording.events, strict=True) if event.time < end]
     produced = [_plain(event) for event in replayed.events]
     before, now = _steps(logged, recording.id), _steps(produced, recording.id)
     if recording.is_cut:
-        before, now = _as_far(before, now)
+        before, now = _common_prefix(before, now)
     differences = _between(before, now)
     if replayed.refused is not None:
         refused = f"refused with {replayed.refused.status}: {replayed.refused}"
@@ -95,15 +95,15 @@ def _requests(replayed: Replayed) -> list[Difference]:
     return found
 
 
-# A stream in the form in which it is compared
+# A stream, normalized for comparison
 
 
 class _Step(Struct):
-    """An event, or all pieces of a text that came between two other events."""
+    """An event, or all deltas of one text between two other events."""
 
     event: Json
     item: str = ""
-    """The type of the item that it is about."""
+    """The type of the item that the event belongs to."""
 
     @property
     def type(self) -> str:
@@ -111,52 +111,53 @@ class _Step(Struct):
 
     @property
     def where(self) -> str:
-        about = f", item {self.event.get('output_index', 0)} ({self.item})" if self.item else ""
-        return f"{self.type}{about}"
+        item = f", item {self.event.get('output_index', 0)} ({self.item})" if self.item else ""
+        return f"{self.type}{item}"
 
 
 def _steps(events: Sequence[Json], response_id: str) -> list[_Step]:
     names = _Names(response_id)
     steps: list[_Step] = []
-    run: dict[str, list[Json]] = {}
+    deltas: dict[str, list[Json]] = {}
     for event in map(names.neutral, _without_heartbeats(events)):
         if isinstance(event.get("delta"), str):
-            run.setdefault(_channel(event), []).append(event)
+            deltas.setdefault(_text_key(event), []).append(event)
             continue
-        steps += _joined(run, names)
-        run = {}
+        steps += _joined(deltas, names)
+        deltas = {}
         steps.append(_Step(event, names.item_of(event)))
-    return steps + _joined(run, names)
+    return steps + _joined(deltas, names)
 
 
 def _without_heartbeats(events: Iterable[Json]) -> list[Json]:
-    kept: list[Json] = []
+    """Drop every `response.in_progress` but the first."""
+    remaining: list[Json] = []
     has_begun = False
     for event in events:
-        is_beat = event["type"] == _HEARTBEAT
-        if not (is_beat and has_begun):
-            kept.append(event)
-        has_begun = has_begun or is_beat
-    return kept
+        is_progress = event["type"] == _HEARTBEAT
+        if not (is_progress and has_begun):
+            remaining.append(event)
+        has_begun = has_begun or is_progress
+    return remaining
 
 
-def _channel(event: Json) -> str:
-    """What pieces of the same text have in common."""
-    return repr(sorted((name, value) for name, value in event.items() if name not in _PIECES))
+def _text_key(event: Json) -> str:
+    """Return a key that all deltas of one text share."""
+    return repr(sorted((name, value) for name, value in event.items() if name not in _PER_DELTA))
 
 
-def _joined(run: Mapping[str, list[Json]], names: _Names) -> list[_Step]:
+def _joined(deltas: Mapping[str, list[Json]], names: _Names) -> list[_Step]:
     steps: list[_Step] = []
-    for pieces in run.values():
-        whole = {**pieces[0], "delta": "".join(piece["delta"] for piece in pieces)}
-        if "logprobs" in whole:
-            whole["logprobs"] = [each for piece in pieces for each in piece.get("logprobs") or ()]
-        steps.append(_Step(whole, names.item_of(whole)))
+    for events in deltas.values():
+        joined = {**events[0], "delta": "".join(event["delta"] for event in events)}
+        if "logprobs" in joined:
+            joined["logprobs"] = [each for event in events for each in event.get("logprobs") or ()]
+        steps.append(_Step(joined, names.item_of(joined)))
     return steps
 
 
 class _Names:
-    """Ids by the order in which they appear: `msg 1` is the first message of a stream, whatever its id."""
+    """Replace ids by their order of appearance: `msg 1` is the first message of a stream."""
 
     def __init__(self, response_id: str) -> None:
         self._stem = response_id.partition("_")[2] or response_id
@@ -168,7 +169,7 @@ class _Names:
         return self._types.get(event.get("item_id") or (event.get("item") or {}).get("id") or "", "")
 
     def neutral(self, event: Json) -> Json:
-        """The event without what may differ."""
+        """Return the event without the fields that may differ."""
         plain = {name: value for name, value in event.items() if name not in _UNCOMPARED}
         if isinstance(plain.get("item_id"), str):
             plain["item_id"] = self._name(plain["item_id"])
@@ -186,7 +187,7 @@ class _Names:
         if isinstance(plain.get("id"), str):
             plain["id"] = self._name(plain["id"])
             self._types[plain["id"]] = str(plain.get("type", ""))
-        # An upstream's own call id is compared, one that was made up here is not.
+        # The upstream's own call ids are compared, generated ones are not.
         if isinstance(plain.get("call_id"), str) and self._stem in plain["call_id"]:
             plain["call_id"] = self._name(plain["call_id"])
         if plain.get("type") == "compaction":
@@ -201,8 +202,8 @@ class _Names:
         return self._names[id]
 
 
-def _as_far(before: list[_Step], now: list[_Step]) -> tuple[list[_Step], list[_Step]]:
-    """As far as both go: of a gateway that was killed, neither its log nor its recording is whole."""
+def _common_prefix(before: list[_Step], now: list[_Step]) -> tuple[list[_Step], list[_Step]]:
+    """Cut both to the same length: the log and the recording of a killed gateway are both incomplete."""
     length = min(len(before), len(now))
     before, now = before[:length], now[:length]
     for old, new in zip(reversed(before), reversed(now), strict=True):
@@ -234,7 +235,7 @@ def _between(before: list[_Step], now: list[_Step]) -> list[Difference]:
 
 
 def _deep(path: str, before: Any, now: Any) -> list[tuple[str, Any, Any]]:
-    """Every place where two JSON values differ."""
+    """Return every path at which two JSON values differ, with both values."""
     if isinstance(before, dict) and isinstance(now, dict):
         return [
             found
@@ -253,7 +254,7 @@ def _deep(path: str, before: Any, now: Any) -> list[tuple[str, Any, Any]]:
 
 
 def _collapsed(differences: list[Difference]) -> list[Difference]:
-    """Each once: a text stands in its deltas, and in every event that repeats it."""
+    """Report each difference once: a text is in its deltas and in every event that repeats it."""
     first: dict[str, Difference] = {}
     for each in differences:
         is_text = isinstance(each.before, str) and isinstance(each.now, str) and each.field

@@ -1,4 +1,4 @@
-"""What was recorded of a turn, read back from its traces and its log (`penstock serve --record`)."""
+"""Read the recording of a turn (`penstock serve --record`) from its traces and its event log."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from penstock.stream.recovery import RESTARTED
 T = TypeVar("T")
 
 _EXPORTED = "penstock.response"
-"""What an exported response calls itself."""
+"""The `object` of an exported response."""
 
-RECORD = "start the gateway with --record, and only what it answers from then on can be replayed"
+RECORD = "start the gateway with --record; only turns that run from then on can be replayed"
 
 
 class CannotReplay(PenstockError):  # noqa: N818 - says what happened
-    """There is no recording, or not a whole one; the message says what to do."""
+    """The recording is missing or incomplete; the message explains what to do."""
 
 
 class RecordedPlan(Struct, frozen=True, kw_only=True):
-    """What the plan of an attempt was made from."""
+    """The data that an attempt's plan is built from."""
 
     request: CreateResponse
     target: Target
@@ -49,24 +49,24 @@ class RecordedPlan(Struct, frozen=True, kw_only=True):
 
 
 class RecordedAttempt(Struct, kw_only=True):
-    """One request, and what came of it. Filled in trace by trace."""
+    """One request to an upstream and its outcome. Filled in trace by trace."""
 
     plan: RecordedPlan
     sent: RequestTrace
     body: dict[str, Any]
-    """What was sent."""
+    """The request body that was sent."""
     answer: AnswerTrace | None = None
     answered_at: float = 0.0
     reads: list[Trace] = []
-    """Cut as they came: a read is what leaves in one write."""
+    """Split as received: one read becomes one write to the client."""
     is_ended: bool = False
-    """Was the end of the body seen?"""
+    """The end of the body was received."""
     failure: FailureTrace | None = None
     failed_at: float = 0.0
 
 
 class Recording(Struct, frozen=True, kw_only=True):
-    """A turn that can be run again."""
+    """A turn that can be replayed."""
 
     id: str
     events: tuple[LoggedEvent, ...]
@@ -75,9 +75,9 @@ class Recording(Struct, frozen=True, kw_only=True):
     last: dict[str, Any]
     """The last event of the log."""
     stopped: StopReason | None = None
-    """Why the turn was ended from outside, if it was."""
+    """Why the turn was stopped from outside, if it was."""
     is_cut: bool = False
-    """Did the gateway go down meanwhile? Then its last words are not in the recording."""
+    """The gateway crashed during the turn or the turn is still running, so the end is not recorded."""
 
     @property
     def began_at(self) -> float:
@@ -87,16 +87,16 @@ class Recording(Struct, frozen=True, kw_only=True):
 def read_recording(
     id: str, events: Sequence[LoggedEvent], traces: Iterable[Trace], verdict: bytes
 ) -> Recording:
-    """The recording of a response. `CannotReplay` says what is missing."""
+    """Return the recording of a response; raise `CannotReplay` if something is missing."""
     attempts = _attempts(traces)
     if not events or not attempts:
-        raise CannotReplay(f"nothing of {id} was recorded: {RECORD}")
+        raise CannotReplay(f"{id} was not recorded: {RECORD}")
     if [event.sequence for event in events] != list(range(len(events))):
-        raise CannotReplay(f"the log of {id} has gaps: the store was too slow to keep all of it")
+        raise CannotReplay(f"the log of {id} has gaps: the store was too slow to write every event")
     ending = _json(verdict, dict[str, Any]) if verdict else {}
-    # A store that is too slow drops reads without a word, but the verdict has counted them.
+    # A store that is too slow drops reads silently, but the verdict has counted them.
     if ending and ending.get("bytes_in", 0) != sum(read.size for each in attempts for read in each.reads):
-        raise CannotReplay(f"some reads of {id} are missing: the store was too slow to keep all of them")
+        raise CannotReplay(f"the recording of {id} lacks some reads: the store was too slow to write them")
     last = _json(events[-1].data, dict[str, Any])
     stopped, is_cut = _stopped(last)
     return Recording(
@@ -111,9 +111,9 @@ def read_recording(
 
 
 def read_exported(line: bytes) -> dict[str, Any] | None:
-    """A line of `penstock store export`; None for an empty one, or for what is no response.
+    """Read a line of `penstock store export`; return None if it is empty or not a response.
 
-    Raises `DecodeError` for a line that it did not write.
+    Raises `DecodeError` if the line was not written by `penstock store export`.
     """
     if not line.strip():
         return None
@@ -121,12 +121,12 @@ def read_exported(line: bytes) -> dict[str, Any] | None:
         record: dict[str, Any] = msgspec.json.decode(line)
         kind = record["object"]
     except (msgspec.DecodeError, TypeError, KeyError, IndexError):
-        raise DecodeError("this is no line that penstock store export has written") from None
+        raise DecodeError("this line was not written by penstock store export") from None
     return record if kind == _EXPORTED else None
 
 
 def exported_recording(record: dict[str, Any]) -> Recording:
-    """The recording in what `read_exported` gave."""
+    """Return the recording in a record from `read_exported`."""
     encode = msgspec.json.encode
     try:
         events = [
@@ -148,7 +148,7 @@ def exported_recording(record: dict[str, Any]) -> Recording:
 
 
 def _stopped(last: dict[str, Any]) -> tuple[StopReason | None, bool]:
-    """Who ended the turn, if it was neither the model nor its upstream."""
+    """Return why the turn was stopped from outside (or None), and whether the recording is cut."""
     if last.get("type") not in TERMINAL:
         return CANCELLED, True
     response = last.get("response") or {}
@@ -170,7 +170,7 @@ def _attempts(traces: Iterable[Trace]) -> list[RecordedAttempt]:
                 plan = _recorded_plan(planned)
             case RequestTrace() as sent:
                 if plan is None:
-                    raise CannotReplay(f"the bytes of its upstream were not recorded: {RECORD}")
+                    raise CannotReplay(f"the upstream's bytes were not recorded: {RECORD}")
                 body = _json(bytes(sent.body), dict[str, Any])
                 attempts.append(RecordedAttempt(plan=plan, sent=sent, body=body))
                 plan = None
@@ -191,17 +191,17 @@ def _add(attempt: RecordedAttempt, record: AnswerTrace | ReadTrace | FailureTrac
             attempt.is_ended = True
         case ReadTrace():
             if not record.data:
-                raise CannotReplay(f"the bytes of its upstream were not recorded: {RECORD}")
+                raise CannotReplay(f"the upstream's bytes were not recorded: {RECORD}")
             attempt.reads.append(trace)
 
 
 def _recorded_plan(plan: PlanTrace) -> RecordedPlan:
-    # A request that came over a WebSocket says so by its type.
+    # A request that arrived over a WebSocket has a `type`.
     kind = WebSocketCreate if "type" in _json(bytes(plan.request), dict[str, Any]) else CreateResponse
     try:
         request = decode(bytes(plan.request), kind)
     except DecodeError as error:
-        raise CannotReplay(f"its request cannot be read any more: {error}") from None
+        raise CannotReplay(f"this version cannot read the recorded request: {error}") from None
     return RecordedPlan(
         request=request,
         target=plan.target,

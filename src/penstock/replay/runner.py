@@ -1,7 +1,7 @@
-"""A recorded turn, run again: the upstream's bytes as they came, through the code as it is now.
+"""Replay a recorded turn: feed the upstream's bytes, read by read, to the current code.
 
-It is the gateway's own `Turn` that runs. Only what stands around it is played: the upstreams answer and break
-as they did, and whoever ended the turn from outside does it again where the recording ends.
+The gateway's own `Turn` runs. Only its surroundings are simulated: the upstreams answer and fail as they did,
+and a turn that was stopped from outside is stopped again where the recording ends.
 """
 
 from __future__ import annotations
@@ -44,30 +44,30 @@ from penstock.upstream.target import Upstream
 
 _FOREVER = 3600.0
 _FROM_HISTORY = ("compaction_unreadable",)
-"""Diagnostics of what happens before a turn is planned. The plan has what came of it."""
+"""Diagnostics from before the turn was planned. The recorded plan already has the results."""
 _FELL_BACK = "fell_back"
 _UNSEALED = CompactionCodec(str, lambda item: Summary(item.encrypted_content))
-"""What was sealed cannot be compared anyway."""
+"""Summaries stay unsealed: sealed content cannot be compared anyway."""
 
 
 class Rendered(Struct, frozen=True):
-    """The body of one attempt's request: as it was sent, and as it would be sent now."""
+    """The request body of one attempt, as recorded and as rendered now."""
 
     attempt: RecordedAttempt
     now: dict[str, Any]
 
 
 class Replayed(Struct, kw_only=True):
-    """What the same bytes become today."""
+    """The result of a replay."""
 
     events: list[Event] = []
     rendered: list[Rendered] = []
     refused: RequestRefused | None = None
-    """A turn that had begun, and would now be refused."""
+    """Set if the current code refuses the turn instead of starting it."""
 
 
 def replay(recording: Recording) -> Replayed:
-    """Run it. Nothing is sent, nothing is stored, and no time is waited for."""
+    """Run the turn again. Nothing is sent or stored, and there are no delays."""
     return asyncio.run(_replay(recording))
 
 
@@ -75,18 +75,18 @@ async def _replay(recording: Recording) -> Replayed:
     stage = _Stage(recording)
     request, verdict = recording.attempts[0].plan.request, _verdict(recording)
     upstreams = [_upstream(each, stage) for each in recording.attempts]
-    asked = _asked(recording, upstreams[0])
+    turn_request = _turn_request(recording, upstreams[0])
     response = response_for(request, id=recording.id, created_at=int(recording.began_at))
     machine = ResponseStreamStateMachine(
         response,
         clock=lambda: recording.events[-1].time,
-        tools=asked.tools,
-        used_call_ids=asked.used_call_ids,
+        tools=turn_request.tools,
+        used_call_ids=turn_request.used_call_ids,
         error_event=not isinstance(request, WebSocketCreate),  # decision 9
     )
     turn = Turn(
-        _context(asked),
-        asked,
+        _context(turn_request),
+        turn_request,
         RecordedAttempts(recording, upstreams, stage),
         machine,
         verdict,
@@ -101,7 +101,7 @@ async def _replay(recording: Recording) -> Replayed:
 
 
 class _Stage:
-    """What stands around the turn: its outlet, its heartbeats, and whoever stops it."""
+    """The simulated surroundings of the turn: its outlet, its heartbeats and whatever stops it."""
 
     def __init__(self, recording: Recording) -> None:
         self.replayed = Replayed()
@@ -129,53 +129,53 @@ class _Stage:
         await self.write([LifecycleEvent(type="response.failed", sequence_number=number, response=response)])
 
     async def catch_up(self, moment: float) -> None:
-        """A stream that had begun by then, because the client had waited long enough, begins here too."""
+        """Start the stream if the recorded one had started by then, to keep a waiting client informed."""
         if not self.replayed.events and self._recording.began_at < moment:
             await self.write(self._turn.start())
 
     async def stop(self) -> NoReturn:
-        """The turn was ended here."""
+        """Stop the turn here, where the recording ends."""
         self.stop_soon()
         while True:
             await asyncio.sleep(_FOREVER)
 
     def stop_soon(self) -> None:
-        """At the next moment in which the turn waits. What a killed gateway would have said is not known."""
+        """Stop the turn at its next await. Events that a killed gateway did not send are not recorded."""
         self._is_closed = self._recording.is_cut
         if self._recording.stopped is not None:
             self._turn.stop(self._recording.stopped)
 
     def is_last(self, attempt: RecordedAttempt) -> bool:
-        """Was the turn stopped during this attempt?"""
+        """Return whether the turn was stopped during this attempt."""
         return self._recording.stopped is not None and attempt is self._recording.attempts[-1]
 
 
 class RecordedAttempts:
-    """Those that were made, in their order, without the waits between them."""
+    """The recorded attempts, in order, without the delays between them."""
 
     def __init__(self, recording: Recording, upstreams: Sequence[Upstream], stage: _Stage) -> None:
-        self._left = [
+        self._remaining = [
             Attempt(upstream, each.sent.model, "", 0.0, each.sent.attempt)
             for upstream, each in zip(upstreams, recording.attempts, strict=True)
         ]
-        self._last = self._left[-1]
+        self._last = self._remaining[-1]
         self._recording, self._stage = recording, stage
 
     def first(self) -> Attempt:
-        return self._left.pop(0)
+        return self._remaining.pop(0)
 
-    def after(self, error: OpenResponsesError) -> Attempt | None:  # noqa: ARG002 - it is known what came next
-        if self._left:
-            return self._left.pop(0)
+    def after(self, error: OpenResponsesError) -> Attempt | None:  # noqa: ARG002 - the next attempt is recorded
+        if self._remaining:
+            return self._remaining.pop(0)
         if self._recording.stopped is None or self._recording.attempts[-1].failure is None:
             return None
-        # It had failed then too, and was stopped while it waited to ask again.
+        # The recorded turn failed here too, and was stopped while it waited to retry.
         self._stage.stop_soon()
         return Attempt(self._last.upstream, self._last.model, "", _FOREVER, 0)
 
 
 class RecordedUpstream:
-    """Answers one attempt as it was answered."""
+    """An upstream that answers one attempt as recorded."""
 
     pass_key = False
 
@@ -185,7 +185,7 @@ class RecordedUpstream:
         self.keys = KeyRing((), clock=time.monotonic)
         self._recorded, self._stage = recorded, stage
 
-    def target(self, model: str, key: str) -> Target:  # noqa: ARG002 - what it was is recorded
+    def target(self, model: str, key: str) -> Target:  # noqa: ARG002 - the target is recorded
         return self._recorded.plan.target
 
     async def send(
@@ -203,31 +203,31 @@ class RecordedUpstream:
         return source
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
 
 class RecordedSource(PulledSource):
-    """The recorded reads, cut as they were. Each is given when the turn has dealt with the one before it."""
+    """The recorded reads, split as received. Each is delivered after the previous one was processed."""
 
     def __init__(self, recorded: RecordedAttempt, stage: _Stage) -> None:
         super().__init__()
         self._recorded, self._stage = recorded, stage
-        self._left = iter(recorded.reads)
-        told = recorded.answer
-        self.status = told.status if told else 0
-        self.content_type = told.content_type if told else ""
-        self.request_id = told.request_id if told else None
+        self._reads = iter(recorded.reads)
+        answer = recorded.answer
+        self.status = answer.status if answer else 0
+        self.content_type = answer.content_type if answer else ""
+        self.request_id = answer.request_id if answer else None
 
     async def read(self) -> bytes:
         self.pause()
-        trace = next(self._left, None)
+        trace = next(self._reads, None)
         if trace is None:
             return await self.end()
         await self._stage.catch_up(trace.time)
         return trace.data
 
     async def end(self) -> bytes:
-        """What came behind the last read: a break, the end of the body, or the end of the turn."""
+        """Do what followed the last read: fail, end the body, or stop the turn."""
         failure, recorded = self._recorded.failure, self._recorded
         if failure is not None:
             await self._stage.catch_up(recorded.failed_at)
@@ -238,7 +238,7 @@ class RecordedSource(PulledSource):
         return b""
 
     def mask(self, text: str) -> str:
-        """No key was recorded."""
+        """Return the text unchanged: recordings contain no keys."""
         return text
 
     def mask_value(self, value: Any) -> Any:
@@ -248,7 +248,7 @@ class RecordedSource(PulledSource):
         return data
 
     async def finish(self) -> None:
-        """There is nothing left."""
+        """Do nothing: there is nothing left to read."""
 
 
 def _upstream(recorded: RecordedAttempt, stage: _Stage) -> Upstream:
@@ -262,11 +262,11 @@ def _dialect(name: str) -> Dialect:
 
         return DIALECT
     if name not in RENDERED:
-        raise CannotReplay(f"it was asked in a dialect that this version does not speak: {name}")
+        raise CannotReplay(f"this version does not support the dialect of the recording: {name}")
     return rendered_dialect(name)
 
 
-def _asked(recording: Recording, upstream: Upstream) -> TurnRequest:
+def _turn_request(recording: Recording, upstream: Upstream) -> TurnRequest:
     attempt = recording.attempts[0]
     plan = attempt.plan
     return TurnRequest(
@@ -278,48 +278,49 @@ def _asked(recording: Recording, upstream: Upstream) -> TurnRequest:
         headers={},
         first=Candidate(upstream, attempt.sent.model),
         tenant="",
-        diagnostics=[*own_diagnostics(plan.request), *_told_before(recording)],
+        diagnostics=[*own_diagnostics(plan.request), *_earlier_diagnostics(recording)],
     )
 
 
-def _told_before(recording: Recording) -> list[Diagnostic]:
-    """What was told of things that are not played again, as it was told then.
+def _earlier_diagnostics(recording: Recording) -> list[Diagnostic]:
+    """Return the recorded diagnostics of steps that are not replayed.
 
-    A single attempt that stands in for another was made because that one's keys rested.
+    A single attempt that is a fallback means that the keys of the first target were cooling down.
     """
     response = recording.last.get("response") or {}
     codes = _FROM_HISTORY if len(recording.attempts) > 1 else (*_FROM_HISTORY, _FELL_BACK)
     return [
-        Diagnostic(code=told["code"], message=told["message"])
-        for told in response.get("diagnostics") or ()
-        if told["code"] in codes
+        Diagnostic(code=each["code"], message=each["message"])
+        for each in response.get("diagnostics") or ()
+        if each["code"] in codes
     ]
 
 
-def _context(asked: TurnRequest) -> TurnContext:
+def _context(turn_request: TurnRequest) -> TurnContext:
     counter = TokenCounter()
 
     def estimate(output: Sequence[Item]) -> UsageDelta:
-        written = _UNSEALED.written(output) if _is_compaction(asked.request) else output
-        return estimate_usage(asked.request, asked.first.model, written, counter)
+        request = turn_request.request
+        written = _UNSEALED.written(output) if _is_compaction(request) else output
+        return estimate_usage(request, turn_request.first.model, written, counter)
 
     return TurnContext(
-        answer_bytes=sys.maxsize,  # how much an answer might be was settled when it came
+        answer_bytes=sys.maxsize,  # the limit was applied when the answer was recorded
         estimate=estimate,
         count_attempt=lambda *_: None,
     )
 
 
 def _is_compaction(request: CreateResponse) -> bool:
-    """Was a summary asked for?"""
+    """Return whether the request asks for a summary of the conversation."""
     last = request.input[-1] if isinstance(request.input, list) and request.input else None
     return isinstance(last, Message) and last.content == INSTRUCTION
 
 
 def _verdict(recording: Recording) -> Verdict:
-    request, told = recording.attempts[0].plan.request, recording.verdict
+    request = recording.attempts[0].plan.request
     return Verdict(
-        request_id=str(told.get("request_id", "")),
+        request_id=str(recording.verdict.get("request_id", "")),
         response_id=recording.id,
         stream=request.stream is True or isinstance(request, WebSocketCreate),
     )

@@ -111,7 +111,7 @@ def test_a_model_is_told_with_all_that_is_shown() -> None:
     assert (model["reasoning"], model["efforts"], model["source"]) == (True, ["low", "high"], "endpoint")
     assert model["prices"] == {"input": 2.0, "output": 10.0, "cached_input": 0.5}
     assert model["tooltip"] == [
-        "80,000 tokens in, 20,000 out (as the endpoint lists it)",
+        "80,000 tokens in, 20,000 out (from the endpoint's model list)",
         "$2 in, $0.5 cached, $10 out per million tokens",
         "The big one.",
     ]

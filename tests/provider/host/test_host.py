@@ -61,12 +61,12 @@ def test_configuring_tells_the_address_and_that_models_changed(host: HostProcess
         ({"endpoint": "ftp://x"}, "base_url", "http://"),
         ({"endpoint": "http://user:pw@x"}, "base_url", "password"),
         ({"endpoint": "http://x", "headers": {"a b": "c"}}, "headers", "cannot be sent"),
-        ({"endpoint": "http://x", "key": "schlüssel"}, None, "cannot be a key"),
+        ({"endpoint": "http://x", "key": "schlüssel"}, None, "is not a valid key"),
         ({"preset": "nobody"}, "preset", "vercel"),
         ({"preset": "anthropic"}, "preset", "penstock serve --preset anthropic"),
         ({"preset": "vercel"}, "key", "needs a key"),
-        ({"preset": "vercel", "endpoint": "http://x", "key": "k"}, "endpoint", "keep one"),
-        ({"preset": "azure", "key": "k"}, "endpoint", "needs your own address"),
+        ({"preset": "vercel", "endpoint": "http://x", "key": "k"}, "endpoint", "remove one"),
+        ({"preset": "azure", "key": "k"}, "endpoint", "needs your own URL"),
         ({"endpoint": "http://x", "thinking": "loud"}, None, "thinking"),
     ],
 )
@@ -113,7 +113,7 @@ def test_models_are_told_as_they_are_shown(host: HostProcess) -> None:
         ["low", "medium", "high"],
     )
     assert demo["max_input_tokens"] + demo["max_output_tokens"] == 128_000
-    assert demo["tooltip"][0] == "112,000 tokens in, 16,000 out (as the endpoint lists it)"
+    assert demo["tooltip"][0] == "112,000 tokens in, 16,000 out (from the endpoint's model list)"
 
 
 def test_a_response_comes_part_by_part(host: HostProcess, upstream: ScriptedUpstream) -> None:
@@ -292,7 +292,7 @@ def test_a_failure_after_parts_keeps_them(host: HostProcess, upstream: ScriptedU
             refused(401, "invalid_api_key", f"no key {SECRET_KEY}"),
             "NoPermissions",
             "invalid_api_key",
-            "enter it anew",
+            "enter the key again",
         ),
         (
             refused(429, "insufficient_quota", "spent"),
@@ -306,7 +306,7 @@ def test_a_failure_after_parts_keeps_them(host: HostProcess, upstream: ScriptedU
             "rate_limit_exceeded",
             "wait 77 s",
         ),
-        (refused(404, "model_not_found", "gone"), "NotFound", "model_not_found", "There is no model one"),
+        (refused(404, "model_not_found", "gone"), "NotFound", "model_not_found", "has no model one"),
         (refused(403, "forbidden", "not you"), "NoPermissions", "forbidden", "not allowed"),
         (
             refused(400, "context_length_exceeded", "too long"),
@@ -314,7 +314,7 @@ def test_a_failure_after_parts_keeps_them(host: HostProcess, upstream: ScriptedU
             "context_length_exceeded",
             "start a new one",
         ),
-        (refused(400, "wrong", "tools[0] is odd"), "", "wrong", "refused: tools[0] is odd"),
+        (refused(400, "wrong", "tools[0] is odd"), "", "wrong", "rejected: tools[0] is odd"),
         ([answer(501, b"<html>nope", "text/html")], "", "server_error", "failed: try again"),
         (responses_streamed(streams.response([], [])), "", "empty_response", "gave no answer"),
     ],
@@ -342,7 +342,7 @@ def test_an_endpoint_that_is_not_there(host: HostProcess) -> None:
     for answered in (host.ask("models", group="gone"), host.respond("one", group="gone")):
         assert (answered.end["type"], answered.end["name"]) == ("error", "NetworkError")
         assert answered.end["message"] == (
-            f"{address}/v1 cannot be reached: is it running, and is the address right "
+            f"{address}/v1 cannot be reached: is it running, and is the URL correct "
             f"(no connection to {address.removeprefix('http://')}: connection refused)?"
         )
 
@@ -471,7 +471,7 @@ def test_a_call_that_is_not_whole_is_told(host: HostProcess) -> None:
         answered = host.respond("one", group="flawed", tools=[{"name": "look"}])
     assert answered.of("tool_call") == []
     assert (answered.end["type"], answered.end["code"]) == ("error", "malformed_tool_call")
-    assert answered.end["message"].startswith("one called a tool in a way that cannot be read: try again")
+    assert answered.end["message"].startswith("one sent a malformed tool call: try again")
 
 
 def test_over_responses_the_whole_way(host: HostProcess, upstream: ScriptedUpstream) -> None:

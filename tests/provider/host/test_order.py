@@ -67,9 +67,11 @@ def test_a_part_that_waits_when_its_turn_is_cancelled_is_not_told() -> None:
         async with scripted:
             out = HeldOutbox()
             host = EditorHost(out)
-            await host.take(lines({"id": "c", "method": "configure", "endpoint": scripted.url}, respond("r")))
+            await host.handle_lines(
+                lines({"id": "c", "method": "configure", "endpoint": scripted.url}, respond("r"))
+            )
             await out.part_waits.wait()
-            await host.take(lines({"id": "x", "method": "cancel", "request": "r"}))
+            await host.handle_lines(lines({"id": "x", "method": "cancel", "request": "r"}))
             await out.ended("x")
             assert out.of("r") == []
             assert out.is_woken
@@ -82,7 +84,7 @@ def test_a_part_that_waits_when_its_turn_is_cancelled_is_not_told() -> None:
 
 
 def test_more_requests_than_may_run_wait_in_the_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosts, "MOST_RUNNING", 2)
+    monkeypatch.setattr(hosts, "MAX_RUNNING", 2)
 
     async def scenario() -> None:
         scripted = ScriptedUpstream()
@@ -92,10 +94,12 @@ def test_more_requests_than_may_run_wait_in_the_pipe(monkeypatch: pytest.MonkeyP
             out = HeldOutbox()
             out.go_on.set()
             host = EditorHost(out)
-            await host.take(lines({"id": "c", "method": "configure", "endpoint": scripted.url}))
+            await host.handle_lines(lines({"id": "c", "method": "configure", "endpoint": scripted.url}))
             await out.ended("c")
             taking = asyncio.create_task(
-                host.take(lines(respond("a"), {"id": "u", "method": "usage"}, respond("b"), respond("d")))
+                host.handle_lines(
+                    lines(respond("a"), {"id": "u", "method": "usage"}, respond("b"), respond("d"))
+                )
             )
             while "text" not in out.of("b"):
                 await asyncio.sleep(0)

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from penstock.provider.host.lines import LONGEST
+from penstock.provider.host.lines import MAX_LENGTH
 from tests.cli import streams
 from tests.client.server import Connection, Script, answer, chunk, in_a_thread, send, stall
 from tests.dialects.chat_streams import chunk as chat_chunk
@@ -226,13 +226,13 @@ def test_an_id_that_runs_already_is_refused_without_its_id(
 def test_a_line_that_is_too_long_is_skipped_without_being_held(host: HostProcess) -> None:
     before = peak_memory(host.process.pid)
     piece = b"x" * (1024 * 1024)
-    for _ in range(LONGEST // len(piece) + 64):
+    for _ in range(MAX_LENGTH // len(piece) + 64):
         host.write(piece)
     host.write(b'"}\n')
     assert host.ask("usage").end["type"] == "done"
     assert [line["code"] for line in host.news("error")].count("line_too_long") == 1
     if before:
-        assert peak_memory(host.process.pid) - before < 2 * LONGEST / 1024
+        assert peak_memory(host.process.pid) - before < 2 * MAX_LENGTH / 1024
 
 
 def peak_memory(pid: int) -> int:

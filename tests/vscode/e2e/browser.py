@@ -40,12 +40,12 @@ class Browser:
         self._process.stdin.write(json.dumps({"method": method, **fields}).encode() + b"\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
-        told = json.loads(line) if line else {"error": "the browser has ended"}
-        if "error" in told:
+        reply = json.loads(line) if line else {"error": "the browser has ended"}
+        if "error" in reply:
             if line and method != "screenshot":
                 self.screenshot("failed")
-            raise BrowserError(f"{method} {fields}: {told['error']}")
-        return told["result"]
+            raise BrowserError(f"{method} {fields}: {reply['error']}")
+        return reply["result"]
 
     def open(self, url: str, options: Mapping[str, Any] | None = None) -> None:
         """Open VS Code and wait until its window is there."""
@@ -68,12 +68,12 @@ class Browser:
         self.ask("type", text=text)
 
     def texts(self, selector: str) -> list[str]:
-        told: list[str] = self.ask("texts", selector=selector)
-        return told
+        texts: list[str] = self.ask("texts", selector=selector)
+        return texts
 
     def attributes(self, selector: str, name: str) -> list[str | None]:
-        told: list[str | None] = self.ask("attributes", selector=selector, name=name)
-        return told
+        values: list[str | None] = self.ask("attributes", selector=selector, name=name)
+        return values
 
     def screenshot(self, name: str) -> Path:
         path = self._artefacts / f"{name}.png"
@@ -95,8 +95,8 @@ class Browser:
 
     def frames(self) -> list[str]:
         """What the page and all pages in it say."""
-        told: list[str] = self.ask("frames")
-        return told
+        texts: list[str] = self.ask("frames")
+        return texts
 
     def command(self, title: str) -> None:
         """Run a command by its name, as a person does it."""

@@ -63,9 +63,9 @@ class Consumer:
         while not answer.exists():
             assert time.monotonic() < deadline, f"the consumer does not answer: {method}"
             time.sleep(0.02)  # between two looks, not instead of one
-        told = json.loads(answer.read_text())
-        assert "error" not in told, told
-        return told.get("result")
+        reply = json.loads(answer.read_text())
+        assert "error" not in reply, reply
+        return reply.get("result")
 
     def models(self) -> list[Json]:
         found: list[Json] = self.order("models")

@@ -112,6 +112,6 @@ def _npm(folder: Path, *arguments: str, first: Path | None = None) -> None:
     except subprocess.TimeoutExpired as slow:
         raise InstallError(f"npm did not end in {LONGEST} seconds") from slow
     if done.returncode:
-        told = done.stderr.decode(errors="replace").strip()[-2000:]
-        is_out_of_reach = any(code in told for code in NO_NETWORK)
-        raise (OutOfReachError if is_out_of_reach else InstallError)(f"npm failed: {told}")
+        stderr = done.stderr.decode(errors="replace").strip()[-2000:]
+        is_out_of_reach = any(code in stderr for code in NO_NETWORK)
+        raise (OutOfReachError if is_out_of_reach else InstallError)(f"npm failed: {stderr}")

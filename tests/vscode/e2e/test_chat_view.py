@@ -119,9 +119,9 @@ def test_a_conversation_with_a_tool_call(chat: Chat, upstream: ScriptedUpstream,
     chat.browser.wait(ANSWER, "The notes will tell when the valve opens.")
     chat.browser.hover(EDITOR)
     chat.browser.picture("chat", SESSION)
-    told = upstream.asked_for(LARGE)[-1].json["messages"]
-    assert [m["role"] for m in told].count("system") == 1
-    assert "The valve opens at **seven**." in [m["content"] for m in told if m["role"] == "assistant"]
+    messages = upstream.asked_for(LARGE)[-1].json["messages"]
+    assert [m["role"] for m in messages].count("system") == 1
+    assert "The valve opens at **seven**." in [m["content"] for m in messages if m["role"] == "assistant"]
 
 
 def test_the_effort_that_is_picked_reaches_the_upstream(chat: Chat, upstream: ScriptedUpstream) -> None:
@@ -172,8 +172,8 @@ def test_an_error_is_one_sentence_that_people_can_read(
     chat.browser.screenshot(f"error-{name}")
     if name == "limited":
         chat.browser.picture("error", LAST)
-    _, told, reason = shown.partition("Reason: ")
-    assert told, shown
+    _, separator, reason = shown.partition("Reason: ")
+    assert separator, shown
     sentence = reason.splitlines()[0]
     assert len(sentence) > 20
     assert "{" not in shown

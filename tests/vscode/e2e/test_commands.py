@@ -76,7 +76,7 @@ def endpoints(upstream: ScriptedUpstream, folder: Path) -> Iterator[dict[str, st
 
 @pytest.fixture(scope="module")
 def port() -> int:
-    """A port that is free now, and that the local gateway is told to take."""
+    """A free port, set as the port of the local gateway."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number: int = taken.getsockname()[1]
     return number
@@ -177,7 +177,7 @@ def test_recent_turns_say_how_each_ended_and_open_as_a_page(
     assert "called read_gauge" in called
     workbench.pick("Penstock: recent turns", "millrace")
     workbench.shown(
-        "millrace", "42000, of which cached 30000", "900, of which reasoning 600", "penstock explain"
+        "millrace", "42000, including 30000 cached", "900, including 600 reasoning", "penstock explain"
     )
 
 
@@ -189,7 +189,7 @@ def test_the_figures_of_all_turns_are_a_page(workbench: Workbench, upstream: Scr
     workbench.browser.picture("status", STATUS, HOVER)
     workbench.leave_status()
     workbench.run("showUsage")
-    workbench.shown("Usage", "Input includes what was cached", *(cell for row in table for cell in row))
+    workbench.shown("Usage", "Input includes cached tokens", *(cell for row in table for cell in row))
     assert [row[0] for row in table[1:]] == ["millrace", "sluice", "all"]
 
 
@@ -209,12 +209,12 @@ def test_an_endpoint_is_added_by_answering_three_questions(
     workbench: Workbench, upstream: ScriptedUpstream, endpoints: dict[str, str], folder: Path
 ) -> None:
     workbench.run("addEndpoint")
-    workbench.pick("where are the models?", "Another address")
-    workbench.enter("the address of the endpoint", "weir")
-    workbench.browser.wait(f"{QUICK} .quick-input-message", "An address such as")
-    workbench.enter("the address of the endpoint", endpoints[SECOND])
-    workbench.enter("the key for 127.0.0.1", KEY)
-    workbench.enter("a name for this endpoint", SECOND)
+    workbench.pick("where are the models?", "Another URL")
+    workbench.enter("URL of the endpoint", "weir")
+    workbench.browser.wait(f"{QUICK} .quick-input-message", "Enter a URL such as")
+    workbench.enter("URL of the endpoint", endpoints[SECOND])
+    workbench.enter("API key for 127.0.0.1", KEY)
+    workbench.enter("name for this endpoint", SECOND)
     wait_for_models(workbench, *MODELS[SECOND])
     upstream.play("spillway", streamed(*said("Over the weir.")))
     assert workbench.consumer.ask("spillway").text == "Over the weir."
@@ -259,9 +259,9 @@ def test_a_gateway_that_cannot_start_says_why(workbench: Workbench, upstream: Sc
     workbench.consumer.configure("penstock.gatewayPort", urlsplit(upstream.url).port)
     workbench.run("startGateway")
     workbench.notified("The gateway did not start")
-    (told,) = [toast for toast in workbench.browser.texts(TOAST) if "did not start" in toast]
-    assert "in use" in told
-    assert "Traceback" not in told
+    (message,) = [toast for toast in workbench.browser.texts(TOAST) if "did not start" in toast]
+    assert "in use" in message
+    assert "Traceback" not in message
 
 
 def test_signing_out_takes_the_models_away_until_a_restart(workbench: Workbench) -> None:
@@ -298,7 +298,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def hosts() -> list[str]:
-    """The command line of every Python side that runs now."""
+    """Return the command lines of the running Python backends."""
     lines = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has just ended
@@ -313,7 +313,7 @@ def test_the_python_side_is_offered_and_installed_where_there_is_none(
     workbench.consumer.configure("penstock.pythonPath", "")
     workbench.notified("No Python with Penstock was found")
     workbench.press_button("Install")
-    workbench.notified("the Python side is installed and runs", within=INSTALLING)
+    workbench.notified("the Python backend is installed and running", within=INSTALLING)
     upstream.play("sluice", streamed(*said("From the new one.")))
     assert workbench.consumer.ask("sluice").text == "From the new one."
     storage = folder / "vscode" / "data" / "User" / "globalStorage" / "penstock.penstock"

@@ -57,7 +57,7 @@ class Workbench:
     def shown(self, *words: str) -> None:
         """Wait for a page with all of these words."""
         self.browser.look(
-            lambda: any(all(word in told for word in words) for told in self.browser.frames()[1:])
+            lambda: any(all(word in frame for word in words) for frame in self.browser.frames()[1:])
         )
 
     def status(self) -> str:

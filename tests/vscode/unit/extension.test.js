@@ -41,7 +41,7 @@ function opened(t, mode = 'good') {
   const { provider } = vscode.lm;
   t.after(async () => {
     await deactivate();
-    Object.assign(vscode.window, { createStatusBarItem, told: [] });
+    Object.assign(vscode.window, { createStatusBarItem, messages: [] });
     Object.assign(vscode.workspace, { isTrusted: true, workspaceFolders: [] });
     for (const emitter of [vscode.workspace.trusted, vscode.workspace.changed]) emitter.listeners = [];
     for (const name of Object.keys(settings)) delete settings[name];
@@ -58,20 +58,20 @@ function opened(t, mode = 'good') {
   };
 }
 
-test('the bar does not spin for a process that is gone', { skip }, async (t) => {
+test('the status bar does not spin for a process that has ended', { skip }, async (t) => {
   const { bar, list, ask } = opened(t);
   const spun = [];
   Object.defineProperty(bar, 'text', { get: () => spun.at(-1), set: (text) => spun.push(text) });
   const [model] = await list();
-  await assert.rejects(ask(model, 'crashing'), /has ended/);
+  await assert.rejects(ask(model, 'crashing'), /has stopped/);
   assert.equal(await ask(model, 'words'), undefined); // by now the old one has ended in every respect
   assert.deepEqual(spun.map((text) => text.includes('spin')), [true, false]);
 });
 
-test('news without figures does not hang a turn', { skip, timeout: 20_000 }, async (t) => {
+test('a notification without figures does not hang a turn', { skip, timeout: 20_000 }, async (t) => {
   const { list, ask } = opened(t);
   const [model] = await list();
-  assert.equal(await ask(model, 'bad-news'), undefined);
+  assert.equal(await ask(model, 'bad-notification'), undefined);
 });
 
 test('a turn that comes right after a restart is answered', { skip }, async (t) => {
@@ -121,7 +121,7 @@ test('no gateway is started in a workspace that is not trusted', { skip }, async
   vscode.workspace.isTrusted = false;
   await run('startGateway');
   assert.deepEqual(started, []);
-  assert.match(vscode.window.told[0], /^Penstock: A gateway .* workspace that you trust: run "Workspaces: Manage Workspace Trust"$/);
+  assert.match(vscode.window.messages[0], /^Penstock: A gateway .* trusted workspace: run "Workspaces: Manage Workspace Trust"$/);
   vscode.workspace.isTrusted = true;
   await run('startGateway');
   assert.deepEqual(started, [folder]);

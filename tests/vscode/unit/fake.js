@@ -77,11 +77,11 @@ const vscode = {
   window: {
     createStatusBarItem: () => ({ isShown: false, show() { this.isShown = true; }, hide() { this.isShown = false; }, dispose() {} }),
     createOutputChannel: () => ({ ...log(), lines: [], appendLine(line) { this.lines.push(line); }, show() {}, dispose() {} }),
-    /** What people were told, and what they answer: nothing, unless a test says otherwise. */
-    told: [],
-    showInformationMessage: async (text) => void vscode.window.told.push(text),
-    showWarningMessage: async (text) => void vscode.window.told.push(text),
-    showErrorMessage: async (text) => void vscode.window.told.push(text),
+    /** The messages shown to the user, who answers nothing unless a test changes that. */
+    messages: [],
+    showInformationMessage: async (text) => void vscode.window.messages.push(text),
+    showWarningMessage: async (text) => void vscode.window.messages.push(text),
+    showErrorMessage: async (text) => void vscode.window.messages.push(text),
     showQuickPick: async () => undefined,
     showInputBox: async () => undefined,
   },
@@ -106,9 +106,9 @@ const extension = (name) => require(path.join(__dirname, '..', '..', '..', 'vsco
 
 /** A log that can be read. */
 function log() {
-  const told = [];
-  const write = (level) => (text) => told.push([level, text]);
-  return { told, trace: write('trace'), info: write('info'), warn: write('warn'), error: write('error') };
+  const entries = [];
+  const write = (level) => (text) => entries.push([level, text]);
+  return { entries, trace: write('trace'), info: write('info'), warn: write('warn'), error: write('error') };
 }
 
 /** A cancellation token, and the way to fire it. */

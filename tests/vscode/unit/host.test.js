@@ -78,49 +78,49 @@ test('a part that cannot be reported ends its own turn only', async (t) => {
   assert.deepEqual((await host.request('count_tokens', { text: 'four' })).tokens, 4);
 });
 
-test('a crash rejects what runs and says how it ended', async (t) => {
+test('a crash rejects the running requests and reports the exit code', async (t) => {
   const host = await started(t);
   const error = await respond(host, 'crashing').catch((thrown) => thrown);
   assert.match(error.message, /exit code 7: boom: no memory/);
   assert.deepEqual([error.stack, error.code, host.isAlive], [undefined, 'host_ended', false]);
-  await assert.rejects(respond(host, 'words'), /has ended/);
+  await assert.rejects(respond(host, 'words'), /has stopped/);
 });
 
 test('what does not start says why', async () => {
   const missing = { file: '/nowhere/python', arguments: [], label: 'nowhere' };
   await assert.rejects(HostProcess.start(missing, { log: log() }), /ENOENT/);
   await assert.rejects(HostProcess.start(scripted('dies'), { log: log() }), /No module named penstock/);
-  await assert.rejects(HostProcess.start(scripted('other-protocol'), { log: log() }), /speaks protocol 2 and not 1: update this extension/);
-  await assert.rejects(HostProcess.start(scripted('silent'), { log: log(), patience: 1 }), /did not answer/);
+  await assert.rejects(HostProcess.start(scripted('other-protocol'), { log: log() }), /uses protocol 2 instead of 1: update this extension/);
+  await assert.rejects(HostProcess.start(scripted('silent'), { log: log(), startTimeout: 1 }), /did not answer/);
 });
 
-test('what is no line is told in the log and ends nothing', async (t) => {
+test('an invalid line is logged and ends nothing', async (t) => {
   const surroundings = { log: log() };
   await started(t, 'good', surroundings);
-  assert.ok(surroundings.log.told.some(([level, text]) => level === 'warn' && text === 'no line of the protocol: 31 characters'));
+  assert.ok(surroundings.log.entries.some(([level, text]) => level === 'warn' && text === 'not a valid protocol line: 27 characters'));
 });
 
-test('an answer that a crash has cut is not in the log', async (t) => {
+test('an answer that a crash has cut off is not logged', async (t) => {
   const surroundings = { log: log() };
   const host = await started(t, 'good', surroundings);
   await assert.rejects(respond(host, 'halfway'), /exit code 9/);
-  assert.equal(surroundings.log.told.filter(([, text]) => text.startsWith('no line of the protocol')).length, 2);
-  assert.ok(!JSON.stringify(surroundings.log.told).includes('planted'));
+  assert.equal(surroundings.log.entries.filter(([, text]) => text.startsWith('not a valid protocol line')).length, 2);
+  assert.ok(!JSON.stringify(surroundings.log.entries).includes('planted'));
 });
 
-test('news that cannot be shown stops neither the turn nor the reader', { timeout: 20_000 }, async (t) => {
-  const onNews = () => {
+test('a notification that cannot be handled stops neither the turn nor the reader', { timeout: 20_000 }, async (t) => {
+  const onNotification = () => {
     throw new TypeError('no figures');
   };
-  const host = await started(t, 'good', { onNews });
-  await respond(host, 'bad-news');
-  assert.ok(host.log.told.some(([level, text]) => level === 'error' && text === 'the news usage_changed cannot be shown: TypeError internal'));
+  const host = await started(t, 'good', { onNotification });
+  await respond(host, 'bad-notification');
+  assert.ok(host.log.entries.some(([level, text]) => level === 'error' && text === 'the notification usage_changed could not be handled: TypeError internal'));
 });
 
-test('a process that cannot be read any more is ended, and so are those who wait', { timeout: 20_000 }, async (t) => {
+test('a process whose output cannot be read is killed, and its requests fail', { timeout: 20_000 }, async (t) => {
   const host = await started(t);
   const waiting = respond(host, 'endless', { onLine: () => host.child.stdout.destroy(new Error('broken pipe')) });
-  await assert.rejects(waiting, /has ended \(signal SIGKILL/);
+  await assert.rejects(waiting, /has stopped \(signal SIGKILL/);
 });
 
 test('what JSON cannot write is refused in a sentence, and nothing of it is kept', async (t) => {
@@ -140,10 +140,10 @@ test('the folder that Python is started in is not searched for modules', async (
   assert.equal(environment.PYTHONSAFEPATH, '1');
 });
 
-test('the process ends when it is let go', async () => {
+test('the process ends when it is disposed of', async () => {
   const host = await HostProcess.start(scripted('good'), { log: log() });
   await host.dispose();
-  assert.deepEqual([host.isAlive, host.how], [false, 'exit code 0']);
+  assert.deepEqual([host.isAlive, host.reason], [false, 'exit code 0']);
 });
 
 function backend(t, modes) {
@@ -175,7 +175,7 @@ test('many who ask at once share one start and one configuration', async (t) => 
 
 test('after a crash the next request starts another process and configures it', async (t) => {
   const { door, starts } = backend(t, ['good']);
-  await assert.rejects(door.request(CONFIGURATION, 'respond', { model: 'crashing' }), /has ended/);
+  await assert.rejects(door.request(CONFIGURATION, 'respond', { model: 'crashing' }), /has stopped/);
   await door.request(CONFIGURATION, 'respond', { model: 'words' });
   assert.equal(starts.length, 2);
   assert.deepEqual(await methods(door), ['configure', 'respond', 'asked']);
@@ -191,7 +191,7 @@ test('a process that starts after a crash is ended too', async (t) => {
   assert.deepEqual([(await second).isAlive, door.host], [false, undefined]);
 });
 
-test('an account is told that does not hang on who asked first', async (t) => {
+test('the account does not depend on the order of requests', async (t) => {
   const accounts = [];
   for (const keys of [['k1', 'k2'], ['k2', 'k1']]) {
     const { door } = backend(t, ['good']);
@@ -205,14 +205,14 @@ test('an account is told that does not hang on who asked first', async (t) => {
   assert.notEqual(today.k1, today.k2);
 });
 
-test('thinking that is to be shown otherwise is told to the same group', async (t) => {
+test('a changed thinking mode is sent for the same group', async (t) => {
   const { door } = backend(t, ['good']);
   await door.request(CONFIGURATION, 'models', {});
   door.mode = 'none';
   await door.request(CONFIGURATION, 'models', {});
   const { asked } = await door.host.request('asked', {});
-  const told = asked.filter((each) => each.method === 'configure');
-  assert.deepEqual(told.map((each) => [each.group, each.thinking, each.key]), [
+  const configured = asked.filter((each) => each.method === 'configure');
+  assert.deepEqual(configured.map((each) => [each.group, each.thinking, each.key]), [
     ['127.0.0.1:9', 'part', 'secret'],
     ['127.0.0.1:9', 'none', 'secret'],
   ]);

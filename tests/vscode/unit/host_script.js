@@ -32,7 +32,7 @@ const MODELS = {
   halfway: (id) => {
     process.stdout.write(`{"id":${id},"type":"text","value":"planted answer`, () => process.exit(9));
   },
-  'bad-news': (id) => {
+  'bad-notification': (id) => {
     say({ type: 'usage_changed' });
     MODELS.words(id);
   },
@@ -67,7 +67,7 @@ if (mode === 'dies') {
 } else if (mode === 'silent') {
   process.stdin.resume();
 } else {
-  process.stdout.write('this is no line of the protocol\n');
+  process.stdout.write('this is not a protocol line\n');
   say({ type: 'ready', protocol: 1, version: '0.1' });
 }
 

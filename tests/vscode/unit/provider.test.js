@@ -47,7 +47,7 @@ test('lists are shared while they are fresh and asked for again after', async ()
   assert.equal(asked.length, 2);
 });
 
-test('a list that was good outlives a failure; without one the failure is told, briefly', async () => {
+test('a list that was good outlives a failure; without one the failure is reported briefly', async () => {
   let isDown = true;
   const { shell, asked, clock } = provider(() => {
     if (isDown) throw new Error('down');
@@ -94,13 +94,13 @@ test('news about models has the editor ask again, but not while it is asking', a
 });
 
 test('a model has what the editor reads, and neither the key nor what is gated', () => {
-  const told = modelInformation(MODEL, 'digest');
-  assert.equal(told.tooltip, 'a\nb');
-  assert.deepEqual(told.capabilities, { imageInput: false, toolCalling: true });
-  const effort = told.configurationSchema.properties.reasoningEffort;
+  const information = modelInformation(MODEL, 'digest');
+  assert.equal(information.tooltip, 'a\nb');
+  assert.deepEqual(information.capabilities, { imageInput: false, toolCalling: true });
+  const effort = information.configurationSchema.properties.reasoningEffort;
   assert.deepEqual([effort.enum, effort.default, effort.group], [['default', 'low', 'high'], 'default', 'navigation']);
-  for (const gated of ['isDefault', 'requiresAuthorization', 'detail']) assert.ok(!(gated in told), gated);
-  assert.ok(!('pricing' in told));
+  for (const gated of ['isDefault', 'requiresAuthorization', 'detail']) assert.ok(!(gated in information), gated);
+  assert.ok(!('pricing' in information));
   assert.equal(modelInformation({ ...MODEL, prices: { input: 1.25, output: 10, cached_input: null } }, 'digest').pricing, '$1.25 in, $10 out');
   assert.ok(!('configurationSchema' in modelInformation({ ...MODEL, efforts: [] }, 'digest')));
 });
@@ -180,7 +180,7 @@ test('the words of an endpoint are not in the log', async () => {
   clock.now = 60 * 60_000;
   await list(shell);
   const brief = 'InvalidRequestError invalid_request 400';
-  assert.deepEqual(shell.log.told, [['error', `m: ${brief}`], ['warn', `tokens are estimated: ${brief}`], ['warn', `models: ${brief}`]]);
+  assert.deepEqual(shell.log.entries, [['error', `m: ${brief}`], ['warn', `tokens are estimated: ${brief}`], ['warn', `models: ${brief}`]]);
 });
 
 test('a value that cannot be written costs no count', async () => {
@@ -244,7 +244,7 @@ test('a model whose group is forgotten says so', async () => {
   shell.forget();
   const { token } = cancellation();
   const asking = shell.provideLanguageModelChatResponse(model, [], { toolMode: 1 }, { report() {} }, token);
-  await assert.rejects(asking, (error) => error.code === 'NotFound' && /choose the model again/.test(error.message));
+  await assert.rejects(asking, (error) => error.code === 'NotFound' && /select the model again/.test(error.message));
 });
 
 test('groups go by their place, and two at one place do not share a name', () => {

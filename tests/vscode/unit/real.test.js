@@ -1,4 +1,4 @@
-// The shell in front of the real Python side, by both transports. Started by test_extension.py with an endpoint.
+// The shell in front of the real Python backend, by both transports. Started by test_extension.py with an endpoint.
 'use strict';
 const assert = require('node:assert/strict');
 const os = require('node:os');
@@ -14,7 +14,7 @@ const { statusText } = extension('status.js');
 const { PENSTOCK_ENDPOINT: endpoint, PENSTOCK_PYTHON: python } = process.env;
 const skip = endpoint && python ? false : 'started by test_extension.py, which has an endpoint';
 
-/** How the Python side is reached. */
+/** How to reach the Python backend. */
 const TRANSPORTS = {
   process: (surroundings) => startHost(os.tmpdir(), surroundings),
   gateway: () => Promise.reject(plainError('none', { code: 'python_not_found' })),
@@ -23,7 +23,7 @@ const TRANSPORTS = {
 async function opened(t, transport) {
   settings.pythonPath = python;
   const heard = { usage: undefined };
-  const surroundings = { log: log(), onNews: (line) => (heard.usage = line.usage ?? heard.usage) };
+  const surroundings = { log: log(), onNotification: (line) => (heard.usage = line.usage ?? heard.usage) };
   const backend = new Backend({
     log: log(),
     thinking: () => 'part',

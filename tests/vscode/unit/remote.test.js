@@ -94,7 +94,7 @@ test('cancel closes the connection and nothing comes after it', async (t) => {
 
 const FAILURES = [
   ['an error line', (response) => response.end(line({ type: 'error', message: 'Full', code: 'x', kind: 'Blocked' })), /^Full$/, 'Blocked'],
-  ['no gateway', (response) => response.writeHead(404).end('<html>'), /no Penstock gateway/, 'NotFound'],
+  ['no gateway', (response) => response.writeHead(404).end('<html>'), /not a Penstock gateway/, 'NotFound'],
   ['a refusal', (response) => response.writeHead(401).end('{"error":{"message":"wrong key","code":"k"}}'), /wrong key/, 'NoPermissions'],
   ['a break', (response) => response.end(line({ type: 'text', value: 'a' })), /in the middle/, 'stream_truncated'],
   ['a torn connection', (response) => response.write(line({ type: 'text', value: 'a' }), () => response.socket.destroy()), /in the middle/, 'stream_truncated'],
@@ -124,10 +124,10 @@ test('a header that is written wins over the key, in any case', async (t) => {
 test('no secret of an address or a header is in an error', async () => {
   const given = { endpoint: 'http://127.0.0.1:1/v1', preset: '', key: '', headers: {} };
   const rows = [
-    [{ ...given, endpoint: 'http://user:secret@127.0.0.1:1/v1' }, /user name or a password/],
+    [{ ...given, endpoint: 'http://user:secret@127.0.0.1:1/v1' }, /user name or password/],
     [{ ...given, endpoint: 'http://127.0.0.1:1/v1?key=secret' }, /^http:\/\/127\.0\.0\.1:1\/v1\/parts cannot be reached/],
-    [{ ...given, endpoint: 'secret' }, /no address/],
-    [{ ...given, key: 'secret\n\u20ac' }, /cannot be sent/],
+    [{ ...given, endpoint: 'secret' }, /not a valid URL/],
+    [{ ...given, key: 'secret\n\u20ac' }, /invalid character/],
   ];
   for (const [configuration, message] of rows) {
     const asking = async () => new RemoteGateway(configuration).request('models', {});
@@ -157,7 +157,7 @@ for (const [when, fetching] of Object.entries(SILENCES)) {
     t.mock.method(globalThis, 'fetch', fetching);
     const gateway = new RemoteGateway({ endpoint: 'http://h/v1', preset: '', key: '', headers: {} });
     const error = await gateway.request('respond', {}).catch((thrown) => thrown);
-    assert.match(error.message, /said nothing for too long: try again/);
+    assert.match(error.message, /sent nothing for too long: try again/);
     assert.deepEqual([error.code, error.stack], ['timeout', undefined]);
   });
 }

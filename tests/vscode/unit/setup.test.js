@@ -71,11 +71,11 @@ test('a program is started as it is, a Python with the module', () => {
 test('what is missing is said in a sentence, and the log has every reason', async (t) => {
   const storage = places(t);
   settings.pythonPath = '/nowhere/python';
-  const told = log();
-  const error = await startHost(storage, { log: told }).catch((thrown) => thrown);
+  const logged = log();
+  const error = await startHost(storage, { log: logged }).catch((thrown) => thrown);
   assert.deepEqual([error.code, error.stack], ['python_not_found', undefined]);
-  assert.match(error.message, /^`penstock\.pythonPath` is \/nowhere\/python, but there is no such program: .*Install the Python Side/);
-  assert.ok(told.told.some(([, text]) => text.includes('/nowhere/python') && text.includes('no such program')));
+  assert.match(error.message, /^`penstock\.pythonPath` is \/nowhere\/python, but there is no such program: .*Install the Python Backend/);
+  assert.ok(logged.entries.some(([, text]) => text.includes('/nowhere/python') && text.includes('no such program')));
 });
 
 function context() {

@@ -37,7 +37,7 @@ test('the hover has a row for each model, a sum, and remarks', () => {
   assert.equal(lines[3], '| x\\|y (b) | 2 | 12k | 1.0k | 50 | 678 | – |');
   assert.match(lines[4], /^\| \*\*all\*\* \|/);
   assert.match(text, /estimates.*\n\n.*price: 2/s);
-  assert.equal(usageMarkdown({}), 'Nothing was asked yet.');
+  assert.equal(usageMarkdown({}), 'No turns yet.');
 });
 
 test('the bar is hidden until something was asked, and when it is not wanted', (t) => {
@@ -53,7 +53,7 @@ test('the bar is hidden until something was asked, and when it is not wanted', (
   assert.equal(status.item.isShown, false);
 });
 
-test('a turn is told in full', () => {
+test('a turn is described in full', () => {
   let now = 1_000;
   const journal = new Journal(() => now);
   const turn = journal.begin('m');
@@ -64,7 +64,7 @@ test('a turn is told in full', () => {
   turn.end({ result: { finish: 'tool_calls', response_id: 'resp_1', diagnostics: [{ code: 'repeated_call', message: 'twice' }] }, usage: { recent: [figures] } });
   assert.deepEqual(turnItem(turn).description, 'tool_calls · 2.5 s · 10 in · 5 out · $0.50');
   const text = turnMarkdown(turn);
-  for (const said of ['1 text, 1 tool\\_call', 'of which cached 4', 'penstock explain resp_1', 'repeated\\_call: twice']) assert.ok(text.includes(said), said);
+  for (const said of ['1 text, 1 tool\\_call', 'including 4 cached', 'penstock explain resp_1', 'repeated\\_call: twice']) assert.ok(text.includes(said), said);
   const failed = journal.begin('m');
   failed.fail(Object.assign(new Error('Wait'), { reason: 'rate_limit_exceeded' }));
   assert.deepEqual([turnItem(failed).label, turnItem(failed).detail], ['$(error) m', 'Wait (rate_limit_exceeded)']);

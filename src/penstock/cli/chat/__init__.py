@@ -1,8 +1,8 @@
-"""`penstock chat`: talk to a model in the terminal, or ask it one thing in a pipe.
+"""`penstock chat`: chat with a model in the terminal, or send a single prompt in a pipe.
 
-`session.py` is the program on a terminal, `pipe.py` the one in a pipe; both ask through `client.py`.
+`session.py` is the chat on a terminal, `pipe.py` the one in a pipe; both send requests through `client.py`.
 `display.py` shows a turn on the screen (`screen.py`), with the text rendered by `markdown.py`. `tools.py`
-loads tools from a Python file, `transcript.py` keeps the exchanges, `commands.py` has the slash commands.
+loads tools from a Python file, `transcript.py` holds the exchanges, `commands.py` has the slash commands.
 """
 
 from __future__ import annotations
@@ -25,40 +25,40 @@ if TYPE_CHECKING:
 _USAGE = "penstock chat [--base-url URL | --preset NAME] [options] [PROMPT]"
 
 _DESCRIPTION = """\
-Talk to a model at any endpoint that speaks Responses. On a terminal it is a
-conversation, and /help there says what can be typed; with PROMPT it is one
-question. In a pipe standard input is the question, and only the answer is
+Chat with a model at any endpoint with a Responses API. On a terminal this is an
+interactive conversation (/help lists the commands); with PROMPT it is a single
+question. In a pipe, standard input is the question, and only the answer is
 printed."""
 
 _EPILOG = """\
 examples:
-  penstock chat                                  the gateway on this machine
+  penstock chat                                  the local gateway
   penstock chat --preset openai --model gpt-5-mini
   penstock chat --base-url http://127.0.0.1:11434/v1 --model qwen3
   penstock chat --tools tools.py                 with tools from a Python file
   penstock chat --image cat.png "What is this?"
   git diff | penstock chat --model m "Write a commit message."
 
-Keys come from environment variables only, and are never shown. docs/chat.md has
-a session, an example of a file with tools, and the keys of the terminal.
+API keys are read from environment variables only, and never shown. docs/chat.md
+has an example session, an example tools file, and the keyboard shortcuts.
 
 exit codes:
-  0  there is an answer, or the conversation is over
-  1  the endpoint refused or failed
-  2  nothing was asked: wrong options, unreadable file, nobody at the address"""
+  0  the model answered, or the conversation ended
+  1  the endpoint returned an error
+  2  nothing was sent: wrong options, unreadable file, or no server at the address"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.usage, parser.description, parser.epilog = _USAGE, _DESCRIPTION, _EPILOG
     add = parser.add_argument
-    add("prompt", metavar="PROMPT", nargs="?", help="one question; what is piped in comes behind it")
-    add("--model", metavar="NAME", help="the model (default: the only one that the endpoint lists)")
-    add("--system", metavar="TEXT", help="what the model is told before everything else")
-    add("--effort", metavar="LEVEL", help="how much the model thinks: low, medium, high ...")
-    add("--no-thinking", action="store_true", help="do not show that the model thinks")
-    add("--image", metavar="PATH", action="append", default=[], help="send an image first; may be repeated")
-    add("--load", metavar="FILE", help="go on with a conversation that /save wrote")
-    add("--tools", metavar="FILE.py", help="offer the functions of a Python file to the model")
+    add("prompt", metavar="PROMPT", nargs="?", help="a single question; piped input is appended to it")
+    add("--model", metavar="NAME", help="the model (default: the endpoint's only model)")
+    add("--system", metavar="TEXT", help="the system prompt")
+    add("--effort", metavar="LEVEL", help="the reasoning effort: low, medium, high ...")
+    add("--no-thinking", action="store_true", help="do not show the model's thinking")
+    add("--image", metavar="PATH", action="append", default=[], help="send an image; may be repeated")
+    add("--load", metavar="FILE", help="continue a conversation written by /save")
+    add("--tools", metavar="FILE.py", help="let the model call the functions of a Python file")
     add("--yes", action="store_true", help="run tools without asking")
     add_endpoint_options(parser)
 
@@ -67,13 +67,13 @@ def run(options: argparse.Namespace) -> int:
     output = sys.stdout
     if output.isatty() and sys.stdin is not None and sys.stdin.isatty():
         return _run(options, None)
-    with redirect_stdout(sys.stderr):  # what a tool prints is not the answer
+    with redirect_stdout(sys.stderr):  # output printed by tools is not part of the answer
         return _run(options, output)
 
 
 def _run(options: argparse.Namespace, output: TextIO | None) -> int:
-    """`output` is for the answer alone; None for a person at a terminal."""
-    import asyncio  # here, so that --help does not pay for the imports
+    """Run the chat. `output` receives only the answer; None means an interactive terminal."""
+    import asyncio  # imported here to keep --help fast
 
     from penstock.cli.chat.client import question_of
     from penstock.cli.chat.images import mentioned_images, read_image
@@ -106,7 +106,7 @@ def _run(options: argparse.Namespace, output: TextIO | None) -> int:
 
 
 def _question(options: argparse.Namespace, *, is_terminal: bool) -> str:
-    """The prompt, and what is piped in behind it."""
+    """Return the prompt followed by the piped input."""
     prompt: str = options.prompt or ""
     if is_terminal or (prompt and sys.stdin is not None and sys.stdin.isatty()):
         return prompt
@@ -115,7 +115,7 @@ def _question(options: argparse.Namespace, *, is_terminal: bool) -> str:
     piped = read_all().strip()
     question = "\n\n".join(filter(None, (prompt, piped)))
     if not question and not options.image:
-        raise UsageError("there is nothing to ask: give a PROMPT, or pipe one in")
+        raise UsageError("there is no question: pass a PROMPT, or pipe one in")
     return question
 
 

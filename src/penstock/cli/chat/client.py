@@ -1,4 +1,4 @@
-"""One chat with one endpoint: which model, what was said, and how a question is asked."""
+"""A chat with one endpoint: the selected model, the transcript, and sending questions."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ from penstock.provider.options import CONVERSATION
 from penstock.provider.provider import LanguageModelProvider
 from penstock.provider.tracker import TrackedRequest
 
-_SOME = 8
+_MAX_LISTED = 8
 
 
 class ChatTurn(Struct, frozen=True):
-    """How a question went. `answer` or `error`, one of them; `is_kept`: the conversation has it."""
+    """The outcome of a question: either `answer` or `error` is set."""
 
     requests: list[TrackedRequest]
     answer: Answer | None = None
     error: OpenResponsesError | None = None
-    is_kept: bool = True
+    is_in_transcript: bool = True
+    """Whether the question was added to the conversation."""
 
 
 class ChatClient:
-    """Belongs to one event loop. `aclose` closes the connections."""
+    """A chat client, bound to one event loop. `aclose` closes the connections."""
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class ChatClient:
         self._client = OpenResponsesClient(endpoint.config)
         self._directory = endpoint.directory(self._client)
         self.provider = LanguageModelProvider(self._client, self._directory)
-        # Endpoints find the cache of a conversation by it.
+        # Endpoints use it to find the prompt cache of a conversation.
         self._options: dict[str, Any] = {CONVERSATION: f"chat-{secrets.token_hex(8)}"}
         if effort:
             self._options["reasoning_effort"] = effort
@@ -69,10 +70,10 @@ class ChatClient:
         return await self.provider.provide_models()
 
     async def choose(self, wanted: str | None) -> None:
-        """Take the wanted model, or the only one that the endpoint lists.
+        """Select the wanted model, or the only one that the endpoint lists.
 
-        Nobody there is a `UsageError`. An endpoint that lists nothing may answer all the same, so a failure
-        is raised only where the list is needed.
+        Raises `UsageError` if nothing listens at the address. An endpoint without a model list may still
+        answer, so an error of the list is raised only if no model was named.
         """
         try:
             listed = [model.id for model in await self.models()]
@@ -88,9 +89,9 @@ class ChatClient:
     async def ask(
         self, content: Sequence[MessagePart], listener: Listener, cancel: asyncio.Event | None = None
     ) -> ChatTurn:
-        """Ask, run tools, and go on until there is an answer. What came of it is part of the conversation.
+        """Send the question, run tools until there is an answer, and add both to the conversation.
 
-        A question of which nothing came is not: whatever is asked next would be asked beside it.
+        A question without any answer is not added: the next request would contain two questions in a row.
         """
         question = ChatMessage(Role.USER, content)
         record: list[ChatMessage] = []
@@ -118,7 +119,7 @@ class ChatClient:
 
 
 def question_of(text: str, images: Sequence[MessagePart]) -> list[MessagePart]:
-    """Images first: a model that reads them in order knows what the question is about."""
+    """Return the parts of a message, images first: models read in order."""
     return [*images, *([TextPart(text)] if text.strip() else [])]
 
 
@@ -126,7 +127,7 @@ def _only(listed: list[str]) -> str:
     if len(listed) == 1:
         return listed[0]
     if not listed:
-        raise UsageError("the endpoint lists no models: name one with --model NAME")
-    more = f" and {len(listed) - _SOME} more (penstock models)" if len(listed) > _SOME else ""
-    named = one_line(", ".join(listed[:_SOME]))
+        raise UsageError("the endpoint lists no models: choose one with --model NAME")
+    more = f" and {len(listed) - _MAX_LISTED} more (penstock models)" if len(listed) > _MAX_LISTED else ""
+    named = one_line(", ".join(listed[:_MAX_LISTED]))
     raise UsageError(f"choose a model with --model NAME: {named}{more}")

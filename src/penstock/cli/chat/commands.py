@@ -1,4 +1,4 @@
-"""What a person can say to the program instead of the model: lines that begin with a slash."""
+"""Slash commands of the chat."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from penstock.cli.terminal_text import one_line, shortened
 from penstock.models.info import ModelInfo
 from penstock.parts.parts import DataPart
 
-_MOST_MODELS = 30
+_MAX_MODELS = 30
 
 KEYS = (
-    ("Ctrl-C", "stop the answer; at the prompt twice: end"),
-    ("Ctrl-D", "end"),
-    ("\\ at the end of a line", "go on in the next line; a paste may have many lines"),
+    ("Ctrl-C", "stop the answer; twice at the prompt: quit"),
+    ("Ctrl-D", "quit"),
+    ("\\ at the end of a line", "continue on the next line; pasted text may have many lines"),
     ("@picture.png", "send the image with the message"),
     ("Tab, ↑", "complete commands, models and paths; earlier messages"),
 )
 
 
 class CommandSession(Protocol):
-    """What a command can see and change of the chat."""
+    """The parts of a session that commands use."""
 
     chat: ChatClient
     screen: Screen
     images: list[DataPart]
-    """They go with the next message."""
+    """Images to send with the next message."""
     thinking: str
     is_over: bool
 
     def known_models(self) -> list[ModelInfo]:
-        """Those that were listed so far."""
+        """Return the models listed so far, without a request."""
 
     def list_models(self) -> list[ModelInfo]: ...
 
@@ -45,18 +45,18 @@ class CommandSession(Protocol):
 
 
 def run_command(session: CommandSession, line: str) -> None:
-    """Raises `UsageError` for what is no command, or cannot be done."""
+    """Run a slash command; raise `UsageError` if it is unknown or fails."""
     name, _, argument = line.strip().partition(" ")
     command = COMMANDS.get(name)
     if command is None:
         raise UsageError(
-            f"there is no command {one_line(name, 40)}: /help lists them (a space before it sends it as text)"
+            f"unknown command {one_line(name, 40)}: try /help (or start with a space to send it as text)"
         )
     command[1](session, argument.strip())
 
 
 def complete(session: CommandSession, line: str, word: str) -> list[str]:
-    """The words that may stand behind `line`."""
+    """Return the completions of `word`, which follows `line`."""
     before = line.split()
     if not before and word.startswith("/"):
         return [name for name in COMMANDS if name.startswith(word)]
@@ -80,40 +80,43 @@ def _model(session: CommandSession, wanted: str) -> None:
     found = exact or [info for info in listed if wanted.lower() in info.id.lower()]
     if wanted and (len(found) == 1 or not found):
         session.switch(found[0].id if found else wanted)
-        note = "" if found else " (which the endpoint does not list)"
+        note = "" if found else " (not listed by the endpoint)"
         session.screen.line(f"the model is now {one_line(session.chat.model)}{note}", "dim")
         return
-    for info in found[:_MOST_MODELS]:
+    for info in found[:_MAX_MODELS]:
         session.screen.line(_model_line(info, info.id == session.chat.model, session.screen.width))
-    if len(found) > _MOST_MODELS:
-        session.screen.line(f"  and {len(found) - _MOST_MODELS} more: /model TEXT shows those with it", "dim")
+    if len(found) > _MAX_MODELS:
+        session.screen.line(f"  and {len(found) - _MAX_MODELS} more: filter them with /model TEXT", "dim")
 
 
 def _model_line(info: ModelInfo, is_current: bool, width: int) -> str:
-    can = [name for name, has in (("images", info.image_input), ("reasoning", info.reasoning)) if has]
-    line = f"{'*' if is_current else ' '} {one_line(info.id):32} {info.context_window:>11,}  {' '.join(can)}"
+    capabilities = [
+        name for name, has in (("images", info.image_input), ("reasoning", info.reasoning)) if has
+    ]
+    marker = "*" if is_current else " "
+    line = f"{marker} {one_line(info.id):32} {info.context_window:>11,}  {' '.join(capabilities)}"
     return shortened(line.rstrip(), width - 1)
 
 
 def _undo(session: CommandSession, _: str) -> None:
     question = session.chat.transcript.undo()
     if question is None:
-        raise UsageError("there is nothing to take back")
-    session.screen.line(f"took back: {one_line(question, session.screen.width - 16) or '(an image)'}", "dim")
+        raise UsageError("there is nothing to undo")
+    session.screen.line(f"removed: {one_line(question, session.screen.width - 16) or '(an image)'}", "dim")
 
 
 def _save(session: CommandSession, name: str) -> None:
     if not name:
-        raise UsageError("say where: /save FILE")
+        raise UsageError("a file name is missing: /save FILE")
     count = session.chat.transcript.save(name)
-    session.screen.line(f"saved {count} messages; --load {one_line(name)} goes on from there", "dim")
+    session.screen.line(f"saved {count} messages; continue with --load {one_line(name)}", "dim")
 
 
 def _image(session: CommandSession, name: str) -> None:
     if not name:
-        raise UsageError("say which: /image PATH")
+        raise UsageError("a path is missing: /image PATH")
     session.images.append(read_image(name))
-    session.screen.line(f"{one_line(name)} goes with your next message", "dim")
+    session.screen.line(f"{one_line(name)} will be sent with your next message", "dim")
 
 
 def _thinking(session: CommandSession, _: str) -> None:
@@ -129,7 +132,7 @@ def _usage(session: CommandSession, _: str) -> None:
 def _clear(session: CommandSession, _: str) -> None:
     session.chat.transcript.clear()
     session.images.clear()
-    session.screen.line("a new conversation", "dim")
+    session.screen.line("started a new conversation", "dim")
 
 
 def _quit(session: CommandSession, _: str) -> None:
@@ -137,13 +140,13 @@ def _quit(session: CommandSession, _: str) -> None:
 
 
 COMMANDS: dict[str, tuple[str, Callable[[CommandSession, str], None]]] = {
-    "/help": ("this list", _help),
+    "/help": ("show this list", _help),
     "/model": ("list the models, or switch to one", _model),
     "/image": ("send an image with the next message", _image),
-    "/thinking": ("show thinking in full, or folded again", _thinking),
-    "/undo": ("take back the last exchange", _undo),
-    "/clear": ("begin a new conversation", _clear),
+    "/thinking": ("switch between full and folded thinking", _thinking),
+    "/undo": ("remove the last exchange", _undo),
+    "/clear": ("start a new conversation", _clear),
     "/save": ("write the conversation to a file, for --load", _save),
-    "/usage": ("what was used so far", _usage),
-    "/quit": ("end", _quit),
+    "/usage": ("show tokens and cost so far", _usage),
+    "/quit": ("quit", _quit),
 }

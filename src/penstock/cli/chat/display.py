@@ -1,4 +1,4 @@
-"""What happens in a turn, shown on a terminal while it happens."""
+"""Show a running turn on a terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RESULT_LINES = 4
 
 
 class TurnDisplay(Listener):
-    """Tells the screen of one turn. `interrupted` is what Ctrl-C at a question calls."""
+    """Show one turn on the screen."""
 
     def __init__(
         self,
@@ -33,7 +33,11 @@ class TurnDisplay(Listener):
         interrupted: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`thinking`: folded, full or none. `always`: the tools that need no question, which may grow."""
+        """Create the display.
+
+        `thinking`: folded, full or none. `always`: tools that run without asking; answers may add to it.
+        `asking`: a context for the terminal prompt. `interrupted`: called for Ctrl-C at that prompt.
+        """
         self._screen, self._prompt = screen, prompt
         self._thinking = thinking
         self._always, self._allow_all = always, allow_all
@@ -46,7 +50,7 @@ class TurnDisplay(Listener):
         self._since = clock()
 
     def tick(self) -> None:
-        """Time has passed: bring the line that changes up to date."""
+        """Update the status line."""
         if self._fold.is_open and self._thinking == "folded":
             self._screen.status(f"thinking {self._dots} ({self._fold.summary(self._clock())})")
         elif self._busy:
@@ -61,7 +65,7 @@ class TurnDisplay(Listener):
             self._busy = ""
             self._screen.write(self._markdown.feed(part.value))
         elif isinstance(part, ToolCallPart):
-            self._end_text()  # the call itself is shown when it is to run
+            self._end_text()  # `may_run` shows the call
         elif isinstance(part, DataPart) and "/" in part.mime:
             self._screen.line(f"[{one_line(part.mime)}, {len(part.data):,} bytes]", "dim")
 
@@ -75,7 +79,7 @@ class TurnDisplay(Listener):
             return True
         with self._asking():
             try:
-                answer = self._prompt.ask("  run it? (y = yes, n = no, a = always this tool) ")
+                answer = self._prompt.ask("  run it? (y = yes, n = no, a = always allow this tool) ")
             except KeyboardInterrupt:
                 self._screen.typed()
                 self._interrupted()
@@ -92,12 +96,12 @@ class TurnDisplay(Listener):
         arrow = "←" if self._screen.unicode else "<-"
         lines = result_lines(result, self._screen.width - 6)
         for number, line in enumerate(lines):
-            beginning = f"{arrow} {one_line(call.name)}: " if number == 0 else "    "
-            self._screen.line(beginning + line, "red" if result.is_error else "dim")
+            prefix = f"{arrow} {one_line(call.name)}: " if number == 0 else "    "
+            self._screen.line(prefix + line, "red" if result.is_error else "dim")
         self._wait("waiting")
 
     def finish(self) -> None:
-        """The turn is over, in whatever way."""
+        """End the display, however the turn ended."""
         self._end()
         self._busy = ""
         self._screen.fresh_line()
@@ -136,7 +140,7 @@ class TurnDisplay(Listener):
 
 
 class _Fold:
-    """Thinking that is counted and not shown."""
+    """Thinking that is counted instead of shown."""
 
     def __init__(self) -> None:
         self.is_open = False
@@ -148,7 +152,7 @@ class _Fold:
         self.is_open, self.words, self._since, self._in_word = True, 0, now, False
 
     def add(self, text: str) -> None:
-        """A word may be cut between two pieces: it is one."""
+        """Count the words. A word that is split between two pieces counts once."""
         is_continued = self._in_word and not text[0].isspace()
         self.words += len(text.split()) - is_continued
         self._in_word = not text[-1].isspace()
@@ -158,19 +162,19 @@ class _Fold:
 
 
 def call_line(call: ToolCallPart, width: int) -> str:
-    """`name(argument="value")`, on one line."""
-    given = ", ".join(f"{name}={_compact(value)}" for name, value in call.input.items())
-    return shortened(one_line(f"{call.name}({given})"), max(width - 4, 20))
+    """Return the call as `name(argument="value")`, on one line."""
+    arguments = ", ".join(f"{name}={_compact(value)}" for name, value in call.input.items())
+    return shortened(one_line(f"{call.name}({arguments})"), max(width - 4, 20))
 
 
 def result_lines(result: ToolResultPart, width: int) -> list[str]:
-    """The beginning of what a tool gave back."""
+    """Return the first lines of a tool's result."""
     texts = [part.value if isinstance(part, TextPart) else _data(part) for part in result.content]
     lines = [line for line in safe("\n".join(texts)).expandtabs(4).splitlines() if line.strip()]
     shown = [shortened(line, max(width, 20)) for line in lines[:_RESULT_LINES]]
     if len(lines) > len(shown):
         shown.append(f"({len(lines) - len(shown)} more lines)")
-    return shown or ["(nothing)"]
+    return shown or ["(empty)"]
 
 
 def _data(part: DataPart) -> str:

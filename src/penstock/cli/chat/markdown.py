@@ -1,9 +1,9 @@
-"""Markdown for a terminal, while it comes: what is written is never written again.
+"""Render streamed Markdown for a terminal. Written output is never rewritten.
 
-What is shown depends on the text alone and not on how it was cut. So a beginning of a line is held until it
-is known what kind of line it is, a marker in a line until its other half is there (`markdown_inline.py`), a
-table until it is over (`markdown_tables.py`); everything else goes out at once. Lines are not wrapped: the
-terminal does that, and does it again when its width changes.
+The output depends only on the text, not on how it is split into pieces. So the start of a line is buffered
+until its kind is known, an inline marker until its closing marker arrives (`markdown_inline.py`), a table
+until it is complete (`markdown_tables.py`); everything else is written at once. Lines are not wrapped: the
+terminal does that, also after its width changes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from penstock.cli.chat.markdown_inline import BOLD, CODE, DIM, MOST, UNDERLINE, Span, read_spans
+from penstock.cli.chat.markdown_inline import BOLD, CODE, DIM, MAX_SPAN, UNDERLINE, Span, read_spans
 from penstock.cli.chat.markdown_tables import LONGEST_ROW, MarkdownTable, is_delimiter, is_row
 from penstock.cli.terminal_text import safe
 
@@ -29,13 +29,13 @@ _UNDECIDED = re.compile(
     r"|[ \t]*[-+*_][ \t]*"
     r"|[ \t]*([-*_])( *\2)+ *"
 )
-"""Beginnings of a line that may become one thing or another."""
-_UNTIL_ITS_END = re.compile(r"[ \t]*(```|~~~|\|)")
-"""Beginnings of lines that are read when they are whole."""
+"""Starts of a line whose kind is not yet known."""
+_NEEDS_FULL_LINE = re.compile(r"[ \t]*(```|~~~|\|)")
+"""Starts of lines that are read only when they are complete."""
 
 
 class _Fence(NamedTuple):
-    """An open block of code: what closes it, and the quotes that it stands in."""
+    """An open code block: its closing marker, and the depth of block quotes around it."""
 
     marker: str
     length: int
@@ -47,26 +47,27 @@ class _Fence(NamedTuple):
 
 
 class MarkdownRenderer:
-    """Text in, in pieces; what to write to the terminal out. Without colour the text is left as it is."""
+    """Convert text, in pieces, to terminal output. Without colour the text stays unchanged."""
 
     def __init__(self, *, coloured: bool = True, unicode: bool = True) -> None:
         self._coloured = coloured
         self._unicode = unicode
-        self._begin_anew()
+        self._reset()
 
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         self._rest = ""
-        """What of the current line is not shown yet."""
+        """The part of the current line that is not written yet."""
         self._before = ""
-        """The character before that."""
+        """The character before it."""
         self._codes: tuple[str, ...] | None = None
-        """How the text of the line is shown; None until it is known what the line is."""
+        """The style of the line's text; None until the kind of the line is known."""
         self._quotes = 0
         self._fence: _Fence | None = None
         self._header: str | None = None
         self._table: MarkdownTable | None = None
 
     def feed(self, text: str) -> str:
+        """Add text and return the output that is ready."""
         text = safe(text)
         if not self._coloured:
             return text
@@ -74,86 +75,86 @@ class MarkdownRenderer:
         while text:
             piece, newline, text = text.partition("\n")
             self._rest += piece
-            spans += self._read(is_whole=bool(newline))
+            spans += self._read(is_complete=bool(newline))
             if newline:
                 spans += self._end_line()
         return "".join(map(_painted, spans))
 
     def end(self) -> str:
-        """What was held back. The next text begins anew."""
-        spans = self._read(is_whole=True) if self._rest else []
+        """Return the buffered output and reset the renderer."""
+        spans = self._read(is_complete=True) if self._rest else []
         if self._header is not None or self._table is not None:
             spans += self._end_table()
-        self._begin_anew()
+        self._reset()
         return "".join(map(_painted, spans))
 
     def _end_line(self) -> list[Span]:
-        is_held = self._codes is None  # a row of a table, which has its own newline
+        is_table_row = self._codes is None  # which has its own newline
         self._rest = self._before = ""
         self._codes = None
         self._quotes = 0
-        return [] if is_held else [Span("\n")]
+        return [] if is_table_row else [Span("\n")]
 
-    def _read(self, is_whole: bool) -> list[Span]:
+    def _read(self, is_complete: bool) -> list[Span]:
         if self._fence is not None and self._codes is None:
-            return self._read_code(self._fence, is_whole)
+            return self._read_code(self._fence, is_complete)
         spans: list[Span] = []
         if self._codes is None:
-            decided = self._begin(is_whole)
+            decided = self._begin(is_complete)
             if decided is None:
                 return []
             spans += decided
-        if self._codes is None:  # a row that is held
+        if self._codes is None:  # a buffered table row
             return spans
         if self._codes == (CODE,):
             read, length = [Span(self._rest, (CODE,))] if self._rest else [], len(self._rest)
         else:
-            read, length = read_spans(self._rest, is_whole, self._before, self._codes)
+            read, length = read_spans(self._rest, is_complete, self._before, self._codes)
         self._before = self._rest[length - 1 : length] or self._before
         self._rest = self._rest[length:]
         return spans + read
 
-    def _read_code(self, fence: _Fence, is_whole: bool) -> list[Span]:
-        """A line of code goes out as it comes, unless it may be the end of the block."""
+    def _read_code(self, fence: _Fence, is_complete: bool) -> list[Span]:
+        """Read a line of code. It is written as it arrives, unless it may be the end of the block."""
         line = self._rest
         if fence.quotes:
-            if not is_whole:
+            if not is_complete:
                 return []
             for _ in range(fence.quotes):
                 line = _QUOTE.sub("", line, count=1)
-        is_open = not line.strip(" \t" + fence.marker) and len(line) <= MOST
-        if is_open and not is_whole:
+        may_close = not line.strip(" \t" + fence.marker) and len(line) <= MAX_SPAN
+        if may_close and not is_complete:
             return []
         self._rest, self._codes = "", (CODE,)
-        if is_open and fence.is_closed_by(line):
+        if may_close and fence.is_closed_by(line):
             self._fence = None
             return [Span(line, (DIM,))]
         return [*self._quote_bars(fence.quotes), *([Span(line, (CODE,))] if line else [])]
 
-    def _begin(self, is_whole: bool) -> list[Span] | None:
-        """Find out what kind of line this is and show how it begins; None while that cannot be known."""
-        if not is_whole and self._may_change():
+    def _begin(self, is_complete: bool) -> list[Span] | None:
+        """Detect the kind of the line and return its start; None while the kind is unknown."""
+        if not is_complete and self._may_change():
             return None
-        if self._is_held():
-            return self._hold()
+        if not self._quotes and is_row(self._rest):
+            return self._read_row()
         spans = self._end_table() if self._header is not None or self._table is not None else []
         while quote := _QUOTE.match(self._rest):
             self._rest = self._rest[quote.end() :]
             self._quotes += 1
             spans += self._quote_bars(1)
-            if not is_whole and self._may_change():
+            if not is_complete and self._may_change():
                 return spans
         self._codes = ()
-        short = len(self._rest) <= MOST
-        if short and (fence := _FENCE.fullmatch(self._rest)) and "`" not in fence[3]:
+        is_short = len(self._rest) <= MAX_SPAN
+        if is_short and (fence := _FENCE.fullmatch(self._rest)) and "`" not in fence[3]:
             self._fence = _Fence(fence[2][0], len(fence[2]), self._quotes)
             self._codes = (DIM,)
-            shown, self._rest = self._rest, ""
-            return [*spans, Span(shown, (DIM,))]
+            line, self._rest = self._rest, ""
+            return [*spans, Span(line, (DIM,))]
         if heading := _HEADING.match(self._rest):
             self._codes = (BOLD, UNDERLINE) if len(heading[1]) == 1 else (BOLD,)
             self._rest = self._rest[heading.end() :]
-        elif short and _RULE.fullmatch(self._rest):
+        elif is_short and _RULE.fullmatch(self._rest):
             self._rest = ""
             spans.append(Span(("─" if self._unicode else "-") * 24, (DIM,)))
         elif bullet := _BULLET.match(self._rest):
@@ -163,16 +164,13 @@ class MarkdownRenderer:
         return spans
 
     def _may_change(self) -> bool:
-        if _UNTIL_ITS_END.match(self._rest):
-            most = LONGEST_ROW if self._rest.lstrip(" \t").startswith("|") and not self._quotes else MOST
-            return len(self._rest) <= most
-        return len(self._rest) <= MOST and _UNDECIDED.fullmatch(self._rest) is not None
+        if _NEEDS_FULL_LINE.match(self._rest):
+            is_row_start = self._rest.lstrip(" \t").startswith("|") and not self._quotes
+            return len(self._rest) <= (LONGEST_ROW if is_row_start else MAX_SPAN)
+        return len(self._rest) <= MAX_SPAN and _UNDECIDED.fullmatch(self._rest) is not None
 
-    def _is_held(self) -> bool:
-        return not self._quotes and is_row(self._rest)
-
-    def _hold(self) -> list[Span]:
-        """A row: the header waits for the line below it, the others for the end of the table."""
+    def _read_row(self) -> list[Span]:
+        """Buffer a table row: the header until the next line, the others until the end of the table."""
         line, self._rest = self._rest, ""
         if self._table is not None:
             return self._table.add(line)
@@ -187,7 +185,7 @@ class MarkdownRenderer:
         return _text_line(header)
 
     def _end_table(self) -> list[Span]:
-        spans = self._table.shown() if self._table is not None else []
+        spans = self._table.flush() if self._table is not None else []
         if self._header is not None:
             spans += _text_line(self._header)
         self._table = self._header = None

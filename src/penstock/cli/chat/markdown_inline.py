@@ -1,8 +1,7 @@
-"""Markdown inside of a line: emphasis, code, links.
+"""Inline Markdown: emphasis, code, links.
 
-A line may come in pieces. What is read depends on the line alone and never on where it was cut: a marker
-waits until it is known what it is, which the marker that closes it says, or the end of the line. It waits for
-`MOST` characters and no longer; then it is text.
+A line may arrive in pieces. The result depends only on the line, never on where it was split: a marker waits
+for its closing marker or for the end of the line. After `MAX_SPAN` characters it becomes plain text.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-MOST = 400
-"""How far apart two markers may be that belong together."""
-_DEEPEST = 4
+MAX_SPAN = 400
+"""The maximum distance between an opening and its closing marker."""
+_MAX_DEPTH = 4
 
 BOLD, DIM, ITALIC, UNDERLINE, STRIKE, CODE = "1", "2", "3", "4", "9", "36"
 
@@ -22,7 +21,7 @@ _PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 
 
 class Span(NamedTuple):
-    """Text, and the codes that it is shown in."""
+    """Text and its terminal style codes."""
 
     text: str
     codes: tuple[str, ...] = ()
@@ -33,16 +32,16 @@ class _Found(NamedTuple):
     end: int
 
 
-class _Later(Exception):  # noqa: N818 - no error: the rest of the line will tell
-    """It cannot be known yet."""
+class _NeedMore(Exception):  # noqa: N818 - not an error
+    """The rest of the line is needed to decide."""
 
 
 def read_spans(
-    text: str, is_whole: bool, before: str = "", codes: Sequence[str] = (), depth: int = 0
+    text: str, is_complete: bool, before: str = "", codes: Sequence[str] = (), depth: int = 0
 ) -> tuple[list[Span], int]:
-    """The spans at the beginning of `text`, and how much of it they are.
+    """Return the spans at the start of `text`, and how many characters they cover.
 
-    `is_whole`: the line ends here, so all of it is read. `before` is the character that stands before it.
+    `is_complete`: the line ends here, so all of it is read. `before` is the character before `text`.
     """
     outer = tuple(codes)
     spans: list[Span] = []
@@ -50,8 +49,8 @@ def read_spans(
     while special := _SPECIAL.search(text, at):
         at = special.start()
         try:
-            found = _construct(_Line(text, is_whole, depth), at, text[at - 1] if at else before)
-        except _Later:
+            found = _construct(_Line(text, is_complete, depth), at, text[at - 1] if at else before)
+        except _NeedMore:
             break
         if found is None:
             at = _run_end(text, at)
@@ -70,19 +69,19 @@ def _plain(text: str, codes: tuple[str, ...]) -> list[Span]:
 
 class _Line(NamedTuple):
     text: str
-    is_whole: bool
+    is_complete: bool
     depth: int
 
     def known(self, at: int) -> str:
-        """The character there, or nothing behind the end of the line."""
-        if at >= len(self.text) and not self.is_whole:
-            raise _Later
+        """Return the character at this position; empty after the end of the line."""
+        if at >= len(self.text) and not self.is_complete:
+            raise _NeedMore
         return self.text[at : at + 1]
 
     def missing(self, start: int) -> None:
-        """What was looked for from `start` on is not there. Can it still come?"""
-        if not self.is_whole and len(self.text) - start <= MOST:
-            raise _Later
+        """Raise `_NeedMore` if the marker that was not found after `start` may still arrive."""
+        if not self.is_complete and len(self.text) - start <= MAX_SPAN:
+            raise _NeedMore
 
     def inner(self, start: int, end: int, *codes: str) -> list[Span]:
         before = self.text[start - 1 : start]
@@ -90,7 +89,7 @@ class _Line(NamedTuple):
 
 
 def _run_end(text: str, at: int) -> int:
-    """Behind the run of equal characters that begins there; a bracket is a run by itself."""
+    """Return the end of the run of equal characters at `at`; a bracket is always a run of one."""
     end = at + 1
     while text[at] not in "[!\\" and text[end : end + 1] == text[at]:
         end += 1
@@ -98,7 +97,7 @@ def _run_end(text: str, at: int) -> int:
 
 
 def _construct(line: _Line, at: int, before: str) -> _Found | None:
-    """What begins with the special character there; None when it is only that character."""
+    """Read the construct that starts at `at`; return None if the character is plain text."""
     character = line.text[at]
     if character == "\\":
         following = line.known(at + 1)
@@ -106,7 +105,7 @@ def _construct(line: _Line, at: int, before: str) -> _Found | None:
     if character in "[!":
         return _link(line, at)
     start = _run_end(line.text, at)
-    line.known(start)  # the run may still grow
+    line.known(start)  # the run may continue in the next piece
     if character == "`":
         end = _code_end(line, start, start - at)
         return None if end is None else _Found([Span(_code(line.text[start:end]), (CODE,))], end + start - at)
@@ -114,16 +113,16 @@ def _construct(line: _Line, at: int, before: str) -> _Found | None:
 
 
 def _code(text: str) -> str:
-    """Without the spaces that keep backticks apart from backticks."""
+    """Remove the padding spaces, which allow code to start or end with a backtick."""
     if text.startswith(" ") and text.endswith(" ") and text.strip():
         return text[1:-1]
     return text
 
 
 def _code_end(line: _Line, start: int, length: int) -> int | None:
-    """Where the run of as many backticks is that ends the code."""
+    """Return the position of the closing run of `length` backticks."""
     at = start
-    while (at := line.text.find("`", at, start + MOST)) >= 0:
+    while (at := line.text.find("`", at, start + MAX_SPAN)) >= 0:
         end = _run_end(line.text, at)
         line.known(end)
         if end - at == length:
@@ -148,10 +147,10 @@ def _emphasis(line: _Line, at: int, start: int, before: str) -> _Found | None:
     marker, length = line.text[at], start - at
     codes = _STYLES.get((marker, length))
     following = line.known(start)
-    if codes is None or line.depth >= _DEEPEST or not following or following.isspace():
+    if codes is None or line.depth >= _MAX_DEPTH or not following or following.isspace():
         return None
-    # Stars behind a letter or a digit are rather a product or a power, underscores a name. Two stars inside
-    # of Chinese or Japanese, which has no spaces, are emphasis.
+    # After a letter or digit, stars are more likely a product or a power, and underscores part of a name. Two
+    # stars inside Chinese or Japanese text, which has no spaces, are emphasis.
     is_loose = length == 1 or marker == "_"
     if before.isalnum() and (is_loose or before.isascii()):
         return None
@@ -163,7 +162,7 @@ def _emphasis(line: _Line, at: int, start: int, before: str) -> _Found | None:
 
 def _emphasis_end(line: _Line, start: int, marker: str, length: int, is_loose: bool) -> int | None:
     text, at = line.text, start
-    while at < min(len(text), start + MOST):
+    while at < min(len(text), start + MAX_SPAN):
         end = _run_end(text, at)
         if text[at] == "\\":
             at += 2
@@ -174,7 +173,7 @@ def _emphasis_end(line: _Line, start: int, marker: str, length: int, is_loose: b
         elif text[at] == marker and not text[at - 1].isspace() and at > start:
             following = line.known(end)
             is_end = not (is_loose and following.isalnum())
-            # Three close one and two at once: what is inside keeps its own.
+            # A run of three closes one and two at once: the inner emphasis uses the rest.
             if is_end and end - at in (length, 3):
                 return end - length
             at = end
@@ -185,7 +184,7 @@ def _emphasis_end(line: _Line, start: int, marker: str, length: int, is_loose: b
 
 
 def _link(line: _Line, at: int) -> _Found | None:
-    """`[text](address)`, and with a `!` before it an image."""
+    """Read `[text](address)`, or an image if it starts with `!`."""
     start = at + (line.text[at] == "!")
     if line.known(start) != "[":
         return None
@@ -200,21 +199,21 @@ def _link(line: _Line, at: int) -> _Found | None:
         label = f"[image: {line.text[start + 1 : close]}]"
         return _Found([Span(label, (DIM,)), Span(f" ({address})", (DIM,))], end + 1)
     label = line.text[start + 1 : close]
-    if line.depth >= _DEEPEST:
+    if line.depth >= _MAX_DEPTH:
         return None
-    shown = line.inner(start + 1, close, UNDERLINE)
-    beside = [] if label == address or not address else [Span(f" ({address})", (DIM,))]
-    return _Found([*shown, *beside], end + 1)
+    text = line.inner(start + 1, close, UNDERLINE)
+    target = [] if label == address or not address else [Span(f" ({address})", (DIM,))]
+    return _Found([*text, *target], end + 1)
 
 
 def _bracket_end(line: _Line, start: int, opening: str, closing: str) -> int | None:
-    text, open_ones, at = line.text, 0, start
-    while at < min(len(text), start + MOST):
+    text, depth, at = line.text, 0, start
+    while at < min(len(text), start + MAX_SPAN):
         if text[at] == "\\":
             at += 2
             continue
-        open_ones += (text[at] == opening) - (text[at] == closing)
-        if not open_ones:
+        depth += (text[at] == opening) - (text[at] == closing)
+        if not depth:
             return at
         at += 1
     line.missing(start)

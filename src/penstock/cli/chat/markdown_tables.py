@@ -1,4 +1,4 @@
-"""A table of markdown as columns. It is held until it is over, because its widest cell may be its last."""
+"""Render a Markdown table in aligned columns. It is buffered, because the widest cell may be the last."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import re
 from penstock.cli.chat.markdown_inline import BOLD, DIM, Span, read_spans
 from penstock.cli.terminal_text import columns
 
-MOST_ROWS = 60
-"""A longer table is shown after so many rows, and its other rows as they come, as wide as these."""
+MAX_BUFFERED = 60
+"""After this many rows a table is written; later rows are written at once, with the same widths."""
 LONGEST_ROW = 2000
 
 _DELIMITERS = re.compile(r"\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*")
@@ -21,27 +21,27 @@ def is_row(line: str) -> bool:
 
 
 def is_delimiter(line: str) -> bool:
-    """The second line of a table, which says where its columns are."""
+    """Return whether this is the second line of a table, which defines its columns."""
     return is_row(line) and _DELIMITERS.fullmatch(line) is not None
 
 
 class MarkdownTable:
-    """The rows of one table, from its header on."""
+    """One table. Rows are added one by one."""
 
     def __init__(self, header: str, delimiter: str, *, unicode: bool) -> None:
         self._rows: list[list[_Cell]] = [[_styled(cell, BOLD) for cell in _cells(header)]]
         self._is_right = [cell.endswith(":") and not cell.startswith(":") for cell in _texts(delimiter)]
         self._widths: list[int] = []
         self._line, self._cross = ("─", "─┼─") if unicode else ("-", "-+-")
-        self._between = Span(" │ " if unicode else " | ", (DIM,))
+        self._separator = Span(" │ " if unicode else " | ", (DIM,))
 
     def add(self, line: str) -> list[Span]:
-        """Take a row; what can be shown of the table now, which is nothing before there are many."""
+        """Add a row and return the output that is ready: none for the first `MAX_BUFFERED` rows."""
         self._rows.append(_cells(line))
-        return self.shown() if self._widths or len(self._rows) >= MOST_ROWS else []
+        return self.flush() if self._widths or len(self._rows) >= MAX_BUFFERED else []
 
-    def shown(self) -> list[Span]:
-        """All rows that were not shown yet."""
+    def flush(self) -> list[Span]:
+        """Return all rows that were not returned yet."""
         rows, self._rows = self._rows, []
         is_first = not self._widths
         if is_first:
@@ -62,7 +62,7 @@ class MarkdownTable:
             width = self._widths[at] if at < len(self._widths) else 0
             space = Span(" " * max(width - _width(row, at), 0))
             is_right = at < len(self._is_right) and self._is_right[at]
-            spans += [self._between] if at else []
+            spans += [self._separator] if at else []
             spans += [space, *cell] if is_right else [*cell, space]
         return [*(span for span in spans if span.text), Span("\n")]
 
@@ -80,6 +80,6 @@ def _cells(line: str) -> list[_Cell]:
 
 
 def _texts(line: str) -> list[str]:
-    """The cells of a row. A `|` with a backslash before it is a character of a cell."""
+    """Split a row into cells. `\\|` is a literal `|`."""
     inside = re.sub(r"(?<!\\)\|\s*$", "", line.strip().removeprefix("|"))
     return [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", inside)]

@@ -1,4 +1,4 @@
-"""The chat in a pipe: one question, and of the answer the text and nothing else."""
+"""The chat in a pipe: one question; only the text of the answer is printed."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def answer_plainly(
     output: TextIO,
     allow_all: bool,
 ) -> int:
-    """`output` gets the answer as it comes, notices go to standard error."""
-    writing = _Writing(output, allow_all)
-    with logged_to(RetryHandler(writing.terminal.note)):
-        turn = runner.run(chat.ask(question, writing))
-    writing.end_line()
+    """Write the answer to `output` as it arrives, and notices to standard error; return the exit code."""
+    writer = _AnswerWriter(output, allow_all)
+    with logged_to(RetryHandler(writer.terminal.note)):
+        turn = runner.run(chat.ask(question, writer))
+    writer.end_line()
     if turn.error is not None:
-        writing.terminal.note(explain_error(turn.error, chat.endpoint, chat.model))
+        writer.terminal.note(explain_error(turn.error, chat.endpoint, chat.model))
         return FOUND
     if reason := incomplete(turn):
-        writing.terminal.note(reason)
+        writer.terminal.note(reason)
     return FOUND if turn.answer is not None and turn.answer.stopped == "turns" else OK
 
 
-class _Writing(Listener):
+class _AnswerWriter(Listener):
     def __init__(self, output: TextIO, allow_all: bool) -> None:
         self.terminal = Terminal()
         self._output = output
@@ -59,7 +59,7 @@ class _Writing(Listener):
 
     async def may_run(self, call: ToolCallPart) -> bool:
         if not self._allow_all:
-            self.terminal.note(f"{call_line(call, _WIDTH)} was not run: --yes allows it")
+            self.terminal.note(f"{call_line(call, _WIDTH)} was not run: use --yes to allow it")
         return self._allow_all
 
     def ran(self, call: ToolCallPart, result: ToolResultPart) -> None:
@@ -75,7 +75,7 @@ class _Writing(Listener):
 
 
 def read_all() -> str:
-    """All of standard input. A person at a terminal ends it with Ctrl-D."""
+    """Return all of standard input. On a terminal, Ctrl-D ends it."""
     from penstock.cli.source import contents
 
     if sys.stdin is None:

@@ -1,4 +1,4 @@
-"""What a person types: with line editing, history and completion where there is readline."""
+"""Read typed messages, with line editing, history and completion if readline is available."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 from penstock.cli.chat.screen import Screen
 
 Completer = Callable[[str, str], list[str]]
-"""The words that may stand where one was begun: given the line before it, and the word."""
+"""Returns the completions of a word, given the line before it and the word."""
 
 
 class Prompt:
-    """Reads from the terminal. History is kept for as long as the program runs."""
+    """Read from the terminal. The history lasts as long as the process."""
 
     def __init__(self, screen: Screen, completer: Completer) -> None:
         self._screen = screen
         self._completer = completer
-        self._found: list[str] = []
+        self._completions: list[str] = []
         self._readline = _readline()
         if self._readline is not None:
             self._readline.set_completer_delims(" \t\n")
@@ -30,7 +30,7 @@ class Prompt:
                 self._readline.parse_and_bind(setting)
 
     def read(self) -> str | None:
-        """One message, None at the end (Ctrl-D). A backslash at the end of a line continues it."""
+        """Read one message; return None for Ctrl-D. A backslash at the end of a line continues it."""
         self._screen.fresh_line()
         lines: list[str] = []
         while not lines or lines[-1].endswith("\\"):
@@ -48,7 +48,7 @@ class Prompt:
         return text
 
     def ask(self, question: str) -> str:
-        """A short answer, which is no part of the history; empty at the end."""
+        """Read a short answer, which is not added to the history; empty for Ctrl-D."""
         self._screen.fresh_line()
         try:
             return input(question).strip().lower()
@@ -58,7 +58,7 @@ class Prompt:
             self._screen.typed()
 
     def _marked(self, prompt: str) -> str:
-        """Bold; readline must be told that the codes take no room."""
+        """Make the prompt bold. `\\001` and `\\002` mark codes of zero width for readline."""
         if not self._screen.coloured or self._readline is None:
             return prompt
         return f"\001\033[1m\002{prompt}\001\033[0m\002"
@@ -66,18 +66,18 @@ class Prompt:
     def _complete(self, word: str, state: int) -> str | None:
         if state == 0:
             line = self._readline.get_line_buffer()[: self._readline.get_begidx()]
-            self._found = self._completer(line, word)
-        return self._found[state] if state < len(self._found) else None
+            self._completions = self._completer(line, word)
+        return self._completions[state] if state < len(self._completions) else None
 
 
 def paths(word: str) -> list[str]:
-    """The files and folders whose path begins like this."""
+    """Return the files and folders whose path starts with `word`."""
     found = sorted(glob.glob(glob.escape(os.path.expanduser(word)) + "*"))
     return [path + "/" if os.path.isdir(path) else path for path in found]
 
 
 def _readline() -> Any:
-    """GNU readline; what macOS has under the same name takes other settings, and works without ours."""
+    """Return GNU readline, or None. On macOS it may be libedit, which has another syntax for settings."""
     try:
         module = importlib.import_module("readline")
     except ImportError:

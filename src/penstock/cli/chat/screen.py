@@ -1,6 +1,6 @@
-"""A terminal to write to: text that flows, lines beside it, and one line that changes in place.
+"""Write to a terminal: streamed text, separate lines, and a status line that is updated in place.
 
-Nothing here remembers a width: it is asked for when a line must fit, and the rest is left to the terminal.
+The width is read each time a line must fit, so that resizing works; otherwise the terminal wraps lines.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Screen:
         self.unicode = Terminal().unicode
         self.coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
         self._can_move = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-        self._is_status = False
+        self._has_status = False
         self._at_start = True
 
     @property
@@ -33,7 +33,7 @@ class Screen:
         return f"\033[{_STYLES[style]}m{text}\033[0m" if self.coloured and text else text
 
     def write(self, text: str) -> None:
-        """Text that flows. It must be safe already."""
+        """Write streamed text. It must be safe already."""
         if not text:
             return
         self._clear()
@@ -41,17 +41,17 @@ class Screen:
         self._at_start = text.removesuffix("\033[0m").endswith("\n")
 
     def line(self, text: str = "", style: str = "") -> None:
-        """A line of its own."""
+        """Write a separate line."""
         self.fresh_line()
         self._put((self.paint(text, style) if style else text) + "\n")
 
     def status(self, text: str) -> None:
-        """The line that changes in place, short enough not to wrap. It goes when anything else is written."""
+        """Show a status line, cut so that it does not wrap. Any other output removes it."""
         if not self._can_move:
             return
-        if not self._is_status:
+        if not self._has_status:
             self.fresh_line()
-        self._is_status = True
+        self._has_status = True
         self._put("\r\033[K" + self.paint(shortened(text, self.width - 1), "dim"))
 
     def fresh_line(self) -> None:
@@ -61,14 +61,14 @@ class Screen:
             self._at_start = True
 
     def typed(self) -> None:
-        """A person has ended a line."""
+        """Note that the user ended a line, so the cursor is at the start of the next."""
         self._at_start = True
-        self._is_status = False
+        self._has_status = False
 
     def _clear(self) -> None:
-        if self._is_status:
+        if self._has_status:
             self._put("\r\033[K")
-            self._is_status = False
+            self._has_status = False
 
     def _put(self, text: str) -> None:
         self.stream.write(text)
@@ -76,7 +76,7 @@ class Screen:
 
 
 class ToolOutputStream(io.TextIOBase):
-    """Standard output while tools run: what they print stands beside the rest and is dim."""
+    """Standard output while tools run: shows their output dimmed."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen

@@ -1,4 +1,4 @@
-"""The chat on a terminal: a prompt, an answer, and so on until the person has enough."""
+"""The interactive chat on a terminal."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from penstock.models.info import ModelInfo
 from penstock.parts.parts import DataPart, MessagePart
 
 _TICK = 0.5
-_SHORTEN = "/undo takes back the last exchange, /clear begins anew"
+_SHORTEN = "/undo removes the last exchange, /clear starts a new conversation"
 
 
 class Session:
-    """One run of the program. `runner` has the event loop, which runs only while something is asked."""
+    """One interactive session. `runner` has the event loop, which runs only during requests."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Session:
         self._last_was_interrupt = False
 
     def converse(self) -> int:
-        """Until the end: Ctrl-D, /quit, or Ctrl-C twice at the prompt."""
+        """Run until Ctrl-D, /quit, or Ctrl-C twice at the prompt."""
         self._greet()
         while not self.is_over:
             try:
@@ -63,16 +63,16 @@ class Session:
             if line is None:
                 break
             if line.strip():
-                self._take(line)
+                self._handle(line)
         return OK
 
     def ask_once(self, text: str) -> int:
-        """One question, and the program is over."""
+        """Send one question and return the exit code."""
         turn = self._ask(self._question(text))
         return OK if turn is not None and turn.error is None else FOUND
 
     def known_models(self) -> list[ModelInfo]:
-        """For completion, which must not wait."""
+        """Return the last list of models, for completion, which must not wait."""
         return self._listed
 
     def list_models(self) -> list[ModelInfo]:
@@ -88,11 +88,11 @@ class Session:
     def _greet(self) -> None:
         with suppress(UsageError):
             self.list_models()
-        place = f"{one_line(self.chat.model)} at {one_line(self.chat.endpoint.place)}"
+        model = f"{one_line(self.chat.model)} at {one_line(self.chat.endpoint.display_url)}"
         tools = f", tools: {', '.join(tool.spec.name for tool in self.chat.tools)}" if self.chat.tools else ""
-        self.screen.line(f"{place}{tools}. /help shows what else you can type.", "dim")
+        self.screen.line(f"{model}{tools}. /help lists the commands.", "dim")
         if count := len(self.chat.transcript.exchanges):
-            self.screen.line(f"the conversation has {count} exchange{'s' * (count != 1)} already", "dim")
+            self.screen.line(f"loaded a conversation with {count} exchange{'s' * (count != 1)}", "dim")
 
     def _interrupt_at_prompt(self) -> None:
         self.screen.write("\n")
@@ -100,10 +100,10 @@ class Session:
             self.is_over = True
             return
         self._last_was_interrupt = True
-        self.screen.line("(Ctrl-C once more, Ctrl-D or /quit ends)", "dim")
+        self.screen.line("(press Ctrl-C again, Ctrl-D or /quit to quit)", "dim")
 
-    def _take(self, line: str) -> None:
-        """Whatever goes wrong with a line is told, and the next one is read."""
+    def _handle(self, line: str) -> None:
+        """Run a command or send a message. Errors are shown, and the session continues."""
         try:
             if line.startswith("/"):
                 run_command(self, line)
@@ -118,15 +118,13 @@ class Session:
         info = self.chat.info
         if len(question) > 1 and info is not None and not info.image_input:
             is_known = info.sources.get("image_input") != "default"
-            doubt = (
-                "takes no images, it is said" if is_known else "may take no images: nobody says that it does"
-            )
-            self.screen.line(f"{one_line(info.id)} {doubt}", "yellow")
+            warning = "does not accept images" if is_known else "may not accept images"
+            self.screen.line(f"{one_line(info.id)} {warning}", "yellow")
         self.images.clear()
         return question
 
     def _ask(self, question: Sequence[MessagePart]) -> ChatTurn | None:
-        """One turn. Ctrl-C stops it and nothing else."""
+        """Run one turn. Ctrl-C stops only the turn."""
         interrupt = _Interrupt()
         display = TurnDisplay(
             self.screen,
@@ -138,21 +136,21 @@ class Session:
             interrupted=interrupt.hit,
         )
         turn = None
-        # Whoever stops a turn for the second time wants it stopped at once, without an end of its own.
-        stopped = suppress(KeyboardInterrupt, asyncio.CancelledError)
+        # A second Ctrl-C stops the turn at once, without an orderly end.
+        interrupted = suppress(KeyboardInterrupt, asyncio.CancelledError)
         with (
-            logged_to(RetryHandler(self._tell_of_retry)),
+            logged_to(RetryHandler(self._show_retry)),
             redirect_stdout(ToolOutputStream(self.screen)),
-            stopped,
+            interrupted,
         ):
             turn = self._runner.run(self._turn(question, display, interrupt))
         display.finish()
-        self._tell(turn)
+        self._show_outcome(turn)
         return turn
 
     @contextmanager
     def _asking(self, interrupt: _Interrupt) -> Iterator[None]:
-        with interrupt.paused(), redirect_stdout(self.screen.stream):  # readline wants the terminal itself
+        with interrupt.paused(), redirect_stdout(self.screen.stream):  # readline needs the terminal itself
             yield
 
     async def _turn(
@@ -171,20 +169,20 @@ class Session:
             ticking.cancel()
             interrupt.ignore()
 
-    def _tell_of_retry(self, message: str) -> None:
+    def _show_retry(self, message: str) -> None:
         self.screen.line(one_line(message, self.screen.width - 1), "yellow")
 
-    def _tell(self, turn: ChatTurn | None) -> None:
-        """What there is to say behind a turn, and what was used."""
+    def _show_outcome(self, turn: ChatTurn | None) -> None:
+        """Show why a turn failed or was cut off, and its usage."""
         if turn is None:
-            self.screen.line("stopped; the question is not part of the conversation", "yellow")
+            self.screen.line("stopped; the question was not added to the conversation", "yellow")
             return
         if turn.error is not None:
             message = explain_error(turn.error, self.chat.endpoint, self.chat.model, shorten=_SHORTEN)
             self.screen.line(message, "red")
         elif turn.answer is not None and turn.answer.stopped == "cancelled":
-            lost = "" if turn.is_kept else "; the question is not part of the conversation"
-            self.screen.line(f"stopped{lost}", "yellow")
+            note = "" if turn.is_in_transcript else "; the question was not added to the conversation"
+            self.screen.line(f"stopped{note}", "yellow")
         elif reason := incomplete(turn):
             self.screen.line(reason, "yellow")
         if line := footer(turn.requests, self.chat.info, unicode=self.screen.unicode):
@@ -193,24 +191,25 @@ class Session:
 
 
 def incomplete(turn: ChatTurn) -> str:
-    """Why an answer is not a whole one; empty when it is."""
+    """Return why the answer is incomplete; empty if it is complete."""
     answer = turn.answer
     if answer is None:
         return ""
     if answer.stopped == "turns":
-        return f"stopped after {len(answer.results)} rounds of tools without an answer; ask on to go on"
+        rounds = len(answer.results)
+        return f"stopped after {rounds} rounds of tool calls without an answer; ask again to continue"
     finish = answer.results[-1].finish
     if finish == "length":
-        return "the answer is cut off: it reached the limit of its length"
+        return "the answer was cut off: it reached the output token limit"
     if finish == "content_filter":
-        return "the answer is cut off by the endpoint's content filter"
+        return "the answer was cut off by the endpoint's content filter"
     if not answer.text and finish != "cancelled":
-        return "the model gave no answer"
+        return "the model returned no text"
     return ""
 
 
 class _Interrupt:
-    """Ctrl-C while a turn runs: the first asks it to stop, the second stops it."""
+    """Ctrl-C during a turn: the first requests an orderly stop, the second cancels the task."""
 
     def __init__(self) -> None:
         self.cancel = asyncio.Event()
@@ -218,7 +217,7 @@ class _Interrupt:
 
     def listen(self) -> None:
         self._task = asyncio.current_task()
-        with suppress(NotImplementedError):  # where loops have no signals, Ctrl-C is a KeyboardInterrupt
+        with suppress(NotImplementedError):  # without signal handlers, Ctrl-C is a KeyboardInterrupt
             asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self.hit)
 
     def ignore(self) -> None:
@@ -232,7 +231,7 @@ class _Interrupt:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """While a question is asked, Ctrl-C is a KeyboardInterrupt as usual."""
+        """Let Ctrl-C raise KeyboardInterrupt as usual while the user is prompted."""
         self.ignore()
         try:
             yield

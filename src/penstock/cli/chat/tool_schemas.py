@@ -1,7 +1,6 @@
-"""The parameters of a function: as the JSON Schema that a model sees, and as what reads its arguments.
+"""Derive a JSON Schema and an argument parser from a function's annotations.
 
-Both come from the annotations, so an argument that does not fit the schema never reaches the function: the
-model is told what is wrong with it.
+An argument that does not match the schema never reaches the function: the error is returned to the model.
 """
 
 from __future__ import annotations
@@ -14,22 +13,22 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-_TAKEN = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_SUPPORTED_KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _NONE = inspect.Parameter.empty
 _TYPES = {str: "string", int: "integer"}
 
 
 class Arguments:
-    """What a function takes."""
+    """The parameters of a function."""
 
     def __init__(self, fields: type[Struct], schema: dict[str, Any]) -> None:
         self._fields = fields
         self.schema = schema
 
     def read(self, input: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments for a call, each as its annotation says; what was not given is left to the function.
+        """Convert a call's input to the annotated types; omitted arguments use the function's defaults.
 
-        Raises `msgspec.ValidationError`, whose text says what is wrong.
+        Raises `msgspec.ValidationError`, whose message describes the problem.
         """
         given = msgspec.convert(dict(input), self._fields, dec_hook=_read_other)
         named = {name: getattr(given, name) for name in self._fields.__struct_fields__}
@@ -37,25 +36,25 @@ class Arguments:
 
 
 def arguments_of(function: Callable[..., Any]) -> Arguments:
-    """Raises TypeError, ValueError or NameError for a function that cannot be described."""
+    """Read a function's parameters; raise TypeError, ValueError or NameError if they have no JSON Schema."""
     hints = get_type_hints(function, include_extras=True)
     parameters = inspect.signature(function).parameters
     fields: list[Any] = []
     for name, parameter in parameters.items():
-        if parameter.kind not in _TAKEN:
-            raise TypeError(f"{parameter} has no place in a schema: every parameter needs a name of its own")
+        if parameter.kind not in _SUPPORTED_KINDS:
+            raise TypeError(f"{parameter} cannot be in a schema: every parameter must be passable by name")
         annotation = _described(hints.get(name, Any))
         if parameter.default is _NONE:
             fields.append((name, annotation))
         else:
             absent = (UnsetType, None) if parameter.default is None else (UnsetType,)
             fields.append((name, Union[(annotation, *absent)], UNSET))
-    made = msgspec.defstruct(function.__name__, fields, kw_only=True, forbid_unknown_fields=True)
-    return Arguments(made, _schema(made, parameters))
+    struct = msgspec.defstruct(function.__name__, fields, kw_only=True, forbid_unknown_fields=True)
+    return Arguments(struct, _schema(struct, parameters))
 
 
 def _described(annotation: Any) -> Any:
-    """`Annotated[str, "the city"]`: a text beside a type describes the parameter."""
+    """Use the text in `Annotated[str, "the city"]` as the description of the parameter."""
     if get_origin(annotation) is not Annotated:
         return annotation
     kind, *notes = get_args(annotation)
@@ -72,7 +71,7 @@ def _schema(fields: type[Struct], parameters: Mapping[str, inspect.Parameter]) -
     for name, described in schema["properties"].items():
         choices = {type(choice) for choice in described.get("enum", ())}
         if len(choices) == 1 and (kind := _TYPES.get(choices.pop())):
-            described["type"] = kind  # some endpoints want one beside the choices
+            described["type"] = kind  # some endpoints require a type next to enum
         default = parameters[name].default
         if default is not _NONE and default is not None and _is_json(default):
             described["default"] = default
@@ -88,10 +87,10 @@ def _is_json(value: Any) -> bool:
 
 
 def _schema_of_other(kind: type) -> dict[str, Any]:
-    """A path is a string; nothing else that is not JSON can be asked for."""
+    """Return the schema of a type that msgspec cannot describe: only `Path` is supported."""
     if kind is Path:
         return {"type": "string"}
-    raise TypeError(f"a parameter cannot be a {getattr(kind, '__name__', kind)}: use what JSON has")
+    raise TypeError(f"a parameter cannot be a {getattr(kind, '__name__', kind)}: use a JSON type")
 
 
 def _read_other(kind: type, value: Any) -> Any:

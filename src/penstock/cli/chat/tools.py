@@ -1,6 +1,6 @@
-"""Tools from a Python file: every public function with a docstring, or those that its `TOOLS` lists.
+"""Load tools from a Python file: every public function with a docstring, or those listed in `TOOLS`.
 
-The file is imported here; `tool_schemas.py` makes of a function's annotations what the model sees of it.
+`tool_schemas.py` derives the schema that the model sees from a function's annotations.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _Function = Callable[..., Any]
 
 
 def load_tools(path: str) -> list[Tool]:
-    """The tools in a file, in its order. Raises `UsageError` with the file and the line that is wrong."""
+    """Return the tools of a file, in order; raise `UsageError` with file and line if one is invalid."""
     tools = [_tool(function, path) for function in _functions(_import(path), path)]
     if not tools:
         raise UsageError(f"--tools: {path} has no tools: a tool is a public function with a docstring")
@@ -42,25 +42,25 @@ def _import(path: str) -> ModuleType:
     name = f"penstock_tools_{re.sub(r'[^A-Za-z0-9_]', '_', file.stem)}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise UsageError(f"--tools: {path} is no Python file: its name must end in .py")
+        raise UsageError(f"--tools: {path} is not a Python file: its name must end in .py")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and annotations look up where they were defined
-    sys.path.insert(0, str(file.parent))  # so that it can import its neighbours, as `python FILE` would
+    sys.modules[name] = module  # dataclasses and annotations look up their module
+    sys.path.insert(0, str(file.parent))  # so that it can import modules next to it, like `python FILE`
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        what = f"{type(error).__name__}: {_message(error)}".rstrip(": ")
-        raise UsageError(f"--tools: {path}:{_line_of(error, file)}: {what}") from None
+        reason = f"{type(error).__name__}: {_message(error)}".rstrip(": ")
+        raise UsageError(f"--tools: {path}:{_line_of(error, file)}: {reason}") from None
     return module
 
 
 def _message(error: BaseException) -> str:
-    """A syntax error's own text has the file and the line once more."""
+    """Return the message; for a syntax error without the file and line that `str` adds."""
     return (isinstance(error, SyntaxError) and error.msg) or str(error)
 
 
 def _line_of(error: BaseException, file: Path) -> int:
-    """The last line of the file that had a part in it."""
+    """Return the innermost line of the file in the traceback."""
     if isinstance(error, SyntaxError) and error.filename == str(file):
         return error.lineno or 1
     frames = traceback.extract_tb(error.__traceback__)
@@ -74,7 +74,7 @@ def _functions(module: ModuleType, path: str) -> list[_Function]:
             each
             for name, each in vars(module).items()
             if inspect.isfunction(each)
-            and each.__module__ == module.__name__  # not what the file imports
+            and each.__module__ == module.__name__  # not an imported function
             and not name.startswith("_")
             and inspect.getdoc(each)
         ]
@@ -88,7 +88,7 @@ def _tool(function: _Function, path: str) -> Tool:
     place = f"{path}:{code.co_firstlineno}" if code else path
     name = function.__name__
     if not _NAME.fullmatch(name):
-        raise UsageError(f"--tools: {place}: {name!r} cannot be a tool's name: use letters, digits and _")
+        raise UsageError(f"--tools: {place}: {name!r} is not a valid tool name: use letters, digits and _")
     try:
         arguments = arguments_of(function)
     except (TypeError, ValueError, NameError) as error:
@@ -100,16 +100,16 @@ def _tool(function: _Function, path: str) -> Tool:
 
 def _runner(function: _Function, arguments: Arguments) -> Callable[[Mapping[str, Any]], Awaitable[Output]]:
     async def run(input: Mapping[str, Any]) -> Output:
-        given = arguments.read(input)
+        keywords = arguments.read(input)
         if inspect.iscoroutinefunction(function):
-            return as_output(await function(**given))
-        return as_output(await in_thread(lambda: function(**given)))
+            return as_output(await function(**keywords))
+        return as_output(await in_thread(lambda: function(**keywords)))
 
     return run
 
 
 def as_output(value: Any) -> Output:
-    """What a function gave back, for the model: text as it is, everything else as JSON where that can be."""
+    """Convert a return value for the model: text unchanged, anything else as JSON if possible."""
     if value is None or isinstance(value, str | TextPart | DataPart):
         return value
     if isinstance(value, list) and value and all(isinstance(each, TextPart | DataPart) for each in value):

@@ -1,4 +1,4 @@
-"""What was said: exchanges that can be taken back, saved and loaded."""
+"""The transcript of a chat: exchanges that can be undone, saved and loaded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.parts.parts import ChatMessage, Role, TextPart, ToolResultPart
 from penstock.parts.wire import decode_message, encode_line, message_to_json
 
 Exchange = list[ChatMessage]
-"""A question, and everything that came of it: answers, calls of tools, their results."""
+"""A question with everything that followed: answers, tool calls and their results."""
 
 
 class Transcript:
@@ -22,24 +22,24 @@ class Transcript:
 
     @property
     def messages(self) -> list[ChatMessage]:
-        spoken = [message for exchange in self.exchanges for message in exchange]
-        return [ChatMessage(Role.SYSTEM, [TextPart(self.system)]), *spoken] if self.system else spoken
+        messages = [message for exchange in self.exchanges for message in exchange]
+        return [ChatMessage(Role.SYSTEM, [TextPart(self.system)]), *messages] if self.system else messages
 
     def add(self, exchange: Sequence[ChatMessage]) -> None:
         self.exchanges.append([*exchange])
 
     def undo(self) -> str | None:
-        """Take back the last exchange; its question is returned, None when there is none."""
-        return said(self.exchanges.pop()[0]) if self.exchanges else None
+        """Remove the last exchange and return its question; None if there is none."""
+        return text_of(self.exchanges.pop()[0]) if self.exchanges else None
 
     def clear(self) -> None:
         self.exchanges = []
 
     def save(self, name: str) -> int:
-        """Write one message a line; how many they are. A file of something else is left alone."""
+        """Write one message per line and return their number. Other existing files are not overwritten."""
         file = Path(name).expanduser()
         if file.exists() and file != self._own_file:
-            raise UsageError(f"{name} is there already: choose another name")
+            raise UsageError(f"{name} exists already: choose another name")
         lines = [encode_line(message_to_json(message)) for message in self.messages]
         try:
             file.write_bytes(b"".join(lines))
@@ -49,7 +49,7 @@ class Transcript:
         return len(lines)
 
     def load(self, name: str) -> None:
-        """Go on with a conversation that was saved. A system text that was given is stronger than its own."""
+        """Load a saved conversation. A system prompt from the command line overrides the saved one."""
         file = Path(name).expanduser()
         try:
             lines = file.read_bytes().splitlines()
@@ -61,25 +61,25 @@ class Transcript:
             if not line.strip():
                 continue
             try:
-                self._take(decode_message(line))
+                self._add_message(decode_message(line))
             except DecodeError as error:
                 raise UsageError(f"--load: {name}:{number}: {error}") from None
         self._own_file = file
 
-    def _take(self, message: ChatMessage) -> None:
+    def _add_message(self, message: ChatMessage) -> None:
         if message.role == Role.SYSTEM:
-            self.system = self.system or said(message)
+            self.system = self.system or text_of(message)
         elif self.exchanges and not _is_question(message):
             self.exchanges[-1].append(message)
         else:
             self.exchanges.append([message])
 
 
-def said(message: ChatMessage) -> str:
+def text_of(message: ChatMessage) -> str:
     return "".join(part.value for part in message.content if isinstance(part, TextPart))
 
 
 def _is_question(message: ChatMessage) -> bool:
-    """A user's message that is not merely what tools gave back."""
+    """Return whether this is a user's message and not a tool result."""
     is_result = any(isinstance(part, ToolResultPart) for part in message.content)
     return message.role == Role.USER and not is_result

@@ -86,14 +86,14 @@ const ORDERS = {
 
 async function carryOut(name) {
   const order = JSON.parse(fs.readFileSync(path.join(FOLDER, name), 'utf8'));
-  let told;
+  let reply;
   try {
-    told = { result: await ORDERS[order.method](order) };
+    reply = { result: await ORDERS[order.method](order) };
   } catch (error) {
-    told = { error: errorToJson(error) };
+    reply = { error: errorToJson(error) };
   }
   const target = path.join(FOLDER, name.replace('.order', '.answer'));
-  fs.writeFileSync(`${target}.part`, JSON.stringify(told));
+  fs.writeFileSync(`${target}.part`, JSON.stringify(reply));
   fs.renameSync(`${target}.part`, target); // whoever looks sees all of it or nothing
 }
 
