@@ -65,6 +65,20 @@ def finish(stream: ResponseStreamStateMachine) -> list[Event]:
         return stream.fail(error.code, error.message)
 
 
+def end(stream: ResponseStreamStateMachine, how: str) -> list[Event]:
+    """End a stream in one of the ways of `tests.stream.strategies.ENDINGS`."""
+    if how == "fail":
+        return stream.fail("server_error", "broken")
+    if how == "cancel":
+        return stream.cancel()
+    if how == "cut off":
+        try:
+            return stream.finish()
+        except BridgeError as error:
+            return stream.fail(error.code, error.message)
+    return finish(stream)
+
+
 def plain(events: Iterable[Event]) -> list[dict[str, Any]]:
     return [to_builtins(event) for event in events]
 

@@ -140,3 +140,7 @@ def cut(draw: st.DrawFn, whole: st.SearchStrategy[str]) -> list[str]:
     value = draw(whole)
     at = sorted(draw(st.lists(st.integers(0, len(value)), max_size=5)))
     return [value[i:j] for i, j in zip([0, *at], [*at, len(value)], strict=True)]
+
+
+ENDINGS = st.sampled_from(["finish", "cut off", "fail", "cancel"])
+"""How a stream ends; see `tests.stream.running.end`."""

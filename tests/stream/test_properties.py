@@ -24,27 +24,14 @@ from penstock.stream.machine import ResponseStreamStateMachine
 from tests.effort import examples
 from tests.stream import strategies
 from tests.stream.fold import Fold
-from tests.stream.running import assert_lawful, finish, machine, of_type, plain, run
+from tests.stream.running import assert_lawful, end, finish, machine, of_type, plain, run
+from tests.stream.strategies import ENDINGS
 
 many = settings(max_examples=examples(300), deadline=None)
 few = settings(max_examples=examples(120), deadline=None)  # JSON objects take long to generate
 
-ENDINGS = st.sampled_from(["finish", "cut off", "fail", "cancel"])
 CHOICES = st.sampled_from(["auto", "auto", "none"])
 USED = st.sets(st.sampled_from(["call_0", "call_1"]))
-
-
-def end(stream: ResponseStreamStateMachine, how: str) -> list[Event]:
-    if how == "fail":
-        return stream.fail("server_error", "broken")
-    if how == "cancel":
-        return stream.cancel()
-    if how == "cut off":
-        try:
-            return stream.finish()
-        except BridgeError as error:
-            return stream.fail(error.code, error.message)
-    return finish(stream)
 
 
 def check_snapshot(stream: ResponseStreamStateMachine, fold: Fold) -> None:
