@@ -57,7 +57,6 @@ from tests.parts.stream_changes import (
     Change,
     Events,
     change_events,
-    valid_stream,
     in_items,
     in_response,
     insert,
@@ -68,6 +67,7 @@ from tests.parts.stream_changes import (
     then_send,
     twice,
     until,
+    valid_stream,
     without,
     without_fields,
 )

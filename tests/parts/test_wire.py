@@ -92,7 +92,7 @@ SHAPES: dict[str, tuple[MessagePart, JSON]] = {
 
 
 @pytest.mark.parametrize(("part", "shape"), SHAPES.values(), ids=SHAPES.keys())
-def test_every_part_has_its_shape_and_comes_back(part: MessagePart, shape: JSON) -> None:
+def test_every_part_has_its_json_format_and_is_restored(part: MessagePart, shape: JSON) -> None:
     assert part_to_json(part) == shape
     assert part_from_json(json.loads(encode_line(shape))) == part
 
@@ -115,7 +115,7 @@ parts: st.SearchStrategy[MessagePart] = st.one_of(
 
 
 @given(st.builds(ChatMessage, st.integers(1, 3), st.lists(parts, max_size=3), st.none() | text))
-def test_every_message_comes_back_over_one_line(message: ChatMessage) -> None:
+def test_every_message_is_restored_from_one_line(message: ChatMessage) -> None:
     line = encode_line(message_to_json(message))
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
@@ -177,7 +177,7 @@ WRONG_PARTS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("raw", "field"), WRONG_PARTS.values(), ids=WRONG_PARTS.keys())
-def test_what_is_no_part_is_refused_with_the_field_that_is_wrong(raw: Any, field: str) -> None:
+def test_an_invalid_part_is_rejected_with_its_invalid_field(raw: Any, field: str) -> None:
     with pytest.raises(DecodeError) as caught:
         part_from_json(raw)
     assert caught.value.param == field
@@ -204,14 +204,14 @@ LENIENT: dict[str, tuple[JSON, MessagePart]] = {
 
 
 @pytest.mark.parametrize(("raw", "part"), LENIENT.values(), ids=LENIENT.keys())
-def test_what_may_be_left_out(raw: JSON, part: MessagePart) -> None:
+def test_optional_fields_may_be_missing(raw: JSON, part: MessagePart) -> None:
     assert part_from_json(raw) == part
 
 
 # Messages
 
 
-def test_a_message_has_its_shape() -> None:
+def test_the_json_format_of_a_message() -> None:
     message = ChatMessage(Role.SYSTEM, [TextPart("Hi")], "host")
     assert message_to_json(message) == {
         "role": 3,
@@ -221,7 +221,7 @@ def test_a_message_has_its_shape() -> None:
     assert "name" not in message_to_json(ChatMessage(1, []))
 
 
-def test_the_content_of_a_message_may_be_a_bare_text() -> None:
+def test_the_content_of_a_message_may_be_a_string() -> None:
     assert decode_message('{"role":1,"content":"Hi","name":"me"}') == ChatMessage(1, [TextPart("Hi")], "me")
 
 
@@ -238,7 +238,7 @@ WRONG_MESSAGES: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize(("line", "field"), WRONG_MESSAGES.values(), ids=WRONG_MESSAGES.keys())
-def test_what_is_no_message_is_refused_with_the_field_that_is_wrong(line: str, field: str) -> None:
+def test_an_invalid_message_is_rejected_with_its_invalid_field(line: str, field: str) -> None:
     with pytest.raises(DecodeError) as caught:
         decode_message(line)
     assert caught.value.param == field
@@ -279,11 +279,11 @@ ERRORS: dict[str, tuple[OpenResponsesError, JSON]] = {
 
 
 @pytest.mark.parametrize(("error", "shape"), ERRORS.values(), ids=ERRORS.keys())
-def test_an_error_has_its_shape(error: OpenResponsesError, shape: JSON) -> None:
+def test_the_json_format_of_an_error(error: OpenResponsesError, shape: JSON) -> None:
     assert error_to_json(error) == shape
 
 
-def test_a_result_has_its_shape() -> None:
+def test_the_json_format_of_a_result() -> None:
     result = StreamResult(
         response_id="resp_1",
         model="m",
@@ -321,7 +321,7 @@ def test_a_result_has_its_shape() -> None:
     }
 
 
-def test_a_result_of_nothing_is_written_too() -> None:
+def test_an_empty_result_is_converted() -> None:
     shape = result_to_json(StreamResult())
     assert (shape["response_id"], shape["usage"], shape["finish"], shape["status"]) == (
         None,
@@ -353,13 +353,13 @@ WRITTEN: dict[str, JSON] = {
 }
 
 
-def test_the_help_tells_of_every_line() -> None:
+def test_the_help_lists_every_type_of_line() -> None:
     assert documented().keys() == WRITTEN.keys()
 
 
 @pytest.mark.parametrize("type", WRITTEN)
-def test_a_line_has_the_fields_that_the_help_tells_of(type: str) -> None:
+def test_a_line_has_the_fields_in_the_help(type: str) -> None:
     names = [name for name in WRITTEN[type] if name != "type"]
     assert WRITTEN[type]["type"] == type
-    # The line of a result is told as far as there is room for it.
+    # The help lists only the first fields of a result.
     assert documented()[type] == (names[:5] if type == "result" else names)

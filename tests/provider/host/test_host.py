@@ -16,7 +16,7 @@ from tests.gateway.running import SECRET_ANSWER, SECRET_KEY, SECRET_PROMPT, Runn
 from tests.gateway.scripts import RESPONSES, body, typed
 from tests.gateway.upstream import USAGE, ScriptedUpstream, begun, said, streamed, until, until_gone
 from tests.provider.host.hosts import Answer, HostProcess, Json, host_process, marked, user
-from tests.provider.talking import call_stream, refused
+from tests.provider.scripted_provider import call_stream, refused
 
 pytestmark = pytest.mark.e2e
 
@@ -55,7 +55,7 @@ def test_configuring_tells_the_address_and_that_models_changed(host: HostProcess
 
 
 @pytest.mark.parametrize(
-    ("fields", "param", "words"),
+    ("fields", "param", "message_part"),
     [
         ({}, "endpoint", "set `endpoint`"),
         ({"endpoint": "ftp://x"}, "base_url", "http://"),
@@ -71,11 +71,11 @@ def test_configuring_tells_the_address_and_that_models_changed(host: HostProcess
     ],
 )
 def test_a_wrong_configuration_says_what_to_do(
-    host: HostProcess, fields: Json, param: str | None, words: str
+    host: HostProcess, fields: Json, param: str | None, message_part: str
 ) -> None:
     end = host.ask("configure", group="wrong", **fields).end
     assert (end["type"], end.get("param")) == ("error", param)
-    assert words in end["message"]
+    assert message_part in end["message"]
     assert "pw" not in end["message"]
     assert host.ask("models", group="wrong").end["models"] == []
 
@@ -204,11 +204,11 @@ def test_a_duplicate_ridden_endpoint_calls_once(host: HostProcess) -> None:
 
 
 def test_five_thousand_parts_arrive_in_order(host: HostProcess, upstream: ScriptedUpstream) -> None:
-    words = [f"{number} " for number in range(5000)]
-    chunks = [chat_chunk({"content": word}) for word in words]
+    message_part = [f"{number} " for number in range(5000)]
+    chunks = [chat_chunk({"content": word}) for word in message_part]
     upstream.play("host-many", streamed(*chunks, chat_chunk(finish="stop"), USAGE))
     answered = host.respond("host-many")
-    assert answered.text == "".join(words)
+    assert answered.text == "".join(message_part)
     assert answered.end["type"] == "done"
 
 
@@ -217,12 +217,12 @@ def test_many_turns_at_once_keep_their_order(host: HostProcess, upstream: Script
     opened = threading.Event()
     ids: dict[int, str] = {}
     for number in range(12):
-        model, words = f"host-together-{number}", [f"{number}.{each} " for each in range(40)]
-        first, *rest = (chat_chunk({"content": word}) for word in words)
+        model, message_part = f"host-together-{number}", [f"{number}.{each} " for each in range(40)]
+        first, *rest = (chat_chunk({"content": word}) for word in message_part)
         upstream.play(
             model, [*begun(first), until(opened), *body_of([*rest, chat_chunk(finish="stop"), USAGE])]
         )
-        ids[host.start_respond(model)] = "".join(words)
+        ids[host.start_respond(model)] = "".join(message_part)
     for id in ids:
         host.begun(id)
     assert all(line["type"] not in ("done", "error") for id in ids for line in host.of(id))
@@ -286,7 +286,7 @@ def test_a_failure_after_parts_keeps_them(host: HostProcess, upstream: ScriptedU
 
 
 @pytest.mark.parametrize(
-    ("script", "kind", "code", "words"),
+    ("script", "kind", "code", "message_part"),
     [
         (
             refused(401, "invalid_api_key", f"no key {SECRET_KEY}"),
@@ -321,7 +321,7 @@ def test_a_failure_after_parts_keeps_them(host: HostProcess, upstream: ScriptedU
     ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_what_an_endpoint_refuses_is_told_in_a_sentence(
-    host: HostProcess, script: Script, kind: str, code: str, words: str
+    host: HostProcess, script: Script, kind: str, code: str, message_part: str
 ) -> None:
     with in_a_thread(endpoint()) as served:
         scripted = served.server
@@ -330,7 +330,7 @@ def test_what_an_endpoint_refuses_is_told_in_a_sentence(
         host.configure("refusing", served.url, key=SECRET_KEY)
         end = host.respond("one", group="refusing").end
     assert (end["type"], end["kind"], end["code"]) == ("error", kind, code)
-    assert words in end["message"]
+    assert message_part in end["message"]
     assert SECRET_KEY not in json.dumps(end)
     assert "<html>" not in end["message"]
 

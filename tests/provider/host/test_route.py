@@ -104,7 +104,7 @@ def test_only_posts_are_taken(penstock: Running) -> None:
 def test_a_failure_before_the_first_line_is_an_http_error(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
-    from tests.provider.talking import refused
+    from tests.provider.scripted_provider import refused
 
     upstream.play("route-refused", refused(429, "rate_limit_exceeded", "slow", retry_after="77"))
     reply, _ = ask(penstock, "respond", model="route-refused", messages=[user("a")])

@@ -29,7 +29,7 @@ from penstock.provider.editor_turn import Host
 from penstock.provider.options import ResponseOptions
 from tests.cli import streams
 from tests.client.server import run, streamed
-from tests.provider.talking import MODEL, Heard, talking, text_stream, user
+from tests.provider.scripted_provider import MODEL, ReceivedParts, scripted_provider, text_stream, user
 
 HOST = Host(markers=True, usage_parts=True, endpoint="http://here/v1")
 OPTIONS = ResponseOptions({}, [ChatTool("look", "Look", {"type": "object"})])
@@ -72,7 +72,7 @@ def results(parts: Sequence[Part]) -> list[ChatMessage]:
 
 
 class Conversation:
-    """Two rounds of a tool loop, an answer, and what was heard of each."""
+    """Two rounds of a tool loop, an answer, and what was received of each."""
 
     def __init__(self) -> None:
         self.rounds: list[list[Part]] = []
@@ -98,11 +98,14 @@ def follow(
             text_stream("A ship."),
             text_stream("So."),
         ]
-        async with talking(*map(streamed, scripts), host=HOST, reasoning=True) as (provider, server):
+        async with scripted_provider(*map(streamed, scripts), host=HOST, reasoning=True) as (
+            provider,
+            server,
+        ):
             for _ in range(3):
-                heard = Heard()
-                await provider.provide_response(MODEL, talk.messages(), OPTIONS, heard)
-                talk.rounds.append(heard.parts)
+                received = ReceivedParts()
+                await provider.provide_response(MODEL, talk.messages(), OPTIONS, received)
+                talk.rounds.append(received.parts)
             await provider.provide_response(MODEL, change(talk), OPTIONS)
             sent.extend(asked.json for asked in server.asked)
 

@@ -28,7 +28,7 @@ def user(text: str) -> ChatMessage:
 HELLO = [user("Hello")]
 
 
-class Listed:
+class ModelList:
     """A directory needs something to ask; the scripts are for the answers."""
 
     def __init__(self, reasoning: bool = False) -> None:
@@ -39,11 +39,11 @@ class Listed:
 
 
 @asynccontextmanager
-async def talking(
+async def scripted_provider(
     *scripts: Script, host: Host | None = None, reasoning: bool = False, **settings: Any
 ) -> AsyncIterator[tuple[LanguageModelProvider, Server]]:
     async with asking(*scripts, **settings) as (client, server):
-        directory = ModelDirectory(Listed(reasoning), overrides=[parse_override(OVERRIDE)])
+        directory = ModelDirectory(ModelList(reasoning), overrides=[parse_override(OVERRIDE)])
         yield LanguageModelProvider(client, directory, host=host), server
 
 
@@ -71,7 +71,7 @@ def refused(status: int, code: str, message: str, **headers: str) -> Script:
     return [answer(status, body, **headers)]
 
 
-class Heard:
+class ReceivedParts:
     def __init__(self) -> None:
         self.parts: list[Part] = []
 
