@@ -1,4 +1,4 @@
-"""Lines of JSON to a client that may not read them."""
+"""JSON lines for a client that may not read them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from penstock.gateway.http.exchange import Exchange, Message
 from penstock.gateway.settings import Limits
 
 
-def test_a_client_that_reads_nothing_is_let_go() -> None:
+def test_a_client_that_reads_nothing_is_disconnected() -> None:
     async def main() -> list[str]:
         sent: list[str] = []
 
         async def receive() -> Message:
-            raise AssertionError("nothing is read here")
+            raise AssertionError("nothing is received in this test")
 
         async def send(message: Message) -> None:
             sent.append(message["type"])

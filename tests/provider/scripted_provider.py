@@ -1,4 +1,4 @@
-"""A provider in front of a scripted endpoint."""
+"""A provider with a scripted endpoint."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HELLO = [user("Hello")]
 
 
 class ModelList:
-    """A directory needs something to ask; the scripts are for the answers."""
+    """Lists one model, so that the scripts contain only responses."""
 
     def __init__(self, reasoning: bool = False) -> None:
         self._entry: JsonObject = {"id": MODEL, "supported_parameters": ["reasoning"] if reasoning else []}
@@ -48,7 +48,7 @@ async def scripted_provider(
 
 
 def call_stream(*calls: tuple[str, str, dict[str, Any]], text: str = "") -> list[streams.Event]:
-    """A response that calls tools: (call id, name, input) each."""
+    """Return a response that calls tools, each given as (call id, name, input)."""
     events, output = streams.message("msg_1", 0, [text]) if text else ([], None)
     items = [output] if output else []
     for index, (id, name, input) in enumerate(calls, start=len(items)):

@@ -1,4 +1,4 @@
-"""The consumer loop: tools run, together, once; the next turn says what they gave back."""
+"""The consumer loop: tools run concurrently and once; the next turn has their results."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def tool(name: str, run: Any) -> Tool:
     return Tool(ChatTool(name, f"To {name}"), run)
 
 
-class Watching(Listener):
+class RecordingListener(Listener):
     def __init__(self, allowed: bool = True) -> None:
         self.received: list[Part] = []
         self.results: list[ToolResultPart] = []
@@ -73,7 +73,7 @@ def test_two_parallel_tools_and_then_an_answer() -> None:
             await together.wait()
             return {"received": input["to"]}
 
-        watching = Watching()
+        watching = RecordingListener()
         async with scripted_provider(streamed(TWO), streamed(text_stream("A ship, and wind."))) as (
             provider,
             server,
@@ -100,7 +100,7 @@ def test_two_parallel_tools_and_then_an_answer() -> None:
     run(scenario())
 
 
-def test_texts_in_a_row_are_one_part_of_the_message() -> None:
+def test_consecutive_texts_become_one_part() -> None:
     async def scenario() -> None:
         async with scripted_provider(streamed()) as (provider, _):
             answer = await converse(provider, MODEL, HELLO)
@@ -137,9 +137,9 @@ OUTPUTS: dict[str, tuple[Any, list[Any], bool]] = {
 
 
 @pytest.mark.parametrize(("work", "content", "is_error"), OUTPUTS.values(), ids=OUTPUTS.keys())
-def test_what_a_tool_gives_back(work: Any, content: list[Any], is_error: bool) -> None:
+def test_the_output_of_a_tool_becomes_content(work: Any, content: list[Any], is_error: bool) -> None:
     async def scenario() -> None:
-        watching = Watching()
+        watching = RecordingListener()
         events = call_stream(("1", "look", {}))
         async with scripted_provider(streamed(events), streamed()) as (provider, _):
             await converse(provider, MODEL, HELLO, [tool("look", work)], listener=watching)
@@ -148,13 +148,13 @@ def test_what_a_tool_gives_back(work: Any, content: list[Any], is_error: bool) -
     run(scenario())
 
 
-def test_a_tool_that_is_not_there_or_not_allowed_is_told_to_the_model() -> None:
+def test_the_model_gets_an_error_for_an_unknown_or_refused_tool() -> None:
     async def scenario() -> None:
         for allowed, called, message_part in (
             (True, "swim", "no tool 'swim'"),
             (False, "look", "did not allow"),
         ):
-            watching = Watching(allowed)
+            watching = RecordingListener(allowed)
             events = call_stream(("1", called, {}))
             async with scripted_provider(streamed(events), streamed()) as (provider, server):
                 await converse(provider, MODEL, HELLO, [tool("look", raises)], listener=watching)
@@ -175,7 +175,7 @@ def test_a_model_that_never_answers_is_stopped() -> None:
     run(scenario())
 
 
-def test_cancel_while_the_model_speaks_keeps_what_was_said() -> None:
+def test_cancel_during_the_answer_keeps_the_partial_answer() -> None:
     async def scenario() -> None:
         cancel = asyncio.Event()
 
@@ -192,7 +192,7 @@ def test_cancel_while_the_model_speaks_keeps_what_was_said() -> None:
     run(scenario())
 
 
-def test_cancel_while_a_tool_runs_ends_the_tool_and_leaves_no_open_call() -> None:
+def test_cancel_during_a_tool_ends_it_and_leaves_no_open_call() -> None:
     async def scenario() -> None:
         cancel = asyncio.Event()
         ended = asyncio.Event()
@@ -221,10 +221,10 @@ def test_cancel_while_a_tool_runs_ends_the_tool_and_leaves_no_open_call() -> Non
     run(scenario())
 
 
-def test_a_cancel_at_the_question_starts_nothing() -> None:
+def test_cancel_during_the_permission_check_starts_nothing() -> None:
     async def scenario() -> None:
         cancel = asyncio.Event()
-        watching = Watching()
+        watching = RecordingListener()
 
         class Asking(Listener):
             async def may_run(self, call: ToolCallPart) -> bool:  # noqa: ARG002
@@ -245,7 +245,7 @@ def test_a_cancel_at_the_question_starts_nothing() -> None:
     run(scenario())
 
 
-def test_plain_functions_run_together_however_many_there_are() -> None:
+def test_any_number_of_synchronous_functions_run_concurrently() -> None:
     async def scenario() -> None:
         number = 40
         together = threading.Barrier(number)
@@ -255,7 +255,7 @@ def test_plain_functions_run_together_however_many_there_are() -> None:
             return "a ship"
 
         calls = call_stream(*((str(each), "look", {}) for each in range(number)))
-        watching = Watching()
+        watching = RecordingListener()
         async with scripted_provider(streamed(calls), streamed()) as (provider, _):
             await converse(provider, MODEL, HELLO, [tool("look", look)], listener=watching)
         assert [result.is_error for result in watching.results] == [False] * number
@@ -263,7 +263,7 @@ def test_plain_functions_run_together_however_many_there_are() -> None:
     run(scenario())
 
 
-def test_a_plain_function_that_hangs_is_not_waited_for() -> None:
+def test_a_hanging_synchronous_function_is_not_waited_for() -> None:
     async def scenario() -> None:
         cancel = asyncio.Event()
         released = threading.Event()
@@ -284,7 +284,7 @@ def test_a_plain_function_that_hangs_is_not_waited_for() -> None:
     run(scenario())
 
 
-def test_of_two_tools_with_one_name_the_first_is_offered_and_run() -> None:
+def test_of_two_tools_with_the_same_name_the_first_is_used() -> None:
     async def scenario() -> None:
         tools = [tool("look", lambda _: "first"), tool("look", lambda _: "second")]
         async with scripted_provider(streamed(call_stream(("1", "look", {}))), streamed()) as (
@@ -298,7 +298,7 @@ def test_of_two_tools_with_one_name_the_first_is_offered_and_run() -> None:
     run(scenario())
 
 
-def test_after_a_cancel_no_thinking_is_left_without_what_it_led_to() -> None:
+def test_cancel_removes_thinking_at_the_end() -> None:
     async def scenario() -> None:
         cancel = asyncio.Event()
 
@@ -321,7 +321,7 @@ def test_after_a_cancel_no_thinking_is_left_without_what_it_led_to() -> None:
     run(scenario())
 
 
-def test_a_call_that_was_heard_with_the_cancel_is_not_run_and_not_kept() -> None:
+def test_a_call_received_with_the_cancel_is_not_run_or_recorded() -> None:
     async def scenario() -> None:
         cancel = asyncio.Event()
 
@@ -339,7 +339,7 @@ def test_a_call_that_was_heard_with_the_cancel_is_not_run_and_not_kept() -> None
     run(scenario())
 
 
-def test_thinking_is_joined_by_blocks_and_keeps_its_end() -> None:
+def test_thinking_is_joined_by_block_and_keeps_its_metadata() -> None:
     async def scenario() -> None:
         thought = [
             {"type": "response.reasoning.delta", "item_id": id, "output_index": index, "delta": piece}
@@ -359,7 +359,7 @@ def test_thinking_is_joined_by_blocks_and_keeps_its_end() -> None:
     run(scenario())
 
 
-def test_after_a_failure_the_record_has_what_was_done_before_it() -> None:
+def test_after_a_failure_the_record_has_everything_before_it() -> None:
     async def scenario() -> None:
         record: list[ChatMessage] = []
         scripts = [streamed(call_stream(("1", "look", {}))), refused(400, "bad", "no more")]
@@ -371,7 +371,7 @@ def test_after_a_failure_the_record_has_what_was_done_before_it() -> None:
     run(scenario())
 
 
-def test_nobody_is_asked_about_a_tool_that_is_not_there() -> None:
+def test_permission_is_not_requested_for_an_unknown_tool() -> None:
     async def scenario() -> None:
         asked: list[str] = []
 
