@@ -1,80 +1,109 @@
-"""`POST /v1/parts`: the lines of the editor host from a gateway, one request at a time."""
+"""The route `POST /v1/parts` in process: a scripted server plays the gateway's own endpoint."""
 
 from __future__ import annotations
 
-import http.client
+import asyncio
 import json
-import signal
-import threading
-from pathlib import Path
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.client.server import LAST_CHUNK, chunk, send
-from tests.dialects.chat_streams import chunk as chat_chunk
-from tests.gateway.running import SECRET_ANSWER, SECRET_KEY, SECRET_PROMPT, Reply, Running, gateway
-from tests.gateway.upstream import (
-    USAGE,
-    ScriptedUpstream,
-    begun,
-    frames,
-    said,
-    streamed,
-    until,
-    until_gone,
-)
-from tests.provider.host.host_process import Answer, Json, user
+from penstock.editor.route import EditorRoute, editor_routes, own_url
+from penstock.gateway.errors import RequestRefused
+from penstock.gateway.http.exchange import Exchange, Message
+from penstock.gateway.settings import ClientKey, Limits
+from tests.client.server import HELLO as EVENTS
+from tests.client.server import Script, Server, answer, head, run, send, sse, stall, streamed
 
-pytestmark = pytest.mark.e2e
-
-PATH = "/v1/parts"
+MODELS: Script = [answer(200, {"data": [{"id": "one"}]})]
+RESPOND = {"method": "respond", "model": "one", "messages": [{"role": 1, "content": "Hello"}]}
 
 
-def ask(penstock: Running, method: str, *, key: str = "", **fields: Any) -> tuple[Reply, Answer]:
-    headers = {"authorization": f"Bearer {key}"} if key else {}
-    reply = penstock.ask({"method": method, **fields}, PATH, headers=headers)
-    is_lines = reply.headers["content-type"] == "application/x-ndjson"
-    return reply, Answer(lines_of(reply.body) if is_lines else [])
+class StandInGateway:
+    """The parts of a gateway that the route uses."""
+
+    def __init__(self, body: Any, *, is_full: bool = False) -> None:
+        self._body = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self._is_full = is_full
+        self.services = SimpleNamespace(settings=SimpleNamespace(limits=Limits()))
+
+    async def read(self, _: Exchange) -> bytes:
+        return self._body
+
+    def refuse_if_full(self) -> None:
+        if self._is_full:
+            raise RequestRefused(503, "server_is_overloaded", "full")
 
 
-def lines_of(body: bytes) -> list[Json]:
-    """Return the lines without the empty ones, which are heartbeats."""
-    return [json.loads(line) for line in body.splitlines() if line]
+class Client:
+    """Receives the answer. It disconnects when `leave` is set."""
+
+    def __init__(self, headers: dict[str, str] | None = None) -> None:
+        self.messages: list[Message] = []
+        self.leave = asyncio.Event()
+        self.received = asyncio.Event()
+        encoded = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
+        scope = {"type": "http", "method": "POST", "path": "/v1/parts", "query_string": b""}
+        self.exchange = Exchange({**scope, "headers": encoded}, self._receive, self._send)
+
+    async def _receive(self) -> Message:
+        await self.leave.wait()
+        return {"type": "http.disconnect"}
+
+    async def _send(self, message: Message) -> None:
+        self.messages.append(message)
+        self.received.set()
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        body = b"".join(message.get("body", b"") for message in self.messages)
+        return [json.loads(line) for line in body.splitlines() if line]
 
 
-def respond(penstock: Running, model: str, *messages: Json, key: str = "", **fields: Any) -> Answer:
-    sent = list(messages) or [user(SECRET_PROMPT)]
-    reply, answered = ask(penstock, "respond", key=key, model=model, messages=sent, **fields)
-    assert reply.status == 200, reply.body
-    return answered
+@asynccontextmanager
+async def route(*scripts: Script) -> AsyncIterator[tuple[EditorRoute, Server]]:
+    async with Server(*scripts) as server:
+        yield EditorRoute(f"{server.url}/v1"), server
 
 
-def test_a_response_is_sent_in_lines(penstock: Running, upstream: ScriptedUpstream) -> None:
-    upstream.play("route-text", streamed(*said(SECRET_ANSWER)))
-    answered = respond(penstock, "route-text", id="mine")
-    assert {line["id"] for line in answered.lines} == {"mine"}
-    assert answered.text == SECRET_ANSWER
-    assert [line["type"] for line in answered.lines][-3:] == ["usage", "marker", "done"]
-    assert answered.end["result"]["finish"] == "stop"
-    assert (
-        penstock.ask(path=f"/v1/responses/{answered.end['result']['response_id']}", method="GET").status
-        == 200
-    )
+async def call(
+    route: EditorRoute, body: Any, client: Client, key: ClientKey | None = None, *, is_full: bool = False
+) -> None:
+    gateway: Any = StandInGateway(body, is_full=is_full)
+    await route(gateway, client.exchange, key)
 
 
-def test_without_an_id_lines_have_none(penstock: Running, upstream: ScriptedUpstream) -> None:
-    upstream.play("route-plain", streamed(*said("well")))
-    assert all("id" not in line for line in respond(penstock, "route-plain").lines)
+def test_a_response_is_sent_as_lines_with_the_id_of_the_request() -> None:
+    async def scenario() -> None:
+        async with route(MODELS, streamed()) as (parts, _):
+            client = Client()
+            await call(parts, {**RESPOND, "id": "mine"}, client)
+        assert client.exchange.status == 200
+        assert {line["id"] for line in client.lines} == {"mine"}
+        types = [line["type"] for line in client.lines]
+        assert types == ["text", "text", "text", "usage", "marker", "done"]
+        assert [message.get("more_body") for message in client.messages[1:]] == [True] * 5 + [False]
+
+    run(scenario())
 
 
-def test_the_other_methods(penstock: Running) -> None:
-    _, models = ask(penstock, "models", refresh=True)
-    assert "demo" in [model["id"] for model in models.end["models"]]
-    _, counted = ask(penstock, "count_tokens", id=1, model="gpt-4o", text="Hello")
-    assert counted.lines == [{"id": 1, "type": "done", "tokens": 1}]
-    _, usage = ask(penstock, "usage", key="sk-nobody-has-this")
-    assert (usage.end["usage"]["total"]["requests"], usage.end["usage"]["recent"]) == (0, [])
+def test_credentials_and_trace_headers_are_forwarded_and_others_are_not() -> None:
+    headers = {"authorization": "Bearer k", "x-api-key": "a", "traceparent": "t", "cookie": "c"}
+
+    async def scenario() -> None:
+        async with route(MODELS, streamed()) as (parts, server):
+            client = Client(headers)
+            await call(parts, RESPOND, client)
+        sent = server.asked[1].headers
+        assert {name: sent.get(name) for name in headers} == {**headers, "cookie": None}
+        assert sent["x-request-id"] == client.exchange.request_id
+        # The list of models is cached: it is requested with the credentials only.
+        assert "traceparent" not in server.asked[0].headers
+
+    run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -82,179 +111,117 @@ def test_the_other_methods(penstock: Running) -> None:
     [
         (b"junk", "invalid_json", None),
         (b"[]", "invalid_request", None),
-        (b"{}", "invalid_request", "method"),
-        (b'{"id": [], "method": "usage"}', "invalid_request", "id"),
-        (b'{"method": "configure", "endpoint": "http://127.0.0.1:1"}', "invalid_request", "method"),
-        (b'{"method": "cancel", "request": 1}', "invalid_request", "method"),
-        (b'{"method": "respond", "model": "m", "messages": [1]}', "invalid_request", "messages[0]"),
+        ({}, "invalid_request", "method"),
+        ({"id": [], "method": "usage"}, "invalid_request", "id"),
+        ({"method": "configure", "endpoint": "http://x"}, "invalid_request", "method"),
+        ({"method": "cancel", "request": 1}, "invalid_request", "method"),
+        ({**RESPOND, "messages": [1]}, "invalid_request", "messages[0]"),
     ],
 )
-def test_an_invalid_request_is_an_http_error(
-    penstock: Running, body: bytes, code: str, param: str | None
+def test_an_invalid_request_is_refused_before_anything_is_sent(
+    body: Any, code: str, param: str | None
 ) -> None:
-    reply = penstock.ask(body, PATH)
-    assert (reply.status, reply.error["code"], reply.error["param"]) == (400, code, param)
+    async def scenario() -> None:
+        async with route() as (parts, server):
+            client = Client()
+            with pytest.raises(RequestRefused) as caught:
+                await call(parts, body, client)
+            assert (caught.value.status, caught.value.code, caught.value.param) == (400, code, param)
+            assert (client.messages, server.asked) == ([], [])
+
+    run(scenario())
 
 
-def test_only_post_is_allowed(penstock: Running) -> None:
-    reply = penstock.ask(path=PATH, method="GET")
-    assert (reply.status, reply.headers["allow"]) == (405, "POST")
+def test_only_responses_are_refused_by_a_full_gateway() -> None:
+    async def scenario() -> None:
+        async with route(MODELS) as (parts, _):
+            with pytest.raises(RequestRefused):
+                await call(parts, RESPOND, Client(), is_full=True)
+            client = Client()
+            await call(parts, {"method": "models"}, client, is_full=True)
+            assert [model["id"] for model in client.lines[-1]["models"]] == ["one"]
+
+    run(scenario())
 
 
-def test_a_failure_before_the_first_line_is_an_http_error(
-    penstock: Running, upstream: ScriptedUpstream
-) -> None:
-    from tests.provider.scripted_provider import refused
+def test_a_failure_before_the_first_line_becomes_an_http_error() -> None:
+    body = {"error": {"message": "slow", "type": "x", "code": "rate_limit_exceeded"}}
 
-    upstream.play("route-refused", refused(429, "rate_limit_exceeded", "slow", retry_after="77"))
-    reply, _ = ask(penstock, "respond", model="route-refused", messages=[user("a")])
-    assert (reply.status, reply.error["code"], reply.headers["retry-after"]) == (
-        429,
-        "rate_limit_exceeded",
-        "77",
-    )
-    assert reply.error["message"].startswith("Too many requests: wait 77 s and try again (")
+    async def scenario() -> None:
+        async with route(MODELS, [answer(429, body, retry_after="77")]) as (parts, _):
+            client = Client()
+            with pytest.raises(RequestRefused) as caught:
+                await call(parts, RESPOND, client)
+        error = caught.value
+        assert (error.status, error.code) == (429, "rate_limit_exceeded")
+        assert [*error.headers] == [("retry-after", "77")]
+        assert error.message == "Too many requests: wait 77 s and try again (slow)."
+        assert client.messages == []
 
-
-def test_a_failure_after_the_first_line_is_an_error_line(
-    penstock: Running, upstream: ScriptedUpstream
-) -> None:
-    error = {"error": {"message": "the machine is on fire", "type": "server_error"}}
-    upstream.play("route-broken", streamed(chat_chunk({"content": "half"}), error))
-    answered = respond(penstock, "route-broken")
-    assert (answered.text, answered.end["type"], answered.end["name"]) == ("half", "error", "ServerError")
+    run(scenario())
 
 
-def opened(
-    penstock: Running, model: str, headers: dict[str, str] | None = None
-) -> http.client.HTTPConnection:
-    connection = penstock.connect()
-    body = json.dumps({"method": "respond", "model": model, "messages": [user("a")]})
-    connection.request("POST", PATH, body, headers or {})
-    return connection
+def test_a_failure_after_the_first_line_becomes_the_last_line() -> None:
+    failed = {"id": "r", "status": "failed", "error": {"code": "server_error", "message": "boom"}}
+    events = [*EVENTS[:5], {"type": "response.failed", "sequence_number": 5, "response": failed}]
+
+    async def scenario() -> None:
+        async with route(MODELS, streamed(events)) as (parts, _):
+            client = Client()
+            await call(parts, RESPOND, client)
+        assert [line["type"] for line in client.lines] == ["text", "error"]
+        assert client.lines[-1]["message"].startswith("The gateway failed: try again")
+        assert client.messages[-1]["more_body"] is False
+
+    run(scenario())
 
 
-def test_lines_are_sent_immediately_and_a_disconnect_cancels(
-    penstock: Running, upstream: ScriptedUpstream
-) -> None:
-    gone = threading.Event()
-    upstream.play("route-left", [*begun(chat_chunk({"content": "begun"})), until_gone(gone)])
-    connection = opened(penstock, "route-left")
-    answer = connection.getresponse()
-    assert json.loads(answer.readline())["value"] == "begun"
-    assert not gone.is_set()
-    connection.close()
-    answer.close()
-    assert gone.wait(20), "the upstream is still read"
+def test_a_disconnect_cancels_the_turn_and_nothing_follows() -> None:
+    async def scenario() -> None:
+        async with route(MODELS, [send(head() + sse(EVENTS[:5])), stall]) as (parts, server):
+            client = Client()
+            turn = asyncio.create_task(call(parts, RESPOND, client))
+            await client.received.wait()
+            client.leave.set()
+            await turn
+            await server.hung_up()
+        assert [line["type"] for line in client.lines] == ["text"]
+
+    run(scenario())
 
 
-def test_a_disconnect_before_the_first_line_cancels(penstock: Running, upstream: ScriptedUpstream) -> None:
-    asked, gone = threading.Event(), threading.Event()
+def test_usage_is_counted_per_tenant() -> None:
+    ada, bob = (ClientKey(name=name, digest=b"") for name in ("ada", "bob"))
 
-    async def came(_: Any) -> None:
-        asked.set()
+    async def scenario() -> None:
+        async with route(MODELS, streamed()) as (parts, _):
+            await call(parts, RESPOND, Client(), ada)
+            totals = []
+            for key in (ada, bob):
+                client = Client()
+                await call(parts, {"method": "usage"}, client, key)
+                totals.append(client.lines[-1]["usage"]["total"]["requests"])
+        assert totals == [1, 0]
 
-    upstream.play("route-early", [came, until_gone(gone)])
-    connection = opened(penstock, "route-early")
-    assert asked.wait(20)
-    connection.close()
-    assert gone.wait(20), "the upstream is still asked"
-
-
-def test_a_follow_up_references_the_previous_response(penstock: Running, upstream: ScriptedUpstream) -> None:
-    upstream.play("route-follow", streamed(*said("well")))
-    first = respond(penstock, "route-follow", user("Hello"))
-    said_before = {"role": 2, "content": [{"type": "text", "value": "well"}, first.marker()]}
-    second = respond(penstock, "route-follow", user("Hello"), said_before, user("More"))
-    stored = penstock.ask(path=f"/v1/responses/{second.end['result']['response_id']}", method="GET").json
-    assert stored["previous_response_id"] == first.end["result"]["response_id"]
+    run(scenario())
 
 
-KEYS = """
-passthrough = "chat"
-
-[targets.chat]
-base_url = "{url}/v1"
-keys = ["UPSTREAM_KEY"]
-"""
-
-
-def test_tenants_see_only_their_own_figures(tmp_path: Path, upstream: ScriptedUpstream) -> None:
-    from penstock.gateway.http.access import create_key
-
-    made = {name: create_key(name) for name in ("ada", "bob")}
-    config = KEYS.format(url=upstream.url) + "".join(entry for _, entry in made.values())
-    upstream.play("route-tenant", streamed(*said("well")))
-    with gateway(tmp_path, config=config, environment={"UPSTREAM_KEY": SECRET_KEY}) as penstock:
-        keys = {name: key for name, (key, _) in made.items()}
-        first = respond(penstock, "route-tenant", user("Hello"), key=keys["ada"])
-        assert first.text == "well"
-        totals = {
-            name: ask(penstock, "usage", key=key)[1].end["usage"]["total"] for name, key in keys.items()
-        }
-        assert (totals["ada"]["requests"], totals["bob"]["requests"]) == (1, 0)
-        history = [user("Hello"), {"role": 2, "content": [first.marker()]}, user("More")]
-        assert respond(penstock, "route-tenant", *history, key=keys["bob"]).text == "well"
-        assert len(upstream.asked_for("route-tenant")[-1].json["messages"]) == 2
-        for wrong in ("", "pk_wrong"):
-            reply, _ = ask(penstock, "usage", key=wrong)
-            assert (reply.status, reply.error["code"]) == (401, "authentication_error")
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:80"),
+        ("0.0.0.0", "http://127.0.0.1:80"),
+        ("", "http://127.0.0.1:80"),
+        ("::", "http://[::1]:80"),
+        ("fe80::1", "http://[fe80::1]:80"),
+        ("box.local", "http://box.local:80"),
+    ],
+)
+def test_a_gateway_on_all_addresses_is_reached_on_the_loopback_address(host: str, url: str) -> None:
+    assert own_url(host, 80) == url
 
 
-SHORT_LIMITS = """
-[limits]
-patience = 0.05
-comment_every = 0.05
-"""
-
-
-def test_heartbeats_are_empty_lines(tmp_path: Path, upstream: ScriptedUpstream) -> None:
-    """Before the first part and between two parts; a later failure is an error line."""
-    spoken, ended = threading.Event(), threading.Event()
-    error = {"error": {"message": "the machine is on fire", "type": "server_error"}}
-    rest = send(chunk(frames(error)) + LAST_CHUNK)
-    script = [until(spoken), *begun(chat_chunk({"content": "half"})), until(ended), rest]
-    upstream.play("route-silent", script)
-    config = KEYS.format(url=upstream.url).replace("[targets", f"{SHORT_LIMITS}\n[targets", 1)
-    with gateway(tmp_path, config=config, environment={"UPSTREAM_KEY": SECRET_KEY}) as penstock:
-        connection = opened(penstock, "route-silent")
-        answer = connection.getresponse()
-        assert (answer.status, answer.readline(), answer.readline()) == (200, b"\n", b"\n")
-        spoken.set()
-        lines = iter(answer.readline, b"")
-        assert json.loads(next(line for line in lines if line != b"\n"))["value"] == "half"
-        assert (next(lines), next(lines)) == (b"\n", b"\n")
-        ended.set()
-        last = lines_of(b"".join(lines))[-1]
-        connection.close()
-    assert (last["type"], last["name"]) == ("error", "ServerError")
-
-
-def test_a_response_can_override_the_thinking_mode(penstock: Running, upstream: ScriptedUpstream) -> None:
-    thought = chat_chunk({"reasoning_content": "Hm."})
-    upstream.play("route-thinking", streamed(thought, *said("A ship.")))
-    answers = [respond(penstock, "route-thinking", thinking=each) for each in ("part", "text", "none")]
-    assert [bool(each.of("thinking")) for each in answers] == [True, False, False]
-    assert ["Hm." in each.text for each in answers] == [False, True, False]
-
-
-def test_a_stopping_gateway_lets_a_turn_finish(tmp_path: Path, upstream: ScriptedUpstream) -> None:
-    go_on = threading.Event()
-    rest = send(
-        chunk(frames(chat_chunk({"content": "ended"}), chat_chunk(finish="stop"), USAGE)) + LAST_CHUNK
-    )
-    upstream.play("route-drain", [*begun(chat_chunk({"content": "begun, "})), until(go_on), rest])
-    config = KEYS.format(url=upstream.url)
-    with gateway(tmp_path, config=config, environment={"UPSTREAM_KEY": SECRET_KEY}) as penstock:
-        connection = opened(penstock, "route-drain")
-        answer = connection.getresponse()
-        first = answer.readline()
-        penstock.signal(signal.SIGTERM)
-        while not any("stopping" in line["message"] for line in penstock.log):
-            pass
-        go_on.set()
-        lines = lines_of(first + answer.read())
-        connection.close()
-        assert "".join(line["value"] for line in lines if line["type"] == "text") == "begun, ended"
-        assert lines[-1]["type"] == "done"
-        assert penstock.process.wait(30) == 0
+def test_only_post_is_routed() -> None:
+    assert {path: [*methods] for path, methods in editor_routes("http://127.0.0.1:1").items()} == {
+        "parts": ["POST"]
+    }

@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 
-from penstock.parts.content import NOTHING, TOOL_FAILED
+from penstock.parts.content import (
+    ASSISTANT,
+    NOTHING,
+    SYSTEM,
+    TOOL_FAILED,
+    TOOL_OUTPUT,
+    USER,
+    ContentPlace,
+    Draft,
+    content_of,
+)
 from penstock.parts.markers import PRIVATE_MIMES
 from penstock.parts.parts import (
     Audience,
@@ -17,6 +27,9 @@ from penstock.parts.parts import (
     ThinkingPart,
     ToolResultPart,
 )
+from penstock.protocol.content import InputText
+from penstock.protocol.items import Message
+from penstock.stream.diagnostics import Diagnostics
 from tests.parts.conversations import (
     IMAGE,
     PNG,
@@ -189,3 +202,30 @@ def test_other_parts_in_a_result_are_omitted_with_a_diagnostic() -> None:
     messages = assistant(call("1")), user(ToolResultPart("1", odd))
     assert translate(*messages) == [call_item("1"), output_item("1", "a")]
     assert codes(*messages) == ["part_left_out"] * 2
+
+
+# The functions themselves
+
+
+def test_a_draft_joins_texts_and_is_empty_after_it_was_taken() -> None:
+    draft = Draft("user", USER)
+    assert draft.take() is None
+    draft.write("a")
+    draft.write("b")
+    draft.attach(InputText(text="c"))
+    draft.write("")
+    message = draft.take()
+    assert message == Message(role="user", content=[InputText(text="ab"), InputText(text="c")])
+    assert draft.take() is None
+
+
+@pytest.mark.parametrize(
+    ("place", "type"),
+    [(USER, "input_file"), (TOOL_OUTPUT, "input_video"), (SYSTEM, "input_text"), (ASSISTANT, "output_text")],
+    ids=["user", "tool output", "system", "assistant"],
+)
+def test_a_video_becomes_what_its_place_allows(place: ContentPlace, type: str) -> None:
+    diagnostics = Diagnostics()
+    content = content_of(DataPart(b"\0", "video/mp4"), place, diagnostics)
+    assert content is not None
+    assert content.type == type

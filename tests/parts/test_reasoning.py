@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from penstock.parts.parts import (
+    TextPart,
     ThinkingPart,
 )
+from penstock.parts.reasoning import returned_reasoning
 from tests.parts.conversations import (
     MODEL,
     assistant,
@@ -132,3 +134,22 @@ def test_thinking_in_a_user_message_is_omitted() -> None:
 
 def test_an_empty_thinking_part_adds_no_diagnostic() -> None:
     assert codes(assistant(ThinkingPart("", "x"), "Hi."), model=MODEL) == []
+
+
+def test_items_are_found_by_the_first_part_of_their_block_and_other_blocks_are_counted() -> None:
+    parts = [
+        TextPart("a"),
+        ThinkingPart("Hm.", "rs_1"),
+        ThinkingPart("Of another model.", "other"),
+        thinking_end("rs_1"),
+        thinking_end("rs_2", model="acme/small"),
+    ]
+    found = returned_reasoning(parts, MODEL)
+    assert {index: [item.id for item in items] for index, items in found.items.items()} == {1: ["rs_1"]}
+    assert found.omitted == 2
+
+
+def test_without_a_model_every_item_of_ours_is_returned() -> None:
+    found = returned_reasoning([thinking_end("rs_1", model="acme/small")], "")
+    assert [item.id for items in found.items.values() for item in items] == ["rs_1"]
+    assert found.omitted == 0
