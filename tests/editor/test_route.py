@@ -135,8 +135,9 @@ def test_an_invalid_request_is_refused_before_anything_is_sent(
 def test_only_responses_are_refused_by_a_full_gateway() -> None:
     async def scenario() -> None:
         async with route(MODELS) as (parts, _):
-            with pytest.raises(RequestRefused):
+            with pytest.raises(RequestRefused) as caught:
                 await call(parts, RESPOND, Client(), is_full=True)
+            assert caught.value.code == "server_is_overloaded"
             client = Client()
             await call(parts, {"method": "models"}, client, is_full=True)
             assert [model["id"] for model in client.lines[-1]["models"]] == ["one"]

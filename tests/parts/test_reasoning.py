@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.parts.parts import (
+    MessagePart,
     TextPart,
     ThinkingPart,
 )
@@ -137,7 +138,7 @@ def test_an_empty_thinking_part_adds_no_diagnostic() -> None:
 
 
 def test_items_are_found_by_the_first_part_of_their_block_and_other_blocks_are_counted() -> None:
-    parts = [
+    parts: list[MessagePart] = [
         TextPart("a"),
         ThinkingPart("Hm.", "rs_1"),
         ThinkingPart("Of another model.", "other"),

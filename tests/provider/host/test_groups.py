@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.client.client import OpenResponsesClient
 from penstock.client.config import ClientConfig
 from penstock.errors import OpenResponsesError
 from penstock.provider.host import groups
@@ -23,11 +24,10 @@ def group_of(**fields: Any) -> Group:
 def configs(monkeypatch: pytest.MonkeyPatch) -> list[ClientConfig]:
     """The configurations of the clients that groups create."""
     seen: list[ClientConfig] = []
-    original = groups.OpenResponsesClient
 
-    def client(config: ClientConfig) -> Any:
+    def client(config: ClientConfig) -> OpenResponsesClient:
         seen.append(config)
-        return original(config)
+        return OpenResponsesClient(config)
 
     monkeypatch.setattr(groups, "OpenResponsesClient", client)
     return seen
@@ -148,7 +148,7 @@ def test_a_group_is_idle_when_all_its_users_have_left() -> None:
         ({"group": "account"}, "account"),
     ],
 )
-def test_a_marker_is_valid_for_the_account_or_else_for_the_group(fields: dict[str, str], owner: str) -> None:
+def test_a_marker_is_valid_for_the_account_or_else_for_the_group(fields: dict[str, Any], owner: str) -> None:
     host = groups._host(ConfigureRequest(**fields), "http://here/v1")
     assert host.endpoint == f"http://here/v1\0{owner}"
     assert (host.markers, host.usage_parts) == (True, True)
