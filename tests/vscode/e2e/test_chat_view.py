@@ -1,4 +1,4 @@
-"""The extension in the real chat view, with the agent that VS Code brings along (editor 1)."""
+"""The extension in the real chat view, with VS Code's built-in agent (editor 1)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Json = dict[str, Any]
 OURS = Path(__file__).parents[3] / "vscode"
 LARGE, SMALL = "millstream", "puddle"
 SMALL_WINDOW = 48_000
-"""The agent's own prompt and the descriptions of its tools take about half of it."""
+"""The agent's prompt and tool descriptions use about half of it."""
 
 RING = ".chat-context-usage-widget"
 
@@ -164,9 +164,7 @@ ERRORS: dict[str, Script] = {
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_an_error_is_one_sentence_that_people_can_read(
-    chat: Chat, upstream: ScriptedUpstream, name: str
-) -> None:
+def test_an_error_is_one_readable_sentence(chat: Chat, upstream: ScriptedUpstream, name: str) -> None:
     upstream.play(LARGE, ERRORS[name])
     shown = chat.ask("Well?")
     chat.browser.screenshot(f"error-{name}")
@@ -182,7 +180,7 @@ def test_an_error_is_one_sentence_that_people_can_read(
 
 
 class SmallModel:
-    """Answers at length, and refuses a prompt that is longer than its window, as an upstream does."""
+    """Returns long answers, and rejects a prompt that is longer than its context window."""
 
     def __init__(self) -> None:
         self.refused = 0

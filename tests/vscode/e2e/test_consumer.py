@@ -53,7 +53,7 @@ OFFERED = {"options": {"tools": TOOLS}}
 
 @pytest.fixture(scope="module")
 def endpoints(upstream: ScriptedUpstream, folder: Path) -> Iterator[dict[str, str]]:
-    """The address of each group's gateway."""
+    """Return the URL of each group's gateway."""
     with ExitStack() as stack:
         urls = {}
         for group, models in GROUPS.items():

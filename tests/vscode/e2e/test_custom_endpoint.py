@@ -1,4 +1,4 @@
-"""VS Code without an extension of ours: its own Custom Endpoint, pointed at the gateway (editor 2)."""
+"""VS Code without our extension: its built-in Custom Endpoint with the gateway (editor 2)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def chat(window: Chat) -> Chat:
 
 
 class Turns:
-    """The responses that the gateway has given since this was made, as it keeps them."""
+    """The responses that the gateway has stored since this object was created."""
 
     def __init__(self, penstock: Running) -> None:
         self._penstock, self._before = penstock, len(self._logged(penstock))
