@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,7 +34,11 @@ class Pipes:
             os.close(descriptor)
 
     def close_all(self) -> None:
-        for descriptor in (self.to_host, self.output, self.from_host, self.input):
+        self.close(self.to_host)
+        for thread in threading.enumerate():
+            if thread.name == "penstock input":  # it reads until the input ends
+                thread.join(30)
+        for descriptor in (self.output, self.from_host, self.input):
             self.close(descriptor)
 
     def lines(self) -> list[dict[str, Any]]:
