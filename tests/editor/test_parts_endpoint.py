@@ -210,17 +210,17 @@ comment_every = 0.05
 
 def test_heartbeats_are_empty_lines(tmp_path: Path, upstream: ScriptedUpstream) -> None:
     """Before the first part and between two parts; a later failure is an error line."""
-    spoken, ended = threading.Event(), threading.Event()
+    may_start, ended = threading.Event(), threading.Event()
     error = {"error": {"message": "the machine is on fire", "type": "server_error"}}
     rest = send(chunk(frames(error)) + LAST_CHUNK)
-    script = [until(spoken), *begun(chat_chunk({"content": "half"})), until(ended), rest]
+    script = [until(may_start), *begun(chat_chunk({"content": "half"})), until(ended), rest]
     upstream.play("route-silent", script)
     config = KEYS.format(url=upstream.url).replace("[targets", f"{SHORT_LIMITS}\n[targets", 1)
     with gateway(tmp_path, config=config, environment={"UPSTREAM_KEY": SECRET_KEY}) as penstock:
         connection = opened(penstock, "route-silent")
         answer = connection.getresponse()
         assert (answer.status, answer.readline(), answer.readline()) == (200, b"\n", b"\n")
-        spoken.set()
+        may_start.set()
         lines = iter(answer.readline, b"")
         assert json.loads(next(line for line in lines if line != b"\n"))["value"] == "half"
         assert (next(lines), next(lines)) == (b"\n", b"\n")

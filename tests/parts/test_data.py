@@ -60,7 +60,7 @@ NOTHING: dict[str, dict[str, Any]] = {
     "a file with only a name": {"file": {"file_id": "file_1", "filename": "a.png"}},
     "base64 that is broken": {"data": "not base64!"},
     "base64 that is cut": {"data": "QUI"},
-    "base64 that is no ASCII": {"data": "é"},
+    "base64 that is not ASCII": {"data": "é"},
     "fields that are empty": {"data": "", "url": "", "image_url": {"url": ""}},
     "fields of other types": {"data": 5, "file": "x", "image": [], "url": None, "image_url": {}},
     "text without a type": {"text": "a,b"},
@@ -99,7 +99,7 @@ GENERATED: dict[str, tuple[dict[str, Any], DataPart | None]] = {
     "it is not there yet": ({"result": None}, None),
     "it is empty": ({"result": ""}, None),
     "it is missing": ({}, None),
-    "it is no text": ({"result": [ENCODED]}, None),
+    "it is not a string": ({"result": [ENCODED]}, None),
 }
 
 

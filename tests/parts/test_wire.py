@@ -1,4 +1,4 @@
-"""Parts and messages as JSON: the shapes that the command line and the editor's host speak."""
+"""Parts and messages as JSON, for the command line and the editor host."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ JSON = dict[str, Any]
 
 SHAPES: dict[str, tuple[MessagePart, JSON]] = {
     "text": (TextPart("Hi"), {"type": "text", "value": "Hi"}),
-    "text for somebody": (
+    "text with an audience": (
         TextPart("Hi", (Audience.USER, Audience.EXTENSION)),
         {"type": "text", "value": "Hi", "audience": ["user", "extension"]},
     ),
@@ -68,7 +68,7 @@ SHAPES: dict[str, tuple[MessagePart, JSON]] = {
         DataPart(b"\x00\xff", "image/png"),
         {"type": "data", "mime": "image/png", "base64": b64encode(b"\x00\xff").decode()},
     ),
-    "data for somebody": (
+    "data with an audience": (
         DataPart(b"", "text/plain", (Audience.ASSISTANT,)),
         {"type": "data", "mime": "text/plain", "base64": "", "audience": ["assistant"]},
     ),
@@ -103,14 +103,14 @@ values = st.recursive(
 )
 objects = st.dictionaries(text, values, max_size=2)
 audiences = st.lists(st.sampled_from(Audience), max_size=2).map(tuple)
-spoken = st.builds(TextPart, text, audiences)
-carried = st.builds(DataPart, st.binary(max_size=5), text, audiences)
+text_parts = st.builds(TextPart, text, audiences)
+data_parts = st.builds(DataPart, st.binary(max_size=5), text, audiences)
 parts: st.SearchStrategy[MessagePart] = st.one_of(
-    spoken,
-    carried,
+    text_parts,
+    data_parts,
     st.builds(ThinkingPart, text | st.lists(text, max_size=2), st.none() | text, st.none() | objects),
     st.builds(ToolCallPart, text, text, objects),
-    st.builds(ToolResultPart, text, st.lists(spoken | carried, max_size=2), st.booleans()),
+    st.builds(ToolResultPart, text, st.lists(text_parts | data_parts, max_size=2), st.booleans()),
 )
 
 
@@ -123,16 +123,16 @@ def test_every_message_is_restored_from_one_line(message: ChatMessage) -> None:
 
 
 WRONG_PARTS: dict[str, tuple[Any, str]] = {
-    "no object": ("text", ""),
+    "not an object": ("text", ""),
     "nothing": (None, ""),
     "no type": ({"value": "Hi"}, "type"),
     "an unknown type": ({"type": "image"}, "type"),
-    "a type that is no text": ({"type": 5}, "type"),
+    "a type that is not a string": ({"type": 5}, "type"),
     "a type that is a list": ({"type": []}, "type"),
     "text without a value": ({"type": "text"}, "value"),
     "text that is a number": ({"type": "text", "value": 5}, "value"),
     "thinking without a value": ({"type": "thinking"}, "value"),
-    "thinking in pieces that are none": ({"type": "thinking", "value": ["a", 5]}, "value"),
+    "thinking with pieces that are not strings": ({"type": "thinking", "value": ["a", 5]}, "value"),
     "thinking with a number for its id": ({"type": "thinking", "value": "", "id": 5}, "id"),
     "thinking with a list for metadata": ({"type": "thinking", "value": "", "metadata": []}, "metadata"),
     "a call without an id": ({"type": "tool_call", "name": "add", "input": {}}, "call_id"),
@@ -146,8 +146,8 @@ WRONG_PARTS: dict[str, tuple[Any, str]] = {
         "input",
     ),
     "data without a type": ({"type": "data", "base64": ""}, "mime"),
-    "data that is no base64": ({"type": "data", "mime": "x", "base64": "!"}, "base64"),
-    "data that is no ASCII": ({"type": "data", "mime": "x", "base64": "é"}, "base64"),
+    "data that is not base64": ({"type": "data", "mime": "x", "base64": "!"}, "base64"),
+    "data that is not ASCII": ({"type": "data", "mime": "x", "base64": "é"}, "base64"),
     "data that is missing": ({"type": "data", "mime": "x"}, "base64"),
     "a result without an id": ({"type": "tool_result", "content": []}, "call_id"),
     "a result that is a text": ({"type": "tool_result", "call_id": "c", "content": "5"}, "content"),
@@ -170,7 +170,7 @@ WRONG_PARTS: dict[str, tuple[Any, str]] = {
     "an audience that is a text": ({"type": "text", "value": "", "audience": "user"}, "audience"),
     "an audience that is a number": ({"type": "text", "value": "", "audience": 1}, "audience"),
     "an audience that is an object": ({"type": "text", "value": "", "audience": {"user": 1}}, "audience"),
-    "an audience of nobody": ({"type": "text", "value": "", "audience": ["everybody"]}, "audience"),
+    "an unknown audience": ({"type": "text", "value": "", "audience": ["everybody"]}, "audience"),
     "an audience of numbers": ({"type": "data", "mime": "x", "base64": "", "audience": [1]}, "audience"),
     "an audience of lists": ({"type": "text", "value": "", "audience": [[]]}, "audience"),
 }
@@ -199,7 +199,7 @@ LENIENT: dict[str, tuple[JSON, MessagePart]] = {
         TextPart("a", (Audience.USER,)),
     ),
     "an audience that is empty": ({"type": "text", "value": "a", "audience": []}, TextPart("a")),
-    "fields that nobody knows": ({"type": "text", "value": "a", "color": "blue"}, TextPart("a")),
+    "unknown fields": ({"type": "text", "value": "a", "color": "blue"}, TextPart("a")),
 }
 
 
@@ -336,7 +336,7 @@ def test_an_empty_result_is_converted() -> None:
 
 
 def documented() -> dict[str, list[str]]:
-    """The fields of each line that `penstock parts --help` tells of, by their type."""
+    """Return the fields of each line in `penstock parts --help`, by type."""
     parser = argparse.ArgumentParser()
     command.configure(parser)
     lines = re.findall(r'^  \{"type":"(\w+)",(.*?)\}', parser.epilog or "", re.MULTILINE)

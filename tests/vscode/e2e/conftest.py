@@ -22,7 +22,7 @@ def installed() -> Installed:
     try:
         return install()
     except InstallError as missing:
-        # Continuous integration must not go green on an installation that broke; no network is no fault.
+        # A broken installation must fail in continuous integration; a missing network must not.
         if os.environ.get("CI") == "true" and not isinstance(missing, OutOfReachError):
             pytest.fail(f"VS Code could not be installed: {missing}", pytrace=False)
         pytest.skip(f"VS Code could not be installed: {str(missing).splitlines()[0]}")

@@ -124,7 +124,7 @@ def test_a_conversation_with_a_tool_call(chat: Chat, upstream: ScriptedUpstream,
     assert "The valve opens at **seven**." in [m["content"] for m in messages if m["role"] == "assistant"]
 
 
-def test_the_effort_that_is_picked_reaches_the_upstream(chat: Chat, upstream: ScriptedUpstream) -> None:
+def test_the_selected_effort_reaches_the_upstream(chat: Chat, upstream: ScriptedUpstream) -> None:
     upstream.play(LARGE, streamed(*said("I have thought about it.")))
     chat.browser.click(f"{MODEL} .model-picker-name")
     chat.browser.wait(f"{PICKER} .monaco-list-row", LARGE)
@@ -138,7 +138,7 @@ def test_the_effort_that_is_picked_reaches_the_upstream(chat: Chat, upstream: Sc
     chat.ask("Think about it.")
     assert upstream.asked_for(LARGE)[-1].json["reasoning_effort"] == "high"
 
-    # "Automatic" is no effort at all: the endpoint decides (decision 29).
+    # "Automatic" sends no effort: the endpoint decides (decision 29).
     chat.show_efforts()
     chat.choose_effort("Automatic")
     chat.ask("And again.")

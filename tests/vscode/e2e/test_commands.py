@@ -135,7 +135,7 @@ def usage(prompt: int, cached: int, completion: int, reasoning: int) -> Json:
 FIGURES = usage(42_000, 30_000, 900, 600)
 
 
-def test_the_status_bar_estimates_a_turn_that_runs_and_then_has_its_tokens(
+def test_the_status_bar_shows_an_estimate_and_then_the_real_tokens(
     workbench: Workbench, upstream: ScriptedUpstream
 ) -> None:
     opened = threading.Event()
@@ -308,7 +308,7 @@ def hosts() -> list[str]:
     return [line for line in lines if " vscode-host" in line]
 
 
-def test_the_python_side_is_offered_and_installed_where_there_is_none(
+def test_the_python_backend_is_offered_and_installed_if_it_is_missing(
     workbench: Workbench, upstream: ScriptedUpstream, source: Path, folder: Path
 ) -> None:
     workbench.consumer.configure("penstock.package", str(source))

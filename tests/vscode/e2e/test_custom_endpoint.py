@@ -145,7 +145,9 @@ def test_a_lost_session_is_sent_again_in_full(
     assert "Remember the otter." in [m["content"] for m in messages if m["role"] == "assistant"]
 
 
-def test_a_failed_stream_keeps_its_text_and_says_why(chat: Chat, upstream: ScriptedUpstream) -> None:
+def test_a_failed_stream_keeps_its_text_and_reports_the_reason(
+    chat: Chat, upstream: ScriptedUpstream
+) -> None:
     upstream.play(MODEL, begun(*text("Half of an ", "answer")), streamed(*said("Whole again.")))
     shown = chat.ask("Say something long.")
     chat.browser.screenshot("failed-stream")
@@ -154,7 +156,7 @@ def test_a_failed_stream_keeps_its_text_and_says_why(chat: Chat, upstream: Scrip
     assert "Whole again." in chat.ask("Once more.")
 
 
-def test_a_refused_request_says_why(chat: Chat, upstream: ScriptedUpstream) -> None:
+def test_a_rejected_request_reports_the_reason(chat: Chat, upstream: ScriptedUpstream) -> None:
     refusal = {"error": {"message": "The key is not good.", "type": "invalid_request_error"}}
     upstream.play(MODEL, [answer(401, refusal)])
     shown = chat.ask("Hello?")

@@ -150,7 +150,7 @@ const SILENCES = {
   'before the first line': async () => {
     throw timeout('UND_ERR_HEADERS_TIMEOUT');
   },
-  'behind a line': async () => new Response(new ReadableStream({ pull: (stream) => stream.error(timeout('UND_ERR_BODY_TIMEOUT')) })),
+  'after a line': async () => new Response(new ReadableStream({ pull: (stream) => stream.error(timeout('UND_ERR_BODY_TIMEOUT')) })),
 };
 for (const [when, fetching] of Object.entries(SILENCES)) {
   test(`a gateway that sends nothing ${when} is a timeout`, async (t) => {
