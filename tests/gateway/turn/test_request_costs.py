@@ -246,7 +246,7 @@ def test_an_error_does_not_list_every_tool() -> None:
 def test_diagnostics_of_one_code_are_counted_together_after_a_few() -> None:
     diagnostics = Diagnostics()
     for number in range(1000):
-        diagnostics.tell("unanswered_call", f"the call {number} has no output")
+        diagnostics.report("unanswered_call", f"the call {number} has no output")
         diagnostics.report("orphan_output", "x" * 1_000_000)
     by_code = [each for each in diagnostics.entries if each.code == "unanswered_call"]
     assert len(by_code) < 20
