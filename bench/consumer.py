@@ -1,13 +1,13 @@
-"""The cost of the consumer side: `python -m bench.consumer`.
+"""Benchmark of the client and the adapter: `python -m bench.consumer`.
 
-Two ratios, each taken in one run over the same bytes:
+Two ratios, each measured in one run over the same bytes:
 
-- *reading*: CPU time from server-sent events to parts, per event, as a multiple of decoding the same frames
-  with msgspec and doing nothing else;
+- *reading*: CPU time from server-sent events to parts, per event, as a multiple of only decoding the same
+  frames with msgspec;
 - *delay*: the time until the first part, through the client and the adapter, as a multiple of the time until
-  a bare reader of the same stream (the same HTTP library, no types, no retries) has the frame that it is made
-  of. The server lets its model think for a while first, as models do; the limit is 1.05. Beside it, without a
-  limit, the same for a server that answers at once, where there is nothing but our own work to be seen.
+  a bare reader of the same stream (the same HTTP library, no types, no retries) has the frame of that part.
+  The server waits first, as a model does; the limit is 1.05. The same is shown, without a limit, for a server
+  that answers at once, where only our own work is visible.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ READ = 1024
 ROUNDS = 7
 TURNS = 40
 THINKING = 0.1
-"""Seconds that the server waits before its first byte: a fast model."""
+"""Seconds until the server's first byte, as with a fast model."""
 LIMIT = 1.05
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
 
 
 def answer(deltas: int) -> list[Event]:
-    """A turn of an agent: it thinks, says something and calls two tools."""
+    """Return an agent's turn with reasoning, text and two tool calls."""
     machine = ResponseStreamStateMachine(Response(id="resp_bench", model="m"), clock=lambda: 0)
     events = machine.start()
     for number in range(deltas):
@@ -67,7 +67,7 @@ def as_bytes(events: list[Event]) -> bytes:
 
 
 def cpu(work: Callable[[], None]) -> float:
-    """CPU seconds: the best of several rounds."""
+    """Return CPU seconds, the best of several rounds."""
     best = float("inf")
     for _ in range(ROUNDS):
         begin = process_time()
@@ -105,7 +105,7 @@ def reading() -> dict[str, float]:
 
 
 async def serve(body: bytes, thinking: float) -> tuple[asyncio.Server, str]:
-    """A server that thinks, then sends everything."""
+    """A server that waits, then sends everything."""
 
     async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -123,7 +123,7 @@ async def serve(body: bytes, thinking: float) -> tuple[asyncio.Server, str]:
 
 
 async def bare_turn(session: aiohttp.ClientSession, url: str) -> float:
-    """Until the first frame of text, and then on to the end."""
+    """Return the time until the first text frame, after reading to the end."""
     begin, first = perf_counter(), 0.0
     body = json.dumps({"model": "m", "input": "hello", "stream": True}).encode()
     async with session.post(url, data=body, headers={"content-type": "application/json"}) as response:

@@ -1,6 +1,6 @@
-"""The cost of the core: `python -m bench.core`.
+"""Benchmark of the core: `python -m bench.core`.
 
-Two ratios, each taken in one run, because seconds say more about the machine than about the code:
+Two ratios, each measured in one run, because absolute times depend on the machine:
 
 - flatness: the cost of a delta in a stream of 100,000 against one of 1,000 (at most 1.3);
 - overhead: machine plus encoding of a text delta against msgspec's encoding of that event alone (at most 5).
@@ -42,7 +42,7 @@ def started() -> ResponseStreamStateMachine:
 
 
 def nanoseconds(work: Callable[[int], object], count: int, rounds: int) -> float:
-    """CPU time of one of `count` steps: the best of several rounds."""
+    """Return the CPU time of one of `count` steps, the best of several rounds."""
     best = float("inf")
     for _ in range(rounds):
         begin = process_time()
@@ -63,7 +63,7 @@ def stream_of(delta: Delta) -> Callable[[int], object]:
 
 
 def checked(count: int) -> None:
-    """The checker over a stream of `count` text deltas."""
+    """Run the checker over a stream of `count` text deltas."""
     machine, checker = started(), StreamChecker()
     for _ in range(count):
         for event in machine.text(" word"):

@@ -1,10 +1,10 @@
-"""The cost of reading: `python -m bench.dialects`.
+"""Benchmark of the dialects: `python -m bench.dialects`.
 
-CPU time per chunk and dialect, as a multiple of decoding the same chunk with msgspec and doing nothing else.
-Both are taken in one run over the same chunks: seconds say more about the machine than about the code.
+CPU time per chunk and dialect, as a multiple of only decoding the same chunk with msgspec. Both are measured
+in one run over the same chunks, because absolute times depend on the machine.
 `reading` is the reader alone; `translating` adds the state machine and the encoding of its events.
 
-The chunks are the recorded streams where they are beside the project, else the small ones of the tests.
+The chunks come from the recorded streams next to the repository, or else from the small ones of the tests.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from penstock.sse import Frame, encode_frame
 RESULTS = Path(__file__).parent / "results" / "dialects.json"
 ROUNDS = 5
 REPEATS = 100
-"""How often the small streams are read in one round; the recordings are many enough as they are."""
+"""How often the small streams are read in one round; there are enough recordings to read each once."""
 
 Stream = list[Frame]
 
 
 def streams(name: str) -> list[Stream]:
-    """Whole streams, without the few frames that are no JSON: there is nothing to compare them with."""
+    """Return complete streams, without the few frames that are not JSON and have nothing to compare with."""
     files = recordings.files(recordings.FOLDERS[name]) if recordings.ROOT.is_dir() else []
     found = [recordings.frames(file) for file in files]
     if not found:
@@ -79,7 +79,7 @@ def translating(spoken: ReadDialect, plan: Plan) -> Callable[[Stream], None]:
 
 
 def microseconds(work: Callable[[Stream], None], given: list[Stream]) -> float:
-    """CPU time of all the streams: the best of several rounds."""
+    """Return the CPU time of all streams, the best of several rounds."""
     best = float("inf")
     for _ in range(ROUNDS):
         begin = process_time()

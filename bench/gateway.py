@@ -1,12 +1,12 @@
-"""The cost of the gateway: `python -m bench.gateway`.
+"""Benchmark of the gateway: `python -m bench.gateway`.
 
-Two servers stand in turn before the same upstream, on one stack (uvicorn, httptools, uvloop, aiohttp): the
-gateway, and one that passes the bytes on and does nothing else. Taken in one run:
+Two servers on the same stack (uvicorn, httptools, uvloop, aiohttp) use the same upstream in turn: the
+gateway, and a relay that only passes bytes on. Measured in one run:
 
-- *cpu*: CPU time per chunk of the gateway, as a multiple of the other's, for streams that come at the pace of
-  a model and for streams that come as fast as they can;
-- *first event*: how long a client waits for the first event, as a multiple of the same through the other,
-  behind a model that thinks for a tenth of a second.
+- *cpu*: CPU time per chunk of the gateway as a multiple of the relay's, for streams at the pace of a model
+  and for streams at full speed;
+- *first event*: the time until the client's first event as a multiple of the same through the relay, with a
+  model that waits for a tenth of a second.
 """
 
 from __future__ import annotations

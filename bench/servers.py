@@ -1,4 +1,4 @@
-"""What the benchmarks of a server share: an upstream, processes that stand before it, and a client."""
+"""Shared parts of the server benchmarks: an upstream, server processes, and a client."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import msgspec
 
 CHUNKS = 100
 PACES = {"paced": 0.02, "flood": 0.0}
-"""Seconds between two chunks of a stream."""
+"""Seconds between two chunks."""
 THINKING = 0.1
 
 CHUNK = b'data: {"id":"c","model":"m","choices":[{"index":0,"delta":{"content":"word "}}]}\n\n'
@@ -27,17 +27,17 @@ END = (
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 
 _OF_A_PROCESS = 2
-"""Which of a process's clocks, in the number that Linux has for each: its CPU time, to the nanosecond."""
+"""Linux's number for the clock of a process's CPU time, in nanoseconds."""
 
 
 class _Named(msgspec.Struct):
-    """All that the upstream wants to know of a request: to read more would be its own cost."""
+    """The only field that the upstream reads, so that it costs little itself."""
 
     model: str
 
 
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """What is sent, and how fast, is in the name of the model."""
+    """Answer as the name of the model demands: it encodes what to send and how fast."""
     try:
         while True:
             head = (await reader.readuntil(b"\r\n\r\n")).lower()
@@ -57,7 +57,7 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 @asynccontextmanager
 async def upstream() -> AsyncIterator[str]:
-    """Its URL."""
+    """Yield its URL."""
     server = await asyncio.start_server(_answer, "127.0.0.1", 0)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
@@ -67,7 +67,7 @@ async def upstream() -> AsyncIterator[str]:
 
 @contextmanager
 def serving(command: list[str], ready: Path, **environment: str) -> Iterator[tuple[str, int]]:
-    """A server's URL and its process."""
+    """Yield a server's URL and its process."""
     ready.unlink(missing_ok=True)
     process = subprocess.Popen(
         command,
@@ -89,7 +89,7 @@ def serving(command: list[str], ready: Path, **environment: str) -> Iterator[tup
 
 @contextmanager
 def gateway(folder: Path, address: str, store: str) -> Iterator[tuple[str, int]]:
-    """Penstock before an upstream; `store` is a path, or `none`."""
+    """Run Penstock in front of an upstream; `store` is a path or `none`."""
     ready = folder / "ready"
     options = ["--upstream", address, "--port", "0", "--store", store, "--ready-file", str(ready)]
     command = [sys.executable, "-m", "penstock", "serve", *options, "--log-level", "error"]
@@ -98,7 +98,7 @@ def gateway(folder: Path, address: str, store: str) -> Iterator[tuple[str, int]]
 
 
 def cpu_of(pid: int) -> float:
-    """Seconds that all threads of a process have worked."""
+    """Return the CPU seconds of all threads of a process."""
     return clock_gettime(~pid << 3 | _OF_A_PROCESS)
 
 
@@ -109,7 +109,7 @@ async def client() -> AsyncIterator[aiohttp.ClientSession]:
 
 
 async def ask(session: aiohttp.ClientSession, url: str, model: str, **fields: object) -> float:
-    """One stream, read to its end; seconds until its first bytes."""
+    """Read one stream to its end; return the seconds until its first bytes."""
     began, first = perf_counter(), 0.0
     body = {"model": model, "input": "x", "messages": [], "stream": True, **fields}
     async with session.post(f"{url}/v1/responses", json=body) as reply:

@@ -1,7 +1,7 @@
-"""What `penstock --help` costs over an interpreter that does nothing, in CPU time: `python -m bench.startup`.
+"""CPU time of `penstock --help`, compared with an empty Python program: `python -m bench.startup`.
 
-The smallest of many runs counts: the machine can only make a run slower, never quicker. The commands take
-turns, so that a busy moment hits all of them.
+The fastest of many runs counts, because a busy machine only makes a run slower. The commands take turns, so
+that a busy moment affects all of them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ COMMANDS = {
 
 
 def cpu_ms(command: list[str]) -> float:
-    """User and system time of one run, in milliseconds."""
-    # Compiled files are read as any installation reads them, whatever this shell says about writing them.
+    """Return user and system time of one run in milliseconds."""
+    # Use compiled files like any installation, even if this shell disables writing them.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, stdout=subprocess.DEVNULL, env=environment, check=True)

@@ -1,13 +1,13 @@
-"""The cost of keeping things: `python -m bench.store`.
+"""Benchmark of the store: `python -m bench.store`.
 
-All is taken in one run. What is compared takes turns, round by round, and a ratio is the median of those of
+Everything is measured in one run. The two sides of a comparison take turns, and a ratio is the median over
 the rounds:
 
-- *turns*: CPU time of the gateway per chunk, and how long a client waits for the first event behind a model
-  that thinks for a tenth of a second, of turns that are stored as a multiple of those that are not;
-- *many*: a store with 100,000 responses against one with 1,000: what it holds in memory, and how long it
-  takes to find something, to open the file, and to delete the oldest tenth;
-- *chain*: turn 2,000 of a chain against turn 20, and how much of it is the store's part.
+- *turns*: CPU time of the gateway per chunk, and the time until the first event with a model that waits for
+  a tenth of a second, with the store as a multiple of without;
+- *many*: a store with 100,000 responses compared with one of 1,000: memory, and the time to find something,
+  to open the file, and to delete the oldest tenth;
+- *chain*: turn 2,000 of a chain compared with turn 20, and the store's share of the time.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ KEPT = {"stored": True, "not stored": False}
 
 FEW, MANY, PRUNED = 1_000, 100_000, 10_000
 AT_ONCE = 1_000
-"""So many turns are written together, as under load."""
+"""Turns that are written together, as under load."""
 LOOKUPS, LOOKUP_ROUNDS = 10, 61
 OPENINGS = 15
 LINKS = 10
-"""Every tenth response begins a chain."""
+"""A chain begins with every tenth response."""
 
 EVENT = b'{"type":"response.output_text.delta","sequence_number":%d,"item_id":"msg_1","delta":"word "}'
 LOG = [LoggedEvent(sequence, 1.5, EVENT % sequence) for sequence in range(10)]
@@ -50,15 +50,15 @@ CHAIN_ROUNDS = 15
 
 Question = Callable[[SqliteStore, int], Awaitable[object]]
 Times = tuple[list[float], list[float]]
-"""Of the two that are compared, round by round."""
+"""The two sides of a comparison, round by round."""
 
 
 def ratio(times: Times) -> float:
-    """Of the first to the second."""
+    """The first side as a multiple of the second."""
     return median(one / other for one, other in zip(*times, strict=True))
 
 
-# Turns that are stored, and turns that are not
+# Turns with and without the store
 
 
 async def measure_turns(folder: Path, address: str) -> dict[str, object]:
@@ -76,13 +76,13 @@ async def measure_turns(folder: Path, address: str) -> dict[str, object]:
 
 
 async def _cpu(session: aiohttp.ClientSession, url: str, pid: int, pace: str) -> Times:
-    """Seconds for each chunk."""
+    """Return the seconds per chunk."""
     found: Times = ([], [])
     for number in range(1 + ROUNDS[pace]):
         for is_stored, times in zip(KEPT.values(), found, strict=True):
             before = cpu_of(pid)
             await asyncio.gather(*(ask(session, url, pace, store=is_stored) for _ in range(STREAMS)))
-            if number:  # the first round warms it
+            if number:  # the first round warms up
                 times.append((cpu_of(pid) - before) / (STREAMS * CHUNKS))
     return found
 
@@ -132,7 +132,7 @@ async def measure_many(folder: Path) -> dict[str, object]:
 
 
 class Counting:
-    """A clock that goes on by one for each turn that ends."""
+    """A clock that advances by one with each turn."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -149,7 +149,7 @@ async def _fill(store: SqliteStore, numbers: range) -> None:
 
 
 async def _keep(store: SqliteStore, name: str, number: int, place: int) -> None:
-    """A small turn: a question, an answer, and a log of ten events. At place 0 a chain begins."""
+    """Return a small turn with ten events. Place 0 starts a chain."""
     id = f"{name}_{number}"
     turn = Opened(
         id=id,
@@ -190,7 +190,7 @@ QUESTIONS: dict[str, Question] = {
 
 
 async def _lookup(question: Question, large: SqliteStore, small: SqliteStore) -> Times:
-    """Seconds for one answer."""
+    """Return the seconds for one lookup."""
     dice = random.Random(1)
     found: Times = ([], [])
     for _ in range(LOOKUP_ROUNDS):
@@ -216,7 +216,7 @@ async def _opening(large: Path, small: Path) -> Times:
 
 
 async def _pruning(file: Path) -> float:
-    """Seconds for each response that is deleted; the file shrinks by what it had."""
+    """Return the seconds per deleted response."""
     store = await open_sqlite_store(file)
     try:
         began = perf_counter()
@@ -252,7 +252,7 @@ async def measure_chain(folder: Path, address: str) -> dict[str, object]:
 
 
 async def _reading(store: SqliteStore) -> float:
-    """Seconds that the store takes to give the whole chain."""
+    """Return the seconds to load the whole chain from the store."""
     times = []
     for _ in range(CHAIN_ROUNDS):
         began = perf_counter()
@@ -263,14 +263,14 @@ async def _reading(store: SqliteStore) -> float:
 
 
 async def _continuing(url: str) -> Times:
-    """Seconds for a turn that is the last, and for one that is the twentieth: each branches off the chain."""
+    """Return the seconds for the last and for the twentieth turn; each branches off the chain."""
     found: Times = ([], [])
     async with client() as session:
         for number in range(1 + CHAIN_ROUNDS):
             for place, times in zip((LONG, SHORT), found, strict=True):
                 began = perf_counter()
                 await ask(session, url, "at once", previous_response_id=f"link_{place - 1}")
-                if number:  # the first round warms it
+                if number:  # the first round warms up
                     times.append(perf_counter() - began)
     return found
 
@@ -280,7 +280,7 @@ async def main() -> int:
         folder = Path(name)
         async with upstream() as address:
             result = {
-                "many": await measure_many(folder),  # first: others leave memory behind
+                "many": await measure_many(folder),  # first, because the others leave memory allocated
                 "turns": await measure_turns(folder, address),
                 "chain": await measure_chain(folder, address),
             }

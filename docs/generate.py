@@ -1,6 +1,6 @@
-"""Writes the generated parts of the documentation. A test fails when one of them is stale.
+"""Write the generated parts of the documentation. A test fails if one is out of date.
 
-A page that is generated in part has markers around the part: `<!-- generated: NAME -->` and
+A page with generated parts has markers around each: `<!-- generated: NAME -->` and
 `<!-- end of generated -->`.
 """
 
@@ -27,7 +27,7 @@ def diagram() -> str:
 
 def policy() -> str:
     rows = [
-        f"| {id.value} | {key.value} | {row.action.value} | {row.why} |"
+        f"| {id.value} | {key.value} | {row.action.value} | {row.reason} |"
         for (id, key), row in assembler.POLICY.items()
     ]
     return "\n".join(["| id | key | the assembler will | because |", "|---|---|---|---|", *rows])

@@ -1,4 +1,4 @@
-"""A question, a tool, an answer: `python examples/agent.py URL MODEL QUESTION`."""
+"""Answer a question with the help of a tool: `python examples/agent.py URL MODEL QUESTION`."""
 
 import asyncio
 import os
@@ -7,7 +7,7 @@ import sys
 import penstock as p
 
 SCHEMA = {"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]}
-LOOK = p.Tool(p.ChatTool("look", "Look somewhere", SCHEMA), lambda asked: f"a ship at {asked['at']}")
+LOOK = p.Tool(p.ChatTool("look", "Look somewhere", SCHEMA), lambda arguments: f"a ship at {arguments['at']}")
 
 
 async def main(url: str, model: str, question: str) -> None:

@@ -1,4 +1,4 @@
-"""Fails when the tests reach too little of a package. `make covered` runs it after `pytest --cov`."""
+"""Fail if a package has too little test coverage. `make covered` runs this after `pytest --cov`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import coverage
 FLOOR = 95.0
 PACKAGE = Path(__file__).resolve().parents[1] / "src" / "penstock"
 EXEMPT = ("__init__.py", "__main__.py", "cli")
-"""The command line is tested as a process of its own."""
+"""The command line is tested in separate processes."""
 
 
 def measure(data: coverage.Coverage, package: Path) -> tuple[int, int]:
-    """Statements in a package, and how many of them ran; those of a file that no test imported did not."""
+    """Return the number of statements in a package and how many ran. A file that no test imported counts."""
     statements = missed = 0
     for file in [package] if package.suffix == ".py" else sorted(package.rglob("*.py")):
         _, lines, _, missing, _ = data.analysis2(str(file))

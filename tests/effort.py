@@ -1,4 +1,4 @@
-"""How many examples the properties try: a third of what they say, unless the run is to be thorough."""
+"""How many Hypothesis examples to run: a third of the full number, unless the run is thorough."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ THOROUGH = os.environ.get("PENSTOCK_PROFILE") == "thorough"
 
 
 def examples(count: int) -> int:
-    """`count` in a thorough run, a third of it in the fast one."""
+    """Return `count` in a thorough run, a third of it in the fast suite."""
     return count if THOROUGH else (count + 2) // 3

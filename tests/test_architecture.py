@@ -1,4 +1,4 @@
-"""What the architecture promises, as far as a program can check it; `make lint` checks the import rules."""
+"""Checks of the architecture beyond the import rules, which `make lint` checks."""
 
 from __future__ import annotations
 
@@ -16,29 +16,35 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "penstock"
 PAGE = ROOT / "docs" / "architecture.md"
 
-DOORS = {"__init__", "__main__", "version"}
+SOURCE_TESTS = ROOT / "tests"
+
+WITHOUT_LOGIC = {"__init__", "__main__", "version"}
 SMALL = 40
-"""Lines. A module below that belongs to its neighbour, unless it is listed here with a reason."""
+"""Lines. A smaller module belongs into its neighbour, unless it is listed here with a reason."""
 ALLOWED_SMALL = {
-    "dialects/frames.py": "where every reader turns foreign data into deltas of an error",
-    "formatting.py": "reached by both the command line and explain",
+    "dialects/frames.py": "turns invalid data into error deltas for every reader",
+    "formatting.py": "used by the command line and by explain",
     "gateway/api/models.py": "one module per resource",
     "gateway/api/status.py": "one module per resource",
-    "gateway/turn/stop_reasons.py": "the list of reasons, which everybody who stops a turn imports",
-    "store/interrupted.py": "where the store turns recovered responses into records",
-    "tools/families.py": "the table that a new family of tools is added to",
+    "gateway/turn/stop_reasons.py": "the list of reasons, imported wherever a turn is stopped",
+    "store/interrupted.py": "turns recovered responses into records of the store",
+    "tools/families.py": "the table of tool families",
 }
+
+LARGE = 80
+"""Lines. A module of this size needs a test file of its name, unless it is listed here with a reason."""
+DECLARATIONS = {"dialects/plan.py": "types and protocols"}
 
 NOT_PRIVATE = {
     "_exit": "public, in os",
-    "_replace": "public, of named tuples",
-    "_retry_connection": "aiohttp sends requests again by itself, and has no public switch for it",
+    "_replace": "public, in named tuples",
+    "_retry_connection": "aiohttp retries requests on its own and has no public option to disable that",
 }
 
 
 @cache
 def modules() -> dict[str, ast.Module]:
-    """Every module by its dotted name, without `penstock` itself: it imports everything, lazily."""
+    """Return every module by its dotted name, except `penstock` itself, which imports everything lazily."""
     found = {}
     for path in sorted(SOURCE.rglob("*.py")):
         name = ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__")
@@ -48,7 +54,7 @@ def modules() -> dict[str, ast.Module]:
 
 
 def imports(tree: ast.Module) -> Iterator[str]:
-    """What a module imports, also where it does so in a function or for the types alone."""
+    """Yield what a module imports, also inside functions and for type checking."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)
@@ -62,7 +68,7 @@ def test_there_are_no_import_cycles() -> None:
     graph = {}
     for name, tree in known.items():
         found = {each for each in imports(tree) if each in known}
-        # `from package import module` needs the module; the package comes along.
+        # `from package import module` needs only the module.
         graph[name] = {each for each in found if not any(other.startswith(f"{each}.") for other in found)}
         graph[name].discard(name)
     try:
@@ -71,7 +77,7 @@ def test_there_are_no_import_cycles() -> None:
         pytest.fail(" -> ".join(error.args[1]))
 
 
-def test_a_class_has_a_name_of_its_own() -> None:
+def test_class_names_are_unique() -> None:
     places = defaultdict(list)
     for name, tree in modules().items():
         for node in tree.body:
@@ -80,8 +86,8 @@ def test_a_class_has_a_name_of_its_own() -> None:
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
-def test_nobody_reads_the_private_parts_of_another_object() -> None:
-    """Tables of a class's own methods, below it, are fine."""
+def test_no_object_reads_the_private_attributes_of_another() -> None:
+    """Tables of a class's own methods, below the class, are allowed."""
     found = []
     for name, tree in modules().items():
         own = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)} | {"self", "cls"}
@@ -98,12 +104,12 @@ def test_nobody_reads_the_private_parts_of_another_object() -> None:
     assert found == []
 
 
-def test_a_module_is_worth_its_file() -> None:
+def test_modules_are_not_tiny() -> None:
     small = []
     for path in SOURCE.rglob("*.py"):
         name = str(path.relative_to(SOURCE))
         if (
-            path.stem not in DOORS
+            path.stem not in WITHOUT_LOGIC
             and len(path.read_text().splitlines()) < SMALL
             and name not in ALLOWED_SMALL
         ):
@@ -111,11 +117,34 @@ def test_a_module_is_worth_its_file() -> None:
     assert small == []
 
 
-# The page
+def test_every_module_with_logic_has_a_test_file_of_its_name() -> None:
+    missing = []
+    for path in SOURCE.rglob("*.py"):
+        name = path.relative_to(SOURCE)
+        test_file = SOURCE_TESTS / name.parent / f"test_{name.name}"
+        is_large = path.stem not in WITHOUT_LOGIC and len(path.read_text().splitlines()) >= LARGE
+        if is_large and str(name) not in DECLARATIONS and not test_file.exists():
+            missing.append(str(name))
+    assert missing == []
+
+
+def test_no_exemption_is_stale() -> None:
+    assert [name for name in {**ALLOWED_SMALL, **DECLARATIONS} if not (SOURCE / name).exists()] == []
+
+
+def test_no_test_file_imports_another() -> None:
+    found: list[str] = []
+    for path in SOURCE_TESTS.rglob("test_*.py"):
+        names = imports(ast.parse(path.read_text()))
+        found += [f"{path.name}: {name}" for name in names if re.match(r"tests\.(\w+\.)*test_", name)]
+    assert found == []
+
+
+# docs/architecture.md
 
 
 def layout() -> list[str]:
-    """The packages of the page's drawing, from the top."""
+    """Return the packages in the page's layout, from the top."""
     drawing = PAGE.read_text().partition("```text\nsrc/penstock/\n")[2].partition("```")[0]
     return [found[1] for found in re.finditer(r"^  ([a-z]\w*)(?:\.py|/) ", drawing, re.MULTILINE)]
 
@@ -134,11 +163,11 @@ def test_the_layout_shows_every_package_in_the_order_of_the_layers() -> None:
     there = {
         path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
     }
-    assert there - DOORS == set(layout())
+    assert there - WITHOUT_LOGIC == set(layout())
 
 
-def test_the_walk_of_a_token_touches_at_most_12_files_that_exist() -> None:
-    walk = PAGE.read_text().partition("## The walk of one token")[2].partition("\n## ")[0]
+def test_a_token_passes_at_most_12_files_that_exist() -> None:
+    walk = PAGE.read_text().partition("## A token, step by step")[2].partition("\n## ")[0]
     files = set(re.findall(r"^\d+\. `([\w/]+\.py)`", walk, re.MULTILINE))
     assert 6 <= len(files) <= 12
     assert [file for file in files if not (SOURCE / file).is_file()] == []

@@ -1,6 +1,7 @@
 """Penstock: any model's stream, to any client, as one lawful OpenResponses stream.
 
-This is the public list. Names are imported when they are first used, so that `import penstock` costs nothing.
+`__all__` lists the public names; `docs/library.md` describes them. Each is imported when it is first used, so
+`import penstock` is fast.
 """
 
 from __future__ import annotations
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
     from penstock.client.client import OpenResponsesClient
     from penstock.client.config import ClientConfig
     from penstock.client.sync import SyncOpenResponsesClient
+    from penstock.dialects.pipeline import Pipeline
+    from penstock.dialects.plan import Dialect, Plan, Quirks, ReadDialect, Reader, Target, UpstreamRequest
+    from penstock.dialects.presets import target_for
+    from penstock.dialects.registry import DIALECTS, dialect
+    from penstock.dialects.toolset import plan_for
     from penstock.errors import (
         AuthenticationError,
         BridgeError,
@@ -111,6 +117,11 @@ _HOMES = {
     "client.client": "OpenResponsesClient",
     "client.config": "ClientConfig",
     "client.sync": "SyncOpenResponsesClient",
+    "dialects.pipeline": "Pipeline",
+    "dialects.plan": "Dialect Plan Quirks ReadDialect Reader Target UpstreamRequest",
+    "dialects.presets": "target_for",
+    "dialects.registry": "DIALECTS dialect",
+    "dialects.toolset": "plan_for",
     "errors": (
         "AuthenticationError BridgeError ContextOverflowError DecodeError FrameTooLarge InvalidRequestError "
         "NetworkError NotFoundError OpenResponsesError OverloadedError PenstockError PermissionDeniedError "
@@ -164,6 +175,7 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.s
 
 __all__ = [
     "ACCENTS",
+    "DIALECTS",
     "RULES",
     "AnnotationDelta",
     "Answer",
@@ -184,6 +196,7 @@ __all__ = [
     "Delta",
     "Diagnostic",
     "DiagnosticDelta",
+    "Dialect",
     "ErrorDelta",
     "Estimate",
     "Event",
@@ -214,9 +227,14 @@ __all__ = [
     "Part",
     "PenstockError",
     "PermissionDeniedError",
+    "Pipeline",
+    "Plan",
     "Prices",
     "ProtocolError",
+    "Quirks",
     "RateLimitError",
+    "ReadDialect",
+    "Reader",
     "ReasoningDelta",
     "RefusalDelta",
     "Response",
@@ -233,6 +251,7 @@ __all__ = [
     "StreamResult",
     "SummaryDelta",
     "SyncOpenResponsesClient",
+    "Target",
     "TextDelta",
     "TextPart",
     "ThinkingPart",
@@ -246,12 +265,14 @@ __all__ = [
     "ToolResultPart",
     "TranslatedMessages",
     "UpstreamInfo",
+    "UpstreamRequest",
     "UsageDelta",
     "UsageTracker",
     "Violation",
     "converse",
     "decode",
     "decode_event",
+    "dialect",
     "encode",
     "encode_frame",
     "history_of",
@@ -260,7 +281,9 @@ __all__ = [
     "open_store",
     "parse_model_id",
     "parse_override",
+    "plan_for",
     "response_for",
+    "target_for",
     "translate_messages",
     "translate_tool_mode",
     "translate_tools",

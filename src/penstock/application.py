@@ -1,7 +1,7 @@
-"""The gateway with the routes of the editor, as one ASGI application.
+"""The gateway and the editor routes as one ASGI application.
 
-`penstock serve` runs it in a process of its own. A program that has a server already can mount it there:
-`Application(settings)` is a plain ASGI application, which needs the server's lifespan messages.
+`penstock serve` runs it in its own process. A program that already has a server can mount it there:
+`Application(settings)` is a plain ASGI application that needs the server's lifespan messages.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from penstock.gateway.storage import open_gateway_store, secret_folder
 async def open_app(
     settings: Settings, *, url: str = "", environment: Mapping[str, str] = os.environ
 ) -> GatewayApp:
-    """A gateway with its store open, on the event loop that runs; `gateway.aclose` closes both.
+    """Open the store and return the gateway on the running event loop; `gateway.aclose` closes both.
 
-    `url` is where this process reaches the gateway, because `POST /v1/parts` asks it for its responses: by
-    default the host and the port of the settings. Raises `StoreError` and `ConfigError`.
+    `url` is where this process reaches the gateway, because `POST /v1/parts` requests its responses there. It
+    defaults to the host and port of the settings. Raises `StoreError` and `ConfigError`.
     """
     sealer = load_sealer(environment, secret_folder(settings.store, environment))
     store = await open_gateway_store(settings.store, environment)
@@ -38,9 +38,9 @@ async def open_app(
 
 
 class Application:
-    """An ASGI application that opens its gateway when the server starts, and closes it when the server ends.
+    """An ASGI application that opens its gateway when the server starts and closes it when the server stops.
 
-    Turns that still run at the end have `limits.drain` seconds before they are stopped.
+    At shutdown, running turns have `limits.drain` seconds before they are stopped.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class Application:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(scope, receive, send)
+            await self._lifespan(scope, receive, send)
         elif self._app is None:
-            raise RuntimeError("the application was not started: the server must send lifespan messages")
+            raise RuntimeError("the application is not started: its server must send lifespan messages")
         else:
             await self._app(scope, receive, send)
 
-    async def _live(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def _lifespan(self, scope: Message, receive: Receive, send: Send) -> None:
         startup = [await receive()]
         try:
             self._app = await open_app(self._settings, url=self._url, environment=self._environment)

@@ -1,24 +1,25 @@
 """Every exception that Penstock raises on purpose.
 
 PenstockError
-├── DecodeError                a value on the wire is not what the protocol says it is
-├── FrameTooLarge              one server-sent event is larger than the decoder may hold
-├── BridgeError                the stream state machine was asked for something unlawful
-├── ConfigError                a configuration file cannot be used; `errors` has all that is wrong in it
-├── StoreError                 the store cannot be opened, or cannot write; `code` says why
+├── DecodeError                a value on the wire does not have the type that the protocol requires
+│   └── JsonSyntaxError        it is not even JSON
+├── FrameTooLarge              a server-sent event exceeds the decoder's limit
+├── BridgeError                a call that the stream state machine does not allow
+├── ConfigError                a configuration file is invalid; `errors` lists everything wrong in it
+├── StoreError                 the store cannot be opened or written; `code` says why
 ├── RequestRefused, ClientGone how the gateway ends a request (`penstock.gateway.errors`)
-├── CannotReplay               a turn was not recorded, or not all of it (`penstock.replay.recording`)
-└── OpenResponsesError         an endpoint gave no answer, or one that fails
-    ├── AuthenticationError    the key is missing or wrong
-    ├── PermissionDeniedError  the key is right and does not allow this
-    ├── RateLimitError         too much was asked; `retry_after` says how long to wait
+├── CannotReplay               a turn was not recorded completely (`penstock.replay.recording`)
+└── OpenResponsesError         an endpoint returned an error, or no response
+    ├── AuthenticationError    the API key is missing or wrong
+    ├── PermissionDeniedError  the API key is valid but does not permit this
+    ├── RateLimitError         too many requests or tokens; wait `retry_after` seconds
     ├── ContextOverflowError   the conversation is too long; `limit_tokens`, `used_tokens`
-    ├── InvalidRequestError    the request is wrong; `param` names what
-    │   └── NotFoundError      the model, the response or the address does not exist
+    ├── InvalidRequestError    the request is invalid; `param` names the field
+    │   └── NotFoundError      the model, the response or the URL does not exist
     ├── ServerError            the endpoint failed
-    │   └── OverloadedError    it has too much to do; later may help
-    ├── NetworkError           no connection, a cut or a silent one; `phase` says when
-    └── ProtocolError          what came is no lawful answer, or no answer at all
+    │   └── OverloadedError    the endpoint is overloaded; retry later
+    ├── NetworkError           no connection, or it broke or timed out; `phase` says when
+    └── ProtocolError          the response is not a lawful stream, or there is none
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from typing import ClassVar
 
 
 class PenstockError(Exception):
-    """The root: catch this to catch everything that Penstock raises on purpose."""
+    """The base class: catch it to catch everything that Penstock raises on purpose."""
 
 
 class DecodeError(PenstockError):
-    """A value cannot be read as the protocol type it should be.
+    """A value cannot be read as the protocol type that it should have.
 
-    `param` is the path of the value as the specification writes it (`input[2].call_id`), ready to be
-    the `param` of an error body; it is empty when the whole value is at fault.
+    `param` is the path of the value as the specification writes it (`input[2].call_id`), for the `param` of
+    an error body; it is empty if the whole value is invalid.
     """
 
     def __init__(self, message: str, param: str = "") -> None:
@@ -44,13 +45,17 @@ class DecodeError(PenstockError):
         self.param = param
 
     def within(self, step: str) -> DecodeError:
-        """The same error, told from one level further out: `step` is a field name or `[index]`."""
-        joint = "." if self.param and not self.param.startswith("[") else ""
-        return DecodeError(self.message, f"{step}{joint}{self.param}")
+        """Return the same error with `step`, a field name or `[index]`, prepended to its path."""
+        separator = "." if self.param and not self.param.startswith("[") else ""
+        return DecodeError(self.message, f"{step}{separator}{self.param}")
 
 
-class FrameTooLarge(PenstockError):  # noqa: N818 - says what happened, as the tree above shows
-    """One server-sent event grew past the limit. The decoder that raised it takes no more input."""
+class JsonSyntaxError(DecodeError):
+    """A text is not valid JSON."""
+
+
+class FrameTooLarge(PenstockError):  # noqa: N818 - named after what happened, like its siblings above
+    """A server-sent event exceeds the limit. The decoder that raised this accepts no more input."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"a server-sent event is larger than the limit of {limit} bytes")
@@ -58,9 +63,9 @@ class FrameTooLarge(PenstockError):  # noqa: N818 - says what happened, as the t
 
 
 class BridgeError(PenstockError):
-    """The state machine refused a call, and is in the state it was in before the call.
+    """The state machine refused a call; its state is unchanged.
 
-    `code` is one of the four of `OUTPUT_BEFORE_START` and its neighbours below.
+    `code` is one of the four constants below.
     """
 
     OUTPUT_BEFORE_START = "bridge.stream.output_before_start"
@@ -75,11 +80,11 @@ class BridgeError(PenstockError):
 
 
 class ConfigError(PenstockError):
-    """A configuration file cannot be used: `message` says what is wrong at `line`, and what to write instead.
+    """A configuration file is invalid: `message` says what is wrong at `line`, and what to write instead.
 
-    A file is read to its end, so that a person sees all at once: `errors` has one error for each thing that
-    is wrong, in the order of the file. This one tells them all, and has the place of the first. `line` is 0
-    where there is none.
+    The whole file is read, so that all errors are reported at once: `errors` has one error per problem, in
+    the order of the file. The text of this exception contains them all; its `line` is that of the first.
+    `line` is 0 if there is none.
     """
 
     def __init__(self, file: str, line: int, message: str, errors: Sequence[ConfigError] = ()) -> None:
@@ -92,32 +97,32 @@ class ConfigError(PenstockError):
 
 
 class StoreError(PenstockError):
-    """The store cannot be opened or cannot do what was asked. `code` is one of those below.
+    """The store cannot be opened, or an operation on it failed. `code` is one of the constants below.
 
-    The message names the file and what to do, and nothing of what is stored.
+    The message names the file and what to do, and never contains stored data.
     """
 
     NOT_A_STORE = "not_a_store"
-    """The file is something else, or is damaged."""
+    """The file is not a store, or is damaged."""
     NEWER_VERSION = "newer_version"
     """A later release of Penstock wrote the file."""
     OLDER_VERSION = "older_version"
-    """An earlier release wrote it, and only a gateway may migrate it."""
+    """An earlier release wrote the file, and only a gateway may migrate it."""
     MISSING = "missing"
-    """There is no such file, and who asked may not make one."""
+    """The file does not exist, and the caller may not create it."""
     LOCKED = "locked"
-    """Another process has it."""
+    """Another process uses the file."""
     UNWRITABLE = "unwritable"
     FULL = "full"
-    """The disk, or the quota, is full."""
+    """The disk or the quota is full."""
     IO = "io"
-    """The disk fails."""
+    """The disk failed."""
     LATE = "late"
-    """The disk took too long; whether it was written is unknown, and what was is taken back."""
+    """The disk took too long. Whether the write succeeded is unknown; if it did, it is undone."""
     DUPLICATE = "duplicate"
-    """An id that was to be new is there already."""
+    """A new id already exists."""
     CLOSED = "closed"
-    """It was asked after it was closed."""
+    """The store was used after it was closed."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -126,10 +131,10 @@ class StoreError(PenstockError):
 
 
 class OpenResponsesError(PenstockError):
-    """An endpoint gave no answer, or one that fails. The class says what kind of failure it is.
+    """An endpoint returned an error, or no response. The subclass is the kind of failure.
 
-    `message` has the server's words, `code` its word for the failure (ours where it has none), `status` the
-    HTTP status of an answer that was no success, `request_id` what to tell the people who run the endpoint.
+    `message` is the server's message, `code` its error code (ours if it has none), `status` the HTTP status
+    of the error, `request_id` the id to quote to the endpoint's support.
     """
 
     default_code: ClassVar[str] = "server_error"
@@ -154,11 +159,11 @@ class OpenResponsesError(PenstockError):
         self.param = param
         self.request_id = request_id
         self.retry_after = retry_after
-        """Seconds to wait, where the server said so."""
+        """Seconds to wait, if the server sent a number."""
         self.limit_tokens = limit_tokens
         self.used_tokens = used_tokens
         self.phase = phase
-        """Of a network failure: `connect`, `first_byte`, `idle` when a time ran out, `cut` for a break."""
+        """For network errors: `connect`, `first_byte` or `idle` for a timeout, `cut` for a broken one."""
 
 
 class AuthenticationError(OpenResponsesError):
@@ -170,7 +175,7 @@ class PermissionDeniedError(OpenResponsesError):
 
 
 class RateLimitError(OpenResponsesError):
-    """Also a spent quota, with the code `insufficient_quota`: waiting does not help there."""
+    """Also an exhausted quota, with the code `insufficient_quota`: waiting does not help then."""
 
     default_code = "rate_limit_exceeded"
 
@@ -217,4 +222,4 @@ KINDS: dict[str, type[OpenResponsesError]] = {
     "server_error": ServerError,
     "upstream_timeout": ServerError,
 }
-"""The kind of failure for each code that `penstock.failures` gives."""
+"""The exception for each code that `penstock.failures` returns."""

@@ -1,8 +1,8 @@
-"""Sharing the event loop: long work is done in slices of a few milliseconds, or in a thread.
+"""Sharing the event loop: long work runs in slices of a few milliseconds, or in a thread.
 
-Reading or rendering a request of megabytes takes long enough for every other client to notice. A thread gives
-the interpreter back to the loop every few milliseconds. A usual request stays on the loop: a thread would
-cost it more than the work does.
+Parsing or rendering a request of several megabytes would delay every other client noticeably. A thread
+returns the interpreter to the loop every few milliseconds. A typical request stays on the loop, because a
+thread would cost more than the work itself.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 SLICE = 0.004
-"""Seconds of work after which the other streams of the process have their turn."""
+"""Seconds of work after which other streams of the process may run."""
 
 
 class WorkSlice:
-    """Work on the event loop since it last served others."""
+    """Measures how long work has occupied the event loop since other tasks last ran."""
 
     def __init__(self) -> None:
         self._began = time.perf_counter()
@@ -35,20 +35,20 @@ class WorkSlice:
         return time.perf_counter() - self._began >= SLICE
 
     def restart(self) -> None:
-        """The loop has just served others, because there was something to wait for."""
+        """Restart the measurement, because other tasks ran while this one awaited something."""
         self._began = time.perf_counter()
 
     async def pause(self) -> None:
-        """Let the others run, if it is time."""
+        """Let other tasks run if the slice is over."""
         if self.is_over:
             await asyncio.sleep(0)
             self.restart()
 
 
 async def encode_large(value: Any) -> bytes:
-    """The JSON of a value that may hold very long texts; other streams go on meanwhile."""
+    """Encode a value that may contain very long strings as JSON, without blocking other streams."""
     work = WorkSlice()
-    document = BytesIO()  # it grows in place, and gives its content away without a copy
+    document = BytesIO()  # grows in place, and returns its content without a copy
     for piece in encode_in_pieces(value):
         document.write(piece)
         await work.pause()
@@ -56,39 +56,39 @@ async def encode_large(value: Any) -> bytes:
 
 
 HEAVY = 256 * 1024
-"""The weight from which work goes to a thread. What weighs less takes a few milliseconds."""
+"""The weight from which work runs in a thread. Lighter work takes a few milliseconds."""
 
 ITEM_WEIGHT = 256
-"""What an item or a tool weighs besides its bytes: the work on a small one is mostly this."""
+"""The weight of an item or a tool in addition to its bytes. For small ones it dominates."""
 
 _OBJECT_WEIGHT = 64
 _REFERENCE_WEIGHT = 16 * 1024
-"""References in schemas multiply: a few can be as much work as a large request."""
+"""References in schemas multiply: a few of them can be as much work as a large request."""
 _FEW_BYTES = 16 * 1024
 
 _threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="penstock-heavy")
-"""Of its own, so that heavy requests cannot use up the threads that others need. They share one processor, so
-more of them would not be faster. They are started with the first heavy request."""
+"""A separate pool, so that heavy requests cannot use up the threads of other work. The threads share one
+interpreter lock, so more of them would not be faster. They start with the first heavy request."""
 
 
 def weight_of(body: bytes | str) -> int:
-    """What a request weighs: its bytes, and more for each object and each reference in it."""
+    """Return the weight of a request: its bytes, plus an extra for each object and each reference in it."""
     if isinstance(body, str):
         body = body.encode("utf-8", "replace")
     weight = len(body)
     if weight > _FEW_BYTES:
         weight += _OBJECT_WEIGHT * body.count(b"{")
-    if b"$" in body:  # much quicker to look for than the word
+    if b"$" in body:  # a single byte is much faster to search for
         weight += _REFERENCE_WEIGHT * body.count(b'"$ref"')
     return weight
 
 
 async def run_heavy(weight: int, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What the function returns, or raises. From `HEAVY` on it runs in a thread, so it must not touch what
-    belongs to the event loop, and nothing else may change its arguments meanwhile.
+    """Call the function; from a weight of `HEAVY` on, in a thread. The function must not use objects that
+    belong to the event loop, and nothing else may change its arguments while it runs.
 
-    If the caller is cancelled, a function that has not begun is not run, and the result of one that runs is
-    dropped when it ends.
+    If the caller is cancelled, a function that has not started never runs, and the result of a running one
+    is dropped.
     """
     if weight < HEAVY:
         return function(*args, **kwargs)

@@ -8,16 +8,16 @@ _UNITS = ("kB", "MB", "GB", "TB")
 
 
 def format_size(count: int) -> str:
-    """`34 kB`: three figures are enough for people."""
+    """Format a number of bytes for people, with at most three digits: `34 kB`."""
     if count < 1000:
         return counted(count, "byte")
-    power = min((len(str(count + count // 2000)) - 1) // 3, len(_UNITS))  # 999,999 is a million to people
+    power = min((len(str(count + count // 2000)) - 1) // 3, len(_UNITS))  # 999,999 rounds up to 1.0 MB
     value = count / 1000**power
     return f"{value:.1f} {_UNITS[power - 1]}" if value < 9.95 else f"{value:.0f} {_UNITS[power - 1]}"
 
 
 def format_duration(seconds: float) -> str:
-    """`350 ms`, `2.10 s`, `3 min 20 s`."""
+    """Format a duration: `350 ms`, `2.10 s`, `3 min 20 s`."""
     if seconds < 0.9995:
         return f"{max(seconds, 0) * 1000:.0f} ms"
     if seconds < 59.995:
@@ -28,11 +28,11 @@ def format_duration(seconds: float) -> str:
 
 
 def format_time(seconds: float) -> str:
-    """In UTC, so that it is the same wherever it is read."""
+    """Format a timestamp in UTC, so that it reads the same everywhere."""
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (ValueError, OverflowError, OSError):
-        return "at no time"
+        return "invalid time"
 
 
 def counted(number: int, noun: str) -> str:

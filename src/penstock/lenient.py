@@ -1,8 +1,8 @@
-"""Reading JSON and text that is nearly right, for every reader of foreign data.
+"""Lenient reading of JSON and text that is almost valid, for all data from vendors and clients.
 
-Vendors send null or a number where a text belongs, and servers that count text in units of UTF-16 cut a
-character into its two surrogates (`"\\ud83d"` and `"\\ude00"`), neither of which is text by itself. What is
-read here comes back as plain values; the callers decide what it means.
+Vendors send null or a number where a string belongs. Servers that count text in UTF-16 units split a
+character into its two surrogates (`"\\ud83d"` and `"\\ude00"`), which are not valid text on their own. These
+functions return plain values; the callers decide what they mean.
 """
 
 from __future__ import annotations
@@ -14,37 +14,37 @@ from typing import Any
 
 import msgspec
 
-from penstock.errors import DecodeError
+from penstock.errors import DecodeError, JsonSyntaxError
 
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def text_of(value: Any) -> str:
-    """A field that should be text: itself, or "" where a vendor sent null, nothing or something else."""
+    """Return the value of a field that should be a string, or "" if it is null, absent or anything else."""
     return value if isinstance(value, str) else ""
 
 
 def count_of(value: Any) -> int | None:
-    """A field that should be a count."""
+    """Return the value of a field that should be a count, or None if it is not a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if value == value and abs(value) < 1e15 else None
 
 
 def objects_of(value: Any) -> list[dict[str, Any]]:
-    """A field that should be a list of objects: those in it that are."""
+    """Return the objects in a field that should be a list of objects."""
     return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def object_of(value: Any) -> dict[str, Any]:
-    """A field that should be an object: itself, or an empty one."""
+    """Return the value of a field that should be an object, or an empty object."""
     return value if isinstance(value, dict) else {}
 
 
 def camel_field(value: dict[str, Any], name: str) -> Any:
-    """The field of this `camelCase` name, also where it is spelled `snake_case`; None if absent or null.
+    """Return the field with this `camelCase` name or its `snake_case` form; None if absent or null.
 
-    Gemini's servers write the one, dumps of its SDK's objects the other.
+    Gemini's servers write the former, dumps of its SDK's objects the latter.
     """
     found = value.get(name)
     return value.get(_snake_case(name)) if found is None else found
@@ -56,7 +56,7 @@ def _snake_case(name: str) -> str:
 
 
 def read_json(text: str) -> Any:
-    """The value of whole JSON text, or None for what is no JSON. Single surrogates are replaced."""
+    """Parse complete JSON text; return None if it is not JSON. Unpaired surrogates are replaced."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
@@ -69,21 +69,21 @@ def read_json(text: str) -> Any:
 
 
 def parse_json(text: str) -> Any:
-    """The value of whole JSON text. Raises `ValueError`, also for what is nested too deeply to be read."""
+    """Parse complete JSON text. Raise `ValueError` if it is invalid or nested too deeply."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
         if not has_surrogates(text):
             raise ValueError(str(error)) from None
     try:
-        # A single surrogate is valid JSON where it is escaped, and no reason to lose a call.
+        # An escaped unpaired surrogate is valid JSON, and not a reason to lose a call.
         return join_surrogates_in(_loads(text))
     except RecursionError as error:
         raise ValueError(str(error)) from None
 
 
 def is_json(text: str) -> bool:
-    """Is this whole JSON, by its grammar? A number too large for us, or a single surrogate, is."""
+    """Return whether the text is complete JSON. Huge numbers are accepted, unpaired surrogates are not."""
     try:
         msgspec.json.decode(text, type=msgspec.Raw)
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
@@ -92,16 +92,16 @@ def is_json(text: str) -> bool:
 
 
 def has_surrogates(text: str) -> bool:
-    """Does JSON text have escaped surrogates, for which a strict parser may refuse it?"""
+    """Return whether JSON text contains escaped surrogates, which a strict parser may reject."""
     return _ESCAPED_SURROGATE.search(text) is not None
 
 
 def parse_with_surrogates(text: str) -> Any:
-    """One JSON document whose strings may have single surrogates, which are left as they are."""
+    """Parse one JSON document whose strings may contain unpaired surrogates, which stay unchanged."""
     try:
         return _loads(text)
     except ValueError as error:
-        raise DecodeError(f"not valid JSON ({error})") from None
+        raise JsonSyntaxError(f"not valid JSON ({error})") from None
     except RecursionError:
         raise DecodeError("nested too deeply") from None
 
@@ -111,11 +111,11 @@ def _loads(text: str) -> Any:
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is none")
+    raise ValueError(f"{constant} is not valid JSON")
 
 
 def join_surrogates(text: str) -> str:
-    """Text that can be encoded: pairs of surrogates become one character, single ones are replaced."""
+    """Return text that can be encoded: join surrogate pairs, replace unpaired surrogates."""
     if text.isascii():
         return text
     try:
@@ -126,7 +126,7 @@ def join_surrogates(text: str) -> str:
 
 
 def join_surrogates_in(value: Any) -> Any:
-    """The same for all text in a value."""
+    """Apply `join_surrogates` to every string in a value."""
     if isinstance(value, str):
         return join_surrogates(value)
     if isinstance(value, list):

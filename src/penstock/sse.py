@@ -1,8 +1,8 @@
 """Server-sent events: bytes to frames, and frames to bytes. No I/O; the caller owns the connection.
 
-The decoder follows the event stream algorithm of the WHATWG HTML standard, with one addition: an event that
-the end of the input leaves without its blank line is still handed out, because servers end that way and the
-last event is the one that says how the answer ended.
+The decoder follows the event stream algorithm of the WHATWG HTML standard, with one addition: an event at the
+end of the input is returned even if its blank line is missing. Some servers end that way, and the last event
+says how the response ended.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.errors import FrameTooLarge
 DEFAULT_LIMIT = 64 * 1024 * 1024
 
 DONE = b"data: [DONE]\n\n"
-"""The last frame of a stream on this transport."""
+"""The last frame of a stream over SSE."""
 
 _CR = 13
 _LF = 10
@@ -27,9 +27,9 @@ _BOM = b"\xef\xbb\xbf"
 class Frame(Struct, frozen=True, gc=False):
     """One dispatched event.
 
-    `event` is None when the stream did not name it. `id` is the last event id as of this frame, which an
-    earlier frame may have set: it is what a client sends to resume after this one. `retry` is the delay in
-    milliseconds that the server asked for since the frame before.
+    `event` is None if the frame has no event name. `id` is the last event id as of this frame, possibly set
+    by an earlier frame; a client sends it to resume after this frame. `retry` is the reconnection delay in
+    milliseconds that the server requested since the previous frame.
     """
 
     event: str | None
@@ -39,23 +39,23 @@ class Frame(Struct, frozen=True, gc=False):
 
 
 class Decoder:
-    """Turns reads of any size into frames; how the input was cut into reads never shows.
+    """Turns reads of any size into frames. The frames do not depend on how the input was split into reads.
 
-    `limit` bounds the bytes of one event, and so what the decoder can hold. Frames that were whole before the
-    oversized event are handed out first; from the call after that, every call raises `FrameTooLarge`.
+    `limit` is the maximum size of one event in bytes, and so bounds the decoder's buffer. Complete frames
+    before an oversized event are returned first; after that, every call raises `FrameTooLarge`.
     """
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self._limit = limit
-        self._held = bytearray()  # the event under construction, every line end a single LF
-        self._after_cr = False  # the last byte was CR: an LF that follows belongs to it
-        self._at_start = True  # nothing was read out yet: a BOM may come
+        self._buffer = bytearray()  # the incomplete event, with every line end normalised to LF
+        self._after_cr = False  # the last byte was CR: skip an LF that follows
+        self._at_start = True  # no event was decoded yet: a BOM may follow
         self._overflowed = False
         self._id: str | None = None
         self._retry: int | None = None
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Take one read; return the frames that it completed."""
+        """Add the bytes of one read; return the frames that it completed."""
         if self._overflowed:
             raise FrameTooLarge(self._limit)
         if self._after_cr and data:
@@ -67,43 +67,43 @@ class Decoder:
             data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
         if not data:
             return []
-        # Only the new bytes are searched: a huge event in small reads must not be scanned over and over.
+        # Search only the new bytes: a huge event in small reads must not be scanned again with every read.
         blank = data.rfind(b"\n\n")
-        held = self._held
-        if blank < 0 and not (held and held[-1] == _LF and data[0] == _LF):
-            return self._hold(data)
-        if held:
-            blank += len(held)
-            data = bytes(held) + data
-            held.clear()
+        buffer = self._buffer
+        if blank < 0 and not (buffer and buffer[-1] == _LF and data[0] == _LF):
+            return self._add_to_buffer(data)
+        if buffer:
+            blank += len(buffer)
+            data = bytes(buffer) + data
+            buffer.clear()
         if len(data) > blank + 2:
-            held += data[blank + 2 :]
+            buffer += data[blank + 2 :]
         if len(data) > self._limit:
             return self._frames_within_limit(data[:blank])
         return self._frames(data[:blank])
 
     def end(self) -> list[Frame]:
-        """The input is over: return the event that has no blank line, if there is one."""
+        """End the input; return the last event if its blank line is missing."""
         if self._overflowed:
             raise FrameTooLarge(self._limit)
-        last = bytes(self._held)
-        self._held.clear()
+        last = bytes(self._buffer)
+        self._buffer.clear()
         return self._frames(last)
 
-    def _hold(self, data: bytes) -> list[Frame]:
-        """Keep what does not complete an event. Blank lines before an event are no part of it."""
-        if not self._held and data[0] == _LF:
+    def _add_to_buffer(self, data: bytes) -> list[Frame]:
+        """Buffer data that does not complete an event. Blank lines before an event are not part of it."""
+        if not self._buffer and data[0] == _LF:
             self._at_start = False
             data = data.lstrip(b"\n")
-        self._held += data
-        return self._overflow(b"") if self._held_too_much() else []
+        self._buffer += data
+        return self._overflow(b"") if self._buffer_exceeds_limit() else []
 
-    def _held_too_much(self) -> bool:
-        # One LF at the end may turn out to be half of the blank line, and is not yet the event's.
-        return len(self._held) - self._held.endswith(b"\n") > self._limit
+    def _buffer_exceeds_limit(self) -> bool:
+        # A trailing LF may be the first half of the blank line, so it does not count as part of the event.
+        return len(self._buffer) - self._buffer.endswith(b"\n") > self._limit
 
     def _frames(self, events: bytes) -> list[Frame]:
-        """Read whole events. All of it is decoded at once: no line end is ever inside a UTF-8 sequence."""
+        """Parse complete events. They are decoded at once: a UTF-8 sequence never contains a line end."""
         if self._at_start:
             self._at_start = False
             events = events.removeprefix(_BOM)
@@ -136,24 +136,24 @@ class Decoder:
         return frames
 
     def _remember(self, name: str, value: str) -> None:
-        """The fields that outlive their event, even one without data, which is not dispatched itself."""
+        """Store the fields that apply beyond their event, even if that has no data and is not returned."""
         if name == "id" and "\0" not in value:
             self._id = value or None
         elif name == "retry" and value.isascii() and value.isdigit() and len(value) < 16:
             self._retry = int(value)
 
     def _frames_within_limit(self, events: bytes) -> list[Frame]:
-        """Read whole events up to the first past the limit. The event being held counts as the last."""
+        """Parse complete events up to the first that exceeds the limit; the buffered event is the last."""
         position = 0
         for event in events.split(b"\n\n"):
             if len(event.strip(b"\n")) > self._limit:
                 return self._overflow(events[:position])
             position += len(event) + 2
-        return self._overflow(events) if self._held_too_much() else self._frames(events)
+        return self._overflow(events) if self._buffer_exceeds_limit() else self._frames(events)
 
     def _overflow(self, events: bytes) -> list[Frame]:
         self._overflowed = True
-        self._held.clear()
+        self._buffer.clear()
         frames = self._frames(events)
         if not frames:
             raise FrameTooLarge(self._limit)
@@ -161,7 +161,7 @@ class Decoder:
 
 
 def encode_frame(event: str, data: bytes) -> bytes:
-    """One whole frame, to be written in one piece: half a frame on the wire cannot be taken back.
+    """Return one complete frame. Write it in one piece: half a frame on the wire cannot be undone.
 
     `data` is one line of JSON, as msgspec writes it.
     """
@@ -171,25 +171,25 @@ def encode_frame(event: str, data: bytes) -> bytes:
 
 
 def frame_in_pieces(event: str, data: Iterable[bytes]) -> Iterator[bytes]:
-    """The same frame as `encode_frame` makes, from data that comes in pieces."""
+    """Yield the same frame as `encode_frame`, from data that is available in pieces."""
     yield _head(event)
     yield from data
     yield b"\n\n"
 
 
 def comment(text: str = "") -> bytes:
-    """A line that every reader skips: it keeps a connection from looking idle."""
+    """Return a comment line. Readers skip it; it keeps the connection from looking idle."""
     return b": " + _one_line(text, "a comment") + b"\n\n"
 
 
-@lru_cache(maxsize=256)  # a stream uses a handful of names; the bound is for names that others invent
+@lru_cache(maxsize=256)  # a stream uses a handful of names; the bound protects against vendors' own names
 def _head(event: str) -> bytes:
     if not event:
         raise ValueError("the event name of a frame must not be empty")
     return b"event: " + _one_line(event, "the event name of a frame") + b"\ndata: "
 
 
-def _one_line(text: str, called: str) -> bytes:
+def _one_line(text: str, description: str) -> bytes:
     if "\n" in text or "\r" in text:
-        raise ValueError(f"{called} must be one line, got {text[:80]!r}")
+        raise ValueError(f"{description} must be one line, got {text[:80]!r}")
     return text.encode()

@@ -72,7 +72,7 @@ def test_a_preset_with_a_url_per_customer_uses_the_given_one(monkeypatch: pytest
         (["--api-key-env", "BROKEN"], "BROKEN is not a valid key"),
         (["--base-url", "ftp://x"], "--base-url: .*starts with http"),
         (["--base-url", "http://me:secret@x"], "use --api-key-env NAME instead"),
-        (["--override", "nonsense"], "--override: an override is an id"),
+        (["--override", "nonsense"], "--override: an override must have the form"),
     ],
 )
 def test_wrong_options_are_refused_before_a_request(arguments: list[str], message: str) -> None:

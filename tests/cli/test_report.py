@@ -42,7 +42,7 @@ def test_a_lawful_stream_has_one_line(output: Any) -> None:
 def test_a_violation_names_rule_event_and_affected_clients(output: Any) -> None:
     assert checked(DOUBLED) == FOUND
     first, *_, last = output().out.splitlines()
-    assert first.startswith("call.duplicate  event 4: call 'call_fc_1'")
+    assert first.startswith("call.duplicate  event 4: two items have call id 'call_fc_1'")
     assert "(breaks: Codex and the AI SDK run the tool twice; " in first
     assert last == "3 violations in 9 events"
 

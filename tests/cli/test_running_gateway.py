@@ -16,8 +16,7 @@ from tests.cli.running import penstock
 from tests.client.server import answer, in_a_thread
 from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.gateway.running import SECRET_ANSWER, SECRET_KEY, SECRET_PROMPT, Live, Running, gateway
-from tests.gateway.test_process import rest
-from tests.gateway.upstream import ScriptedUpstream, begun, said, streamed, until, until_gone
+from tests.gateway.upstream import ScriptedUpstream, begun, rest, said, streamed, until, until_gone
 
 pytestmark = pytest.mark.e2e
 

@@ -13,9 +13,9 @@ import pytest
 
 from tests.client.server import in_a_thread
 from tests.dialects.chat_streams import chunk as chat_chunk
+from tests.gateway.configs import CONFIG
 from tests.gateway.running import Json, Running, gateway
 from tests.gateway.scripts import TOOL_CALLS, call, calls
-from tests.gateway.test_process import CONFIG
 from tests.gateway.upstream import ScriptedUpstream, said, streamed
 
 pytestmark = [

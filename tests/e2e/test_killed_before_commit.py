@@ -17,10 +17,9 @@ from tests.dialects.chat_streams import chunk as chat_chunk
 from tests.e2e.gateway_setup import FILE, started
 from tests.e2e.load_clients import Ledger
 from tests.e2e.restart_checks import Check
+from tests.gateway.probes import wait_for
 from tests.gateway.running import Json, Live, Running
-from tests.gateway.test_leaving import wait_for
-from tests.gateway.test_process import rest
-from tests.gateway.upstream import ScriptedUpstream, begun, frames, until
+from tests.gateway.upstream import ScriptedUpstream, begun, frames, rest, until
 
 pytestmark = pytest.mark.e2e
 

@@ -14,10 +14,10 @@ from openai.types.responses import Response
 
 from tests.client.server import Script, in_a_thread, run
 from tests.dialects.chat_streams import chunk as chat_chunk
+from tests.gateway.configs import CONFIG
+from tests.gateway.probes import wait_for
 from tests.gateway.running import Running, gateway
-from tests.gateway.test_leaving import wait_for
-from tests.gateway.test_process import CONFIG, rest
-from tests.gateway.upstream import ScriptedUpstream, begun, said, streamed, until, until_gone
+from tests.gateway.upstream import ScriptedUpstream, begun, rest, said, streamed, until, until_gone
 
 pytestmark = pytest.mark.e2e
 

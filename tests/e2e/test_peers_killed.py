@@ -14,9 +14,9 @@ import pytest
 
 from tests.client.server import Script, cut
 from tests.e2e.gateway_setup import started
+from tests.gateway.clients import RawClient
 from tests.gateway.running import Json, Running
 from tests.gateway.scripts import TOOLS, call, calls, text
-from tests.gateway.test_leaving import RawClient
 from tests.gateway.upstream import ScriptedUpstream, begun, until, until_gone
 
 pytestmark = pytest.mark.e2e

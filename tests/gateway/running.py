@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from penstock.protocol.events import TERMINAL
 from penstock.sse import Decoder
 from penstock.stream.checker import StreamChecker
-from tests.gateway.walker import holes
+from tests.gateway.null_fields import holes
 from tests.protocol.schema import SPEC, complaints, event_components
 
 SECRET_KEY = "sk-planted-7fQ2x9LmZt4w"
@@ -295,9 +295,9 @@ def gateway(
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        told = log.read_text()
-        assert [secret for secret in PLANTED if secret in told] == []
-        errors = [line for line in told.splitlines() if '"level": "error"' in line]
+        logged = log.read_text()
+        assert [secret for secret in PLANTED if secret in logged] == []
+        errors = [line for line in logged.splitlines() if '"level": "error"' in line]
         known = (REFUSED_RELOAD, *faults)
         assert [line for line in errors if not any(words in line for words in known)] == []
 

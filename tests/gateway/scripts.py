@@ -60,9 +60,9 @@ def typed(events: list[Json]) -> bytes:
 
 
 def message_start(**usage: int) -> Json:
-    told = usage or {"input_tokens": 11, "output_tokens": 1}
+    reported = usage or {"input_tokens": 11, "output_tokens": 1}
     message = {"id": "msg_u", "type": "message", "role": "assistant", "model": "claude", "content": []}
-    return {"type": "message_start", "message": {**message, "usage": told}}
+    return {"type": "message_start", "message": {**message, "usage": reported}}
 
 
 def block(index: int, content: Json, *deltas: Json, stop: bool = True) -> list[Json]:
@@ -82,8 +82,8 @@ def tool_block(index: int, id: str, name: str, *parts: str, stop: bool = True) -
 
 
 def message_end(reason: str = "end_turn", **usage: int) -> list[Json]:
-    told = usage or {"output_tokens": 7}
-    return [{"type": "message_delta", "delta": {"stop_reason": reason}, "usage": told}, MESSAGE_STOP]
+    reported = usage or {"output_tokens": 7}
+    return [{"type": "message_delta", "delta": {"stop_reason": reason}, "usage": reported}, MESSAGE_STOP]
 
 
 MESSAGE_STOP: Json = {"type": "message_stop"}

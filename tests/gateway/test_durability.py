@@ -1,4 +1,4 @@
-"""What a client is told of a response survives the process, or the client is told that it may not."""
+"""A response that a client has received survives the process, or a diagnostic reports that it may not."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from websockets.sync.client import connect
 
 from tests.client.server import chunk, send
 from tests.dialects.chat_streams import chunk as chat_chunk
-from tests.gateway.disks import CANNOT_WRITE, HARMS, Harm, file_of, full, late_count, locked
-from tests.gateway.raw import wait_for
+from tests.gateway.disk_faults import CANNOT_WRITE, HARMS, Harm, file_of, full, late_count, locked
+from tests.gateway.probes import wait_for
 from tests.gateway.running import SECRET_PROMPT, Json, Live, Reply, Running, gateway
 from tests.gateway.upstream import LAST_CHUNK, ScriptedUpstream, begun, frames, said, until
 
@@ -98,7 +98,7 @@ def test_a_turn_that_is_written_later_takes_it_back_with_its_end(
         assert again.body == reply.body, "the log has what was sent"
 
 
-def test_a_beginning_and_an_end_that_are_late_are_told_once_each(tmp_path: Path) -> None:
+def test_a_late_beginning_and_a_late_end_are_reported_once_each(tmp_path: Path) -> None:
     with gateway(tmp_path, faults=FAULTS) as running:
         running.whole("demo")
         with locked(running, file_of(tmp_path)):

@@ -1,18 +1,22 @@
-"""What is kept does not grow for ever."""
+"""The store of a gateway: where it is, and that it does not grow forever."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
 
 from penstock.errors import StoreError
 from penstock.gateway.settings import Limits
-from penstock.gateway.storage import prune_regularly
+from penstock.gateway.storage import default_path, open_gateway_store, prune_regularly, secret_folder
 from penstock.store.contract import Closed, Opened, Store
 from penstock.store.memory import MemoryStore
 from tests.client.server import run
-from tests.store.making import Clock
+from tests.store.builders import Clock
 
 DAY = 86400
 
@@ -87,3 +91,64 @@ def test_a_store_that_cannot_be_tidied_is_tried_again() -> None:
         return alive
 
     assert run(twice())
+
+
+# Which store
+
+
+@pytest.mark.parametrize(
+    ("environment", "folder"),
+    [
+        ({"XDG_DATA_HOME": "/data", "HOME": "/home/me"}, "/data/penstock"),
+        ({"XDG_DATA_HOME": "relative", "HOME": "/home/me"}, "/home/me/.local/share/penstock"),
+        ({"HOME": "/home/me"}, "/home/me/.local/share/penstock"),
+        ({"USERPROFILE": "/users/me"}, "/users/me/.local/share/penstock"),
+        ({}, ".local/share/penstock"),
+    ],
+)
+def test_without_a_name_the_store_is_in_the_users_data_folder(
+    environment: dict[str, str], folder: str
+) -> None:
+    assert default_path(environment) == Path(folder) / "responses.sqlite"
+    assert secret_folder("", environment) == Path(folder)
+
+
+def test_the_secret_is_next_to_the_file_of_the_store() -> None:
+    assert secret_folder("/srv/store.sqlite", {}) == Path("/srv")
+    assert secret_folder("none", {"HOME": "/home/me"}) is None
+
+
+def test_a_second_gateway_falls_back_to_memory_only_for_the_default_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Decision 15: starting a second gateway to try something must not require naming a file first."""
+    environment = {"XDG_DATA_HOME": str(tmp_path)}
+
+    async def test() -> None:
+        first = await open_gateway_store("", environment)
+        await keep(first, "resp_1")
+        second = await open_gateway_store("", environment)
+        assert await second.get("local", "resp_1") is None
+        with pytest.raises(StoreError) as caught:
+            await open_gateway_store(str(default_path(environment)), {})
+        assert caught.value.code == StoreError.LOCKED
+        await second.aclose()
+        await first.aclose()
+        again = await open_gateway_store("", environment)
+        assert await again.get("local", "resp_1") is not None
+        await again.aclose()
+
+    with caplog.at_level(logging.WARNING):
+        run(test())
+    assert len(caplog.records) == 1
+    assert "--store" in caplog.text
+
+
+def test_none_keeps_nothing_on_the_disk(tmp_path: Path) -> None:
+    async def test() -> None:
+        store = await open_gateway_store("none", {"XDG_DATA_HOME": str(tmp_path)})
+        await keep(store, "resp_1")
+        await store.aclose()
+
+    run(test())
+    assert list(tmp_path.iterdir()) == []

@@ -13,10 +13,22 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-from tests.client.server import Asked, Connection, Script, Server, Step, answer, chunk, head, send
+from tests.client.server import (
+    Asked,
+    Connection,
+    Script,
+    Server,
+    Step,
+    answer,
+    chunk,
+    head,
+    send,
+)
 from tests.dialects.chat_streams import chunk as chat_chunk
 
 LAST_CHUNK = b"0\r\n\r\n"
+
+
 SSE_HEAD = head(transfer_encoding="chunked")
 
 
@@ -50,11 +62,11 @@ def _model_of(asked: Asked) -> str:
 
 def frames(*chunks: Any, done: bool = True) -> bytes:
     """Chat Completions chunks as server-sent events; text is sent as it is."""
-    told = b"".join(
+    data = b"".join(
         b"data: " + (each.encode() if isinstance(each, str) else json.dumps(each).encode()) + b"\n\n"
         for each in chunks
     )
-    return told + (b"data: [DONE]\n\n" if done else b"")
+    return data + (b"data: [DONE]\n\n" if done else b"")
 
 
 def streamed(*chunks: Any, done: bool = True) -> Script:
@@ -121,3 +133,8 @@ class Flood:
             connection.writer.write(self._data)
             await connection.writer.drain()
             self.sent += len(self._data)
+
+
+def rest(text: str) -> Step:
+    """The rest of a stream that has begun."""
+    return send(chunk(frames(*said(text))) + LAST_CHUNK)

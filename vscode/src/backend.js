@@ -1,5 +1,5 @@
-// One door to the models: the Python process where there is one, else the gateway itself over HTTP.
-// It starts the process when it is first needed and again after it has died, and tells it the configurations.
+// Access to the models: through the Python process if there is one, else directly through the gateway over HTTP.
+// Starts the process when it is first needed and restarts it after a crash, and sends it the configurations.
 'use strict';
 const { GroupNames, accountOf } = require('./groups');
 const { RemoteGateway } = require('./remote');
@@ -10,9 +10,9 @@ const { RemoteGateway } = require('./remote');
  * @typedef {import('./host').HostProcess} HostProcess
  */
 
-/** Errors of python.js for "there is nothing to start". */
+/** The error code of python.js if there is nothing to start. */
 const MISSING = 'python_not_found';
-const AGAIN = 60_000; // looking means starting programs: not for every count of tokens
+const RETRY_AFTER = 60_000; // a search starts programs, so do not repeat it for every token count
 
 class Backend {
   /**
@@ -35,10 +35,10 @@ class Backend {
     this.missing = undefined;
   }
 
-  /** The living process; many who ask at once share one start. @returns {Promise<HostProcess>} */
+  /** Returns the running process. Concurrent callers share one start. @returns {Promise<HostProcess>} */
   session() {
     if (this.host?.isAlive) return Promise.resolve(this.host);
-    if (this.missing && this.now() - this.missing.at < AGAIN) return Promise.reject(this.missing.error);
+    if (this.missing && this.now() - this.missing.at < RETRY_AFTER) return Promise.reject(this.missing.error);
     this.starting ??= this.start()
       .then((host) => (this.host = host))
       .finally(() => (this.starting = undefined));
@@ -57,7 +57,7 @@ class Backend {
     return host.request(method, { group, ...fields }, listening);
   }
 
-  /** Without Python an endpoint may still be a gateway. @param {Configuration} configuration @param {any} error */
+  /** Handles a missing Python: the endpoint may still be a gateway. @param {Configuration} configuration @param {any} error */
   without(configuration, error) {
     if (error.code !== MISSING) throw error;
     if (this.missing?.error !== error) this.missing = { error, at: this.now() };
@@ -72,34 +72,34 @@ class Backend {
    */
   async askGateway(configuration, method, fields, listening) {
     const gateway = new RemoteGateway(configuration);
-    // There is no `configure` over HTTP: how thinking is shown goes along with each turn (docs/host.md).
-    const asked = method === 'respond' ? { thinking: this.thinking(), ...fields } : fields;
-    const done = await gateway.request(method, asked, listening);
-    if (done.usage) this.onRemoteUsage?.(done.usage); // over HTTP there is no news: it is told at the end
+    // There is no `configure` over HTTP, so each turn has the thinking mode (docs/host.md).
+    const request = method === 'respond' ? { thinking: this.thinking(), ...fields } : fields;
+    const done = await gateway.request(method, request, listening);
+    if (done.usage) this.onRemoteUsage?.(done.usage); // over HTTP usage is sent only at the end
     return done;
   }
 
-  /** Tells a process of a group, once, and again when thinking is to be shown otherwise. @param {HostProcess} host @param {string} group @param {Configuration} configuration */
+  /** Configures a group in the process once, and again if the thinking mode has changed. @param {HostProcess} host @param {string} group @param {Configuration} configuration */
   async configure(host, group, configuration) {
     const thinking = this.thinking();
     let known = host.groups.get(group);
     if (known?.thinking !== thinking) {
       known = { thinking, done: host.request('configure', { group, account: accountOf(configuration), thinking, ...configuration }) };
       host.groups.set(group, known);
-      const told = known;
-      told.done.catch(() => host.groups.get(group) === told && host.groups.delete(group));
+      const sent = known;
+      sent.done.catch(() => host.groups.get(group) === sent && host.groups.delete(group));
     }
     await known.done;
   }
 
-  /** Something has changed: what was not found may be found now. */
+  /** Allows a new search for Python, after something has changed. */
   lookAgain() {
     this.missing = undefined;
   }
 
-  /** Ends the process; the next request starts another. */
+  /** Stops the process; the next request starts a new one. */
   async stop() {
-    // After a crash the dead one is still here while another starts: that one is meant.
+    // After a crash, `host` is the old process while a new one starts: stop the new one.
     const host = this.host?.isAlive ? this.host : await this.starting?.catch(() => undefined);
     this.host = undefined;
     this.missing = undefined;

@@ -1,26 +1,26 @@
-// Counts of short texts, kept. The agent counts every name, key and value of its forty tools' schemas one after the other, in
-// every turn: over 1,300 questions for 350 different texts. Long texts change, and are asked for.
+// A cache of the token counts of short texts. In every turn the agent counts each name, key and value in the schemas of its
+// forty tools: over 1,300 requests for 350 different texts. Long texts change often and are not cached.
 'use strict';
 
-const KEPT = 5_000;
-const LONGEST = 256;
+const MAX_ENTRIES = 5_000;
+const MAX_LENGTH = 256;
 
 class Counts {
   constructor() {
-    /** The oldest first. @type {Map<string, Promise<number>>} */
+    /** Oldest first. @type {Map<string, Promise<number>>} */
     this.known = new Map();
   }
 
   /** @param {string} model @param {string} text @param {() => Promise<number>} count @returns {Promise<number>} */
   of(model, text, count) {
-    if (text.length > LONGEST) return count();
+    if (text.length > MAX_LENGTH) return count();
     const name = `${model}\n${text}`;
     const known = this.known.get(name);
     if (known !== undefined) return known;
     const counted = count();
     this.known.set(name, counted);
     counted.catch(() => this.known.delete(name));
-    if (this.known.size > KEPT) this.known.delete(/** @type {string} */ (this.known.keys().next().value));
+    if (this.known.size > MAX_ENTRIES) this.known.delete(/** @type {string} */ (this.known.keys().next().value));
     return counted;
   }
 

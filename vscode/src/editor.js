@@ -1,5 +1,5 @@
-// What this VS Code has. Data parts are stable since 1.106, thinking parts are still a proposal that the
-// editor exports to everybody (editor 3): both are looked for at run time, and no proposal is enabled.
+// The features of this VS Code. Data parts are stable since 1.106; thinking parts are a proposed API that the editor
+// exports to every extension (editor 3). Both are detected at run time, and no proposal is enabled.
 'use strict';
 const vscode = require('vscode');
 
@@ -22,14 +22,14 @@ const dataClass = () => find('LanguageModelDataPart');
 const thinkingClass = () => find('LanguageModelThinkingPart');
 
 /**
- * How thinking is asked for: what the settings say, and `auto` by what there is (decision 24).
+ * Returns the thinking mode to request; `auto` depends on the features of this VS Code (decision 24).
  * @param {string} setting
  */
 function thinkingMode(setting) {
-  const here = thinkingClass() !== undefined;
-  if (setting === 'part') return here ? 'part' : 'none';
+  const isSupported = thinkingClass() !== undefined;
+  if (setting === 'part') return isSupported ? 'part' : 'none';
   if (setting === 'text' || setting === 'none') return setting;
-  return here ? 'part' : 'text';
+  return isSupported ? 'part' : 'text';
 }
 
 module.exports = { dataClass, thinkingClass, thinkingMode };

@@ -1,5 +1,5 @@
-// Adding an endpoint, and forgetting it. VS Code keeps named groups of its own and their keys; an editor that is too old
-// for groups gets one configuration that is kept here.
+// Add and remove endpoints. VS Code stores named groups and their keys; for versions without groups, one configuration is
+// stored here.
 'use strict';
 const vscode = require('vscode');
 
@@ -8,7 +8,7 @@ const MANAGE = ['workbench.action.chat.manage', 'workbench.action.openLanguageMo
 const VENDOR = 'penstock';
 const STORED = 'penstock.configuration';
 
-/** Vendors that speak Responses themselves (docs/presets.md). @type {Array<[string, string]>} */
+/** Vendors that support the Responses API (docs/presets.md). @type {Array<[string, string]>} */
 const PRESETS = [
   ['vercel', 'Vercel AI Gateway'],
   ['openai', 'OpenAI'],
@@ -24,30 +24,30 @@ const PRESETS = [
 /** @param {string} command */
 const has = async (command) => (await vscode.commands.getCommands(true)).includes(command);
 
-/** Opens where groups are managed, under whichever name this VS Code has for it. */
+/** Opens the management of groups; the command depends on the version of VS Code. */
 async function openManagement() {
   for (const command of MANAGE) {
     if (await has(command)) return vscode.commands.executeCommand(command);
   }
-  return vscode.window.showInformationMessage('This VS Code has no list of language models: use "Penstock: Add a Model Endpoint".');
+  return vscode.window.showInformationMessage('This VS Code cannot manage language models: use "Penstock: Add a Model Endpoint".');
 }
 
 /** @param {unknown} given */
 function addressFault(given) {
   try {
     const { protocol } = new URL(String(given));
-    return protocol === 'http:' || protocol === 'https:' ? undefined : 'An address begins with http:// or https://';
+    return protocol === 'http:' || protocol === 'https:' ? undefined : 'The URL must begin with http:// or https://';
   } catch {
-    return 'An address such as http://127.0.0.1:8080/v1';
+    return 'Enter a URL such as http://127.0.0.1:8080/v1';
   }
 }
 
-/** Asks for where the models are. @param {string} gateway the endpoint of ours, if one runs @param {number} port */
+/** Asks for the endpoint. @param {string} gateway the endpoint of the local gateway, if it is running @param {number} port */
 async function askPlace(gateway, port) {
   const local = gateway || `http://127.0.0.1:${port}/v1`;
   const items = [
     { label: '$(server) A gateway on this machine', description: local, endpoint: local },
-    { label: '$(globe) Another address…', description: 'any OpenResponses endpoint', endpoint: '' },
+    { label: '$(globe) Another URL…', description: 'any OpenResponses endpoint', endpoint: '' },
     ...PRESETS.map(([preset, title]) => ({ label: title, description: preset, preset })),
   ];
   const picked = /** @type {{ label: string, preset?: string, endpoint?: string } | undefined} */ (
@@ -55,7 +55,7 @@ async function askPlace(gateway, port) {
   );
   if (picked === undefined || picked.preset || picked.endpoint) return picked && placeOf(picked);
   const endpoint = await vscode.window.showInputBox({
-    title: 'Penstock: the address of the endpoint',
+    title: 'Penstock: URL of the endpoint',
     placeHolder: 'https://llm.example/v1',
     ignoreFocusOut: true,
     validateInput: addressFault,
@@ -68,7 +68,7 @@ const placeOf = (picked) =>
   picked.preset ? { name: picked.label, preset: picked.preset } : { name: 'Local gateway', endpoint: picked.endpoint };
 
 /**
- * Adds a group where VS Code has them, else keeps the configuration.
+ * Adds a group if VS Code supports groups, else stores the configuration.
  * @param {vscode.ExtensionContext} context @param {{ name: string, endpoint?: string, preset?: string, apiKey?: string }} group
  * @returns {Promise<void>}
  */
@@ -84,24 +84,24 @@ async function addGroup(context, group) {
 }
 
 /**
- * Asks for a group, or gives nothing where the person has left. @param {string} gateway @param {number} port
+ * Asks for a group; returns undefined if the user cancels. @param {string} gateway @param {number} port
  * @returns {Promise<{ name: string, endpoint?: string, preset?: string, apiKey?: string } | undefined>}
  */
 async function askEndpoint(gateway, port) {
   const place = await askPlace(gateway, port);
   if (place === undefined) return undefined;
   const apiKey = await vscode.window.showInputBox({
-    title: `Penstock: the key for ${place.name}`,
-    prompt: 'Leave it empty when none is needed.',
+    title: `Penstock: API key for ${place.name}`,
+    prompt: 'Leave it empty if no key is needed.',
     password: true,
     ignoreFocusOut: true,
   });
   if (apiKey === undefined) return undefined;
-  const name = await vscode.window.showInputBox({ title: 'Penstock: a name for this endpoint', value: place.name, ignoreFocusOut: true });
+  const name = await vscode.window.showInputBox({ title: 'Penstock: name for this endpoint', value: place.name, ignoreFocusOut: true });
   return name ? { ...place, name, ...(apiKey.trim() ? { apiKey: apiKey.trim() } : {}) } : undefined;
 }
 
-/** The one configuration of an editor without groups. @param {vscode.ExtensionContext} context */
+/** Returns the configuration of an editor without groups. @param {vscode.ExtensionContext} context */
 async function ownConfiguration(context) {
   const stored = context.globalState.get(STORED);
   if (stored === undefined) return undefined;

@@ -1,5 +1,5 @@
-// Errors as people should meet them. The chat view prints message and stack, and VS Code gives a
-// LanguageModelError a new stack on the way: so a plain error, with a name and a code, and no stack (decision 23).
+// Errors for users. The chat view shows message and stack, and VS Code adds a new stack to a LanguageModelError. So these
+// are plain errors with a name and a code, and without a stack (decision 23).
 'use strict';
 
 /**
@@ -14,7 +14,7 @@
 function plainError(message, details = {}) {
   const error = /** @type {PlainError} */ (new Error(message));
   error.name = details.name || 'PenstockError';
-  // `code` is VS Code's kind where one fits; what the endpoint called it is the `reason`.
+  // `code` is VS Code's kind if there is one; `reason` is the endpoint's code.
   error.code = details.kind || details.code || '';
   error.reason = details.code || '';
   if (details.status !== undefined) error.status = details.status;
@@ -23,10 +23,10 @@ function plainError(message, details = {}) {
   return error;
 }
 
-/** The error that an `error` line tells of. @param {import('./lines').Line} line */
+/** Converts an `error` line. @param {import('./lines').Line} line */
 function errorOfLine(line) {
   const number = (/** @type {unknown} */ value) => (typeof value === 'number' ? value : undefined);
-  return plainError(text(line.message) || 'The model could not answer. "Penstock: Show the Log" has more.', {
+  return plainError(text(line.message) || 'The model could not answer. For details, run "Penstock: Show the Log".', {
     name: text(line.name),
     code: text(line.code),
     kind: text(line.kind),
@@ -35,7 +35,7 @@ function errorOfLine(line) {
   });
 }
 
-/** Whatever was thrown, without a stack. @param {unknown} thrown @returns {PlainError} */
+/** Converts anything that was thrown to an error without a stack. @param {unknown} thrown @returns {PlainError} */
 function asPlain(thrown) {
   if (thrown instanceof Error && thrown.stack === undefined) return /** @type {PlainError} */ (thrown);
   if (!(thrown instanceof Error)) return plainError(String(thrown), { code: 'internal' });
@@ -43,7 +43,7 @@ function asPlain(thrown) {
 }
 
 /**
- * An error as the log has it. Its sentence may quote the endpoint, and endpoints quote prompts: there are none in the log.
+ * Describes an error for the log, without its message: that may quote the endpoint, and endpoints quote prompts.
  * @param {unknown} thrown
  */
 function briefly(thrown) {

@@ -1,4 +1,4 @@
-// Wiring: what there is, and which command does what.
+// The entry point: creates the objects and registers the commands.
 'use strict';
 const vscode = require('vscode');
 const { Backend } = require('./backend');
@@ -15,15 +15,15 @@ const { Status } = require('./status');
 const settings = () => vscode.workspace.getConfiguration('penstock');
 
 const UNTRUSTED =
-  'A gateway does what the penstock.toml of its folder says, so it is started only in a workspace that you trust: ' +
+  'A gateway runs with the penstock.toml of its folder, so it is started only in a trusted workspace: ' +
   'run "Workspaces: Manage Workspace Trust"';
 
-/** Where a gateway can run: a virtual workspace has a path, and no folder behind it. */
+/** Returns a folder to run a gateway in: a virtual workspace has a path, but no folder on disk. */
 const folderOnDisk = () => vscode.workspace.workspaceFolders?.find((each) => each.uri.scheme === 'file')?.uri.fsPath;
 
 const RESTARTING = ['penstock.pythonPath', 'penstock.logLevel'];
 
-/** All that lives as long as the extension does. */
+/** Everything that lives as long as the extension. */
 class Shell {
   /** @param {vscode.ExtensionContext} context */
   constructor(context) {
@@ -34,7 +34,7 @@ class Shell {
     this.journal = new Journal();
     this.pages = new Pages();
     this.gateway = new Gateway();
-    this.wasOffered = false;
+    this.hasOfferedInstall = false;
     this.isSignedOut = false;
     this.backend = new Backend({
       log: this.log,
@@ -55,36 +55,36 @@ class Shell {
   async startHost() {
     await vscode.workspace.fs.createDirectory(this.context.globalStorageUri);
     return startHost(this.storage, {
-      cwd: this.storage, // not the workspace: a file `penstock.py` in it would be run
+      cwd: this.storage, // not the workspace: Python would run a file `penstock.py` in it
       log: this.log,
       level: settings().get('logLevel', 'info'),
-      onNews: (line) => this.hear(line),
+      onNotification: (line) => this.onNotification(line),
       onEnd: () => this.hostEnded(),
     });
   }
 
-  /** What ran in it runs no more, and nobody is left to tell. */
+  /** Clears the running requests: they have ended with the process. */
   hostEnded() {
-    this.log.info('the Python side has ended');
+    this.log.info('the Python backend has stopped');
     this.status.update({ ...this.status.usage, running: [] });
   }
 
-  /** Environments of the workspace may be run now. */
+  /** Searches again: environments in the workspace may be used now. */
   trustGranted() {
     this.backend.lookAgain();
     this.provider.refresh();
   }
 
   /** @param {import('./lines').Line} line */
-  hear(line) {
+  onNotification(line) {
     if (line.type === 'usage_changed') this.status.update(line.usage);
     else if (line.type === 'models_changed') this.provider.refresh();
   }
 
-  /** Once in a window: who does not want it is not asked again. @param {Error} error */
+  /** Offers the installation once per window. @param {Error} error */
   async offerInstall(error) {
-    if (this.wasOffered) return;
-    this.wasOffered = true;
+    if (this.hasOfferedInstall) return;
+    this.hasOfferedInstall = true;
     const [install, log] = ['Install', 'Show the Log'];
     const answer = await vscode.window.showWarningMessage(error.message, install, log);
     if (answer === install) await vscode.commands.executeCommand('penstock.install');
@@ -95,10 +95,10 @@ class Shell {
     await createEnvironment(this.storage, this.log);
     await this.signIn();
     await this.backend.session();
-    vscode.window.showInformationMessage('Penstock: the Python side is installed and runs.');
+    vscode.window.showInformationMessage('Penstock: the Python backend is installed and running.');
   }
 
-  /** What only a person asks for: a setting that has changed signs nobody in. */
+  /** Signs in again and restarts. Only for commands: a changed setting must not sign in. */
   async signIn() {
     this.isSignedOut = false;
     await this.restart();
@@ -116,7 +116,7 @@ class Shell {
 
   /** @param {{ name: string, endpoint?: string, preset?: string, apiKey?: string }} group */
   async add(group) {
-    this.isSignedOut = false; // before: the editor asks for its models at once
+    this.isSignedOut = false; // first: the editor requests the models immediately
     await addGroup(this.context, group);
     this.provider.reload();
   }
@@ -125,7 +125,7 @@ class Shell {
     if (!vscode.workspace.isTrusted) throw plainError(UNTRUSTED, { code: 'untrusted_workspace' });
     const { command } = await this.backend.session();
     const endpoint = await this.gateway.start(command, folderOnDisk() ?? this.storage);
-    this.provider.refresh(); // a group that leads to it may have failed until now
+    this.provider.refresh(); // a group that uses it may have failed before
     const [add, log] = ['Add Its Models', 'Show Its Log'];
     const answer = await vscode.window.showInformationMessage(`Penstock: the gateway is ready at ${endpoint}`, add, log);
     if (answer === log) this.gateway.output?.show();
@@ -138,7 +138,7 @@ class Shell {
     vscode.window.showInformationMessage('Penstock: the gateway has stopped.');
   }
 
-  /** What an extension can forget, and what only the person can: groups and their keys belong to VS Code. */
+  /** Forgets what the extension can forget. Groups and their keys belong to VS Code; only the user can delete them. */
   async signOut() {
     this.isSignedOut = true;
     await this.backend.stop();
@@ -146,7 +146,7 @@ class Shell {
     this.provider.forget();
     const manage = 'Manage Language Models';
     const answer = await vscode.window.showInformationMessage(
-      'Penstock has forgotten its keys and models for this window. VS Code keeps the groups with their keys: delete them there to be signed out for good.',
+      'Penstock has forgotten its keys and models for this window. VS Code still stores the groups with their keys: to sign out permanently, delete them there.',
       manage,
     );
     if (answer === manage) await openManagement();
@@ -177,7 +177,7 @@ const COMMANDS = {
   'penstock.signOut': (shell) => shell.signOut(),
 };
 
-/** Says what went wrong in a sentence, as a notification does. @param {Shell} shell @param {(shell: Shell) => unknown} run */
+/** Runs a command and shows its error as a notification. @param {Shell} shell @param {(shell: Shell) => unknown} run */
 const guarded = (shell, run) => async () => {
   try {
     await run(shell);

@@ -1,4 +1,4 @@
-// A local gateway, started and stopped from the editor, with its log in a channel.
+// Starts and stops a local gateway; its log goes to an output channel.
 'use strict';
 const { spawn } = require('node:child_process');
 const vscode = require('vscode');
@@ -25,7 +25,7 @@ class Gateway {
   }
 
   /**
-   * Its endpoint when it is ready; who asks while it starts waits for the same one.
+   * Returns the endpoint when the gateway is ready. Concurrent callers share one start.
    * @param {import('./host').Command} command @param {string | undefined} cwd @returns {Promise<string>}
    */
   start(command, cwd) {
@@ -34,20 +34,20 @@ class Gateway {
 
   /**
    * @param {import('./host').Command} command
-   * @param {string | undefined} cwd where it looks for penstock.toml
+   * @param {string | undefined} cwd the folder with penstock.toml
    * @returns {Promise<string>}
    */
   launch(command, cwd) {
     const settings = vscode.workspace.getConfiguration('penstock');
     const port = String(settings.get('gatewayPort', 8080));
-    const words = [...command.arguments, 'serve', '--port', port, ...settings.get('gatewayArguments', /** @type {string[]} */ ([]))];
+    const args = [...command.arguments, 'serve', '--port', port, ...settings.get('gatewayArguments', /** @type {string[]} */ ([]))];
     const output = (this.output ??= vscode.window.createOutputChannel('Penstock Gateway'));
-    output.appendLine(`> ${command.file} ${words.join(' ')}`);
-    const child = spawn(command.file, words, { cwd, windowsHide: true, stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...PYTHON, PYTHONUNBUFFERED: '1' } });
+    output.appendLine(`> ${command.file} ${args.join(' ')}`);
+    const child = spawn(command.file, args, { cwd, windowsHide: true, stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...PYTHON, PYTHONUNBUFFERED: '1' } });
     this.child = child;
     return new Promise((resolve, reject) => {
       let last = '';
-      const hear = (/** @type {string} */ line) => {
+      const onLine = (/** @type {string} */ line) => {
         output.appendLine(line);
         last = line;
         const ready = READY.exec(line);
@@ -55,21 +55,21 @@ class Gateway {
       };
       for (const stream of [child.stdout, child.stderr]) {
         const splitter = new LineSplitter();
-        stream.on('data', (chunk) => splitter.feed(chunk).forEach(hear));
-        stream.on('end', () => splitter.end().forEach(hear));
+        stream.on('data', (chunk) => splitter.feed(chunk).forEach(onLine));
+        stream.on('end', () => splitter.end().forEach(onLine));
       }
-      const end = (/** @type {string} */ how) => {
+      const end = (/** @type {string} */ reason) => {
         if (this.child === child) [this.child, this.ready, this.endpoint] = [undefined, undefined, ''];
-        output.appendLine(`> ended (${how})`);
-        // Once it was ready nobody listens to this any more.
-        reject(plainError(`The gateway did not start (${how}): ${last}`, { code: 'gateway_failed' }));
+        output.appendLine(`> ended (${reason})`);
+        // Has no effect once the gateway was ready.
+        reject(plainError(`The gateway did not start (${reason}): ${last}`, { code: 'gateway_failed' }));
       };
       child.once('error', (error) => end(error.message));
       child.once('close', (code, signal) => end(signal ? `signal ${signal}` : `exit code ${code}`));
     });
   }
 
-  /** Lets turns end, and does not wait for ever. @returns {Promise<void>} */
+  /** Stops the gateway: running turns may finish, but only for a few seconds. @returns {Promise<void>} */
   stop() {
     const child = this.child;
     if (child === undefined) return Promise.resolve();

@@ -1,4 +1,4 @@
-// A configuration as the settings have it, and the name that it goes by in the host.
+// Read the configuration of a group, and choose its name in the host.
 'use strict';
 const { createHash } = require('node:crypto');
 
@@ -8,8 +8,8 @@ const { createHash } = require('node:crypto');
 const text = (value) => (typeof value === 'string' ? value.trim() : '');
 
 /**
- * What a group of `chatLanguageModels.json` says, or nothing where it names no endpoint: then there are no models,
- * and no error either (the editor also asks without any configuration, once).
+ * Reads a group of `chatLanguageModels.json`. Returns undefined without an endpoint: then there are no models, and no error
+ * either (the editor also asks once without any configuration).
  * @param {any} given @returns {Configuration | undefined}
  */
 function readConfiguration(given) {
@@ -35,13 +35,13 @@ function digestOf({ endpoint, preset, key, headers }) {
 }
 
 /**
- * Whose responses an endpoint keeps: the same every day, whatever else is configured. The name of a group is for people
- * and is not; a marker that hung on it could name a response of another account (decision 28).
+ * Returns an id of the account whose responses an endpoint stores. It never changes, unlike the name of a group: a marker
+ * with that name could reference a response of another account (decision 28).
  * @param {Configuration} configuration
  */
 const accountOf = (configuration) => digestOf(configuration).slice(0, 16);
 
-/** Where it leads, in short. @param {Configuration} configuration */
+/** Returns a short name of the endpoint. @param {Configuration} configuration */
 function placeOf({ endpoint, preset }) {
   try {
     return endpoint ? new URL(endpoint).host || endpoint : preset;
@@ -51,8 +51,9 @@ function placeOf({ endpoint, preset }) {
 }
 
 /**
- * The editor does not tell the name of a group, only its configuration. So groups go by where they lead, which people
- * can read in an error; two that lead to one place are told apart by a few letters. Who asks first has none, so a name is for people only.
+ * Names for groups. The editor passes only the configuration of a group, not its name. So a group is named after its
+ * endpoint, which is readable in an error; further groups with the same endpoint get a suffix. The suffix depends on the order of
+ * requests, so a name is only for display.
  */
 class GroupNames {
   constructor() {

@@ -1,26 +1,26 @@
-// The Python side as a child process: requests out, lines in (docs/host.md). It decides nothing about models.
+// The Python backend as a child process: sends requests, receives lines (docs/host.md). Contains no logic about models.
 'use strict';
 const { spawn } = require('node:child_process');
 const { briefly, errorOfLine, plainError } = require('./errors');
 const { LineSplitter, parseLine, writeLine, PROTOCOL } = require('./lines');
 
-const LONGEST_LINE = 64 * 1024 * 1024;
-const PATIENCE = 30_000; // for the first line: a cold disk and a virus scanner
-const LAST_WORDS = 2_000;
+const MAX_LINE_LENGTH = 64 * 1024 * 1024;
+const START_TIMEOUT = 30_000; // long enough for a cold disk and a virus scanner
+const MAX_STDERR = 2_000;
 
 /**
  * @typedef {import('./lines').Line} Line
  * @typedef {{ file: string, arguments: string[], label: string }} Command
  * @typedef {{ onLine?: (line: Line) => void, signal?: AbortSignal }} Listening
  * @typedef {{ trace(text: string): void, info(text: string): void, warn(text: string): void, error(text: string): void }} Log
- * @typedef {{ cwd?: string, log: Log, onNews?: (line: Line) => void, onEnd?: () => void, patience?: number, level?: string }} Surroundings
+ * @typedef {{ cwd?: string, log: Log, onNotification?: (line: Line) => void, onEnd?: () => void, startTimeout?: number, level?: string }} Surroundings
  * @typedef {{ resolve: (line: Line) => void, reject: (error: Error) => void, onLine?: (line: Line) => void }} Pending
  */
 
-/** What every Python of ours is told. The folder that it is started in is not searched for modules: it may be anybody's. */
+/** The environment of every Python process. The current folder is not searched for modules: it may contain anything. */
 const PYTHON = { PYTHONUTF8: '1', PYTHONSAFEPATH: '1' };
 
-/** The end of a request that nobody waits for any more. */
+/** The last line of a cancelled request. */
 const CANCELLED = { type: 'done', result: { finish: 'cancelled' } };
 
 class HostProcess {
@@ -37,16 +37,16 @@ class HostProcess {
   }
 
   /** @param {Command} command @param {Surroundings} surroundings */
-  constructor(command, { cwd, log, onNews, onEnd, level = 'info', patience = PATIENCE }) {
+  constructor(command, { cwd, log, onNotification, onEnd, level = 'info', startTimeout = START_TIMEOUT }) {
     this.command = command;
     this.log = log;
-    this.onNews = onNews;
+    this.onNotification = onNotification;
     this.isAlive = true;
     this.isReady = false;
     this.version = '';
-    this.lastWords = '';
+    this.stderr = '';
     /**
-     * What is configured in this process, by group: backend.js keeps it here because it ends with the process.
+     * The configured groups of this process. backend.js stores them here because they end with the process.
      * @type {Map<string, { thinking: string, done: Promise<unknown> }>}
      */
     this.groups = new Map();
@@ -61,8 +61,8 @@ class HostProcess {
       windowsHide: true,
       env: { ...process.env, ...PYTHON },
     });
-    this.child.stdin.on('error', () => {}); // the process is gone: its end tells so
-    this.ready = this.handshake(patience);
+    this.child.stdin.on('error', () => {}); // the process has ended, which `watch` handles
+    this.ready = this.handshake(startTimeout);
     this.ended = this.watch().finally(() => onEnd?.());
   }
 
@@ -70,14 +70,14 @@ class HostProcess {
     return this.child.pid;
   }
 
-  /** @param {number} patience */
-  async handshake(patience) {
+  /** @param {number} timeout */
+  async handshake(timeout) {
     /** @type {NodeJS.Timeout | undefined} */
     let timer;
     /** @type {Promise<Line>} */
     const first = new Promise((resolve, reject) => {
       this.pending.set(0, { resolve, reject });
-      timer = setTimeout(() => reject(plainError(`it did not answer within ${patience / 1000} seconds`, { code: 'host_silent' })), patience);
+      timer = setTimeout(() => reject(plainError(`it did not answer within ${timeout / 1000} seconds`, { code: 'host_silent' })), timeout);
     });
     const ready = await first.finally(() => clearTimeout(timer));
     this.isReady = true;
@@ -85,40 +85,40 @@ class HostProcess {
     if (ready.protocol === PROTOCOL) return;
     const older = Number(ready.protocol) < PROTOCOL ? 'Penstock' : 'this extension';
     throw plainError(
-      `${this.command.label} is Penstock ${this.version}, which speaks protocol ${ready.protocol} and not ${PROTOCOL}: update ${older}`,
+      `${this.command.label} is Penstock ${this.version}, which uses protocol ${ready.protocol} instead of ${PROTOCOL}: update ${older}`,
       { code: 'protocol_mismatch' },
     );
   }
 
   /**
-   * Asks, and gives the `done` line. Lines before it go to `onLine`, in order, and none after `signal` fires.
+   * Sends a request and returns the `done` line. Lines before it go to `onLine`, in order, and none after `signal` fires.
    * @param {string} method @param {Line} fields @param {Listening} [listening] @returns {Promise<Line>}
    */
   request(method, fields, { onLine, signal } = {}) {
     if (signal?.aborted) return Promise.resolve(CANCELLED);
-    if (!this.isAlive) return Promise.reject(this.deathOf());
+    if (!this.isAlive) return Promise.reject(this.endedError());
     const id = ++this.lastId;
     return new Promise((resolve, reject) => {
       const cancel = () => {
         if (!this.pending.delete(id)) return;
-        this.request('cancel', { request: id }).catch(() => {}); // it had ended already
+        this.request('cancel', { request: id }).catch(() => {}); // it has already ended
         resolve(CANCELLED);
       };
       signal?.addEventListener('abort', cancel, { once: true });
-      const free = () => signal?.removeEventListener('abort', cancel);
+      const removeListener = () => signal?.removeEventListener('abort', cancel);
       this.pending.set(id, {
         onLine,
-        resolve: (line) => (free(), resolve(line)),
-        reject: (error) => (free(), reject(error)),
+        resolve: (line) => (removeListener(), resolve(line)),
+        reject: (error) => (removeListener(), reject(error)),
       });
       this.send({ id, method, ...fields }).catch((error) => this.settle(id)?.reject(error));
     });
   }
 
-  /** Writes one line when the one before has gone: a full pipe makes us wait, not grow. @param {Line} request @returns {Promise<void>} */
+  /** Writes one line after the previous one: a full pipe makes callers wait, and memory stays bounded. @param {Line} request @returns {Promise<void>} */
   async send(request) {
     const line = Buffer.from(writeLine(request));
-    if (line.length > LONGEST_LINE) {
+    if (line.length > MAX_LINE_LENGTH) {
       const message = 'The conversation with its attachments is over 64 MiB: attach less, or start a new one';
       throw plainError(message, { code: 'request_too_large' });
     }
@@ -129,15 +129,15 @@ class HostProcess {
   /** @param {Buffer} line @returns {Promise<void>} */
   write(line) {
     return new Promise((resolve) => {
-      // Whether it was read is told by the answer, or by the end of the process.
+      // The answer, or the end of the process, shows whether it was read.
       if (!this.isAlive || this.child.stdin.write(line)) return resolve();
-      const go = () => {
-        this.child.stdin.off('drain', go);
-        this.child.off('close', go);
+      const proceed = () => {
+        this.child.stdin.off('drain', proceed);
+        this.child.off('close', proceed);
         resolve();
       };
-      this.child.stdin.once('drain', go);
-      this.child.once('close', go);
+      this.child.stdin.once('drain', proceed);
+      this.child.once('close', proceed);
     });
   }
 
@@ -148,21 +148,21 @@ class HostProcess {
       this.child.once('close', (code, signal) => resolve(signal ? `signal ${signal}` : `exit code ${code}`));
     });
     const read = Promise.all([this.readLines(), this.readLog()]).catch((error) => {
-      // Whom nobody listens to must end, or everyone who waits for its answers waits for ever.
-      this.log.error(`the Python side cannot be read: ${briefly(error)}`);
+      // Stop the process, or pending requests would wait forever.
+      this.log.error(`the output of the Python backend cannot be read: ${briefly(error)}`);
       this.child.kill('SIGKILL');
     });
-    const how = await closed;
+    const reason = await closed;
     await read;
     this.isAlive = false;
-    this.how = how;
+    this.reason = reason;
     for (const [id, pending] of [...this.pending]) {
       this.pending.delete(id);
-      pending.reject(this.deathOf());
+      pending.reject(this.endedError());
     }
   }
 
-  /** Reads a chunk when the one before has been worked off: who does not keep up slows the upstream down. */
+  /** Reads a chunk only after the previous one was handled, so a slow reader slows the upstream. */
   async readLines() {
     const splitter = new LineSplitter();
     for await (const chunk of this.child.stdout) for (const line of splitter.feed(chunk)) this.dispatch(line);
@@ -171,18 +171,18 @@ class HostProcess {
 
   async readLog() {
     const splitter = new LineSplitter();
-    for await (const chunk of this.child.stderr) for (const line of splitter.feed(chunk)) this.tell(line);
-    for (const line of splitter.end()) this.tell(line);
+    for await (const chunk of this.child.stderr) for (const line of splitter.feed(chunk)) this.writeLog(line);
+    for (const line of splitter.end()) this.writeLog(line);
   }
 
   /** @param {string} text */
   dispatch(text) {
     const line = parseLine(text);
-    // Not its words: half a line of a process that died is a piece of an answer.
-    if (line === undefined) return this.log.warn(`no line of the protocol: ${text.length} characters`);
-    if (line.id === undefined || line.id === null) return this.hear(line);
+    // Do not log the text: half a line of a crashed process is part of an answer.
+    if (line === undefined) return this.log.warn(`not a valid protocol line: ${text.length} characters`);
+    if (line.id === undefined || line.id === null) return this.handleNotification(line);
     const pending = this.pending.get(line.id);
-    if (pending === undefined) return; // cancelled: nothing of it is shown any more
+    if (pending === undefined) return; // cancelled
     if (line.type === 'done') this.settle(line.id)?.resolve(line);
     else if (line.type === 'error') this.settle(line.id)?.reject(errorOfLine(line));
     else this.forward(line, pending);
@@ -193,25 +193,25 @@ class HostProcess {
     try {
       pending.onLine?.(line);
     } catch (error) {
-      // A part that cannot be reported ends its turn, and no other.
+      // A part that cannot be reported ends only its own turn.
       this.settle(line.id)?.reject(/** @type {Error} */ (error));
       this.request('cancel', { request: line.id }).catch(() => {});
     }
   }
 
   /** @param {Line} line */
-  hear(line) {
+  handleNotification(line) {
     if (line.type === 'ready') this.settle(0)?.resolve(line);
     else if (line.type === 'error') this.log.error(`${line.code}: ${line.message}`);
-    else this.spread(line);
+    else this.notify(line);
   }
 
-  /** News that cannot be shown must not stop the reader: behind it come the answers. @param {Line} line */
-  spread(line) {
+  /** Passes a notification on. An error in the listener must not stop the reader: answers follow. @param {Line} line */
+  notify(line) {
     try {
-      this.onNews?.(line);
+      this.onNotification?.(line);
     } catch (error) {
-      this.log.error(`the news ${line.type} cannot be shown: ${briefly(error)}`);
+      this.log.error(`the notification ${line.type} could not be handled: ${briefly(error)}`);
     }
   }
 
@@ -222,11 +222,11 @@ class HostProcess {
     return pending;
   }
 
-  /** The log of the Python side, in our channel at its level. @param {string} text */
-  tell(text) {
+  /** Writes a log line of the Python backend to our channel, with its level. @param {string} text */
+  writeLog(text) {
     const record = parseLine(text);
     if (record === undefined) {
-      this.lastWords = `${this.lastWords}${text}\n`.slice(-LAST_WORDS);
+      this.stderr = `${this.stderr}${text}\n`.slice(-MAX_STDERR);
       return this.log.warn(text);
     }
     const level = String(record.level ?? 'info').toLowerCase();
@@ -235,16 +235,16 @@ class HostProcess {
     this.log[/** @type {keyof Log} */ (write)](`${message} ${JSON.stringify(fields)}`);
   }
 
-  deathOf() {
-    const said = this.lastWords.trim().split('\n').at(-1) ?? '';
-    const words = said === '' ? '' : `: ${said.slice(0, 200)}`;
-    if (!this.isReady) return plainError(`it ended before it was ready, with ${this.how}${words}`, { code: 'host_ended' });
-    return plainError(`Penstock's Python side has ended (${this.how ?? 'stopped'}${words}). Try again: it is started anew`, {
+  endedError() {
+    const lastLine = this.stderr.trim().split('\n').at(-1) ?? '';
+    const detail = lastLine === '' ? '' : `: ${lastLine.slice(0, 200)}`;
+    if (!this.isReady) return plainError(`it exited before it was ready, with ${this.reason}${detail}`, { code: 'host_ended' });
+    return plainError(`Penstock's Python backend has stopped (${this.reason ?? 'stopped'}${detail}). Try again: it restarts automatically`, {
       code: 'host_ended',
     });
   }
 
-  /** Ends it: by the end of its input, and by force when that does not help. */
+  /** Stops the process: closes its input, and kills it if that does not help. */
   dispose() {
     this.child.stdin.end();
     const timer = setTimeout(() => this.child.kill('SIGKILL'), 3_000);

@@ -1,7 +1,7 @@
-// What happened in the last turns of this window: for the people who ask "and what was that?".
+// A record of the last turns of this window, for "Show Recent Turns".
 'use strict';
 
-const KEPT = 50;
+const MAX_TURNS = 50;
 
 /** @typedef {import('./lines').Line} Line */
 
@@ -52,7 +52,7 @@ class Turn {
 class Journal {
   constructor(now = Date.now) {
     this.now = now;
-    /** The newest first. @type {Turn[]} */
+    /** Newest first. @type {Turn[]} */
     this.turns = [];
   }
 
@@ -60,7 +60,7 @@ class Journal {
   begin(model) {
     const turn = new Turn(model, this.now);
     this.turns.unshift(turn);
-    this.turns.length = Math.min(this.turns.length, KEPT);
+    this.turns.length = Math.min(this.turns.length, MAX_TURNS);
     return turn;
   }
 }

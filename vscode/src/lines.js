@@ -1,14 +1,14 @@
-// The wire of docs/host.md: one JSON object per line, in whatever pieces the pipe brings.
+// The line protocol of docs/host.md: one JSON object per line, split into arbitrary chunks by the pipe.
 'use strict';
 const { plainError } = require('./errors');
 
 const PROTOCOL = 1;
-const MOST = 64 * 1024 * 1024;
-const FEED = 10;
+const MAX_LENGTH = 64 * 1024 * 1024;
+const LINE_FEED = 10;
 
 /** @typedef {Record<string, any>} Line */
 
-/** Bytes in any pieces, whole lines out. A character may be cut in two, so bytes are joined, not texts. */
+/** Splits chunks of bytes into lines. A character may be split between chunks, so bytes are joined, not strings. */
 class LineSplitter {
   constructor() {
     /** @type {Buffer[]} */
@@ -23,27 +23,27 @@ class LineSplitter {
     /** @type {string[]} */
     const lines = [];
     let start = 0;
-    for (let end = bytes.indexOf(FEED); end >= 0; end = bytes.indexOf(FEED, start)) {
-      this.keep(bytes.subarray(start, end));
+    for (let end = bytes.indexOf(LINE_FEED); end >= 0; end = bytes.indexOf(LINE_FEED, start)) {
+      this.append(bytes.subarray(start, end));
       const line = this.take();
       if (line !== '') lines.push(line);
       start = end + 1;
     }
-    this.keep(bytes.subarray(start));
+    this.append(bytes.subarray(start));
     return lines;
   }
 
-  /** What is left when the pipe ends: a whole line whose end is missing. @returns {string[]} */
+  /** Returns the rest when the pipe ends: a last line without a line feed. @returns {string[]} */
   end() {
     const line = this.take();
     return line === '' ? [] : [line];
   }
 
   /** @param {Buffer} piece */
-  keep(piece) {
+  append(piece) {
     this.length += piece.length;
-    // A line over the bound is skipped to its end and not held (docs/host.md, rules).
-    if (this.length > MOST) {
+    // A line over the limit is skipped and not kept in memory (docs/host.md, rules).
+    if (this.length > MAX_LENGTH) {
       this.skipping = true;
       this.pieces = [];
     } else if (piece.length > 0) this.pieces.push(piece);
@@ -58,7 +58,7 @@ class LineSplitter {
   }
 }
 
-/** The object that a line is, or nothing: whoever prints to a pipe must not end a turn. @param {string} text */
+/** Parses a line as an object. Returns undefined for anything else: stray output must not end a turn. @param {string} text */
 function parseLine(text) {
   try {
     const line = JSON.parse(text);
@@ -68,13 +68,13 @@ function parseLine(text) {
   }
 }
 
-/** A request as a line. Tools and messages are of other extensions: they may hold what JSON has no form for. @param {Line} request */
+/** Encodes a request as a line. Tools and messages of other extensions may contain values that JSON cannot express. @param {Line} request */
 function writeLine(request) {
   try {
     return `${JSON.stringify(request)}\n`;
   } catch {
-    // The engine's own words draw the circle that it found, on many lines.
-    throw plainError('A message or a tool holds a value that cannot be sent (a circle, or a BigInt): leave it out, or turn that tool off', {
+    // The engine's own message describes the cycle on many lines.
+    throw plainError('A message or a tool contains a value that cannot be sent (a cycle or a BigInt): remove it, or turn off that tool', {
       code: 'invalid_request',
     });
   }

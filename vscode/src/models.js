@@ -1,4 +1,4 @@
-// A model as the host tells it, for the editor's list.
+// Convert a model of the host for the editor's list.
 'use strict';
 
 /** @typedef {import('./lines').Line} Line */
@@ -7,8 +7,8 @@ const EFFORT = 'reasoningEffort';
 const UNSET = 'default';
 
 /**
- * A picker for the effort, beside the model's name (proposed, not gated: editor 12). Unset means unset: the first
- * choice sends nothing, and the endpoint decides (decision 29).
+ * An effort picker next to the model's name (a proposed API that is not gated: editor 12). The first choice sends nothing,
+ * and the endpoint decides (decision 29).
  * @param {unknown} efforts
  */
 function effortSchema(efforts) {
@@ -27,11 +27,11 @@ function effortSchema(efforts) {
   return { configurationSchema: { properties: { [EFFORT]: effort } } };
 }
 
-/** For the column of that name (proposed, not gated). @param {Line | null | undefined} prices dollars per million tokens */
+/** The text of the pricing column (proposed, not gated). @param {Line | null | undefined} prices dollars per million tokens */
 const pricing = (prices) => (prices ? { pricing: `$${prices.input} in, $${prices.output} out` } : {});
 
 /**
- * @param {Line} model @param {string} digest of the configuration that it is from
+ * @param {Line} model @param {string} digest of its configuration
  * @returns {import('vscode').LanguageModelChatInformation & { penstock: string }}
  */
 function modelInformation(model, digest) {
@@ -43,28 +43,28 @@ function modelInformation(model, digest) {
     maxInputTokens: model.max_input_tokens,
     maxOutputTokens: model.max_output_tokens,
     tooltip: Array.isArray(model.tooltip) ? model.tooltip.join('\n') : undefined,
-    // A boolean: numbers become one anyway. Never `editTools`: it would cost the whole list (editor 13).
+    // A boolean: VS Code converts numbers to one anyway. Never set `editTools`: VS Code would reject the whole list (editor 13).
     capabilities: { imageInput: model.image_input === true, toolCalling: model.tool_calling === true },
     .../** @type {object} */ ({ isUserSelectable: true, ...pricing(model.prices), ...effortSchema(model.efforts) }),
-    // The editor hands this very object back with a request; it must not hold the key.
+    // The editor passes this object back with a request; it must not contain the key.
     penstock: digest,
   };
 }
 
 /**
- * The effort that was picked. It comes in `modelConfiguration`; other versions have other names for it.
+ * Returns the selected effort. It is in `modelConfiguration`; other versions use other names.
  * @param {any} options @returns {string | undefined}
  */
 function pickedEffort(options) {
-  // The picker's first choice is always there: it must not hide what another extension asks for.
+  // The picker's first choice is always set: it must not override the option of another extension.
   return [options.modelConfiguration, options.configuration, options.modelOptions]
     .map((each) => each?.[EFFORT])
     .find((each) => typeof each === 'string' && each !== '' && each !== UNSET);
 }
 
 /**
- * The options of a request. Of the editor's private ones only the conversation is of use, as a name for the prompt
- * cache; the others may hold anything.
+ * Returns the options of a request. Of the editor's private options only the conversation id is used, as the prompt cache
+ * key; the others may contain anything.
  * @param {any} options @returns {Line}
  */
 function optionsToJson(options) {

@@ -1,5 +1,5 @@
-// Parts both ways: lines to the editor's classes, the editor's messages to JSON. One table each, and no logic:
-// what parts mean is decided in Python.
+// Convert lines to the editor's part classes, and the editor's messages to JSON. One table each and no logic: Python decides
+// what parts mean.
 'use strict';
 const vscode = require('vscode');
 const { dataClass, thinkingClass } = require('./editor');
@@ -19,10 +19,10 @@ function thinkingOf(line) {
 }
 
 /**
- * What is reported for each type of line. A type that is not here is news of a later version: ignored.
+ * The part to report for each type of line. Other types are from a later version and are ignored.
  * @type {Record<string, (line: Line) => unknown>}
  */
-const REPORTED = {
+const PART_BUILDERS = {
   text: (line) => new vscode.LanguageModelTextPart(line.value),
   thinking: thinkingOf,
   tool_call: (line) => new vscode.LanguageModelToolCallPart(line.call_id, line.name, line.input),
@@ -31,14 +31,14 @@ const REPORTED = {
   marker: dataOf,
 };
 
-/** The part to report, or nothing where this VS Code has no class for it. @param {Line} line @returns {unknown} */
+/** Returns the part to report, or undefined if this VS Code has no class for it. @param {Line} line @returns {unknown} */
 function partOfLine(line) {
-  return Object.hasOwn(REPORTED, line.type) ? REPORTED[line.type](line) : undefined;
+  return Object.hasOwn(PART_BUILDERS, line.type) ? PART_BUILDERS[line.type](line) : undefined;
 }
 
 const AUDIENCES = ['assistant', 'user', 'extension'];
 
-/** Who a text or a piece of data is for (proposed). @param {any} part */
+/** Returns the audience of text or data (proposed API). @param {any} part */
 function audienceOf(part) {
   if (!Array.isArray(part.audience)) return {};
   const audience = part.audience.map((/** @type {number} */ mark) => AUDIENCES[mark]).filter(Boolean);
@@ -55,11 +55,11 @@ const isThinking = (part) => {
 const isData = (part) => part?.data instanceof Uint8Array && typeof part.mimeType === 'string';
 
 /**
- * How each class is written. The first row that fits is taken. Classes that an extension's bundle may have made a
- * copy of are told by their shape.
+ * How to convert each class; the first matching row is used. Classes that an extension may have bundled a copy of are
+ * recognised by their shape.
  * @type {Array<[(part: any) => boolean, (part: any) => Line]>}
  */
-const WRITTEN = [
+const CONVERTERS = [
   [
     (part) => part instanceof vscode.LanguageModelTextPart,
     (part) => ({ type: 'text', value: part.value, ...audienceOf(part) }),
@@ -81,7 +81,7 @@ const WRITTEN = [
     isThinking,
     (part) => ({ type: 'thinking', value: part.value, id: part.id ?? null, metadata: part.metadata ?? null }),
   ],
-  // Private types (markers, cache control, ...) go along as data: Python knows which are nobody's content.
+  // Private types (markers, cache control, ...) are sent as data: Python knows which are not content.
   [
     isData,
     (part) => ({
@@ -96,30 +96,30 @@ const WRITTEN = [
 /** @param {any} part */
 const isResult = (part) => typeof part?.callId === 'string' && Array.isArray(part.content);
 
-/** A call's input must be an object; others pass what they like (editor 5). @param {any} input */
+/** Returns a call's input as an object; other extensions do not ensure that (editor 5). @param {any} input */
 const objectOf = (input) => (input !== null && typeof input === 'object' && !Array.isArray(input) ? input : {});
 
 /** @param {any} part @returns {Line | undefined} */
 function partToJson(part) {
   if (typeof part === 'string') return { type: 'text', value: part };
-  return WRITTEN.find(([fits]) => fits(part))?.[1](part);
+  return CONVERTERS.find(([matches]) => matches(part))?.[1](part);
 }
 
 /**
- * What a tool gave back, in full: text and data as they are, and what is neither (prompt-tsx trees, objects) as JSON,
- * because a result that is left out would be a lie to the model.
+ * Converts the full result of a tool: text and data unchanged, anything else (prompt-tsx trees, objects) as JSON, because
+ * an omitted result would mislead the model.
  * @param {any} part @returns {Line}
  */
 function resultContent(part) {
-  const written = partToJson(part);
-  if (written !== undefined && (written.type === 'text' || written.type === 'data')) return written;
+  const converted = partToJson(part);
+  if (converted !== undefined && (converted.type === 'text' || converted.type === 'data')) return converted;
   return { type: 'text', value: asText(part !== null && typeof part === 'object' && 'value' in part ? part.value : part) };
 }
 
 /** @param {unknown} value */
 const asText = (value) => (typeof value === 'string' ? value : JSON.stringify(value) ?? '');
 
-/** Role 3 is the system: it passes as it is. @param {import('vscode').LanguageModelChatRequestMessage} message */
+/** Converts a message. Role 3 (system) is passed on unchanged. @param {import('vscode').LanguageModelChatRequestMessage} message */
 function messageToJson(message) {
   const content = typeof message.content === 'string' ? [message.content] : message.content;
   return {

@@ -1,4 +1,4 @@
-// The Language Model provider of VS Code: a shell. Each method asks the backend and maps what comes back.
+// The Language Model provider for VS Code. Each method sends a request to the backend and converts the answer.
 'use strict';
 const vscode = require('vscode');
 const { Counts } = require('./counts');
@@ -7,8 +7,8 @@ const { digestOf, readConfiguration } = require('./groups');
 const { modelInformation, optionsToJson } = require('./models');
 const { messageToJson, partOfLine, toolToJson } = require('./parts');
 
-const FRESH = 5 * 60_000;
-const FAILED = 5_000; // the editor asks up to eight times when it starts (editor 11)
+const LIST_TTL = 5 * 60_000;
+const FAILED_LIST_TTL = 5_000; // the editor asks up to eight times when it starts (editor 11)
 
 /**
  * @typedef {import('./lines').Line} Line
@@ -42,15 +42,15 @@ class Provider {
   }
 
   /**
-   * The editor asks once without a configuration and once for each group with its own. Without one the list is empty,
-   * or every model would be there twice; only an editor that has no groups yet has one of ours (own.js).
+   * The editor asks once without a configuration, and once per group with its configuration. Without one the list is empty, or
+   * every model would be listed twice; only an editor without groups uses the stored configuration (endpoints.js).
    * @param {vscode.PrepareLanguageModelChatModelOptions & { configuration?: unknown }} options
    * @returns {Promise<Information[]>}
    */
   async provideLanguageModelChatInformation(options) {
     if (!this.isOpen()) return []; // signed out
     const configuration = readConfiguration(options.configuration ?? (await this.own?.()));
-    // Not silent: a person asks, in "Manage Language Models", and wants to see what there is now.
+    // Not silent: the user opened "Manage Language Models" and wants a current list.
     return configuration === undefined ? [] : this.modelsOf(configuration, options.silent === false);
   }
 
@@ -59,7 +59,7 @@ class Provider {
     const digest = digestOf(configuration);
     this.configurations.set(digest, configuration);
     const known = this.listings.get(digest);
-    if (known && this.isGood(known, isRefresh)) return known.list;
+    if (known && this.isReusable(known, isRefresh)) return known.list;
     const list = this.fetch(configuration, digest, isRefresh);
     /** @type {Listing} */
     const listing = { at: this.now(), isFailed: false, isSettled: false, isRefresh, list };
@@ -73,10 +73,10 @@ class Provider {
     return listing.list;
   }
 
-  /** May it be shared? @param {Listing} known @param {boolean} isRefresh */
-  isGood(known, isRefresh) {
+  /** Returns whether a list can be reused. @param {Listing} known @param {boolean} isRefresh */
+  isReusable(known, isRefresh) {
     if (isRefresh) return known.isRefresh && !known.isSettled;
-    return this.now() - known.at < (known.isFailed ? FAILED : FRESH);
+    return this.now() - known.at < (known.isFailed ? FAILED_LIST_TTL : LIST_TTL);
   }
 
   /** @param {Configuration} configuration @param {string} digest @param {boolean} isRefresh */
@@ -87,7 +87,7 @@ class Provider {
     return /** @type {Information[]} */ (models);
   }
 
-  /** A list that was good stays; without one the editor shows the error at the group. @param {string} digest @param {unknown} error */
+  /** Returns the last good list; without one, throws, and the editor shows the error at the group. @param {string} digest @param {unknown} error */
   orLastGood(digest, error) {
     const plain = asPlain(error);
     this.log.warn(`models: ${briefly(plain)}`);
@@ -96,21 +96,21 @@ class Provider {
     return models;
   }
 
-  /** Forgets the lists and has the editor ask again. `group` is only of use to say which. */
+  /** Drops the lists, and makes the editor ask again. */
   refresh() {
     const settled = [...this.listings].filter(([, listing]) => listing.isSettled);
     for (const [digest] of settled) this.listings.delete(digest);
-    // While a list is being fetched the news is about that very fetch: asking again would only repeat it.
+    // While a list is being fetched, the notification is caused by that fetch: asking again would only repeat it.
     if (settled.length > 0) this.changed.fire(undefined);
   }
 
-  /** Forgets keys and models: who has signed out. */
+  /** Forgets keys and models, after a sign-out. */
   forget() {
     this.configurations.clear();
     this.reload();
   }
 
-  /** Forgets models, and has the editor ask again. Keys stay: a turn may come before the editor has asked. */
+  /** Forgets the models and makes the editor ask again. Keeps the keys: a turn may start before the editor asks. */
   reload() {
     this.listings.clear();
     this.lastGood.clear();
@@ -122,7 +122,7 @@ class Provider {
   configurationOf(model) {
     const configuration = this.configurations.get(model.penstock ?? '');
     if (configuration !== undefined) return configuration;
-    throw plainError(`The endpoint of ${model.name} is not known any more: choose the model again`, {
+    throw plainError(`The endpoint of ${model.name} is no longer known: select the model again`, {
       code: 'group_not_configured',
       kind: 'NotFound',
     });
@@ -159,7 +159,7 @@ class Provider {
   }
 
   /**
-   * Never an error: the agent counts every piece of its prompt, and one failure would cost the turn.
+   * Never throws: the agent counts every piece of its prompt, and one error would fail the turn.
    * @param {Information} model @param {string | vscode.LanguageModelChatRequestMessage} counted
    * @returns {Promise<number>}
    */
@@ -178,11 +178,11 @@ class Provider {
   }
 }
 
-/** Four bytes are about a token. What cannot be written cannot be sent: the turn says so. @param {string | vscode.LanguageModelChatRequestMessage} counted */
+/** Estimates four bytes per token. Returns 0 for what cannot be encoded: the turn reports that error. @param {string | vscode.LanguageModelChatRequestMessage} counted */
 function estimateOf(counted) {
   try {
-    const written = typeof counted === 'string' ? counted : JSON.stringify(messageToJson(counted));
-    return Math.ceil(Buffer.byteLength(written) / 4);
+    const encoded = typeof counted === 'string' ? counted : JSON.stringify(messageToJson(counted));
+    return Math.ceil(Buffer.byteLength(encoded) / 4);
   } catch {
     return 0;
   }

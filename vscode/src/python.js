@@ -1,4 +1,4 @@
-// Finds the Python side, or makes it. Every place is tried by starting it: what answers is what is used.
+// Find or install the Python backend. Each candidate is started; the first one that answers is used.
 'use strict';
 const { spawn } = require('node:child_process');
 const { existsSync, mkdirSync } = require('node:fs');
@@ -12,21 +12,21 @@ const { programOf } = require('./program');
 /** @typedef {import('./host').Command} Command */
 
 const WINDOWS = process.platform === 'win32';
-const NEEDED = 'Python 3.11 or later';
+const REQUIRED_PYTHON = 'Python 3.11 or later';
 
 /** @param {string} folder */
 const pythonIn = (folder) => path.join(folder, ...(WINDOWS ? ['Scripts', 'python.exe'] : ['bin', 'python']));
 
-/** @param {string} storage where the editor lets us keep things */
+/** @param {string} storage the storage folder of the extension */
 const privateEnvironment = (storage) => path.join(storage, 'python');
 
-/** A Python is told from the `penstock` program by its name. @param {string} file @param {string} label @returns {Command} */
+/** Returns the command for a Python or for the `penstock` program, which is recognised by its name. @param {string} file @param {string} label @returns {Command} */
 function commandOf(file, label) {
   const isProgram = /^penstock(\.exe)?$/i.test(path.basename(file));
   return { file, arguments: isProgram ? [] : ['-m', 'penstock'], label };
 }
 
-/** The interpreter that is selected in the Python extension, where there is one. @returns {Promise<string | undefined>} */
+/** Returns the interpreter that is selected in the Python extension, if any. @returns {Promise<string | undefined>} */
 async function selectedInterpreter() {
   const extension = vscode.extensions.getExtension('ms-python.python');
   if (extension === undefined) return undefined;
@@ -36,7 +36,7 @@ async function selectedInterpreter() {
     const resolved = active && (await environments.resolveEnvironment(active));
     return resolved?.executable?.uri?.fsPath;
   } catch {
-    return undefined; // another extension's trouble is not ours
+    return undefined; // ignore errors of the other extension
   }
 }
 
@@ -52,16 +52,16 @@ function workspaceEnvironments() {
 const settingOf = () => vscode.workspace.getConfiguration('penstock').get('pythonPath', '').trim();
 
 /**
- * Where to look, the first that works wins. What a workspace brings along is run only when the workspace is trusted.
+ * Yields the candidates in order; the first that works is used. Programs of a workspace are run only if it is trusted.
  * @param {string} storage @returns {AsyncGenerator<Command>}
  */
 async function* candidates(storage) {
   const setting = settingOf();
   if (setting !== '') {
     yield commandOf(setting, setting);
-    return; // who names one wants that one, and wants to hear when it does not work
+    return; // an explicit setting is used or reported as an error
   }
-  yield commandOf('penstock', '`penstock` on the path');
+  yield commandOf('penstock', '`penstock` on the PATH');
   if (vscode.workspace.isTrusted) {
     const selected = await selectedInterpreter();
     if (selected !== undefined) yield commandOf(selected, `the selected interpreter ${selected}`);
@@ -72,7 +72,7 @@ async function* candidates(storage) {
 }
 
 /**
- * Starts the first that answers. @param {string} storage @param {import('./host').Surroundings} surroundings
+ * Starts the first candidate that answers. @param {string} storage @param {import('./host').Surroundings} surroundings
  * @returns {Promise<HostProcess>}
  */
 async function startHost(storage, surroundings) {
@@ -90,94 +90,94 @@ async function startHost(storage, surroundings) {
       failures.push(failure);
     }
   }
-  throw plainError(whyNone(failures), { code: MISSING, name: 'PythonNotFound' });
+  throw plainError(notFoundMessage(failures), { code: MISSING, name: 'PythonNotFound' });
 }
 
-/** What to do when none answers: one that was named, or that is of another time, says it best. @param {Error[]} failures */
-function whyNone(failures) {
+/** Returns the message if no candidate answers: a version mismatch or the explicit setting comes first. @param {Error[]} failures */
+function notFoundMessage(failures) {
   const mismatch = failures.find((each) => /** @type {import('./errors').PlainError} */ (each).reason === 'protocol_mismatch');
   if (mismatch !== undefined) return mismatch.message;
   const setting = settingOf();
   if (setting !== '') {
-    const said = failures.map((each) => each.message).join(', ');
-    return `\`penstock.pythonPath\` is ${setting}, but ${said}: change it, or clear it and run "Penstock: Install the Python Side"`;
+    const reasons = failures.map((each) => each.message).join(', ');
+    return `\`penstock.pythonPath\` is ${setting}, but ${reasons}: change it, or clear it and run "Penstock: Install the Python Backend"`;
   }
   return (
-    'No Python with Penstock was found: run "Penstock: Install the Python Side", or set `penstock.pythonPath`. ' +
-    'The log says where it was looked for'
+    'No Python with Penstock was found: run "Penstock: Install the Python Backend", or set `penstock.pythonPath`. ' +
+    'The log lists the places that were searched'
   );
 }
 
 /**
- * Runs a program to its end and gives what it printed. @param {string} file @param {string[]} words
- * @param {{ cwd: string, token?: import('vscode').CancellationToken, onLine?: (text: string) => void }} watching
+ * Runs a program until it exits and returns its output. @param {string} file @param {string[]} args
+ * @param {{ cwd: string, token?: import('vscode').CancellationToken, onLine?: (text: string) => void }} options
  * @returns {Promise<string>}
  */
-function run(file, words, { cwd, token, onLine }) {
+function run(file, args, { cwd, token, onLine }) {
   return new Promise((resolve, reject) => {
-    const child = spawn(file, words, { cwd, windowsHide: true, stdio: ['ignore', 'pipe', 'pipe'] });
-    let printed = '';
-    const hear = (/** @type {Buffer} */ chunk) => {
-      printed = (printed + chunk.toString()).slice(-20_000);
+    const child = spawn(file, args, { cwd, windowsHide: true, stdio: ['ignore', 'pipe', 'pipe'] });
+    let output = '';
+    const onOutput = (/** @type {Buffer} */ chunk) => {
+      output = (output + chunk.toString()).slice(-20_000);
       onLine?.(chunk.toString().trim());
     };
-    child.stdout.on('data', hear);
-    child.stderr.on('data', hear);
+    child.stdout.on('data', onOutput);
+    child.stderr.on('data', onOutput);
     const subscription = token?.onCancellationRequested(() => child.kill());
     child.once('error', reject);
     child.once('close', (code) => {
       subscription?.dispose();
-      if (token?.isCancellationRequested) reject(plainError('The installation was stopped', { code: 'cancelled' }));
-      else if (code === 0) resolve(printed);
-      else reject(plainError(printed.trim().split('\n').at(-1) || `${file} ended with ${code}`));
+      if (token?.isCancellationRequested) reject(plainError('The installation was cancelled', { code: 'cancelled' }));
+      else if (code === 0) resolve(output);
+      else reject(plainError(output.trim().split('\n').at(-1) || `${file} exited with code ${code}`));
     });
   });
 }
 
 /**
- * A Python that imports nothing from where it is started, nor from the user's own folders: `-m` and `-c` look into the
- * current folder first, and the editor may have been started in anybody's.
+ * Isolated mode: Python imports nothing from the current folder or the user's folders. `-m` and `-c` search the current folder
+ * first, which may contain anything.
  */
-const ALONE = '-I';
+const ISOLATED = '-I';
 
-/** A Python that is new enough to make an environment with. @param {string} cwd @returns {Promise<{ file: string, words: string[] } | undefined>} */
+/** Finds a Python that is new enough to create an environment. @param {string} cwd @returns {Promise<{ file: string, args: string[] } | undefined>} */
 async function basePython(cwd) {
   const names = WINDOWS ? ['python', 'python3'] : ['python3', 'python', 'python3.14', 'python3.13', 'python3.12', 'python3.11'];
-  const tried = [...names.map((file) => ({ file, words: /** @type {string[]} */ ([]) })), ...(WINDOWS ? [{ file: 'py', words: ['-3'] }] : [])];
-  for (const each of tried) {
+  const pythons = [...names.map((file) => ({ file, args: /** @type {string[]} */ ([]) })), ...(WINDOWS ? [{ file: 'py', args: ['-3'] }] : [])];
+  for (const each of pythons) {
     const check = 'import sys; print("new" if sys.version_info >= (3, 11) else "old")';
-    const answer = await run(each.file, [...each.words, ALONE, '-c', check], { cwd }).catch(() => '');
+    const answer = await run(each.file, [...each.args, ISOLATED, '-c', check], { cwd }).catch(() => '');
     if (answer.trim() === 'new') return each;
   }
   return undefined;
 }
 
 /**
- * Makes the private environment, with progress that people see and can stop.
+ * Creates the private environment, with progress that the user can see and cancel.
  * @param {string} storage @param {import('./host').Log} log
  */
 async function createEnvironment(storage, log) {
   mkdirSync(storage, { recursive: true });
   const base = await basePython(storage);
   if (base === undefined) {
-    throw plainError(`${NEEDED} is missing on this machine: install it, or set \`penstock.pythonPath\``, { code: MISSING });
+    throw plainError(`${REQUIRED_PYTHON} was not found on this machine: install it, or set \`penstock.pythonPath\``, { code: MISSING });
   }
   const folder = privateEnvironment(storage);
-  const wanted = vscode.workspace.getConfiguration('penstock').get('package', 'penstock');
+  const requirement = vscode.workspace.getConfiguration('penstock').get('package', 'penstock');
   const steps = [
-    { title: 'creating an environment', file: base.file, words: [...base.words, ALONE, '-m', 'venv', '--clear', folder] },
+    { title: 'creating an environment', file: base.file, args: [...base.args, ISOLATED, '-m', 'venv', '--clear', folder] },
     {
-      title: `installing ${wanted}`,
+      title: `installing ${requirement}`,
       file: pythonIn(folder),
-      words: [ALONE, '-m', 'pip', 'install', '--disable-pip-version-check', '--upgrade', wanted],
+      args: [ISOLATED, '-m', 'pip', 'install', '--disable-pip-version-check', '--upgrade', requirement],
     },
   ];
   const options = { location: vscode.ProgressLocation.Notification, title: 'Penstock', cancellable: true };
   await vscode.window.withProgress(options, async (progress, token) => {
-    for (const { title, file, words } of steps) {
+    for (const { title, file, args } of steps) {
       progress.report({ message: title });
-      log.info(`${title}: ${file} ${words.join(' ')}`);
-      await run(file, words, { cwd: storage, token, onLine: (text) => log.trace(text) });
+      log.info(`${title}: ${file} ${args.join(' ')}`);
+      await run(file, args, { cwd: storage, token, onLine: (text) => log.trace(text) });
     }
   });
 }

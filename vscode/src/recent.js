@@ -1,4 +1,4 @@
-// Recent turns as a list, and one of them in full: "show what happened".
+// Show recent turns as a list, and the details of one turn.
 'use strict';
 const vscode = require('vscode');
 const { dollars, escape, short, usageMarkdown } = require('./status');
@@ -25,40 +25,40 @@ function turnItem(turn) {
 /** @param {string} name @param {unknown} value */
 const row = (name, value) => `| ${name} | ${escape(value)} |`;
 
-/** All that is known of a turn. @param {Turn} turn */
+/** Describes a turn in Markdown. @param {Turn} turn */
 function turnMarkdown(turn) {
   const { figures } = turn;
   const counts = Object.entries(turn.counts).map(([type, count]) => `${count} ${type}`);
   const known = [
-    row('began', new Date(turn.began).toISOString()),
-    row('took', `${turn.seconds.toFixed(1)} s`),
-    row('ended', turn.outcome),
+    row('started', new Date(turn.began).toISOString()),
+    row('duration', `${turn.seconds.toFixed(1)} s`),
+    row('outcome', turn.outcome),
     ...(turn.error ? [row('error', turn.error)] : []),
     row('parts', counts.join(', ') || 'none'),
     ...(turn.calls.length > 0 ? [row('tools called', turn.calls.join(', '))] : []),
     ...(figures ? figureRows(figures) : []),
     ...(turn.responseId ? [row('response', turn.responseId)] : []),
   ];
-  const said = turn.diagnostics.map((each) => `- ${escape(each.code)}: ${escape(each.message)}`);
+  const repairs = turn.diagnostics.map((each) => `- ${escape(each.code)}: ${escape(each.message)}`);
   return [
     `# ${escape(turn.model)}`,
     ['| | |', '|---|---|', ...known].join('\n'),
-    ...(said.length > 0 ? ['What was left out or put right:', said.join('\n')] : []),
-    ...(turn.responseId ? [`A Penstock gateway tells more, where it keeps its store: \`penstock explain ${turn.responseId.replace(/[^\w.:-]/g, '')}\``] : []),
+    ...(repairs.length > 0 ? ['Omitted or repaired:', repairs.join('\n')] : []),
+    ...(turn.responseId ? [`If the endpoint is a Penstock gateway, run this where its store is: \`penstock explain ${turn.responseId.replace(/[^\w.:-]/g, '')}\``] : []),
   ].join('\n\n');
 }
 
 /** @param {import('./lines').Line} figures */
 function figureRows(figures) {
-  const estimated = figures.is_estimate ? ' (an estimate)' : '';
+  const estimated = figures.is_estimate ? ' (estimate)' : '';
   return [
-    row('input', `${figures.input}, of which cached ${figures.cached}${estimated}`),
-    row('output', `${figures.output}, of which reasoning ${figures.reasoning}${estimated}`),
+    row('input', `${figures.input}, including ${figures.cached} cached${estimated}`),
+    row('output', `${figures.output}, including ${figures.reasoning} reasoning${estimated}`),
     row('cost', dollars(figures.cost)),
   ];
 }
 
-/** Pages that exist while somebody looks at them. @implements {vscode.TextDocumentContentProvider} */
+/** Read-only pages in memory. @implements {vscode.TextDocumentContentProvider} */
 class Pages {
   constructor() {
     /** @type {Map<string, string>} */
@@ -68,7 +68,7 @@ class Pages {
 
   /** @param {vscode.Uri} uri */
   provideTextDocumentContent(uri) {
-    return this.texts.get(uri.path) ?? 'This page is gone: ask for it again.';
+    return this.texts.get(uri.path) ?? 'This page is no longer available: run the command again.';
   }
 
   /** @param {string} name @param {string} text */
@@ -79,7 +79,7 @@ class Pages {
     try {
       await vscode.commands.executeCommand('markdown.showPreview', uri);
     } catch {
-      await vscode.window.showTextDocument(uri); // the markdown extension is turned off
+      await vscode.window.showTextDocument(uri); // the Markdown extension is disabled
     }
   }
 

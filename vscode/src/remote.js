@@ -1,4 +1,4 @@
-// The same lines over HTTP: a Penstock gateway that runs already, near or far, needs no Python here (docs/host.md).
+// The same lines over HTTP, from a running Penstock gateway: needs no Python on this machine (docs/host.md).
 'use strict';
 const { errorOfLine, plainError } = require('./errors');
 const { CANCELLED } = require('./host');
@@ -10,7 +10,7 @@ const { LineSplitter, parseLine, writeLine } = require('./lines');
  */
 
 /**
- * Where a gateway takes requests, whether its address was given with /v1 or without. A query stays: some proxies want one.
+ * Returns the URL of `POST /v1/parts`, for an endpoint with or without /v1. The query is kept: some proxies need one.
  * @param {string} endpoint
  */
 function partsUrl(endpoint) {
@@ -22,11 +22,11 @@ function partsUrl(endpoint) {
 
 /** @param {string} endpoint */
 function addressOf(endpoint) {
-  const wrong = (/** @type {string} */ what) => plainError(`The endpoint of this group ${what}`, { code: 'invalid_base_url' });
-  if (!URL.canParse(endpoint.trim())) throw wrong('is no address: write one such as http://127.0.0.1:8080/v1');
+  const invalid = (/** @type {string} */ what) => plainError(`The endpoint of this group ${what}`, { code: 'invalid_base_url' });
+  if (!URL.canParse(endpoint.trim())) throw invalid('is not a valid URL: enter one such as http://127.0.0.1:8080/v1');
   const url = new URL(endpoint.trim());
-  // `fetch` takes no such address, and the Python side does not either.
-  if (url.username || url.password) throw wrong('must not have a user name or a password in it: put them into its `headers`');
+  // Neither `fetch` nor the Python backend accepts such a URL.
+  if (url.username || url.password) throw invalid('must not contain a user name or password: use `headers` instead');
   return url;
 }
 
@@ -34,37 +34,37 @@ function addressOf(endpoint) {
 function headersOf({ headers, key }) {
   try {
     const all = new Headers(key ? { authorization: `Bearer ${key}` } : {});
-    // Setting, not adding: a header that somebody has written wins over the key, as on the Python side.
+    // Set, not append: a configured header overrides the key, as in the Python backend.
     for (const [name, value] of Object.entries(headers)) all.set(name, value);
     all.set('content-type', 'application/json');
     return all;
   } catch {
-    // The engine's own words have the value in them, and that may be the key.
-    const message = 'The key or a header of this group has a character that cannot be sent: enter it again';
+    // The engine's own message contains the value, which may be the key.
+    const message = 'The key or a header of this group contains an invalid character: enter it again';
     throw plainError(message, { code: 'invalid_headers', kind: 'NoPermissions' });
   }
 }
 
-/** node gives up on who says nothing for five minutes. */
-const SILENT = ['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'];
+/** Node's timeouts: five minutes without data. */
+const TIMEOUTS = ['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'];
 
-/** Why nothing came, or nothing more. @param {any} thrown @param {string} shown @param {string} message for all but silence @param {{ code: string, kind?: string }} details */
-function silenceOr(thrown, shown, message, details) {
-  if (!SILENT.includes(thrown?.cause?.code ?? thrown?.code)) return plainError(message, details);
-  return plainError(`${shown} was reached and then said nothing for too long: try again, or choose a faster model`, { code: 'timeout' });
+/** Returns a timeout error, or an error with `message`. @param {any} thrown @param {string} displayUrl @param {string} message if it is not a timeout @param {{ code: string, kind?: string }} details */
+function connectionError(thrown, displayUrl, message, details) {
+  if (!TIMEOUTS.includes(thrown?.cause?.code ?? thrown?.code)) return plainError(message, details);
+  return plainError(`${displayUrl} was reached but sent nothing for too long: try again, or choose a faster model`, { code: 'timeout' });
 }
 
-/** What an HTTP error says, in its own words where it has some. @param {Response} answer @param {string} url */
+/** Converts an HTTP error, with its own message if it has one. @param {Response} answer @param {string} url */
 async function errorOfAnswer(answer, url) {
   const body = parseLine(await answer.text().catch(() => ''));
   if (answer.status === 404 && body?.error?.code !== 'model_not_found') {
-    return plainError(`${url} is not there: this endpoint is no Penstock gateway, so a Python with Penstock is needed`, {
+    return plainError(`${url} was not found: this endpoint is not a Penstock gateway, so the Python backend is required`, {
       code: 'no_gateway',
       kind: 'NotFound',
       status: 404,
     });
   }
-  const message = typeof body?.error?.message === 'string' ? body.error.message : `${url} answered with status ${answer.status}`;
+  const message = typeof body?.error?.message === 'string' ? body.error.message : `${url} returned HTTP ${answer.status}`;
   const kind = { 401: 'NoPermissions', 403: 'NoPermissions', 404: 'NotFound', 429: 'Blocked' }[answer.status];
   return plainError(message, { code: body?.error?.code, kind, status: answer.status });
 }
@@ -75,8 +75,8 @@ class RemoteGateway {
   /** @param {Configuration} configuration */
   constructor(configuration) {
     this.url = partsUrl(configuration.endpoint);
-    /** As people and the log may see it: a query may hold a key. */
-    this.shown = this.url.origin + this.url.pathname;
+    /** The URL for display and the log: a query may contain a key. */
+    this.displayUrl = this.url.origin + this.url.pathname;
     this.headers = headersOf(configuration);
   }
 
@@ -100,15 +100,15 @@ class RemoteGateway {
   async ask(method, fields, onLine, signal) {
     const body = writeLine({ id: 1, method, ...fields });
     const answer = await fetch(this.url, { method: 'POST', headers: this.headers, body, signal }).catch((thrown) => {
-      const message = `${this.shown} cannot be reached: is the gateway running?`;
-      throw silenceOr(thrown, this.shown, message, { code: 'connection_failed', kind: 'NotFound' });
+      const message = `${this.displayUrl} cannot be reached: is the gateway running?`;
+      throw connectionError(thrown, this.displayUrl, message, { code: 'connection_failed', kind: 'NotFound' });
     });
-    if (!answer.ok || answer.body === null) throw await errorOfAnswer(answer, this.shown);
+    if (!answer.ok || answer.body === null) throw await errorOfAnswer(answer, this.displayUrl);
     const splitter = new LineSplitter();
     for await (const chunk of this.read(answer.body)) {
       for (const text of splitter.feed(chunk)) {
         const line = parseLine(text);
-        // A line that came with the same chunk as others may be behind a cancel.
+        // Lines later in the same chunk may follow a cancel.
         if (line === undefined || signal?.aborted) continue;
         if (line.type === 'done') return line;
         if (line.type === 'error') throw errorOfLine(line);
@@ -119,12 +119,12 @@ class RemoteGateway {
     throw plainError(BROKEN, { code: 'stream_truncated' });
   }
 
-  /** What is thrown here is the connection's fault; what the listener throws does not come by. @param {unknown} body */
+  /** Reads the body. Converts only errors of the connection, not those of the listener. @param {unknown} body */
   async *read(body) {
     try {
       yield* /** @type {AsyncIterable<Uint8Array>} */ (body);
     } catch (thrown) {
-      throw silenceOr(thrown, this.shown, BROKEN, { code: 'stream_truncated' });
+      throw connectionError(thrown, this.displayUrl, BROKEN, { code: 'stream_truncated' });
     }
   }
 }

@@ -1,5 +1,5 @@
-// The status bar: an estimate while a turn runs, real tokens after, and the whole session in the hover.
-// The host does the arithmetic; here are only words.
+// The status bar: an estimate while a turn runs, real tokens afterwards, and the whole session in the hover.
+// The host computes the figures; this file only formats them.
 'use strict';
 const vscode = require('vscode');
 
@@ -9,7 +9,7 @@ const vscode = require('vscode');
 function short(count) {
   const number = Number(count) || 0;
   for (const [size, letter] of /** @type {Array<[number, string]>} */ ([[1e6, 'M'], [1e3, 'k']])) {
-    // 999.6k would be written as 1000k: from there on it is a million.
+    // 999.6k would be shown as 1000k: show 1.0M instead.
     if (number >= size * 0.9995) return `${(number / size).toFixed(number < size * 9.95 ? 1 : 0)}${letter}`;
   }
   return String(Math.round(number));
@@ -42,7 +42,7 @@ function statusText(usage) {
   return `$(dashboard) ${about(last)}${short(last.input)} in, ${short(last.output)} out · ${all}`;
 }
 
-/** A model's name is not ours: nothing in it may be read as markdown. @param {unknown} text */
+/** Escapes Markdown: the name of a model can be any text. @param {unknown} text */
 const escape = (text) => String(text ?? '').replace(/[\\`*_{}[\]()#+\-.!|<>~$]/g, '\\$&').replace(/\s+/g, ' ');
 
 /** @param {string} name @param {Line} row */
@@ -52,25 +52,25 @@ const tableRow = (name, row) =>
 /** @param {Line} usage */
 function usageMarkdown(usage) {
   const rows = usage.by_model ?? [];
-  if (rows.length === 0) return 'Nothing was asked yet.';
+  if (rows.length === 0) return 'No turns yet.';
   const names = rows.map((/** @type {Line} */ row) => row.model);
-  const isTwice = (/** @type {string} */ name) => names.indexOf(name) !== names.lastIndexOf(name);
-  const shown = (/** @type {Line} */ row) => escape(row.model) + (isTwice(row.model) ? ` (${escape(row.group)})` : '');
+  const isDuplicate = (/** @type {string} */ name) => names.indexOf(name) !== names.lastIndexOf(name);
+  const shown = (/** @type {Line} */ row) => escape(row.model) + (isDuplicate(row.model) ? ` (${escape(row.group)})` : '');
   const lines = [
     '| model | turns | input | cached | reasoning | output | cost |',
     '|---|--:|--:|--:|--:|--:|--:|',
     ...rows.map((/** @type {Line} */ row) => tableRow(shown(row), row)),
     ...(rows.length > 1 ? [tableRow('**all**', usage.total)] : []),
   ];
-  return [lines.join('\n'), ...remarks(usage.total)].join('\n\n');
+  return [lines.join('\n'), ...notesOn(usage.total)].join('\n\n');
 }
 
-/** What must be known to read the figures rightly. @param {Line} total */
-function remarks(total) {
-  const said = ['Input includes what was cached, output what was reasoning.'];
-  if (total.is_estimate) said.push('Some figures are estimates: their endpoint gave none.');
-  if (total.unpriced > 0) said.push(`Turns without a known price: ${total.unpriced}.`);
-  return said;
+/** Returns notes on the figures. @param {Line} total */
+function notesOn(total) {
+  const notes = ['Input includes cached tokens, output includes reasoning tokens.'];
+  if (total.is_estimate) notes.push('Some figures are estimates: the endpoint sent none.');
+  if (total.unpriced > 0) notes.push(`Turns without a known price: ${total.unpriced}.`);
+  return notes;
 }
 
 class Status {
@@ -87,13 +87,13 @@ class Status {
   update(usage) {
     this.usage = usage;
     this.item.text = statusText(usage);
-    const hover = new vscode.MarkdownString(`**Penstock**, since its start\n\n${usageMarkdown(usage)}\n\n[Recent turns](command:penstock.showRecent) · [Log](command:penstock.showLog)`);
+    const hover = new vscode.MarkdownString(`**Penstock**, since it was started\n\n${usageMarkdown(usage)}\n\n[Recent turns](command:penstock.showRecent) · [Log](command:penstock.showLog)`);
     hover.isTrusted = { enabledCommands: ['penstock.showRecent', 'penstock.showLog'] };
     this.item.tooltip = hover;
     this.item.accessibilityInformation = { label: `Penstock: ${this.item.text.replace(/\$\([^)]*\) ?/g, '')}` };
-    const isWanted = vscode.workspace.getConfiguration('penstock').get('statusBar', true);
-    // A window that never asks a model of ours has no use for it.
-    if (isWanted && (usage.last || usage.running?.length > 0)) this.item.show();
+    const isEnabled = vscode.workspace.getConfiguration('penstock').get('statusBar', true);
+    // Hide it in windows that never use one of our models.
+    if (isEnabled && (usage.last || usage.running?.length > 0)) this.item.show();
     else this.item.hide();
   }
 

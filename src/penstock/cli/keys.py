@@ -67,12 +67,12 @@ def run(options: argparse.Namespace) -> int:
 
 def _create(options: argparse.Namespace) -> int:
     from penstock.gateway.config.keys import key_name
-    from penstock.gateway.config.values import Wrong
+    from penstock.gateway.config.values import InvalidValue
     from penstock.gateway.http.access import create_key
 
     try:
         name = key_name(options.name)
-    except Wrong as wrong:
+    except InvalidValue as wrong:
         raise UsageError(f"NAME {wrong}") from None
     key, entry = create_key(name, operator=options.operator)
     if options.print:

@@ -91,20 +91,17 @@ def _preset(options: argparse.Namespace) -> Preset | None:
 
 def _rendered(data: bytes, name: str, preset: Preset | None, model: str | None) -> UpstreamRequest:
     """Return the rendered request; raise `DecodeError` if it is invalid or the upstream cannot accept it."""
-    from penstock.dialects.plan import Plan
     from penstock.dialects.registry import rendered_dialect
-    from penstock.dialects.toolset import declared_tools
+    from penstock.dialects.toolset import plan_for
     from penstock.errors import DecodeError
     from penstock.protocol.request import CreateResponse
     from penstock.protocol.wire import decode
-    from penstock.tools.identity import ToolIdentityMap
 
     request: CreateResponse = decode(data, CreateResponse)
     target_model = model or request.model
     if not target_model:
         raise DecodeError("is required: set it in the request, or with --model", "model")
-    tools = ToolIdentityMap(declared_tools(request), request.tool_choice)
-    plan = Plan(request=request, target=_target(name, preset, target_model), tools=tools)
+    plan = plan_for(request, _target(name, preset, target_model))
     return rendered_dialect(name).render(plan)
 
 

@@ -115,15 +115,13 @@ def _prepare(options: argparse.Namespace, terminal: Terminal) -> Pipeline:
 
 def _plan(options: argparse.Namespace, request: CreateResponse) -> Plan:
     from penstock.dialects.families import family_of
-    from penstock.dialects.plan import Plan, Quirks, Target
-    from penstock.dialects.toolset import declared_tools
-    from penstock.tools.identity import ToolIdentityMap
+    from penstock.dialects.plan import Quirks, Target
+    from penstock.dialects.toolset import plan_for
 
     model = request.model or ""
     quirks = Quirks(think_tags=options.think_tags, tool_markup=options.tool_markup)
     target = Target(model=model, dialect=options.dialect, family=family_of(model), quirks=quirks)
-    tools = ToolIdentityMap(declared_tools(request), request.tool_choice)
-    return Plan(request=request, target=target, tools=tools, accent=options.accent)
+    return plan_for(request, target, accent=options.accent)
 
 
 def _request(source: str | None, terminal: Terminal) -> CreateResponse:

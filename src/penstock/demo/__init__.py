@@ -1,7 +1,7 @@
-"""The demo model: built in, offline, and the same words for the same request.
+"""The demo model: built in, offline and deterministic.
 
-It is an upstream like any other: a request is rendered in its dialect, its answer is read by its reader. What
-it says is in `script`, in answer to what `wishes` finds in the prompt.
+It is an upstream like any other: requests are rendered in its own dialect and answers are read by its own
+reader. `wishes` finds what the prompt asks for, and `script` plans the answer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.stream.deltas import Delta
 
 
 class Demo:
-    """The demo model's own language, which nobody else speaks."""
+    """The demo model's private API format."""
 
     name = "demo"
     connection = ConnectionSpec()  # unused: the model runs in this process

@@ -1,4 +1,4 @@
-"""What can be seen of an image or a file without fetching or opening it, in words."""
+"""Describe an image or a file without fetching it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.protocol.content import ContentPart, InputFile, InputImage, InputV
 from penstock.tokens.media import image_size
 
 _HEAD = 256 * 1024
-"""So much of an image is looked at: the size may stand behind a preview or a colour profile."""
+"""Bytes of an image that are searched for its size, which can follow a preview or a colour profile."""
 
 _KINDS: tuple[tuple[bytes, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", "PNG"),
@@ -20,18 +20,18 @@ _KINDS: tuple[tuple[bytes, str], ...] = (
 )
 
 
-def seen(part: ContentPart) -> str:
-    """The part in words; "" for one that is no image, file or video."""
+def describe(part: ContentPart) -> str:
+    """Describe the part; return "" if it is not an image, file or video."""
     if isinstance(part, InputImage):
         return _described("image", part.image_url or "", stored=part.file_id or "")
     if isinstance(part, InputVideo):
         return _described("video", part.video_url)
     if isinstance(part, InputFile):
-        named = f"file called “{part.filename}”" if part.filename else "file"
+        name = f"file called “{part.filename}”" if part.filename else "file"
         # `file_data` is a data URL, or the base64 alone.
         data = part.file_data or ""
         url = data if data.startswith("data:") or not data else f"data:;base64,{data}"
-        return _described(named, url or part.file_url or "", stored=part.file_id or "")
+        return _described(name, url or part.file_url or "", stored=part.file_id or "")
     return ""
 
 
@@ -69,7 +69,7 @@ def _host(url: str) -> str:
     try:
         return urlsplit(url).hostname or "an address without a host"
     except ValueError:
-        return "an address that is none"
+        return "an invalid address"
 
 
 def _count(size: int) -> str:

@@ -1,6 +1,6 @@
-"""What the demo model writes: markdown of every common kind, about what it was asked.
+"""The demo model's texts: markdown of every common kind, about the message itself.
 
-Nothing here depends on a clock or on chance. The same request has the same answer.
+The same request always gets the same answer.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from itertools import islice
 from zlib import crc32
 
 from penstock.demo.request import DemoRequest, DemoTurn
-from penstock.demo.wishes import MOST_WORDS, Wishes
+from penstock.demo.wishes import MAX_WORDS, Wishes
 
-_EXCERPT = 80
-_QUOTED = 4000
+_MAX_EXCERPT = 80
+_MAX_QUOTE = 4000
 """Characters of a tool's output, or of instructions, that are quoted."""
-_MOST_QUOTED = 32
-"""Outputs, instructions, images and memories that an answer speaks of: it must not grow with the request."""
+_MAX_QUOTES = 32
+"""Outputs, instructions, images and memories in an answer, so that it does not grow with the request."""
 _WORD = re.compile(r"[^\W_]+")
 _GREETING = re.compile(r"\s*(?:hello|hi|hey|good (?:morning|evening|day))\b", re.IGNORECASE)
 
@@ -35,14 +35,14 @@ _FILLER = _SENTENCE.split()
 
 
 def answer(request: DemoRequest, wishes: Wishes) -> str:
-    """The text of an answer."""
+    """Return the text of the answer."""
     if wishes.exactly is not None:
         return wishes.exactly
     if wishes.counts is not None:
         return counted(*wishes.counts)
     if wishes.words:
         return filled(wishes.words)
-    if wishes.tells_instructions:
+    if wishes.quotes_instructions:
         return _instructions(request)
     if request.has_result:
         return _results(request)
@@ -51,12 +51,12 @@ def answer(request: DemoRequest, wishes: Wishes) -> str:
 
 def counted(first: int, last: int) -> str:
     step = 1 if last >= first else -1
-    numbers = range(first, last + step, step)[:MOST_WORDS]
+    numbers = range(first, last + step, step)[:MAX_WORDS]
     return ", ".join(map(str, numbers)) + "."
 
 
 def filled(count: int) -> str:
-    """So many words, in sentences and paragraphs."""
+    """Return exactly this many words, in sentences and paragraphs."""
     words: list[str] = []
     for number in range(count):
         word = _FILLER[number % len(_FILLER)]
@@ -66,41 +66,41 @@ def filled(count: int) -> str:
     return "\n\n".join(paragraphs)
 
 
-def excerpt(text: str, length: int = _EXCERPT) -> str:
-    """The beginning of a text, on one line."""
+def excerpt(text: str, length: int = _MAX_EXCERPT) -> str:
+    """Return the beginning of a text on one line."""
     line = " ".join(text.lstrip()[: length * 4].split())
     return line if len(line) <= length else line[: length - 1].rstrip() + "…"
 
 
 def quoted(text: str) -> str:
-    shown = text if len(text) <= _QUOTED else text[: _QUOTED - 1] + "…"
+    shown = text if len(text) <= _MAX_QUOTE else text[: _MAX_QUOTE - 1] + "…"
     return "\n".join(f"> {line}".rstrip() for line in shown.splitlines() or [""])
 
 
 def _instructions(request: DemoRequest) -> str:
     later = [turn.text for turn in request.turns if turn.role == "system" and turn.text]
-    instructions = [*request.instructions, *later][:_MOST_QUOTED]
+    instructions = [*request.instructions, *later][:_MAX_QUOTES]
     if not instructions:
         return "I was given no instructions."
     return "My instructions are:\n\n" + "\n\n".join(map(quoted, instructions))
 
 
 def _results(request: DemoRequest) -> str:
-    """What the tools said, quoted: an answer from the result is one that could not be given without it."""
+    """Quote the tool outputs, which shows that the model received them."""
     paragraphs: list[str] = []
     outputs = _last_outputs(request.turns)
-    for turn in outputs[:_MOST_QUOTED]:
+    for turn in outputs[:_MAX_QUOTES]:
         named = f"The tool `{excerpt(turn.tool)}`" if turn.tool else "The tool"
         if turn.text or not turn.media:
             paragraphs += [f"{named} says:", quoted(turn.text or "(nothing)")]
-        paragraphs += [f"{named} gave me {each}." for each in turn.media[:_MOST_QUOTED]]
-    if len(outputs) > _MOST_QUOTED:
-        paragraphs.append(f"There are {len(outputs) - _MOST_QUOTED} more outputs.")
+        paragraphs += [f"{named} gave me {each}." for each in turn.media[:_MAX_QUOTES]]
+    if len(outputs) > _MAX_QUOTES:
+        paragraphs.append(f"There are {len(outputs) - _MAX_QUOTES} more outputs.")
     return "\n\n".join(paragraphs) or "The tool says nothing."
 
 
 def _last_outputs(turns: Sequence[DemoTurn]) -> list[DemoTurn]:
-    """The outputs at the end; one whose call is not known comes as something that the user said."""
+    """Return the tool outputs at the end. An output without a known call arrives as a user message."""
     outputs: list[DemoTurn] = []
     for turn in reversed(turns):
         if turn.role == "system":
@@ -142,7 +142,7 @@ def _greeting(prompt: str) -> str:
 
 
 def _facts(request: DemoRequest) -> str:
-    facts = [each for tell in _FACTS for each in tell(request)]
+    facts = [each for facts_of in _FACTS for each in facts_of(request)]
     return "\n".join(f"- {fact}" for fact in facts)
 
 
@@ -152,13 +152,13 @@ def _size(request: DemoRequest) -> list[str]:
 
 
 def _turn_number(request: DemoRequest) -> list[str]:
-    asked = sum(turn.role == "user" for turn in request.turns)
-    return [f"it is message {asked} of our conversation"] if asked > 1 else []
+    count = sum(turn.role == "user" for turn in request.turns)
+    return [f"it is message {count} of our conversation"] if count > 1 else []
 
 
 def _media(request: DemoRequest) -> list[str]:
     last = next((turn for turn in reversed(request.turns) if turn.role == "user"), None)
-    return [f"I see {excerpt(each, 400)}" for each in (last.media[:_MOST_QUOTED] if last else [])]
+    return [f"I see {excerpt(each, 400)}" for each in (last.media[:_MAX_QUOTES] if last else [])]
 
 
 def _tools(request: DemoRequest) -> list[str]:
@@ -175,7 +175,7 @@ def _memories(request: DemoRequest) -> list[str]:
 
 def _remembered(request: DemoRequest) -> list[str]:
     every = (each for turn in request.turns for each in turn.remembered)
-    return [excerpt(each) for each in islice(every, _MOST_QUOTED)]
+    return [excerpt(each) for each in islice(every, _MAX_QUOTES)]
 
 
 _FACTS: tuple[Callable[[DemoRequest], list[str]], ...] = (_size, _turn_number, _media, _tools, _memories)
@@ -198,13 +198,13 @@ def _code(prompt: str) -> str:
 # -- thinking
 
 _LENGTHS = {"minimal": 1, "low": 2, "medium": 3, "high": 5, "xhigh": 7, "max": 9}
-"""Sentences by effort."""
+"""Number of sentences by effort."""
 
 EFFORTS = ("none", *_LENGTHS)
 
 
 def thought(request: DemoRequest) -> str:
-    """Reasoning, the longer the more effort is asked for."""
+    """Return the reasoning; more effort makes it longer."""
     prompt = request.prompt
     sentences = [
         f"The user says “{excerpt(prompt)}”.",
@@ -222,7 +222,7 @@ def thought(request: DemoRequest) -> str:
 
 
 def summaries(request: DemoRequest) -> list[str]:
-    """The parts of a summary of the reasoning; a detailed one has two."""
+    """Return the parts of a reasoning summary; a detailed summary has two."""
     parts = [f"**Reading the message**\n\nIt says “{excerpt(request.prompt)}”."]
     if request.summary == "detailed":
         parts.append("**Finding an answer**\n\nIt can only be about the message itself.")

@@ -1,7 +1,7 @@
-"""Reads the demo model's frames.
+"""Read the demo model's frames.
 
-A frame is an object with one word that says what it is: `model`, `think`, `summarise`, `seal`, `say`,
-`refuse`, `cite`, `call`, `note`, `usage`, `error` or `stop`, which comes last.
+A frame is an object with one key that names its kind: `model`, `think`, `summarise`, `seal`, `say`,
+`refuse`, `cite`, `call`, `note`, `usage`, `error` or `stop`, which is the last.
 """
 
 from __future__ import annotations
@@ -36,10 +36,12 @@ Body = dict[str, Any]
 
 
 class DemoReader:
+    """Turn the frames of one answer into deltas."""
+
     def __init__(self, plan: Plan) -> None:
         self._target = plan.target
         self._is_over = False
-        self._fed = False
+        self._has_frames = False
 
     @property
     def is_over(self) -> bool:
@@ -48,7 +50,7 @@ class DemoReader:
     def feed(self, frame: Frame) -> list[Delta]:
         if self._is_over:
             return []
-        self._fed = True
+        self._has_frames = True
         body = read_object(frame)
         if isinstance(body, ErrorDelta):
             self._is_over = True
@@ -57,18 +59,20 @@ class DemoReader:
         self._is_over = any(isinstance(delta, FinishDelta | ErrorDelta) for delta in deltas)
         if deltas or not body:
             return deltas
-        return [DiagnosticDelta("unknown_frame", f"a frame of the demo model says {next(iter(body))!r}")]
+        return [
+            DiagnosticDelta("unknown_frame", f"the demo model sent an unknown frame {next(iter(body))!r}")
+        ]
 
     def end(self) -> list[Delta]:
         if self._is_over:
             return []
-        if not self._fed:
-            return [ErrorDelta("upstream_empty", "the demo model answered with nothing")]
-        return [ErrorDelta("upstream_truncated", "the demo model stopped in the middle")]
+        if not self._has_frames:
+            return [ErrorDelta("upstream_empty", "the demo model sent an empty answer")]
+        return [ErrorDelta("upstream_truncated", "the demo model stopped before the end of its answer")]
 
 
 def read_body(plan: Plan, body: bytes) -> list[Delta]:
-    """The frames of an answer that was read to its end."""
+    """Read a complete answer."""
     reader, decoder = DemoReader(plan), Decoder()
     frames = [*decoder.feed(body), *decoder.end()]
     return [delta for frame in frames for delta in reader.feed(frame)] + reader.end()
@@ -167,7 +171,7 @@ _STOPS: dict[str, FinishReason] = {
 def _stop(body: Body, _: Target) -> Delta:
     reason = _STOPS.get(text_of(body["stop"]))
     if reason is None:
-        return ErrorDelta("upstream_invalid", "the demo model stopped for a reason that is none")
+        return ErrorDelta("upstream_invalid", "the demo model sent an unknown finish reason")
     return FinishDelta(reason)
 
 

@@ -1,7 +1,6 @@
-"""A request for the demo model.
+"""Render a request for the demo model.
 
-It honours what it can and says what it cannot: a field that is set and has no place leaves a diagnostic, as
-with every upstream (ask E6).
+A field that the demo model cannot honour is reported as a diagnostic, as with every upstream (ask E6).
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from penstock.demo.media import seen
+from penstock.demo.media import describe
 from penstock.demo.prose import EFFORTS
 from penstock.demo.request import DemoFormat, DemoRequest, DemoTool, DemoTurn
 from penstock.dialects.history import (
@@ -50,13 +49,13 @@ HANDLED: dict[str, str] = {
     "max_tool_calls": "mapped",
     "text": "mapped",
     "reasoning": "mapped",
-    "temperature": "dropped",  # there are no dice to load
+    "temperature": "dropped",  # the answer is deterministic
     "top_p": "dropped",
     "presence_penalty": "dropped",
     "frequency_penalty": "dropped",
     "top_logprobs": "mapped",
     "max_output_tokens": "mapped",
-    "truncation": "dropped",  # nothing is too long
+    "truncation": "dropped",  # there is no limit on the input
     "stream": "gateway",
     "stream_options": "gateway",
     "background": "gateway",
@@ -70,9 +69,9 @@ HANDLED: dict[str, str] = {
     "user": "dropped",
     "extra": "dropped",
 }
-"""What becomes of each field of a request, in the words of `penstock.dialects.request_fields.MEANINGS`."""
+"""How each field of a request is handled, in the terms of `penstock.dialects.request_fields.MEANINGS`."""
 
-_SAYS_NOTHING: dict[str, tuple[Any, ...]] = {
+_DEFAULTS: dict[str, tuple[Any, ...]] = {
     "temperature": (1,),
     "top_p": (1,),
     "presence_penalty": (0,),
@@ -81,11 +80,10 @@ _SAYS_NOTHING: dict[str, tuple[Any, ...]] = {
     "service_tier": ("auto", "default"),
     "prompt_cache_retention": ("in_memory", "in-memory"),
 }
-"""Values that ask for what happens anyway."""
+"""Values that ask for the default behaviour, so dropping them is not reported."""
 
 _LOGPROBS = "message.output_text.logprobs"
 _ENCRYPTED = "reasoning.encrypted_content"
-"""How such a message begins (`penstock.dialects.history`)."""
 _VERBOSITIES = ("low", "medium", "high")
 
 
@@ -97,17 +95,18 @@ class _Renderer:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._request = plan.request
-        self._told = Diagnostics()
+        self._diagnostics = Diagnostics()
 
     def request(self) -> UpstreamRequest:
         given = self._request
         history = history_of(self._plan)
-        specs, tools_told = tools_of(self._plan)
+        specs, tool_diagnostics = tools_of(self._plan)
         choice = choice_of(self._plan, specs)
         has_result = self._ends_with_output()
         if has_result and choice.mode in ("required", "tool"):
-            self._told.tell(
-                "tool_choice_weakened", "the demo model answers from a tool's output and calls no other tool"
+            self._diagnostics.report(
+                "tool_choice_weakened",
+                "the demo model answers from the tool output instead of calling another tool",
             )
         rendered = DemoRequest(
             model=self._plan.target.model,
@@ -127,18 +126,20 @@ class _Renderer:
             logprobs=self._logprobs(),
             max_tokens=None if given.max_output_tokens is UNSET else given.max_output_tokens,
         )
-        self._grammars(declared_tools(given))
-        self._dropped()
-        diagnostics = [*history.diagnostics, *tools_told, *self._told.told]
+        self._report_grammars(declared_tools(given))
+        self._report_dropped()
+        diagnostics = [*history.diagnostics, *tool_diagnostics, *self._diagnostics.entries]
         return UpstreamRequest("demo", msgspec.to_builtins(rendered), {}, diagnostics)
 
     def _drop(self, field: str) -> None:
-        self._told.tell("field_dropped", f"`{field}` means nothing to the demo model and was dropped")
+        self._diagnostics.report(
+            "field_dropped", f"the demo model does not support `{field}`; it was dropped"
+        )
 
     # -- the conversation
 
     def _ends_with_output(self) -> bool:
-        """Is the last thing a tool's output? What the system says behind it does not count."""
+        """Return whether the input ends with a tool output, not counting system messages after it."""
         items = self._request.input
         for item in reversed(items if isinstance(items, list) else []):
             if getattr(item, "role", "") not in ("system", "developer"):
@@ -151,11 +152,11 @@ class _Renderer:
         elif isinstance(turn, SystemTurn):
             yield DemoTurn("system", turn.text)
         elif isinstance(turn, AssistantTurn):
-            yield self._answered(turn)
+            yield self._assistant_turn(turn)
         else:
             yield from map(self._output, turn.outputs)
 
-    def _answered(self, turn: AssistantTurn) -> DemoTurn:
+    def _assistant_turn(self, turn: AssistantTurn) -> DemoTurn:
         texts, remembered = [], []
         for piece in turn.pieces:
             if isinstance(piece, HistoryText):
@@ -175,17 +176,18 @@ class _Renderer:
         return DemoTurn("tool", *self._content(output.content), tool=tool)
 
     def _content(self, parts: list[ContentPart]) -> tuple[str, list[str]]:
-        """The text of a message, and what is seen of the rest."""
+        """Return the text of a message, and descriptions of its other parts."""
         texts, media = [], []
         for part in parts:
             text = part.refusal if isinstance(part, Refusal) else getattr(part, "text", None)
             if isinstance(text, str):
                 texts.append(text)
-            elif described := seen(part):
-                media.append(described)
+            elif description := describe(part):
+                media.append(description)
             else:
-                self._told.tell(
-                    "content_left_out", f"the demo model cannot see content of type {part.type!r}"
+                self._diagnostics.report(
+                    "content_left_out",
+                    f"the demo model cannot read content of type {part.type!r}; it was left out",
                 )
         return "\n".join(texts), media
 
@@ -196,14 +198,14 @@ class _Renderer:
         title = identity.name if identity else spec.name
         return DemoTool(spec.name, title, spec.description, spec.parameters, custom=spec.type == "custom")
 
-    def _grammars(self, tools: Iterable[Tool]) -> None:
-        """Whoever declares a grammar counts on it."""
+    def _report_grammars(self, tools: Iterable[Tool]) -> None:
+        """Report grammars, which the demo model does not follow."""
         for tool in tools:
             if isinstance(tool, NamespaceTool):
-                self._grammars(tool.tools)
+                self._report_grammars(tool.tools)
             elif isinstance(tool, CustomTool) and (tool.format or {}).get("type") == "grammar":
-                self._told.tell(
-                    "grammar_ignored", f"the demo model does not keep to the grammar of {tool.name!r}"
+                self._diagnostics.report(
+                    "grammar_ignored", f"the demo model does not follow the grammar of {tool.name!r}"
                 )
 
     # -- the answer
@@ -215,7 +217,8 @@ class _Renderer:
         if isinstance(wanted, JsonObjectFormat):
             return DemoFormat("json_object")
         if wanted and not isinstance(wanted, TextFormat) and wanted.type:
-            raise DecodeError(f"the demo model has no format {wanted.type!r}", "text.format.type")
+            message = f"the demo model does not support the format {wanted.type!r}; use text or json_schema"
+            raise DecodeError(message, "text.format.type")
         return DemoFormat()
 
     def _verbosity(self) -> str:
@@ -235,7 +238,7 @@ class _Renderer:
         for name in reasoning.extra or ():
             self._drop(f"reasoning.{name}")
         if reasoning.effort and reasoning.effort not in EFFORTS:
-            self._told.tell("effort_changed", f"the effort {reasoning.effort!r} became 'medium'")
+            self._diagnostics.report("effort_changed", f"the effort {reasoning.effort!r} became 'medium'")
             return "medium"
         return reasoning.effort or ""
 
@@ -248,19 +251,19 @@ class _Renderer:
             return request.top_logprobs or 0
         return None
 
-    def _dropped(self) -> None:
+    def _report_dropped(self) -> None:
         for name, value in (self._request.extra or {}).items():
             if value is not None:
                 self._drop(name)
         for name, handling in HANDLED.items():
             value = getattr(self._request, name)
             is_dropped = handling == "dropped" and name != "extra" and value is not UNSET
-            if is_dropped and value not in _SAYS_NOTHING.get(name, ()):
+            if is_dropped and value not in _DEFAULTS.get(name, ()):
                 self._drop(name)
 
 
 def _turns(turns: list[DemoTurn], has_result: bool) -> list[DemoTurn]:
-    """An output whose call is not known comes in a message of the user. It is an output all the same."""
+    """Turn outputs without a known call, which arrive as user messages, back into outputs."""
     for index, turn in reversed(list(enumerate(turns))):
         is_orphan = turn.role == "user" and turn.text.startswith(ORPHAN_OUTPUT)
         if not has_result or not (is_orphan or turn.role == "system"):
@@ -271,6 +274,6 @@ def _turns(turns: list[DemoTurn], has_result: bool) -> list[DemoTurn]:
 
 
 def _memory(thought: HistoryReasoning) -> list[str]:
-    """What the model had sealed, if it is its own."""
+    """Return the topic of encrypted reasoning that this model made."""
     about = thought.payload.get("about") if isinstance(thought.payload, dict) else None
     return [about] if isinstance(about, str) and about else []

@@ -1,4 +1,4 @@
-"""A request as the demo model is given it: the body that its dialect renders."""
+"""The demo model's request: the body that its dialect renders."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class DemoTool(Struct, frozen=True, omit_defaults=True):
-    """`name` is what a call says, `title` what the client calls the tool."""
+    """`name` is the name in a call, `title` the client's name for the tool."""
 
     name: str
     title: str
@@ -18,16 +18,16 @@ class DemoTool(Struct, frozen=True, omit_defaults=True):
 
 
 class DemoTurn(Struct, frozen=True, omit_defaults=True):
-    """`role` is `user`, `system`, `assistant` or `tool`; of a tool there is one turn for each output."""
+    """`role` is `user`, `system`, `assistant` or `tool`; each tool output is a turn of its own."""
 
     role: str
     text: str = ""
     media: list[str] = []
-    """What can be seen of images and files, in words. The files themselves are not carried along."""
+    """Descriptions of images and files. Their content is not included."""
     tool: str = ""
-    """Of an output: the tool that gave it."""
+    """For a tool output: the tool that returned it."""
     remembered: list[str] = []
-    """Of an assistant: what it thought about, from reasoning that came back sealed."""
+    """For an assistant turn: topics from encrypted reasoning that the client sent back."""
 
 
 class DemoFormat(Struct, frozen=True, omit_defaults=True):
@@ -42,10 +42,10 @@ class DemoRequest(Struct, frozen=True, omit_defaults=True):
     instructions: list[str] = []
     turns: list[DemoTurn] = []
     has_result: bool = False
-    """The last thing in the input is a tool's output."""
+    """Whether the input ends with a tool output."""
     tools: list[DemoTool] = []
     tool_mode: str = "auto"
-    """`auto`, `none`, `required`, or `tool` with the one to call in `tool_name`."""
+    """`auto`, `none`, `required`, or `tool` with the tool's name in `tool_name`."""
     tool_name: str = ""
     parallel_calls: bool = True
     max_calls: int | None = None
@@ -54,12 +54,12 @@ class DemoRequest(Struct, frozen=True, omit_defaults=True):
     effort: str = ""
     summary: str = ""
     seals: bool = False
-    """Reasoning is to come sealed as well."""
+    """Whether to return encrypted reasoning as well."""
     logprobs: int | None = None
-    """How many alternatives each word is given with; None: no probabilities."""
+    """How many alternatives to return for each word; None for no probabilities."""
     max_tokens: int | None = None
 
     @property
     def prompt(self) -> str:
-        """What the user said last."""
+        """The text of the last user message."""
         return next((turn.text for turn in reversed(self.turns) if turn.role == "user"), "")

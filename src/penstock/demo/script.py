@@ -1,4 +1,4 @@
-"""What the demo model does in one turn, step by step, before any of it is sent."""
+"""Plan the demo model's turn as a list of steps, before any of it is sent."""
 
 from __future__ import annotations
 
@@ -10,57 +10,61 @@ from zlib import crc32
 from msgspec import Struct
 
 from penstock.demo import prose
-from penstock.demo.calling import LONGEST_ANSWER, DemoCall, calls_for
+from penstock.demo.calling import MAX_VALUE, DemoCall, calls_for
 from penstock.demo.counting import cached_tokens, input_tokens, pieces
+from penstock.demo.hints import Hints
 from penstock.demo.request import DemoRequest
-from penstock.demo.schema.hints import Hints
-from penstock.demo.schema.making import make
+from penstock.demo.schema import make
 from penstock.demo.wishes import DemoFailure, Wishes
 from penstock.failures import ERROR_TYPES
 
 PACE = 0.01
-"""Seconds from word to word."""
+"""Seconds between words."""
 
 
-class Tell(Struct, frozen=True):
-    """A frame. `tokens` is what it counts for; `thinking`, whether it counts as reasoning."""
+class SendFrame(Struct, frozen=True):
+    """Send a frame that counts as `tokens` output tokens; `thinking` marks reasoning tokens."""
 
     frame: dict[str, Any]
     tokens: int = 0
     thinking: bool = False
 
 
-class Rest(Struct, frozen=True):
-    """Silence for so many seconds; None: without an end."""
+class Pause(Struct, frozen=True):
+    """Silence for this many seconds, or until the client disconnects if None."""
 
     seconds: float | None = None
 
 
-class Garble(Struct, frozen=True):
-    """A frame that is no JSON."""
+class SendGarbage(Struct, frozen=True):
+    """A frame that is not JSON."""
 
     data: str = "{this is no JSON"
 
 
-class BreakOff(Struct, frozen=True):
-    """The stream is over, though nothing said so."""
+class CloseStream(Struct, frozen=True):
+    """End the stream without a finish reason."""
 
 
-Step = Tell | Rest | Garble | BreakOff
+Step = SendFrame | Pause | SendGarbage | CloseStream
 
 
 def script_of(request: DemoRequest, wishes: Wishes) -> list[Step]:
-    """The whole turn. A wish to be refused is granted before it comes to this."""
-    opening: list[Step] = [Rest(wishes.wait)] if wishes.wait else []
+    """Return the steps of the turn. Refusals are handled earlier, by `DemoUpstream.send`."""
+    opening: list[Step] = [Pause(wishes.wait)] if wishes.wait else []
     if wishes.silent:
-        return [*opening, Rest()]
-    opening.append(Tell({"model": request.model}))
+        return [*opening, Pause()]
+    opening.append(SendFrame({"model": request.model}))
     calls = (
         [] if wishes.no_tools and request.tool_mode == "auto" else calls_for(request, Hints(request.prompt))
     )
-    said = list(_said(request, wishes, calls))
-    reason = "tool_calls" if any(isinstance(step, Tell) and "call" in step.frame for step in said) else "stop"
-    steps = [*_thinking(request, wishes), *_disturbed(said, wishes)]
+    answer = list(_answer(request, wishes, calls))
+    reason = (
+        "tool_calls"
+        if any(isinstance(step, SendFrame) and "call" in step.frame for step in answer)
+        else "stop"
+    )
+    steps = [*_thinking(request, wishes), *_with_faults(answer, wishes)]
     return [*opening, *_limited(request, steps, reason)]
 
 
@@ -69,25 +73,25 @@ def _thinking(request: DemoRequest, wishes: Wishes) -> Iterator[Step]:
     if not wanted or request.effort == "none":
         return
     for piece in pieces(prose.thought(request)):
-        yield Tell({"think": piece}, tokens=1, thinking=True)
+        yield SendFrame({"think": piece}, tokens=1, thinking=True)
     if request.summary:
         for part, text in enumerate(prose.summaries(request)):
-            # A summary is made of the reasoning, and costs nothing beside it.
-            yield from (Tell({"summarise": piece, "part": part}) for piece in pieces(text))
+            # The summary repeats the reasoning, so it adds no tokens.
+            yield from (SendFrame({"summarise": piece, "part": part}) for piece in pieces(text))
     if request.seals:
-        yield Tell({"seal": {"about": prose.excerpt(request.prompt)}})
+        yield SendFrame({"seal": {"about": prose.excerpt(request.prompt)}})
 
 
-def _said(request: DemoRequest, wishes: Wishes, calls: list[DemoCall]) -> Iterator[Step]:
+def _answer(request: DemoRequest, wishes: Wishes, calls: list[DemoCall]) -> Iterator[Step]:
     if wishes.empty:
         return
     if wishes.declines:
-        yield from (Tell({"refuse": piece}, tokens=1) for piece in pieces(prose.REFUSAL))
+        yield from (SendFrame({"refuse": piece}, tokens=1) for piece in pieces(prose.REFUSAL))
     elif calls:
         for index, call in enumerate(calls):
-            yield from _told(call, index)
+            yield from _call_steps(call, index)
         if wishes.repeats_call:
-            yield from (_repeated(call, len(calls) + index) for index, call in enumerate(calls))
+            yield from (_repeated_call(call, len(calls) + index) for index, call in enumerate(calls))
     elif request.format.type != "text":
         yield from _json(request)
     else:
@@ -102,22 +106,22 @@ def _text(request: DemoRequest, wishes: Wishes) -> Iterator[Step]:
     yield from _words(request, text)
     if wishes.cites:
         place = {"start": start, "end": len(text)}
-        yield Tell({"cite": {"url": prose.SOURCE_URL, "title": prose.SOURCE_TITLE, **place}})
+        yield SendFrame({"cite": {"url": prose.SOURCE_URL, "title": prose.SOURCE_TITLE, **place}})
 
 
 def _json(request: DemoRequest) -> Iterator[Step]:
-    """One JSON value that fits, and nothing around it."""
+    """Answer with one JSON value that matches the schema, and nothing else."""
     hints = Hints(request.prompt)
     if request.format.type == "json_object":
         value: Any = {"prompt": prose.excerpt(hints.prompt), "words": len(hints.prompt.split()), "demo": True}
     else:
         made = make(request.format.schema, hints)
         value = made.value
-        if not made.fits:
-            yield _note("no answer was found that fits the schema of `text.format`")
+        if made.problem:
+            yield _note(f"the answer may not match the schema of `text.format`: {made.problem}")
     written = json.dumps(value, ensure_ascii=False)
-    if len(written) > LONGEST_ANSWER:
-        yield _note("the answer that fits the schema of `text.format` is too long")
+    if len(written) > MAX_VALUE:
+        yield _note("an answer that matches the schema of `text.format` would be too long")
         written = "null"
     yield from _words(request, written)
 
@@ -127,11 +131,11 @@ def _words(request: DemoRequest, text: str) -> Iterator[Step]:
         frame: dict[str, Any] = {"say": piece}
         if request.logprobs is not None:
             frame["logprobs"] = [_logprob(piece, request.logprobs)]
-        yield Tell(frame, tokens=1)
+        yield SendFrame(frame, tokens=1)
 
 
 def _logprob(piece: str, alternatives: int) -> dict[str, Any]:
-    """Made up, and the same for the same word."""
+    """Make up probabilities that are always the same for the same word."""
     words = list(dict.fromkeys([piece, piece.upper(), piece.lower(), piece.title(), f"{piece}…"]))
     probable = [
         _probable(word, -0.01 * (index * 100 + crc32(_bytes(piece)) % 100))
@@ -148,39 +152,48 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _told(call: DemoCall, key: int) -> Iterator[Step]:
+def _call_steps(call: DemoCall, key: int) -> Iterator[Step]:
     if call.problem:
         yield _note(call.problem)
     named = {"key": key, "id": call.id, "name": call.name, **({"custom": True} if call.custom else {})}
-    yield Tell({"call": named}, tokens=1)
-    yield from (Tell({"call": {"key": key, "input": piece}}, tokens=1) for piece in pieces(call.arguments))
-    yield Tell({"call": {"key": key, "end": True}})
+    yield SendFrame({"call": named}, tokens=1)
+    yield from (
+        SendFrame({"call": {"key": key, "input": piece}}, tokens=1) for piece in pieces(call.arguments)
+    )
+    yield SendFrame({"call": {"key": key, "end": True}})
 
 
-def _repeated(call: DemoCall, key: int) -> Step:
-    """The same call once more, whole, as if it were another one."""
+def _repeated_call(call: DemoCall, key: int) -> Step:
+    """Repeat the complete call under another key."""
     custom = {"custom": True} if call.custom else {}
-    again = {"key": key, "id": call.id, "name": call.name, "input": call.arguments, "end": True, **custom}
-    return Tell({"call": again})
+    call_again = {
+        "key": key,
+        "id": call.id,
+        "name": call.name,
+        "input": call.arguments,
+        "end": True,
+        **custom,
+    }
+    return SendFrame({"call": call_again})
 
 
 def _note(message: str) -> Step:
-    return Tell({"note": {"code": "schema_not_kept", "message": message}})
+    return SendFrame({"note": {"code": "schema_not_kept", "message": message}})
 
 
-# -- what goes wrong, by wish
+# -- requested faults
 
 
-def _disturbed(steps: list[Step], wishes: Wishes) -> list[Step]:
-    """The answer with what was wished for in its middle, which is never before its first word."""
+def _with_faults(steps: list[Step], wishes: Wishes) -> list[Step]:
+    """Insert the requested faults in the middle of the answer, but not before its first word."""
     middle = max(1, len(steps) // 2)
-    inserted: list[Step] = [Rest(wishes.pause)] if wishes.pause else []
+    inserted: list[Step] = [Pause(wishes.pause)] if wishes.pause else []
     if wishes.fails is not None:
-        inserted.append(Tell({"error": _error(wishes.fails)}))
+        inserted.append(SendFrame({"error": _error(wishes.fails)}))
     if wishes.garbage:
-        inserted.append(Garble())
+        inserted.append(SendGarbage())
     if wishes.breaks_off:
-        inserted.append(BreakOff())
+        inserted.append(CloseStream())
     return [*steps[:middle], *inserted, *steps[middle:]]
 
 
@@ -192,10 +205,10 @@ def _error(failure: DemoFailure) -> dict[str, Any]:
 
 
 def _limited(request: DemoRequest, steps: Iterable[Step], reason: str) -> Iterator[Step]:
-    """The steps as far as `max_output_tokens` goes, and the end with what they cost."""
+    """Yield the steps that fit into `max_output_tokens`, then usage and the finish reason."""
     spent = thought = 0
     for step in steps:
-        if isinstance(step, Tell):
+        if isinstance(step, SendFrame):
             if request.max_tokens is not None and spent + step.tokens > request.max_tokens:
                 reason = "length"
                 break
@@ -210,9 +223,11 @@ def _limited(request: DemoRequest, steps: Iterable[Step], reason: str) -> Iterat
         "output": spent,
         "reasoning": thought,
     }
-    yield Tell({"usage": used})
-    yield Tell({"stop": reason})
+    yield SendFrame({"usage": used})
+    yield SendFrame({"stop": reason})
 
 
 def _is_end(step: Step) -> bool:
-    return isinstance(step, BreakOff | Garble) or (isinstance(step, Tell) and "error" in step.frame)
+    return isinstance(step, CloseStream | SendGarbage) or (
+        isinstance(step, SendFrame) and "error" in step.frame
+    )

@@ -1,4 +1,4 @@
-"""An answer of the demo model on its way: server-sent events, one word at a time."""
+"""Stream the demo model's answer as server-sent events, one word at a time."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import json
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
-from penstock.demo.script import BreakOff, Garble, Rest, Step, Tell
+from penstock.demo.script import CloseStream, Pause, SendFrame, SendGarbage, Step
 from penstock.net.source import PulledSource
 
 Sleep = Callable[[float], Awaitable[object]]
 
 
 class DemoSource(PulledSource):
-    """`pace` is the time from word to word."""
+    """`pace` is the time between words in seconds."""
 
     status = 200
     content_type = "text/event-stream"
@@ -28,18 +28,18 @@ class DemoSource(PulledSource):
 
     async def read(self) -> bytes:
         for step in self._steps:
-            if isinstance(step, BreakOff):
+            if isinstance(step, CloseStream):
                 break
-            if isinstance(step, Garble):
+            if isinstance(step, SendGarbage):
                 return _event(step.data)
-            await self._rest(step.seconds if isinstance(step, Rest) else self._pace_of(step))
-            if isinstance(step, Tell):
-                # ASCII, so that half a surrogate pair in a prompt can be told as it came.
+            await self._wait(step.seconds if isinstance(step, Pause) else self._pace_of(step))
+            if isinstance(step, SendFrame):
+                # ASCII, so that half a surrogate pair in a prompt is sent unchanged.
                 return _event(json.dumps(step.frame))
         return b""
 
     def mask(self, text: str) -> str:
-        """There is no secret: nothing was sent anywhere."""
+        """Return the text unchanged: the demo model has no secrets."""
         return text
 
     def mask_value(self, value: Any) -> Any:
@@ -49,18 +49,18 @@ class DemoSource(PulledSource):
         return data
 
     async def finish(self) -> None:
-        """There is no connection to keep."""
+        """Stop reading; there is no connection to reuse."""
         await self._stop_reading()
 
-    def _pace_of(self, step: Tell) -> float:
+    def _pace_of(self, step: SendFrame) -> float:
         return self._pace if step.tokens else 0.0
 
-    async def _rest(self, seconds: float | None) -> None:
-        """None: until the answer is closed."""
+    async def _wait(self, seconds: float | None) -> None:
+        """Wait; None means until the source is closed."""
         if seconds is None:
             await asyncio.get_running_loop().create_future()
         else:
-            await self._sleep(seconds)  # also for no time at all: others may go on, however fast this is
+            await self._sleep(seconds)  # even for zero seconds, so that other tasks can run
 
 
 def _event(data: str) -> bytes:

@@ -1,4 +1,4 @@
-"""The demo model as an upstream: what is sent to it never leaves the process."""
+"""The demo model as an upstream. Requests to it never leave the process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from penstock.upstream.keys import KeyRing
 
 
 class DemoUpstream:
-    """`sleep` is how it waits, `pace` the seconds from word to word."""
+    """`sleep` is called for every pause; `pace` is the time between words in seconds."""
 
     name = "demo"
     pass_key = False
@@ -35,7 +35,7 @@ class DemoUpstream:
         self._sleep = sleep
         self._pace = pace
 
-    def target(self, model: str, key: str) -> Target:  # noqa: ARG002 - it knows no keys
+    def target(self, model: str, key: str) -> Target:  # noqa: ARG002 - it needs no key
         return Target(model=model, vendor=self.name, dialect=self.dialect.name)
 
     async def send(
@@ -46,26 +46,28 @@ class DemoUpstream:
         headers: Mapping[str, str],  # noqa: ARG002
     ) -> UpstreamSource:
         weight = len(request.data)
-        asked = await run_heavy(weight, msgspec.convert, request.body, DemoRequest)
-        if asked.tools or asked.format.schema:
-            weight = HEAVY  # a small schema can be hard to fit
-        wishes = wishes_in(asked.prompt)
+        demo_request = await run_heavy(weight, msgspec.convert, request.body, DemoRequest)
+        if demo_request.tools or demo_request.format.schema:
+            weight = HEAVY  # a small schema can be expensive to satisfy
+        wishes = wishes_in(demo_request.prompt)
         request_id = await run_heavy(weight, _request_id, request)
         if wishes.refused is not None:
             if wishes.wait:
                 await self._sleep(wishes.wait)
-            raise await run_heavy(weight, _refusal, wishes.refused, asked, request_id)
+            raise await run_heavy(weight, _refusal, wishes.refused, demo_request, request_id)
         pace = self._pace if wishes.pace is None else wishes.pace
-        steps = await run_heavy(weight, script_of, asked, wishes)
+        steps = await run_heavy(weight, script_of, demo_request, wishes)
         return DemoSource(steps, request_id=request_id, pace=pace, sleep=self._sleep)
 
     async def aclose(self) -> None:
-        """Nothing is kept open: every answer is closed by whoever has it."""
+        """Do nothing: a source is closed by the turn that reads it."""
 
 
 def _request_id(request: UpstreamRequest) -> str:
-    """The same for the same request, so that two runs can be compared. One element at a time, since
-    writing a large request in one call would keep every other thread waiting."""
+    """Return the same id for the same request, so that two runs can be compared.
+
+    Elements are hashed one by one: encoding a large request in one call would block every other thread.
+    """
     digest = sha256()
     for name, value in request.body.items():
         for each in value if isinstance(value, list) else [value]:
@@ -73,9 +75,9 @@ def _request_id(request: UpstreamRequest) -> str:
     return f"demo_{digest.hexdigest()[:16]}"
 
 
-def _refusal(failure: DemoFailure, asked: DemoRequest, request_id: str) -> OpenResponsesError:
+def _refusal(failure: DemoFailure, demo_request: DemoRequest, request_id: str) -> OpenResponsesError:
     kind = KINDS[failure.code]
-    used = input_tokens(asked)
+    used = input_tokens(demo_request)
     overflow = kind is ContextOverflowError
     return kind(
         f"the demo model was asked to fail with {failure.code}",

@@ -1,6 +1,7 @@
-"""What can be asked of the demo model in words, so that a client meets every fate of a stream.
+"""Requests in plain words that the demo model honours, so that a client can test every way a stream can go.
 
-A wish may stand anywhere in the last user message, beside others. The table is the documentation, too.
+A wish can be anywhere in the last user message, and wishes can be combined. `docs/demo.md` is generated from
+the table.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from msgspec.structs import replace
 
 from penstock.failures import ERROR_TYPES, STATUSES
 
-LONGEST_WAIT = 600.0
-MOST_WORDS = 20_000
+MAX_WAIT = 600.0
+MAX_WORDS = 20_000
 SLOW = 0.2
-"""Seconds from word to word."""
-_LONGEST_PROMPT = 20_000
-"""Characters of a prompt in which wishes are looked for."""
+"""Seconds between words."""
+_MAX_PROMPT = 20_000
+"""Characters of a prompt that are searched for wishes."""
 
 
 class DemoFailure(Struct, frozen=True):
@@ -32,9 +33,9 @@ class Wishes(Struct, frozen=True):
     wait: float = 0.0
     pause: float = 0.0
     pace: float | None = None
-    """Seconds from word to word; None: as the model likes."""
+    """Seconds between words; None for the default."""
     refused: DemoFailure | None = None
-    """The request is answered with this, and nothing else."""
+    """The request is refused with this failure."""
     fails: DemoFailure | None = None
     """An error in the middle of the answer."""
     breaks_off: bool = False
@@ -46,7 +47,7 @@ class Wishes(Struct, frozen=True):
     repeats_call: bool = False
     no_tools: bool = False
     thinks: bool = False
-    tells_instructions: bool = False
+    quotes_instructions: bool = False
     words: int = 0
     counts: tuple[int, int] | None = None
     exactly: str | None = None
@@ -56,7 +57,7 @@ Found = re.Match[str]
 
 
 class Wish(Struct, frozen=True):
-    """A row of the table: words to say, what they do, and how they are found."""
+    """A row of the table: example words, their effect, and the pattern that finds them."""
 
     words: str
     does: str
@@ -77,11 +78,11 @@ _DURATION = (
 def _seconds(found: Found) -> float:
     unit = found["unit"].lower()
     scale = 0.001 if unit.startswith(("ms", "milli")) else _UNITS.get(unit[:2], _UNITS[unit[0]])
-    return min(float(found["time"]) * scale, LONGEST_WAIT)
+    return min(float(found["time"]) * scale, MAX_WAIT)
 
 
 def _failure(word: str) -> DemoFailure:
-    """A failure by its status or its code."""
+    """Return the failure for a status or a code."""
     if word.isdecimal():
         status = int(word)
         return DemoFailure(
@@ -102,8 +103,8 @@ _STATUS_OR_CODE = rf"(?P<failure>[45]\d\d|{'|'.join(ERROR_TYPES)})\b"
 _SPEAK = r"\b(?:answer|reply|talk|speak|write|count|be)\b[^.!?]{0,20}?"
 
 
-def _later(found: Found, wishes: Wishes) -> dict[str, Any]:
-    """`retry after` belongs to the failure that is wished for."""
+def _with_delay(found: Found, wishes: Wishes) -> dict[str, Any]:
+    """Add the delay to the requested failure."""
     wished = {"refused": wishes.refused, "fails": wishes.fails}
     return {
         name: replace(failure, retry_after=_seconds(found)) for name, failure in wished.items() if failure
@@ -125,13 +126,13 @@ WISHES: tuple[Wish, ...] = (
     ),
     _wish(
         "answer with 2000 words",
-        f"an answer of exactly so many words, up to {MOST_WORDS:,}",
+        f"answers with exactly this many words, up to {MAX_WORDS:,}",
         r"\b(?:answer|reply|write|say)\b[^.!?]{0,20}? (?P<count>\d{1,6}) words\b",
-        lambda found, _: {"words": min(int(found["count"]), MOST_WORDS)},
+        lambda found, _: {"words": min(int(found["count"]), MAX_WORDS)},
     ),
     _wish(
         "think about it",
-        "reasoning before the answer; a `reasoning.effort` gives it too",
+        "reasons before it answers; `reasoning.effort` does the same",
         r"\bthink(?:ing)?\b",
         lambda *_: {"thinks": True},
     ),
@@ -139,107 +140,107 @@ WISHES: tuple[Wish, ...] = (
         "what are your instructions?",
         "quotes the instructions, and the system and developer messages",
         r"\b(?:what|show|tell|repeat)\b[^.!?]{0,30}\b(?:instructions|system prompt)\b",
-        lambda *_: {"tells_instructions": True},
+        lambda *_: {"quotes_instructions": True},
     ),
     _wish(
         "use no tools",
-        "answers in words, whatever tools are declared",
+        "answers in text, even if tools are declared",
         r"\b(?:no|without|don['’]t (?:call|use)|do not (?:call|use)) (?:any |a )?tools?\b",
         lambda *_: {"no_tools": True},
     ),
     _wish(
         "call it twice",
-        "tells each tool call twice under one id; a client gets it once",
+        "sends each tool call twice with the same id; the client receives it once",
         r"\bcall (?:it|them|that|this|the tool) twice\b",
         lambda *_: {"repeats_call": True},
     ),
     _wish(
         "cite a source",
-        "a link in the answer, with a `url_citation`",
+        "adds a link to the answer, with a `url_citation`",
         r"\bcite\b|\bwith (?:a )?(?:source|citation)s?\b",
         lambda *_: {"cites": True},
     ),
-    _wish("refuse", "a refusal instead of an answer", r"\brefuse\b", lambda *_: {"declines": True}),
-    _wish("say nothing", "an answer without content", r"\bsay nothing\b", lambda *_: {"empty": True}),
+    _wish("refuse", "refuses to answer", r"\brefuse\b", lambda *_: {"declines": True}),
+    _wish("say nothing", "sends an answer without content", r"\bsay nothing\b", lambda *_: {"empty": True}),
     _wish(
         "answer slowly",
-        "five words a second",
+        "sends five words a second",
         rf"{_SPEAK} slow(?:ly)?\b|\bslow down\b",
         lambda *_: {"pace": SLOW},
     ),
     _wish(
         "answer fast",
-        "no pauses between the words",
+        "sends words without pauses",
         rf"{_SPEAK} (?:fast|quick(?:ly)?)\b",
         lambda *_: {"pace": 0.0},
     ),
     _wish(
         "wait 3 seconds",
-        "silence before the answer; up to 10 minutes",
+        "is silent before the answer, for up to 10 minutes",
         rf"\bwait {_DURATION}",
         lambda found, _: {"wait": _seconds(found)},
     ),
     _wish(
         "pause 3 seconds in the middle",
-        "silence in the middle of the answer",
+        "is silent in the middle of the answer",
         rf"\bpause {_DURATION}",
         lambda found, _: {"pause": _seconds(found)},
     ),
     _wish(
         "be silent",
-        "says nothing and does not end, until the request is given up",
+        "sends nothing until the client disconnects",
         r"\b(?:be|stay|remain) silent\b",
         lambda *_: {"silent": True},
     ),
     _wish(
         "fail at once",
-        "the request is refused with status 500, on every attempt",
+        "refuses the request with HTTP 500, on every attempt",
         rf"\bfail (?:at once|immediately|right away|now)\b(?: with {_STATUS_OR_CODE})?",
         _refused,
     ),
     _wish(
         "fail with 429",
-        "the same with this status, or with a code such as `context_length_exceeded`",
+        "refuses the request with this status, or with a code such as `context_length_exceeded`",
         rf"\bfail with (?:an? |the )?(?:error |status |code )?{_STATUS_OR_CODE}",
         _refused,
     ),
     _wish(
         "fail in the middle",
-        "an error after half of the answer; `with` a status or a code, if you like",
+        "sends an error after half of the answer; add `with` and a status or a code to choose which",
         rf"\bfail in the middle\b(?: with {_STATUS_OR_CODE})?",
         lambda found, _: {"fails": _failure(found["failure"] or "500")},
     ),
     _wish(
         "retry after 7 seconds",
-        "beside a failure: how long it says to wait",
+        "adds a retry delay to a failure",
         rf"\bretry[ -]after {_DURATION}",
-        _later,
+        _with_delay,
     ),
     _wish(
         "break off",
-        "the stream just ends after half of the answer",
+        "closes the stream after half of the answer",
         r"\bbreak off\b",
         lambda *_: {"breaks_off": True},
     ),
     _wish(
         "send garbage",
-        "something that is no JSON after half of the answer",
+        "sends something that is not JSON after half of the answer",
         r"\bgarbage\b(?! collect)",
         lambda *_: {"garbage": True},
     ),
 )
-"""In the order in which they are granted."""
+"""In the order in which they are applied."""
 
 EXACTLY = Wish(
     "say exactly: X",
-    "says X, to the end of the message; wishes in X are only said",
+    "repeats X, up to the end of the message; wishes in X have no effect",
     re.compile(r"\bsay exactly:[ \t]?(?P<text>.*)", re.IGNORECASE | re.DOTALL),
     lambda found, _: {"exactly": found["text"].strip()},
 )
 
 
 def wishes_in(prompt: str) -> Wishes:
-    prompt = prompt[:_LONGEST_PROMPT]
+    prompt = prompt[:_MAX_PROMPT]
     wishes = Wishes()
     if exactly := EXACTLY.pattern.search(prompt):
         wishes = replace(wishes, **EXACTLY.changes(exactly, wishes))
@@ -251,6 +252,6 @@ def wishes_in(prompt: str) -> Wishes:
 
 
 def as_markdown() -> str:
-    """The table in `docs/demo.md`."""
+    """Return the table for `docs/demo.md`."""
     rows = [f"| “{wish.words}” | {wish.does} |" for wish in (EXACTLY, *WISHES)]
-    return "\n".join(["| say | and the demo model |", "|---|---|", *rows])
+    return "\n".join(["| say | the demo model |", "|---|---|", *rows])

@@ -1,8 +1,8 @@
-"""The envelope around reasoning that only its maker can read.
+"""The envelope around reasoning that only the upstream that produced it can read.
 
-Signatures, redacted and encrypted reasoning must go back to where they came from, byte for byte, and nowhere
-else: a Gemini signature sent to Anthropic fails the turn (ask C2 to ask C5). So `encrypted_content` holds
-an envelope that says where its contents are from and what they were attached to.
+Signatures, redacted and encrypted reasoning must be sent back to their upstream byte for byte, and to no
+other: a Gemini signature sent to Anthropic fails the turn (ask C2 to ask C5). So `encrypted_content` holds
+an envelope that records where its contents are from and what they were attached to.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from penstock.dialects.plan import Target
 from penstock.protocol.large import has_more_values
 
 _MARK = "pk1."
-"""Version 1. Another version has another mark, and is foreign to us."""
+"""The prefix of version 1. Any other prefix is not an envelope of ours."""
 
 
 class Envelope(Struct, frozen=True, omit_defaults=True):
-    """`payload` is the maker's, in whatever shape its dialect gave it. `attached` is `block` or `call`."""
+    """`payload` is the upstream's data, in the shape of its dialect. `attached` is `block` or `call`."""
 
     dialect: str
     payload: Any
@@ -31,14 +31,14 @@ class Envelope(Struct, frozen=True, omit_defaults=True):
     attached: str = "block"
 
     def is_for(self, target: Target) -> bool:
-        """Can this target read it? Another key can, unless the maker is one that binds reasoning to keys."""
-        same_maker = (self.dialect, self.vendor, self.family) == (
+        """Return whether this target can read it. The key matters only where reasoning is bound to keys."""
+        same_origin = (self.dialect, self.vendor, self.family) == (
             target.dialect,
             target.vendor,
             target.family,
         )
-        bound_elsewhere = self.dialect == "responses" and self.key != target.key_fingerprint
-        return same_maker and not bound_elsewhere
+        bound_to_other_key = self.dialect == "responses" and self.key != target.key_fingerprint
+        return same_origin and not bound_to_other_key
 
 
 def seal(target: Target, payload: Any, *, attached: str = "block") -> str:
@@ -54,13 +54,13 @@ def seal(target: Target, payload: Any, *, attached: str = "block") -> str:
 
 
 def unseal(sealed: str) -> Envelope | None:
-    """The envelope, or None for what is not one of ours."""
-    return _opened(sealed, Envelope)
+    """Return the envelope; None if the text is not one of ours."""
+    return _decode(sealed, Envelope)
 
 
 def key_of(sealed: str) -> str:
-    """The fingerprint of the key that an envelope is bound to; its contents are not read."""
-    head = _opened(sealed, _Head)
+    """Return the fingerprint of the key that an envelope is bound to, without decoding its contents."""
+    head = _decode(sealed, _Head)
     return head.key if head is not None else ""
 
 
@@ -69,12 +69,12 @@ class _Head(Struct, frozen=True):
 
 
 _VALUES = 20_000
-"""JSON values in one envelope. A client can write its own, and no limit of a request counts what is in it."""
+"""The most JSON values in one envelope. Clients can forge one, and request limits do not look inside."""
 
 E = TypeVar("E")
 
 
-def _opened(sealed: str, type: type[E]) -> E | None:
+def _decode(sealed: str, type: type[E]) -> E | None:
     if not sealed.startswith(_MARK):
         return None
     try:

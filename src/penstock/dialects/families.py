@@ -1,7 +1,7 @@
-"""Which family a model belongs to, from its name.
+"""The family of a model, derived from its name.
 
-Reasoning that only its maker can read is carried over within a family and not across (ask C5), and the
-name of a model is all that is known of it.
+Sealed reasoning is sent back only within a family (ask C5), and the name of a model is all that is known
+about it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FAMILIES: dict[str, str] = {
     "palmyra": "palmyra",
     "mimo": "mimo",
 }
-"""The families of models, each with the words that begin its models' names."""
+"""Each family of models, with the words that its models' names start with."""
 
 _FAMILY_OF = {word: family for family, words in FAMILIES.items() for word in words.split()}
 _WORD = re.compile(r"gpt-oss|\bo\d|[a-z]+")
@@ -39,10 +39,10 @@ _DATE = re.compile(r"[-@](\d{4}-\d{2}-\d{2}|\d{8}|\d{6}|\d{4}|latest|preview)$")
 
 
 def family_of(model: str) -> str:
-    """The family of a model: `us.anthropic.claude-sonnet-4-5-20250929-v1:0` is a `claude`.
+    """Return the family of a model: `claude` for `us.anthropic.claude-sonnet-4-5-20250929-v1:0`.
 
-    The first word that names a family counts, so a distillate belongs to its teacher. A model of no known
-    family is a family of its own, whatever its vendor's prefix, its tag and its date.
+    The first word that names a family counts, so a distilled model belongs to its teacher. For a model of no
+    known family, the family is its name without vendor prefix, tag and date.
     """
     name = model.lower().rstrip("/").rpartition("/")[2].partition(":")[0]
     for word in _WORD.findall(name):

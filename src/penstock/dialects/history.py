@@ -1,9 +1,9 @@
-"""A request's history in words that every dialect can render.
+"""The history of a request, in a form that every dialect can render.
 
-The items of a Responses request are a flat list; upstreams want turns: what the user said, what the assistant
-thought, said and called, what the calls gave back. Here the list becomes turns, once for all dialects: system
-texts are gathered, calls and outputs are matched and orphans repaired, names and ids are the upstream's.
-Everything that is left out or repaired leaves a diagnostic.
+The items of a Responses request are a flat list; upstreams expect turns: the user's message, the assistant's
+reasoning, text and calls, the outputs of the calls. This module groups the list into turns, once for all
+dialects: it collects system texts, matches calls with outputs, repairs orphans, and translates names and ids
+to the upstream's. Everything left out or repaired adds a diagnostic.
 """
 
 from __future__ import annotations
@@ -46,13 +46,14 @@ from penstock.stream.diagnostics import Diagnostics
 from penstock.tools.call_ids import NO_OUTPUT, ORPHAN_OUTPUT, UniqueIds, fitting, original
 
 ARGUMENT_VALUES = 500_000
-"""JSON values in the arguments of all calls of a request: strings, in which no other limit counts them."""
+"""The most JSON values in the arguments of all calls together. Arguments are strings, so no other limit
+counts the values in them."""
 
 
 class HistoryReasoning(Struct, frozen=True):
-    """Reasoning. `payload` is what its maker gave us to give back, if this target is its maker.
+    """Reasoning. `payload` is sealed data to send back, if it came from this target.
 
-    `foreign`: another maker sealed it, so neither text nor payload may be sent as this target's own.
+    `foreign`: another upstream sealed it, so neither text nor payload may be sent as this target's own.
     """
 
     text: str = ""
@@ -70,7 +71,7 @@ class HistoryText(Struct, frozen=True):
 
 
 class Call(Struct, frozen=True):
-    """A tool call: the upstream's id and name, the arguments as the JSON text of an object."""
+    """A tool call: the upstream's id and name, and the arguments as a JSON object in text form."""
 
     id: str
     name: str
@@ -78,7 +79,7 @@ class Call(Struct, frozen=True):
 
 
 class ToolOutput(Struct, frozen=True):
-    """What a call gave back: text, or content parts."""
+    """The output of a call: text, or content parts."""
 
     id: str
     name: str
@@ -90,19 +91,19 @@ class UserTurn(Struct, frozen=True):
 
 
 class SystemTurn(Struct, frozen=True):
-    """A system or developer message after the conversation began (decision 19)."""
+    """A system or developer message after the start of the conversation (decision 19)."""
 
     text: str
 
 
 class AssistantTurn(Struct, frozen=True):
-    """What the assistant did in one go, in order."""
+    """Everything the assistant produced between two other turns, in order."""
 
     pieces: list[HistoryReasoning | HistoryText | Call]
 
 
 class OutputsTurn(Struct, frozen=True):
-    """The outputs of the calls of the assistant turn before, one each, in the order of the calls."""
+    """The outputs of the preceding assistant turn's calls, one per call, in the same order."""
 
     outputs: list[ToolOutput]
 
@@ -111,7 +112,7 @@ Turn = UserTurn | SystemTurn | AssistantTurn | OutputsTurn
 
 
 class History(Struct, frozen=True):
-    """`system` is the instructions and the leading system and developer messages, in order."""
+    """`system` holds the instructions, then the leading system and developer messages, in order."""
 
     system: list[str]
     turns: list[Turn]
@@ -119,30 +120,32 @@ class History(Struct, frozen=True):
 
 
 def history_of(plan: Plan) -> History:
-    return _Historian(plan).history()
+    """Group the input of a request into turns."""
+    return _HistoryBuilder(plan).build()
 
 
 def framed(text: str) -> str:
-    """A late system message as a user message: always the same frame, so that prompt caches hold (ask D5)."""
+    """Wrap a late system message as a user message, always in the same way: prompt caches rely on it
+    (ask D5)."""
     return f"<system>\n{text}\n</system>"
 
 
-class _Historian:
+class _HistoryBuilder:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._told = Diagnostics()
+        self._diagnostics = Diagnostics()
         self._system: list[str] = [plan.request.instructions] if plan.request.instructions else []
         self._turns: list[Turn] = []
         self._pieces: list[HistoryReasoning | HistoryText | Call] = []
         self._call_ids: dict[str, str] = {}
-        """The calls of the open assistant turn: the client's id and the upstream's."""
+        """The calls of the open assistant turn: client id to upstream id."""
         self._upstream_ids = UniqueIds()
-        """The upstream's ids of the open assistant turn."""
+        """The upstream ids of the open assistant turn."""
         self._outputs: dict[str, deque[str | list[ContentPart]]] = {}
-        """Outputs by the client's call id, wherever in the input they stand."""
+        """Outputs by the client's call id, wherever they are in the input."""
         self._argument_values = 0
 
-    def history(self) -> History:
+    def build(self) -> History:
         items = self._items()
         calls = {call_id for item in items if (call_id := call_of(item)[0])}
         for item in items:
@@ -150,37 +153,39 @@ class _Historian:
             if call_id and call_id in calls:
                 self._outputs.setdefault(fitting(call_id), deque()).append(content)
         for item in items:
-            self._take(item, calls)
+            self._add(item, calls)
         self._close_turn()
         for call_id in (call_id for call_id, rest in self._outputs.items() if rest):
-            self._told.tell(
+            self._diagnostics.report(
                 "repeated_output", f"the call {call_id!r} has several outputs; the first was sent"
             )
-        return History(self._system, self._turns, self._told.told)
+        return History(self._system, self._turns, self._diagnostics.entries)
 
     def _items(self) -> list[Item]:
-        given = self._plan.request.input
-        if isinstance(given, str):
-            return [Message(role="user", content=given)]
-        return given or []
+        raw_input = self._plan.request.input
+        if isinstance(raw_input, str):
+            return [Message(role="user", content=raw_input)]
+        return raw_input or []
 
-    def _take(self, item: Item, calls: set[str]) -> None:
+    def _add(self, item: Item, calls: set[str]) -> None:
         if isinstance(item, Message):
-            self._take_message(item)
+            self._add_message(item)
         elif isinstance(item, ReasoningItem):
-            self._take_thought(item)
+            self._add_reasoning(item)
         elif call_of(item)[0]:
-            self._take_call(item)
+            self._add_call(item)
         elif output_of(item)[0]:
-            self._take_output(item, calls)
+            self._add_output(item, calls)
         elif isinstance(item, Compaction):
-            self._take_compaction(item)
+            self._add_compaction(item)
         elif not isinstance(item, AdditionalTools | ToolSearchOutput):
-            self._told.tell("item_left_out", f"an item of type {item.type!r} cannot be sent to this upstream")
+            self._diagnostics.report(
+                "item_left_out", f"an item of type {item.type!r} cannot be sent to this upstream"
+            )
 
-    def _take_message(self, message: Message) -> None:
+    def _add_message(self, message: Message) -> None:
         if message.role == "assistant":
-            self._take_said(message)
+            self._add_assistant_message(message)
             return
         self._close_turn()
         if message.role in ("system", "developer"):
@@ -195,7 +200,7 @@ class _Historian:
         if parts:
             self._turns.append(UserTurn(parts))
 
-    def _take_said(self, message: Message) -> None:
+    def _add_assistant_message(self, message: Message) -> None:
         if isinstance(message.content, str):
             self._pieces += [HistoryText(message.content)] if message.content else []
             return
@@ -205,27 +210,29 @@ class _Historian:
             elif text := getattr(part, "text", ""):
                 self._pieces.append(HistoryText(text))
 
-    def _take_thought(self, item: ReasoningItem) -> None:
+    def _add_reasoning(self, item: ReasoningItem) -> None:
         sealed = item.encrypted_content or ""
         envelope = unseal(sealed)
         foreign = bool(sealed) and (envelope is None or not envelope.is_for(self._plan.target))
         if foreign:
-            self._told.tell("reasoning_left_out", "reasoning of another upstream was left out")
-        thought = HistoryReasoning(
+            self._diagnostics.report("reasoning_left_out", "reasoning from another upstream was left out")
+        reasoning = HistoryReasoning(
             text=_plain(item.content or []),
             summary=_plain(item.summary),
             payload=None if envelope is None or foreign else envelope.payload,
             attached="block" if envelope is None else envelope.attached,
             foreign=foreign,
         )
-        if thought.text or thought.summary or thought.payload is not None:
-            self._pieces.append(thought)
+        if reasoning.text or reasoning.summary or reasoning.payload is not None:
+            self._pieces.append(reasoning)
 
-    def _take_call(self, item: Item) -> None:
+    def _add_call(self, item: Item) -> None:
         call_id, name, arguments = call_of(item)
         call_id = fitting(call_id)
         if call_id in self._call_ids:
-            self._told.tell("repeated_call", f"a call with the id {call_id!r} came twice; it was sent once")
+            self._diagnostics.report(
+                "repeated_call", f"the call id {call_id!r} appears twice; the call was sent once"
+            )
             return
         upstream_id = self._upstream_ids.first_free(original(call_id), call_id)
         self._call_ids[call_id] = upstream_id
@@ -234,36 +241,38 @@ class _Historian:
         self._pieces.append(Call(upstream_id, self._name(name, namespace), arguments))
 
     def _bounded(self, arguments: str) -> str:
-        """Some dialects read the arguments of every call. Text that would become too many values is sent as
-        one string, which costs no more than its characters."""
+        """Limit the JSON values in arguments, because some dialects decode those of every call. Beyond the
+        limit, the text is sent as one string, which costs no more than its characters."""
         self._argument_values += max_values(arguments)
         if self._argument_values <= ARGUMENT_VALUES:
             return arguments
-        self._told.tell(
-            "odd_arguments", "the arguments of all calls together hold too many values to be read"
+        self._diagnostics.report(
+            "odd_arguments", "the arguments of all calls together contain too many values to decode"
         )
         return _json({"arguments": arguments})
 
     def _name(self, name: str, namespace: str | None) -> str:
-        """The upstream's name of a tool; one that is not declared any more is only made acceptable."""
+        """Return the upstream's name of a tool. A name that is no longer declared is only made valid."""
         identity = self._plan.tools.declared(name, namespace)
         if identity is not None:
             return identity.upstream_name
-        whole = f"{namespace}__{name}" if namespace else name
-        return re.sub(r"[^A-Za-z0-9_-]", "_", whole)[:64] or "tool"
+        full_name = f"{namespace}__{name}" if namespace else name
+        return re.sub(r"[^A-Za-z0-9_-]", "_", full_name)[:64] or "tool"
 
-    def _take_output(self, item: Item, calls: set[str]) -> None:
-        """Outputs are sent with their calls. One without a call is told to the model as what it is."""
+    def _add_output(self, item: Item, calls: set[str]) -> None:
+        """Skip an output that has a call, which `_close_turn` adds; send an orphan as a user message."""
         self._close_turn()
         call_id, content = output_of(item)
         if call_id in calls:
             return
-        self._told.tell("orphan_output", f"the output of an unknown call {call_id!r} was sent as a message")
+        self._diagnostics.report(
+            "orphan_output", f"the output of an unknown call {call_id!r} was sent as a message"
+        )
         parts: list[ContentPart] = [InputText(text=ORPHAN_OUTPUT)]
         parts += [InputText(text=content)] if isinstance(content, str) else content
         self._turns.append(UserTurn(parts))
 
-    def _take_compaction(self, item: Compaction) -> None:
+    def _add_compaction(self, item: Compaction) -> None:
         envelope = unseal(item.encrypted_content)
         payload = envelope.payload if envelope is not None else None
         text = payload.get("text") if isinstance(payload, dict) else None
@@ -271,10 +280,10 @@ class _Historian:
             self._close_turn()
             self._turns.append(UserTurn([InputText(text=text)]))
         else:
-            self._told.tell("item_left_out", "a compaction of another upstream was left out")
+            self._diagnostics.report("item_left_out", "a compaction from another upstream was left out")
 
     def _close_turn(self) -> None:
-        """The assistant's turn is over: its calls get their outputs."""
+        """End the assistant's turn and add the outputs of its calls."""
         if not self._pieces:
             return
         self._turns.append(AssistantTurn(self._pieces))
@@ -288,23 +297,25 @@ class _Historian:
         self._pieces, self._call_ids, self._upstream_ids = [], {}, UniqueIds()
 
     def _output(self, call_id: str) -> str | list[ContentPart]:
-        """The next output for this id: some upstreams use an id again in every turn (quirk C19)."""
+        """Return the next output for this id: some upstreams reuse an id in every turn (quirk C19)."""
         outputs = self._outputs.get(call_id)
         if not outputs:
-            self._told.tell("unanswered_call", f"the call {call_id!r} has no output; a placeholder was sent")
+            self._diagnostics.report(
+                "unanswered_call", f"the call {call_id!r} has no output; a placeholder was sent"
+            )
             return NO_OUTPUT
         return outputs.popleft()
 
 
 def _plain(content: str | list[ContentPart]) -> str:
-    """The text of a message, without whatever is no text."""
+    """Return the text of a message, without any other content."""
     if isinstance(content, str):
         return content
     texts = [getattr(part, "text", "") for part in content]
     return "\n".join(text for text in texts if text)
 
 
-def _called(tool: Tool) -> str:
+def _tool_name(tool: Tool) -> str:
     return getattr(tool, "name", "") or tool.type
 
 
@@ -315,13 +326,13 @@ def _json(value: Any) -> str:
 _CALLS: dict[type, Callable[[Any], tuple[str, str, str]]] = {
     FunctionCall: lambda item: (item.call_id, item.name, item.arguments or "{}"),
     CustomToolCall: lambda item: (item.call_id, item.name, _json({"input": item.input})),
-    # Until their families come, the other tools are functions that take their action as it is.
+    # The other tools have no family yet: they are functions that take their action as arguments.
     LocalShellCall: lambda item: (item.call_id, "local_shell", _json(item.action)),
     ShellCall: lambda item: (item.call_id, "shell", _json(item.action)),
     ApplyPatchCall: lambda item: (item.call_id, "apply_patch", _json(item.operation)),
     ToolSearchCall: lambda item: (item.call_id or "", "tool_search", _json(item.arguments or {})),
 }
-"""Call id, name and arguments of each kind of call."""
+"""How to read the call id, name and arguments of each type of call."""
 
 _OUTPUTS: dict[type, Callable[[Any], tuple[str, str | list[ContentPart]]]] = {
     FunctionCallOutput: lambda item: (item.call_id, item.output),
@@ -331,17 +342,19 @@ _OUTPUTS: dict[type, Callable[[Any], tuple[str, str | list[ContentPart]]]] = {
     ApplyPatchCallOutput: lambda item: (item.call_id, f"{item.status or ''} {item.output or ''}".strip()),
     ToolSearchOutput: lambda item: (
         item.call_id or "",
-        ", ".join(map(_called, item.tools)) or "nothing found",
+        ", ".join(map(_tool_name, item.tools)) or "nothing found",
     ),
 }
-"""Call id and content of each kind of output."""
+"""How to read the call id and content of each type of output."""
 
 
 def call_of(item: Item) -> tuple[str, str, str]:
+    """Return the call id, name and arguments of a call; empty strings for any other item."""
     read = _CALLS.get(type(item))
     return ("", "", "") if read is None else read(item)
 
 
 def output_of(item: Item) -> tuple[str, str | list[ContentPart]]:
+    """Return the call id and content of an output; empty strings for any other item."""
     read = _OUTPUTS.get(type(item))
     return ("", "") if read is None else read(item)

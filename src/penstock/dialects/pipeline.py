@@ -1,10 +1,10 @@
-"""From an upstream's bytes to the events of a lawful stream: the same way for the gateway and everybody else.
+"""From an upstream's bytes to the events of a lawful stream: one path for the gateway, the library and tests.
 
-A pipeline belongs to one response. It reads one answer, or several in a row: what an answer says before its
-first output is held back, so that the response can still be given to another target. It does no I/O.
+A pipeline belongs to one response. It reads one answer, or several in a row: deltas before the first output
+are held back, so that the turn can still move to another target. It does no I/O.
 
-`feed` and `end` do everything. Whoever must not work for long without a pause, or wants to do something
-before the terminal event, uses what they are made of: `read`, `read_end` and `finish`.
+`feed` and `end` do everything. A caller that must yield during long work, or act before the terminal event,
+uses the steps that they consist of: `read`, `read_end` and `finish`.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from penstock.stream.machine import ResponseStreamStateMachine
 from penstock.stream.phases import ResponseStreamPhase
 
 FRAMES_AT_ONCE = 32
-"""One read may hold thousands of frames: so many are translated before `read` gives the caller a turn."""
+"""Frames that `read` translates before it yields to the caller: one read may contain thousands."""
 
 _SILENT = (BlockStart, BlockEnd, UsageDelta, UpstreamInfo, DiagnosticDelta, FinishDelta)
-"""Deltas that cause no output event: until another comes, another target can still be asked."""
+"""Deltas that cause no output event: as long as there are no others, the turn can move to another target."""
 
 _LEADING_SPACE = b"\xef\xbb\xbf \t\r\n"
 
@@ -46,7 +46,7 @@ Estimate = Callable[[], UsageDelta | None]
 
 
 class FrameDecoder(Protocol):
-    """What carries the frames: server-sent events (`sse.Decoder`), or something else in a capture."""
+    """Turns bytes into frames: `sse.Decoder` for server-sent events, another decoder for a capture."""
 
     def feed(self, data: bytes) -> list[Frame]: ...
 
@@ -54,7 +54,7 @@ class FrameDecoder(Protocol):
 
 
 class Pipeline:
-    """`sign` adds to the message of each failure; `estimate` counts the usage where the upstream does not."""
+    """`sign` amends the message of a failure; `estimate` counts usage that the upstream does not report."""
 
     def __init__(
         self,
@@ -69,27 +69,27 @@ class Pipeline:
         self._reader: Reader
         self._decoder: FrameDecoder
         self._mask: Mask
-        self._may_be_whole = False
-        """Before the first bytes: is it still open whether this is a stream or one JSON document?"""
+        self._may_be_document = False
+        """Before the first bytes: whether the answer may still be one JSON document instead of a stream."""
         self._body: bytearray | None = None
-        """What has come of an answer that is one JSON document."""
-        self._held: list[Delta] = []
-        """What was said before the first output, and may still be taken back."""
+        """The bytes received of an answer that is one JSON document."""
+        self._held_back: list[Delta] = []
+        """Deltas from before the first output, which may still be discarded."""
         self.has_output = False
-        """Is there output? Then nobody else can be asked."""
+        """Whether there is output. From then on, the turn cannot move to another target."""
         self.is_answered = False
-        """Has the upstream said everything, or failed? Some servers keep the connection open then
-        (ask A10)."""
+        """Whether the upstream has sent everything, or failed. Some servers keep the connection open after
+        that (ask A10)."""
         self.failure: OpenResponsesError | None = None
-        """What ended the answer behind its first output. `finish` reports it."""
+        """The failure that ended the answer after its first output. `finish` reports it."""
         self.upstream_id = ""
         self.usage_is_estimated = False
 
-    # One answer after the other
+    # Attempts
 
     def prepare(self, diagnostics: Iterable[Diagnostic] = ()) -> None:
-        """Begin an attempt: forget what the last one said, and hold what is known about this one."""
-        self._held = [DiagnosticDelta(each.code, each.message) for each in diagnostics]
+        """Start an attempt: discard what the last attempt held back, and hold this one's diagnostics."""
+        self._held_back = [DiagnosticDelta(each.code, each.message) for each in diagnostics]
 
     def open(
         self,
@@ -100,16 +100,16 @@ class Pipeline:
         decoder: FrameDecoder | None = None,
         mask: Mask = lambda deltas: deltas,
     ) -> None:
-        """Begin to read an answer. `mask` takes secrets out of what the upstream says of itself."""
+        """Start reading an answer. `mask` removes secrets from what the upstream reports about itself."""
         self._dialect, self._plan, self._mask = dialect, plan, mask
         self._reader, self._decoder = dialect.reader(plan), decoder or Decoder(DEFAULT_LIMIT)
-        self._may_be_whole, self._body = content_type != "text/event-stream", None
+        self._may_be_document, self._body = content_type != "text/event-stream", None
         self.is_answered = False
 
-    # All at once
+    # In one call
 
     def feed(self, data: bytes) -> list[Event]:
-        """The events that these bytes cause. Whatever comes behind the end is ignored (ask A12)."""
+        """Return the events that these bytes cause. Bytes after the end are ignored (ask A12)."""
         if self.is_over:
             return []
         events: list[Event] = []
@@ -121,7 +121,7 @@ class Pipeline:
         return events + (self.end() if self.is_answered else [])
 
     def end(self) -> list[Event]:
-        """The upstream sends no more: the last events. With them the stream has its one terminal event."""
+        """Return the last events, among them the one terminal event: the upstream has ended."""
         if self.is_over:
             return []
         try:
@@ -133,12 +133,12 @@ class Pipeline:
     # Step by step
 
     def read(self, data: bytes) -> Iterator[list[Event]]:
-        """The same events a few frames at a time, without the terminal event. No more is to be read when
-        `is_answered` is set. A failure before the first output is raised: another target may be asked."""
-        if self._may_be_whole:
-            # Some servers never stream, and some do not say what they send.
+        """Yield the same events, a few frames at a time, without the terminal event. Stop reading when
+        `is_answered` is set. Raise a failure before the first output: the turn may move to another target."""
+        if self._may_be_document:
+            # Some servers never stream, and some do not declare a content type.
             self._body = bytearray() if data.lstrip(_LEADING_SPACE)[:1] in (b"{", b"[") else None
-            self._may_be_whole = False
+            self._may_be_document = False
         if self._body is not None:
             self._body += data
             if len(self._body) > DEFAULT_LIMIT:
@@ -155,27 +155,28 @@ class Pipeline:
             if self._reader.is_over:
                 deltas += self._reader.end()
                 self.is_answered = True
-            yield self._take(deltas)
+            yield self._accept(deltas)
             if self.is_answered:
                 return
 
     def read_end(self) -> list[Event]:
-        """What there is to say when nothing more comes. Raises like `read`."""
-        events = [] if self.is_answered else self._take(self._rest())
+        """Return the events before the terminal event, once the upstream has ended. Raise like `read`."""
+        events = [] if self.is_answered else self._accept(self._rest())
         self.is_answered = True
         return events + self._release()
 
     def read_cut(self) -> list[Event]:
-        """The connection broke: what had come and was not passed on yet. Before the first output that is
-        nothing, because another target may say all of it, unless the answer `has_finished`."""
+        """Return the events of what was received before the connection broke and not passed on yet. Before
+        the first output there are none, because another target may still answer, unless the answer
+        `has_finished`."""
         events: list[Event] = []
         if self.has_output:
-            whole: list[Delta] = [delta for delta in self._rest() if not isinstance(delta, ErrorDelta)]
-            events = self._apply(self._mask(whole))
+            rest: list[Delta] = [delta for delta in self._rest() if not isinstance(delta, ErrorDelta)]
+            events = self._apply(self._mask(rest))
         return events + self._release() if self.has_finished else events
 
     def finish(self) -> list[Event]:
-        """The terminal event, when everything was read."""
+        """Return the terminal event, once everything is read."""
         if self.is_over:
             return []
         if self.failure is not None:
@@ -186,10 +187,10 @@ class Pipeline:
         except BridgeError as error:
             return self.fail(error.code, error.message)
 
-    # From outside
+    # Called by the turn
 
     def start(self) -> list[Event]:
-        """The beginning of the stream, unless it has begun."""
+        """Return the first events of the stream, unless it has started."""
         return self._machine.start() if self.is_idle else []
 
     def heartbeat(self) -> list[Event]:
@@ -198,12 +199,12 @@ class Pipeline:
     def fail(
         self, code: str, message: str, *, param: str | None = None, retry_after: float | None = None
     ) -> list[Event]:
-        """End with a failure. What was held back is not lost where it is true without any output."""
+        """End with a failure. Of the deltas held back, diagnostics and usage are kept."""
         if self.is_over:
             return []
         events = self.start()
-        held, self._held = self._held, []
-        for delta in held:
+        held_back, self._held_back = self._held_back, []
+        for delta in held_back:
             if isinstance(delta, DiagnosticDelta | UsageDelta):
                 events += self._machine.apply(delta)
         self._fill_usage()
@@ -213,7 +214,7 @@ class Pipeline:
             and "try again in" not in message.lower()
         ):
             message = (
-                f"{message} Please try again in {retry_after:g}s."  # the words that Codex looks for (ask E5)
+                f"{message} Please try again in {retry_after:g}s."  # the text that Codex parses (ask E5)
             )
         type = ERROR_TYPES.get(code, "server_error")
         return events + self._machine.fail(code, self._sign(message), type=type, param=param)
@@ -237,9 +238,9 @@ class Pipeline:
 
     @property
     def has_finished(self) -> bool:
-        """Has the model said why it stopped? A break behind that takes nothing away (ask A1)."""
-        held = any(isinstance(each, FinishDelta) for each in self._held)
-        return held or self._machine.deferred_reason is not None
+        """Whether the upstream sent a finish reason. A disconnect after that loses nothing (ask A1)."""
+        is_held_back = any(isinstance(each, FinishDelta) for each in self._held_back)
+        return is_held_back or self._machine.deferred_reason is not None
 
     @property
     def lacks_usage(self) -> bool:
@@ -248,13 +249,13 @@ class Pipeline:
 
     @property
     def snapshot(self) -> Response:
-        """The response as it is now."""
+        """The current state of the response."""
         return self._machine.snapshot
 
-    # Inside
+    # Internals
 
     def _read_frames(self, frames: list[Frame]) -> list[Delta]:
-        """What these frames say. Behind the end of an answer nothing is read, in whichever read it came."""
+        """Return the deltas of these frames. Nothing after the end of an answer is read."""
         deltas: list[Delta] = []
         for frame in frames:
             deltas += self._reader.feed(frame)
@@ -266,19 +267,19 @@ class Pipeline:
         if self._body is not None:
             return self._dialect.read_body(self._plan, bytes(self._body))
         try:
-            frames = [frame for frame in self._decoder.end() if not _is_half(frame)]
+            frames = [frame for frame in self._decoder.end() if not _is_cut(frame)]
         except FrameTooLarge as error:
             return [_too_large(error)]
         return self._read_frames(frames) + self._reader.end()
 
     def _refuse(self, error: ErrorDelta) -> list[Event]:
         self.is_answered = True
-        return self._take([error])
+        return self._accept([error])
 
-    def _take(self, deltas: list[Delta]) -> list[Event]:
+    def _accept(self, deltas: list[Delta]) -> list[Event]:
         deltas = self._mask(deltas)
         if not self.has_output:
-            self._held += deltas
+            self._held_back += deltas
             first = next((each for each in deltas if not isinstance(each, _SILENT)), None)
             if first is None:
                 return self.start()
@@ -289,9 +290,9 @@ class Pipeline:
         return self._apply(deltas)
 
     def _release(self) -> list[Event]:
-        """What was held back: nobody else will be asked."""
-        held, self._held = self._held, []
-        return self._apply(held)
+        """Apply the deltas held back: the turn stays with this target."""
+        held_back, self._held_back = self._held_back, []
+        return self._apply(held_back)
 
     def _apply(self, deltas: list[Delta]) -> list[Event]:
         events = self.start()
@@ -306,7 +307,7 @@ class Pipeline:
             try:
                 events += self._machine.apply(delta)
             except (BridgeError, ValueError) as error:
-                message = f"what the upstream sent cannot be passed on: {error}"
+                message = f"the upstream's answer cannot be translated: {error}"
                 self._stop_at(ProtocolError(message, code="upstream_invalid"))
         return events
 
@@ -317,38 +318,38 @@ class Pipeline:
         return self.fail(error.code, error.message, param=error.param, retry_after=error.retry_after)
 
     def _fill_usage(self) -> None:
-        """Where the upstream told no usage, or not all of it, it is counted and marked as an estimate
-        (decision 11; ask D1, ask D4)."""
+        """Add usage that the upstream did not report, marked as an estimate (decision 11; ask D1, ask D4)."""
         counted = self._estimate() if self.lacks_usage else None
         if counted is None:
             return
         usage = self._machine.snapshot.usage
         if usage is not None:
-            counted = _missing(usage, counted)
+            counted = _missing_usage(usage, counted)
         if counted.input_tokens is not None or counted.output_tokens is not None:
             self._machine.usage(counted)
             self.usage_is_estimated = True
 
 
 def failure_of(delta: ErrorDelta) -> OpenResponsesError:
-    """A failure inside of a stream, as an exception."""
+    """Return the exception for a failure inside a stream."""
     kind = KINDS.get(delta.code, ServerError)
     return kind(delta.message, code=delta.code, param=delta.param, retry_after=delta.retry_after)
 
 
 def _too_large(error: FrameTooLarge) -> ErrorDelta:
-    return ErrorDelta("upstream_invalid", f"the upstream sent too much at once: {error}")
+    return ErrorDelta("upstream_invalid", f"the upstream sent a frame that is too large: {error}")
 
 
-def _is_half(frame: Frame) -> bool:
-    """Was this last frame cut off by the end? Then it is not wrong: the reader says that there is more."""
+def _is_cut(frame: Frame) -> bool:
+    """Return whether the end of the stream cut this last frame off. Then it is not invalid: the reader
+    reports the missing end."""
     data = frame.data.strip()
     return bool(data) and data != DONE and isinstance(read_object(frame), ErrorDelta)
 
 
-def _missing(usage: Usage, counted: UsageDelta) -> UsageDelta:
-    """What was counted, for what the upstream gave as zero or only at the beginning, as Anthropic does: no
-    two tokenizers are so far apart that one has twice the tokens of the other."""
+def _missing_usage(usage: Usage, counted: UsageDelta) -> UsageDelta:
+    """Return our counts where the upstream reported zero, or reported output only at the start, as Anthropic
+    does. No two tokenizers differ so much that one counts twice the tokens of the other."""
     is_short = (counted.output_tokens or 0) > 2 * usage.output_tokens
     return UsageDelta(
         input_tokens=None if usage.input_tokens else counted.input_tokens,

@@ -1,7 +1,7 @@
-"""What a dialect is, and the plan that it works from.
+"""The interface of a dialect, and the plan that it works from.
 
-A plan is made before anything is sent: the request with its history resolved, where it goes, and how the
-tools are called there. It is frozen; a dialect reads it and keeps its own state in its reader.
+A plan is built before anything is sent: the request with its history resolved, the target, and the names of
+the tools there. It is frozen; a dialect reads it and keeps its own state in its reader.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from penstock.tools.identity import ToolIdentityMap
 
 
 class Quirks(Struct, frozen=True):
-    """What is special about a vendor or a model, as data. Everything is off by default.
+    """The peculiarities of a vendor or a model, as data. The defaults suit most servers.
 
-    Reading: `think_tags` takes `<think>…</think>` out of the text as reasoning; `tool_markup` takes out tool
-    calls that a local model writes as text. Both are opt-in per model and never guessed.
+    Reading: `think_tags` reads `<think>…</think>` in the text as reasoning; `tool_markup` reads tool calls
+    that a local model writes as text. Both are opt-in per model and never guessed.
 
-    Rendering: `system_first` wants exactly one system message, in front; the rest is said where it is used.
+    Rendering: `system_first` requires exactly one system message, at the start.
     """
 
     think_tags: bool = False
@@ -33,13 +33,13 @@ class Quirks(Struct, frozen=True):
     system_first: bool = True
     developer_role: bool = False
     reasoning_field: str = ""
-    """The field of an assistant message in which reasoning goes back: "reasoning_content", "reasoning"."""
+    """The field of an assistant message that sends reasoning back: "reasoning_content", "reasoning"."""
     reasoning_details: bool = False
-    """Reasoning goes back as OpenRouter's `reasoning_details`."""
+    """Reasoning is sent back as OpenRouter's `reasoning_details`."""
     drops_old_reasoning: bool = False
     """Reasoning from before the last user message must not be sent again."""
     effort: str = ""
-    """How an effort is asked for: a row of `presets.efforts`, or of the dialect's own effort table."""
+    """How to request an effort: a row of `presets.efforts`, or of the dialect's own effort table."""
     max_tokens_field: str = "max_tokens"
     strict_tools: bool = True
     json_schema: bool = True
@@ -57,14 +57,14 @@ class Target(Struct, frozen=True):
     vendor: str = ""
     dialect: str = "chat"
     family: str = ""
-    """The family of the model, as far as reasoning can be carried over: `claude`, `gemini`, `gpt`."""
+    """The family of models within which sealed reasoning can be sent back: `claude`, `gemini`, `gpt`."""
     key_fingerprint: str = ""
-    """Tells keys apart without giving one away: encrypted reasoning may be bound to the key."""
+    """Identifies the key without revealing it: encrypted reasoning may be bound to the key."""
     quirks: Quirks = Quirks()
 
 
 class Plan(Struct, frozen=True):
-    """Everything that a turn needs to be rendered and read."""
+    """Everything needed to render a turn's request and read its answer."""
 
     request: CreateResponse
     target: Target
@@ -74,18 +74,18 @@ class Plan(Struct, frozen=True):
 
 
 class ConnectionSpec(Struct, frozen=True, kw_only=True):
-    """What a connection to a server of a dialect needs to know, besides the requests themselves."""
+    """How to connect to a server of a dialect, apart from the requests themselves."""
 
     endpoint: str = ""
-    """A pattern for the end of a URL's path that is the URL of the endpoint and not of its base."""
+    """A pattern for the path's end, to recognise the URL of an endpoint where a base URL is expected."""
     version: str = "/v1"
-    """What a base URL that names only a host is meant with."""
+    """The path to append to a base URL that names only a host."""
     is_versioned_everywhere: bool = False
-    """Is every base URL without a version meant with one? The libraries of some vendors add it."""
+    """Append the version to every base URL without one, as the libraries of some vendors do."""
     key_header: str = "bearer"
-    """How a key is sent unless the vendor wants it otherwise: a row of `presets.KEY_HEADERS`."""
+    """How to send a key, unless the vendor's row differs: a row of `presets.KEY_HEADERS`."""
     headers: Mapping[str, str] = {}
-    """Sent with every request, also with one for the list of models."""
+    """Headers of every request, including the one for the list of models."""
 
 
 class UpstreamRequest(Struct, frozen=True):
@@ -96,42 +96,43 @@ class UpstreamRequest(Struct, frozen=True):
     headers: dict[str, str] = {}
     diagnostics: list[Diagnostic] = []
     data: bytes = b""
-    """The body as JSON, where somebody has written it already."""
+    """The body as JSON, if it is already encoded."""
 
 
 class Reader(Protocol):
-    """Reads one answer. It keeps what it needs and has no other methods."""
+    """Reads one answer, and holds the state of reading it."""
 
     @property
     def is_over(self) -> bool:
-        """Has the upstream said that it is done? Servers keep their connection open behind that (ask A10)."""
+        """Whether the upstream marked its end. Servers may keep the connection open after that (ask A10)."""
 
     def feed(self, frame: Frame) -> list[Delta]:
-        """What one frame of the upstream says. One that cannot be read is an `ErrorDelta`, never a raise."""
+        """Return the deltas of one frame. An invalid frame gives an `ErrorDelta`; nothing is raised."""
 
     def end(self) -> list[Delta]:
-        """The upstream has ended. If it did not say how, the reader does: `FinishDelta` or `ErrorDelta`."""
+        """Return the last deltas: the upstream has ended. If it sent no reason, add `FinishDelta` or
+        `ErrorDelta`."""
 
 
 class ReadDialect(Protocol):
-    """An upstream's language, as far as it is read."""
+    """An API format that can be read."""
 
     name: str
 
     def reader(self, plan: Plan) -> Reader:
-        """A reader for the streamed answer to this plan."""
+        """Return a reader for the streamed answer to this plan."""
 
     def read_body(self, plan: Plan, body: bytes) -> list[Delta]:
-        """An answer that is not streamed, as the deltas of the same answer streamed, with its end."""
+        """Return the deltas of an answer that is not streamed, as if it were, including its end."""
 
     def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """What an answer that is no success means."""
+        """Classify an error response."""
 
 
 class Dialect(ReadDialect, Protocol):
-    """An upstream's language, read and written."""
+    """An API format that can be read and rendered."""
 
     connection: ConnectionSpec
 
     def render(self, plan: Plan) -> UpstreamRequest:
-        """The request as this upstream wants it."""
+        """Return the request in this upstream's format."""

@@ -1,18 +1,18 @@
-"""The dialects by name. One is imported when it is asked for, and never because of another."""
+"""The dialects by name. A dialect is imported only when it is requested."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, overload
 
 if TYPE_CHECKING:
     from penstock.dialects.plan import Dialect, ReadDialect
 
-# No import of msgspec here: `penstock translate --help` lists the names, and is to stay cheap.
+# Do not import msgspec here: `penstock translate --help` lists the names and must start fast.
 
 DIALECTS: dict[str, str] = {
-    "chat": "Chat Completions, as OpenAI defined it and everybody else varies it",
+    "chat": "Chat Completions, with the variations of all vendors",
     "responses": "another Responses endpoint, repaired rather than relayed",
     "anthropic": "Anthropic's Messages",
     "gemini": "Gemini's generateContent, as server-sent events or a JSON array",
@@ -21,14 +21,18 @@ DIALECTS: dict[str, str] = {
     "cohere": "Cohere's chat, version 2",
     "bedrock": "Bedrock's Converse, its events as JSON",
 }
-"""Every dialect, and what it is. `penstock.dialects.<name>` has it as `DIALECT`."""
+"""Every dialect with its description. `penstock.dialects.<name>.DIALECT` implements it."""
 
 RENDERED = frozenset({"chat", "responses", "anthropic", "gemini"})
-"""The dialects in which a request can be written. The others are only read."""
+"""The dialects that can render a request. The others can only be read."""
 
 
+@overload
+def dialect(name: Literal["chat", "responses", "anthropic", "gemini"]) -> Dialect: ...
+@overload
+def dialect(name: str) -> ReadDialect: ...
 def dialect(name: str) -> ReadDialect:
-    """The dialect of this name, to be read; `LookupError` says which names are near."""
+    """Return the dialect of this name; raise `LookupError` with similar names."""
     if name not in DIALECTS:
         raise unknown("dialect", name, DIALECTS)
     found: ReadDialect = import_module(f"penstock.dialects.{name}").DIALECT
@@ -36,7 +40,7 @@ def dialect(name: str) -> ReadDialect:
 
 
 def rendered_dialect(name: str) -> Dialect:
-    """The dialect of this name, to be read and rendered; `LookupError` for one that is only read."""
+    """Return the dialect of this name if it can render requests; raise `LookupError` otherwise."""
     if name not in RENDERED:
         raise unknown("dialect to render", name, RENDERED)
     found: Dialect = import_module(f"penstock.dialects.{name}").DIALECT
@@ -44,9 +48,9 @@ def rendered_dialect(name: str) -> Dialect:
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> LookupError:
-    """The error for a name that is in no table: it offers the nearest, or all of them."""
+    """Return the error for an unknown name, with similar names or all of them."""
     from difflib import get_close_matches
 
     near = get_close_matches(name.lower(), known, n=3, cutoff=0.6)
-    advice = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(sorted(known))}"
-    return LookupError(f"there is no {what} called {name!r}: {advice}")
+    advice = f"did you mean {' or '.join(near)}?" if near else f"available: {', '.join(sorted(known))}"
+    return LookupError(f"there is no {what} called {name!r}; {advice}")

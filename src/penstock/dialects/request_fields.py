@@ -1,7 +1,7 @@
-"""What becomes of every field of a request, in every dialect that can be rendered: one table (ask E6).
+"""How each dialect that can be rendered handles every field of a request: one table (ask E6).
 
-Each dialect says it in its own `HANDLED`, next to the code that does it; here the tables stand side by side.
-A field that a dialect does not name is a mistake, and a test looks for it.
+Each dialect has a table `HANDLED` next to the code; this module combines them. A test checks that no
+dialect omits a field.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from penstock.dialects.responses.render import HANDLED as _RESPONSES
 from penstock.protocol.request import CreateResponse
 
 MEANINGS: dict[str, str] = {
-    "mapped": "sent in the words of the upstream; what a vendor or a model lacks of it is dropped, and told",
-    "dropped": "not sent, and a diagnostic says so",
-    "refused": "the request is answered with 400, which names the field",
-    "gateway": "not the upstream's business: Penstock does it, or answers for it",
+    "mapped": "sent in the upstream's format; what a vendor or model does not support is dropped, with a "
+    "diagnostic",
+    "dropped": "not sent; a diagnostic reports it",
+    "refused": "the request is refused with status 400 and an error that names the field",
+    "gateway": "not sent; Penstock implements it",
 }
-"""What can become of a field."""
+"""The ways to handle a field."""
 
 HANDLED: dict[str, dict[str, str]] = {
     "chat": _CHAT,
@@ -26,16 +27,16 @@ HANDLED: dict[str, dict[str, str]] = {
     "anthropic": _ANTHROPIC,
     "gemini": _GEMINI,
 }
-"""By dialect and field, what becomes of it: a key of `MEANINGS`."""
+"""By dialect and field, how it is handled: a key of `MEANINGS`."""
 
 FIELDS = CreateResponse.__struct_fields__
-"""Every field that a request can have. `extra` is whatever the specification does not know."""
+"""Every field of a request. `extra` stands for all fields that are not in the specification."""
 
 _SHOWN = {"extra": "any other field"}
 
 
 def as_markdown() -> str:
-    """The table in `docs/fields.md`."""
+    """Return the table in `docs/fields.md`."""
     meanings = [f"- **{name}**: {meaning}." for name, meaning in MEANINGS.items()]
     head = ["| field | " + " | ".join(HANDLED) + " |", "|---|" + "---|" * len(HANDLED)]
     rows = [

@@ -1,7 +1,7 @@
-"""JSON schemas of tools and answers, made acceptable for upstreams that know only part of the language.
+"""Adapts the JSON schemas of tools and answers to upstreams that support only part of JSON Schema.
 
 A schema is walked by its grammar and not by its keys: a property may be called `$ref`, `format` or `$id`, and
-an enum or a default holds data and no schema (ask B12). What comes in is never changed.
+an enum or a default holds data, not schemas (ask B12). The input is never modified.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 Schema = dict[str, Any]
 
 _MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
-"""Keywords that hold schemas by names which are the author's."""
+"""Keywords that hold schemas under names chosen by the author."""
 
 _ONE_OR_MANY = frozenset(
     {
@@ -36,23 +36,23 @@ _ONE_OR_MANY = frozenset(
         "else",
     }
 )
-"""Keywords that hold a schema or a list of them. True and false are schemas as well, and stay."""
+"""Keywords that hold a schema or a list of schemas. True and false are schemas too, and stay unchanged."""
 
 _DEFINITIONS = frozenset({"$defs", "definitions"})
 
 DEPTH = 64
-"""Schemas are walked this deep; what lies deeper allows anything."""
+"""The maximum nesting. A schema below that is replaced by one that allows anything."""
 
 SIZE = 5_000
-"""Schemas that one may be inlined into: definitions that use each other twice grow without end otherwise."""
-
+"""The most subschemas that inlining may add to a schema: definitions that use each other twice would grow
+exponentially."""
 
 ADDED_BYTES = 4 * 1024 * 1024
-"""Of JSON, that references may add to all schemas of one request together."""
+"""The most bytes of JSON that inlining may add to all schemas of one request together."""
 
 
 class SchemaBudget:
-    """How much more references may add to the schemas of one request."""
+    """How much inlining may still add to the schemas of one request."""
 
     def __init__(self) -> None:
         self.schemas = 4 * SIZE
@@ -64,18 +64,17 @@ class SchemaBudget:
 
 
 def inlined(schema: Schema, budget: SchemaBudget | None = None) -> tuple[Schema, bool]:
-    """The schema without references, and whether something had to be cut to get there.
+    """Return the schema without references, and whether anything was cut.
 
-    A reference that leads back into itself, out of the document or nowhere becomes a schema that allows
-    anything, which is the one that never refuses what the author meant to allow. So does every reference
-    once `budget` is used up.
+    A reference that is recursive, external or broken becomes a schema that allows anything, so that nothing
+    the author meant to allow is refused. So does every reference once `budget` is used up.
     """
     inliner = _Inliner(schema, budget or SchemaBudget())
     return inliner.inline(schema, (), 0), inliner.cut
 
 
 def without(schema: Schema, keywords: frozenset[str]) -> Schema:
-    """The schema without these keywords, at every level."""
+    """Return the schema without these keywords, at every level."""
     return _without(schema, keywords, 0)
 
 
@@ -87,7 +86,7 @@ def _without(schema: Schema, keywords: frozenset[str], depth: int) -> Schema:
 
 
 def _mapped(schema: Schema, change: Callable[[Schema], Schema]) -> Schema:
-    """The schema with every schema right below it changed."""
+    """Return the schema with `change` applied to its direct subschemas."""
     return {keyword: _mapped_value(keyword, value, change) for keyword, value in schema.items()}
 
 
@@ -108,37 +107,37 @@ class _Inliner:
         self._budget = budget
         self._added = 0
         self._sizes: dict[str, int] = {}
-        """The JSON bytes of what a reference points at."""
+        """The size in bytes of each reference's target."""
         self.cut = False
 
     def inline(self, schema: Schema, within: tuple[str, ...], depth: int) -> Schema:
-        """`within` are the references that lead here: meeting one of them again is recursion."""
-        if depth > DEPTH or (within and not self._takes_schema()):
+        """`within` are the references that led here; meeting one of them again is recursion."""
+        if depth > DEPTH or (within and not self._spend_schema()):
             self.cut = True
             return {}
         reference = schema.get("$ref")
         if not isinstance(reference, str):
             kept = {keyword: value for keyword, value in schema.items() if keyword not in _DEFINITIONS}
             return _mapped(kept, lambda inner: self.inline(inner, within, depth + 1))
-        # What stands beside a reference refines it, most often with a description.
-        beside = {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
+        # Keywords next to a reference refine it, most often with a description.
+        siblings = {keyword: value for keyword, value in schema.items() if keyword != "$ref"}
         target = None if reference in within or self._is_full else self._target(reference)
-        if target is None or not self._takes_bytes(reference, target):
+        if target is None or not self._spend_bytes(reference, target):
             self.cut = True
-            return self.inline(beside, within, depth + 1)
-        return self.inline({**target, **beside}, (*within, reference), depth + 1)
+            return self.inline(siblings, within, depth + 1)
+        return self.inline({**target, **siblings}, (*within, reference), depth + 1)
 
-    def _takes_schema(self) -> bool:
-        """What a reference leads to is written once more for each reference, so it uses up the budget."""
+    def _spend_schema(self) -> bool:
+        """Count a schema that inlining copies; return whether it fits the budget."""
         self._added += 1
         self._budget.schemas -= 1
         return not self._is_full
 
-    def _takes_bytes(self, reference: str, target: Schema) -> bool:
+    def _spend_bytes(self, reference: str, target: Schema) -> bool:
         if reference not in self._sizes:
             try:
                 self._sizes[reference] = len(msgspec.json.encode(target))
-            except RecursionError:  # nested too deeply to be written at all
+            except RecursionError:  # nested too deeply to encode
                 self._sizes[reference] = ADDED_BYTES + 1
         self._budget.bytes -= self._sizes[reference]
         return not self._is_full
@@ -148,7 +147,7 @@ class _Inliner:
         return self._added > SIZE or self._budget.is_used_up
 
     def _target(self, reference: str) -> Schema | None:
-        """What a reference into this document points at (RFC 6901), if that is a schema."""
+        """Return the schema that a reference into this document points to (RFC 6901), or None."""
         if not reference.startswith("#"):
             return None
         found: Any = self._root
@@ -170,7 +169,7 @@ _PERCENT = re.compile(r"(?:%[0-9a-fA-F]{2})+")
 
 
 def _unquoted(pointer: str) -> str:
-    """A reference is part of a URI, so its characters may be percent-encoded."""
+    """Decode percent-encoded characters: a reference is part of a URI."""
     return _PERCENT.sub(
         lambda match: bytes.fromhex(match[0].replace("%", "")).decode("utf-8", "replace"), pointer
     )

@@ -1,7 +1,7 @@
-"""Runs of text blocks, for the dialects whose answers are made of content blocks.
+"""Runs of text blocks, for the dialects whose answers consist of content blocks.
 
-Text comes in many blocks: Anthropic makes one of every cited passage, Nova one of every token. Blocks that
-follow each other are one message here, and a message ends when something else begins (decision 4).
+Text arrives in many blocks: Anthropic sends one per cited passage, Nova one per token. Consecutive text
+blocks become one message, which ends when something else starts (decision 4).
 """
 
 from __future__ import annotations
@@ -14,55 +14,55 @@ from penstock.stream.deltas import BlockEnd, BlockKind, Delta, DiagnosticDelta, 
 
 
 class TextRun(Struct):
-    """Text blocks that follow each other. `key` is that of the first."""
+    """Consecutive text blocks. `key` is that of the first."""
 
     key: Key
     length: int = 0
     open: bool = True
-    """Is the block that joined last still going on?"""
+    """Whether the last block of the run is still open."""
 
 
 class ContentBlock(Struct):
-    """What must be remembered of a content block."""
+    """The state of a content block while it is read."""
 
     key: Key
     stopped: bool = False
     run: TextRun | None = None
     begin: int = 0
-    """Where in its run the block's text began."""
+    """The offset of the block's text in its run."""
     citations: list[dict[str, Any]] = []
     thinking: list[str] = []
-    """The text that the signature is for: sealed with it, because clients lose it (ask C2)."""
+    """The text that the signature belongs to: sealed with it, because clients drop it (ask C2)."""
     has_arguments: bool = False
 
 
 class TextRuns:
-    """What a reader of content blocks is built on."""
+    """The base class of a reader of content blocks."""
 
     def __init__(self) -> None:
         self._run: TextRun | None = None
-        """The text that another text block would go on with."""
+        """The run that the next text block would continue."""
         self._ends: list[Delta] = []
-        """What ends the block that stopped last: said when it is known that nothing was cut off."""
+        """The end of the block that stopped last, held back until it is known that nothing was cut off."""
 
     def _ended(self) -> list[Delta]:
-        """Nothing was cut off: what has stopped has ended."""
+        """Return the ends held back: nothing was cut off."""
         ends, self._ends = self._ends, []
         return ends + self._end_text()
 
     def _beside(self, deltas: list[Delta]) -> list[Delta]:
-        """Deltas of another item than the text: text that follows is a new message."""
+        """Return deltas of an item other than the text: any text after them is a new message."""
         if all(isinstance(delta, DiagnosticDelta) for delta in deltas):
-            return deltas  # nothing that a client would see
+            return deltas  # not visible in the output
         return self._end_text() + deltas
 
     def _end_text(self) -> list[Delta]:
-        """The message is over, unless its last block goes on beside another."""
+        """End the message, unless its last block is still open."""
         run, self._run = self._run, None
         return [] if run is None or run.open else [BlockEnd(run.key, BlockKind.TEXT)]
 
     def _join(self, block: ContentBlock) -> TextRun:
-        """The block's text goes on with the run, or begins one."""
+        """Add the block to the run, or start a run with it."""
         if block.run is None:
             self._run = block.run = self._run or TextRun(block.key)
             block.run.open, block.begin = True, block.run.length

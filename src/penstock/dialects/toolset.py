@@ -1,8 +1,8 @@
-"""The tools of a request as an upstream that knows only functions can be offered them.
+"""The tools of a request, in a form for upstreams that support only functions.
 
 Tools come from `tools` and, later in a conversation, from items of the input (`additional_tools`,
-`tool_search_output`; client 1). The declared ones come first and the later ones are appended: the
-prompt's prefix stays what it was (ask D5). What is no function and no custom tool is left out with a
+`tool_search_output`; client 1). Declared tools come first and later ones are appended, so that the prompt's
+prefix does not change (ask D5). A tool that is neither a function nor a custom tool is left out, with a
 diagnostic that names it (ask B3).
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
-from penstock.dialects.plan import Plan
+from penstock.dialects.plan import Plan, Target
 from penstock.errors import DecodeError
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import AdditionalTools, ToolSearchOutput
@@ -24,10 +24,10 @@ from penstock.tools.identity import NAME_LIMIT, ToolIdentity, ToolIdentityMap
 
 
 class ToolSpec(Struct, frozen=True):
-    """A tool under its upstream name. `type` is what the client declared: `function` or `custom`.
+    """A tool under its upstream name. `type` is the declared type: `function` or `custom`.
 
-    `parameters` is always the schema of an object. `strict` is None where the client said nothing: defaults
-    differ between upstreams, and ours is to say nothing either (ask H2).
+    `parameters` is always the schema of an object. `strict` is None if the client did not set it: defaults
+    differ between upstreams, so it is then not sent either (ask H2).
     """
 
     name: str
@@ -38,14 +38,14 @@ class ToolSpec(Struct, frozen=True):
 
 
 class UpstreamToolChoice(Struct, frozen=True):
-    """`mode` is `auto`, `none`, `required`, `tool` (then `name` is the upstream's) or "" for unsaid."""
+    """`mode` is `auto`, `none`, `required`, `tool` (with the upstream's `name`), or "" if not set."""
 
     mode: str = ""
     name: str = ""
 
 
 def declared_tools(request: CreateResponse) -> list[Tool]:
-    """Every tool of a request in stable order: the declared ones, then those of its items."""
+    """Return every tool of a request in a stable order: declared tools, then those of input items."""
     tools = list(request.tools or [])
     items = request.input
     for item in items if isinstance(items, list) else []:
@@ -54,28 +54,38 @@ def declared_tools(request: CreateResponse) -> list[Tool]:
     return tools
 
 
+def plan_for(request: CreateResponse, target: Target, *, accent: str = "openresponses") -> Plan:
+    """Return the plan for a request at a target, with the identities of the request's tools."""
+    tools = ToolIdentityMap(declared_tools(request), request.tool_choice)
+    return Plan(request=request, target=target, tools=tools, accent=accent)
+
+
 def tools_of(plan: Plan, *, allowed_only: bool = True) -> tuple[list[ToolSpec], list[Diagnostic]]:
-    """The tools to offer. `allowed_only` leaves out what `allowed_tools` does, for upstreams without it."""
-    told = Diagnostics()
+    """Return the tools to offer. `allowed_only` applies `allowed_tools` for upstreams without it."""
+    diagnostics = Diagnostics()
     names = _ToolNames(plan)
     specs: dict[str, ToolSpec] = {}
     for namespace, tool in _flat(declared_tools(plan.request)):
         if not isinstance(tool, FunctionTool | CustomTool):
-            told.tell("tool_dropped", f"{_called(tool)} cannot be offered to this upstream")
+            diagnostics.report(
+                "tool_dropped", f"{_shown(tool)} is not supported by this upstream and was left out"
+            )
             continue
         identity = names.identity(tool.name, namespace)
         if allowed_only and not names.allows(identity):
             continue
         spec = _spec(tool, identity.upstream_name)
         if specs.setdefault(spec.name, spec) != spec:
-            told.tell("repeated_tool", f"the tool {tool.name!r} was declared twice; the first one stands")
+            diagnostics.report(
+                "repeated_tool", f"the tool {tool.name!r} was declared twice; the first declaration is used"
+            )
     if names.filters and not specs:
-        told.tell("tool_dropped", "none of the allowed tools can be offered to this upstream")
-    return list(specs.values()), told.told
+        diagnostics.report("tool_dropped", "this upstream supports none of the allowed tools")
+    return list(specs.values()), diagnostics.entries
 
 
 def choice_of(plan: Plan, specs: list[ToolSpec]) -> UpstreamToolChoice:
-    """What the request says about using tools. What cannot be kept is refused, never weakened (ask E6)."""
+    """Return the request's tool choice. Refuse a choice that cannot be honoured, never weaken it (ask E6)."""
     choice = plan.request.tool_choice
     if choice is UNSET:
         return UpstreamToolChoice()
@@ -85,7 +95,7 @@ def choice_of(plan: Plan, specs: list[ToolSpec]) -> UpstreamToolChoice:
     if mode not in ("auto", "none", "required"):
         raise DecodeError(f"expected auto, none, required or a tool, got {mode!r}", "tool_choice")
     if mode == "required" and not specs:
-        raise DecodeError(f"a tool is required, and {_missing(plan)}", "tool_choice")
+        raise DecodeError(f"`required` needs a tool, but {_why_no_tools(plan)}", "tool_choice")
     return UpstreamToolChoice(mode)
 
 
@@ -100,25 +110,25 @@ def _one_tool(plan: Plan, reference: ToolReference, specs: list[ToolSpec]) -> Up
         upstream_name = names.identity(tool.name, namespace).upstream_name
         if upstream_name in offered:
             return UpstreamToolChoice("tool", upstream_name)
-    wanted = reference.name or reference.type
-    raise DecodeError(f"the tool {wanted!r} cannot be called at this upstream", "tool_choice")
+    tool_name = reference.name or reference.type
+    raise DecodeError(f"the tool {tool_name!r} is not available at this upstream", "tool_choice")
 
 
 _NAMED = 8
-"""Tools that an error message names: it must not grow with the request."""
+"""The most tools that an error message names: it must not grow with the request."""
 
 
-def _missing(plan: Plan) -> str:
+def _why_no_tools(plan: Plan) -> str:
     left_out = [tool for _, tool in _flat(declared_tools(plan.request))]
     if not left_out:
-        return "none is declared"
-    named = ", ".join(_called(tool) for tool in left_out[:_NAMED])
+        return "no tool is declared"
+    named = ", ".join(_shown(tool) for tool in left_out[:_NAMED])
     more = f" and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
-    return f"none is left of {named}{more}"
+    return f"this upstream supports none of {named}{more}"
 
 
 class _ToolNames:
-    """The plan's names, and names for tools of items that the plan was made without."""
+    """The plan's names, and names for tools of items that the plan does not know."""
 
     def __init__(self, plan: Plan) -> None:
         self._declared = plan.tools
@@ -132,12 +142,12 @@ class _ToolNames:
         return found
 
     def allows(self, identity: ToolIdentity) -> bool:
-        """A tool that may not be called is still declared under `none`: the prefix stays (ask D5)."""
+        """Return whether to declare a tool. `none` still declares all tools: the prefix stays (ask D5)."""
         return not self.filters or self._all.allows(identity)
 
 
 def _flat(tools: Iterable[Tool], namespace: str | None = None) -> Iterator[tuple[str | None, Tool]]:
-    """The tools with their namespaces, as the identity map counts them."""
+    """Yield the tools with their namespaces, named as in the identity map."""
     for tool in tools:
         if isinstance(tool, NamespaceTool):
             inner = tool.name if namespace is None else f"{namespace}.{tool.name}"
@@ -146,7 +156,7 @@ def _flat(tools: Iterable[Tool], namespace: str | None = None) -> Iterator[tuple
             yield namespace, tool
 
 
-def _called(tool: Tool) -> str:
+def _shown(tool: Tool) -> str:
     name = (getattr(tool, "name", "") or "")[:NAME_LIMIT]
     return f"the tool {name!r} of type {tool.type!r}" if name else f"the tool {tool.type!r}"
 
@@ -164,11 +174,11 @@ _CUSTOM_PARAMETERS: dict[str, Any] = {
     "required": ["input"],
     "additionalProperties": False,
 }
-"""Free text as a function's argument; the way back is `penstock.tools.custom` (ask B1)."""
+"""Free text as a function's argument; `penstock.tools.custom` translates it back (ask B1)."""
 
 
 def _custom_description(tool: CustomTool) -> str:
-    """The description with the format in it: a function has no other place for a grammar (ask B1)."""
+    """Return the description including the format: a function has no other place for a grammar (ask B1)."""
     format = tool.format or {}
     definition = format.get("definition")
     paragraphs = [tool.description or ""]
@@ -180,8 +190,8 @@ def _custom_description(tool: CustomTool) -> str:
 
 
 def _object_schema(parameters: dict[str, Any]) -> dict[str, Any]:
-    """An object's schema with its type and properties: some upstreams refuse `{}` (ask B6)."""
+    """Return the schema with `type` and `properties`: some upstreams refuse `{}` (ask B6)."""
     if parameters.keys() & {"$ref", "anyOf", "oneOf", "allOf"}:
         return parameters if "type" in parameters else {"type": "object", **parameters}
-    wanted = {"type": "object", "properties": {}}
-    return {**{key: value for key, value in wanted.items() if key not in parameters}, **parameters}
+    required = {"type": "object", "properties": {}}
+    return {**{key: value for key, value in required.items() if key not in parameters}, **parameters}

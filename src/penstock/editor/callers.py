@@ -1,4 +1,4 @@
-"""Who calls `POST /v1/parts`, and what is kept for each: models, token counts and usage."""
+"""The callers of `POST /v1/parts`, each with its own models, token counts and usage."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from penstock.provider.tracker import UsageTracker
 from penstock.tokens.counter import TokenCounter
 
 CREDENTIALS = ("authorization", "x-api-key")
-"""Headers that tell who a caller is."""
+"""Headers that identify a caller."""
 
-MOST_CALLERS = 256
-"""Callers whose figures are kept. Of more, those that were silent the longest are forgotten."""
+MAX_CALLERS = 256
+"""The most callers to remember. Beyond that, the least recent ones are forgotten."""
 
-_MODELS_FOR = 15.0
-"""Seconds for which a list of models is good: the gateway keeps one of its own, and settings change."""
+_MODELS_TTL = 15.0
+"""Seconds to cache the list of models: the gateway has its own cache, and settings change."""
 
 
 class Caller(Struct, frozen=True, eq=False):
-    """What is kept for one who calls: models, counts and figures that nobody else sees."""
+    """The models, token counts and usage of one caller, which other callers cannot see."""
 
     directory: ModelDirectory
     counter: TokenCounter
@@ -35,7 +35,7 @@ class Caller(Struct, frozen=True, eq=False):
 
 
 class _ModelSource:
-    """Lists models with a connection of its own, which nobody has to close when the gateway ends."""
+    """Lists models with a new connection each time, so that none is open when the gateway stops."""
 
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
@@ -46,24 +46,24 @@ class _ModelSource:
 
 
 class Callers:
-    """Those who called most recently."""
+    """The most recent callers."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[bytes, Caller] = OrderedDict()
 
     def find(self, tenant: str, config: ClientConfig) -> Caller:
-        """By their credentials: where the gateway has no keys, that is their key for the upstream."""
+        """Find a caller by its credentials: without gateway keys, these are its key for the upstream."""
         name = _digest(tenant, config.headers)
         if name not in self._known:
-            lasting = {name: value for name, value in config.headers.items() if name in CREDENTIALS}
-            directory = ModelDirectory(_ModelSource(replace(config, headers=lasting)), ttl=_MODELS_FOR)
+            credentials = {name: value for name, value in config.headers.items() if name in CREDENTIALS}
+            directory = ModelDirectory(_ModelSource(replace(config, headers=credentials)), ttl=_MODELS_TTL)
             self._known[name] = Caller(directory, TokenCounter(), UsageTracker())
-            if len(self._known) > MOST_CALLERS:
+            if len(self._known) > MAX_CALLERS:
                 self._known.popitem(last=False)
         self._known.move_to_end(name)
         return self._known[name]
 
 
 def _digest(tenant: str, headers: Mapping[str, str]) -> bytes:
-    shown = [tenant, *(headers.get(name, "") for name in CREDENTIALS)]
-    return sha256("\0".join(shown).encode("utf-8", "surrogatepass")).digest()
+    identity = [tenant, *(headers.get(name, "") for name in CREDENTIALS)]
+    return sha256("\0".join(identity).encode("utf-8", "surrogatepass")).digest()

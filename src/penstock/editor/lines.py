@@ -1,4 +1,4 @@
-"""An answer in lines of JSON: written as they come, and kept alive while nothing does."""
+"""Write an answer as JSON lines, with heartbeats while there is nothing to send."""
 
 from __future__ import annotations
 
@@ -15,54 +15,54 @@ from penstock.provider.host.requests import Id
 
 HEADERS = [
     ("content-type", "application/x-ndjson"),
-    # What stands in between must neither keep, nor gather, nor compress it (ask A14).
+    # Proxies must not cache, buffer or compress it (ask A14).
     ("cache-control", "no-cache, no-transform"),
     ("x-accel-buffering", "no"),
 ]
 
 
 class LineWriter:
-    """Lines to one client. The answer begins with the first: until then there may be an HTTP error."""
+    """Writes lines to one client. The first line starts the answer; before it, an HTTP error is possible."""
 
     def __init__(self, exchange: Exchange, id: Id | None, limits: Limits) -> None:
         self._exchange = exchange
-        self._about = {} if id is None else {"id": id}
+        self._id_field = {} if id is None else {"id": id}
         self._limits = limits
         self._lock = asyncio.Lock()
         self._last_write = 0.0
 
-    async def tell(self, line: JSON) -> None:
-        await self._send(encode_line({**self._about, **line}))
+    async def send(self, line: JSON) -> None:
+        await self._send(encode_line({**self._id_field, **line}))
 
     async def end(self, line: JSON) -> None:
-        await self._send(encode_line({**self._about, **line}), is_last=True)
+        await self._send(encode_line({**self._id_field, **line}), is_last=True)
 
     @asynccontextmanager
-    async def kept_alive(self) -> AsyncIterator[None]:
-        """While this lasts, the client hears something: it, and what stands between, give up in silence."""
-        beating = asyncio.create_task(self._beat(), name="penstock parts heartbeat")
+    async def heartbeats(self) -> AsyncIterator[None]:
+        """Send heartbeats while this is active: clients and proxies close connections that are silent."""
+        sending = asyncio.create_task(self._send_heartbeats(), name="penstock parts heartbeat")
         try:
             yield
         finally:
-            async with self._lock:  # what is on its way goes out whole, and nothing follows
-                beating.cancel()
-            await asyncio.gather(beating, return_exceptions=True)
+            async with self._lock:  # finish the current write, then stop
+                sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
 
-    async def _beat(self) -> None:
-        """Empty lines mean nothing (docs/host.md)."""
+    async def _send_heartbeats(self) -> None:
+        """Send empty lines, which readers ignore (docs/host.md)."""
         clock = asyncio.get_running_loop().time
         await asyncio.sleep(self._limits.patience)
         if not self._exchange.status:
             await self._send(b"\n")
         while True:
-            due = self._last_write + self._limits.comment_every - clock()
-            if due > 0:
-                await asyncio.sleep(due)
+            remaining = self._last_write + self._limits.comment_every - clock()
+            if remaining > 0:
+                await asyncio.sleep(remaining)
             else:
                 await self._send(b"\n")
 
     async def _send(self, body: bytes, *, is_last: bool = False) -> None:
-        """Waits while the client does not read, but not for ever."""
+        """Send bytes. Wait while the client does not read, for at most `client_timeout`."""
         try:
             async with self._lock, asyncio.timeout(self._limits.client_timeout):
                 if not self._exchange.status:

@@ -1,8 +1,8 @@
-"""`POST /v1/parts`: the lines of the editor's host (docs/host.md), served by a gateway.
+"""`POST /v1/parts`: the lines of the editor host (docs/host.md), served by a gateway.
 
-Composed here, because neither the gateway nor the provider knows the other. The endpoint is the gateway
-itself, over its own socket and with what the caller showed: a turn is authenticated, kept and explained like
-any other.
+The two are joined here, because gateway and provider do not know each other. The endpoint is the gateway
+itself, over its own socket and with the caller's credentials: a turn is authenticated, stored and explained
+like any other.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from penstock.gateway.routes import Route, Routes
 from penstock.gateway.settings import ClientKey
 from penstock.provider.editor_turn import Host
 from penstock.provider.host.answers import answer
-from penstock.provider.host.error_messages import ErrorContext, failure_line, fault_line
+from penstock.provider.host.error_messages import ErrorContext, failure_line, internal_error_line
 from penstock.provider.host.figures import usage_to_json
 from penstock.provider.host.lines import read_object
 from penstock.provider.host.requests import (
@@ -41,8 +41,8 @@ from penstock.provider.provider import LanguageModelProvider
 if TYPE_CHECKING:
     from penstock.gateway.gateway import Gateway
 
-PASSED_ON = (*CREDENTIALS, "traceparent", "tracestate")
-"""The headers of a caller that go along with the request: whoever calls is who asks."""
+FORWARDED_HEADERS = (*CREDENTIALS, "traceparent", "tracestate")
+"""The caller's headers that are forwarded, so that the request has the caller's identity."""
 
 
 class EditorRoute:
@@ -53,9 +53,9 @@ class EditorRoute:
         self._callers = Callers()
 
     async def __call__(self, gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
-        id, request = _understood(await gateway.read(exchange))
+        id, request = _parse(await gateway.read(exchange))
         if isinstance(request, ConfigureRequest | CancelRequest):
-            message = "not here: the endpoint is this gateway, and closing the connection cancels"
+            message = "not supported here: the endpoint is this gateway; to cancel, close the connection"
             raise RequestRefused(400, "invalid_request", message, param="method")
         if isinstance(request, RespondRequest):
             gateway.refuse_if_full()
@@ -63,12 +63,16 @@ class EditorRoute:
         tenant = key.name if key else ""
         config = self._config(exchange)
         caller = self._callers.find(tenant, config)
-        async with _client_watched(exchange) as gone, OpenResponsesClient(config) as client:
+        async with _disconnect_watched(exchange) as is_disconnected, OpenResponsesClient(config) as client:
             provider = _provider(client, caller, tenant)
             try:
-                async with lines.kept_alive():
+                async with lines.heartbeats():
                     done = await answer(
-                        provider, request, lines.tell, gone, lambda: usage_to_json({"": caller.tracker})
+                        provider,
+                        request,
+                        lines.send,
+                        is_disconnected,
+                        lambda: usage_to_json({"": caller.tracker}),
                     )
             except OpenResponsesError as error:
                 await _fail(exchange, lines, error, request)
@@ -76,15 +80,15 @@ class EditorRoute:
                 raise
             except Exception as error:
                 if exchange.status:
-                    await lines.end(fault_line(error))
+                    await lines.end(internal_error_line(error))
                 raise
             else:
-                if not gone.is_set():
+                if not is_disconnected.is_set():
                     await lines.end({"type": "done", **done})
 
     def _config(self, exchange: Exchange) -> ClientConfig:
-        """The gateway has its own patience and its own retries; here nothing is asked twice."""
-        passed = {name: exchange.headers[name] for name in PASSED_ON if name in exchange.headers}
+        """Return a configuration without timeouts and retries: the gateway has its own."""
+        passed = {name: exchange.headers[name] for name in FORWARDED_HEADERS if name in exchange.headers}
         return ClientConfig(
             self._url,
             headers={**passed, "x-request-id": exchange.request_id},
@@ -97,17 +101,17 @@ class EditorRoute:
 
 
 def editor_routes(url: str) -> Routes:
-    """`url` is the gateway's own, as its socket has it."""
+    """Return the routes. `url` is the gateway's own URL, from its socket."""
     return {"parts": {"POST": Route(EditorRoute(f"{url}/v1"))}}
 
 
 def own_url(host: str, port: int) -> str:
-    """Where this machine reaches a gateway that listens at `host`: perhaps on all addresses."""
+    """Return the local URL of a gateway that listens at `host`, which may mean all addresses."""
     reached = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://{f'[{reached}]' if ':' in reached else reached}:{port}"
 
 
-def _understood(body: bytes) -> tuple[Id | None, HostRequest]:
+def _parse(body: bytes) -> tuple[Id | None, HostRequest]:
     try:
         raw = read_object(body)
         return id_of(raw), read_request(raw)
@@ -116,7 +120,7 @@ def _understood(body: bytes) -> tuple[Id | None, HostRequest]:
 
 
 def _provider(client: OpenResponsesClient, caller: Caller, tenant: str) -> LanguageModelProvider:
-    # Markers outlive the port: what they name is in the store, under the tenant.
+    # Markers must not depend on the port: the responses are in the store, by tenant.
     host = Host(markers=True, usage_parts=True, endpoint=f"parts\0{tenant}")
     return LanguageModelProvider(
         client, caller.directory, host=host, counter=caller.counter, tracker=caller.tracker
@@ -137,17 +141,17 @@ async def _fail(
 
 
 @asynccontextmanager
-async def _client_watched(exchange: Exchange) -> AsyncIterator[asyncio.Event]:
-    """Set when the client has left, which cancels its turn."""
-    gone = asyncio.Event()
+async def _disconnect_watched(exchange: Exchange) -> AsyncIterator[asyncio.Event]:
+    """Yield an event that is set when the client disconnects, which cancels its turn."""
+    is_disconnected = asyncio.Event()
 
     async def watch() -> None:
         await exchange.gone()
-        gone.set()
+        is_disconnected.set()
 
     watching = asyncio.create_task(watch(), name="penstock parts")
     try:
-        yield gone
+        yield is_disconnected
     finally:
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)

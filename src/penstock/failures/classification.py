@@ -1,4 +1,4 @@
-"""Classifies an HTTP answer that is no success, or an error object inside of a stream."""
+"""Classifies an HTTP error response, or an error object inside a stream."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _NESTED_FIELDS = ("error", "response", "base_resp", "errors", "detail", "data")
 _STATUS = re.compile(r"[45]\d\d", re.ASCII)
 _DEPTH = 4
 _ENTRIES = 8
-_SHOWN = 4000
-"""Characters of an upstream's error that are read and kept."""
-_SHOWN_PAGE = 200
+_MESSAGE_LIMIT = 4000
+"""Maximum number of characters of an upstream's error message."""
+_PAGE_LIMIT = 200
 _HTML = re.compile(r"\s*<(?:!doctype|html|head|body|title|center|h1|p)\b", re.IGNORECASE)
 _TITLE = re.compile(r"<title\b[^>]*>([^<]*)", re.IGNORECASE)
 _NO_TEXT = re.compile(r"<(script|style)\b.*?(?:</\1>|\Z)|<[^>]*(?:>|\Z)", re.IGNORECASE | re.DOTALL)
 
 
 class Failure(Struct, frozen=True):
-    """What an error means: our code and the vendor's own words. `status` is 0 where there was none."""
+    """A classified error: our code and the vendor's own message. `status` is 0 if there was none."""
 
     status: int
     code: str
@@ -38,37 +38,39 @@ class Failure(Struct, frozen=True):
     param: str | None = None
     retry_after: float | None = None
     limit_tokens: int | None = None
-    """Of an overflow, if the vendor says so: how many tokens there is room for."""
+    """For a context overflow: the maximum number of tokens, if the vendor reports it."""
     used_tokens: int | None = None
-    """Of an overflow: how many tokens it would have taken."""
+    """For a context overflow: the number of tokens that the request needs."""
 
 
 def classify(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-    """What an HTTP answer that is no success means."""
+    """Classify an HTTP error response."""
     names = {name.lower(): value for name, value in headers.items()}
     errors = list(_errors_in(_decoded(body)))
     errors.append({"code": names.get("x-amzn-errortype", "").partition(":")[0]})
-    message = _message_of(errors) or _plain_text(status, body[:_SHOWN].decode(errors="replace").strip())
+    message = _message_of(errors) or _plain_text(
+        status, body[:_MESSAGE_LIMIT].decode(errors="replace").strip()
+    )
     return _explained(errors, message, status, names)
 
 
 def _plain_text(status: int, body: str) -> str:
-    """The message of a body that is no JSON. Of a web page only the title, or else the beginning of its text:
-    its markup helps nobody, and words in it (such as "rate limit") may be about something else."""
+    """Return the message of a body that is not JSON. Of a web page, return only the title or the beginning of
+    its text: markup does not help, and words in it (such as "rate limit") may refer to something else."""
     if not body:
         return f"the upstream returned HTTP {status} and no body"
     if not _HTML.match(body):
         return body
     title = _TITLE.search(body)
     text = title[1] if title and title[1].strip() else _NO_TEXT.sub(" ", body)
-    shown = " ".join(unescape(text).split())[:_SHOWN_PAGE]
+    shown = " ".join(unescape(text).split())[:_PAGE_LIMIT]
     return f"the upstream returned HTTP {status} and a web page" + (f": {shown}" if shown else "")
 
 
 def explain(payload: Mapping[str, Any]) -> Failure:
-    """What an error object in a stream means, in any vendor's shape. It has no status: 0."""
+    """Classify an error object in a stream, in any vendor's shape. Its status is 0."""
     errors = list(_errors_in(dict(payload)))
-    message = _message_of(errors) or "the upstream reported an error and did not say which"
+    message = _message_of(errors) or "the upstream reported an error without a message"
     return _explained(errors, message, 0, {})
 
 
@@ -90,7 +92,7 @@ def _explained(
 
 
 def _errors_in(value: Any, depth: int = _DEPTH) -> Iterator[dict[str, Any]]:
-    """Every object that may say something of the error, the outermost first. A bare text may be either."""
+    """Yield every object that may describe the error, outermost first. A string may be code or message."""
     if isinstance(value, str):
         yield {"message": value, "code": value[:64]}
     elif isinstance(value, list) and depth:
@@ -103,7 +105,7 @@ def _errors_in(value: Any, depth: int = _DEPTH) -> Iterator[dict[str, Any]]:
 
 
 def _code_for(errors: list[dict[str, Any]], message: str, status: int | None) -> str:
-    """The first evidence that says something, in the order of the tables."""
+    """Return the code for the first evidence found, in the order of the tables."""
     words = [_plain(word) for each in errors for word in _words_of(each)]
     for word in words:
         if word in _PLAIN_CODES:
@@ -111,7 +113,7 @@ def _code_for(errors: list[dict[str, Any]], message: str, status: int | None) ->
     for code, pattern in MESSAGES:
         if pattern.search(message):
             return code
-    # What the body says is nearer to the cause than what a proxy made of it.
+    # The status in the body is closer to the cause than the status that a proxy returned.
     first = next((each for each in (*_statuses_of(errors), status or 0) if each >= 400), 500)
     if first in NOT_THE_REQUEST:
         return NOT_THE_REQUEST[first]
@@ -122,7 +124,7 @@ def _code_for(errors: list[dict[str, Any]], message: str, status: int | None) ->
 
 
 def _plain(word: str) -> str:
-    """A word without its spelling: `TooManyRequestsException` and `too_many_requests_exception` are one."""
+    """Normalise an error word: `TooManyRequestsException` and `too_many_requests_exception` are equal."""
     return re.sub(r"[^a-z0-9]", "", word.rpartition("#")[2].lower())
 
 
@@ -137,7 +139,7 @@ def _words_of(error: dict[str, Any]) -> Iterator[str]:
             yield word[:64]
     status = count_of(error.get("status_code"))
     if status is not None and status >= 1000:
-        yield str(status)  # MiniMax has its codes as numbers here
+        yield str(status)  # MiniMax sends its codes as numbers here
     inner = object_of(error.get("innererror")).get("code")
     if isinstance(inner, str):
         yield inner[:64]  # Azure: the filter is named one level deeper
@@ -153,7 +155,7 @@ def _statuses_of(errors: list[dict[str, Any]]) -> Iterator[int]:
 
 
 def _message_of(errors: list[dict[str, Any]]) -> str:
-    """The vendor's own words, with those of the provider behind it where there is one (OpenRouter)."""
+    """Return the vendor's message, followed by that of the provider behind it, if any (OpenRouter)."""
     message = raw = ""
     for error in errors:
         for name in _TEXT_FIELDS:
@@ -161,7 +163,7 @@ def _message_of(errors: list[dict[str, Any]]) -> str:
         raw = raw or text_of(object_of(error.get("metadata")).get("raw")).strip()
     if raw and raw != message:
         message = f"{message}: {raw}" if message else raw
-    return message[:_SHOWN]
+    return message[:_MESSAGE_LIMIT]
 
 
 def _param_of(errors: list[dict[str, Any]]) -> str | None:
@@ -178,17 +180,17 @@ _LIMIT = re.compile(
 
 
 def overflow(errors: list[dict[str, Any]], message: str) -> tuple[int | None, int | None]:
-    """The limit that was passed, and what would have been used, as far as the vendor told.
+    """Return the token limit and the tokens used, as far as the vendor reports them.
 
-    llama.cpp has fields for them. In a text the largest number is what was used: it made the overflow.
+    llama.cpp has fields for both. In a text the largest number is the tokens used: it caused the overflow.
     """
     for error in errors:
         limit, used = count_of(error.get("n_ctx")), count_of(error.get("n_prompt_tokens"))
         if limit is not None:
             return limit, used
-    if added := _SUM.search(message):  # Anthropic: what goes in, and what may come out
-        given, reserved, limit = map(_count, added.groups())
-        return limit, given + reserved
+    if added := _SUM.search(message):  # Anthropic: input tokens + max_tokens > limit
+        used, reserved, limit = map(_count, added.groups())
+        return limit, used + reserved
     stated = _LIMIT.search(message)
     if stated is None:
         return None, None
@@ -210,7 +212,7 @@ _SECONDS = {"ms": 0.001, "mil": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def _retry_after(headers: Mapping[str, str], errors: list[dict[str, Any]]) -> float | None:
-    """Seconds to wait: as the headers say, else Gemini's `RetryInfo`, else the text (ask E5)."""
+    """Return the seconds to wait, from the headers, Gemini's `RetryInfo` or the message text (ask E5)."""
     for name, unit in _RETRY_HEADERS:
         seconds = _number(headers.get(name, ""))
         if seconds is not None:
@@ -226,7 +228,7 @@ def _retry_after(headers: Mapping[str, str], errors: list[dict[str, Any]]) -> fl
 
 
 def _number(text: str) -> float | None:
-    """A number of seconds that can be waited for: a date, a negative number or NaN is none."""
+    """Parse a number of seconds; return None for a date, a negative number or NaN."""
     try:
         value = float(text)
     except ValueError:

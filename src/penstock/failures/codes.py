@@ -1,11 +1,11 @@
-"""Our codes for a failure, and the evidence for each: words, texts and statuses, as vendors send them."""
+"""Our error codes, and the evidence for each: codes, message texts and statuses, as vendors send them."""
 
 from __future__ import annotations
 
 import re
 
 CODES: dict[str, str] = {
-    # A word that means one thing, as `code`, `type`, `status` or `reason`; compared without case or `_-. `.
+    # Unambiguous words in `code`, `type`, `status` or `reason`; compared without case or `_-. `.
     "context_length_exceeded": "context_length_exceeded",
     "exceed_context_size_error": "context_length_exceeded",
     "model_max_prompt_tokens_exceeded": "context_length_exceeded",
@@ -78,7 +78,7 @@ CODES: dict[str, str] = {
     "cyber_policy_violation": "content_filter",
     "1301": "content_filter",
     "invalid_prompt": "invalid_prompt",
-    # The model wrote a call that the vendor could not read: its failure, not the caller's (Groq, quirk C37).
+    # The model wrote a call that the vendor could not parse: not the caller's fault (Groq, quirk C37).
     "tool_use_failed": "server_error",
     "model_stream_error_exception": "server_error",
 }
@@ -96,7 +96,7 @@ _OVERFLOW = (
     r"maximum model length",
     r"exceeds? the (available|maximum|max) context",  # llama.cpp
     r"larger than the max(imum)? context size",
-    r"when context the overflows",  # LM Studio, in its own words
+    r"when context the overflows",  # LM Studio, verbatim
     r"loaded with context length",
     r"tokens to keep from the initial prompt",
     r"(reached|exceeds?|exceeded|greater than) (the |model's )?(max(imum)? )?context (length|size|window)",
@@ -169,10 +169,10 @@ MESSAGES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ),
     )
 )
-"""Texts that say what a general code or a status does not, in the order in which they are asked."""
+"""Message texts that are more specific than a general code or a status, in the order they are checked."""
 
 TYPES: dict[str, str] = {
-    # General words: they say who is at fault and little else.
+    # General words: they tell whether the client or the server is at fault, and little else.
     "invalid_request_error": "invalid_request",
     "invalid_request": "invalid_request",
     "invalid_argument": "invalid_request",
@@ -194,20 +194,20 @@ TYPES: dict[str, str] = {
 }
 
 NOT_THE_REQUEST: dict[int, str] = {
-    # Proxies send these when they, or the server behind them, gave up. Nothing is wrong with the request.
+    # Proxies send these when they, or the server behind them, gave up. The request itself is valid.
     408: "upstream_timeout",
     421: "server_error",
     425: "server_is_overloaded",
     499: "server_error",
     504: "upstream_timeout",
-    # Cloudflare: no connection to the origin in time, no answer in time.
+    # Cloudflare: the connection to the origin, or its response, timed out.
     522: "upstream_timeout",
     524: "upstream_timeout",
-    # Not standardised: a read or a connect that timed out.
+    # Not standardised: a read or connect timeout.
     598: "upstream_timeout",
     599: "upstream_timeout",
 }
-"""Statuses that say more than a general word does: a 408 is often called `invalid_request_error`."""
+"""Statuses that take precedence over a general word: a 408 often comes with `invalid_request_error`."""
 
 STATUSES: dict[int, str] = {
     **NOT_THE_REQUEST,
@@ -216,14 +216,14 @@ STATUSES: dict[int, str] = {
     402: "insufficient_quota",
     403: "permission_denied",
     404: "model_not_found",
-    # Too many bytes, and what helps is what helps with too many tokens: a shorter history.
+    # Too many bytes. The remedy is the same as for too many tokens: a shorter history.
     413: "context_length_exceeded",
     422: "invalid_request",
     429: "rate_limit_exceeded",
     503: "server_is_overloaded",
     529: "server_is_overloaded",
 }
-"""Any other status from 400 to 499 is an invalid request; what is left is the server's fault."""
+"""Any other status from 400 to 499 is an invalid request; everything else is a server error."""
 
 ERROR_TYPES: dict[str, str] = {
     "rate_limit_exceeded": "too_many_requests",
@@ -239,4 +239,4 @@ ERROR_TYPES: dict[str, str] = {
     "server_error": "server_error",
     "upstream_timeout": "server_error",
 }
-"""Every code that we give, and the type of error that the specification has for it."""
+"""Every code that we return, and the specification's error type for it."""

@@ -1,10 +1,10 @@
-"""The gateway as an ASGI application: who may come in, and what happens when something goes wrong."""
+"""The gateway as an ASGI application: access checks, dispatch and error handling."""
 
 from __future__ import annotations
 
 import asyncio
 
-from penstock.gateway.api.status import SPOKEN
+from penstock.gateway.api.status import SUPPORTED
 from penstock.gateway.api.websocket import Socket
 from penstock.gateway.errors import ClientGone, RequestRefused
 from penstock.gateway.gateway import Gateway
@@ -17,11 +17,11 @@ from penstock.gateway.telemetry.logs import log_refused
 from penstock.gateway.telemetry.metrics import OTHER
 
 _EXPOSED = "x-request-id, x-penstock-overhead-ms, x-penstock-diagnostics, retry-after"
-"""Headers of an answer that a web page may read, where its origin is allowed."""
+"""Response headers that a web page of an allowed origin may read."""
 
 
 class GatewayApp:
-    """`routes` are added to the gateway's own: it does not know the packages that they come from."""
+    """Serve the gateway's routes and `routes`, which come from packages that the gateway does not import."""
 
     def __init__(self, gateway: Gateway, routes: Routes | None = None) -> None:
         self.gateway = gateway
@@ -29,13 +29,13 @@ class GatewayApp:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._lifespan(receive, send)
         elif scope["type"] == "http":
             await self._serve(Exchange(scope, receive, send))
         elif scope["type"] == "websocket":
             await self._serve_socket(Exchange({"method": "GET", **scope}, receive, send))
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         pruning = asyncio.create_task(
             prune_regularly(self.gateway.store, lambda: self.gateway.services.settings.limits)
@@ -71,12 +71,14 @@ class GatewayApp:
         await exchange.delivered()
 
     async def _serve_socket(self, exchange: Exchange) -> None:
-        """A WebSocket at the address of responses; anywhere else it is refused before it opens."""
+        """Serve a WebSocket at `/v1/responses`; refuse it on any other path before it opens."""
         await exchange.receive()  # websocket.connect
         try:
             self._admit(exchange)
             if resource_of(exchange.path) != "responses":
-                raise RequestRefused(404, "not_found", f"no WebSocket here; {SPOKEN}", type="not_found")
+                raise RequestRefused(
+                    404, "not_found", f"no WebSocket at this path; {SUPPORTED}", type="not_found"
+                )
             key = authenticate(self.gateway.services.settings, exchange.headers)
             _refuse_socket_if(not self.gateway.services.settings.websocket or self.gateway.is_draining)
         except RequestRefused as refused:
@@ -86,7 +88,7 @@ class GatewayApp:
         await Socket(self.gateway, exchange, key, self.gateway.services.clock).serve()
 
     def _admit(self, exchange: Exchange) -> None:
-        """Refuse what a web page may have sent. One of an allowed origin may also read the answer."""
+        """Refuse requests of web pages, except from allowed origins; these may also read the response."""
         settings, headers = self.gateway.services.settings, exchange.headers
         origin = headers.get("origin")
         check_origin(settings, headers.get("host", ""), origin, exchange.server_port)
@@ -99,17 +101,17 @@ class GatewayApp:
 
 
 def _preflight(exchange: Exchange) -> list[tuple[str, str]]:
-    """A page of an allowed origin may send what it likes: libraries have headers of their own."""
-    asked = exchange.headers.get("access-control-request-headers", "authorization, content-type")
+    """Allow every header that the page asks for: client libraries send headers of their own."""
+    requested = exchange.headers.get("access-control-request-headers", "authorization, content-type")
     return [
         ("access-control-allow-methods", "GET, POST, DELETE"),
-        ("access-control-allow-headers", asked),
+        ("access-control-allow-headers", requested),
         ("access-control-max-age", "600"),
     ]
 
 
 def _refuse_socket_if(is_off: bool) -> None:
     if is_off:
-        # The one answer at which Codex goes on over HTTP at once (client 2).
-        message = "WebSockets are not offered here: use POST /v1/responses"
+        # The only status at which Codex switches to HTTP at once (client 2).
+        message = "WebSockets are not available here: use POST /v1/responses"
         raise RequestRefused(426, "websocket_not_offered", message)

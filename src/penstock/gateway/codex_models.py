@@ -1,9 +1,9 @@
 """A model as Codex reads it from `GET /v1/models`.
 
-Its decoder takes the whole list or nothing: a missing field, or a word that it does not know, and Codex goes
-on without any of the models, or does not start (ask I1). So an entry has every field that some version
-of it asks for, and of its enumerations only words that all of them know. What newer versions no longer read
-stays, because older ones refuse a list without it.
+Codex decodes the whole list or nothing: with a missing field or an unknown enum value, it ignores all models
+or does not start (ask I1). So an entry has every field that any version requires, and only enum values
+that all versions know. Fields that newer versions no longer read stay, because older versions reject a list
+without them.
 """
 
 from __future__ import annotations
@@ -15,53 +15,53 @@ from msgspec import Struct
 from penstock.models.info import ModelInfo
 
 SAFE_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
-"""The words for an effort that every version knows. Newer ones take any word; older ones refuse the list."""
+"""The efforts that every version knows. Newer versions accept any value; older ones reject the list."""
 
 _DESCRIPTIONS = {
     "none": "No reasoning",
-    "minimal": "As little reasoning as there can be",
+    "minimal": "As little reasoning as possible",
     "low": "Quick answers with a little reasoning",
-    "medium": "Between speed and depth",
+    "medium": "A balance of speed and depth",
     "high": "More reasoning, for hard problems",
     "xhigh": "Even more reasoning, for the hardest problems",
 }
 _USUAL_EFFORT = "medium"
-"""Sent where the model has it and the user chose none. Where it has not, the upstream's own default holds."""
+"""Sent if the model has it and the user chose none. Otherwise the upstream's own default applies."""
 
 _MOST_USABLE = 95
-"""Codex's own share of a window that a conversation may fill, in percent."""
+"""The percentage of a context window that Codex itself lets a conversation fill."""
 
 _COMPACT_AT = 90
-"""The share of the input at which a conversation is made shorter: the turn that gets there must still fit."""
+"""The percentage of the input limit at which Codex compacts a conversation: the turn that reaches it must
+still fit."""
 
 INSTRUCTIONS = """\
 You are a coding agent. You work on the user's machine, in the directory that the environment context names, \
 through the tools that you are offered.
 
 # Work
-- Do what the user asks, all of it and nothing beyond it. Go on until it is done, or until only the user can \
-decide what comes next.
+- Do what the user asks, all of it and nothing beyond it. Continue until it is done, or until only the user \
+can decide what comes next.
 - Look before you change anything: read the files that matter, and search with `rg` where it is installed.
-- Obey the AGENTS.md files that apply to the files you change. A deeper one goes before a higher one, and \
-the user's word before both.
-- Keep changes small and in the style of the code around them. Mend causes, not symptoms.
-- Changes that are not yours belong to somebody: leave them alone. Commit, push or delete only when you are \
-asked to.
+- Obey the AGENTS.md files that apply to the files you change. A deeper file takes precedence over a higher \
+one, and the user's instructions over both.
+- Keep changes small and in the style of the code around them. Fix causes, not symptoms.
+- Leave changes alone that are not yours. Commit, push or delete only when you are asked to.
 - Run the tests, or the program itself, where that is possible. Say so where it was not.
 
 # Tools
-- Call a tool instead of saying that you would. Claim no result that no tool gave you.
+- Call a tool instead of saying that you would. Do not claim a result that no tool gave you.
 - Edit files with `apply_patch` where it is offered. A patch begins with the line `*** Begin Patch` and ends \
 with `*** End Patch`. Between them each file has a line `*** Add File: PATH`, `*** Update File: PATH` or \
 `*** Delete File: PATH`, with a path from the working directory. The lines of a new file begin with `+`. An \
-update has hunks: a line `@@`, then lines that begin with a space (as they are), `-` (removed) or `+` \
+update has hunks: a line `@@`, then lines that begin with a space (unchanged), `-` (removed) or `+` \
 (added), with about three unchanged lines around a change.
-- For work of several steps, keep a plan with the tool for plans, if there is one.
+- For work of several steps, keep a plan with the planning tool, if there is one.
 
 # Answers
 - Be brief and plain. Say what you changed and where, what you ran, and what is left to do.
 """
-"""What a model is told when Codex uses it: Codex has words of its own only for models that no list names."""
+"""The instructions that Codex sends to a model. It has its own only for models that no list contains."""
 
 
 class Level(Struct, frozen=True):
@@ -70,14 +70,14 @@ class Level(Struct, frozen=True):
 
 
 class Truncation(Struct, frozen=True):
-    """How much of a command's output goes into the conversation."""
+    """How much of a command's output enters the conversation."""
 
     mode: str = "tokens"
     limit: int = 10_000
 
 
 class CodexModel(Struct, frozen=True, kw_only=True):
-    """One entry of `models`. Fields with a value here are the same for every model."""
+    """One entry of `models`. Fields with a default are the same for every model."""
 
     slug: str
     display_name: str
@@ -109,10 +109,10 @@ class CodexModel(Struct, frozen=True, kw_only=True):
 
 
 def codex_model(info: ModelInfo, priority: int) -> CodexModel:
-    """The model for Codex's list. The one with the smallest `priority` is taken when a user names none."""
+    """Return the entry for Codex's list. Codex's default model is the one with the smallest `priority`."""
     efforts = [effort for effort in info.efforts if effort in SAFE_EFFORTS]
-    # Codex leaves `reasoning` out of its requests for a model that takes none. Where nobody knows, what the
-    # user configures is sent.
+    # Codex omits `reasoning` from requests to a model that does not support it. If support is unknown, what
+    # the user configured is sent.
     may_reason = info.reasoning or info.sources.get("reasoning") == "default"
     return CodexModel(
         slug=info.id,
@@ -124,7 +124,7 @@ def codex_model(info: ModelInfo, priority: int) -> CodexModel:
         priority=priority,
         supports_reasoning_summaries=may_reason,
         supports_reasoning_summary_parameter=may_reason,
-        # A custom tool with a grammar, which is a function to an upstream that has none of those.
+        # A custom tool with a grammar; upstreams without custom tools get a function instead.
         apply_patch_tool_type="freeform" if info.tool_calling else None,
         supports_parallel_tool_calls=info.tool_calling,
         context_window=info.context_window,
@@ -140,5 +140,6 @@ def levels(efforts: Iterable[str]) -> list[Level]:
 
 
 def _usable(info: ModelInfo) -> int:
-    """Codex knows no limit of output: what is kept for the answer is what it may not fill."""
+    """Return the percentage of the window that input may fill. Codex has no output limit, so the rest of the
+    window is reserved for the output."""
     return min(max(info.max_input * 100 // info.context_window, 1), _MOST_USABLE)

@@ -1,8 +1,8 @@
-"""What ends a request before, or instead of, an answer.
+"""Exceptions that end a request before, or instead of, a response.
 
 PenstockError
-├── RequestRefused    it is answered with an HTTP error
-└── ClientGone        nobody waits for an answer any more
+├── RequestRefused    the request is answered with an HTTP error
+└── ClientGone        the client disconnected and needs no response
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from penstock.protocol.errors import ErrorBody, ErrorPayload
 from penstock.protocol.wire import encode
 
 
-class RequestRefused(PenstockError):  # noqa: N818 - says what happened, as the tree above shows
-    """An HTTP answer that is an error, in the specification's shape.
+class RequestRefused(PenstockError):  # noqa: N818 - named after what happened, as the tree above shows
+    """An HTTP error response in the specification's shape.
 
-    The specification knows a few types and no more (spec S1); what is exactly wrong is in `code`, and
-    clients look there. `message` is for a person, and says what to do. It holds no secret.
+    The specification has only a few types (spec S1); clients read the exact reason from `code`. `message` is
+    for people and contains what to do. It contains no secrets.
     """
 
     def __init__(
@@ -37,15 +37,15 @@ class RequestRefused(PenstockError):  # noqa: N818 - says what happened, as the 
         self.type = type
         self.param = param
         self.headers = tuple(headers)
-        """What the answer must have beside its body, such as `retry-after`."""
+        """Extra response headers, such as `retry-after`."""
 
     def body(self) -> bytes:
         payload = ErrorPayload(message=self.message, type=self.type, param=self.param, code=self.code)
         return encode(ErrorBody(error=payload))
 
 
-class ClientGone(PenstockError):  # noqa: N818 - says what happened, as the tree above shows
-    """The client closed the connection before its request was there."""
+class ClientGone(PenstockError):  # noqa: N818 - named after what happened, as the tree above shows
+    """The client closed the connection before its request was complete or its turn began."""
 
     def __init__(self) -> None:
-        super().__init__("the client has gone")
+        super().__init__("the client disconnected")

@@ -1,4 +1,4 @@
-"""The state of a gateway: its settings, upstreams and store, and what runs now."""
+"""The state of a gateway: its settings, upstreams, store and running turns."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class Gateway:
-    """What every request works with. Belongs to one event loop."""
+    """The shared state of all requests. Belongs to one event loop."""
 
     def __init__(self, settings: Settings, *, store: Store, sealer: Sealer | None = None) -> None:
         self.store = store
@@ -41,7 +41,7 @@ class Gateway:
         self.started_at = int(time.time())
         self.is_draining = False
         self._waiting = 0
-        """Requests whose turns have not begun, as they wait for other turns."""
+        """Requests whose turns have not begun because they wait for other turns."""
         self._bodies = BodyReader()
         self._fleet = Fleet()
         self._counter = TokenCounter()
@@ -55,11 +55,11 @@ class Gateway:
         self.metrics.gauge("penstock_keys_resting", self._fleet.resting)
 
     def running(self) -> int:
-        """How many turns there are now."""
+        """Return the number of running turns."""
         return len(self.turns)
 
     def reload(self, settings: Settings) -> None:
-        """New turns follow the new settings; running ones end under the old."""
+        """Use the new settings for new turns; running turns end under the old ones."""
         upstreams, dropped = self._fleet.renew(settings.targets)
         old, self.services = self.services, Services(settings, upstreams, self.metrics, self._counter)
         task = asyncio.create_task(_retire(old, list(self._retiring.values()), dropped))
@@ -67,50 +67,51 @@ class Gateway:
         task.add_done_callback(self._retiring.pop)
 
     async def read(self, exchange: Exchange) -> bytes:
-        """The body of a request. A client that sends too slowly is as gone as one that reads too slowly."""
+        """Return the body of a request. A client that sends nothing for too long is treated like one that
+        reads nothing: `client_timeout` applies to both."""
         limits = self.services.settings.limits
         try:
             async with asyncio.timeout(limits.client_timeout):
                 return await self._bodies.read(exchange.receive, exchange.headers, limits.body_bytes)
         except TimeoutError:
-            message = "the request did not come to its end in time"
+            message = f"the request body was not complete after {limits.client_timeout or 0:g} seconds"
             raise RequestRefused(408, "request_timeout", message) from None
 
     def refuse_if_full(self) -> None:
-        """No hidden queue: what is too much is told at once (ask J5)."""
+        """Raise `RequestRefused` if no more turns are allowed: requests are never queued (ask J5)."""
         limit = self.services.settings.limits.max_turns
         if not self.is_draining and (not limit or self.running() + self._waiting < limit):
             return
-        why = "the gateway is stopping" if self.is_draining else f"{limit} turns are running already"
+        why = "the gateway is shutting down" if self.is_draining else f"{limit} turns are already running"
         headers = [("retry-after", "2")]
         message = f"{why}: try again in a moment"
         raise RequestRefused(503, "server_is_overloaded", message, type="server_error", headers=headers)
 
     async def unless_disconnected(self, exchange: Exchange, work: Coroutine[Any, Any, T]) -> T:
-        """What is done for a client before its turn begins. If it disconnects, the work is dropped and
-        `ClientGone` is raised: a follow-up may have to wait long for the response that it continues."""
+        """Return the result of `work`, which precedes the client's turn. If the client disconnects, cancel
+        the work and raise `ClientGone`: a follow-up may wait long for the response that it continues."""
         working = asyncio.create_task(work)
-        leaving = asyncio.create_task(exchange.gone())
+        disconnecting = asyncio.create_task(exchange.gone())
         self._waiting += 1
         try:
-            await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({working, disconnecting}, return_when=asyncio.FIRST_COMPLETED)
             if not working.done():
                 raise ClientGone
             return working.result()
         finally:
             self._waiting -= 1
             working.cancel()
-            leaving.cancel()
-            await asyncio.gather(working, leaving, return_exceptions=True)
+            disconnecting.cancel()
+            await asyncio.gather(working, disconnecting, return_exceptions=True)
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Something that no client waits for."""
+        """Start work that no client waits for."""
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
 
     async def drain(self) -> None:
-        """Let the turns that run come to their end, and stop those that take too long for it."""
+        """Wait for running turns to end, and stop those that take longer than `limits.drain`."""
         self.is_draining = True
         with suppress(TimeoutError):
             async with asyncio.timeout(self.services.settings.limits.drain):
@@ -118,11 +119,11 @@ class Gateway:
         self.turns.stop(SHUTTING_DOWN)
 
     async def aclose(self) -> list[str]:
-        """The ids of the responses that the store could not write any more."""
+        """Close everything; return the ids of the responses that the store could no longer write."""
         for task in list(self._retiring):
             task.cancel()
         await asyncio.gather(*self._retiring, return_exceptions=True)
-        # First of all: what runs in the background needs its upstreams until it ends.
+        # Before the upstreams are closed: background turns need them until they end.
         await asyncio.gather(*self._background, return_exceptions=True)
         for upstream in self._fleet.all():
             await upstream.aclose()
@@ -130,7 +131,7 @@ class Gateway:
 
 
 async def _retire(old: Services, older: list[Services], dropped: list[Upstream]) -> None:
-    """When no turn runs under old settings any more, what only they needed is closed."""
+    """Wait until no turn runs under old settings, then close the upstreams that only these turns needed."""
     for services in (old, *older):
         await services.idle.wait()
     for upstream in dropped:

@@ -1,8 +1,8 @@
-"""What `GET /v1/models` answers: the names that this gateway takes, with the limits of what is behind them.
+"""`GET /v1/models`: the model names that this gateway accepts, with the limits of the models behind them.
 
-One body has two lists of the same models (ask I1): `data` as OpenAI, OpenRouter and vLLM write it, and
-`models` for Codex (`codex_models.py`). An upstream that is slow or gone costs its own models their limits,
-and nobody the list.
+The body has two lists of the same models (ask I1): `data` in the format of OpenAI, OpenRouter and vLLM, and
+`models` for Codex (`codex_models.py`). If an upstream is slow or down, only the limits of its own models are
+missing; the list is still sent.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from penstock.upstream.http import listing_config
 from penstock.upstream.target import UpstreamTarget
 
 Fetch = Callable[[str], Awaitable[list[JsonObject]]]
-"""Gives what a target lists, by the target's name; raises what it likes."""
+"""Returns the models that a target lists, by the target's name; may raise anything."""
 
 Fetchers = Callable[[str], Fetcher | None]
-"""How the server of a target is asked what it has loaded; None: it is not."""
+"""Returns the fetcher that asks a target's server which models it has loaded; None: do not ask."""
 
 PATIENCE = 2.0
-"""How long the first list of an upstream is waited for, in seconds, and that once."""
+"""Seconds to wait for the first list of an upstream; later requests do not wait."""
 
 DEMO_MODEL = ModelFacts(
     id=DEMO,
     name="Penstock's demo",
-    description="Built in: answers without a key and without a network.",
+    description="Built in: works without a key and without a network.",
     window=128_000,
     max_output=16_000,
     image_input=True,
@@ -73,8 +73,8 @@ class _Capabilities(Struct, frozen=True):
 
 
 class _Entry(Struct, frozen=True, kw_only=True):
-    """One entry of `data`. The first four fields are OpenAI's; the others have the names of those who told
-    such a thing first, because that is what clients look for."""
+    """One entry of `data`. The first four fields are OpenAI's; the others use the names of the vendors that
+    introduced them, because clients look for these."""
 
     id: str
     object: str = "model"
@@ -92,7 +92,7 @@ class _Entry(Struct, frozen=True, kw_only=True):
     supported_reasoning_levels: list[Level]
     pricing: dict[str, str] | UnsetType = UNSET
     sources: dict[str, str]
-    """Where each limit is from (ask I2)."""
+    """Where each limit comes from (ask I2)."""
 
 
 class _Body(Struct, frozen=True, kw_only=True):
@@ -102,7 +102,7 @@ class _Body(Struct, frozen=True, kw_only=True):
 
 
 def models_body(models: Sequence[ModelInfo], *, created: int) -> bytes:
-    """The body of `GET /v1/models`. `created` is a time in seconds; nobody knows when a model was made."""
+    """Return the body of `GET /v1/models`. `created` is a Unix time: the models' own dates are unknown."""
     return msgspec.json.encode(
         _Body(
             data=[_entry(info, created) for info in models],
@@ -112,13 +112,13 @@ def models_body(models: Sequence[ModelInfo], *, created: int) -> bytes:
 
 
 def model_body(info: ModelInfo, *, created: int) -> bytes:
-    """The body of `GET /v1/models/{id}`."""
+    """Return the body of `GET /v1/models/{id}`."""
     return msgspec.json.encode(_entry(info, created))
 
 
 def _entry(info: ModelInfo, created: int) -> _Entry:
-    # A limit of output that nobody named is room that is kept, and not a number to send.
-    is_told = info.sources.get("max_output") != "default"
+    # A default output limit is only reserved room, not a number to send.
+    has_max_output = info.sources.get("max_output") != "default"
     return _Entry(
         id=info.id,
         created=created,
@@ -129,7 +129,7 @@ def _entry(info: ModelInfo, created: int) -> _Entry:
         context_length=info.context_window,
         max_model_len=info.context_window,
         max_input_tokens=info.max_input,
-        max_output_tokens=info.max_output if is_told else UNSET,
+        max_output_tokens=info.max_output if has_max_output else UNSET,
         architecture=_Architecture(["text", "image"] if info.image_input else ["text"], ["text"]),
         capabilities=_Capabilities(info.image_input, info.tool_calling, info.reasoning),
         supported_reasoning_levels=levels(info.efforts),
@@ -139,7 +139,7 @@ def _entry(info: ModelInfo, created: int) -> _Entry:
 
 
 def _pricing(prices: Prices) -> dict[str, str]:
-    """As OpenRouter writes it: dollars for one token, as text."""
+    """Return prices in OpenRouter's format: dollars per token, as text."""
     named = {
         "prompt": prices.input,
         "completion": prices.output,
@@ -150,16 +150,16 @@ def _pricing(prices: Prices) -> dict[str, str]:
 
 
 class _UpstreamList:
-    """What one upstream lists, as it was heard last.
+    """The latest list of one upstream's models.
 
-    The directory decides when to ask again. It is asked for no model: a list that is old is used until there
-    is a new one, which the directory gives only to those who wait for it.
+    The directory decides when to fetch it again and does nothing else here: it gives a new list only to
+    callers that wait for it, whereas an old list is used here until a new one arrives.
     """
 
     def __init__(
         self, target: str, preset: str, fetch: Fetch, fetcher: Fetcher | None, clock: Callable[[], float]
     ) -> None:
-        self.told: Mapping[str, ModelFacts] = {}
+        self.listed: Mapping[str, ModelFacts] = {}
         self._probed: Mapping[str, ModelFacts] = {}
         self._target = target
         self._preset = preset
@@ -170,21 +170,21 @@ class _UpstreamList:
         self._wait_until: float | None = None
 
     async def models(self) -> list[JsonObject]:
-        """The directory's question."""
+        """Fetch the list; called by the directory."""
         try:
             entries = await self._fetch(self._target)
             listed = read_listing(entries)
-            ids = [told.id for told in listed]
+            ids = [facts.id for facts in listed]
             if self._fetcher is not None:
                 self._probed = await probe(probe_of(self._preset, entries), ids, self._fetcher)
-            self.told = {told.id: told for told in listed}
+            self.listed = {facts.id: facts for facts in listed}
             return entries
         finally:
             self._answered.set()
 
     async def refresh(self, patience: float) -> None:
-        """Ask if it is time to. Waits for the first answer alone, and never longer than `patience` in all:
-        the second who asks for the models of a dead upstream must not wait as the first one did."""
+        """Fetch the list if it is due. Wait only for the first list, and at most `patience` seconds in total:
+        if an upstream is down, only the first client waits for it."""
         await self._directory.get("")
         if self._answered.is_set():
             return
@@ -195,7 +195,7 @@ class _UpstreamList:
             await asyncio.wait_for(self._answered.wait(), max(self._wait_until - now, 0.0))
 
     def info(self, model: str, override: ModelFacts) -> ModelInfo:
-        return enrich(self.told.get(model) or ModelFacts(id=model), override, self._probed.get(model))
+        return enrich(self.listed.get(model) or ModelFacts(id=model), override, self._probed.get(model))
 
 
 class Listing:
@@ -220,18 +220,18 @@ class Listing:
         }
 
     async def models(self) -> list[ModelInfo]:
-        """Every name that can be listed: the default first, what was configured, what the upstream that takes
-        all other names lists, and the demo."""
+        """Return every model that can be listed: the default model, the configured ones, those that the
+        passthrough target lists, and the demo model."""
         await self._refresh(self._lists)
         settings = self._settings
         named = [settings.default_model, *settings.models, *settings.aliases]
-        named += self._lists[settings.passthrough].told if settings.passthrough else ()
+        named += self._lists[settings.passthrough].listed if settings.passthrough else ()
         found = (self._info(name) for name in dict.fromkeys([*named, DEMO]) if name not in ("", ALL))
         return [info for info in found if info is not None]
 
     async def find(self, name: str) -> ModelInfo | None:
-        """One model; None for a name that leads nowhere. An upstream that takes every name may know more of
-        them than it lists."""
+        """Return one model, or None for an unknown name. A passthrough target may have more models than it
+        lists."""
         route = self._settings.route_of(name)
         if route is None:
             return None
@@ -239,9 +239,9 @@ class Listing:
         return self._info(name)
 
     def lists(self, name: str) -> bool:
-        """Does the upstream that takes all other names list this one? As far as it was asked until now."""
+        """Return whether the passthrough target lists this name, as far as its list was fetched so far."""
         passthrough = self._settings.passthrough
-        return bool(passthrough) and name in self._lists[passthrough].told
+        return bool(passthrough) and name in self._lists[passthrough].listed
 
     async def _refresh(self, targets: Iterable[str]) -> None:
         lists = [self._lists[target] for target in dict.fromkeys(targets)]
@@ -255,13 +255,13 @@ class Listing:
             info = enrich(DEMO_MODEL, self._override(DEMO, name))
             return info if name == DEMO else _called(info, name)
         steps = [(self._lists[step.target], step.model or route.name) for step in route.steps]
-        # The first step that is known at all speaks for the chain.
-        upstream, model = next((step for step in steps if step[1] in step[0].told), steps[0])
+        # The first target that lists its model determines the limits of the chain.
+        upstream, model = next((step for step in steps if step[1] in step[0].listed), steps[0])
         info = upstream.info(model, self._override(model, route.name, name))
         return info if model == name else _called(info, name)
 
     def _override(self, *names: str) -> ModelFacts:
-        """What a person says of a model that has several names. The last one is the strongest."""
+        """Return the configured facts of a model with several names. The last name takes precedence."""
         lines = [each for each in self._settings.overrides if each.id == ALL]
         for name in dict.fromkeys(names):
             lines += [Override(names[-1], each.facts) for each in self._settings.overrides if each.id == name]
@@ -269,30 +269,30 @@ class Listing:
 
 
 def _called(info: ModelInfo, name: str) -> ModelInfo:
-    """The same model under another name, which is also the one to show: two may be the same behind it."""
+    """Return the model under another name, which is also its display name: two names may share a model."""
     return replace(info, id=name, name=name, sources={**info.sources, "name": "id"})
 
 
 _MOST_LISTS = 64
-"""Clients whose lists are kept. Keys are what clients write: there is no end to them."""
+"""Number of client keys whose lists are cached. Clients choose their keys, so there is no other limit."""
 
 
 class Listings:
-    """A target that takes the client's own key shows each client what that key may see."""
+    """The listings by client key: a target with `pass_key` lists for each client what its key may use."""
 
     def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
         self._settings = settings
         self._clock = clock
         self._takes_keys = any(target.pass_key for target in settings.targets)
-        self._kept: OrderedDict[str, Listing] = OrderedDict()
+        self._by_key: OrderedDict[str, Listing] = OrderedDict()
 
     def for_key(self, key: str) -> Listing:
         key = key if self._takes_keys else ""
         name = fingerprint(key)
-        listing = self._kept.pop(name, None) or self._listing(key)
-        self._kept[name] = listing
-        if len(self._kept) > _MOST_LISTS:
-            self._kept.popitem(last=False)
+        listing = self._by_key.pop(name, None) or self._listing(key)
+        self._by_key[name] = listing
+        if len(self._by_key) > _MOST_LISTS:
+            self._by_key.popitem(last=False)
         return listing
 
     def _listing(self, key: str) -> Listing:
@@ -306,13 +306,13 @@ class Listings:
 
 
 class _TargetQuery:
-    """Asks one target, now and then: no connection is kept for it."""
+    """Queries one target. Queries are rare, so no connection is kept open."""
 
     def __init__(self, target: UpstreamTarget, key: str) -> None:
         self._config = listing_config(target, key)
-        is_here = is_loopback(read_address(target.base_url).host)
-        self.fetcher: Fetcher | None = self if is_here else None
-        """A server on this machine can be asked what it has loaded."""
+        is_local = is_loopback(read_address(target.base_url).host)
+        self.fetcher: Fetcher | None = self if is_local else None
+        """Only a server on this machine is asked which models it has loaded."""
 
     async def models(self) -> list[JsonObject]:
         async with OpenResponsesClient(self._config) as client:

@@ -1,10 +1,17 @@
-"""What an upstream's failure is to the client: an HTTP status before the stream began, words after it."""
+"""Map failures to what the client gets: an HTTP status before the stream begins, an error event after."""
 
 from __future__ import annotations
 
 import math
 
-from penstock.errors import DecodeError, NetworkError, OpenResponsesError, ProtocolError, StoreError
+from penstock.errors import (
+    DecodeError,
+    JsonSyntaxError,
+    NetworkError,
+    OpenResponsesError,
+    ProtocolError,
+    StoreError,
+)
 from penstock.failures import ERROR_TYPES
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.telemetry.logs import log_fault
@@ -13,7 +20,7 @@ STATUSES: dict[str, int] = {
     "invalid_request": 400,
     "invalid_prompt": 400,
     "content_filter": 400,
-    # Whatever the upstream called it: clients shorten the conversation at a 400 (spec N54, ask E4).
+    # Whatever status the upstream used: clients shorten the conversation at a 400 (spec N54, ask E4).
     "context_length_exceeded": 400,
     "authentication_error": 401,
     "permission_denied": 403,
@@ -27,15 +34,15 @@ STATUSES: dict[str, int] = {
     "shutting_down": 503,
     "upstream_timeout": 504,
 }
-"""The HTTP status of each code. What else goes wrong between us and the upstream is a 502."""
+"""The HTTP status of each code. Every other failure between gateway and upstream is a 502."""
 
 _SILENT_PHASES = ("first_byte", "idle")
 _DEFAULT_WAIT = 5
-"""Seconds, where nobody named any: Codex gives up at a 429 that does not say how long (client 3)."""
+"""`retry-after` in seconds if the upstream sent none: Codex gives up at a 429 without one (client 3)."""
 
 
 def code_of(error: OpenResponsesError) -> str:
-    """Our word for a failure. The vendor's own stays in its message."""
+    """Return our code for a failure. The vendor's own code stays in its message."""
     if isinstance(error, NetworkError):
         if error.code in ("certificate_error", "tls_error", "proxy_error"):
             return error.code
@@ -58,14 +65,14 @@ def status_of(code: str) -> int:
 
 
 def closer_of(error: OpenResponsesError) -> str:
-    """Who ended it."""
+    """Return what ended the turn: a timeout or the upstream."""
     return "timeout" if isinstance(error, NetworkError) and error.phase in _SILENT_PHASES else "upstream"
 
 
 def refusal(
     code: str, message: str, *, param: str | None = None, wait: float | None = None
 ) -> RequestRefused:
-    """The same failure as an HTTP answer."""
+    """Return a failure as an HTTP response."""
     headers = []
     if code == "rate_limit_exceeded" or wait is not None:
         headers.append(("retry-after", str(max(1, math.ceil(_DEFAULT_WAIT if wait is None else wait)))))
@@ -73,28 +80,29 @@ def refusal(
 
 
 def with_request_id(message: str, request_id: str) -> str:
-    """What the user sees names the record in the log that explains it (ask M1)."""
+    """Append the request id, so that the user can find the log record that explains the error (ask M1)."""
     return f"{message} (request {request_id})"
 
 
 def wrong_request(error: DecodeError) -> RequestRefused:
-    """A request that cannot be read, or that this upstream cannot be sent."""
-    code = "invalid_json" if not error.param and "JSON" in error.message else "invalid_request"
+    """Return the refusal of a request that cannot be decoded, or cannot be sent to this upstream."""
+    code = "invalid_json" if isinstance(error, JsonSyntaxError) else "invalid_request"
     return RequestRefused(400, code, str(error), param=error.param or None)
 
 
 def refused_by(error: Exception, request_id: str) -> RequestRefused:
-    """What a request is answered with that something stopped before its turn began.
+    """Return the response to a request that failed before its turn began.
 
-    Where it was raised is taken off it: those frames hold the body of the request, and one of them is the
-    caller's own, which holds the answer. Such a cycle would keep the body until garbage is collected.
+    The traceback is removed: its frames hold the request body, and one is the caller's, which holds the
+    returned refusal. This reference cycle would keep the body in memory until the next garbage collection.
     """
     if isinstance(error, RequestRefused):
         error.__context__ = None
         return error.with_traceback(None)
-    if isinstance(error, StoreError):  # its own words name the file, and are for the log
-        message = f"the store cannot be used now ({error.code}): try again in a moment"
+    if isinstance(error, StoreError):  # its message contains the file's path, which belongs in the log only
+        message = f"the store is not available ({error.code}): try again in a moment"
         headers = [("retry-after", "2")]
         return RequestRefused(503, "store_unavailable", message, type="server_error", headers=headers)
     log_fault(error, request_id)
-    return RequestRefused(500, "internal_error", "the gateway failed", type="server_error")
+    message = "the gateway failed; its log contains the error under the id of this request"
+    return RequestRefused(500, "internal_error", message, type="server_error")

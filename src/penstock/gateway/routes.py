@@ -1,4 +1,4 @@
-"""What the gateway answers, and where. One table, and a helpful answer for everything that is not in it."""
+"""The gateway's routes: one table, and a helpful error for every path that is not in it."""
 
 from __future__ import annotations
 
@@ -8,32 +8,27 @@ from collections.abc import Awaitable, Callable, Mapping
 from msgspec import Struct
 
 from penstock.gateway.api import compact, conversations, create, models, retrieve, status
-from penstock.gateway.api.status import SPOKEN
+from penstock.gateway.api.status import SUPPORTED
 from penstock.gateway.errors import RequestRefused
 
 Handler = Callable[..., Awaitable[None]]
-"""Called with the gateway, the exchange, the client's key, and the parameters of the path by name."""
+"""Called with the gateway, the exchange, the client's key, and the path parameters by name."""
 
-_ELSEWHERE: dict[str, str] = {
-    "chat/completions": "Chat Completions are spoken to upstreams, and not here",
-    "completions": "completions are not spoken here",
-    "messages": "Anthropic's Messages are spoken to upstreams, and not here",
-    "embeddings": "embeddings are not made here",
-}
-"""Paths that clients of other protocols ask for, and what to tell them (ask L3)."""
+_OTHER_APIS = ("chat/completions", "completions", "messages", "embeddings")
+"""Paths that clients of other APIs request, which get a message of their own (ask L3)."""
 
 _PARAMETER = re.compile(r"\{(\w+)(\.\.\.)?\}")
 
 
 class Route(Struct, frozen=True):
-    """Who answers. `is_open`: also for somebody without a key, because it tells nothing of anybody."""
+    """A handler. `is_open`: no key is required, because the response reveals nothing about any client."""
 
     handler: Handler
     is_open: bool = False
 
 
 Routes = Mapping[str, Mapping[str, Route]]
-"""By path and method. `{name}` in a path is a parameter; `{name...}` may hold slashes."""
+"""By path and method. `{name}` in a path is a parameter; `{name...}` may contain slashes."""
 
 
 class _Pattern(Struct, frozen=True):
@@ -44,7 +39,7 @@ class _Pattern(Struct, frozen=True):
 
 
 def resource_of(path: str) -> str:
-    """A path as the table has it: clients may leave `/v1` out, or end in a slash."""
+    """Return the path as in the table: clients may omit `/v1` or add a trailing slash."""
     return path.strip("/").removeprefix("v1/")
 
 
@@ -54,14 +49,14 @@ class Router:
         self._patterns = [_pattern(path, methods) for path, methods in routes.items() if "{" in path]
 
     def find(self, path: str, method: str) -> tuple[str, Route, dict[str, str]]:
-        """The route of a request, under its name and with its parameters; what leads nowhere is refused."""
+        """Return the name, route and path parameters of a request; raise `RequestRefused` if none matches."""
         path, inner = path.strip("/"), resource_of(path)
         name, methods, params = self._match(path, inner)
         route = methods.get("GET" if method == "HEAD" else method)
         if route is not None:
             return name, route, params
         allowed = ", ".join(methods)
-        message = f"{method} is not possible here, but {allowed} is; {SPOKEN}"
+        message = f"{method} is not supported at this path; use {allowed}; {SUPPORTED}"
         raise RequestRefused(405, "method_not_allowed", message, headers=[("allow", allowed)])
 
     def _match(self, path: str, inner: str) -> tuple[str, Mapping[str, Route], dict[str, str]]:
@@ -80,10 +75,13 @@ def _pattern(path: str, methods: Mapping[str, Route]) -> _Pattern:
 
 
 def _nothing_there(path: str) -> RequestRefused:
-    why = _ELSEWHERE.get(path, "there is nothing at this path")
-    if path.startswith("v1/"):
-        why = "this path has /v1 twice: the client adds it already, so leave it out of the base URL"
-    return RequestRefused(404, "not_found", f"{why}; {SPOKEN}", type="not_found")
+    if path in _OTHER_APIS:
+        message = f"/v1/{path} is not supported here; use POST /v1/responses"
+    elif path.startswith("v1/"):
+        message = f"this path has /v1 twice: remove /v1 from the client's base URL; {SUPPORTED}"
+    else:
+        message = f"there is no such path; {SUPPORTED}"
+    return RequestRefused(404, "not_found", message, type="not_found")
 
 
 ROUTES: Routes = {
@@ -117,4 +115,4 @@ ROUTES: Routes = {
     "readyz": {"GET": Route(status.show_ready, is_open=True)},
     "metrics": {"GET": Route(status.show_metrics)},
 }
-"""By path, without slashes at its ends and with or without `v1/` in front."""
+"""By path, without leading and trailing slashes, and with or without `v1/` in front."""

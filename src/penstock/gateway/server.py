@@ -1,7 +1,7 @@
-"""The gateway as a process: a socket, the signals, and an end that cuts nobody off without a word.
+"""The gateway as a process: its socket, signal handling and graceful shutdown.
 
-uvicorn has the connections. The signals are ours, because a second SIGTERM must end what the first one waits
-for, and because a client whose turn is ended then is to be told so.
+uvicorn owns the connections. We handle the signals, because a second SIGTERM must stop the turns that the
+first one waits for, and because the clients of stopped turns must get a terminal event.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from penstock.gateway.telemetry.logs import log
 from penstock.gateway.turn.stop_reasons import SHUTTING_DOWN
 
 _BACKLOG = 2048
-_LAST_WORDS = 1.0
-"""Seconds in which turns that are ended can still tell their clients."""
+_STOP_STEP = 1.0
+"""Seconds between the steps of a forced shutdown. In the first, stopped turns send their terminal events."""
 _KEEP_ALIVE = 75
-"""Seconds for which an idle connection is kept. Clients keep theirs less long, and so close them first."""
+"""Seconds for which an idle connection stays open: longer than in clients, so that they close it first."""
 
 
-class CannotListen(PenstockError):  # noqa: N818 - says what happened
-    """The address is taken, or not ours."""
+class CannotListen(PenstockError):  # noqa: N818 - named after what happened
+    """The address is in use, or does not belong to this machine."""
 
 
 class _Server(uvicorn.Server):
@@ -48,22 +48,22 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Not here: see `_Signals`."""
+        """Install no handlers: `_Signals` does."""
         yield
 
 
 class _Signals:
-    """SIGTERM and SIGINT let running turns end; a second one, or too long a wait, ends them."""
+    """Handle signals: SIGTERM and SIGINT wait for running turns; a second signal or `drain` stops them."""
 
     def __init__(self, server: _Server, gateway: Gateway, reload: Callable[[], Settings]) -> None:
         self._server, self._gateway, self._reload = server, gateway, reload
         self._loop = asyncio.get_running_loop()
 
     def install(self) -> None:
-        for each in (signal.SIGTERM, signal.SIGINT):
-            self._handle(each, self._stop)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._handle(number, self._drain)
         if hasattr(signal, "SIGHUP"):
-            self._handle(signal.SIGHUP, self._read_again)
+            self._handle(signal.SIGHUP, self._reload_settings)
 
     def _handle(self, number: signal.Signals, handler: Callable[[], None]) -> None:
         try:
@@ -71,38 +71,38 @@ class _Signals:
         except NotImplementedError:  # Windows
             signal.signal(number, lambda *_: self._loop.call_soon_threadsafe(handler))
 
-    def _stop(self) -> None:
+    def _drain(self) -> None:
         if self._gateway.is_draining:
-            log.warning("asked to stop for the second time: ending what runs")
-            self._end()
+            log.warning("second signal: stopping the running turns now")
+            self._stop_turns()
             return
         self._gateway.is_draining = True
         self._server.should_exit = True
         running = self._gateway.running()
         if running:
-            turns = "1 turn" if running == 1 else f"{running} turns"
-            log.info("%s", f"stopping: {turns} may still end; stop again to end them now")
-        self._loop.call_later(self._gateway.services.settings.limits.drain, self._end)
+            turns = "1 running turn" if running == 1 else f"{running} running turns"
+            log.info("%s", f"shutting down: waiting for {turns}; send the signal again to stop now")
+        self._loop.call_later(self._gateway.services.settings.limits.drain, self._stop_turns)
 
-    def _end(self) -> None:
+    def _stop_turns(self) -> None:
         self._gateway.turns.stop(SHUTTING_DOWN)
-        self._loop.call_later(_LAST_WORDS, self._leave)
+        self._loop.call_later(_STOP_STEP, self._abort_turns)
 
-    def _leave(self) -> None:
+    def _abort_turns(self) -> None:
         self._gateway.turns.abort()
-        self._loop.call_later(_LAST_WORDS, self._force)
+        self._loop.call_later(_STOP_STEP, self._abort_connections)
 
-    def _force(self) -> None:
-        """What is left are clients that neither end their requests nor read their answers."""
+    def _abort_connections(self) -> None:
+        """Abort the remaining connections: their clients neither finish their requests nor read."""
         for connection in list(self._server.server_state.connections):
             connection.transport.abort()
-        self._loop.call_later(_LAST_WORDS, self._exit)
+        self._loop.call_later(_STOP_STEP, self._exit)
 
     def _exit(self) -> None:
         self._server.force_exit = True
 
-    def _read_again(self) -> None:
-        """A file that is wrong changes nothing: the gateway goes on as it was."""
+    def _reload_settings(self) -> None:
+        """Reload the settings; if the file is invalid, keep the current ones."""
         try:
             settings = self._reload()
             self._gateway.reload(settings)
@@ -110,11 +110,11 @@ class _Signals:
             log.error("%s", f"the settings were not changed: {error}")
         else:
             log.setLevel(settings.log_level.upper())
-            log.info("the settings were read again")
+            log.info("the settings were reloaded")
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """The socket, bound: whatever is wrong with the address shows here. Port 0 picks a free one."""
+    """Return a bound socket, or raise `CannotListen`. Port 0 picks a free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
@@ -135,10 +135,10 @@ def run(
     ready: Callable[[str], None],
     reload: Callable[[], Settings],
 ) -> list[str]:
-    """Serve until a signal says otherwise. The ids of the responses that could not be written to the store by
-    then, and are lost.
+    """Serve until a signal stops the process. Return the ids of the responses that are lost, because they
+    could not be written to the store.
 
-    `open_app` is called on the loop that the gateway belongs to; `ready` gets the URL; `reload` reads the
+    `open_app` is called on the gateway's event loop; `ready` is called with the URL; `reload` reads the
     settings again.
     """
 
@@ -150,7 +150,7 @@ def run(
         )
         config = uvicorn.Config(
             app,
-            http=connection,  # type: ignore[arg-type]  # it is only called
+            http=connection,  # type: ignore[arg-type]  # uvicorn only calls it
             ws=WebSocketConnection,
             ws_max_size=gateway.services.settings.limits.body_bytes,
             lifespan="on",
@@ -162,12 +162,12 @@ def run(
         )
         server = _Server(config, lambda: ready(url_of(listening)))
         _Signals(server, gateway, reload).install()
-        # What is here now stays until the end. A full collection that looked at it each time would hold up
-        # every stream for tens of milliseconds.
+        # Objects that exist now live until the end. Each full collection that scanned them would block every
+        # stream for tens of milliseconds.
         gc.collect()
         gc.freeze()
         await server.serve(sockets=[listening])
-        return await gateway.aclose()  # uvicorn does not say that it is over when it was forced
+        return await gateway.aclose()  # uvicorn sends no lifespan shutdown after a forced exit
 
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(serve())
@@ -178,6 +178,6 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
         return None
     try:
         import uvloop
-    except ImportError:  # it is made for CPython
+    except ImportError:  # uvloop supports CPython only
         return None
     return uvloop.new_event_loop

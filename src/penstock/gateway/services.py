@@ -1,4 +1,4 @@
-"""Everything that the routes work with, for one state of the settings."""
+"""Everything that the routes need, for one version of the settings."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from penstock.upstream.target import Upstream, UpstreamTarget
 
 
 class Fleet:
-    """The upstreams of a gateway. Those whose target did not change outlive a change of the settings."""
+    """The upstreams of a gateway. An upstream whose target did not change survives a settings reload."""
 
     def __init__(self) -> None:
         self._demo: Upstream = DemoUpstream()
         self._known: dict[str, tuple[UpstreamTarget, Upstream]] = {}
 
     def renew(self, targets: Iterable[UpstreamTarget]) -> tuple[dict[str, Upstream], list[Upstream]]:
-        """The upstreams for these targets by name, and those that are not needed any more."""
+        """Return the upstreams of these targets by name, and the upstreams that are no longer needed."""
         old, new = dict(self._known), {}
         for target in targets:
-            kept = old.get(target.name)
-            if kept is None or kept[0] != target:
-                kept = (target, HttpUpstream(target))
+            current = old.get(target.name)
+            if current is None or current[0] != target:
+                current = (target, HttpUpstream(target))
             else:
                 del old[target.name]
-            new[target.name] = kept
-        self._known = new  # not before: a target that cannot work changes nothing
+            new[target.name] = current
+        self._known = new  # only now: an invalid target must leave the upstreams unchanged
         upstreams = {DEMO: self._demo, **{name: upstream for name, (_, upstream) in self._known.items()}}
         return upstreams, [upstream for _, upstream in old.values()]
 
     def resting(self) -> dict[str, float]:
-        """How many keys of each upstream rest now."""
+        """Return how many keys of each upstream are resting now."""
         return {name: upstream.keys.resting() for name, (_, upstream) in self._known.items()}
 
     def all(self) -> list[Upstream]:
@@ -53,7 +53,7 @@ class Fleet:
 
 
 class Services:
-    """Belongs to one event loop."""
+    """Settings with the upstreams, listings and counters that belong to them. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Services:
         self._lists = Listings(settings, clock)
 
     def enter(self) -> None:
-        """A turn begins under these settings."""
+        """Count a turn that begins under these settings."""
         self._running += 1
         self.idle.clear()
 
@@ -108,21 +108,21 @@ class Services:
         metrics.count("penstock_heartbeats_total", verdict.heartbeats)
 
     def candidates(self, model: str) -> list[Candidate]:
-        """Where to ask for a model, in order; refuses a name that leads nowhere."""
+        """Return the targets for a model, in order; raise `RequestRefused` for an unknown name."""
         settings, route = self.settings, self.settings.route_of(model)
         if route is None:
             known = ", ".join([*settings.models, *settings.aliases, DEMO])
-            message = f"there is no model called {model[:128]!r} here: there are {known}"
+            message = f"there is no model {model[:128]!r}; available: {known}"
             raise RequestRefused(404, "model_not_found", message, type="not_found", param="model")
         return [Candidate(self._upstreams[step.target], step.model or route.name) for step in route.steps]
 
     def listing_for(self, headers: Mapping[str, str]) -> Listing:
-        """The models, as this client may see them."""
+        """Return the models that this client may see."""
         return self._lists.for_key(client_key_of(self.settings, headers))
 
     def _is_public(self, model: str) -> bool:
-        """Is this a name of the operator's or of an upstream's? What a client makes up is no label: there is
-        no end to such names, and they may say something about the client."""
+        """Return whether the operator or an upstream defines this name. A name that a client made up is not
+        used as a label: such names are unlimited and may reveal something about the client."""
         return self.settings.names(model) or self._lists.for_key("").lists(model)
 
     def count_input(self, request: CreateResponse, model: str) -> int:
@@ -132,5 +132,5 @@ class Services:
         return estimate_usage(request, self._upstream_name(model), output, self._counter)
 
     def _upstream_name(self, model: str) -> str:
-        """Tokens are counted as the model that is behind a name counts them."""
+        """Return the upstream's name of a model: tokens are counted for that model."""
         return self.candidates(model)[0].model

@@ -1,4 +1,4 @@
-"""What a gateway can be told, in one frozen value. `config` reads it from `penstock.toml`."""
+"""The settings of a gateway as one frozen value. `config` reads them from `penstock.toml`."""
 
 from __future__ import annotations
 
@@ -10,81 +10,81 @@ from penstock.models.overrides import Override
 from penstock.upstream.target import UpstreamTarget
 
 DEMO = "demo"
-"""The model that is always there."""
+"""The built-in model, which is always available."""
 
 EVERY = "*"
-"""The alias for every name that nothing else has."""
+"""The alias for every name that is not defined otherwise."""
 
 MIB = 1024 * 1024
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 class RouteStep(Struct, frozen=True):
-    """One step of a fall-back chain: a target, and the model's name there (empty: the name asked for)."""
+    """One step of a fallback chain: a target, and the model's name there (empty: the requested name)."""
 
     target: str
     model: str = ""
 
 
 class ModelRoute(Struct, frozen=True, kw_only=True):
-    """A model's name, and where it is asked, in this order."""
+    """A model's name, and its targets in the order in which they are tried."""
 
     name: str
     steps: tuple[RouteStep, ...]
 
 
 class ClientKey(Struct, frozen=True, kw_only=True):
-    """A key of somebody who may use the gateway, as a hash: the key itself is written down nowhere."""
+    """A client's API key as a hash: the key itself is stored nowhere."""
 
     name: str
     digest: bytes
     """The SHA-256 of the key. A key is 256 random bits, so nothing slower is needed."""
     accent: str = ""
-    """What this client reads; empty: told from its request."""
+    """The event naming for this client; empty: detected from its requests."""
     operator: bool = False
-    """May see what the gateway does for others: all of `/metrics`."""
+    """May see what the gateway does for other clients: all of `/metrics`."""
 
     def __repr__(self) -> str:
         return f"ClientKey({self.name!r})"
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """Bounds and waits; times are in seconds."""
+    """Limits and timeouts; times are in seconds."""
 
     body_bytes: int = 64 * MIB
-    """Of a request, after decompression. The specification allows a file of 32 MiB in it."""
+    """Size of a request after decompression. The specification allows files of 32 MiB in it."""
     answer_bytes: int = 64 * MIB
-    """Of an upstream's answer: a model that does not stop must not fill the memory."""
+    """Size of an upstream's response: a model that does not stop must not fill the memory."""
     input_items: int = 20_000
-    """Of a request. Many small ones take longer to read than their bytes would tell."""
+    """Input items of a request. Many small items take longer to decode than their size suggests."""
     tools: int = 4096
-    """Of a request: those in namespaces and those that items of the input bring are counted as well."""
+    """Tools of a request, including those in namespaces and those declared by input items."""
     content_parts: int = 50_000
-    """Of all items of a request together."""
+    """Content parts of all items of a request together."""
     body_values: int = 500_000
-    """JSON values of a request, whatever holds them: a schema, an enum, metadata. Each takes memory."""
+    """JSON values of a request anywhere in it: in a schema, an enum, metadata. Each takes memory."""
     patience: float = 5.0
     """How long a failure can still become an HTTP status; then the stream begins (decision 9)."""
     comment_every: float = 15.0
-    """Silence after which a comment line is sent; proxies count it as life."""
+    """Silence after which a comment line is sent; proxies count it as activity."""
     event_every: float = 60.0
     """Silence after which `response.in_progress` is repeated; Codex counts only events (decision 10)."""
     retries: int = 2
-    """How often one target is asked again before the next one of the chain."""
+    """Retries at one target before the next target of the chain is tried."""
     retry_wait: float = 30.0
-    """How long all waits of one turn may take together; a longer `retry-after` is the client's business."""
+    """Total time that one turn may wait for retries; a longer `retry-after` is passed on to the client."""
     client_timeout: float | None = 300.0
-    """A client that takes nothing for so long has gone."""
+    """A client that reads nothing for this long is treated as disconnected."""
     disconnect_grace: float = 0.0
-    """How long a stored stream goes on for a client that comes back with `starting_after` (decision 16)."""
+    """How long a stored stream runs on after a disconnect, for a client that reconnects (decision 16)."""
     drain: float = 30.0
-    """How long running turns may go on when the gateway is asked to stop."""
+    """How long running turns may continue when the gateway shuts down."""
     store_days: int = 30
-    """How long a response is kept."""
+    """How many days a response is stored."""
     store_bytes: int = 10 * 1024 * MIB
-    """How large the store may become; then the oldest go."""
+    """Maximum size of the store; beyond it, the oldest responses are deleted."""
     max_turns: int = 0
-    """Turns at one time; 0: as many as come. Beyond it 503 says so at once (ask J5)."""
+    """Concurrent turns; 0: unlimited. Requests beyond the limit get a 503 at once (ask J5)."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):
@@ -92,33 +92,33 @@ class Settings(Struct, frozen=True, kw_only=True):
     port: int = 8080
     log_level: str = "info"
     store: str = ""
-    """The file that responses are kept in; empty: in the user's data folder; `none`: in memory, bounded."""
+    """The file for responses; empty: a file in the user's data folder; `none`: a bounded in-memory store."""
     record: bool = False
-    """Keep the upstreams' bytes with what is stored, for `penstock replay`."""
+    """Store the upstreams' bytes with the responses, for `penstock replay`."""
     targets: tuple[UpstreamTarget, ...] = ()
     models: Mapping[str, ModelRoute] = {}
     aliases: Mapping[str, str] = {}
-    """Another name for a model; `*` stands for every name that nothing else has."""
+    """Alternative names of models; `*` stands for every name that is not defined otherwise."""
     passthrough: str = ""
-    """The target that takes every other model's name as it is; empty: there is none."""
+    """The target that gets every other model name unchanged; empty: there is none."""
     default_model: str = ""
-    """For requests that name none."""
+    """The model of requests that name none."""
     overrides: tuple[Override, ...] = ()
     keys: tuple[ClientKey, ...] = ()
     accents: Mapping[str, str] = {}
-    """By the beginning of a User-Agent, in small letters; before those that are known anyway."""
+    """Event naming by User-Agent prefix, in lower case; checked before the built-in prefixes."""
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     websocket: bool = True
-    """Whether a WebSocket is offered; else it is answered 426."""
+    """Whether WebSockets are accepted; if not, they are refused with a 426."""
     limits: Limits = Limits()
 
     def names(self, model: str) -> bool:
-        """Is this a name that the operator gave, or the demo?"""
+        """Return whether the operator configured this name, or it is the demo model's."""
         return model == DEMO or model in self.models or model in self.aliases
 
     def route_of(self, model: str) -> ModelRoute | None:
-        """Where a model's name leads; None for one that leads nowhere. Aliases lead to no other alias."""
+        """Return the route of a model name, or None if it has none. An alias of an alias is not followed."""
         name = self.aliases.get(model, model)
         if not self.passthrough and name != DEMO and name not in self.models:
             name = self.aliases.get(EVERY, name)

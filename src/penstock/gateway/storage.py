@@ -1,4 +1,4 @@
-"""The store of a gateway: which one it has, and how it is kept from growing for ever (ask G5)."""
+"""The store of a gateway: which one is used, and how its size is limited (ask G5)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _DAY = 86_400
 
 
 async def open_gateway_store(where: str, environment: Mapping[str, str]) -> Store:
-    """`none` is a bounded memory; nothing named is a file in the user's data folder (decision 15).
+    """Open the store: `none` is a bounded in-memory store, empty the user's default file (decision 15).
 
-    If another gateway is using that default file, a bounded memory is used instead and a warning is logged:
-    starting a second gateway to try something must not require naming a file first.
+    If another gateway uses the default file, fall back to a bounded in-memory store and log a warning:
+    starting a second gateway to try something must not require a file name.
     """
     if where == NONE:
         return await open_store(IN_MEMORY)
@@ -36,19 +36,22 @@ async def open_gateway_store(where: str, environment: Mapping[str, str]) -> Stor
     except StoreError as error:
         if where or error.code != StoreError.LOCKED:
             raise
-        log.warning("another gateway has the store: what this one keeps is gone when it ends (--store PATH)")
+        log.warning(
+            "another gateway uses the store file: this one stores responses in memory only, until it stops; "
+            "use --store PATH for a file of its own"
+        )
         return await open_store(IN_MEMORY)
 
 
 def secret_folder(where: str, environment: Mapping[str, str]) -> Path | None:
-    """The folder of the store's file; None where there is no file."""
+    """Return the folder of the store's file, or None for an in-memory store."""
     if where == NONE:
         return None
     return (Path(where) if where else default_path(environment)).parent
 
 
 def default_path(environment: Mapping[str, str]) -> Path:
-    # The specification of these folders says that a relative path counts as none.
+    # The XDG specification says that a relative path must be ignored.
     if (folder := Path(environment.get("XDG_DATA_HOME", ""))).is_absolute():
         return folder / "penstock" / NAME
     home = environment.get("HOME") or environment.get("USERPROFILE") or "."
@@ -59,10 +62,10 @@ def default_path(environment: Mapping[str, str]) -> Path:
 
 
 async def prune_regularly(store: Store, limits: Callable[[], Limits], *, every: float = PRUNE_EVERY) -> None:
-    """Runs for as long as the gateway does. If the store cannot be pruned now, it is tried again later.
+    """Prune the store until cancelled. If pruning fails, retry at the next interval.
 
-    Nothing is deleted for its age when the gateway starts: the clock of a machine that has just started may
-    not be set yet.
+    At startup nothing is deleted because of its age: the clock of a machine that has just booted may not be
+    set yet.
     """
     await _prune(store, limits(), by_age=False)
     while True:
@@ -75,7 +78,7 @@ async def _prune(store: Store, limits: Limits, *, by_age: bool) -> None:
         oldest = await store.advance_time() - limits.store_days * _DAY if by_age else 0.0
         deleted = await store.prune(older_than=oldest, most_bytes=limits.store_bytes)
     except PenstockError as error:
-        log.warning("%s", f"the store could not be tidied: {error}")
+        log.warning("%s", f"the store could not be pruned: {error}")
     else:
         if deleted:
             log.info("%s", f"{deleted} old responses were deleted from the store")

@@ -1,7 +1,7 @@
-"""Which models an endpoint has, and what is known of each: limits, capabilities, prices, and who says so.
+"""Which models an endpoint has, and what is known about each: limits, capabilities, prices, and the sources.
 
-`directory.py` is the surface. `listing.py` reads what an endpoint lists, `probes.py` what a server on the own
-machine has loaded, `overrides.py` what a person wrote, `catalog.py` is what we know ourselves; `enrich.py`
-puts them in order. `identity.py` reads names. Only `directory.py` and the end of `probes.py` wait for
-anything; the rest is pure.
+`directory.py` is the public interface. `listing.py` reads an endpoint's list of models, `probes.py` asks a
+local server what it has loaded, `overrides.py` parses the user's overrides, and `catalog.py` is a built-in
+table; `enrich.py` merges these sources. `identity.py` parses model names. Only `directory.py` and the end of
+`probes.py` do I/O; the rest is pure.
 """

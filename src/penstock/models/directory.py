@@ -1,4 +1,4 @@
-"""The models of one endpoint: asked for once in a while, kept, and shared by all who want to know."""
+"""The models of one endpoint: fetched from time to time, cached, and shared by all callers."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from penstock.protocol.content import JsonObject
 from penstock.protocol.errors import Diagnostic
 
 RETRY_WAIT = 30.0
-"""After a failure the endpoint is left alone for so long by all who can do without it: an editor asks for its
-models several times in a second, and must not wait for a dead endpoint each time."""
+"""Seconds without a retry after a failure: an editor asks for its models several times a second, and must not
+wait for a dead endpoint each time."""
 
 
 class Endpoint(Protocol):
-    """What `OpenResponsesClient` is to the directory."""
+    """The part of `OpenResponsesClient` that the directory uses."""
 
     async def models(self) -> list[JsonObject]: ...
 
 
 class ModelDirectory:
-    """The models that an endpoint lists, each with all that is known of it.
+    """The models that an endpoint lists, each with everything that is known about it.
 
-    Belongs to the event loop that it is used on. Calls at the same time share one request, and one that is
-    cancelled leaves the others theirs. Once there is a list there is always one: when the endpoint fails, the
-    old list is given and `stale` says why.
+    Use it on one event loop only. Concurrent calls share one request, and cancelling one of them does not
+    affect the others. Once a list was loaded there is always one: if the endpoint fails, the old list is
+    returned and `stale` contains the reason.
     """
 
     def __init__(
@@ -45,9 +45,9 @@ class ModelDirectory:
         patience: float = 2.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`fetcher` is for probing servers on the own machine, and `preset` tells which server it is.
+        """`fetcher` is for probing local servers, and `preset` names the kind of server.
 
-        `patience` is how long `get` waits for the first list, in seconds.
+        `patience` is how many seconds `get` waits for the first list.
         """
         self._endpoint = endpoint
         self._overrides = tuple(overrides)
@@ -56,75 +56,75 @@ class ModelDirectory:
         self._ttl = ttl
         self._patience = patience
         self._clock = clock
-        self._known: dict[str, ModelInfo] | None = None
-        self._good_until = 0.0
+        self._models: dict[str, ModelInfo] | None = None
+        self._fresh_until = 0.0
         self._failure: Exception | None = None
         self._loading: asyncio.Task[None] | None = None
 
     @property
     def stale(self) -> Diagnostic | None:
-        """Why the list is an old one; None when it is not, or when there is none at all."""
-        if self._failure is None or self._known is None:
+        """Return why the list is out of date; None if it is current, or if there is no list."""
+        if self._failure is None or self._models is None:
             return None
         reason = str(self._failure) or type(self._failure).__name__
-        message = f"the list of models is an old one, because the endpoint does not give a new one: {reason}"
+        message = f"the list of models is out of date, because the endpoint failed: {reason}"
         return Diagnostic(code="models_stale", message=message)
 
     async def list(self, refresh: bool = False) -> list[ModelInfo]:
-        """The models in the order of the endpoint. Raises what the endpoint raised if there never was a list.
+        """Return the models in the endpoint's order; raise the endpoint's error if there never was a list.
 
-        `refresh` asks the endpoint however new the list is; a request that is on its way already will do.
+        `refresh` ignores the cached list, but shares a request that is already running.
         """
-        known = self._known
-        if known is None or refresh or self._clock() >= self._good_until:
-            known = await self._load()
-        return [*known.values()]
+        models = self._models
+        if models is None or refresh or self._clock() >= self._fresh_until:
+            models = await self._load()
+        return [*models.values()]
 
     async def get(self, id: str) -> ModelInfo:
-        """One model. One that is not listed, or whose endpoint lists nothing, may work all the same: what is
-        known of it is from elsewhere, and `sources` says from where."""
-        if self._clock() >= self._good_until:
-            loading = self._started()
-            if self._known is None:
-                # Nobody should wait for an answer because the list of models is slow. What is wrong with the
-                # endpoint, if anything is, the first request to the model will tell.
+        """Return one model, even if it is not listed: it may work anyway. `sources` has the source of each
+        field."""
+        if self._clock() >= self._fresh_until:
+            loading = self._start_loading()
+            if self._models is None:
+                # A slow list must not delay the first answer. If the endpoint fails, the first request to the
+                # model reports it.
                 await asyncio.wait({loading}, timeout=self._patience)
-        found = (self._known or {}).get(id)
+        found = (self._models or {}).get(id)
         return found or enrich(ModelFacts(id=id), override_for(id, self._overrides))
 
-    def _started(self) -> asyncio.Task[None]:
+    def _start_loading(self) -> asyncio.Task[None]:
         if self._loading is None or self._loading.done():
-            self._loading = asyncio.create_task(self._ask(), name="penstock models")
+            self._loading = asyncio.create_task(self._fetch(), name="penstock models")
         return self._loading
 
     async def _load(self) -> dict[str, ModelInfo]:
-        # The request belongs to all who wait for it: it goes on when one of them is cancelled.
-        await asyncio.shield(self._started())
-        if self._known is None:
+        # All waiting callers share the request: it continues if one of them is cancelled.
+        await asyncio.shield(self._start_loading())
+        if self._models is None:
             assert self._failure is not None
             raise self._failure
-        return self._known
+        return self._models
 
-    async def _ask(self) -> None:
-        """Never raises, because perhaps nobody is left to hear it."""
+    async def _fetch(self) -> None:
+        """Fetch the list. Never raises, because all callers may have been cancelled."""
         try:
             entries = await self._endpoint.models()
             listed = read_listing(entries)
             probed = await self._probe(entries, listed)
         except Exception as error:
             self._failure = error
-            self._good_until = self._clock() + min(self._ttl, RETRY_WAIT)
+            self._fresh_until = self._clock() + min(self._ttl, RETRY_WAIT)
             return
-        self._known = {
+        self._models = {
             facts.id: enrich(facts, override_for(facts.id, self._overrides), probed.get(facts.id))
             for facts in listed
         }
         self._failure = None
-        self._good_until = self._clock() + self._ttl
+        self._fresh_until = self._clock() + self._ttl
 
     async def _probe(
         self, entries: Sequence[JsonObject], listed: Sequence[ModelFacts]
     ) -> dict[str, ModelFacts]:
         if self._fetcher is None:
             return {}
-        return await probe(probe_of(self._preset, entries), [told.id for told in listed], self._fetcher)
+        return await probe(probe_of(self._preset, entries), [facts.id for facts in listed], self._fetcher)

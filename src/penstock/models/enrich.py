@@ -1,7 +1,7 @@
-"""From what the sources tell to what is shown: field by field, the strongest source that says something.
+"""Merge the sources into one description of a model: for each field, the first source that has a value.
 
-The order is ask I2's: override, endpoint, probe, exact catalog, default. Limits take more thought than
-the other fields, because they must agree with each other, whoever told them.
+The order is that of ask I2: override, endpoint, probe, exact catalog, default. Limits need more care than
+other fields, because they must be consistent even if they are from different sources.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from penstock.models.identity import ModelIdentity, parse_model_id
 from penstock.models.info import ModelFacts, ModelInfo, Prices, is_count, is_window
 
 DEFAULT_WINDOW = 65_536
-"""When nobody knows. Too large, and a request may fail, with an error that says so; too small, and an editor
-shortens the conversation after every call of a tool, which nobody can explain (ask I2 has both complaints).
-An editor's own prompt and tools take 20,000 tokens and more; servers that load less mostly say so."""
+"""Used if no source has a window. If it is too large, a request may fail with a clear error; if it is too
+small, an editor truncates the conversation after every tool call without an explanation (ask I2 has both
+complaints). An editor's own prompt and tools need 20,000 tokens or more, and servers that load less usually
+report it."""
 DEFAULT_OUTPUT = 4_096
 DEFAULTS = ModelFacts(image_input=False, tool_calling=True, reasoning=False, efforts=())
-"""Without tools a model is not offered to agents at all, and few models of today have none."""
+"""Editors do not offer a model without tools to agents, and few current models lack them."""
 
 _Sources = list[tuple[str, ModelFacts]]
-_SOUND = {"window": is_window, "ceiling": is_window, "max_input": is_count, "max_output": is_count}
+_LIMIT_CHECKS = {"window": is_window, "ceiling": is_window, "max_input": is_count, "max_output": is_count}
 
 
 class _Limits(Struct, frozen=True):
@@ -35,26 +36,26 @@ class _Limits(Struct, frozen=True):
 def enrich(
     facts: ModelFacts, override: ModelFacts | None = None, probe: ModelFacts | None = None
 ) -> ModelInfo:
-    """All that is known of the model `facts.id`, where `facts` is what the endpoint lists."""
+    """Return everything that is known about the model `facts.id`; `facts` is the endpoint's entry."""
     identity = parse_model_id(facts.id)
     sources: _Sources = [
-        ("override", _sound(override or ModelFacts())),
-        ("endpoint", _sound(facts)),
-        ("probe", _sound(probe or ModelFacts())),
+        ("override", _without_invalid_limits(override or ModelFacts())),
+        ("endpoint", _without_invalid_limits(facts)),
+        ("probe", _without_invalid_limits(probe or ModelFacts())),
     ]
     catalog = ("catalog", in_catalog(identity) or ModelFacts())
     limits = _limits(sources, catalog)
     sources += [catalog, ("default", DEFAULTS)]
 
-    from_: dict[str, str] = {"family": "id", "version": "id", **limits.sources}
-    name, from_["name"] = _text("name", sources, identity.name or facts.id)
-    description, from_["description"] = _text("description", sources, "")
-    vendor, from_["vendor"] = _vendor(identity, facts)
-    image_input, from_["image_input"] = _switch("image_input", sources)
-    tool_calling, from_["tool_calling"] = _switch("tool_calling", sources)
-    reasoning, from_["reasoning"] = _switch("reasoning", sources)
-    efforts, from_["efforts"] = _efforts(sources, reasoning)
-    prices, from_["prices"] = _prices(sources)
+    origin: dict[str, str] = {"family": "id", "version": "id", **limits.sources}
+    name, origin["name"] = _text("name", sources, identity.name or facts.id)
+    description, origin["description"] = _text("description", sources, "")
+    vendor, origin["vendor"] = _vendor(identity, facts)
+    image_input, origin["image_input"] = _flag("image_input", sources)
+    tool_calling, origin["tool_calling"] = _flag("tool_calling", sources)
+    reasoning, origin["reasoning"] = _flag("reasoning", sources)
+    efforts, origin["efforts"] = _efforts(sources, reasoning)
+    prices, origin["prices"] = _prices(sources)
     return ModelInfo(
         id=facts.id,
         name=name,
@@ -70,34 +71,34 @@ def enrich(
         efforts=efforts,
         prices=prices,
         description=description,
-        sources=from_,
+        sources=origin,
     )
 
 
-def _sound(facts: ModelFacts) -> ModelFacts:
-    """Without the limits that cannot be meant."""
-    wrong = {
+def _without_invalid_limits(facts: ModelFacts) -> ModelFacts:
+    """Return the facts without limits that are out of range."""
+    invalid = {
         name: None
-        for name, is_sound in _SOUND.items()
-        if (value := getattr(facts, name)) is not None and not is_sound(value)
+        for name, is_valid in _LIMIT_CHECKS.items()
+        if (value := getattr(facts, name)) is not None and not is_valid(value)
     }
-    return replace(facts, **wrong) if wrong else facts
+    return replace(facts, **invalid) if invalid else facts
 
 
 def _limits(sources: _Sources, catalog: tuple[str, ModelFacts]) -> _Limits:
     output, output_from = _output([*sources, catalog])
     window, window_from = _window(sources, catalog, output)
-    # Many lists give the whole window as the limit of output, and half of it must remain for the question. A
-    # person who sets both knows what remains.
-    is_meant = output_from == window_from == "override"
-    output = min(output, window - 1 if is_meant else window // 2)
+    # Many lists have the whole window as the output limit, so reserve half of it for the input. A user who
+    # sets both limits knows what remains.
+    is_explicit = output_from == window_from == "override"
+    output = min(output, window - 1 if is_explicit else window // 2)
     room, room_from = window - output, window_from
     for source, facts in sources:
         if facts.max_input is not None and facts.max_input < room:
             room, room_from = facts.max_input, source
         if source == window_from:
-            # What weaker sources say of the input belongs to the window that they have in mind: an override
-            # must be able to raise a limit.
+            # Input limits of later sources belong to their own window: an override must be able to raise a
+            # limit.
             break
     return _Limits(
         window,
@@ -122,8 +123,8 @@ def _window(sources: _Sources, catalog: tuple[str, ModelFacts], output: int) -> 
             return facts.max_input + facts.max_output, source
     ceilings = [(facts.ceiling, source) for source, facts in sources if facts.ceiling is not None]
     if ceilings:
-        # A server that loads models itself, and does not say how much it loaded: what the maker of the model
-        # publishes says nothing about it.
+        # A server that loads models itself but does not report how much it loaded: the limits that the vendor
+        # publishes do not apply to it.
         return min((DEFAULT_WINDOW, "default"), *ceilings)
     if catalog[1].window is not None:
         return catalog[1].window, catalog[0]
@@ -133,12 +134,12 @@ def _window(sources: _Sources, catalog: tuple[str, ModelFacts], output: int) -> 
     return DEFAULT_WINDOW, "default"
 
 
-def _text(field: str, sources: _Sources, otherwise: str) -> tuple[str, str]:
+def _text(field: str, sources: _Sources, default: str) -> tuple[str, str]:
     for source, facts in sources:
         text: str = getattr(facts, field)
         if text:
             return text, source
-    return otherwise, "id" if otherwise else "default"
+    return default, "id" if default else "default"
 
 
 def _vendor(identity: ModelIdentity, facts: ModelFacts) -> tuple[str, str]:
@@ -147,7 +148,7 @@ def _vendor(identity: ModelIdentity, facts: ModelFacts) -> tuple[str, str]:
     return facts.vendor, "endpoint" if facts.vendor else "default"
 
 
-def _switch(field: str, sources: _Sources) -> tuple[bool, str]:
+def _flag(field: str, sources: _Sources) -> tuple[bool, str]:
     found = ((getattr(facts, field), source) for source, facts in sources)
     return next((value, source) for value, source in found if value is not None)
 
@@ -155,7 +156,7 @@ def _switch(field: str, sources: _Sources) -> tuple[bool, str]:
 def _efforts(sources: _Sources, reasoning: bool) -> tuple[tuple[str, ...], str]:
     found = ((facts.efforts, source) for source, facts in sources)
     efforts, source = next((value, source) for value, source in found if value is not None)
-    # A model that does not think has no efforts, whatever a weaker source says.
+    # A model without reasoning has no efforts, even if a later source lists some.
     return (efforts, source) if reasoning else ((), source)
 
 

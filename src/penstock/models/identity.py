@@ -1,7 +1,7 @@
-"""What the name of a model says: who offers it, which family and version it is of, and when it was made.
+"""Parse model names: the vendor, the family, the version and the date.
 
-Nothing here decides a limit. Names that look alike belong to models that are not (ask I2), so the
-catalog asks for the name itself.
+Nothing here determines a limit. Similar names belong to different models (ask I2), so the catalog matches the
+exact name.
 """
 
 from __future__ import annotations
@@ -14,86 +14,88 @@ from penstock.dialects.families import FAMILIES, family_of
 from penstock.dialects.presets import MAKERS, PRESETS
 
 VENDORS = frozenset({*PRESETS, *MAKERS, *(word for row in PRESETS.values() for word in row.model_prefixes)})
-"""Words that stand before a `:` or a `.` as the vendor. Before a `/`, any word does."""
+"""Words that are a vendor before a `:` or a `.`. Before a `/`, any word is."""
 
 _FAMILY_WORDS = frozenset(word for words in FAMILIES.values() for word in words.split())
-_STEPS = frozenset({"accounts", "models", "publishers", "projects", "locations", "endpoints", "deployments"})
-"""Steps of a path that name no vendor: `accounts/fireworks/models/kimi-k2-instruct`."""
+_PATH_SEGMENTS = frozenset(
+    {"accounts", "models", "publishers", "projects", "locations", "endpoints", "deployments"}
+)
+"""Path segments that are not a vendor: `accounts/fireworks/models/kimi-k2-instruct`."""
 _REGION = re.compile(r"(us|eu|apac|global|us-gov|jp|au|ca)\.(?=[a-z0-9]+\.)")
-"""Where Bedrock runs a model: `us.anthropic.claude-sonnet-4-5-20250929-v1:0`."""
+"""Bedrock's region prefix: `us.anthropic.claude-sonnet-4-5-20250929-v1:0`."""
 _MONTH, _DAY = r"(?:0[1-9]|1[0-2])", r"(?:0[1-9]|[12]\d|3[01])"
 _DATE = re.compile(
     rf"[-@](20\d\d-{_MONTH}-{_DAY}|20\d\d{_MONTH}{_DAY}|{_MONTH}-20\d\d|{_MONTH}-{_DAY}"
     rf"|2\d{_MONTH}{_DAY}|2\d{_MONTH}|{_MONTH}{_DAY}|latest)(-v\d)?\Z",
     re.ASCII | re.IGNORECASE,
 )
-"""At the end of a name, all the ways to write a date, and `latest`. Behind it Bedrock has a revision."""
+"""A date in any notation or `latest` at the end of a name. Bedrock appends a revision."""
 _VERSION = re.compile(r"v?([korm]?\d{1,2}(?:\.\d{1,3})*[on]?)", re.ASCII)
-"""`5.1`, `v3`, `4o`, `o3`, `k2`, `r1`, and neither a size (`70b`) nor a mixture (`8x7b`)."""
+"""`5.1`, `v3`, `4o`, `o3`, `k2`, `r1`, but not a size (`70b`) or a mixture of experts (`8x7b`)."""
 _JOINED = re.compile(r"[a-z]{2,}(\d.*)", re.ASCII)
 """A family and its version in one word: `qwen2.5`."""
 
 
 class ModelIdentity(Struct, frozen=True):
-    """A model's name, taken apart. What a name does not say is empty."""
+    """The parts of a model's name. Missing parts are empty."""
 
     id: str
     vendor: str
-    """As it is written in the id; it is not guessed from the family."""
+    """As written in the id; not guessed from the family."""
     name: str
     """Without the vendor, the date and the tag."""
     family: str
-    """As `penstock.dialects.families` has it; a model of no known family is one of its own."""
+    """As in `penstock.dialects.families`; a model of an unknown family is its own family."""
     version: str
     date: str
-    """As it is written, or `latest`."""
+    """As written, or `latest`."""
     tag: str
-    """What stands behind a `:`, for instance a size at Ollama or `free` at OpenRouter."""
+    """The text after a `:`, such as a size at Ollama or `free` at OpenRouter."""
 
 
 def parse_model_id(id: str) -> ModelIdentity:
-    """Take a name apart. Every text has an identity, if need be one without parts."""
-    *steps, last = id.strip().rstrip("/").split("/")
-    vendor = _vendor_of(steps)
-    before, last, tag = _without_tag(last)
-    before, last = _without_dots(before, last)
-    name, date = _without_date(last)
+    """Parse a name. Any text is accepted."""
+    *segments, last = id.strip().rstrip("/").split("/")
+    vendor = _vendor_of(segments)
+    before, last, tag = _split_at_colon(last)
+    before, last = _split_at_dot(before, last)
+    name, date = _split_date(last)
     return ModelIdentity(id, before or vendor, name, family_of(name), _version_of(name), date, tag)
 
 
-def _vendor_of(steps: list[str]) -> str:
-    for step in reversed(steps):
-        vendor = step.rpartition(":")[2]
-        if vendor and vendor.lower() not in _STEPS:
+def _vendor_of(segments: list[str]) -> str:
+    for segment in reversed(segments):
+        vendor = segment.rpartition(":")[2]
+        if vendor and vendor.lower() not in _PATH_SEGMENTS:
             return vendor
     return ""
 
 
-def _without_tag(name: str) -> tuple[str, str, str]:
-    """The vendor before a colon, the name, and the tag behind one: `openai:gpt-5` and `qwen2.5-coder:7b`."""
-    before, colon, behind = name.partition(":")
+def _split_at_colon(name: str) -> tuple[str, str, str]:
+    """Return the vendor, the name and the tag of a name such as `openai:gpt-5` or `qwen2.5-coder:7b`."""
+    before, colon, after = name.partition(":")
     if not colon:
         return "", name, ""
     if before.lower() == "ft":  # a fine-tuned model at OpenAI: `ft:gpt-4o-mini-2024-07-18:people::id`
-        name, _, tag = behind.partition(":")
+        name, _, tag = after.partition(":")
         return "", name, tag
-    # Ollama has models that are called like their maker: `mistral:7b`.
+    # Some models at Ollama are named like their vendor: `mistral:7b`.
     is_family = before.lower() in _FAMILY_WORDS
-    if before.lower() in VENDORS and not (is_family and family_of(behind) not in FAMILIES):
-        name, _, tag = behind.partition(":")
+    if before.lower() in VENDORS and not (is_family and family_of(after) not in FAMILIES):
+        name, _, tag = after.partition(":")
         return before, name, tag
-    return "", before, behind
+    return "", before, after
 
 
-def _without_dots(vendor: str, name: str) -> tuple[str, str]:
-    """Bedrock's way to write a vendor: `openai.gpt-oss-120b`."""
-    before, dot, behind = _REGION.sub("", name, count=1).partition(".")
-    if dot and behind and before.lower() in VENDORS:
-        return before, behind
+def _split_at_dot(vendor: str, name: str) -> tuple[str, str]:
+    """Split off the vendor as Bedrock writes it: `openai.gpt-oss-120b`."""
+    before, dot, after = _REGION.sub("", name, count=1).partition(".")
+    if dot and after and before.lower() in VENDORS:
+        return before, after
     return vendor, name
 
 
-def _without_date(name: str) -> tuple[str, str]:
+def _split_date(name: str) -> tuple[str, str]:
     found = _DATE.search(name)
     return (name[: found.start()], found[1].lower()) if found and found.start() else (name, "")
 

@@ -1,4 +1,4 @@
-"""What is known of a model, and what one source tells of it."""
+"""Types for what is known about a model."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 SOURCES = ("override", "endpoint", "probe", "catalog", "id", "default")
-"""Where a field can be from, the strongest first. `id`: read from the name of the model."""
+"""The possible sources of a field, in order of precedence. `id`: parsed from the model's name."""
 
-LEAST_WINDOW = 256
-MOST_TOKENS = 100_000_000
-"""Fewer are no context window, and more are no limit: servers that do not know write 0, -1, 1 or 10^15."""
+MIN_WINDOW = 256
+MAX_TOKENS = 100_000_000
+"""The valid range of a context window: servers that do not know it send 0, -1, 1 or 10^15."""
 
 
 class Prices(Struct, frozen=True):
-    """Dollars per million tokens. None: not told."""
+    """Dollars per million tokens. None: unknown."""
 
     input: float
     output: float
@@ -24,7 +24,7 @@ class Prices(Struct, frozen=True):
 
 
 class ModelFacts(Struct, frozen=True, kw_only=True):
-    """What one source says of a model. None, or an empty text, means that it says nothing."""
+    """What one source says about a model. None or an empty text means unknown."""
 
     id: str = ""
     name: str = ""
@@ -32,8 +32,8 @@ class ModelFacts(Struct, frozen=True, kw_only=True):
     description: str = ""
     window: int | None = None
     ceiling: int | None = None
-    """The length that the model was trained for, told by a server that may have loaded less. It can lower a
-    guess and never raise one."""
+    """The context length that the model was trained for; the server may have loaded less. It can lower the
+    default but never raise it."""
     max_input: int | None = None
     max_output: int | None = None
     image_input: bool | None = None
@@ -44,7 +44,7 @@ class ModelFacts(Struct, frozen=True, kw_only=True):
 
 
 class ModelInfo(Struct, frozen=True, kw_only=True):
-    """A model, ready to be shown. Always `max_input + max_output <= context_window`, each at least 1."""
+    """Everything known about a model. Always `max_input + max_output <= context_window`, each at least 1."""
 
     id: str
     name: str
@@ -54,22 +54,22 @@ class ModelInfo(Struct, frozen=True, kw_only=True):
     context_window: int
     max_input: int
     max_output: int
-    """What is kept free for the answer. Where its source is `default` nobody named a limit: there is none to
-    be sent to the endpoint."""
+    """Tokens reserved for the answer. If its source is `default`, the limit is unknown: do not send it to the
+    endpoint."""
     image_input: bool
     tool_calling: bool
     reasoning: bool
     efforts: tuple[str, ...]
-    """The words for `reasoning.effort` that the model takes, where somebody says so."""
+    """The values of `reasoning.effort` that the model accepts, if known."""
     prices: Prices | None
     description: str
     sources: Mapping[str, str]
-    """For every field but `id` and this one, where it is from: one of `SOURCES`."""
+    """For every field except `id` and this one, its source: one of `SOURCES`."""
 
 
 def is_window(value: int) -> bool:
-    return LEAST_WINDOW <= value <= MOST_TOKENS
+    return MIN_WINDOW <= value <= MAX_TOKENS
 
 
 def is_count(value: int) -> bool:
-    return 1 <= value <= MOST_TOKENS
+    return 1 <= value <= MAX_TOKENS

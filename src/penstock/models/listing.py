@@ -1,8 +1,8 @@
-"""What an endpoint's list says of a model, whichever of the many shapes it has.
+"""Read an endpoint's list of models, in any of the many known formats.
 
-The tables below name the fields; a dot leads into an object. A field of a wrong type, or with a number that
-can be no limit, says nothing. Where several fields tell the same limit, the smallest stands: OpenRouter tells
-what a model can do and what its first host can do.
+The tables below name the fields; a dot leads into an object. A field of the wrong type, or with a number out
+of range, is ignored. If several fields have the same limit, the smallest counts: OpenRouter has the limits of
+the model and those of its first host.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ T = TypeVar("T")
 IDS = ("id", "slug", "key", "model", "name")
 NAMES = ("display_name", "displayName", "name")
 OWNERS = ("vendor", "owned_by", "publisher", "provider")
-NOBODY = frozenset(
+PLACEHOLDER_OWNERS = frozenset(
     {"system", "user", "organization-owner", *(row.list_owner for row in PRESETS.values() if row.list_owner)}
 )
-"""What servers write for the owner of a model that has none: it names no vendor."""
+"""Placeholders that servers send as the owner of a model; they are not vendors."""
 
 WINDOWS = (
     "context_window",  # Vercel, Codex, Groq
@@ -58,8 +58,8 @@ _CEILINGS = ("meta.n_ctx_train", "max_context_length")
 _INPUT_KINDS = ("input_modalities", "architecture.input_modalities", "modalities.input")
 _OUTPUT_KINDS = ("output_modalities", "architecture.output_modalities", "modalities.output")
 
-_Words = tuple[tuple[str, ...], frozenset[str]]
-"""Lists, and the words in them that say that a model can do something."""
+_Hint = tuple[tuple[str, ...], frozenset[str]]
+"""Fields with a list, and the words in it that mean that a model has a capability."""
 
 IMAGE_FLAGS = (
     "capabilities.image_input",
@@ -92,10 +92,10 @@ EFFORTS = (
 )
 
 _HINTS = ("tags", "capabilities")
-"""Lists that name what a model can do, and are not known to name all of it."""
-_VISION: _Words = (_HINTS, frozenset({"vision", "multimodal", "image-input"}))
-_TOOLS: _Words = (_HINTS, frozenset({"tool-use", "tool_use", "tools", "function_calling"}))
-_THINKS: _Words = (_HINTS, frozenset({"reasoning", "thinking"}))
+"""Lists of capabilities that may be incomplete."""
+_VISION: _Hint = (_HINTS, frozenset({"vision", "multimodal", "image-input"}))
+_TOOLS: _Hint = (_HINTS, frozenset({"tool-use", "tool_use", "tools", "function_calling"}))
+_REASONING: _Hint = (_HINTS, frozenset({"reasoning", "thinking"}))
 
 NOT_CHAT_TYPES = frozenset(
     {
@@ -110,12 +110,12 @@ _PRICES = (
     ("cache_write", ("pricing.input_cache_write", "cost.cache_write")),
 )
 _PER_TOKEN_BELOW = 0.001
-"""Prices come per token or per million of them. No token costs a tenth of a cent, no million costs less."""
-_DEAREST = 10_000.0
+"""Prices are per token or per million tokens. A token costs less than a tenth of a cent, a million more."""
+_MAX_PRICE = 10_000.0
 
 
 def read_listing(entries: Iterable[object]) -> list[ModelFacts]:
-    """What a list says of every model in it that can chat, in its order. Of two entries the first stands."""
+    """Return the facts about every model that can chat, in order. The first entry for an id counts."""
     found: dict[str, ModelFacts] = {}
     for entry in entries:
         facts = read_entry(entry) if isinstance(entry, dict) and can_chat(entry) else None
@@ -125,7 +125,7 @@ def read_listing(entries: Iterable[object]) -> list[ModelFacts]:
 
 
 def read_entry(entry: JsonObject) -> ModelFacts | None:
-    """What one entry says; None for one that names no model."""
+    """Return the facts in one entry; None for an entry without an id."""
     id = _id_of(entry)
     if not id:
         return None
@@ -134,7 +134,7 @@ def read_entry(entry: JsonObject) -> ModelFacts | None:
     if _is_loadable(entry):
         window = _loaded(entry)
     elif text_of(entry.get("type")) == "model":
-        # Anthropic calls the whole window the input: taken for the input alone, it would be too large.
+        # Anthropic sends the whole window as the input limit.
         window, max_input = window or max_input, None
     efforts = _efforts(entry)
     return ModelFacts(
@@ -146,8 +146,8 @@ def read_entry(entry: JsonObject) -> ModelFacts | None:
         ceiling=ceiling if window is None else None,
         max_input=max_input,
         max_output=_limit(entry, OUTPUTS, is_count),
-        image_input=_image(entry),
-        tool_calling=_first(_flag(entry, TOOL_FLAGS), _parameter(entry, "tools"), _hint(entry, _TOOLS)),
+        image_input=_image_input(entry),
+        tool_calling=_first(_flag(entry, TOOL_FLAGS), _has_parameter(entry, "tools"), _hint(entry, _TOOLS)),
         reasoning=_reasoning(entry, efforts),
         efforts=efforts,
         prices=_prices(entry),
@@ -155,13 +155,13 @@ def read_entry(entry: JsonObject) -> ModelFacts | None:
 
 
 def can_chat(entry: JsonObject) -> bool:
-    """Is this a model to talk to? As the entry says; by its name only where it says nothing."""
+    """Return whether a model can chat: as the entry says, or else by the prefix of its name."""
     types = {text_of(entry.get("type")), text_of(_at(entry, "capabilities.type"))}
-    outputs = _words(entry, _OUTPUT_KINDS)
-    if outputs is None and "->" in (shape := text_of(_at(entry, "architecture.modality"))):
-        outputs = shape.partition("->")[2].split("+")
-    methods = _words(entry, ("supportedGenerationMethods", "supported_actions"))
-    abilities = _words(entry, ("capabilities",)) or []
+    outputs = _list_at(entry, _OUTPUT_KINDS)
+    if outputs is None and "->" in (modality := text_of(_at(entry, "architecture.modality"))):
+        outputs = modality.partition("->")[2].split("+")
+    methods = _list_at(entry, ("supportedGenerationMethods", "supported_actions"))
+    abilities = _list_at(entry, ("capabilities",)) or []
     if types & NOT_CHAT_TYPES or _at(entry, "capabilities.completion_chat") is False:
         return False
     if outputs is not None:
@@ -176,18 +176,18 @@ def can_chat(entry: JsonObject) -> bool:
 def _id_of(entry: JsonObject) -> str:
     for field in IDS:
         if id := text_of(entry.get(field)).strip():
-            # Gemini lists names of resources; requests have the name alone.
+            # Gemini lists resource names; requests use only the last part.
             return id.removeprefix("models/") if field == "name" else id
     return ""
 
 
 def _vendor(entry: JsonObject) -> str:
     names = (text_of(entry.get(field)) for field in OWNERS)
-    return next((name for name in names if name and name.lower() not in NOBODY), "")
+    return next((name for name in names if name and name.lower() not in PLACEHOLDER_OWNERS), "")
 
 
 def _is_loadable(entry: JsonObject) -> bool:
-    """An entry of LM Studio's own list: it tells what a model could take, loaded or not."""
+    """Return whether this is from LM Studio's own list, which has the maximum even if not loaded."""
     return "loaded_instances" in entry or entry.get("state") in ("loaded", "not-loaded")
 
 
@@ -200,19 +200,19 @@ def _loaded(entry: JsonObject) -> int | None:
     return _smallest(lengths, is_window)
 
 
-def _limit(entry: JsonObject, paths: Iterable[str], is_sound: Callable[[int], bool]) -> int | None:
-    return _smallest([_at(entry, path) for path in paths], is_sound)
+def _limit(entry: JsonObject, paths: Iterable[str], is_valid: Callable[[int], bool]) -> int | None:
+    return _smallest([_at(entry, path) for path in paths], is_valid)
 
 
-def _smallest(values: Iterable[Any], is_sound: Callable[[int], bool]) -> int | None:
+def _smallest(values: Iterable[Any], is_valid: Callable[[int], bool]) -> int | None:
     counts = (count_of(value) for value in values)
-    return min((count for count in counts if count is not None and is_sound(count)), default=None)
+    return min((count for count in counts if count is not None and is_valid(count)), default=None)
 
 
-def _image(entry: JsonObject) -> bool | None:
-    kinds = _words(entry, _INPUT_KINDS)
-    if kinds is None and "->" in (shape := text_of(_at(entry, "architecture.modality"))):
-        kinds = shape.partition("->")[0].split("+")
+def _image_input(entry: JsonObject) -> bool | None:
+    kinds = _list_at(entry, _INPUT_KINDS)
+    if kinds is None and "->" in (modality := text_of(_at(entry, "architecture.modality"))):
+        kinds = modality.partition("->")[0].split("+")
     if kinds is not None:
         return "image" in kinds
     is_vision_model = True if entry.get("type") == "vlm" else None
@@ -222,9 +222,11 @@ def _image(entry: JsonObject) -> bool | None:
 def _reasoning(entry: JsonObject, efforts: tuple[str, ...] | None) -> bool | None:
     if efforts is not None and set(efforts) - {"none", "off"}:
         return True
-    stated = _first(_flag(entry, REASONING_FLAGS), _parameter(entry, "reasoning"), _hint(entry, _THINKS))
-    # A list of no levels is Codex's way to say that a model does not think.
-    return False if stated is None and efforts is not None else stated
+    reported = _first(
+        _flag(entry, REASONING_FLAGS), _has_parameter(entry, "reasoning"), _hint(entry, _REASONING)
+    )
+    # In Codex's format, an empty list of levels means no reasoning.
+    return False if reported is None and efforts is not None else reported
 
 
 def _efforts(entry: JsonObject) -> tuple[str, ...] | None:
@@ -248,7 +250,7 @@ def _prices(entry: JsonObject) -> Prices | None:
 
 
 def _price(value: Any) -> float | None:
-    """Dollars per million tokens."""
+    """Return the price in dollars per million tokens."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -258,7 +260,7 @@ def _price(value: Any) -> float | None:
     if not math.isfinite(price) or price < 0:
         return None
     price = round(price * 1_000_000, 6) if price < _PER_TOKEN_BELOW else price
-    return price if price <= _DEAREST else None
+    return price if price <= _MAX_PRICE else None
 
 
 def _at(value: Any, path: str) -> Any:
@@ -268,7 +270,7 @@ def _at(value: Any, path: str) -> Any:
 
 
 def _flag(entry: JsonObject, paths: Iterable[str]) -> bool | None:
-    """A field that is true or false, or an object that says `supported`, or one that is there at all."""
+    """Return a boolean field. An object counts by its field `supported`, or as true without one."""
     for path in paths:
         value = _at(entry, path)
         if isinstance(value, dict):
@@ -278,7 +280,7 @@ def _flag(entry: JsonObject, paths: Iterable[str]) -> bool | None:
     return None
 
 
-def _words(entry: JsonObject, paths: Iterable[str]) -> list[str] | None:
+def _list_at(entry: JsonObject, paths: Iterable[str]) -> list[str] | None:
     for path in paths:
         value = _at(entry, path)
         if isinstance(value, list):
@@ -286,16 +288,16 @@ def _words(entry: JsonObject, paths: Iterable[str]) -> list[str] | None:
     return None
 
 
-def _parameter(entry: JsonObject, name: str) -> bool | None:
-    """OpenRouter names every parameter that a model takes, so one that is missing is one that it has not."""
-    names = _words(entry, ("supported_parameters",))
+def _has_parameter(entry: JsonObject, name: str) -> bool | None:
+    """Return whether a model supports a parameter. OpenRouter lists all, so a missing one is unsupported."""
+    names = _list_at(entry, ("supported_parameters",))
     return name in names if names else None
 
 
-def _hint(entry: JsonObject, words: _Words) -> bool | None:
-    paths, wanted = words
-    named = {word for path in paths for word in _words(entry, (path,)) or ()}
-    return True if named & wanted else None
+def _hint(entry: JsonObject, hint: _Hint) -> bool | None:
+    paths, keywords = hint
+    named = {word for path in paths for word in _list_at(entry, (path,)) or ()}
+    return True if named & keywords else None
 
 
 def _first(*values: T | None) -> T | None:

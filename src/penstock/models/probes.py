@@ -1,6 +1,6 @@
-"""What a server on the own machine has really loaded, which its list of models does not say.
+"""Ask a local server what it has loaded, which its list of models does not contain.
 
-The readers are pure: the JSON that a server answered, in; what it tells, out. `probe` asks.
+The readers are pure: they convert the server's JSON to facts. Only `probe` sends requests.
 """
 
 from __future__ import annotations
@@ -16,71 +16,73 @@ from penstock.models.info import ModelFacts, is_window
 from penstock.models.listing import read_listing
 from penstock.protocol.content import JsonObject
 
-MOST_QUESTIONS = 64
-"""Ollama is asked for each of its models; somebody with more than this has other worries."""
+MAX_SHOW_REQUESTS = 64
+"""The limit for Ollama, which needs one request per model."""
 
 _NUM_CTX = re.compile(r"^\s*num_ctx\s+(\d{1,9})\s*$", re.ASCII | re.MULTILINE)
 
 
 class Fetcher(Protocol):
-    """Asks the server that the endpoint is on."""
+    """Fetches JSON from the server of the endpoint."""
 
     async def fetch(self, path: str, body: JsonObject | None = None) -> Any:
-        """The JSON at a path from the root of the server (`/props`, not `/v1/props`), or None where there is
-        none. With a body it is a POST."""
+        """Return the JSON at a path from the root of the server (`/props`, not `/v1/props`), or None.
+
+        With a body, send a POST.
+        """
 
 
-async def probe(way: str, ids: Sequence[str], fetcher: Fetcher) -> dict[str, ModelFacts]:
-    """What a server tells of its models, asked in the way that `probe_of` found. What cannot be asked is
-    left out."""
-    ask = PROBES.get(way)
-    return await ask(ids, fetcher) if ask else {}
+async def probe(kind: str, ids: Sequence[str], fetcher: Fetcher) -> dict[str, ModelFacts]:
+    """Return the facts about a server's models. `kind` is from `probe_of`. Models that the server does not
+    describe are left out."""
+    run = PROBES.get(kind)
+    return await run(ids, fetcher) if run else {}
 
 
 def probe_of(preset: str, entries: Sequence[object]) -> str:
-    """How this server is asked, a row of `PROBES`: as its preset says, else as the owner that its list names
-    gives away; empty for servers that tell nothing."""
+    """Return the key of `PROBES` for a server, by its preset or else by the owner in its list; "" if there is
+    no probe for it."""
     if preset:
         return vendor_facts(preset).probe
     owners = {text_of(object_of(entry).get("owned_by")) for entry in entries}
-    return next((way for owner, way in OWNERS.items() if owner in owners), "")
+    return next((kind for owner, kind in OWNERS.items() if owner in owners), "")
 
 
 def read_shown(shown: Any, running: Any = None, id: str = "") -> ModelFacts:
-    """`POST /api/show`, and what `GET /api/ps` says of a model that is loaded."""
+    """Read `POST /api/show`, and the entry of a loaded model in `GET /api/ps`."""
     shown = object_of(shown)
     loaded = [
         each.get("context_length")
         for each in objects_of(object_of(running).get("models"))
         if id and id in (each.get("model"), each.get("name"))
     ]
-    set_to = _NUM_CTX.search(text_of(shown.get("parameters")))
+    num_ctx = _NUM_CTX.search(text_of(shown.get("parameters")))
     trained = [
         value
         for name, value in object_of(shown.get("model_info")).items()
         if name.endswith(".context_length")
     ]
-    abilities = shown.get("capabilities")
-    can = set(map(text_of, abilities)) if isinstance(abilities, list) and abilities else None
+    listed = shown.get("capabilities")
+    capabilities = set(map(text_of, listed)) if isinstance(listed, list) and listed else None
     return ModelFacts(
         id=id,
-        window=_window(*loaded) or (_window(int(set_to[1])) if set_to else None),
-        # Ollama loads far less than this unless it is told otherwise, and cuts what does not fit in silence.
+        window=_window(*loaded) or (_window(int(num_ctx[1])) if num_ctx else None),
+        # By default, Ollama loads far less than this and silently truncates what does not fit.
         ceiling=_window(*trained),
-        image_input=None if can is None else "vision" in can,
-        tool_calling=None if can is None else "tools" in can,
-        reasoning=None if can is None else "thinking" in can,
+        image_input=None if capabilities is None else "vision" in capabilities,
+        tool_calling=None if capabilities is None else "tools" in capabilities,
+        reasoning=None if capabilities is None else "thinking" in capabilities,
     )
 
 
 def read_loadable(listed: Any) -> dict[str, ModelFacts]:
-    """`GET /api/v0/models`, or its successor `/api/v1/models`."""
+    """Read `GET /api/v0/models`, or its successor `/api/v1/models`."""
     listed = object_of(listed)
     return {facts.id: facts for facts in read_listing(objects_of(listed.get("data") or listed.get("models")))}
 
 
 def read_properties(properties: Any) -> ModelFacts:
-    """`GET /props`: one slot's share of the context, which is what one conversation has."""
+    """Read `GET /props`: the context of one slot, which is what a conversation has."""
     properties = object_of(properties)
     sees = object_of(properties.get("modalities")).get("vision")
     return ModelFacts(
@@ -94,39 +96,39 @@ def _window(*values: Any) -> int | None:
     return min((count for count in counts if count is not None and is_window(count)), default=None)
 
 
-async def _fetched(fetcher: Fetcher, path: str, body: JsonObject | None = None) -> Any:
+async def _fetch_or_none(fetcher: Fetcher, path: str, body: JsonObject | None = None) -> Any:
     try:
         return await fetcher.fetch(path, body)
-    except (PenstockError, OSError):  # a server that cannot be asked tells nothing; the list stands without
+    except (PenstockError, OSError):  # the probe is optional; the list works without it
         return None
 
 
-async def _ask_show(ids: Sequence[str], fetcher: Fetcher) -> dict[str, ModelFacts]:
-    running = await _fetched(fetcher, "/api/ps")
+async def _probe_show(ids: Sequence[str], fetcher: Fetcher) -> dict[str, ModelFacts]:
+    running = await _fetch_or_none(fetcher, "/api/ps")
     found = {}
-    for id in ids[:MOST_QUESTIONS]:
-        # One after the other: a machine that holds models has better things to do.
-        found[id] = read_shown(await _fetched(fetcher, "/api/show", {"model": id}), running, id)
+    for id in ids[:MAX_SHOW_REQUESTS]:
+        # One at a time, to keep the load on the server low.
+        found[id] = read_shown(await _fetch_or_none(fetcher, "/api/show", {"model": id}), running, id)
     return found
 
 
-async def _ask_loaded_instances(_: Sequence[str], fetcher: Fetcher) -> dict[str, ModelFacts]:
-    found = read_loadable(await _fetched(fetcher, "/api/v0/models"))
-    return found or read_loadable(await _fetched(fetcher, "/api/v1/models"))
+async def _probe_loaded_instances(_: Sequence[str], fetcher: Fetcher) -> dict[str, ModelFacts]:
+    found = read_loadable(await _fetch_or_none(fetcher, "/api/v0/models"))
+    return found or read_loadable(await _fetch_or_none(fetcher, "/api/v1/models"))
 
 
-async def _ask_props(ids: Sequence[str], fetcher: Fetcher) -> dict[str, ModelFacts]:
-    if len(ids) != 1:  # it answers for the model that it was started with, and does not say which
+async def _probe_props(ids: Sequence[str], fetcher: Fetcher) -> dict[str, ModelFacts]:
+    if len(ids) != 1:  # it describes the model that it was started with, without naming it
         return {}
-    return {ids[0]: read_properties(await _fetched(fetcher, "/props"))}
+    return {ids[0]: read_properties(await _fetch_or_none(fetcher, "/props"))}
 
 
 PROBES: dict[str, Callable[[Sequence[str], Fetcher], Awaitable[dict[str, ModelFacts]]]] = {
-    "show": _ask_show,
-    "loaded_instances": _ask_loaded_instances,
-    "props": _ask_props,
+    "show": _probe_show,
+    "loaded_instances": _probe_loaded_instances,
+    "props": _probe_props,
 }
-"""How a server is asked. `Preset.probe` says which of them a vendor's server answers."""
+"""The kinds of probe. `Preset.probe` is the kind for a vendor's server."""
 
 OWNERS = {row.list_owner: row.probe for row in PRESETS.values() if row.probe}
-"""Whom the lists of these servers name as the owner of every model, and how they are asked."""
+"""The owner that a server's list has for every model, and the kind of probe for it."""

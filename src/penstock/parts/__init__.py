@@ -1,1 +1,1 @@
-"""The Language Model API of an editor: events to parts, and messages to a request."""
+"""An editor's Language Model API: convert events to parts, and messages to a request."""

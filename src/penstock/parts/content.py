@@ -1,8 +1,8 @@
-"""Text and data of the editor's messages as content parts of the protocol.
+"""Convert text and data in an editor's messages to content parts of the protocol.
 
-What may stand where is the specification's to say: a user's message holds text, images and files, the output
-of a tool also videos, and what the assistant or the system said is text alone (spec S8). Data that has no
-place where it stands becomes a note that names it, with a diagnostic, and never nothing.
+The specification limits what each place may contain: a user message contains text, images and files, the
+output of a tool also videos, and assistant and system messages only text (spec S8). Data that is not allowed
+in its place is replaced by a note that describes it, with a diagnostic; it is never dropped silently.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from penstock.protocol.items import Message
 from penstock.stream.diagnostics import Diagnostics
 
 TOOL_FAILED = "[the tool reported an error]"
-"""Stands before the output of a tool that failed: the specification has no field for it."""
+"""Precedes the output of a tool that failed: the specification has no field for it."""
 
 NOTHING = "{}"
-"""The output of a tool that gave nothing back (decision 25)."""
+"""The output of a tool that returned nothing (decision 25)."""
 
 
 class ContentKind(Enum):
-    """What data is to a model."""
+    """How a model reads data."""
 
     TEXT = "text"
     IMAGE = "image"
@@ -38,10 +38,10 @@ class ContentKind(Enum):
 
 
 class ContentPlace(Struct, frozen=True):
-    """What the specification lets stand somewhere: text as `text`, and these kinds of data."""
+    """What the specification allows in one place: text, built by `text`, and data of the allowed kinds."""
 
     text: Callable[[str], ContentPart]
-    holds: frozenset[ContentKind] = frozenset()
+    allowed: frozenset[ContentKind] = frozenset()
 
 
 def _input_text(text: str) -> ContentPart:
@@ -59,7 +59,7 @@ ASSISTANT = ContentPlace(_output_text)
 
 
 class Draft:
-    """A message that is being written. Texts in a row are one text (editor 16)."""
+    """A message under construction. Consecutive texts are joined (editor 16)."""
 
     def __init__(self, role: str, place: ContentPlace) -> None:
         self.place = place
@@ -75,7 +75,7 @@ class Draft:
         self._parts.append(part)
 
     def take(self) -> Message | None:
-        """What was written so far, if anything was; the draft is empty again."""
+        """Return what was converted so far, or None if nothing was, and reset the draft."""
         self._end_text()
         parts, self._parts = self._parts, []
         return Message(role=self._role, content=parts) if parts else None
@@ -87,42 +87,43 @@ class Draft:
 
 
 def is_for_model(part: TextPart | DataPart) -> bool:
-    """A part without a mark is for everybody (decision 25)."""
+    """Return whether the model may see a part. Without an audience, everyone may (decision 25)."""
     return not part.audience or Audience.ASSISTANT in part.audience
 
 
-def content_of(part: DataPart, place: ContentPlace, told: Diagnostics) -> ContentPart | None:
-    """Data as it may stand in a place; None for what is not for a model to see, and for nothing at all."""
+def content_of(part: DataPart, place: ContentPlace, diagnostics: Diagnostics) -> ContentPart | None:
+    """Return data as content that `place` allows; None if it is private to the editor or empty."""
     mime = _mime(part)
     if "/" not in mime:
-        # All of the editor's own types are like this. One that is not known yet is no content either
-        # (ask N4).
+        # All of the editor's own types look like this. Unknown ones are not content either (ask N4).
         if mime not in PRIVATE_MIMES:
-            told.tell("private_data", f"data of the private type {mime!r} was left out")
+            diagnostics.report("private_data", f"data of the private type {mime!r} was omitted")
         return None
-    kind, text = _read(mime, part.data)
+    kind, text = _classify(mime, part.data)
     if kind is ContentKind.TEXT:
         return place.text(text) if text else None
     if not part.data:
-        told.tell("empty_data", f"data of type {mime!r} was left out: it is empty")
+        diagnostics.report("empty_data", f"data of type {mime!r} was omitted: it is empty")
         return None
-    if kind not in place.holds:
-        # The specification has videos only in the output of a tool; elsewhere one is a file.
+    if kind not in place.allowed:
+        # The specification allows videos only in the output of a tool; elsewhere send a file.
         kind = ContentKind.FILE
-    if kind not in place.holds:
-        told.tell("data_as_note", f"data of type {mime!r} cannot stand there; a note names it")
+    if kind not in place.allowed:
+        diagnostics.report("data_as_note", f"data of type {mime!r} is not allowed there; a note replaces it")
         return place.text(f"[{mime}, {_size(len(part.data))}]")
     return _MEDIA[kind](mime, f"data:{mime};base64,{b64encode(part.data).decode()}")
 
 
 def result_of(
-    content: Sequence[object], is_error: bool, place: ContentPlace, told: Diagnostics
+    content: Sequence[object], is_error: bool, place: ContentPlace, diagnostics: Diagnostics
 ) -> str | list[ContentPart]:
-    """What a tool gave back. Texts alone are one string, one part a line; a single one is left as it is.
+    """Return the output of a tool. If it is only text, the parts are joined with newlines.
 
-    The model must learn of an error, and the output has no field for that: a fixed first line says so.
+    The output has no field for an error, so a fixed first line reports it to the model.
     """
-    parts = [written for part in content if (written := _result_part(part, place, told)) is not None]
+    parts = [
+        converted for part in content if (converted := _result_part(part, place, diagnostics)) is not None
+    ]
     if is_error:
         parts.insert(0, InputText(text=TOOL_FAILED))
     if not parts:
@@ -131,14 +132,16 @@ def result_of(
     return "\n".join(texts) if len(texts) == len(parts) else parts
 
 
-def _result_part(part: object, place: ContentPlace, told: Diagnostics) -> ContentPart | None:
+def _result_part(part: object, place: ContentPlace, diagnostics: Diagnostics) -> ContentPart | None:
     if not isinstance(part, TextPart | DataPart):
-        told.tell("part_left_out", f"a {type(part).__name__} inside the result of a tool was left out")
+        diagnostics.report(
+            "part_left_out", f"a {type(part).__name__} inside the result of a tool was omitted"
+        )
         return None
     if not is_for_model(part):
         return None
     if isinstance(part, DataPart):
-        return content_of(part, place, told)
+        return content_of(part, place, diagnostics)
     return place.text(part.value) if part.value else None
 
 
@@ -147,7 +150,7 @@ _MIME = re.compile(rf"{_TOKEN}/{_TOKEN}")
 
 
 def _mime(part: DataPart) -> str:
-    """The type in lower case without parameters, safe to stand in a data URL."""
+    """Return the type in lower case without parameters, safe for a data URL."""
     mime = part.mime.partition(";")[0].strip().lower()
     return mime if "/" not in mime or _MIME.fullmatch(mime) else "application/octet-stream"
 
@@ -161,11 +164,11 @@ _TEXT_TYPES = frozenset(
         *("x-sh", "x-shellscript", "x-python", "x-httpd-php", "x-tex", "x-latex", "x-www-form-urlencoded"),
     )
 )
-"""Types outside `text/` that are text all the same."""
+"""Types outside `text/` that are text."""
 
 
-def _read(mime: str, data: bytes) -> tuple[ContentKind, str]:
-    """What data of a type is, and its text if it is one. SVG is text: no model's image input takes it."""
+def _classify(mime: str, data: bytes) -> tuple[ContentKind, str]:
+    """Return the kind of data, and its text if it is text. SVG is text: no model accepts it as an image."""
     family = mime.partition("/")[0]
     if family == "text" or mime in _TEXT_TYPES or mime.endswith(_TEXT_SUFFIXES):
         try:
@@ -194,11 +197,11 @@ _EXTENSIONS = {
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
     "application/vnd.openxmlformats-officedocument.presentationml.presentation": "pptx",
 }
-"""Where the type is not its own extension, as it is for pdf, zip, csv, wav or mp4."""
+"""Extensions that differ from the subtype. For pdf, zip, csv, wav or mp4 they are the same."""
 
 
 def _filename(mime: str) -> str:
-    """A name, because some endpoints want one; the editor gives none with the data."""
+    """Return a file name: some endpoints require one, and the editor sends none."""
     subtype = mime.partition("/")[2].removeprefix("x-")
     usual = subtype if re.fullmatch(r"[a-z0-9]{1,5}", subtype) else "bin"
     return f"attachment.{_EXTENSIONS.get(mime, usual)}"

@@ -1,4 +1,4 @@
-"""Bytes that a response carries: images, files, links to either."""
+"""Data in a response: images, files, and links to them."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _BYTES_FIELDS = ("file_data", "data", "base64", "b64_json", "result", "image_url
 _FORMATS = {"png": "image/png", "jpeg": "image/jpeg", "jpg": "image/jpeg", "webp": "image/webp"}
 _ESCAPED = re.compile(rb"%([0-9A-Fa-f]{2})")
 LINK = "text/uri-list"
-"""The type of a part that has only the address of something: fetching it is the reader's decision."""
+"""The type of a part that contains only a URL: the reader decides whether to fetch it."""
 
 
 def generated_image(raw: JsonObject) -> DataPart | None:
-    """The picture of an `image_generation_call`."""
+    """Return the image of an `image_generation_call`."""
     return _from_text(text_of(raw.get("result")), _FORMATS.get(text_of(raw.get("output_format")), ""))
 
 
-def carried(raw: JsonObject) -> DataPart | None:
-    """What a file event or a content part carries, in any of the shapes that are about."""
+def data_of(raw: JsonObject) -> DataPart | None:
+    """Return the data of a file event or a content part, in any of the shapes that servers use."""
     for holder in (object_of(raw.get("file")), object_of(raw.get("image")), raw):
         mime = next((each for name in _MIME_FIELDS if (each := text_of(holder.get(name)))), "")
         for name in _BYTES_FIELDS:
@@ -48,7 +48,7 @@ def carried(raw: JsonObject) -> DataPart | None:
 
 
 def _from_text(text: str, mime: str) -> DataPart | None:
-    """A data URL, an address, or base64. Nothing where there are no bytes in it: that is no answer."""
+    """Read a data URL, a URL or base64. Return None if it has no bytes: empty data is not an answer."""
     if text.startswith("data:"):
         head, _, body = text[5:].partition(",")
         kind, _, encoding = head.rpartition(";")
@@ -76,7 +76,7 @@ def _mime_of(data: bytes) -> str:
 
 
 def link_to(annotation: Any) -> str:
-    """A citation as markdown, or "" where it has no address."""
+    """Return a citation as a Markdown link, or "" if it has no URL."""
     url = text_of(getattr(annotation, "url", ""))
     if not url:
         return ""

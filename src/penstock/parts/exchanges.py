@@ -1,8 +1,8 @@
-"""Tool calls and their outputs in the messages of an editor: which belong together, and under which id.
+"""Match tool calls with their outputs in an editor's messages, and assign the ids to send.
 
-A conversation may hold calls of several providers (ask N4). Ours carry a prefix there and lose it
-here; the others keep their ids. Whatever the ids are, no two calls are sent under one, and an id depends
-only on what came before it, so that a longer conversation begins with the same bytes (ask D5).
+A conversation may contain calls from several providers (ask N4). Ours have a prefix in the editor, which is
+removed here; the others keep their ids. No two calls are sent with the same id, and an id depends only on
+what precedes it, so that a longer conversation begins with the same bytes (ask D5).
 """
 
 from __future__ import annotations
@@ -17,112 +17,116 @@ from penstock.parts.parts import ChatMessage, MessagePart, ToolCallPart, ToolRes
 from penstock.tools.call_ids import fitting
 
 PREFIX = "gw-"
-"""Marks our call ids in the editor, which keeps the calls of all providers in one conversation.
-It is put on when a call leaves for the editor and taken off when it comes back, once each, so the endpoint's
-id is always restored; the prefix never counts towards the limit of 64 (decision 21)."""
+"""Marks our call ids in the editor, which stores the calls of all providers in one conversation.
+It is added once when a call goes to the editor and removed once when the call returns, so the endpoint's id
+is always restored. The prefix does not count towards the limit of 64 (decision 21)."""
 
-Spot = tuple[int, int]
-"""Where a part stands: the index of its message, and its own in there."""
+Position = tuple[int, int]
+"""The position of a part: the index of its message, and its index in that message."""
 
-NOWHERE: Spot = (-1, -1)
+NO_POSITION: Position = (-1, -1)
 
 
 def to_editor(call_id: str) -> str:
-    """The id of one of our calls, as the editor gets it."""
+    """Return the id of one of our calls as the editor sees it."""
     return PREFIX + call_id
 
 
 def from_editor(call_id: str) -> str:
-    """The endpoint's own id; a foreign one is as it was."""
+    """Return the endpoint's own id; ids of other providers are unchanged."""
     return call_id.removeprefix(PREFIX)
 
 
 class ToolExchange(Struct):
-    """A call and what it gave back: where each stands first in the conversation."""
+    """A call and its output, with the first position of each in the conversation."""
 
     wire_id: str = ""
-    is_kept: bool = False
-    """Is the id on the wire the one that the call came with? An endpoint knows its calls by no other."""
-    call: Spot = NOWHERE
-    output: Spot = NOWHERE
+    has_original_id: bool = False
+    """Whether the call is sent with its original id, the only one that its endpoint knows."""
+    call: Position = NO_POSITION
+    output: Position = NO_POSITION
     result: ToolResultPart | None = None
 
 
 class ToolExchanges:
-    """Every call and every output of a conversation, found by its spot."""
+    """All calls and outputs of a conversation, by position."""
 
     def __init__(self, messages: Sequence[ChatMessage]) -> None:
-        self._at: dict[Spot, ToolExchange] = {}
+        self._by_position: dict[Position, ToolExchange] = {}
         self._latest: dict[tuple[str, int], ToolExchange] = {}
-        self._taken: set[str] = set()
-        self._made_up = count(1)
-        nameless = {ToolCallPart: count(1), ToolResultPart: count(1)}
-        for spot, part in _tool_parts(messages):
-            # Without an id the first output belongs to the first call, and so on.
-            key = (part.call_id, 0 if part.call_id else next(nameless[type(part)]))
+        self._used_ids: set[str] = set()
+        self._generated_numbers = count(1)
+        unnamed = {ToolCallPart: count(1), ToolResultPart: count(1)}
+        for position, part in _tool_parts(messages):
+            # Without ids, the first output belongs to the first call, and so on.
+            key = (part.call_id, 0 if part.call_id else next(unnamed[type(part)]))
             if isinstance(part, ToolCallPart):
-                self._at[spot] = self._called(key, spot)
+                self._by_position[position] = self._exchange_of_call(key, position)
             else:
-                self._at[spot] = self._answered(key, spot, part)
+                self._by_position[position] = self._exchange_of_output(key, position, part)
 
-    def _called(self, key: tuple[str, int], spot: Spot) -> ToolExchange:
-        """The exchange that a call opens, or repeats.
+    def _exchange_of_call(self, key: tuple[str, int], position: Position) -> ToolExchange:
+        """Return the exchange that a call starts or repeats.
 
-        An id that comes again before its output is a call that was doubled. After its output it is another
-        call: some endpoints count from nought in every response, and ids are theirs (decision 7).
+        An id that repeats before its output is a duplicate call. After its output it is a new call: some
+        endpoints number calls from 0 in every response, and the ids are theirs (decision 7).
         """
         exchange = self._latest.get(key)
-        if exchange is None or exchange.output > exchange.call > NOWHERE:
+        if exchange is None or exchange.output > exchange.call > NO_POSITION:
             exchange = self._latest[key] = ToolExchange()
-        if exchange.call == NOWHERE:
-            exchange.call = spot
-            self._name(exchange, from_editor(key[0]))
+        if exchange.call == NO_POSITION:
+            exchange.call = position
+            self._assign_id(exchange, from_editor(key[0]))
         return exchange
 
-    def _answered(self, key: tuple[str, int], spot: Spot, part: ToolResultPart) -> ToolExchange:
+    def _exchange_of_output(
+        self, key: tuple[str, int], position: Position, part: ToolResultPart
+    ) -> ToolExchange:
         exchange = self._latest.setdefault(key, ToolExchange())
         if exchange.result is None:
-            exchange.output, exchange.result = spot, part
+            exchange.output, exchange.result = position, part
         return exchange
 
-    def __getitem__(self, spot: Spot) -> ToolExchange:
-        return self._at[spot]
+    def __getitem__(self, position: Position) -> ToolExchange:
+        return self._by_position[position]
 
     def __iter__(self) -> Iterator[ToolExchange]:
-        """Those that have a call, in the order of the calls."""
-        return (each for spot, each in self._at.items() if each.call == spot)
+        """Iterate over the exchanges that have a call, in the order of the calls."""
+        return (each for position, each in self._by_position.items() if each.call == position)
 
-    def _name(self, exchange: ToolExchange, own: str) -> None:
-        """Short enough, and nobody else's: `gw-x` of ours and a foreign `x` may meet in one conversation."""
-        wanted = fitting(own) or f"call_{next(self._made_up)}"
-        others = (fitting(f"{wanted}-{number}") for number in count(2))
-        exchange.wire_id = next(each for each in chain([wanted], others) if each not in self._taken)
-        exchange.is_kept = exchange.wire_id == own
-        self._taken.add(exchange.wire_id)
+    def _assign_id(self, exchange: ToolExchange, original_id: str) -> None:
+        """Assign a short, unique id: our `gw-x` and another provider's `x` may be in one conversation."""
+        preferred = fitting(original_id) or f"call_{next(self._generated_numbers)}"
+        alternatives = (fitting(f"{preferred}-{number}") for number in count(2))
+        exchange.wire_id = next(
+            each for each in chain([preferred], alternatives) if each not in self._used_ids
+        )
+        exchange.has_original_id = exchange.wire_id == original_id
+        self._used_ids.add(exchange.wire_id)
 
 
 def without_repeats(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """The messages as they are sent: of a call that another provider doubled one, with one output."""
+    """Return the messages without duplicate calls and outputs, as they are sent."""
     exchanges = ToolExchanges(messages)
 
-    def is_sent(spot: Spot, part: MessagePart) -> bool:
+    def is_sent(position: Position, part: MessagePart) -> bool:
         if isinstance(part, ToolCallPart):
-            return exchanges[spot].call == spot
+            return exchanges[position].call == position
         if isinstance(part, ToolResultPart):
-            return exchanges[spot].call == NOWHERE or exchanges[spot].output == spot
+            return exchanges[position].call == NO_POSITION or exchanges[position].output == position
         return True
 
-    kept = [
+    remaining = [
         [part for index, part in enumerate(message.content) if is_sent((number, index), part)]
         for number, message in enumerate(messages)
     ]
     return [
         message if len(parts) == len(message.content) else replace(message, content=parts)
-        for message, parts in zip(messages, kept, strict=True)
+        for message, parts in zip(messages, remaining, strict=True)
     ]
 
 
-def _tool_parts(messages: Sequence[ChatMessage]) -> Iterator[tuple[Spot, ToolCallPart | ToolResultPart]]:
+def _tool_parts(messages: Sequence[ChatMessage]) -> Iterator[tuple[Position, ToolCallPart | ToolResultPart]]:
     for number, message in enumerate(messages):
         for index, part in enumerate(message.content):
             if isinstance(part, ToolCallPart | ToolResultPart):

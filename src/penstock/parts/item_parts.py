@@ -1,7 +1,7 @@
-"""What the items of a response say, as parts: text, thinking, citations, and what they carry.
+"""Convert the items of a response to parts: text, thinking, citations and data.
 
-Every text may be told several times over: by deltas, by `*.done`, by its part, by its item, by the terminal
-response. The first telling is shown, each later one adds what is missing (decision 20).
+A text may arrive several times: in deltas, in `*.done`, in its part, in its item, in the terminal response.
+The first copy is shown; later copies only add what is missing (decision 20).
 """
 
 from __future__ import annotations
@@ -12,138 +12,150 @@ from typing import Literal
 import msgspec
 
 from penstock.lenient import objects_of, text_of
-from penstock.parts.data import carried, link_to
-from penstock.parts.items import CONTENT, REASONING, REFUSAL, SUMMARY, TEXT, OutputItem, texts_of, whole_texts
+from penstock.parts.data import data_of, link_to
+from penstock.parts.items import (
+    CONTENT,
+    REASONING,
+    REFUSAL,
+    SUMMARY,
+    TEXT,
+    OutputItem,
+    full_texts_of,
+    texts_of,
+)
 from penstock.parts.parts import DataPart, Part, TextPart, ThinkingPart
 from penstock.parts.reasoning import METADATA
 from penstock.protocol.content import Annotation, JsonObject
 from penstock.protocol.events import read_annotation
 from penstock.protocol.wire import to_builtins
-from penstock.stream.diagnostics import Tell
+from penstock.stream.diagnostics import Report
 
 Thinking = Literal["part", "text", "none"]
-"""What becomes of reasoning: parts of its own, text among the text, or nothing (decision 24)."""
+"""How reasoning is reported: as thinking parts, as text, or not at all (decision 24)."""
 
-CARRIERS = frozenset(("output_image", "image", "output_file", "file", "input_image", "input_file"))
-"""Content parts that carry bytes."""
+DATA_PARTS = frozenset(("output_image", "image", "output_file", "file", "input_image", "input_file"))
+"""Types of content parts that contain data."""
 
 
 class ItemParts:
-    """What one response says. With `links` a citation that has an address is a link in the text."""
+    """The parts of one response. With `links`, a citation with a URL becomes a link in the text."""
 
-    def __init__(self, thinking: Thinking, tell: Tell, *, links: bool) -> None:
+    def __init__(self, thinking: Thinking, report: Report, *, links: bool) -> None:
         self._thinking = thinking
-        self._tell = tell
+        self._report = report
         self._links = links
-        self._voice = ""
+        self._last_block = ""
         self._data: set[DataPart] = set()
-        self.answered = False
-        """There was text or data. Thinking alone is no answer."""
-        self.thought = False
+        self.has_answer = False
+        """Whether there was text or data. Thinking alone is not an answer."""
+        self.has_thinking = False
         self.refused = False
         self.annotations: list[Annotation] = []
 
-    def say(self, item: OutputItem, channel: str, index: int, text: str) -> list[Part]:
-        """New text of an item, on its way out."""
+    def emit(self, item: OutputItem, channel: str, index: int, text: str) -> list[Part]:
+        """Report new text of an item."""
         if channel == SUMMARY and item.has(CONTENT):
-            return []  # content is shown, and the summary only where there is none (decision 20)
-        item.tell(channel, index, text)
+            return []  # show the summary only if there is no content (decision 20)
+        item.add_text(channel, index, text)
         if channel in (CONTENT, SUMMARY):
             return self._think(item, text, index if channel == SUMMARY else 0)
         self.refused = self.refused or channel == REFUSAL
-        self.answered = self.answered or not text.isspace()
-        return [TextPart(self._spoken(text, TEXT))]
+        self.has_answer = self.has_answer or not text.isspace()
+        return [TextPart(self._separated(text, TEXT))]
 
     def _think(self, item: OutputItem, text: str, index: int) -> list[Part]:
-        self.thought = True
+        self.has_thinking = True
         block = item.id or f"reasoning_{item.number}"
         block = f"{block}:{index}" if index else block  # the parts of a summary are paragraphs
         if self._thinking == "part":
             return [ThinkingPart(text, block)]
-        return [TextPart(self._spoken(text, block))] if self._thinking == "text" else []
+        return [TextPart(self._separated(text, block))] if self._thinking == "text" else []
 
-    def _spoken(self, text: str, voice: str) -> str:
-        """Where thinking is text, a blank line keeps it apart from the rest."""
+    def _separated(self, text: str, block: str) -> str:
+        """Separate thinking from other text with a blank line, if both are reported as text."""
         if self._thinking != "text":
             return text
-        before, self._voice = self._voice, voice
-        return f"\n\n{text}" if before not in ("", voice) else text
+        previous, self._last_block = self._last_block, block
+        return f"\n\n{text}" if previous not in ("", block) else text
 
-    def supply(self, item: OutputItem, channel: str, index: int, whole: str) -> list[Part]:
-        """Something that has the whole text of a part: add what the deltas did not."""
-        told, everything = item.told(channel, index), item.heard(channel, whole)
-        heard = len(told) if whole.startswith(told) else None
-        if everything is not None and (item.in_pieces(channel) or everything == len(whole)):
-            heard = everything  # the deltas had other numbers, or each its own (ask A4)
-        if heard is not None:
-            return self.say(item, channel, index, whole[heard:]) if len(whole) > heard else []
-        if whole and not (channel == SUMMARY and item.has(CONTENT)):
-            self._tell("text_disagrees", f"the {channel} of an item ended otherwise than it was streamed")
+    def complete_text(self, item: OutputItem, channel: str, index: int, full_text: str) -> list[Part]:
+        """Report what the deltas lack of the full text of a part."""
+        streamed, total = item.text(channel, index), item.received_length(channel, full_text)
+        received = len(streamed) if full_text.startswith(streamed) else None
+        if total is not None and (item.has_several_indexes(channel) or total == len(full_text)):
+            received = total  # the deltas had different indexes, or one each (ask A4)
+        if received is not None:
+            return self.emit(item, channel, index, full_text[received:]) if len(full_text) > received else []
+        if full_text and not (channel == SUMMARY and item.has(CONTENT)):
+            self._report("text_disagrees", f"the final {channel} of an item differs from its deltas")
         return []
 
-    def supply_part(self, item: OutputItem, field: str, index: int, part: JsonObject) -> list[Part]:
-        """A whole part: `field` is where its item keeps it, `content` or `summary`."""
+    def complete_part(self, item: OutputItem, field: str, index: int, part: JsonObject) -> list[Part]:
+        """Report what the deltas lack of a part. `field` is its place in the item: `content` or `summary`."""
         parts: list[Part] = []
-        for channel, _, text, told in texts_of({"type": item.kind, field: [part]}):
-            parts += self.supply(item, channel, index, text)
-            parts += self._cite_missing(item, told, Counter())
-        return parts + self._carry([part])
+        for each in texts_of({"type": item.kind, field: [part]}):
+            parts += self.complete_text(item, each.channel, index, each.text)
+            parts += self._add_missing_citations(item, each.part, Counter())
+        return parts + self._data_parts([part])
 
-    def supply_item(self, item: OutputItem, raw: JsonObject) -> list[Part]:
-        """A whole message or reasoning item. Its parts may have other numbers than their deltas had."""
+    def complete_item(self, item: OutputItem, raw: JsonObject) -> list[Part]:
+        """Report what the deltas lack of an item. The indexes of its parts may differ from the deltas."""
         parts: list[Part] = []
-        tellings = texts_of(raw)
-        if any(channel == CONTENT and text for channel, _, text, _ in tellings):
-            tellings = [telling for telling in tellings if telling[0] != SUMMARY]
-        heard = {channel: item.heard(channel, whole) for channel, whole in whole_texts(tellings).items()}
+        texts = texts_of(raw)
+        if any(each.channel == CONTENT and each.text for each in texts):
+            texts = [each for each in texts if each.channel != SUMMARY]
+        received = {
+            channel: item.received_length(channel, full_text)
+            for channel, full_text in full_texts_of(texts).items()
+        }
         seen: Counter[bytes] = Counter()
-        for channel, index, text, told in tellings:
-            known = heard[channel]
-            if known is None:
-                parts += self.supply(item, channel, index, text)
+        for channel, index, text, part in texts:
+            length = received[channel]
+            if length is None:
+                parts += self.complete_text(item, channel, index, text)
             else:
-                parts += self.say(item, channel, index, text[known:]) if len(text) > known else []
-                heard[channel] = max(known - len(text), 0)
-            parts += self._cite_missing(item, told, seen)
-        return parts + self._carry(objects_of(raw.get("content")))
+                parts += self.emit(item, channel, index, text[length:]) if len(text) > length else []
+                received[channel] = max(length - len(text), 0)
+            parts += self._add_missing_citations(item, part, seen)
+        return parts + self._data_parts(objects_of(raw.get("content")))
 
-    def _cite_missing(self, item: OutputItem, told: JsonObject, seen: Counter[bytes]) -> list[Part]:
-        """The citations in a part, but for those that were told. `seen` are those of the parts before it."""
+    def _add_missing_citations(self, item: OutputItem, part: JsonObject, seen: Counter[bytes]) -> list[Part]:
+        """Add the citations of a part that are still missing. `seen` counts those of the parts before it."""
         parts: list[Part] = []
-        for annotation in objects_of(told.get("annotations")):
-            name = _name(annotation)
-            seen[name] += 1
-            if seen[name] > item.citations[name]:
-                parts += self.cite(item, annotation)
+        for annotation in objects_of(part.get("annotations")):
+            identity = _identity(annotation)
+            seen[identity] += 1
+            if seen[identity] > item.citations[identity]:
+                parts += self.add_citation(item, annotation)
         return parts
 
-    def _carry(self, content: list[JsonObject]) -> list[Part]:
-        carriers = [part for part in content if text_of(part.get("type")) in CARRIERS]
-        return [given for part in carriers for given in self.give(carried(part))]
+    def _data_parts(self, content: list[JsonObject]) -> list[Part]:
+        data_parts = [part for part in content if text_of(part.get("type")) in DATA_PARTS]
+        return [each for part in data_parts for each in self.add_data(data_of(part))]
 
-    def cite(self, item: OutputItem, raw: JsonObject) -> list[Part]:
-        item.citations[_name(raw)] += 1
+    def add_citation(self, item: OutputItem, raw: JsonObject) -> list[Part]:
+        item.citations[_identity(raw)] += 1
         annotation = read_annotation(raw)
         self.annotations.append(annotation)
         link = link_to(annotation) if self._links else ""
         return [TextPart(link)] if link else []
 
-    def seal(self, item: OutputItem, raw: JsonObject, model: str) -> list[Part]:
-        """The last part of a block of thinking: what the model needs back to go on from it (ask N3)."""
+    def end_thinking(self, item: OutputItem, raw: JsonObject, model: str) -> list[Part]:
+        """Return the last part of a thinking block: the metadata that the model needs back (ask N3)."""
         if self._thinking != "part":
             return []
-        kept = {name: value for name, value in raw.items() if name != "status"}
-        metadata = {METADATA: {REASONING: kept, "model": model}}
+        reasoning = {name: value for name, value in raw.items() if name != "status"}
+        metadata = {METADATA: {REASONING: reasoning, "model": model}}
         return [ThinkingPart("", item.id or f"reasoning_{item.number}", metadata)]
 
-    def give(self, part: DataPart | None) -> list[Part]:
+    def add_data(self, part: DataPart | None) -> list[Part]:
         if part is None or part in self._data:
             return []
         self._data.add(part)
-        self.answered = True
+        self.has_answer = True
         return [part]
 
 
-def _name(annotation: JsonObject) -> bytes:
-    """What tells a citation from another, however much of it is spelled out."""
+def _identity(annotation: JsonObject) -> bytes:
+    """Return a key that is equal for equal citations, whether or not default values are spelled out."""
     return msgspec.json.encode(to_builtins(read_annotation(annotation)), order="deterministic")

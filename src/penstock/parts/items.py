@@ -1,8 +1,8 @@
-"""Which output item an event is about, and what of it has been told.
+"""Find the output item that an event belongs to, and record what has been streamed of it.
 
-Real servers rotate item ids between events, leave ids or indexes out, number every item 0, announce an item
-twice or not at all (client 6, quirk R2). So an item is known by every id that it had and by its
-place, and never by one of them alone.
+Real servers rotate item ids between events, omit ids or indexes, number every item 0, and announce an item
+twice or not at all (client 6, quirk R2). So an item is identified by all the ids that it had and by its
+output index, never by one of them alone.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
@@ -20,7 +20,7 @@ from penstock.protocol.events import Event
 from penstock.protocol.wire import Wire, to_builtins
 
 TEXT, REFUSAL, CONTENT, SUMMARY = "text", "refusal", "content", "summary"
-"""The channels in which an item tells text: a message the first two, a reasoning item the others."""
+"""The channels of an item's text: the first two for messages, the others for reasoning items."""
 
 PARTS: dict[str, str] = {
     "output_text": TEXT,
@@ -33,89 +33,98 @@ PARTS: dict[str, str] = {
 
 MESSAGE, REASONING, CALL = "message", "reasoning", "call"
 
-_LOOKED_AT = 64
-"""How many candidates are compared with an item that has no known id: a hostile server may send many."""
+_MAX_CANDIDATES = 64
+"""The most candidates to compare with an item without a known id: a hostile server may send many."""
 
-Same = Callable[["OutputItem", JsonObject], bool]
-"""Is what was told of a call this call? For where its ids do not say."""
+SameCall = Callable[["OutputItem", JsonObject], bool]
+"""Returns whether the item and the raw call are the same call; used when the ids do not match."""
 
 
 class OutputItem:
-    """One item, as far as it was told."""
+    """One item, as far as it has been received."""
 
     def __init__(self, kind: str, index: int, number: int) -> None:
         self.kind = kind
         self.index = index
         self.number = number
         self.id = ""
-        """The first id that it had: what others know it by does not change afterwards."""
+        """The first id that it had; the parts are named after it, so it does not change."""
         self.announced: JsonObject = {}
         self.done = False
-        self.sealed = False
-        """Of reasoning: its last part, with what must come back, was given out."""
-        self.spellings: dict[str, str] = {}
+        self.has_sent_metadata = False
+        """For reasoning: whether the last part, with the metadata to return, was reported."""
+        self.event_names: dict[str, str] = {}
         self.citations: Counter[bytes] = Counter()
-        self._told: dict[str, dict[int, list[str]]] = {}
-        # Of calls:
+        self._texts: dict[str, dict[int, list[str]]] = {}
+        # For calls:
         self.type = ""
         self.call_id = ""
         self.name = ""
         self.fragments: list[str] = []
         self.final: Any = None
-        """The arguments as their own `done` event had them."""
+        """The arguments from their `done` event."""
         self.delivered = False
-        self.flawed = False
+        self.malformed = False
         self.input: JsonObject | None = None
-        """What it was delivered with."""
+        """The input that it was delivered with."""
 
-    def tell(self, channel: str, index: int, text: str) -> None:
-        self._told.setdefault(channel, {}).setdefault(index, []).append(text)
+    def add_text(self, channel: str, index: int, text: str) -> None:
+        self._texts.setdefault(channel, {}).setdefault(index, []).append(text)
 
-    def told(self, channel: str, index: int) -> str:
-        return _joined(self._told.get(channel, {}).get(index, []))
+    def text(self, channel: str, index: int) -> str:
+        return _joined(self._texts.get(channel, {}).get(index, []))
 
     def has(self, channel: str) -> bool:
-        return channel in self._told
+        return channel in self._texts
 
-    def in_pieces(self, channel: str) -> bool:
-        """Was text told under several numbers? These are parts, or the pieces of one (ask A4)."""
-        return len(self._told.get(channel, ())) > 1
+    def has_several_indexes(self, channel: str) -> bool:
+        """Return whether text came with several indexes: several parts, or pieces of one part (ask A4)."""
+        return len(self._texts.get(channel, ())) > 1
 
-    def heard(self, channel: str, whole: str) -> int | None:
-        """How much of `whole` was told, if all that was told in a channel is the beginning of it."""
+    def received_length(self, channel: str, full_text: str) -> int | None:
+        """Return how much of `full_text` was received; None if what was received is not its beginning."""
         length = 0
-        for pieces in self._told.get(channel, {}).values():
+        for pieces in self._texts.get(channel, {}).values():
             text = _joined(pieces)
-            if not whole.startswith(text, length):
+            if not full_text.startswith(text, length):
                 return None
             length += len(text)
         return length
 
     def agreement(self, raw: JsonObject) -> int:
-        """How well what was told agrees with an item: -1 not, 0 nothing was told, 1 its beginning, 2 all."""
-        wholes = whole_texts(texts_of(raw))
-        agreement = 2 if self._told else 0
-        for channel in self._told:
-            whole = wholes.get(channel, "")
-            heard = self.heard(channel, whole)
-            if heard is None:
+        """Compare the received text with an item: -1 differs, 0 none received, 1 its beginning, 2 equal."""
+        full_texts = full_texts_of(texts_of(raw))
+        agreement = 2 if self._texts else 0
+        for channel in self._texts:
+            full_text = full_texts.get(channel, "")
+            received = self.received_length(channel, full_text)
+            if received is None:
                 return -1
-            agreement = agreement if heard == len(whole) else 1
+            agreement = agreement if received == len(full_text) else 1
         return agreement
 
     def is_another_call(self, raw: JsonObject) -> bool:
-        """Does what has the id of this call as an item have another id as a call?"""
+        """Return whether `raw`, which has this item's id, has a different call id."""
         call_id = text_of(raw.get("call_id"))
         return bool(call_id) and self.call_id not in ("", call_id)
 
     @property
     def arguments(self) -> str:
-        """The arguments as their deltas had them."""
+        """The arguments from their deltas."""
         return _joined(self.fragments)
 
     @property
     def is_open(self) -> bool:
         return not self.done and not self.delivered
+
+
+class ItemText(NamedTuple):
+    """One text in an item: its channel, the index of its part, the text, and the part."""
+
+    channel: str
+    part_index: int
+    text: str
+    part: JsonObject
 
 
 class OutputItems:
@@ -124,147 +133,153 @@ class OutputItems:
     def __init__(self) -> None:
         self.all: list[OutputItem] = []
         self._by_id: dict[tuple[str, str], OutputItem] = {}
-        self._shared: set[tuple[str, str]] = set()
-        """Ids that say nothing: some servers have one for all calls."""
+        self._ambiguous_ids: set[tuple[str, str]] = set()
+        """Ids that identify nothing: some servers use the same id for all calls."""
         self._by_call_id: dict[str, OutputItem] = {}
         self._open: dict[tuple[str, int], deque[OutputItem]] = {}
         self._last: dict[tuple[str, int], OutputItem] = {}
 
-    def announced(self, kind: str, id: str, index: int, raw: JsonObject) -> OutputItem:
-        """The item of an `added`: a new one, unless something came under this id before."""
-        item = self._known(kind, id)
+    def find_added(self, kind: str, id: str, index: int, raw: JsonObject) -> OutputItem:
+        """Return the item of an `added` event: a new one, unless the id is known."""
+        item = self._find_by_id(kind, id)
         if item is not None and item.is_another_call(raw):
             self._forget(kind, id)
             item = None
         elif item is None and not (kind == CALL and id):
-            # Spoken of before it was announced, or announced once more.
+            # An event came before the announcement, or the announcement is repeated.
             item = next((each for each in self._open_at(kind, index) if each.announced in ({}, raw)), None)
-        return self._bound(id, item or self._add(kind, id, index))
+        return self._bind(id, item or self._add(kind, id, index))
 
-    def spoken_of(self, kind: str, id: str, index: int) -> tuple[OutputItem, bool]:
-        """The item of an event inside of it, and whether that is certain: two may be open at one place."""
-        known = self._known(kind, id)
+    def find(self, kind: str, id: str, index: int) -> tuple[OutputItem, bool]:
+        """Return the item of an event, and whether that is certain: two items may be open at one index."""
+        known = self._find_by_id(kind, id)
         if known is None and kind == CALL:
-            known = self._by_call_id.get(id)  # some servers name the call here, and not its item (ask B4)
+            known = self._by_call_id.get(id)  # some servers send the id of the call, not of its item (ask B4)
         if known is not None:
             return known, True
         last, is_only = self._last_open(kind, index)
         if last is None:
             return self._add(kind, id, index), True
-        return self._bound(id, last) if is_only else last, is_only
+        return self._bind(id, last) if is_only else last, is_only
 
-    def ended(self, kind: str, id: str, index: int, raw: JsonObject, same: Same) -> OutputItem:
-        """The item of a `done`."""
-        item = self._known(kind, id)
-        # Under a new call id it may still be this call: then it is told alike, or was not told yet (ask A3).
-        if item is not None and item.is_another_call(raw) and not same(item, raw):
+    def find_done(
+        self, kind: str, id: str, index: int, raw: JsonObject, is_same_call: SameCall
+    ) -> OutputItem:
+        """Return the item of a `done` event."""
+        item = self._find_by_id(kind, id)
+        # With a new call id it may still be this call, if it is equal or not delivered yet (ask A3).
+        if item is not None and item.is_another_call(raw) and not is_same_call(item, raw):
             self._forget(kind, id)
             item = None
         if item is None:
-            item = self._ended_call(index, raw, same) if kind == CALL else self._ended_text(kind, index, raw)
-        return self._bound(id, item or self._add(kind, id, index))
+            item = (
+                self._find_done_call(index, raw, is_same_call)
+                if kind == CALL
+                else self._find_done_text(kind, index, raw)
+            )
+        return self._bind(id, item or self._add(kind, id, index))
 
-    def _ended_call(self, index: int, raw: JsonObject, same: Same) -> OutputItem | None:
-        there = self._open_at(CALL, index)
+    def _find_done_call(self, index: int, raw: JsonObject, is_same_call: SameCall) -> OutputItem | None:
+        open_items = self._open_at(CALL, index)
         call_id, name = text_of(raw.get("call_id")), text_of(raw.get("name"))
         if not call_id:
-            return next((each for each in there if "" in (name, each.name) or each.name == name), None)
-        # Calls are told apart by their own ids, wherever they stand (ask B4). One that has none yet
-        # was spoken of before anything said whose it is (decision 22).
-        item = self._by_call_id.get(call_id) or next((each for each in there if not each.call_id), None)
+            return next((each for each in open_items if "" in (name, each.name) or each.name == name), None)
+        # Calls are distinguished by their call ids, at any index (ask B4). An open call without an id is
+        # one whose events came before its id (decision 22).
+        item = self._by_call_id.get(call_id) or next((each for each in open_items if not each.call_id), None)
         last = self._last.get((CALL, index))
-        if item is None and last is not None and last.delivered and not last.done and same(last, raw):
-            return last  # its id is another one now (ask A3)
+        if item is None and last is not None and last.delivered and not last.done and is_same_call(last, raw):
+            return last  # its id has changed (ask A3)
         return item
 
-    def _ended_text(self, kind: str, index: int, raw: JsonObject) -> OutputItem | None:
+    def _find_done_text(self, kind: str, index: int, raw: JsonObject) -> OutputItem | None:
         item, _ = self._last_open(kind, index)
         if item is None:
-            # The item that ended here with the same words, under another id.
+            # The item that ended here with the same text and a different id.
             last = self._last.get((kind, index))
             item = last if last is not None and texts_of(raw) and last.agreement(raw) >= 0 else None
         return item
 
     def name_call(self, item: OutputItem, call_id: str) -> None:
-        """The first id of a call stands: it is the one that its reader may know."""
+        """Set the id of a call. The first id is final: the reader may know it already."""
         if call_id and not item.call_id:
             item.call_id = call_id
             self._by_call_id.setdefault(call_id, item)
 
     def kind_of(self, id: str, index: int) -> str:
-        """The kind of item that an event is of which may be of a message or of reasoning."""
+        """Return the kind of item for an event that messages and reasoning items share."""
         for kind in (REASONING, MESSAGE):
             if (kind, id) in self._by_id:
                 return kind
-        thinks, speaks = (self._last_open(kind, index)[0] for kind in (REASONING, MESSAGE))
-        return REASONING if thinks is not None and speaks is None else MESSAGE
+        reasoning, message = (self._last_open(kind, index)[0] for kind in (REASONING, MESSAGE))
+        return REASONING if reasoning is not None and message is None else MESSAGE
 
-    def settle(self, output: list[tuple[str, JsonObject]], same: Same) -> list[OutputItem]:
-        """The items of the terminal response, each found once: by its ids, by what it says, by its order.
+    def match_output(self, output: list[tuple[str, JsonObject]], is_same_call: SameCall) -> list[OutputItem]:
+        """Return the item for each entry of the terminal response: by its ids, its content or its order.
 
-        The response may lack items that were streamed, so its places may be others; and it may be made anew,
-        with other ids for everything, those of calls among them (ask A3).
+        The response may lack items that were streamed, which shifts the indexes. It may also be regenerated
+        with new ids for everything, including calls (ask A3).
         """
         found: dict[int, OutputItem] = {}
-        left: dict[str, dict[int, OutputItem]] = {MESSAGE: {}, REASONING: {}, CALL: {}}
+        unclaimed: dict[str, dict[int, OutputItem]] = {MESSAGE: {}, REASONING: {}, CALL: {}}
         for item in self.all:
-            left[item.kind][item.number] = item
+            unclaimed[item.kind][item.number] = item
 
-        def take(position: int, item: OutputItem | None) -> None:
+        def claim(position: int, item: OutputItem | None) -> None:
             if item is not None:
                 found[position] = item
-                left[item.kind].pop(item.number, None)
+                unclaimed[item.kind].pop(item.number, None)
 
-        def unclaimed(kind: str) -> Iterable[OutputItem]:
-            return islice(left[kind].values(), _LOOKED_AT)
+        def candidates(kind: str) -> Iterable[OutputItem]:
+            return islice(unclaimed[kind].values(), _MAX_CANDIDATES)
 
-        def likeness(item: OutputItem, raw: JsonObject, position: int) -> tuple[int, bool]:
-            agreement = int(same(item, raw)) - 1 if item.kind == CALL else item.agreement(raw)
+        def similarity(item: OutputItem, raw: JsonObject, position: int) -> tuple[int, bool]:
+            agreement = int(is_same_call(item, raw)) - 1 if item.kind == CALL else item.agreement(raw)
             return agreement, item.index == position
 
         for position, (kind, raw) in enumerate(output):
-            known = self._known(kind, text_of(raw.get("id")))
+            known = self._find_by_id(kind, text_of(raw.get("id")))
             if known is None or known.is_another_call(raw):
                 known = self._by_call_id.get(text_of(raw.get("call_id"))) if kind == CALL else None
-            take(position, known)
+            claim(position, known)
         for position, (kind, raw) in enumerate(output):
             if position not in found:
-                ranked = [(likeness(each, raw, position), each) for each in unclaimed(kind)]
+                ranked = [(similarity(each, raw, position), each) for each in candidates(kind)]
                 best = max(ranked, key=lambda pair: pair[0], default=None)
-                take(position, best[1] if best is not None and best[0][0] >= 0 else None)
+                claim(position, best[1] if best is not None and best[0][0] >= 0 else None)
         for position, (kind, _) in enumerate(output):
             if position not in found and kind != CALL:
-                take(position, next(iter(unclaimed(kind)), None))
+                claim(position, next(iter(candidates(kind)), None))
         return [
             found.get(position) or self._add(kind, text_of(raw.get("id")), position)
             for position, (kind, raw) in enumerate(output)
         ]
 
-    def _known(self, kind: str, id: str) -> OutputItem | None:
+    def _find_by_id(self, kind: str, id: str) -> OutputItem | None:
         return self._by_id.get((kind, id))
 
-    def _bound(self, id: str, item: OutputItem) -> OutputItem:
-        """The item, which is known by this id too from now on."""
-        if id and (item.kind, id) not in self._shared:
+    def _bind(self, id: str, item: OutputItem) -> OutputItem:
+        """Register the id for the item, and return the item."""
+        if id and (item.kind, id) not in self._ambiguous_ids:
             self._by_id.setdefault((item.kind, id), item)
         return item
 
     def _forget(self, kind: str, id: str) -> None:
         self._by_id.pop((kind, id), None)
-        self._shared.add((kind, id))
+        self._ambiguous_ids.add((kind, id))
 
     def _last_open(self, kind: str, index: int) -> tuple[OutputItem | None, bool]:
-        """The newest open item of a kind at a place, and whether it is the only one."""
-        there = self._open.get((kind, index))
-        while there and not there[-1].is_open:
-            there.pop()
-        while there and not there[0].is_open:
-            there.popleft()
-        return (there[-1], len(there) == 1) if there else (None, True)
+        """Return the newest open item of a kind at an index, and whether it is the only one."""
+        open_items = self._open.get((kind, index))
+        while open_items and not open_items[-1].is_open:
+            open_items.pop()
+        while open_items and not open_items[0].is_open:
+            open_items.popleft()
+        return (open_items[-1], len(open_items) == 1) if open_items else (None, True)
 
     def _open_at(self, kind: str, index: int) -> list[OutputItem]:
-        self._last_open(kind, index)  # which leaves out those that are not, at both ends
-        return [item for item in islice(self._open.get((kind, index), ()), _LOOKED_AT) if item.is_open]
+        self._last_open(kind, index)  # removes closed items at both ends
+        return [item for item in islice(self._open.get((kind, index), ()), _MAX_CANDIDATES) if item.is_open]
 
     def _add(self, kind: str, id: str, index: int) -> OutputItem:
         item = OutputItem(kind, index, len(self.all))
@@ -272,44 +287,44 @@ class OutputItems:
         self._open.setdefault((kind, index), deque()).append(item)
         self._last[kind, index] = item
         item.id = id
-        return self._bound(id, item)
+        return self._bind(id, item)
 
 
 def _joined(pieces: list[str]) -> str:
-    """The pieces as one text, put together once."""
+    """Join the pieces in place, so that they are joined only once."""
     if len(pieces) > 1:
         pieces[:] = ["".join(pieces)]
     return pieces[0] if pieces else ""
 
 
-def whole_texts(tellings: Iterable[tuple[str, int, str, JsonObject]]) -> dict[str, str]:
-    """All that an item says in each channel."""
+def full_texts_of(texts: Iterable[ItemText]) -> dict[str, str]:
+    """Return the full text of an item in each channel."""
     pieces: dict[str, list[str]] = {}
-    for channel, _, text, _ in tellings:
-        pieces.setdefault(channel, []).append(text)
-    return {channel: "".join(texts) for channel, texts in pieces.items()}
+    for each in texts:
+        pieces.setdefault(each.channel, []).append(each.text)
+    return {channel: "".join(joined) for channel, joined in pieces.items()}
 
 
-def texts_of(raw: JsonObject) -> list[tuple[str, int, str, JsonObject]]:
-    """The texts of a message or reasoning item: channel, index, text, part. Some servers have bare texts."""
+def texts_of(raw: JsonObject) -> list[ItemText]:
+    """Return the texts of a message or reasoning item; some servers send strings instead of parts."""
     plain = CONTENT if text_of(raw.get("type")).endswith(REASONING) else TEXT
-    found: list[tuple[str, int, str, JsonObject]] = []
+    found: list[ItemText] = []
     for field, default in ((SUMMARY, SUMMARY), ("content", plain)):
         value = raw.get(field)
         parts = [value] if isinstance(value, str) else value if isinstance(value, list) else []
         for index, part in enumerate(parts):
-            told = {"type": default, "text": part} if isinstance(part, str) else object_of(part)
-            channel = PARTS.get(text_of(told.get("type")), default if isinstance(part, str) else "")
+            fields = {"type": default, "text": part} if isinstance(part, str) else object_of(part)
+            channel = PARTS.get(text_of(fields.get("type")), default if isinstance(part, str) else "")
             if channel == TEXT:
                 channel = plain
             if channel:
-                whole = text_of(told.get(REFUSAL if channel == REFUSAL else "text"))
-                found.append((channel, index, whole, told))
+                text = text_of(fields.get(REFUSAL if channel == REFUSAL else "text"))
+                found.append(ItemText(channel, index, text, fields))
     return found
 
 
 def field(event: Event, name: str) -> Any:
-    """A field of an event, also of one that does not fit its type and so was kept as it came."""
+    """Return a field of an event, including fields that did not fit the type and are in `extra`."""
     value = getattr(event, name, None)
     if value is None or value is UNSET:
         return (event.extra or {}).get(name)
@@ -331,5 +346,5 @@ def object_field(event: Event, name: str) -> JsonObject:
 
 
 def place(event: Event) -> tuple[str, int]:
-    """Which item an event says that it is about."""
+    """Return the item id and the output index of an event."""
     return text_field(event, "item_id"), number_field(event, "output_index")

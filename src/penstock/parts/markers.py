@@ -1,9 +1,9 @@
 """Data parts that are private to the editor: they carry state between turns and are never content.
 
-VS Code gives a data part of type `stateful_marker` back with the assistant message that had it. Its text is
-the model's id, a backslash and whatever the provider likes: ours is the response id and fingerprints of the
-endpoint and of the conversation, so that a follow-up can name the response instead of sending everything
-again (decision 28).
+VS Code returns a data part of type `stateful_marker` with the assistant message that contained it. Its text
+is the model's id, a backslash and a text of the provider's choice. Ours is the response id with fingerprints
+of the endpoint and the conversation, so that a follow-up can reference the response instead of sending
+everything again (decision 28).
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ USAGE = "usage"
 PRIVATE_MIMES = frozenset(
     {STATEFUL_MARKER, USAGE, "cache_control", "context_management", "thinking", "phase_data"}
 )
-"""Types of data that are the editor's own business (editor 9): never sent to a model."""
+"""Types of data that are private to the editor (editor 9): never sent to a model."""
 
 
 _LENGTH = 16
-"""Letters of a fingerprint: nobody attacks it, and the editor keeps it for every answer."""
+"""The length of a fingerprint: it need not resist attacks, and the editor stores one per response."""
 
 
 def marker_part(
     model: str, endpoint: str, response_id: str, instructions: str = "", history: str = ""
 ) -> DataPart:
-    """The marker to report behind a response that the endpoint has stored.
+    """Return the marker to report after a response that the endpoint has stored.
 
-    `instructions` are what the system said (`instructions_of`): a follow-up that says something else must say
-    everything again. The same is so for `history` (`history_of`), the conversation up to the response and
-    with it: editors compact a conversation and leave the marker in what they keep. Without it, whoever
-    follows the marker vouches for the conversation.
+    `instructions` is the text of the system messages (`instructions_of`) and `history` the fingerprint of the
+    conversation up to and including the response (`history_of`). If either changes, the follow-up must send
+    the full history: editors compact a conversation and leave the marker in what remains. Without `history`,
+    the caller guarantees that the conversation is unchanged.
     """
     mark = f"{response_id}@{_fingerprint(endpoint, instructions)}{f'-{history}' if history else ''}"
     return DataPart.text(f"{model}\\{mark}", STATEFUL_MARKER)
@@ -44,8 +44,7 @@ def marker_part(
 def marked_response(
     part: DataPart, model: str, endpoint: str, instructions: str = "", history: str = ""
 ) -> str | None:
-    """The response that a marker names, if it is of this model at this endpoint, so instructed, and if the
-    conversation that it was made in is still there."""
+    """Return the id of the marked response, if the model, endpoint, instructions and conversation match."""
     if part.mime != STATEFUL_MARKER:
         return None
     marked_model, _, mark = part.data.decode(errors="replace").rpartition("\\")
@@ -57,46 +56,46 @@ def marked_response(
 
 
 def history_of(messages: Sequence[ChatMessage]) -> str:
-    """A fingerprint of a conversation, the same when the editor sends it again."""
+    """Return a fingerprint of a conversation; it is the same when the editor sends it again."""
     return [*histories(messages)][-1]
 
 
 def histories(messages: Sequence[ChatMessage]) -> Iterator[str]:
-    """The fingerprint before the first message, and behind each: one walk, however many are marked."""
-    read = sha256()
-    yield read.hexdigest()[:_LENGTH]
+    """Yield the fingerprint before the first message and after each message, in one pass."""
+    digest = sha256()
+    yield digest.hexdigest()[:_LENGTH]
     for message in messages:
-        said = _said(message) if message.role != Role.SYSTEM else []  # `instructions_of` has the system
-        if said:
-            read.update(f"\0{int(message.role)}:{len(said)}".encode())
-        for each in said:
-            read.update(b"%d:" % len(each))
-            read.update(each)
-        yield read.hexdigest()[:_LENGTH]
+        content = [] if message.role == Role.SYSTEM else _stable_content(message)  # see `instructions_of`
+        if content:
+            digest.update(f"\0{int(message.role)}:{len(content)}".encode())
+        for each in content:
+            digest.update(b"%d:" % len(each))
+            digest.update(each)
+        yield digest.hexdigest()[:_LENGTH]
 
 
-def _said(message: ChatMessage) -> list[bytes]:
-    """What of a message is the same whenever it comes (editor 8).
+def _stable_content(message: ChatMessage) -> list[bytes]:
+    """Return what is the same every time the editor sends a message (editor 8).
 
-    Thinking goes with the turn, private data may come and go, and text is cut into other parts and stands
-    before the calls. The input of a call has been through JavaScript, which has other numbers and another
-    order of names: a call is known by its id. Nobody promises to bring an assistant's data back.
+    Thinking is dropped after its turn, private data may come and go, and text is split differently and moved
+    before the calls. JavaScript changes the numbers and the key order in the input of a call, so a call is
+    identified by its id. An assistant's data may not be returned at all.
     """
     text = "".join(part.value for part in message.content if isinstance(part, TextPart)).strip()
-    said = [_bytes("text", text)] if text else []
+    content = [_bytes("text", text)] if text else []
     for part in message.content:
         if isinstance(part, ToolCallPart):
-            said.append(_bytes("call", part.call_id, part.name))
+            content.append(_bytes("call", part.call_id, part.name))
         elif isinstance(part, ToolResultPart):
-            said.append(_bytes("result", part.call_id, "error" if part.is_error else ""))
-            said += [_content(each) for each in part.content if not _is_private(each)]
+            content.append(_bytes("result", part.call_id, "error" if part.is_error else ""))
+            content += [_content(each) for each in part.content if not _is_private(each)]
         elif isinstance(part, DataPart) and message.role != Role.ASSISTANT and not _is_private(part):
-            said.append(_content(part))
-    return said
+            content.append(_content(part))
+    return content
 
 
 def _is_private(part: TextPart | DataPart) -> bool:
-    """All of the editor's own types are without a slash, also those of next year."""
+    """Return whether a part is private. All of the editor's own types lack a slash, including future ones."""
     return isinstance(part, DataPart) and "/" not in part.mime
 
 

@@ -1,7 +1,7 @@
-"""The parts that VS Code's Language Model API is made of, as values.
+"""The parts of VS Code's Language Model API, as immutable values.
 
-A response is made of text, thinking, tool calls and data; a message may also hold the result of a tool, which
-a provider never emits (editor 15). `penstock.parts.wire` writes them as JSON.
+A response consists of text, thinking, tool calls and data. A message may also contain tool results, which a
+provider never emits (editor 15). `penstock.parts.wire` converts parts to JSON.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 
 class Role(IntEnum):
-    """Who a message is from. VS Code sends 3 although its stable types do not have it (editor 4)."""
+    """The author of a message. VS Code sends 3 although its stable types do not include it (editor 4)."""
 
     USER = 1
     ASSISTANT = 2
@@ -23,7 +23,7 @@ class Role(IntEnum):
 
 
 class Audience(IntEnum):
-    """Who a part is meant for. A part without a mark is for everybody."""
+    """Who a part is for. A part without an audience is for everyone."""
 
     ASSISTANT = 0
     USER = 1
@@ -31,17 +31,17 @@ class Audience(IntEnum):
 
 
 class TextPart(Struct, frozen=True):
-    """Text to be shown, in GitHub's markdown. Parts in a row are one text: join them as they are."""
+    """Text to show, in GitHub Flavored Markdown. Join consecutive parts without a separator."""
 
     value: str
     audience: tuple[Audience, ...] = ()
 
 
 class ThinkingPart(Struct, frozen=True):
-    """What a model thinks: a piece of it, or a list of pieces.
+    """Thinking of the model: a piece of text, or a list of pieces.
 
-    `id` names the block that a piece belongs to. `metadata` comes with the last part of a block, whose value
-    is empty: give it back unchanged with the next request, and the model remembers what it thought.
+    `id` is the id of the thinking block. The last part of a block has an empty value and `metadata`: return
+    it unchanged with the next request, so that the model remembers its reasoning.
     """
 
     value: str | Sequence[str]
@@ -50,7 +50,7 @@ class ThinkingPart(Struct, frozen=True):
 
 
 class ToolCallPart(Struct, frozen=True):
-    """A call to a tool, whole: a call id comes once in a response."""
+    """A complete tool call. A call id occurs once in a response."""
 
     call_id: str
     name: str
@@ -58,7 +58,7 @@ class ToolCallPart(Struct, frozen=True):
 
 
 class DataPart(Struct, frozen=True):
-    """Bytes of some type: an image, a file, JSON."""
+    """Typed bytes: an image, a file, JSON."""
 
     data: bytes
     mime: str
@@ -78,7 +78,7 @@ class DataPart(Struct, frozen=True):
 
 
 class ToolResultPart(Struct, frozen=True):
-    """What a tool gave back. Only messages have it."""
+    """The output of a tool. Only messages contain it."""
 
     call_id: str
     content: Sequence[TextPart | DataPart] = ()
@@ -86,14 +86,14 @@ class ToolResultPart(Struct, frozen=True):
 
 
 Part = TextPart | ThinkingPart | ToolCallPart | DataPart
-"""What a response is made of."""
+"""The parts of a response."""
 
 MessagePart = Part | ToolResultPart
-"""What a message is made of."""
+"""The parts of a message."""
 
 
 class ChatMessage(Struct, frozen=True):
-    """One message of a conversation, as an editor keeps it."""
+    """One message of an editor's conversation."""
 
     role: int
     content: Sequence[MessagePart]
@@ -101,7 +101,7 @@ class ChatMessage(Struct, frozen=True):
 
 
 class ChatTool(Struct, frozen=True):
-    """A tool that is offered to the model. `input_schema` is a JSON Schema, or None for no arguments."""
+    """A tool that the model may call. `input_schema` is a JSON Schema, or None for no arguments."""
 
     name: str
     description: str = ""

@@ -1,9 +1,9 @@
-"""Thinking on its way back: the reasoning items that a model gets again.
+"""Restore the reasoning items that an editor returns to the model.
 
-The adapter shows a reasoning item as thinking parts and puts the item itself into the metadata of the last
-one, with the model that thought it (ask N3). The editor gives them back within a turn. Editors join
-parts and repeat metadata, so a block is whatever shares an id, and an item comes once. Thinking of other
-providers and of other models is nothing that this model could read: it is left out (ask N4).
+The adapter reports a reasoning item as thinking parts and stores the item in the metadata of the last one,
+with the id of its model (ask N3). The editor returns them within a turn. Editors join parts and repeat
+metadata, so all parts with the same id form a block, and each item is sent once. This model cannot read the
+thinking of other providers and other models, so it is omitted (ask N4).
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ from penstock.protocol.items import ReasoningItem
 from penstock.protocol.wire import encode, read
 
 METADATA = "openresponses"
-"""The key of our metadata on thinking: the reasoning item to send back, and the model that it is of."""
+"""The key of our metadata on thinking parts: the reasoning item to return, and its model."""
 
 _PARAGRAPH = re.compile(r":[0-9]+\Z")
-"""What the adapter puts behind an item's id for the later parts of its summary."""
+"""The suffix that the adapter adds to an item's id for the later parts of its summary."""
 
 
 class ReturnedReasoning(Struct, frozen=True):
-    """The reasoning of one message: items by the index of the part where their block begins.
+    """The reasoning items of one message, by the index of the part where their block begins.
 
-    `left_out` counts the blocks that are not this model's.
+    `omitted` counts the blocks of other models and providers.
     """
 
     items: dict[int, list[ReasoningItem]]
-    left_out: int
+    omitted: int
 
 
 def returned_reasoning(parts: Sequence[MessagePart], model: str) -> ReturnedReasoning:
+    """Return the reasoning items in the parts of a message that belong to `model`."""
     blocks = _blocks(parts)
     first: dict[str, int] = {}
     for index, block in blocks.items():
@@ -50,25 +51,25 @@ def returned_reasoning(parts: Sequence[MessagePart], model: str) -> ReturnedReas
         item = _item(parts[index], model)
         if item is None:
             continue
-        # Parts are named after their item; one that has no id is known by what it holds.
+        # Parts have the id of their item; an item without an id is identified by its content.
         identity = item.id or encode(item).decode()
         if identity not in seen:
             start = min(first[block], first.get(identity, index))
             items.setdefault(start, []).append(item)
         seen.add(identity)
         returned |= {block, identity}
-    said = {block for index, block in blocks.items() if _says_something(parts[index])}
-    return ReturnedReasoning(items, len(said - returned))
+    not_empty = {block for index, block in blocks.items() if not _is_empty(parts[index])}
+    return ReturnedReasoning(items, len(not_empty - returned))
 
 
 def _blocks(parts: Sequence[MessagePart]) -> dict[int, str]:
-    """The block of each thinking part, by the part's index: its id, or for one without the neighbour's."""
+    """Return the block of each thinking part by index: its id, or its neighbour's if it has none."""
     blocks: dict[int, str] = {}
     runs = groupby(enumerate(parts), key=lambda numbered: isinstance(numbered[1], ThinkingPart))
     for _, run in (each for each in runs if each[0]):
         numbered = [(index, _block_id(part)) for index, part in run if isinstance(part, ThinkingPart)]
-        nameless = f"\0{numbered[0][0]}"
-        block = next((id for _, id in numbered if id), nameless)
+        unnamed = f"\0{numbered[0][0]}"
+        block = next((id for _, id in numbered if id), unnamed)
         for index, id in numbered:
             block = blocks[index] = id or block
     return blocks
@@ -78,22 +79,22 @@ def _block_id(part: ThinkingPart) -> str:
     return _PARAGRAPH.sub("", part.id or "")
 
 
-def _says_something(part: MessagePart) -> bool:
-    return isinstance(part, ThinkingPart) and bool("".join(part.value) or part.metadata)
+def _is_empty(part: MessagePart) -> bool:
+    return not isinstance(part, ThinkingPart) or not ("".join(part.value) or part.metadata)
 
 
 def _item(part: MessagePart, model: str) -> ReasoningItem | None:
-    """The reasoning item that a part brings back, if it is ours and of this model."""
+    """Return the reasoning item in a part's metadata, if it is ours and belongs to this model."""
     metadata = part.metadata if isinstance(part, ThinkingPart) else None
     ours: Any = (metadata or {}).get(METADATA)
     if not isinstance(ours, Mapping) or not isinstance(ours.get("reasoning"), Mapping):
         return None
-    thought_by = ours.get("model")
-    if model and thought_by and thought_by != model:
+    item_model = ours.get("model")
+    if model and item_model and item_model != model:
         return None
     try:
         item = read(dict(ours["reasoning"]), ReasoningItem)
     except DecodeError:
         return None
-    # The status was the stream's; what is given back is whole, and some endpoints refuse the field.
+    # Drop the status: a returned item is complete, and some endpoints reject the field.
     return replace(item, status=UNSET) if item.type == "reasoning" else None

@@ -1,5 +1,4 @@
-"""What is known of a response when its stream has ended, and why there is no answer if there is none: a
-stream never ends in silence (ask N1)."""
+"""The result of a response stream. Without an answer it has an error: no stream ends silently (ask N1)."""
 
 from __future__ import annotations
 
@@ -14,10 +13,10 @@ from penstock.protocol.response import Usage
 
 
 class StreamResult(Struct, frozen=True):
-    """`status` is the endpoint's word, "" when the stream ended without one.
+    """The result of one response. `status` is the endpoint's, or "" if the stream ended without one.
 
-    `finish` says why the model stopped: `stop`, `tool_calls`, `length`, `content_filter`, `cancelled`,
-    `error`, or the endpoint's own word for why the response is incomplete.
+    `finish` is the reason that the model stopped: `stop`, `tool_calls`, `length`, `content_filter`,
+    `cancelled`, `error`, or the endpoint's own reason for an incomplete response.
     """
 
     response_id: str | None = None
@@ -26,13 +25,13 @@ class StreamResult(Struct, frozen=True):
     finish: str = "error"
     status: str = ""
     stored: bool = True
-    """Does the endpoint keep the response, so that a follow-up can name it?"""
+    """Whether the endpoint stores the response, so that a follow-up can reference it."""
     refused: bool = False
     annotations: list[Annotation] = []
     diagnostics: list[Diagnostic] = []
-    """What was ignored, left out or put right."""
+    """What was ignored, omitted or repaired."""
     error: OpenResponsesError | None = None
-    """Why there is no answer, or no whole one. The parts that came before it are still good."""
+    """The reason that there is no complete answer. The parts before the error are still valid."""
 
     def raise_for_error(self) -> None:
         if self.error is not None:
@@ -40,45 +39,46 @@ class StreamResult(Struct, frozen=True):
 
 
 FINISHES = {"max_output_tokens": "length", "max_tokens": "length", "length": "length"}
-"""Why a response is incomplete, in the result's words; any other reason is its own word."""
+"""The `finish` value for each reason of an incomplete response; other reasons are used unchanged."""
 
 NO_ANSWER = {
-    "length": "the limit on output tokens was spent before there was an answer: raise max_output_tokens",
-    "content_filter": "a content filter kept the answer back",
-    "cancelled": "the response was cancelled before there was an answer",
+    "length": "the model reached the limit on output tokens before it answered; raise max_output_tokens",
+    "content_filter": "a content filter blocked the answer",
+    "cancelled": "the response was cancelled before the model answered",
 }
-_BROKEN_OFF = "the response ended before there was an answer"
+_INCOMPLETE = "the response ended before the model answered"
 
 
-def finish_of(status: str, response: JsonObject, *, called: bool) -> str:
+def finish_of(status: str, response: JsonObject, *, has_calls: bool) -> str:
+    """Return the `finish` value of a response that did not fail."""
     if status == "completed":
-        return "tool_calls" if called else "stop"
+        return "tool_calls" if has_calls else "stop"
     reason = text_of(object_of(response.get("incomplete_details")).get("reason"))
     return "cancelled" if status == "cancelled" else FINISHES.get(reason, reason or "incomplete")
 
 
-def no_answer(finish: str, *, flawed: str, thought: bool) -> OpenResponsesError:
-    """The error of a response without text, call or data. Thinking alone is no answer (decision 24)."""
-    if flawed and finish in ("stop", "tool_calls"):
-        message = f"the model called {flawed!r} with arguments that are not whole, and gave no other answer"
+def no_answer(finish: str, *, malformed: str, has_thinking: bool) -> OpenResponsesError:
+    """Return the error of a response without text, calls or data. Thinking is not an answer (decision 24)."""
+    if malformed and finish in ("stop", "tool_calls"):
+        message = f"the model called {malformed!r} with malformed arguments, and gave no other answer"
         return ProtocolError(message, code="malformed_tool_call")
     if finish in ("stop", "tool_calls"):
-        what = "thought and then gave no answer" if thought else "gave no answer"
-        return ProtocolError(f"the model {what}", code="empty_response")
+        output = "only reasoning and no answer" if has_thinking else "no answer"
+        return ProtocolError(f"the model returned {output}", code="empty_response")
     if finish == "content_filter":
         return InvalidRequestError(NO_ANSWER[finish], code=finish)
     code = finish if finish == "incomplete" else f"incomplete_{finish}"
-    return ProtocolError(NO_ANSWER.get(finish, _BROKEN_OFF), code=code)
+    return ProtocolError(NO_ANSWER.get(finish, _INCOMPLETE), code=code)
 
 
-def says_why(payload: JsonObject) -> bool:
-    """Does an error say more than that there is one?"""
+def has_message(payload: JsonObject) -> bool:
+    """Return whether an error has a message."""
     nested = object_of(payload.get("error")) or payload
     return bool(text_of(nested.get("message")).strip() or text_of(payload.get("message")).strip())
 
 
 def failure_of(payload: JsonObject) -> OpenResponsesError:
-    """An error in a stream as the exception that it is over HTTP, with the endpoint's own code."""
+    """Return an error in a stream as the same exception as over HTTP, with the endpoint's own code."""
     error = explain(payload)
     nested = object_of(payload.get("error")) or payload
     return KINDS[error.code](

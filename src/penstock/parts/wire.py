@@ -1,4 +1,4 @@
-"""Parts as JSON, one object per line: what `penstock parts` prints and what the editor's host speaks."""
+"""Convert parts to JSON, one object per line, for `penstock parts` and the editor host."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from penstock.protocol.wire import parse, to_builtins
 JSON = dict[str, Any]
 
 PRIVATE_LINES: dict[str, str] = {USAGE: "usage", STATEFUL_MARKER: "marker"}
-"""Data that is no content has a type of line of its own, by its mime type (docs/host.md)."""
+"""The line types of data that is not content, by its MIME type (docs/host.md)."""
 
 
 def part_to_json(part: MessagePart) -> JSON:
@@ -40,7 +40,7 @@ def part_to_json(part: MessagePart) -> JSON:
 
 
 def part_to_line(part: Part) -> JSON:
-    """A part as the editor's host tells it, where `id` is the request's (docs/host.md)."""
+    """Return a part as a line of the editor host, where `id` is the id of the request (docs/host.md)."""
     fields = part_to_json(part)
     if isinstance(part, ThinkingPart):
         fields["thinking_id"] = fields.pop("id")
@@ -52,7 +52,7 @@ def part_to_line(part: Part) -> JSON:
 
 
 def error_to_json(error: OpenResponsesError) -> JSON:
-    """An error with its code and words, and whatever else is known of it."""
+    """Return an error with its code, its message and all other known details."""
     known = ("status", "param", "request_id", "retry_after", "limit_tokens", "used_tokens")
     details = {name: value for name in known if (value := getattr(error, name)) is not None}
     return {"type": "error", "code": error.code, "message": error.message, **details}
@@ -73,17 +73,17 @@ def result_to_json(result: StreamResult) -> JSON:
 
 
 def encode_line(fields: JSON) -> bytes:
-    """One line of JSON, with its end."""
+    """Return one line of JSON, with the line feed."""
     try:
         return msgspec.json.encode(fields) + b"\n"
-    except UnicodeEncodeError:  # half a character, which only an escape can say
+    except UnicodeEncodeError:  # half a surrogate pair, which must be escaped
         return json.dumps(fields).encode() + b"\n"
 
 
 def part_from_json(raw: Any) -> MessagePart:
-    """The part that a JSON object is. Raises `DecodeError` with the field that is wrong."""
+    """Read a part from a JSON object. Raise `DecodeError` with the invalid field."""
     if not isinstance(raw, dict):
-        raise DecodeError("a part is an object")
+        raise DecodeError("expected an object for a part")
     read = _READERS.get(text_of(raw.get("type")))
     if read is None:
         raise DecodeError(f"expected one of {', '.join(_READERS)}", "type")
@@ -91,9 +91,9 @@ def part_from_json(raw: Any) -> MessagePart:
 
 
 def message_from_json(raw: Any) -> ChatMessage:
-    """A message: `{"role": 1, "content": [parts], "name"}`. Content may be a bare text."""
+    """Read a message: `{"role": 1, "content": [parts], "name"}`. The content may be a string."""
     if not isinstance(raw, dict):
-        raise DecodeError("a message is an object")
+        raise DecodeError("expected an object for a message")
     role, content = raw.get("role"), raw.get("content")
     if role.__class__ is not int:
         raise DecodeError("expected 1 (user), 2 (assistant) or 3 (system)", "role")
@@ -103,8 +103,8 @@ def message_from_json(raw: Any) -> ChatMessage:
 
 
 def message_to_json(message: ChatMessage) -> JSON:
-    named = {} if message.name is None else {"name": message.name}
-    return {"role": int(message.role), "content": [part_to_json(part) for part in message.content], **named}
+    name = {} if message.name is None else {"name": message.name}
+    return {"role": int(message.role), "content": [part_to_json(part) for part in message.content], **name}
 
 
 def decode_message(line: bytes | str) -> ChatMessage:
@@ -175,8 +175,8 @@ def _thinking(raw: JSON) -> ThinkingPart:
         raise DecodeError("expected a string or an array of strings", "value")
     if metadata is not None and not isinstance(metadata, dict):
         raise DecodeError("expected an object", "metadata")
-    named = "thinking_id" if raw.get("id") is None else "id"  # as a line has it, or as a message has
-    return ThinkingPart(value, _optional_text(raw, named), metadata)
+    id_field = "thinking_id" if raw.get("id") is None else "id"  # in a line, or in a message
+    return ThinkingPart(value, _optional_text(raw, id_field), metadata)
 
 
 def _tool_call(raw: JSON) -> ToolCallPart:
@@ -196,10 +196,10 @@ def _data(raw: JSON) -> DataPart:
 
 def _tool_result(raw: JSON) -> ToolResultPart:
     content = _parts(raw, "content") if raw.get("content") is not None else []
-    kept = [part for part in content if isinstance(part, TextPart | DataPart)]
-    if len(kept) < len(content):
+    allowed = [part for part in content if isinstance(part, TextPart | DataPart)]
+    if len(allowed) < len(content):
         raise DecodeError("expected text and data parts only", "content")
-    return ToolResultPart(_text(raw, "call_id"), kept, raw.get("is_error") is True)
+    return ToolResultPart(_text(raw, "call_id"), allowed, raw.get("is_error") is True)
 
 
 _READERS: dict[str, Callable[[JSON], MessagePart]] = {

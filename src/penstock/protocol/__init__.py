@@ -1,1 +1,1 @@
-"""The OpenResponses wire as types."""
+"""The OpenResponses wire format as types."""

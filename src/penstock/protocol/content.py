@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         top_logprobs: list[TopLogProb]
 
 else:
-    # At run time they are dicts that nobody looks into: vendors' pass as they came, on a hot path.
+    # At run time they are plain dicts: vendors' log probabilities pass unread, on a hot path.
     TopLogProb = LogProb = dict[str, Any]
 
 
@@ -37,7 +37,7 @@ class UrlCitation(Wire, kw_only=True):
 
 
 class FileCitation(Wire):
-    """A citation of a vendor's stored file. Not in the specification: OpenAI's clients read it."""
+    """A citation of a vendor's stored file. Not in the specification, but OpenAI's clients read it."""
 
     type: str = "file_citation"
     file_id: str | UnsetType = UNSET
@@ -60,7 +60,7 @@ class InputText(Wire, kw_only=True):
 
 
 class InputImage(Wire):
-    """`detail` is required in an answer and optional in a request: it is written when it was given."""
+    """`detail` is required in a response and optional in a request: it is written if it was given."""
 
     type: str = "input_image"
     image_url: str | UnsetType | None = UNSET
@@ -106,7 +106,7 @@ class SummaryText(Wire):
 
 
 class PlainText(Wire):
-    """The part type `text` of the specification."""
+    """The specification's part type `text`."""
 
     type: str = "text"
     text: str = ""
@@ -134,4 +134,4 @@ ContentPart = (
 JsonObject = dict[str, Any]
 
 JsonValue = object
-"""Any JSON value but null, unread."""
+"""Any JSON value except null, not validated."""

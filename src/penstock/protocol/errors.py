@@ -1,4 +1,4 @@
-"""Errors and diagnostics as they stand on the wire. Python's exceptions are in `penstock.errors`."""
+"""Errors and diagnostics on the wire. Python's exceptions are in `penstock.errors`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ErrorPayload(Wire):
 
 
 class ErrorBody(Wire, kw_only=True):
-    """The body of an HTTP answer that is an error."""
+    """The body of an HTTP error response."""
 
     error: ErrorPayload
 
@@ -35,7 +35,7 @@ class IncompleteDetails(Wire):
 
 
 class Diagnostic(Wire, kw_only=True):
-    """Something that was dropped, degraded or repaired on the way. `count` says how often."""
+    """Something that was dropped, degraded or repaired. `count` is how often it happened."""
 
     code: str
     message: str

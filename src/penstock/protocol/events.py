@@ -1,7 +1,7 @@
 """Streaming events.
 
-Many event types share a shape; each shape is one Struct and `EVENTS` says which type has which. Every field
-has a zero value, because vendors leave fields out; what we send never relies on that.
+Many event types share a shape; each shape is one Struct, and `EVENTS` maps types to shapes. Every field has a
+default, because vendors omit fields; what we send never relies on that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Event(Wire):
 
 
 class LifecycleEvent(Event, kw_only=True):
-    """`response.created`, `.queued`, `.in_progress`, and the three ends: each with a whole snapshot."""
+    """`response.created`, `.queued`, `.in_progress` and the three terminal events, with a full snapshot."""
 
     response: Response
 
@@ -143,7 +143,7 @@ class ArgumentsDeltaEvent(Event, gc=False):
 
 
 class ArgumentsDoneEvent(Event):
-    """`name` is not in the specification and openai-python requires it: always sent (spec S4)."""
+    """`name` is not in the specification, but openai-python requires it: always sent (spec S4)."""
 
     type: str = "response.function_call_arguments.done"
     item_id: str = ""
@@ -197,16 +197,16 @@ class PatchDiffEvent(Event):
 
 
 class HostedToolEvent(Event):
-    """Progress of a tool that runs at the vendor: `response.web_search_call.searching` and its like."""
+    """Progress of a tool that the vendor runs, such as `response.web_search_call.searching`."""
 
     item_id: str = ""
     output_index: int = 0
 
 
 class ErrorEvent(Event, kw_only=True):
-    """Nested as the specification has it, and flat beside it as openai-python has it (spec S4).
+    """The error, nested as in the specification and flat as in openai-python (spec S4).
 
-    Whichever of the two came, `read_event` fills in the other.
+    If only one form was received, `read_event` fills in the other.
     """
 
     type: str = "error"
@@ -217,7 +217,7 @@ class ErrorEvent(Event, kw_only=True):
 
 
 class UnknownEvent(Event):
-    """An event that we do not know, or that is not what its type says: everything else is in `extra`."""
+    """An unknown event, or one that does not match its type: all other fields are in `extra`."""
 
     catch_all: ClassVar[bool] = True
 
@@ -253,10 +253,10 @@ TERMINAL = {
     "response.incomplete": "incomplete",
     "response.failed": "failed",
 }
-"""The three events that end a stream, with the status that their snapshot has."""
+"""The three events that end a stream, with the status of their snapshot."""
 
 ENDS = {**TERMINAL, "response.cancelled": "cancelled", "response.done": "completed"}
-"""The same with those that other servers have. A status in the snapshot that is an end counts more."""
+"""`TERMINAL` with the events of other servers. A final status in the snapshot takes precedence."""
 
 _HOSTED_PROGRESS = {
     "web_search_call": "in_progress searching completed",
@@ -294,13 +294,13 @@ EVENTS: dict[str, type[Event]] = {
     "response.function_call_arguments.delta": ArgumentsDeltaEvent,
     "response.function_call_arguments.done": ArgumentsDoneEvent,
     "error": ErrorEvent,
-    # Spellings of the same events in the wild (spec S3).
+    # Other spellings of the same events (spec S3).
     "response.reasoning_text.delta": ReasoningDeltaEvent,
     "response.reasoning_text.done": ReasoningDoneEvent,
     "response.reasoning_summary.delta": SummaryDeltaEvent,
     "response.reasoning_summary.done": SummaryDoneEvent,
     "response.output_text_annotation.added": AnnotationAddedEvent,
-    # Read and never sent: GodeX's name for the start of reasoning, and vLLM's (decision 1, quirk R10).
+    # Read but never sent: GodeX's and vLLM's names for the start of reasoning (decision 1, quirk R10).
     "response.reasoning_text_part.added": ContentPartEvent,
     "response.reasoning_text_part.done": ContentPartEvent,
     "response.reasoning_part.added": ContentPartEvent,
@@ -327,7 +327,7 @@ _KEEP_ALIVE = re.compile(r"(^|[.:_])(ping|keep[_-]?alive|heartbeat)$")
 
 
 def is_keep_alive(type: str) -> bool:
-    """Is this an event that a server sends only to keep the connection open, by any of its names?"""
+    """Return whether a server sends this event only to keep the connection open, by any of its names."""
     return _KEEP_ALIVE.search(type) is not None
 
 
@@ -336,19 +336,19 @@ MACHINE_EVENTS = frozenset(
     for type, shape in EVENTS.items()
     if shape not in (HostedToolEvent, ShellCommandEvent, ShellOutputEvent, PatchDiffEvent)
 )
-"""The events whose order the protocol rules. The rest is a vendor's progress report, or unknown."""
+"""The events whose order the protocol defines. All others are a vendor's progress events, or unknown."""
 
 
 def decode_event(data: bytes | str, name: str | None = None) -> Event:
-    """Read one event. Raises `DecodeError` only for what is no JSON object with a `type`.
+    """Read one event. Raise `DecodeError` only if it is not a JSON object with a `type`.
 
-    `name` is what the frame calls it: some servers have the type only there.
+    `name` is the event name of the frame: some servers send the type only there.
     """
     return read_event(with_type(parse(data), name))
 
 
 def with_type(raw: Any, name: str | None) -> Any:
-    """An event whose type is only in the frame, or that is nothing but an error, as some vendors have it."""
+    """Add a missing type: the frame's name, or `error` if the event has an `error` field."""
     if not isinstance(raw, dict) or isinstance(raw.get("type"), str):
         return raw
     type = name or ("error" if raw.get("error") else None)
@@ -356,9 +356,9 @@ def with_type(raw: Any, name: str | None) -> Any:
 
 
 def read_event(raw: Any) -> Event:
-    """The same for a decoded value. What a known type does not fit is kept whole as an `UnknownEvent`."""
+    """Read an event from a decoded value. An event that does not match its type becomes an `UnknownEvent`."""
     if not isinstance(raw, dict) or not isinstance(raw.get("type"), str):
-        raise DecodeError("an event is an object with a string `type`")
+        raise DecodeError("an event must be an object with a string `type`")
     type = raw["type"]
     try:
         return read(_both_shapes(raw) if type == "error" else raw, EVENTS.get(type, UnknownEvent))
@@ -369,15 +369,15 @@ def read_event(raw: Any) -> Event:
 def _as_unknown(raw: dict[str, Any]) -> UnknownEvent:
     number = raw.get("sequence_number")
     if number.__class__ is int:
-        kept = {name: value for name, value in raw.items() if name not in ("type", "sequence_number")}
-        return UnknownEvent(type=raw["type"], sequence_number=number, extra=kept)
+        fields = {name: value for name, value in raw.items() if name not in ("type", "sequence_number")}
+        return UnknownEvent(type=raw["type"], sequence_number=number, extra=fields)
     return UnknownEvent(
         type=raw["type"], extra={name: value for name, value in raw.items() if name != "type"}
     )
 
 
 def _both_shapes(raw: dict[str, Any]) -> dict[str, Any]:
-    """An error event with what it says in both places."""
+    """Return an error event with its fields both nested and flat."""
     nested = raw.get("error")
     if nested is None:
         return {**raw, "error": {name: raw[name] for name in _FLAT if name in raw}}
@@ -391,7 +391,7 @@ _FLAT = ("code", "message", "param")
 
 
 def read_annotation(raw: dict[str, Any]) -> Annotation:
-    """A citation. What is no valid one becomes an `UnknownAnnotation`."""
+    """Read a citation. An invalid one becomes an `UnknownAnnotation`."""
     try:
         annotation = read({"annotation": raw}, AnnotationAddedEvent).annotation
     except DecodeError:
@@ -400,5 +400,5 @@ def read_annotation(raw: dict[str, Any]) -> Annotation:
         return annotation
     fields = {name: value for name, value in raw.items() if name != "type"}
     kind = text_of(raw.get("type")) or "unknown"
-    # What is no proper URL citation must not look like one.
+    # An invalid URL citation must not look like a valid one.
     return UnknownAnnotation(type="unknown" if kind == "url_citation" else kind, extra=fields)

@@ -1,7 +1,7 @@
-"""Items: what a response is made of and what a request brings.
+"""Items: the output of a response and the input of a request.
 
-One type for both directions. An item of an answer always has `id` and `status`; an item of a request may
-come without either, and without a `type`.
+Both directions share one type. An item of a response always has `id` and `status`; an item of a request may
+omit both, and also `type`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class CustomToolCallOutput(Wire, kw_only=True):
 
 
 class ReasoningItem(Wire):
-    """`content` and `encrypted_content` are written only with a value: the schema forbids null (spec S5)."""
+    """`content` and `encrypted_content` are written only if set: the schema forbids null (spec S5)."""
 
     type: str = "reasoning"
     id: str | UnsetType = UNSET
@@ -82,7 +82,7 @@ class Compaction(Wire, kw_only=True):
 
 
 class ItemReference(Wire, kw_only=True):
-    """Stands for an item of an earlier response. The AI SDK replays its history this way."""
+    """Refers to an item of an earlier response. The AI SDK replays its history this way."""
 
     implied_by: ClassVar[str] = "id"
 
@@ -91,7 +91,7 @@ class ItemReference(Wire, kw_only=True):
 
 
 class AdditionalTools(Wire):
-    """Tools declared inside the input; Codex sends all of its tools like this for some models."""
+    """Tools declared inside the input; Codex sends all of its tools this way for some models."""
 
     type: str = "additional_tools"
     id: str | UnsetType = UNSET
@@ -176,7 +176,7 @@ class WebSearchCall(Wire):
 
 
 class UnknownItem(Wire):
-    """An item of a type that we do not know: everything but these three fields is in `extra`."""
+    """An item of an unknown type: all fields except these three are in `extra`."""
 
     catch_all: ClassVar[bool] = True
 
@@ -219,7 +219,7 @@ ID_PREFIXES: dict[str, str] = {
     "web_search_call": "ws",
     "compaction": "cmp",
 }
-"""The prefix of an item's id by the item's type; any other type has `item`."""
+"""The prefix of an item's id by item type; any other type gets `item`."""
 
 CLIENT_CALLS = frozenset(
     {
@@ -232,4 +232,4 @@ CLIENT_CALLS = frozenset(
         "computer_call",
     }
 )
-"""Items that make a client act: the ones that must never be delivered twice."""
+"""Items that a client acts on: they must never be delivered twice."""

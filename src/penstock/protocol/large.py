@@ -1,5 +1,7 @@
-"""Large documents, piece by piece: read or written in one call, they would hold up every other stream of the
-process, in whichever thread that is done, because one call holds the interpreter's lock until its end.
+"""Reading and writing large JSON documents in pieces.
+
+A single msgspec call on a large document would block every other stream of the process, whichever thread it
+runs in, because it holds the interpreter lock until it returns.
 """
 
 from __future__ import annotations
@@ -21,22 +23,22 @@ _encode = msgspec.json.Encoder().encode
 
 
 def max_values(text: str) -> int:
-    """An upper bound for the JSON values in a text, found by counting characters."""
+    """Return an upper bound for the number of JSON values in a text, by counting characters."""
     return 1 + text.count(",") + text.count("[") + text.count("{")
 
 
-def has_more_values(data: bytes, most: int) -> bool:
-    """Does this JSON hold more values than that? Found without building any of them.
+def has_more_values(data: bytes, limit: int) -> bool:
+    """Return whether this JSON has more than `limit` values, without building any of them.
 
-    A separator or an opening bracket stands for a value. Only where there are many of them is it looked which
-    are in strings. All in slices: each of these calls holds the interpreter's lock.
+    A separator or an opening bracket counts as a value. Strings are excluded only if there are many of these
+    characters. The data is read in slices, because each call holds the interpreter lock.
     """
-    if len(data) <= most:
+    if len(data) <= limit:
         return False
-    if sum(_separators(data[at : at + _SLICE]) for at in range(0, len(data), _SLICE)) <= most:
+    if sum(_separators(data[at : at + _SLICE]) for at in range(0, len(data), _SLICE)) <= limit:
         return False
     count = at = inside = 0
-    while at < len(data) and count <= most:
+    while at < len(data) and count <= limit:
         piece = data[at : at + _SLICE]
         if piece.endswith(b"\\"):  # an escaped character belongs to its backslash
             end = _ESCAPED.match(data, at + len(piece) - 1)
@@ -45,7 +47,7 @@ def has_more_values(data: bytes, most: int) -> bool:
         between_quotes = piece.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
         count += _separators(b"".join(between_quotes[inside::2]))
         inside ^= len(between_quotes) % 2 ^ 1
-    return count > most
+    return count > limit
 
 
 _SLICE = 256 * 1024
@@ -57,20 +59,20 @@ def _separators(data: bytes) -> int:
 
 
 def parse_in_pieces(data: bytes) -> Any:
-    """The same as `parse`, for a large document: to read all of it in one call would keep every other thread
-    waiting. Lists and objects that are too large for that are first cut up into their members."""
+    """Do the same as `parse` for a large document, without blocking other threads for long: lists and objects
+    that are too large for one call are first split into their members."""
     try:
         return _in_pieces(data, 0)
     except (msgspec.DecodeError, UnicodeError):
-        return parse(data)  # it says where in the whole document the mistake is
+        return parse(data)  # its error message has the position in the whole document
     except RecursionError:
         raise DecodeError("nested too deeply") from None
 
 
 _AT_ONCE_BYTES, _AT_ONCE_VALUES = 8 * 1024 * 1024, 100_000
-"""What is read in one call, some 20 milliseconds."""
-_CUT_DEPTH = 6
-"""Levels that are cut up: request, input, item, content, part, and one more. Each costs another reading."""
+"""The most that one call reads: about 20 milliseconds of work."""
+_SPLIT_DEPTH = 6
+"""Levels that are split: request, input, item, content, part, and one more. Each costs another pass."""
 
 
 def _in_pieces(data: bytes | msgspec.Raw, depth: int) -> Any:
@@ -78,7 +80,7 @@ def _in_pieces(data: bytes | msgspec.Raw, depth: int) -> Any:
     is_small = len(view) <= _AT_ONCE_VALUES or (
         len(view) <= _AT_ONCE_BYTES and _separators(bytes(view)) <= _AT_ONCE_VALUES
     )
-    first = b"" if is_small or depth > _CUT_DEPTH else bytes(view[:64]).lstrip()[:1]
+    first = b"" if is_small or depth > _SPLIT_DEPTH else bytes(view[:64]).lstrip()[:1]
     if first == b"[":
         members = msgspec.json.decode(view, type=list[msgspec.Raw])
         return [_in_pieces(each, depth + 1) for each in members]
@@ -92,14 +94,14 @@ def _in_pieces(data: bytes | msgspec.Raw, depth: int) -> Any:
 
 
 LONG_TEXT = 256 * 1024
-"""Characters. A longer text is encoded in slices of this length."""
+"""Number of characters. A longer string is encoded in slices of this length."""
 
 
 def encode_in_pieces(value: Any) -> Iterator[bytes]:
-    """The same JSON as `encode` gives, in pieces that each cost little, however long the texts in it are."""
+    """Yield the same JSON as `encode`, in pieces that are cheap to produce, however long its strings are."""
     texts: list[str] = []
     document = encode(_without_long_texts(value, texts))
-    # JSON never contains a NUL byte, so the places of the long texts cannot be mistaken for anything else.
+    # JSON never contains a NUL byte, so the placeholders of the long strings are unambiguous.
     for place, piece in enumerate(document.split(b"\0")):
         if place % 2 == 0:
             yield piece
@@ -115,7 +117,7 @@ def _text_in_pieces(text: str) -> Iterator[bytes]:
 
 
 def _without_long_texts(value: Any, texts: list[str]) -> Any:
-    """`value` with a numbered place for each long text, which is added to `texts`."""
+    """Return `value` with a numbered placeholder for each long string, which is added to `texts`."""
     if isinstance(value, str):
         if len(value) <= LONG_TEXT:
             return value
@@ -137,8 +139,8 @@ _DEEPEST_STEP = 4
 
 
 def encode_stepwise(value: Any) -> bytes:
-    """The same as `encode`, for dicts, lists and scalars. The members of long lists, and long texts, are
-    encoded bit by bit: to encode everything in one call would keep every other thread waiting."""
+    """Do the same as `encode` for dicts, lists and scalars, without blocking other threads for long: long
+    strings and the members of long lists are encoded one by one."""
     return b"".join(_steps_of(value, 0))
 
 

@@ -1,4 +1,4 @@
-"""The bodies that a client sends."""
+"""The request bodies that a client sends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class JsonObjectFormat(Wire):
 
 
 class JsonSchemaFormat(Wire):
-    """`schema` is an object in a request; the published schema wants null in an answer (spec S6)."""
+    """`schema` is an object in a request; the published schema requires null in a response (spec S6)."""
 
     implied_by: ClassVar[str] = "schema"
 
@@ -33,7 +33,7 @@ class JsonSchemaFormat(Wire):
 
 
 class UnknownFormat(Wire):
-    """Any other format. The published schema lets a format come without a `type`, even as `{}`."""
+    """Any other format. The published schema allows a format without a `type`, even `{}`."""
 
     catch_all: ClassVar[bool] = True
 
@@ -98,7 +98,7 @@ class CreateResponse(Wire):
 
 
 class WebSocketCreate(CreateResponse):
-    """The same as a WebSocket frame. `generate: false` is Codex's way of warming up a connection."""
+    """The same request as a WebSocket frame. Codex sends `generate: false` to warm up a connection."""
 
     type: str = "response.create"
     generate: bool | UnsetType = UNSET

@@ -1,7 +1,7 @@
-"""The response resource: what every snapshot is.
+"""The response resource, which every snapshot contains.
 
-All 31 fields that the specification requires are written in every snapshot, each with a lawful default,
-so a snapshot read from a sloppy upstream is whole again when it is written.
+Every snapshot is written with all 31 fields that the specification requires. Each has a valid default, so an
+incomplete snapshot from an upstream is complete when it is written.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ReasoningField(Wire):
 
 
 class InputTokensDetails(Wire):
-    """`cache_write_tokens` is not in the specification and openai-python requires it: always written."""
+    """`cache_write_tokens` is not in the specification, but openai-python requires it: always written."""
 
     cached_tokens: int = 0
     cache_write_tokens: int = 0
@@ -46,8 +46,8 @@ class OutputTokensDetails(Wire):
 
 
 class Usage(Wire):
-    """`input_tokens` includes what came from a cache, `output_tokens` what went into reasoning. Both details
-    objects are always there: clients read into them unasked (ask A7)."""
+    """`input_tokens` includes cached tokens, `output_tokens` includes reasoning tokens. Both details objects
+    are always present: clients read them without checking (ask A7)."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -88,13 +88,13 @@ class Response(Wire, kw_only=True):
     metadata: JsonValue = {}  # an object from a caller; the schema allows anything
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
-    # Beyond the specification; written when there is something to say.
+    # Beyond the specification; written only if set.
     conversation: ConversationReference | UnsetType = UNSET
     diagnostics: list[Diagnostic] | UnsetType = UNSET
 
     @property
     def output_text(self) -> str:
-        """The text of all messages, joined. Derived, so not on the wire."""
+        """The text of all messages, joined. Derived, so not sent."""
         return "".join(
             part.text
             for item in self.output
@@ -105,7 +105,7 @@ class Response(Wire, kw_only=True):
 
 
 class CompactedResponse(Wire, kw_only=True):
-    """The answer to `POST /v1/responses/compact`."""
+    """The response to `POST /v1/responses/compact`."""
 
     id: str
     object: str = "response.compaction"
@@ -139,11 +139,11 @@ _ECHOED = (
 _EFFORTS = {**{word: word for word in ("none", "low", "medium", "high", "xhigh")}, "minimal": "low"}
 _SUMMARIES = ("concise", "detailed", "auto")
 _VERBOSITIES = ("low", "medium", "high")
-"""The words that an answer can echo. Clients send others, which the schema lacks (contradiction 7)."""
+"""The values that a response can echo. Clients send others, which the published schema does not allow."""
 
 
 def response_for(request: CreateResponse, *, id: str, created_at: int, model: str = "") -> Response:
-    """The first snapshot of the answer to `request`: everything the client asked for, normalised."""
+    """Return the first snapshot of the response to `request`: it echoes the request's fields, normalised."""
     fields = {name: value for name in _ECHOED if (value := getattr(request, name)) is not UNSET}
     if isinstance(request.tools, list):
         fields["tools"] = [
@@ -169,7 +169,7 @@ def response_for(request: CreateResponse, *, id: str, created_at: int, model: st
 
 
 def _format_echo(format: Format) -> Format:
-    """A JSON-schema format with all the fields that an answer must have, and text where it has no word."""
+    """Return a JSON schema format with all fields that a response needs; an unknown format becomes text."""
     if not isinstance(format, JsonSchemaFormat):
         return format if isinstance(format, TextFormat | JsonObjectFormat) else TextFormat()
     return replace(

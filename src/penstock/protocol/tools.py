@@ -1,4 +1,4 @@
-"""Tools as a request declares them, and the choice among them."""
+"""Tools as declared in a request, and the tool choice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class FunctionTool(Wire, kw_only=True):
     strict: bool | UnsetType | None = UNSET
 
     def normalised(self) -> FunctionTool:
-        """As an answer must echo it: the optional fields there, null where nothing was said (spec S6)."""
+        """Return the tool as a response must echo it: optional fields present, null if not set (spec S6)."""
         return replace(
             self,
             description=None if self.description is UNSET else self.description,
@@ -98,12 +98,12 @@ Tool = (
 
 
 SECRETS = ("authorization", "headers")
-"""Fields of a hosted tool that hold a client's keys to its own servers. They go to the upstream alone: no
-answer repeats them, and nothing writes them down."""
+"""Fields of a hosted tool that hold the client's credentials for its own servers. They are sent only to the
+upstream: no response echoes them, and nothing logs or stores them."""
 
 
 def public_tools(tools: list[Tool]) -> list[Tool]:
-    """The same tools without these secrets."""
+    """Return the tools without the fields in `SECRETS`."""
     return [_public(tool) for tool in tools]
 
 
@@ -119,14 +119,14 @@ def _public(tool: Tool) -> Tool:
 
 
 def _public_address(address: str) -> str:
-    """Without what may be a key: the name of a user, and what is asked for."""
+    """Return the URL without its user info and its query, which may contain a key."""
     scheme, slashes, rest = address.partition("//")
     host, slash, path = rest.partition("/")
     return f"{scheme}{slashes}{host.rpartition('@')[2]}{slash}{path}".partition("?")[0]
 
 
 class ToolReference(Wire):
-    """Points at a declared tool: `{"type": "function", "name": …}`, or a type alone for a nameless tool."""
+    """Refers to a declared tool: `{"type": "function", "name": …}`, or a type alone if it has no name."""
 
     type: str = ""
     name: str | UnsetType = UNSET

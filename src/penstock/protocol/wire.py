@@ -1,11 +1,11 @@
-"""How protocol types are read from JSON and written to it.
+"""Reading protocol types from JSON and writing them.
 
-Liberal in: a null where the type has no null is taken as absent, a field that we do not know is kept in
-`extra`, a union member of a type that we do not know becomes the union's catch-all member. Strict out:
-what is written has every field that the type declares, and never a null that the type does not allow.
+Reading is lenient: a null that the type does not allow counts as absent, an unknown field goes to `extra`,
+and an unknown union member becomes the union's catch-all type. Writing is strict: every declared field is
+written, and never a null that the type does not allow.
 
-The types are plain msgspec Structs, so writing is msgspec's. Reading is ours, because msgspec drops unknown
-fields and refuses unknown members of a union, and both must survive a round trip.
+The types are plain msgspec Structs, so msgspec writes them. Reading is our own code, because msgspec drops
+unknown fields and rejects unknown union members, and both must survive a round trip.
 """
 
 from __future__ import annotations
@@ -28,37 +28,37 @@ from typing import (
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from penstock.errors import DecodeError
+from penstock.errors import DecodeError, JsonSyntaxError
 
 Reader = Callable[[Any], Any]
 """Turns a decoded JSON value into a typed one, or raises `DecodeError`."""
 
 Seconds = Annotated[int, "seconds since 1970"]
-"""A time. Some vendors send fractions of a second, cut off here: the schema has whole ones (spec S6)."""
+"""A timestamp. Fractions of a second, which some vendors send, are dropped: it is an integer (spec S6)."""
 
 Code = Annotated[str, "error code"]
-"""The code of an error. Some vendors send a number, which becomes its digits: errors must stay readable."""
+"""The code of an error. Some vendors send a number, which is converted to a string."""
 
 W = TypeVar("W", bound="Wire")
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Wire(Struct, kw_only=True, frozen=True, gc=False):
-    """A value of the protocol. Three kinds of field:
+    """A value of the protocol. There are three kinds of fields:
 
-    - `x: T = default` is always written; absent (or a null that `T` does not allow) reads as the default.
-    - `x: T | UnsetType = UNSET` is written when it has a value. `UNSET` is false, so `if value.x:` works.
-    - `x: T` must be there. Its class says `kw_only=True`, which msgspec does not inherit.
+    - `x: T = default` is always written. If absent (or a null that `T` does not allow), it gets the default.
+    - `x: T | UnsetType = UNSET` is written if it is set. `UNSET` is false, so `if value.x:` works.
+    - `x: T` is required. Its class needs `kw_only=True`, which msgspec does not inherit.
     """
 
     implied_by: ClassVar[str] = ""
-    """A value without a `type` is of this type when it has a field of this name."""
+    """A value without a `type` has this type if it has a field of this name."""
 
     catch_all: ClassVar[bool] = False
-    """True for the member of a union that takes what no other knows. It gives nulls back as they came."""
+    """True for the union member that accepts unknown types. It preserves nulls."""
 
     extra: dict[str, Any] | UnsetType = UNSET
-    """Fields that the type does not declare, as they came. Written back beside the others."""
+    """Fields that the type does not declare, unchanged. They are written next to the declared fields."""
 
 
 def decode(data: bytes | str, type: type[W]) -> W:
@@ -67,11 +67,11 @@ def decode(data: bytes | str, type: type[W]) -> W:
 
 
 def parse(data: bytes | str) -> Any:
-    """One JSON document as dicts, lists and scalars."""
+    """Parse one JSON document into dicts, lists and scalars."""
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise DecodeError(f"not valid JSON ({error})") from None
+        raise JsonSyntaxError(f"not valid JSON ({error})") from None
     except RecursionError:
         raise DecodeError("nested too deeply") from None
 
@@ -87,11 +87,11 @@ def read(raw: Any, type: type[W]) -> W:
 
 _encode = msgspec.json.Encoder().encode
 _leaves: set[type] = set()
-"""Types that have been seen to be leaves."""
+"""Types that are known to be leaves."""
 
 
 def encode(value: Any) -> bytes:
-    """One line of JSON. What has no room for unknown fields, such as a text delta, takes the fast path."""
+    """Encode a value as one line of JSON. Values that cannot contain `extra` fields take the fast path."""
     kind = value.__class__
     if kind in _leaves and value.extra is UNSET:
         return _encode(value)
@@ -101,18 +101,18 @@ def encode(value: Any) -> bytes:
 
 
 def to_builtins(value: Any) -> Any:
-    """The same value as dicts, lists and scalars."""
+    """Convert a value to dicts, lists and scalars."""
     return msgspec.to_builtins(_spread(value))
 
 
 def _is_leaf(kind: type) -> bool:
-    """True for a Struct whose fields cannot hold another Struct: nothing below it can carry `extra`."""
+    """Return whether no field of the Struct can contain another Struct, so that nothing below has `extra`."""
     return issubclass(kind, Wire) and not _deep_fields(kind)
 
 
 @cache
 def _deep_fields(kind: type[Wire]) -> tuple[str, ...]:
-    """The fields that can hold another Struct: only below these is an `extra` to be looked for."""
+    """Return the fields that can contain another Struct: only these can have `extra` below them."""
     hints = get_type_hints(kind)
     return tuple(name for name in kind.__struct_fields__ if not _holds_no_struct(hints[name]))
 
@@ -124,33 +124,33 @@ def _holds_no_struct(hint: Any) -> bool:
 
 
 def _spread(value: Any) -> Any:
-    """`value` with every `extra` laid out among its neighbours; `value` itself where there is none below."""
+    """Return `value` with every `extra` merged into its parent; `value` itself if there is none."""
     if isinstance(value, Wire):
         changed: dict[str, Any] = {}
         for name in _deep_fields(value.__class__):
             old = getattr(value, name)
             if (new := _spread(old)) is not old:
                 changed[name] = new
-        return value if value.extra is UNSET and not changed else _laid_out(value, changed)
+        return value if value.extra is UNSET and not changed else _merged(value, changed)
     if isinstance(value, list):
         spread = [_spread(each) for each in value]
         return spread if any(new is not old for new, old in zip(spread, value, strict=True)) else value
     return value
 
 
-def _laid_out(value: Wire, changed: dict[str, Any]) -> dict[str, Any]:
+def _merged(value: Wire, changed: dict[str, Any]) -> dict[str, Any]:
     fields = {
         name: each
         for name in value.__struct_fields__
         if name != "extra" and (each := getattr(value, name)) is not UNSET
     }
-    # An unknown value may hold under a declared name what that has no room for: it goes back as it came.
+    # `extra` may hold a declared name with a null that the field does not allow; it takes precedence.
     return fields | changed | (value.extra or {})
 
 
 @cache
 def _reader(hint: Any) -> Reader:
-    """The reader for a type annotation."""
+    """Return the reader for a type annotation."""
     members = _members(hint)
     if members != (hint,):
         return _union_reader(members)
@@ -164,23 +164,23 @@ def _reader(hint: Any) -> Reader:
 
 
 def _members(hint: Any) -> tuple[Any, ...]:
-    """The types that `hint` is a union of, but for `UnsetType`, which never comes over the wire."""
+    """Return the members of the union `hint`, without `UnsetType`, which never occurs on the wire."""
     union = get_origin(hint) is Union or get_origin(hint) is types.UnionType
     return tuple(member for member in (get_args(hint) if union else (hint,)) if member is not UnsetType)
 
 
 def _json_class(hint: Any) -> Any:
-    """What a value of this type is in decoded JSON; a Struct stands for itself."""
+    """Return the Python class of this type in decoded JSON; a Struct is returned unchanged."""
     origin = get_origin(hint)
     if origin is Annotated:
         return get_args(hint)[0]
     return origin or hint
 
 
-def _scalar_reader(kind: type, called: str) -> Reader:
+def _scalar_reader(kind: type, expected: str) -> Reader:
     def read_scalar(raw: Any) -> Any:
         if raw.__class__ is not kind:
-            raise DecodeError(f"expected {called}, got {_called(raw)}")
+            raise DecodeError(f"expected {expected}, got {_json_type(raw)}")
         return raw
 
     return read_scalar
@@ -188,7 +188,7 @@ def _scalar_reader(kind: type, called: str) -> Reader:
 
 def _read_number(raw: Any) -> Any:
     if raw.__class__ is not float and raw.__class__ is not int:
-        raise DecodeError(f"expected a number, got {_called(raw)}")
+        raise DecodeError(f"expected a number, got {_json_type(raw)}")
     return raw
 
 
@@ -196,7 +196,7 @@ def _read_integer(raw: Any) -> Any:
     if raw.__class__ is float and raw.is_integer():
         return int(raw)
     if raw.__class__ is not int:
-        raise DecodeError(f"expected an integer, got {_called(raw)}")
+        raise DecodeError(f"expected an integer, got {_json_type(raw)}")
     return raw
 
 
@@ -225,10 +225,10 @@ _SCALARS: dict[Any, Reader] = {
     object: _read_anything,
 }
 
-_ALSO_TAKES: dict[Any, type] = {int: float, float: int, Seconds: float, Code: int}
-"""What a scalar is read from beside its own JSON type."""
+_ALSO_ACCEPTS: dict[Any, type] = {int: float, float: int, Seconds: float, Code: int}
+"""Another JSON type that a scalar is read from, in addition to its own."""
 
-_CALLED = {
+_JSON_TYPES = {
     str: "a string",
     bool: "a boolean",
     int: "an integer",
@@ -239,14 +239,14 @@ _CALLED = {
 }
 
 
-def _called(raw: Any) -> str:
-    return _CALLED[raw.__class__]
+def _json_type(raw: Any) -> str:
+    return _JSON_TYPES[raw.__class__]
 
 
 def _list_reader(read_each: Reader) -> Reader:
     def read_list(raw: Any) -> Any:
         if raw.__class__ is not list:
-            raise DecodeError(f"expected an array, got {_called(raw)}")
+            raise DecodeError(f"expected an array, got {_json_type(raw)}")
         values: list[Any] = []
         for each in raw:
             try:
@@ -259,10 +259,10 @@ def _list_reader(read_each: Reader) -> Reader:
 
 
 def _struct_reader(kind: type[Wire]) -> Reader:
-    """Reads an object. The table is made on first use, so types may refer to themselves."""
+    """Return a reader for an object. Its table is built on first use: types may refer to themselves."""
     table: dict[str, tuple[Reader, bool]] | None = None
-    # Plain values without an unknown field among them are msgspec's to read, in a third of the time. It would
-    # make 1.0 of a 1 for a float, so those are not plain.
+    # msgspec reads plain values without unknown fields three times as fast. It would convert 1 to 1.0 for a
+    # float, so a type with floats is not plain.
     plain = _is_leaf(kind) and not any(float in _members(hint) for hint in get_type_hints(kind).values())
 
     def read_struct(raw: Any) -> Any:
@@ -270,19 +270,19 @@ def _struct_reader(kind: type[Wire]) -> Reader:
         if table is None:
             table = _field_table(kind)
         if raw.__class__ is not dict:
-            raise DecodeError(f"expected an object, got {_called(raw)}")
+            raise DecodeError(f"expected an object, got {_json_type(raw)}")
         if plain and raw.keys() <= table.keys():
             try:
                 return msgspec.convert(raw, kind)
             except msgspec.ValidationError:
-                pass  # a null or a wrong type: reading field by field tells which
+                pass  # a null or a wrong type: read field by field to find out which
         return _read_fields(raw, kind, table)
 
     return read_struct
 
 
 def _field_table(kind: type[Wire]) -> dict[str, tuple[Reader, bool]]:
-    """How each field is read, and whether it may be null."""
+    """Return the reader of each field, and whether the field may be null."""
     table: dict[str, tuple[Reader, bool]] = {}
     hints = get_type_hints(kind, include_extras=True)
     for name in kind.__struct_fields__:
@@ -318,9 +318,9 @@ def _read_fields(raw: dict[str, Any], kind: type[Wire], table: dict[str, tuple[R
 
 
 def _union_reader(members: tuple[Any, ...]) -> Reader:
-    """Reads a union: scalars and lists by their JSON type, objects by their `type` field.
+    """Return a reader for a union: scalars and lists by their JSON type, objects by their `type` field.
 
-    Among the object members the one whose `type` has no name by default is the catch-all.
+    The object member whose default `type` is empty is the catch-all.
     """
     by_class: dict[type, Reader] = {}
     structs: dict[str, type[Wire]] = {}
@@ -331,10 +331,10 @@ def _union_reader(members: tuple[Any, ...]) -> Reader:
             by_class[_json_class(member)] = _reader(member)
     if structs:
         by_class[dict] = _object_union_reader(structs)
-    expected = " or ".join(_CALLED[kind] for kind in by_class)
+    expected = " or ".join(_JSON_TYPES[kind] for kind in by_class)
     for member in members:
-        if member in _ALSO_TAKES:
-            by_class.setdefault(_ALSO_TAKES[member], _reader(member))
+        if member in _ALSO_ACCEPTS:
+            by_class.setdefault(_ALSO_ACCEPTS[member], _reader(member))
     nullable = types.NoneType in members
 
     def read_union(raw: Any) -> Any:
@@ -342,7 +342,7 @@ def _union_reader(members: tuple[Any, ...]) -> Reader:
             return None
         reader = by_class.get(raw.__class__)
         if reader is None:
-            raise DecodeError(f"expected {expected}, got {_called(raw)}")
+            raise DecodeError(f"expected {expected}, got {_json_type(raw)}")
         return reader(raw)
 
     return read_union

@@ -1,6 +1,6 @@
-"""The Language Model provider: translate, request, adapt, track, in front of any OpenResponses endpoint.
+"""The Language Model provider for any OpenResponses endpoint: translate, request, adapt, track.
 
-`provider.py` is the facade, `editor_turn.py` one response on its way, `options.py` what of an editor's
-options goes into a request, `tracker.py` what was used, `loop.py` the other side: a consumer that runs tools
-and goes on until there is an answer.
+`provider.py` is the entry point, `editor_turn.py` streams one response to the editor, `options.py` maps an
+editor's options to request fields, `tracker.py` records usage, and `loop.py` is a consumer: it runs tools and
+continues until the model has answered.
 """

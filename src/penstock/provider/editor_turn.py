@@ -1,4 +1,4 @@
-"""One response on its way to the editor."""
+"""Stream one response to the editor."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ if TYPE_CHECKING:
     from penstock.client.event_stream import EventStream
 
 Progress = Callable[[Part], Awaitable[None] | None]
-"""Takes the parts, one at a time and in order. A slow one sets the pace: nothing is read meanwhile."""
+"""Called with each part, in order. Nothing is read while it runs, so a slow reader slows the upstream."""
 
 
 class Host(Struct, frozen=True, kw_only=True):
-    """What the editor at the other end can do, and wants."""
+    """What the editor supports and wants."""
 
     thinking: Thinking = "part"
     annotations: bool = False
     errors_as_text: bool = False
     system_role: str = "system"
     endpoint: str = ""
-    """What a marker names the endpoint by: its base URL."""
+    """Identifies the endpoint in a marker: its base URL."""
     markers: bool = False
-    """Report a marker behind each stored response, and use those that come back (decision 28)."""
+    """Report a marker after each stored response, and use the markers in the messages (decision 28)."""
     usage_parts: bool = False
     """Report usage as a data part, which fills VS Code's context ring (editor 7)."""
 
 
 class EditorTurn:
-    """One response on its way to the editor."""
+    """Streams one response to the editor."""
 
     def __init__(
         self,
@@ -66,34 +66,34 @@ class EditorTurn:
         self._instructions = instructions
         self._messages = messages
         self._log = log
-        self._adapter = self._reader()
+        self._adapter = self._new_adapter()
         self._diagnostics: list[Diagnostic] = []
-        self._said: list[Part] = []
-        self.spoken: list[str] = []
-        """What the model said, for where nobody counts it."""
+        self._reported: list[Part] = []
+        self.output_text: list[str] = []
+        """The generated text, to estimate its tokens if the endpoint does not count them."""
 
     @property
     def result(self) -> StreamResult:
-        """What is known by now. After a cancel there is no failure, and what came is valid."""
+        """The result so far. A cancelled response is not a failure, and its parts are valid."""
         result = self._adapter.result
         result = replace(result, diagnostics=[*self._diagnostics, *result.diagnostics])
         was_stopped = self._cancel.is_set() and (not result.status or result.error is not None)
         return replace(result, finish="cancelled", error=None) if was_stopped else result
 
     async def run(self, events: EventStream, diagnostics: list[Diagnostic]) -> None:
-        self._adapter, self._diagnostics = self._reader(), diagnostics
-        async with events, _ended_by(self._cancel, events):
+        self._adapter, self._diagnostics = self._new_adapter(), diagnostics
+        async with events, _closed_on(self._cancel, events):
             async for event in events:
                 await self._report(self._adapter.feed(event))
         if not self._cancel.is_set():
             await self._report(self._adapter.end())
         await self._report(self._state())
 
-    async def tell(self, error: OpenResponsesError) -> None:
-        """The response failed on its way, which the stream could not say itself."""
+    async def fail(self, error: OpenResponsesError) -> None:
+        """End the response with an error that the stream itself could not report."""
         await self._report(self._adapter.end(error))
 
-    def _reader(self) -> OpenResponsesStreamAdapter:
+    def _new_adapter(self) -> OpenResponsesStreamAdapter:
         return OpenResponsesStreamAdapter(
             thinking=self._host.thinking,
             annotations=self._host.annotations,
@@ -107,35 +107,35 @@ class EditorTurn:
         for part in parts:
             if self._cancel.is_set():
                 return
-            self.spoken += _words(part)
-            self._said.append(part)
-            reported = self._progress(part)
-            if inspect.isawaitable(reported):
-                await reported
+            self.output_text += _generated_text(part)
+            self._reported.append(part)
+            pending = self._progress(part)
+            if inspect.isawaitable(pending):
+                await pending
 
     def _state(self) -> list[Part]:
-        """What the editor keeps for us, and what it shows of its own: data that is no content."""
+        """Return the parts that are not content: usage for the editor to show, and a marker to store."""
         parts: list[Part] = []
         result, host = self._adapter.result, self._host
         if host.usage_parts and result.usage is not None:
             parts.append(usage_part(result.usage))
         if host.markers and host.endpoint and result.response_id and _can_follow(result):
-            # What comes back with the marker is the conversation and what was said to it.
-            history = history_of([*self._messages, ChatMessage(Role.ASSISTANT, self._said)])
-            named = (self._model, host.endpoint, result.response_id)
-            parts.append(marker_part(*named, self._instructions, history))
+            # The editor returns the marker with this conversation and the response.
+            history = history_of([*self._messages, ChatMessage(Role.ASSISTANT, self._reported)])
+            response = (self._model, host.endpoint, result.response_id)
+            parts.append(marker_part(*response, self._instructions, history))
         return parts
 
 
 def _can_follow(result: StreamResult) -> bool:
-    """Can a follow-up name this response? Not if it holds a call that the editor never got to answer."""
-    is_whole = result.status == "completed" and result.error is None and result.stored
-    return is_whole and all(each.code != "malformed_tool_call" for each in result.diagnostics)
+    """Return whether a follow-up can reference this response: not if it has a call that was not delivered."""
+    is_complete = result.status == "completed" and result.error is None and result.stored
+    return is_complete and all(each.code != "malformed_tool_call" for each in result.diagnostics)
 
 
 @asynccontextmanager
-async def _ended_by(cancel: asyncio.Event, events: EventStream) -> AsyncIterator[None]:
-    """While this lasts, setting `cancel` closes the connection at once, whoever waits for it."""
+async def _closed_on(cancel: asyncio.Event, events: EventStream) -> AsyncIterator[None]:
+    """Close the connection as soon as `cancel` is set, even while another task reads from it."""
 
     async def watch() -> None:
         await cancel.wait()
@@ -150,7 +150,7 @@ async def _ended_by(cancel: asyncio.Event, events: EventStream) -> AsyncIterator
 
 
 def usage_part(usage: Usage) -> DataPart:
-    """Usage as VS Code's chat reads it: the first three must be numbers (editor 7)."""
+    """Return usage in the format of VS Code's chat: the first three must be numbers (editor 7)."""
     fields = {
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,
@@ -160,8 +160,8 @@ def usage_part(usage: Usage) -> DataPart:
     return DataPart.json(fields, USAGE)
 
 
-def _words(part: Part) -> list[str]:
-    """The text of a part, as far as it was generated."""
+def _generated_text(part: Part) -> list[str]:
+    """Return the text in a part that the model generated."""
     if isinstance(part, TextPart):
         return [part.value]
     if isinstance(part, ThinkingPart):

@@ -1,7 +1,7 @@
-"""What an editor may say beside the messages, and what of it becomes part of a request.
+"""Map an editor's model options to the fields of a request.
 
-Only what is given is passed on, and nothing is made up: no temperature, no limit (decision 29). Keys with an
-underscore are the editor's own business and never go out; its conversation id names the prompt cache.
+Only options that are set are sent: there is no default temperature or limit (decision 29). Keys that start
+with an underscore are private to the editor and never sent; its conversation id becomes the prompt cache key.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.parts.parts import ChatTool
 from penstock.protocol.request import CreateResponse, ReasoningConfig
 
 CONVERSATION = "_conversationId"
-"""VS Code's id of a conversation: the one private key that is of use (editor 10)."""
+"""VS Code's id of a conversation: the only private key that is used (editor 10)."""
 
 _NUMBER = (int, float)
 
@@ -33,7 +33,7 @@ FIELDS: dict[str, tuple[str, type | tuple[type, ...]]] = {
     "service_tier": ("service_tier", str),
     "metadata": ("metadata", dict),
 }
-"""Options by the names that are about, the field of the request, and the type that it must have."""
+"""Options by the names in use: the field of the request, and its type."""
 
 REASONING: dict[str, str] = {
     "reasoning_effort": "effort",
@@ -42,11 +42,11 @@ REASONING: dict[str, str] = {
     "reasoningSummary": "summary",
 }
 TRANSLATED = ("system_prompt", "systemPrompt")
-"""Options that the translation of the messages reads."""
+"""Options that `translate_messages` uses."""
 
 
 class ResponseOptions(Struct, frozen=True):
-    """What a request for a response comes with. `tool_mode`: 1 or "auto", 2 or "required"."""
+    """The options and tools of a request. `tool_mode`: 1 or "auto", 2 or "required"."""
 
     model_options: Mapping[str, Any] = {}
     tools: Sequence[ChatTool] = ()
@@ -54,10 +54,10 @@ class ResponseOptions(Struct, frozen=True):
 
 
 def with_options(request: CreateResponse, options: Mapping[str, Any]) -> tuple[CreateResponse, list[str]]:
-    """The request with the options in it, and why others were left out."""
+    """Return the request with the options, and a message for each option that was omitted."""
     fields: dict[str, Any] = {}
     reasoning: dict[str, Any] = {}
-    left_out: list[str] = []
+    omitted: list[str] = []
     nested = options.get("reasoning")
     for name, value in [*options.items(), *_reasoning_items(nested)]:
         if name in REASONING and isinstance(value, str):
@@ -67,19 +67,19 @@ def with_options(request: CreateResponse, options: Mapping[str, Any]) -> tuple[C
         elif name == CONVERSATION and isinstance(value, str) and value:
             fields["prompt_cache_key"] = value[:64]
         elif not name.startswith("_") and name not in (*TRANSLATED, "reasoning") and value is not None:
-            flaw = "has a wrong type" if name in FIELDS or name in REASONING else "is not known"
-            left_out.append(f"the option {name!r} {flaw}; it was not sent")
+            flaw = "has the wrong type" if name in FIELDS or name in REASONING else "is unknown"
+            omitted.append(f"the option {name!r} {flaw}; it was not sent")
     if reasoning:
         fields["reasoning"] = ReasoningConfig(**reasoning)
-    return replace(request, **fields) if fields else request, left_out
+    return replace(request, **fields) if fields else request, omitted
 
 
 def _reasoning_items(nested: Any) -> list[tuple[str, Any]]:
-    """`reasoning: {effort, summary}`, as a request itself has it."""
+    """Return the options in `reasoning: {effort, summary}`, the format of a request."""
     known = {"effort": "reasoning_effort", "summary": "reasoning_summary"}
     return [(known[name], nested[name]) for name in known if isinstance(nested, Mapping) and name in nested]
 
 
 def _is_a(value: Any, kind: type | tuple[type, ...]) -> bool:
-    """A boolean is a number to Python and to nobody else."""
+    """Return whether a value has the type. In Python a boolean is a number; here it is not."""
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))

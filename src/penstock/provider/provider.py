@@ -1,4 +1,4 @@
-"""The facade: messages in, parts out, and what was used on record."""
+"""The entry point: send messages to a model, report its parts, and track usage."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _AGENTS = count(1)
-"""Numbers for requests, of all providers: they may share a tracker."""
+"""Request numbers, shared by all providers, because they may share a tracker."""
 
-LOST = "previous_response_not_found"
-"""The code of an endpoint that has not the response a follow-up names (decision 9)."""
+NOT_FOUND = "previous_response_not_found"
+"""The error code if the endpoint does not have the response that a follow-up references (decision 9)."""
 
 
 class LanguageModelProvider:
-    """Provides the models of one endpoint. Belongs to the event loop of its client."""
+    """Provides the models of one endpoint. Use it in the event loop of its client."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class LanguageModelProvider:
         return await self._directory.list(refresh)
 
     def provide_token_count(self, model: str, counted: str | ChatMessage) -> int:
-        """Local, and never fails: an editor asks for every piece of a prompt (ask D3)."""
+        """Count tokens locally, without failing: an editor asks for every piece of a prompt (ask D3)."""
         if isinstance(counted, str):
             return self.counter.count_text(model, counted)
         return self.counter.count_message(model, counted)
@@ -83,10 +83,10 @@ class LanguageModelProvider:
         *,
         thinking: Thinking | None = None,
     ) -> StreamResult:
-        """One response, reported part by part. A failure is raised; what was reported before it stays good.
+        """Request one response and report it part by part. Raise on failure; parts before it stay valid.
 
-        After `cancel` is set nothing is reported, the connection is closed and the result says `cancelled`:
-        that is no failure (editor 17). `thinking` is for this response, whatever the host has.
+        After `cancel` is set, nothing is reported, the connection is closed and `finish` is `cancelled`: that
+        is not a failure (editor 17). `thinking` overrides the host's setting for this response.
         """
         cancel = cancel or asyncio.Event()
         info = await _unless(cancel, self._directory.get(model))
@@ -104,9 +104,9 @@ class LanguageModelProvider:
         except OpenResponsesError as error:
             if not cancel.is_set():
                 self._failed(agent, model, turn, error)
-                await turn.tell(error)
+                await turn.fail(error)
                 raise
-            result = turn.result  # whatever fails after a cancel is no failure (editor 17)
+            result = turn.result  # an error after a cancel is not a failure (editor 17)
         except asyncio.CancelledError:
             self._ended(agent, model, turn, turn.result, is_cancelled=True)
             raise
@@ -123,17 +123,17 @@ class LanguageModelProvider:
     ) -> None:
         is_cancelled = is_cancelled or result.finish == "cancelled"
         end = self.tracker.cancel_request if is_cancelled else self.tracker.complete_request
-        spoken = 0 if result.usage else self._spoken(model, turn)
-        end(agent, result.usage, estimated_output=spoken, response_id=result.response_id)
+        estimated = 0 if result.usage else self._estimated_output(model, turn)
+        end(agent, result.usage, estimated_output=estimated, response_id=result.response_id)
 
     def _failed(self, agent: str, model: str, turn: EditorTurn, error: Exception) -> None:
-        spoken, result = self._spoken(model, turn), turn.result
+        estimated, result = self._estimated_output(model, turn), turn.result
         self.tracker.fail_request(
-            agent, error, result.usage, estimated_output=spoken, response_id=result.response_id
+            agent, error, result.usage, estimated_output=estimated, response_id=result.response_id
         )
 
-    def _spoken(self, model: str, turn: EditorTurn) -> int:
-        return self.counter.count_text(model, "".join(turn.spoken))
+    def _estimated_output(self, model: str, turn: EditorTurn) -> int:
+        return self.counter.count_text(model, "".join(turn.output_text))
 
     async def _respond(
         self, turn: EditorTurn, info: ModelInfo, messages: Sequence[ChatMessage], options: ResponseOptions
@@ -142,10 +142,12 @@ class LanguageModelProvider:
         try:
             return await self._attempt(turn, info, translated, options)
         except OpenResponsesError as error:
-            # An endpoint that has lost what the marker names, or misses something in it, gets all of it: once
-            # (decision 28). So does one that finds it too long: it may remember more than the editor sends.
-            is_refused = error.code == LOST or isinstance(error, InvalidRequestError | ContextOverflowError)
-            if translated.previous_response_id is None or not is_refused or turn.spoken:
+            # If the endpoint no longer has the marked response, or rejects the follow-up, retry once with the
+            # full history (decision 28). Also if it is too long: it may store more than the editor sends.
+            is_refused = error.code == NOT_FOUND or isinstance(
+                error, InvalidRequestError | ContextOverflowError
+            )
+            if translated.previous_response_id is None or not is_refused or turn.output_text:
                 raise
         translated = self._translate(info.id, messages, options, follow_marker=False)
         return await self._attempt(turn, info, translated, options)
@@ -153,8 +155,8 @@ class LanguageModelProvider:
     async def _attempt(
         self, turn: EditorTurn, info: ModelInfo, translated: TranslatedMessages, options: ResponseOptions
     ) -> StreamResult:
-        request, left_out = self._request(info, translated, options)
-        dropped = [Diagnostic(code="option_left_out", message=message) for message in left_out]
+        request, omitted = self._request(info, translated, options)
+        dropped = [Diagnostic(code="option_left_out", message=message) for message in omitted]
         await turn.run(self._client.stream(request), [*translated.diagnostics, *dropped])
         turn.result.raise_for_error()
         return turn.result
@@ -181,15 +183,14 @@ class LanguageModelProvider:
             previous_response_id=translated.previous_response_id or UNSET,
             tools=[*tools] if tools else UNSET,
             tool_choice=translate_tool_mode(options.tool_mode, options.tools),
-            # Without it OpenAI keeps the reasoning to itself, and a tool loop forgets what was thought
-            # (ask N3).
+            # Without it OpenAI does not return the reasoning, and a tool loop loses it (ask N3).
             include=["reasoning.encrypted_content"] if info.reasoning else UNSET,
         )
         return with_options(request, options.model_options)
 
 
 async def _unless(cancel: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
-    """What the work gives; None when `cancel` was set first."""
+    """Return the result of the work; None if `cancel` was set first."""
     working, stopping = asyncio.create_task(work), asyncio.create_task(cancel.wait())
     try:
         await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)

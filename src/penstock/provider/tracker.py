@@ -1,7 +1,7 @@
-"""What was used: per request, per model and in total. What a status bar shows.
+"""Track token usage per request, per model and in total, for a status bar.
 
-Figures are the endpoint's own wherever it gave any. Where it did not (a request that was cancelled or failed,
-an endpoint that does not count) they are estimates, and are marked so (ask D4).
+The figures are the endpoint's own if it sends any. Otherwise (a request that was cancelled or failed, an
+endpoint that does not count) they are estimates and marked as such (ask D4).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from penstock.models.info import Prices
 from penstock.protocol.response import Usage
 
 RECENT = 50
-"""How many requests that are over are kept: for people who want to see what happened."""
+"""The number of finished requests to keep, so that users can see what happened."""
 
 
 class Tokens(Struct, frozen=True):
-    """Input includes what came from a cache, output what went into reasoning."""
+    """Token counts. Input includes cached tokens, output includes reasoning tokens."""
 
     input: int = 0
     output: int = 0
@@ -35,27 +35,27 @@ class Tokens(Struct, frozen=True):
 
     @classmethod
     def of(cls, usage: Usage) -> Tokens:
-        given, made = usage.input_tokens_details, usage.output_tokens_details
+        input_details, output_details = usage.input_tokens_details, usage.output_tokens_details
         return cls(
             usage.input_tokens,
             usage.output_tokens,
-            given.cached_tokens,
-            made.reasoning_tokens,
-            given.cache_write_tokens,
+            input_details.cached_tokens,
+            output_details.reasoning_tokens,
+            input_details.cache_write_tokens,
         )
 
     def cost(self, prices: Prices) -> float:
-        """Dollars. What came from the cache, and what went into it, has its own price where one is told."""
+        """Return the cost in dollars. Cache reads and writes have their own price if it is known."""
         cached = min(self.cached, self.input)
         written = min(self.cache_write, self.input - cached)
         per_cached = prices.input if prices.cached_input is None else prices.cached_input
         per_written = prices.input if prices.cache_write is None else prices.cache_write
-        given = (self.input - cached - written) * prices.input + cached * per_cached + written * per_written
-        return (given + self.output * prices.output) / 1e6
+        input = (self.input - cached - written) * prices.input + cached * per_cached + written * per_written
+        return (input + self.output * prices.output) / 1e6
 
 
 class TrackedRequest(Struct, frozen=True):
-    """One request, running or over. `outcome`: running, completed, failed, cancelled."""
+    """One request, running or finished. `outcome`: running, completed, failed, cancelled."""
 
     agent_id: str
     model: str
@@ -71,22 +71,22 @@ class TrackedRequest(Struct, frozen=True):
     ended: float = 0.0
     """By the tracker's clock, in seconds; 0 while it runs."""
     response_id: str | None = None
-    """What the endpoint calls the response: `penstock explain` tells what happened in it."""
+    """The endpoint's id of the response: `penstock explain` shows what happened in it."""
 
     @property
     def seconds(self) -> float:
-        """How long it took; 0 while it runs."""
+        """The duration; 0 while it runs."""
         return max(self.ended - self.started, 0.0) if self.outcome != "running" else 0.0
 
     @property
     def fill(self) -> float:
-        """How full the context is: the share of what the model takes."""
+        """How full the context is: the used share of the model's input limit."""
         used = self.estimated_input if self.is_estimate else self.tokens.input
         return used / self.max_input if self.max_input > 0 else 0.0
 
 
 class Totals(Struct, frozen=True):
-    """A sum over requests. `cost` leaves out requests of models without prices; `unpriced` counts them."""
+    """A sum over requests. `cost` excludes requests to models without prices; `unpriced` counts them."""
 
     requests: int = 0
     failed: int = 0
@@ -95,7 +95,7 @@ class Totals(Struct, frozen=True):
     cost: float = 0.0
     unpriced: int = 0
     estimates: int = 0
-    """How many of the requests have estimates in their figures."""
+    """How many of the requests have estimated figures."""
     compared: int = 0
     deviation: float = 0.0
     """The sum of |estimated - real| / real over the requests that were compared."""
@@ -105,7 +105,7 @@ class Totals(Struct, frozen=True):
 
     @property
     def accuracy(self) -> float | None:
-        """How near the estimates of the input were, from 0 to 1; None before the first."""
+        """The accuracy of the input estimates, from 0 to 1; None before the first."""
         return max(0.0, 1 - self.deviation / self.compared) if self.compared else None
 
     def plus(self, request: TrackedRequest) -> Totals:
@@ -124,7 +124,7 @@ class Totals(Struct, frozen=True):
 
 
 class UsageTracker:
-    """Keeps count, for one provider or for several."""
+    """Tracks the usage of one or several providers."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -143,7 +143,7 @@ class UsageTracker:
         return dict(self._by_model)
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` after every change; calling what is returned stops that."""
+        """Call `listener` after every change. Returns a function that removes the listener."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener) if listener in self._listeners else None
 
@@ -190,7 +190,7 @@ class UsageTracker:
         estimated_output: int = 0,
         response_id: str | None = None,
     ) -> None:
-        """A request that was refused before anything came of it used nothing: then there is no estimate."""
+        """End a request with an error. Without any output it used no tokens, and nothing is estimated."""
         self._end(agent_id, "failed", usage, estimated_output, response_id, str(error))
 
     def _end(
@@ -202,7 +202,7 @@ class UsageTracker:
         response_id: str | None,
         error: str = "",
     ) -> None:
-        """A request ends once: whatever is said of it later is not counted again (ask D4)."""
+        """End a request. Only the first end of a request is counted (ask D4)."""
         request = self._running.pop(agent_id, None)
         if request is None:
             return
@@ -226,8 +226,8 @@ class UsageTracker:
         for listener in [*self._listeners]:
             try:
                 listener()
-            except Exception:  # whoever shows the figures must not be able to end a response
-                logging.getLogger("penstock.provider").exception("a listener of the usage failed")
+            except Exception:  # a listener that fails must not end a response
+                logging.getLogger("penstock.provider").exception("a usage listener failed")
 
 
 def _tokens(request: TrackedRequest, outcome: str, usage: Usage | None, estimated_output: int) -> Tokens:

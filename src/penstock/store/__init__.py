@@ -1,8 +1,8 @@
-"""What is kept of turns: responses, their items, their event logs, conversations.
+"""The store: responses, their items, their event logs, and conversations.
 
-Start at `contract`, the interface. `memory` implements it in the process, `sqlite` in a file; `open_store`
-and `open_archive` choose between them. `keeper` writes a turn into a store while it runs, `turn_buffer` holds
-what is not written yet, `interrupted` ends turns whose process died.
+Start at `contract`, the interface. `memory` implements it in memory, `sqlite` in a file; `open_store` and
+`open_archive` choose between them. `keeper` writes a turn to a store while it runs, `turn_buffer` holds what
+is not written yet, `interrupted` ends turns whose process died.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ IN_MEMORY = "memory://"
 async def open_store(where: str | Path, *, clock: Clock = time.time) -> Store:
     """Open a store, or create it. `where` is a path, or a URL with a scheme of `_STORES`.
 
-    `StoreError` says why that is not possible. Turns that a process left behind when it died are ended here,
+    Raise `StoreError` if that is not possible. Turns that were running when an earlier process died are ended
     as failed (ask G8).
     """
     return await _backend(where, _STORES)(where, clock)
 
 
 def open_archive(where: str | Path) -> StoreArchive:
-    """What a store has written, for the tools of an operator; a gateway may be using it meanwhile."""
+    """Open a store for operators' tools; a gateway may be using it at the same time."""
     return _backend(where, _ARCHIVES)(where)
 
 
-# Backends are imported when they are used: each has libraries of its own, and the command line starts sooner.
+# Backends are imported on first use: each needs other libraries, and the command line starts faster.
 
 
-async def _open_memory(where: str | Path, clock: Clock) -> Store:  # noqa: ARG001 - there is one place
+async def _open_memory(where: str | Path, clock: Clock) -> Store:  # noqa: ARG001 - has no location
     from penstock.store.memory import MemoryStore
 
     return MemoryStore(clock=clock)
@@ -61,7 +61,7 @@ _STORES: dict[str, Callable[[str | Path, Clock], Awaitable[Store]]] = {
     "memory": _open_memory,
     "": _open_sqlite,
 }
-"""By the scheme of a URL; a path has none."""
+"""By URL scheme; a path has none."""
 _ARCHIVES: dict[str, Callable[[str | Path], StoreArchive]] = {"": _open_sqlite_archive}
 
 

@@ -1,7 +1,7 @@
-"""What a store keeps, and what can be asked of it. Every question names a tenant: another's is not there.
+"""The interface of a store and the values that it stores. Every method takes a tenant and sees only its data.
 
-Values go in and come out as the JSON of the wire, so that a store needs no knowledge of the protocol beyond a
-few names. All waiting is for a store that is across a network; an embedded one hardly waits.
+Values are passed as wire JSON, so that a store needs to know no more of the protocol than a few names.
+Methods are asynchronous for stores across a network; an embedded store hardly waits.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from typing import Protocol, Self, TypeVar
 from msgspec import Struct
 
 LOCAL = "local"
-"""The tenant where no keys are configured."""
+"""The tenant when no keys are configured."""
 
 RUNNING = ("queued", "in_progress")
 
 TIME_STEP = 6 * 3600.0
-"""Seconds that the store's own time moves at a step. With a step every ten minutes it catches up at 36 times
-the speed of the clock: a gateway that runs for an hour a day keeps up, and a clock that is weeks ahead has to
-stay wrong for most of a day before it costs anything."""
+"""Seconds that one step advances the store's own time. With a step every ten minutes it catches up at 36
+times the speed of the clock: a gateway that runs for an hour a day keeps up, and a clock that is weeks ahead
+must stay wrong for most of a day before anything is deleted too early."""
 
 T = TypeVar("T")
 
 
 class StoredItem(Struct, frozen=True):
-    """An item under its id. `data` is its JSON; `id` is inside of it as well."""
+    """An item and its id. `data` is its JSON, which contains the id as well."""
 
     id: str
     data: bytes
 
 
 class Opened(Struct, frozen=True, kw_only=True):
-    """A turn that begins: from now on its response can be found, continued and listened to."""
+    """The start of a turn: from now on its response can be retrieved, continued and streamed."""
 
     id: str
     tenant: str = LOCAL
@@ -45,11 +45,11 @@ class Opened(Struct, frozen=True, kw_only=True):
     """The response that this one continues."""
     conversation_id: str | None = None
     request: bytes = b""
-    """The request as it came, without secrets."""
+    """The request as received, without secrets."""
     response: bytes = b""
     """The first snapshot."""
     input: tuple[StoredItem, ...] = ()
-    """The items that this turn brought: those of the chain before it are not repeated."""
+    """The input items of this turn alone, without those of earlier turns in its chain."""
     is_background: bool = False
 
 
@@ -64,7 +64,7 @@ class Closed(Struct, frozen=True, kw_only=True):
 
 
 class StoredResponse(Struct, frozen=True, kw_only=True):
-    """All that is known of a turn, without its items and its log."""
+    """Everything stored about a turn except its items and its log."""
 
     id: str
     tenant: str
@@ -75,17 +75,17 @@ class StoredResponse(Struct, frozen=True, kw_only=True):
     is_background: bool
     request: bytes
     response: bytes
-    """The last snapshot; while it runs, the first."""
+    """The last snapshot; while the turn runs, the first."""
     verdict: bytes = b""
     dropped: int = 0
-    """How many events of its log could not be kept: the disk was too slow, or full, for too long."""
+    """The number of events missing from its log because the disk was too slow, or full, for too long."""
     is_durable: bool = True
-    """False: it may not survive a restart, and a client that gets it is told so. Of a turn that runs, the row
-    is not written yet; of one that has ended, the end."""
+    """False if it may not survive a restart, which is reported to the client. The row of a running turn, or
+    the end of a finished one, is not written yet."""
 
 
 class LoggedEvent(Struct, frozen=True, gc=False):
-    """One event as it was sent: its number, when, and its JSON in the machine's own words."""
+    """One event as it was sent: its sequence number, its time, and its JSON before an accent is applied."""
 
     sequence: int
     time: float
@@ -93,8 +93,8 @@ class LoggedEvent(Struct, frozen=True, gc=False):
 
 
 class Trace(Struct, frozen=True, gc=False):
-    """One thing that happened towards the upstream, and when: `request` (the rendered body, without secrets),
-    `read` (only its size), `failure` (its code)."""
+    """One step of the exchange with the upstream, and its time: `request` (the rendered body, without
+    secrets), `read` (only its size), `failure` (its code)."""
 
     kind: str
     time: float
@@ -103,7 +103,7 @@ class Trace(Struct, frozen=True, gc=False):
 
 
 class StoredTurn(Struct, frozen=True):
-    """One link of a chain, with its items in their order."""
+    """One turn of a chain, with its items in order."""
 
     id: str
     status: str
@@ -112,7 +112,7 @@ class StoredTurn(Struct, frozen=True):
 
 
 class Page(Struct, frozen=True):
-    """Some items, and whether there are more behind them."""
+    """Some items, and whether more follow."""
 
     items: tuple[StoredItem, ...]
     has_more: bool
@@ -121,16 +121,16 @@ class Page(Struct, frozen=True):
 def page_of(
     entries: Sequence[T], id_of: Callable[[T], str], *, after: str | None, limit: int, newest_first: bool
 ) -> tuple[list[T], bool]:
-    """Up to `limit` entries behind the one called `after`, and whether there are more.
+    """Return up to `limit` entries after the entry with the id `after`, and whether more follow.
 
-    A history may hold one id twice. The last of them in the order of reading counts, so that somebody who
-    turns page after page always comes to an end.
+    A history may contain an id twice. The last occurrence in reading order counts, so that a client that
+    requests page after page always reaches the end.
     """
     ordered = list(reversed(entries)) if newest_first else list(entries)
     begin = 0
     if after is not None:
-        places = [place for place, entry in enumerate(ordered) if id_of(entry) == after]
-        begin = places[-1] + 1 if places else len(ordered)
+        positions = [position for position, entry in enumerate(ordered) if id_of(entry) == after]
+        begin = positions[-1] + 1 if positions else len(ordered)
     end = begin + max(limit, 0)
     return ordered[begin:end], end < len(ordered)
 
@@ -143,7 +143,7 @@ class StoredConversation(Struct, frozen=True):
 
 
 class Stats(Struct, frozen=True):
-    """What there is, for those who run it."""
+    """The contents of a store in numbers, for operators."""
 
     responses: int
     items: int
@@ -153,70 +153,75 @@ class Stats(Struct, frozen=True):
 
 
 class Store(Protocol):
-    """Nothing here raises for an id that is not there: it is None, False or empty.
+    """Stores turns and conversations. For an unknown id, methods return None, False or nothing.
 
-    Used from one event loop. What changes something other than a running turn raises `StoreError` when it
-    could not be written.
+    Use it from one event loop. Methods that change something other than a running turn raise `StoreError`
+    when the change could not be written.
     """
 
-    # A turn while it runs
+    # Running turns
 
     async def open(self, turn: Opened, *, patience: float = 0.1) -> bool:
-        """Begin a turn. It can be found as soon as this returns.
+        """Begin a turn. It can be retrieved as soon as this returns.
 
-        True when it can also be found after the process was killed. False when that took longer than
-        `patience`, or failed: it is then kept in memory and written later, and the client is told by a
-        diagnostic in the first event (ask G1).
+        Return True if it also survives when the process is killed. Return False if writing it took longer
+        than `patience` seconds, or failed: it then stays in memory and is written later, and a diagnostic in
+        the first event informs the client (ask G1).
 
-        A background turn is a promise to a client that may already be gone, so for one of these False does
-        not exist: it is synced to the disk within `patience`, or `StoreError` is raised and nothing of it is
-        kept.
+        A background turn is a promise to a client that may already have disconnected, so it never returns
+        False: the turn is synced to the disk within `patience` seconds, or `StoreError` is raised and nothing
+        is stored.
 
-        Its id is new in the store: `StoreError` when a turn of that id is running.
+        The id must be new: raise `StoreError` if a turn with that id is running.
         """
 
     def log(self, id: str, events: Sequence[LoggedEvent]) -> None:
-        """Append to the log. Returns at once: deltas never wait for the disk (decision 17).
+        """Append to the log and return at once: deltas never wait for the disk (decision 17).
 
-        Sequence numbers rise. What comes for a turn that is not running is not kept.
+        Sequence numbers increase. Events of a turn that is not running are ignored.
         """
 
     async def settle(self, id: str, *, patience: float = 5.0) -> None:
-        """Wait until what was logged of a turn is no longer held in memory alone, for as long as this helps:
-        an event that is large waits for those before it, so that there is room."""
+        """Wait until the logged events of a turn are written, for at most `patience` seconds. A large event
+        waits for the events before it, to make room in memory."""
 
     def trace(self, id: str, traces: Sequence[Trace]) -> None:
-        """Append what happened towards the upstream, as `log` does."""
+        """Append steps of the exchange with the upstream, as `log` does for events."""
 
     async def close(self, id: str, end: Closed, *, patience: float = 0.25) -> bool:
-        """End a turn, with all of its log. True when it is as durable as the store is; False when that took
-        longer than `patience`, or failed: the client is then told by a diagnostic (decision 17). In either
-        case it has ended, and can be found with its end. One that is not running cannot be closed: False."""
+        """End a turn and write the rest of its log. Return True if it is as durable as the store is. Return
+        False if that took longer than `patience` seconds, or failed: a diagnostic then informs the client
+        (decision 17). In either case the turn has ended and is retrieved with its end. Return False as well
+        if the turn is not running."""
 
     # Responses
 
     async def get(self, tenant: str, id: str) -> StoredResponse | None:
-        """Of one that has just ended, when that is durable, or was not for as long as `close` is patient."""
+        """Return a response. If its turn has just ended, wait until the end is durable, for as long as
+        `close` would."""
 
     async def delete(self, tenant: str, id: str) -> bool:
-        """With its items, its log, its traces and its reasoning memory. One that runs is not deleted: False.
+        """Delete a response with its items, log, traces and reasoning memory. Return False, and delete
+        nothing, while its turn runs.
 
-        What `close` added to a conversation stays there, as the conversation has its own life.
+        Items that `close` added to a conversation stay there.
         """
 
     async def input_items(
         self, tenant: str, id: str, *, after: str | None = None, limit: int = 20, newest_first: bool = True
     ) -> Page | None:
-        """The items that a response was made from, those of its chain before its own; None: not there.
+        """Return a page of the input of a response, that of earlier turns in its chain first; None if there
+        is no such response.
 
-        Waits for nothing: of a chain that is broken or still runs, what there is. `after` is an item's id;
-        the page begins behind it in the order that was asked for, and is empty where it is not there.
+        Does not wait: a chain that is incomplete or still running is returned as far as it exists. `after` is
+        an item's id; the page starts after it in the requested order, and is empty if there is no such item.
         """
 
     def events(self, tenant: str, id: str, after: int = -1) -> AsyncIterator[LoggedEvent]:
-        """The log behind a sequence number to its end; of a turn that runs, as it grows. Empty: not there.
+        """Yield the log after a sequence number to its end; for a running turn, as it grows. Yield nothing if
+        there is no such response.
 
-        A step of more than one between two numbers is where events were dropped (`StoredResponse.dropped`).
+        A gap between two sequence numbers shows where events were dropped (`StoredResponse.dropped`).
         """
 
     async def traces(self, tenant: str, id: str) -> list[Trace]: ...
@@ -224,19 +229,20 @@ class Store(Protocol):
     # Chains and items
 
     async def chain(self, tenant: str, id: str) -> list[StoredTurn] | None:
-        """The turns that lead to a response, the oldest first and it the last; None where one is missing.
+        """Return the turns that lead to a response, oldest first, ending with it; None if one is missing.
 
-        A turn that still runs is waited for, to its end (decision 17).
+        Waits for turns that still run to end (decision 17).
         """
 
     async def items(self, tenant: str, ids: Sequence[str]) -> dict[str, StoredItem]:
-        """Those of these items that are there, by id: of any response of this tenant, else of a conversation.
-        The output of a response comes before what a client sent under the same id; then the newest counts."""
+        """Return the items with these ids, as far as they exist: from any response of this tenant, else from
+        a conversation. The output of a response takes precedence over input with the same id; otherwise the
+        newest item is returned."""
 
     # Conversations
 
     async def create_conversation(self, tenant: str, conversation: StoredConversation) -> None:
-        """Its id is new in the store: `StoreError` when it is not."""
+        """Create a conversation; raise `StoreError` if its id is in use."""
 
     async def get_conversation(self, tenant: str, id: str) -> StoredConversation | None: ...
 
@@ -251,51 +257,51 @@ class Store(Protocol):
     async def conversation_items(
         self, tenant: str, id: str, *, after: str | None = None, limit: int = 20, newest_first: bool = True
     ) -> Page | None:
-        """`close` adds the input and the output of a turn in a conversation to it."""
+        """Return a page of a conversation's items. `close` adds the input and output of its turns."""
 
     async def delete_item(self, tenant: str, id: str, item_id: str) -> bool: ...
 
-    async def quiet(self, tenant: str, id: str) -> None:
-        """Wait for the turns that run in a conversation now: what they say belongs to it."""
+    async def wait_for_turns(self, tenant: str, id: str) -> None:
+        """Wait for the turns that are running in a conversation: their output belongs to it."""
 
-    # The reasoning memory (ask C1): small things under a key
+    # The reasoning memory (ask C1): small values by key
 
     async def remember(self, tenant: str, id: str, key: str, data: bytes) -> None:
-        """Keep data under a key as long as the response `id` is kept."""
+        """Store data under a key for as long as the response `id` exists."""
 
     async def recall(self, tenant: str, keys: Sequence[str]) -> dict[str, bytes]:
-        """What is kept under those of these keys that there are."""
+        """Return the data stored under these keys, without keys that are unknown."""
 
     # Pruning
 
     async def advance_time(self) -> float:
         """Move the store's own time towards the clock, by at most `TIME_STEP`, and return the time from
         which ages are measured: the store's own, or the clock if that is earlier. A clock that jumps ahead
-        does not make everything old at once. The time is kept with the store: a restart does not move it."""
+        does not make everything old at once. The time is stored: a restart does not change it."""
 
     async def prune(self, *, older_than: float, most_bytes: int | None = None) -> int:
-        """Delete what ended before a time, then the oldest until it fits; how many responses went. What runs
-        is never touched. Conversations go by the same rules, by when they were last changed, after the
-        responses."""
+        """Delete responses that ended before `older_than`, then the oldest until the store fits `most_bytes`;
+        return the number of deleted responses. Running turns are never deleted. Conversations follow, by the
+        same rules and the time of their last change."""
 
     async def stats(self) -> Stats: ...
 
     async def aclose(self) -> list[str]:
-        """Write what is left to write, trying again for a short time, and close. The ids of the responses
-        that could not be written, wholly or in part: what is missing of them is lost."""
+        """Write what is still in memory, with retries for a short time, and close. Return the ids of the
+        responses that could not be written completely: the missing parts are lost."""
 
 
 def next_store_time(store_time: float, now: float) -> float:
-    """The store's own time, one `TIME_STEP` nearer to the clock. It never goes back: ages are measured from
-    the clock where that is earlier."""
+    """Return the store's own time, one `TIME_STEP` closer to the clock. It never goes backwards: ages are
+    measured from the clock where that is earlier."""
     return max(store_time, min(now, store_time + TIME_STEP))
 
 
-# What the tools of an operator need
+# For operators' tools
 
 
 class ArchiveStats(Struct, frozen=True, kw_only=True):
-    """What there is, and since when. Times are in seconds since 1970, None where there is no response."""
+    """The contents of a store in numbers. Times are in seconds since 1970, None if there is no response."""
 
     total: Stats
     by_status: dict[str, int]
@@ -311,27 +317,27 @@ class ArchivedConversation(Struct, frozen=True):
 
 
 class Pruned(Struct):
-    """How many were deleted so far."""
+    """How many responses and conversations were deleted."""
 
     responses: int = 0
     conversations: int = 0
 
 
 class StoreArchive(Protocol):
-    """What a store has written, for `penstock store`, `explain` and `replay`: every tenant is seen.
+    """Reads what a store has written, for `penstock store`, `explain` and `replay`. It sees every tenant.
 
-    A gateway may be using the store meanwhile. Turns that run are neither ended nor deleted, and what that
-    gateway has not written yet cannot be seen. To be used in a `with`; `StoreError` says why it cannot be
-    opened or read.
+    A gateway may be using the store at the same time. Running turns are neither ended nor deleted, and what
+    the gateway has not written yet is not visible. Use it in a `with` statement; `StoreError` reports why it
+    cannot be opened or read.
     """
 
     @property
     def location(self) -> str:
-        """Where it is, for messages: a path, or an address without secrets."""
+        """The location for messages: a path, or an address without secrets."""
 
     @property
     def files(self) -> Sequence[Path]:
-        """The files that it consists of: no other output may go there."""
+        """The files that the store consists of, which no other output may overwrite."""
 
     def __enter__(self) -> Self: ...
 
@@ -340,30 +346,30 @@ class StoreArchive(Protocol):
     ) -> None: ...
 
     def find(self, id: str) -> StoredResponse | None:
-        """A response of any tenant, as it was written: one that runs is `in_progress` here."""
+        """Return a response of any tenant as it is stored: that of a running turn is `in_progress`."""
 
     def responses(self) -> Iterator[StoredResponse]:
-        """All of them, the oldest first, including those that are added meanwhile."""
+        """Yield all responses, oldest first, including those that are added during the iteration."""
 
     def events(self, tenant: str, id: str) -> list[LoggedEvent]: ...
 
     def traces(self, tenant: str, id: str) -> list[Trace]: ...
 
     def input(self, tenant: str, id: str) -> list[StoredItem]:
-        """What this turn brought, without the chain before it."""
+        """Return the input of this turn alone, without that of earlier turns in its chain."""
 
     def output(self, tenant: str, id: str) -> list[StoredItem]: ...
 
     def conversations(self) -> Iterator[ArchivedConversation]:
-        """All of them, the oldest first, with their items."""
+        """Yield all conversations, oldest first, with their items."""
 
     def stats(self) -> ArchiveStats: ...
 
     def time(self, now: float) -> float:
-        """The time from which ages are measured: the clock, unless it is far ahead of the store's own."""
+        """Return the time from which ages are measured: the clock, unless the store's own is far behind."""
 
-    def due(self, *, older_than: float) -> Pruned:
-        """What `prune` would delete because of its age."""
+    def count_expired(self, *, older_than: float) -> Pruned:
+        """Count what `prune` would delete because of its age."""
 
     def prune(
         self,
@@ -372,4 +378,4 @@ class StoreArchive(Protocol):
         most_bytes: int | None = None,
         progress: Callable[[Pruned], None] | None = None,
     ) -> Pruned:
-        """As `Store.prune`. `progress` is called after each step with what was deleted so far."""
+        """Delete like `Store.prune`. `progress` is called after each step with the totals so far."""

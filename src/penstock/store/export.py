@@ -1,4 +1,4 @@
-"""What a store holds as lines of JSON, one at a time: however much there is, one record is in memory."""
+"""Exports a store as lines of JSON. Only one record is in memory at a time, however large the store is."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from penstock.store.contract import (
 
 Record = dict[str, object]
 
-_NOTHING = Raw(b"null")
+_NULL = Raw(b"null")
 
 
-def everything(archive: StoreArchive, since: float) -> Iterator[bytes]:
-    """Responses that were made since then, and conversations that were changed since then."""
+def export_all(archive: StoreArchive, since: float) -> Iterator[bytes]:
+    """Yield a line for each response created, and each conversation changed, since a time."""
     for stored in archive.responses():
         if stored.created_at >= since:
             yield _line(response_record(archive, stored))
-    for kept in archive.conversations():
-        if kept.changed_at >= since:
-            yield _line(conversation_record(kept))
+    for archived in archive.conversations():
+        if archived.changed_at >= since:
+            yield _line(conversation_record(archived))
 
 
-def named(archive: StoreArchive, ids: Sequence[str], missing: list[str]) -> Iterator[bytes]:
-    """These responses; `missing` gets the ids of those that are not there."""
+def export_responses(archive: StoreArchive, ids: Sequence[str], missing: list[str]) -> Iterator[bytes]:
+    """Yield a line for each of these responses; add the ids that do not exist to `missing`."""
     for id in ids:
         stored = archive.find(id)
         if stored is None:
@@ -64,15 +64,15 @@ def response_record(archive: StoreArchive, stored: StoredResponse) -> Record:
     }
 
 
-def conversation_record(kept: ArchivedConversation) -> Record:
+def conversation_record(archived: ArchivedConversation) -> Record:
     return {
         "object": "penstock.conversation",
-        "id": kept.conversation.id,
-        "tenant": kept.tenant,
-        "created_at": kept.conversation.created_at,
-        "changed_at": kept.changed_at,
-        "metadata": _json(kept.conversation.metadata),
-        "items": _items(kept.items),
+        "id": archived.conversation.id,
+        "tenant": archived.tenant,
+        "created_at": archived.conversation.created_at,
+        "changed_at": archived.changed_at,
+        "metadata": _json(archived.conversation.metadata),
+        "items": _items(archived.items),
     }
 
 
@@ -82,7 +82,7 @@ def _event(event: LoggedEvent) -> Record:
 
 def _trace(trace: Trace) -> Record:
     record: Record = {"kind": trace.kind, "time": trace.time, "size": trace.size}
-    if trace.kind == "read":  # the upstream's own bytes, where the gateway records: they may be cut anywhere
+    if trace.kind == "read":  # raw bytes of the upstream, if the gateway records: they may be cut anywhere
         return record | ({"base64": base64.b64encode(trace.data).decode()} if trace.data else {})
     return record | {"data": _json(trace.data)}
 
@@ -92,12 +92,12 @@ def _items(items: Iterable[StoredItem]) -> list[Raw]:
 
 
 def _json(data: bytes) -> Raw:
-    """JSON as it was stored, fit for one line: outside of its strings a newline is only space, and inside of
-    them there is none. What is no JSON is null: a line that nobody can read would spoil all behind it."""
+    """Return stored JSON on one line: newlines occur only between tokens, where they are whitespace. Return
+    null for invalid JSON: it would make the whole line unreadable."""
     try:
         msgspec.json.decode(data, type=Raw)
     except msgspec.DecodeError:
-        return _NOTHING
+        return _NULL
     return Raw(data.replace(b"\r", b" ").replace(b"\n", b" "))
 
 

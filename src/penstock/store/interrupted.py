@@ -1,4 +1,4 @@
-"""Turns without an end in the store: their process died, or the end could not be written (ask G8)."""
+"""Interrupted turns: their process died, or their end could not be written (ask G8)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.stream.recovery import recover
 
 
 class InterruptedTurn(Struct, frozen=True):
-    """How such a turn ends, and the events that its log lacks."""
+    """The end of an interrupted turn, and the events that are missing from its log."""
 
     end: Closed
     events: list[LoggedEvent]
@@ -22,7 +22,7 @@ class InterruptedTurn(Struct, frozen=True):
 def end_interrupted(
     id: str, response: bytes, events: Iterable[LoggedEvent], now: float = 0.0
 ) -> InterruptedTurn:
-    """`response` is the first snapshot, `events` the log as far as it was written."""
+    """End a turn as its log says, else as failed. `response` is the first snapshot, `events` the log."""
     recovered = recover(id, response, ((event.sequence, event.data) for event in events))
     missing = [
         LoggedEvent(event["sequence_number"], now, msgspec.json.encode(event)) for event in recovered.events
@@ -32,7 +32,7 @@ def end_interrupted(
 
 def _closed(response: dict[str, Any]) -> Closed:
     if (response.get("incomplete_details") or {}).get("reason") == "cancelled":
-        response = {**response, "status": "cancelled"}  # the record says so, the stream cannot (decision 6)
+        response = {**response, "status": "cancelled"}  # only the record has this status (decision 6)
     items = [item for item in response["output"] if item.get("id")]
     output = tuple(StoredItem(item["id"], msgspec.json.encode(item)) for item in items)
     return Closed(status=response["status"], response=msgspec.json.encode(response), output=output)

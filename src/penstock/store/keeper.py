@@ -1,7 +1,7 @@
-"""What is kept of a turn while it runs. One step of the pipeline: events come by, and go on as they were.
+"""Stores a turn while it runs. It is one step of the pipeline: events pass through unchanged.
 
-It needs no server: whoever drives a state machine can send its events through here. What is kept
-of the response is the machine's own snapshot, however it ended.
+It needs no server: any code that drives a state machine can send its events through a keeper. The stored
+response is the state machine's own snapshot, however the turn ended.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from penstock.store.contract import Closed, LoggedEvent, Opened, Store, StoredIt
 from penstock.store.reasoning_memory import ReasoningCache, reasoning_by_call
 
 NOT_DURABLE = Diagnostic(
-    code="store_late", message="the response may not survive a restart: the store did not take it in time"
+    code="store_late", message="the response may not survive a restart: the store did not write it in time"
 )
 
 _PATIENCE = 0.1
-"""Seconds that the first event waits for the disk. After that it goes out with `NOT_DURABLE`."""
+"""Seconds that the first event waits for the disk. After that it is sent with `NOT_DURABLE`."""
 _BACKGROUND_PATIENCE = 5.0
 """Seconds that a background turn waits for the disk before it is refused."""
 _BACKLOG = 8 * 1024 * 1024
@@ -36,30 +36,31 @@ _BACKLOG_PATIENCE = 1.0
 _LARGE_PATIENCE = 15.0
 """Seconds that the end of a large response waits for the disk."""
 _TRACES_AT_ONCE = 64
-"""So many reads gather before they are given to the store: a call for each would be most of their cost."""
+"""Reads are passed to the store in groups of this size: a call for each would be most of their cost."""
 
 
 class Keeper(Protocol):
-    """Sees every event of a turn before it is sent."""
+    """Receives every event of a turn before it is sent."""
 
     diagnostics: list[Diagnostic]
-    """What a client has to know, as of the last event, about how the response is kept."""
+    """Diagnostics for the client, as of the last event, about how the response is stored."""
 
     async def keep(self, events: Sequence[Event], *, is_large: bool = False) -> Sequence[Event]:
-        """The events to send. The first call opens the turn, and the terminal event closes it. A large event
-        comes alone, and waits until the store has taken it: memory holds one at a time. A caller that is
-        cancelled meanwhile calls again with the same list, and gets the result of the same work.
+        """Store events and return the events to send. The first call opens the turn, and the terminal event
+        closes it. A large event must be passed alone, and is written before this returns, so that memory
+        holds one at a time. A caller that is cancelled may call again with the same list, and gets the same
+        result.
 
-        `StoreError` when a background turn cannot be opened: then nothing of it is kept.
+        Raise `StoreError` if a background turn cannot be opened: then nothing is stored.
         """
 
     def trace(self, trace: Trace) -> None:
-        """Something happened towards the upstream."""
+        """Store one step of the exchange with the upstream."""
 
 
 class StoreKeeper:
-    """Writes a turn into a store. `verdict` gives what is known of a response when it ends, as JSON;
-    `context` is what it answers (`reasoning_memory.context_of`)."""
+    """Writes a turn to a store. `verdict` returns the verdict on a response when it ends, as JSON; `context`
+    identifies the input that it answers (`reasoning_memory.context_of`)."""
 
     def __init__(
         self,
@@ -75,14 +76,14 @@ class StoreKeeper:
         self._traces: list[Trace] = []
         self._is_open = False
         self._unsettled = 0
-        """Bytes of events since the store was last waited for."""
+        """Bytes of events since the last wait for the store."""
         self._unfinished: tuple[Sequence[Event], asyncio.Task[Sequence[Event]]] | None = None
-        """Events that are being kept. If their caller was cancelled, it may come back for the result."""
+        """Events that are being stored. A caller that was cancelled may call again for the result."""
         self.diagnostics: list[Diagnostic] = []
 
     async def keep(self, events: Sequence[Event], *, is_large: bool = False) -> Sequence[Event]:
         if self._unfinished is not None and self._unfinished[0] is not events:
-            await self._finish()  # whoever was cancelled did not come back: the order stays all the same
+            await self._finish()  # a cancelled caller did not call again: keep the order of events anyway
         if self._unfinished is None:
             if not events:
                 return events
@@ -93,19 +94,20 @@ class StoreKeeper:
         return await self._finish()
 
     async def _finish(self) -> Sequence[Event]:
-        """The work goes on when the caller is cancelled: the events may be in the store, and are to be
-        sent."""
+        """Wait for the unfinished work. It continues when the caller is cancelled, because the events may
+        already be in the store, and then they must be sent."""
         assert self._unfinished is not None
         try:
-            kept = await asyncio.shield(self._unfinished[1])
+            events = await asyncio.shield(self._unfinished[1])
         except Exception:
             self._unfinished = None
             raise
         self._unfinished = None
-        return kept
+        return events
 
     def _can_log(self, events: Sequence[Event], is_large: bool) -> bool:
-        """Deltas do not wait for the disk (decision 17), unless they come much faster than it writes."""
+        """Return whether events can be logged without waiting. Deltas do not wait for the disk (decision 17),
+        unless they arrive much faster than it writes."""
         if not self._is_open or is_large or self._unsettled > _BACKLOG or events[-1].type in TERMINAL:
             return False
         return not self.diagnostics or not any(isinstance(event, LifecycleEvent) for event in events)
@@ -159,8 +161,8 @@ class StoreKeeper:
         self._write_traces()
 
     async def _with_diagnostics(self, events: Sequence[Event]) -> Sequence[Event]:
-        """The turn began before it was in the store. Until it is, every snapshot says so, except that of the
-        terminal event: `close` decides what that one says."""
+        """Add `NOT_DURABLE` to every snapshot until the start of the turn is in the store. The terminal event
+        is left to `close`."""
         stored = await self._store.get(self._opened.tenant, self._opened.id)
         if stored is not None and stored.is_durable:
             self.diagnostics = []
@@ -169,7 +171,7 @@ class StoreKeeper:
 
     def trace(self, trace: Trace) -> None:
         self._traces.append(trace)
-        # What is no read is rare, and what somebody wants to know of a turn that hangs.
+        # Other traces are rare, and needed to debug a turn that hangs: they are written at once.
         if self._is_open and (trace.kind != "read" or len(self._traces) >= _TRACES_AT_ONCE):
             self._write_traces()
 
@@ -178,13 +180,14 @@ class StoreKeeper:
         self._store.trace(self._opened.id, traces)
 
     async def _close(self, events: Sequence[Event], response: Response) -> bool:
-        """In one step: a crash between a terminal event and the end leaves a log that belies the record."""
+        """Log the terminal event and close in one commit: after a crash between the two, the log would
+        contradict the record."""
         self._store.log(self._opened.id, self._logged(events))
         end = self._end(response, encode(_as_recorded(response)), stored_items(response.output))
         return await self._store.close(self._opened.id, end)
 
     async def _close_large(self, response: Response) -> bool:
-        """The terminal event is in the log already: after a crash the end is taken from there."""
+        """Close a turn whose terminal event is logged already: after a crash the end is read from the log."""
         body = await encode_large(_as_recorded(response))
         items = [StoredItem(str(item.id), await encode_large(item)) for item in response.output]
         end = self._end(response, body, tuple(items))
@@ -196,7 +199,7 @@ class StoreKeeper:
 
 
 class CacheKeeper:
-    """For turns that are not stored: only their reasoning is remembered, for a while."""
+    """For turns that are not stored: remembers only their reasoning, for a limited time."""
 
     def __init__(self, cache: ReasoningCache, tenant: str, context: str = "") -> None:
         self._cache, self._tenant, self._context = cache, tenant, context
@@ -213,28 +216,29 @@ class CacheKeeper:
         return events
 
     def trace(self, trace: Trace) -> None:
-        """A request that is not to be stored leaves none."""
+        """Discard the trace: a turn that is not stored leaves none."""
 
 
 def stored_items(items: Iterable[Item]) -> tuple[StoredItem, ...]:
-    """Items of an answer, which have their ids."""
+    """Return the output items of a response, which all have ids, for the store."""
     return tuple(StoredItem(str(item.id), encode(item)) for item in items)
 
 
 def _as_recorded(response: Response) -> Response:
-    """The stream has no end called `cancelled`; the record has (decision 6)."""
+    """Return a response as it is stored. The status `cancelled` exists in the record but not in the stream
+    (decision 6)."""
     if response.incomplete_details is not None and response.incomplete_details.reason == "cancelled":
         return replace(response, status="cancelled")
     return response
 
 
 def _with_first_snapshot(opened: Opened, first: Event) -> Opened:
-    """The first snapshot is the one that the client gets: a turn that is queued is not in progress."""
+    """Store the first snapshot that the client gets: its status may be `queued`."""
     return replace(opened, response=encode(first.response)) if isinstance(first, LifecycleEvent) else opened
 
 
 def not_durable(response: Response) -> Response:
-    """A response as it is shown while the store has not taken it."""
+    """Add `NOT_DURABLE` to a response that the store has not written."""
     return replace(response, diagnostics=[*(response.diagnostics or []), NOT_DURABLE])
 
 

@@ -1,6 +1,6 @@
-"""The store in memory: `--store none`. Bounded, and gone with the process.
+"""The in-memory store: `--store none`. It is bounded, and lost when the process ends.
 
-When it is full, the turn that nobody asked for the longest goes first; one that runs never goes.
+When it is full, the least recently used turn is deleted first; running turns are never deleted.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from penstock.store.turn_buffer import TurnBuffer, size_of_events, size_of_items
 MOST_BYTES = 256 * 1024 * 1024
 MOST_RESPONSES = 10_000
 _LONGEST_LOG = 16 * 1024 * 1024
-"""Bytes of one turn's events. A larger response is kept as well; only its stream cannot be resumed whole."""
+"""Bytes of one turn's events. A larger response is stored, but its stream cannot be resumed completely."""
 
 Key = tuple[str, str]
-"""A tenant, and the id of something that belongs to it."""
+"""A tenant, and the id of a response, conversation or item of that tenant."""
 
 
 class _ConversationRecord:
-    """A conversation and its items, in their order."""
+    """A conversation and its items in order."""
 
     def __init__(self, conversation: StoredConversation, now: float) -> None:
         self.conversation = conversation
@@ -49,7 +49,7 @@ class _ConversationRecord:
 
 
 class _Index:
-    """Items by tenant and id, with those who have them: the last that came is the one that is found."""
+    """Items by tenant and id, with the turns or conversations that own them. The last item added is found."""
 
     def __init__(self) -> None:
         self._owners: dict[Key, dict[int, StoredItem]] = {}
@@ -87,7 +87,7 @@ class MemoryStore:
         self._clock = clock
         self._running: dict[str, TurnBuffer] = {}
         self._ended: OrderedDict[Key, TurnBuffer] = OrderedDict()
-        """The least recently used first, as are the conversations."""
+        """Least recently used first, like the conversations."""
         self._conversations: OrderedDict[Key, _ConversationRecord] = OrderedDict()
         self._items = _Index()
         self._outputs = _Index()
@@ -106,11 +106,11 @@ class MemoryStore:
             self._ended.move_to_end((tenant, id))
         return ended
 
-    # A turn while it runs
+    # Running turns
 
-    async def open(self, turn: Opened, *, patience: float = 0.1) -> bool:  # noqa: ARG002 - waits for nothing
+    async def open(self, turn: Opened, *, patience: float = 0.1) -> bool:  # noqa: ARG002 - never waits
         if turn.id in self._running or (turn.tenant, turn.id) in self._ended:
-            raise StoreError(StoreError.DUPLICATE, "a turn of this id is there already")
+            raise StoreError(StoreError.DUPLICATE, f"a turn with the id {turn.id!r} already exists")
         running = self._running[turn.id] = TurnBuffer(turn)
         running.is_stored = True  # as durable as this store is
         self._items.add(turn.tenant, running, turn.input)
@@ -128,7 +128,7 @@ class MemoryStore:
             running.dropped += len(events)
 
     async def settle(self, id: str, *, patience: float = 5.0) -> None:
-        """Memory is all that there is."""
+        """Do nothing: there is nothing to write to."""
 
     def trace(self, id: str, traces: Sequence[Trace]) -> None:
         running = self._running.get(id)
@@ -144,7 +144,7 @@ class MemoryStore:
         turn, before = running.opened, running.size
         self._ended[turn.tenant, id] = running
         running.close(end, self._clock())
-        running.written.set_result(True)  # as durable as this store is
+        running.end_write.set_result(True)  # as durable as this store is
         self._outputs.add(turn.tenant, running, end.output)
         self._grow(running.size - before)
         if turn.conversation_id is not None:
@@ -168,9 +168,9 @@ class MemoryStore:
         while found is not None:
             some = found.events_after(after)
             if not some:
-                if found.over.is_set():
+                if found.finished.is_set():
                     return
-                await found.grown.wait()
+                await found.changed.wait()
             for event in some:
                 after = event.sequence
                 yield event
@@ -192,7 +192,7 @@ class MemoryStore:
     # Chains and items
 
     def _turns_to(self, tenant: str, id: str | None) -> list[TurnBuffer]:
-        """As much of a chain as there is, the oldest first."""
+        """Return a chain as far as it exists, oldest turn first."""
         turns: dict[str, TurnBuffer] = {}
         while id is not None and id not in turns and (found := self._find(tenant, id)) is not None:
             turns[id] = found
@@ -203,11 +203,11 @@ class MemoryStore:
         turns = self._turns_to(tenant, id)
         if not turns or turns[0].opened.previous_id is not None:
             return None
-        for running in turns:
-            await running.over.wait()
-            if running.end is None:  # The store was closed under it.
+        for turn in turns:
+            await turn.finished.wait()
+            if turn.end is None:  # The store was closed while it ran.
                 return None
-        return [running.turn() for running in turns]
+        return [turn.turn() for turn in turns]
 
     async def items(self, tenant: str, ids: Sequence[str]) -> dict[str, StoredItem]:
         found = ((id, self._item(tenant, id)) for id in ids)
@@ -222,7 +222,8 @@ class MemoryStore:
     async def create_conversation(self, tenant: str, conversation: StoredConversation) -> None:
         key = (tenant, conversation.id)
         if key in self._conversations:
-            raise StoreError(StoreError.DUPLICATE, "a conversation of this id is there already")
+            message = f"a conversation with the id {conversation.id!r} already exists"
+            raise StoreError(StoreError.DUPLICATE, message)
         record = self._conversations[key] = _ConversationRecord(conversation, self._clock())
         self._grow(record.size)
 
@@ -267,18 +268,18 @@ class MemoryStore:
 
     async def delete_item(self, tenant: str, id: str, item_id: str) -> bool:
         record = self._conversation(tenant, id)
-        gone = [item for item in record.items if item.id == item_id] if record is not None else []
-        if record is None or not gone:
+        deleted = [item for item in record.items if item.id == item_id] if record is not None else []
+        if record is None or not deleted:
             return False
         record.items = [item for item in record.items if item.id != item_id]
-        self._conversation_items.remove(tenant, record, gone)
-        self._resize(record, -size_of_items(gone))
+        self._conversation_items.remove(tenant, record, deleted)
+        self._resize(record, -size_of_items(deleted))
         return True
 
-    async def quiet(self, tenant: str, id: str) -> None:
+    async def wait_for_turns(self, tenant: str, id: str) -> None:
         for running in [*self._running.values()]:
             if (running.opened.tenant, running.opened.conversation_id) == (tenant, id):
-                await running.over.wait()
+                await running.finished.wait()
 
     # The reasoning memory
 
@@ -291,8 +292,8 @@ class MemoryStore:
             self._grow(found.size - before)
 
     async def recall(self, tenant: str, keys: Sequence[str]) -> dict[str, bytes]:
-        kept = self._reasoning_memory
-        return {key: kept[tenant, key][1] for key in keys if (tenant, key) in kept}
+        memory = self._reasoning_memory
+        return {key: memory[tenant, key][1] for key in keys if (tenant, key) in memory}
 
     # Pruning
 
@@ -302,8 +303,8 @@ class MemoryStore:
         return min(now, self._time)
 
     async def prune(self, *, older_than: float, most_bytes: int | None = None) -> int:
-        kept = self._continued(older_than)
-        old = [key for key, turn in self._ended.items() if turn.ended_at < older_than and key not in kept]
+        needed = self._needed(older_than)
+        old = [key for key, turn in self._ended.items() if turn.ended_at < older_than and key not in needed]
         for key in old:
             self._drop(key)
         for key in [key for key, record in self._conversations.items() if record.changed_at < older_than]:
@@ -311,16 +312,16 @@ class MemoryStore:
         most = math.inf if most_bytes is None else most_bytes
         return len(old) + self._shrink(most, math.inf)
 
-    def _continued(self, older_than: float) -> set[Key]:
-        """What leads to turns that are younger: they could not be continued without it."""
-        young = [turn for turn in self._ended.values() if turn.ended_at >= older_than]
-        kept: set[Key] = set()
-        for turn in (*self._running.values(), *young):
+    def _needed(self, older_than: float) -> set[Key]:
+        """Return the turns that newer turns continue: without them the newer could not be continued."""
+        newer = [turn for turn in self._ended.values() if turn.ended_at >= older_than]
+        needed: set[Key] = set()
+        for turn in (*self._running.values(), *newer):
             tenant, id = turn.opened.tenant, turn.opened.previous_id
-            while id is not None and (tenant, id) not in kept and (tenant, id) in self._ended:
-                kept.add((tenant, id))
+            while id is not None and (tenant, id) not in needed and (tenant, id) in self._ended:
+                needed.add((tenant, id))
                 id = self._ended[tenant, id].opened.previous_id
-        return kept
+        return needed
 
     async def stats(self) -> Stats:
         turns = [*self._running.values(), *self._ended.values()]
@@ -345,7 +346,7 @@ class MemoryStore:
         self._shrink(self._most_bytes, self._most_responses)
 
     def _has_room(self, size: int) -> bool:
-        """Make room for what a running turn brings; False when all that is left runs."""
+        """Make room for new data of a running turn; return False if only running turns are left."""
         self._shrink(self._most_bytes - size, math.inf)
         if self._bytes + size > self._most_bytes:
             return False

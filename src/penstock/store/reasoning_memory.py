@@ -1,8 +1,8 @@
-"""The reasoning memory: what a client leaves out of its history, and its upstream must have back (ask C1).
+"""The reasoning memory restores reasoning that a client omits from its history (ask C1).
 
-Some clients return calls without the reasoning before them, or reasoning without what is sealed in it. An
-upstream that wants either refuses the turn, or thinks less well (ask C1 to ask C3). So for each call it is
-remembered which reasoning came before it, and what is missing is put back.
+Some clients return calls without the reasoning before them, or reasoning without its encrypted content. An
+upstream that needs either refuses the turn, or reasons less well (ask C1 to ask C3). So the reasoning before
+each call is remembered, and restored where it is missing.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from penstock.store.contract import StoredItem
 
 _NOT_COMPARED = ("id", "status")
 _ARGUMENT_VALUES = 50_000
-"""JSON values in the arguments of a call that is compared by what they say."""
+"""The most JSON values in arguments that are compared as parsed JSON, and not as text."""
 
 T = TypeVar("T")
 
 Slots = list[list[ReasoningItem]]
-"""Reasoning by its place: before the first message since the call before, behind it, and so on."""
+"""Reasoning by position since the previous call: before the first message, after it, after the second, …"""
 
 
 class CallReasoning(Struct, frozen=True):
-    """Of one call: which reasoning items led to it."""
+    """The reasoning items that led to one call."""
 
     call: str
-    """Tells it from other calls of the same id: some upstreams count anew in every conversation. So it is
-    made of what is called, and of what the model was told before."""
+    """The fingerprint of the call and of the input before it. It distinguishes calls with the same id: some
+    upstreams number calls from the start in every conversation."""
     reasoning: list[list[str]]
-    """As `Slots`, by their ids."""
+    """The ids of the reasoning items, arranged as in `Slots`."""
 
     @property
     def ids(self) -> list[str]:
@@ -47,7 +47,7 @@ class CallReasoning(Struct, frozen=True):
 
 
 class ReasoningSource(Protocol):
-    """Where the reasoning of calls and items are kept. Every `Store` is one."""
+    """Where reasoning and items are stored. Every `Store` is one."""
 
     async def recall(self, tenant: str, keys: Sequence[str]) -> dict[str, bytes]: ...
 
@@ -55,8 +55,8 @@ class ReasoningSource(Protocol):
 
 
 def reasoning_by_call(output: Iterable[Item], context: str = "") -> dict[str, bytes]:
-    """What is to be remembered of an answer, by the ids of its calls. `context` is what it answers."""
-    found: dict[str, bytes] = {}
+    """Return what to remember of an output, by the ids of its calls. `context` is that of the input."""
+    by_call: dict[str, bytes] = {}
     slots: list[list[str]] = [[]]
     for item in output:
         if isinstance(item, ReasoningItem):
@@ -65,13 +65,15 @@ def reasoning_by_call(output: Iterable[Item], context: str = "") -> dict[str, by
             slots.append([])
         elif _is_call(item):
             if any(slots):
-                found[_call_id(item)] = msgspec.json.encode(CallReasoning(_fingerprint(item, context), slots))
+                reasoning = CallReasoning(_fingerprint(item, context), slots)
+                by_call[_call_id(item)] = msgspec.json.encode(reasoning)
             slots = [[]]
-    return found
+    return by_call
 
 
 def context_of(items: Sequence[Item]) -> str:
-    """What the model answers: the last thing that it was told, whoever wrote it down in whichever way."""
+    """Return a digest of the last input item, which the model answers. It does not depend on how the client
+    writes the content."""
     last = next((item for item in reversed(items) if not _is_model_output(item)), None)
     if last is None:
         return ""
@@ -82,19 +84,21 @@ def context_of(items: Sequence[Item]) -> str:
 async def restore_encrypted_content(
     sources: Sequence[ReasoningSource], tenant: str, items: Sequence[Item]
 ) -> list[Item]:
-    """Reasoning that came by its id, and without what is sealed in it, has that again."""
-    bare = [str(item.id) for item in items if isinstance(item, ReasoningItem) and _is_bare(item)]
-    if not bare:
+    """Restore the encrypted content of reasoning items that have only their id."""
+    missing = [str(item.id) for item in items if isinstance(item, ReasoningItem) and _lacks_content(item)]
+    if not missing:
         return list(items)
-    known = await _items(sources, tenant, bare)
+    known = await _items(sources, tenant, missing)
     return [
-        _with_seal(item, known[str(item.id)]) if _is_bare(item) and item.id in known else item
+        _with_encrypted_content(item, known[str(item.id)])
+        if _lacks_content(item) and item.id in known
+        else item
         for item in items
     ]
 
 
 class FunctionRunner(Protocol):
-    """Runs a function that may take a while, here or in a thread."""
+    """Runs a function that may take long, in place or in a thread."""
 
     async def __call__(self, function: Callable[..., T], *args: Any) -> T: ...
 
@@ -106,32 +110,32 @@ async def run_here(function: Callable[..., T], *args: Any) -> T:
 async def restore_reasoning(
     sources: Sequence[ReasoningSource], tenant: str, items: Sequence[Item], run: FunctionRunner = run_here
 ) -> list[Item]:
-    """The same history with the reasoning that was left out of it, as far as it is remembered.
+    """Return the history with omitted reasoning restored, as far as it is remembered.
 
-    Nothing is ever taken away, and where there is reasoning none is added: whoever sends some knows better.
+    Nothing is ever removed, and nothing is added where the client sent reasoning itself.
     """
-    whole = await restore_encrypted_content(sources, tenant, items)
-    groups, calls = await run(_open_calls, whole)
-    recalled = await _recalled(sources, tenant, calls, _reasoning_ids(whole)) if calls else None
+    history = await restore_encrypted_content(sources, tenant, items)
+    groups, calls = await run(_incomplete_calls, history)
+    recalled = await _recall(sources, tenant, calls, _reasoning_ids(history)) if calls else None
     if recalled is None or not recalled.calls:
-        return whole
-    return await run(_all_completed, groups, recalled)
+        return history
+    return await run(_restore_all, groups, recalled)
 
 
-def _open_calls(items: Sequence[Item]) -> tuple[list[_Group], list[str]]:
-    """The history in groups, and the ids of the calls that may lack their reasoning."""
+def _incomplete_calls(items: Sequence[Item]) -> tuple[list[_Group], list[str]]:
+    """Return the history in groups, and the ids of the calls whose reasoning may be missing."""
     groups = _groups(items)
-    open_groups = [group for group in groups if not group.is_sealed]
-    calls = {_call_id(item): None for group in open_groups for item in group.items if _is_call(item)}
+    incomplete = [group for group in groups if not group.has_encrypted_content]
+    calls = {_call_id(item): None for group in incomplete for item in group.items if _is_call(item)}
     return groups, list(calls)
 
 
-def _all_completed(groups: Sequence[_Group], recalled: _Recalled) -> list[Item]:
-    return list(chain.from_iterable(_completed(group, recalled) for group in groups))
+def _restore_all(groups: Sequence[_Group], recalled: _Recalled) -> list[Item]:
+    return list(chain.from_iterable(_restore(group, recalled) for group in groups))
 
 
 class _Group(Struct):
-    """Consecutive items of the model, or a single other item; and the last input before it."""
+    """Consecutive output items of the model, or a single other item; and the last input before it."""
 
     items: list[Item]
     input: Sequence[Item]
@@ -145,37 +149,37 @@ class _Group(Struct):
         return self._context
 
     @property
-    def is_sealed(self) -> bool:
+    def has_encrypted_content(self) -> bool:
         return any(isinstance(item, ReasoningItem) and item.encrypted_content for item in self.items)
 
 
 class _Recalled(Struct, frozen=True):
     calls: dict[str, CallReasoning]
-    """By the ids of calls."""
+    """By call id."""
     reasoning: dict[str, ReasoningItem]
 
     def before(self, call: Item, group: _Group) -> Slots:
-        """The reasoning before a call, if it is the one that is remembered."""
+        """Return the reasoning before a call, if this very call is remembered."""
         memory = self.calls.get(_call_id(call))
         if memory is None or memory.call != _fingerprint(call, group.context):
             return []
         return [[self.reasoning[id] for id in slot] for slot in memory.reasoning]
 
 
-async def _recalled(
+async def _recall(
     sources: Sequence[ReasoningSource], tenant: str, calls: Sequence[str], present: Collection[str]
 ) -> _Recalled:
-    found: dict[str, bytes] = {}
+    stored: dict[str, bytes] = {}
     for source in sources:
-        found |= await source.recall(tenant, [id for id in calls if id not in found])
-    read = {id: memory for id, data in found.items() if (memory := _read_call_reasoning(data)) is not None}
+        stored |= await source.recall(tenant, [id for id in calls if id not in stored])
+    read = {id: memory for id, data in stored.items() if (memory := _read_call_reasoning(data)) is not None}
     known = await _items(sources, tenant, [id for memory in read.values() for id in memory.ids])
-    whole = {
+    restorable = {
         call: memory
         for call, memory in read.items()
         if all(id in known and id not in present for id in memory.ids)
     }
-    return _Recalled(whole, known)
+    return _Recalled(restorable, known)
 
 
 def _read_call_reasoning(data: bytes) -> CallReasoning | None:
@@ -191,7 +195,7 @@ async def _items(
     found: dict[str, StoredItem] = {}
     for source in sources:
         found |= await source.items(tenant, [id for id in ids if id not in found])
-    # The ids of clients may be anything: what is kept under one need not be reasoning.
+    # Clients choose ids freely: the item with this id need not be reasoning.
     reasoning = {id: item for id, item in found.items() if b'"type":"reasoning"' in item.data}
     return {id: decode(item.data, ReasoningItem) for id, item in reasoning.items()}
 
@@ -200,70 +204,70 @@ def _groups(items: Sequence[Item]) -> list[_Group]:
     groups: list[_Group] = []
     last_input: Sequence[Item] = ()
     is_output = False
-    for place, item in enumerate(items):
+    for position, item in enumerate(items):
         if is_output and _is_model_output(item):
             groups[-1].items.append(item)
         else:
             groups.append(_Group([item], last_input))
         is_output = _is_model_output(item)
         if not is_output:
-            last_input = items[place : place + 1]
+            last_input = items[position : position + 1]
     return groups
 
 
-def _completed(group: _Group, recalled: _Recalled) -> Sequence[Item]:
-    if group.is_sealed:
+def _restore(group: _Group, recalled: _Recalled) -> Sequence[Item]:
+    if group.has_encrypted_content:
         return group.items
     if any(isinstance(item, ReasoningItem) for item in group.items):
-        return _sealed_again(group, recalled)
-    whole: list[Item] = []
+        return _restore_by_text(group, recalled)
+    restored: list[Item] = []
     segment: list[Item] = []
-    """Since the call before."""
+    """Items since the previous call."""
     for item in group.items:
         segment.append(item)
         if _is_call(item):
-            whole += _with_thoughts(segment, recalled.before(item, group))
+            restored += _insert_reasoning(segment, recalled.before(item, group))
             segment = []
-    return whole + segment
+    return restored + segment
 
 
-def _with_thoughts(segment: Sequence[Item], slots: Slots) -> list[Item]:
-    """A call and the text before it, with the reasoning in its places; some upstreams insist on them."""
-    said = sum(isinstance(item, Message) for item in segment)
-    if len(slots) != said + 1:  # the client has left out text, or joined it
+def _insert_reasoning(segment: Sequence[Item], slots: Slots) -> list[Item]:
+    """Insert reasoning into a call and the text before it. Some upstreams require the original positions."""
+    messages = sum(isinstance(item, Message) for item in segment)
+    if len(slots) != messages + 1:  # the client has omitted or joined text
         return [*chain.from_iterable(slots), *segment]
-    whole: list[Item] = list(slots[0])
-    behind = iter(slots[1:])
+    restored: list[Item] = list(slots[0])
+    after_messages = iter(slots[1:])
     for item in segment:
-        whole.append(item)
+        restored.append(item)
         if isinstance(item, Message):
-            whole += next(behind)
-    return whole
+            restored += next(after_messages)
+    return restored
 
 
-def _sealed_again(group: _Group, recalled: _Recalled) -> list[Item]:
-    """Reasoning that came in its own words, without an id, is known by them."""
+def _restore_by_text(group: _Group, recalled: _Recalled) -> list[Item]:
+    """Restore the encrypted content of reasoning without ids, which is identified by its text."""
     slots = (slot for item in group.items if _is_call(item) for slot in recalled.before(item, group))
-    known = {item_text(thought): thought for slot in slots for thought in slot}
+    known = {item_text(reasoning): reasoning for slot in slots for reasoning in slot}
     return [
-        _with_seal(item, known[item_text(item)])
+        _with_encrypted_content(item, known[item_text(item)])
         if isinstance(item, ReasoningItem) and not item.encrypted_content and item_text(item) in known
         else item
         for item in group.items
     ]
 
 
-def _is_bare(item: Item) -> bool:
+def _lacks_content(item: Item) -> bool:
     return isinstance(item, ReasoningItem) and bool(item.id) and not item.encrypted_content
 
 
-def _with_seal(item: Item, kept: ReasoningItem) -> Item:
+def _with_encrypted_content(item: Item, stored: ReasoningItem) -> Item:
     assert isinstance(item, ReasoningItem)
     return replace(
         item,
-        encrypted_content=kept.encrypted_content,
-        content=item.content or kept.content,
-        summary=item.summary or kept.summary,
+        encrypted_content=stored.encrypted_content,
+        content=item.content or stored.content,
+        summary=item.summary or stored.summary,
     )
 
 
@@ -286,7 +290,7 @@ def _call_id(item: Item) -> str:
 
 
 def item_text(item: Item) -> str:
-    """What an item says, as one text, however its content is written."""
+    """Return the text of an item, whether its content is a string or a list of parts."""
     content = getattr(item, "content", None) or getattr(item, "output", None) or ""
     if isinstance(content, str):
         return content
@@ -305,7 +309,7 @@ def _digest(value: object) -> str:
 
 
 def _plain(value: object) -> object:
-    """Arguments as what they say: many clients write them anew (spaces, the order of fields)."""
+    """Parse arguments, because many clients rewrite them with other spaces or another order of fields."""
     if not isinstance(value, str) or max_values(value) > _ARGUMENT_VALUES:
         return value
     try:
@@ -315,14 +319,14 @@ def _plain(value: object) -> object:
 
 
 class ReasoningCache:
-    """The memory of turns that are not stored: bounded, and gone after an hour."""
+    """The reasoning memory of turns that are not stored. It is bounded, and forgets after an hour."""
 
     def __init__(
         self, clock: Callable[[], float], *, most_bytes: int = 32 * 1024 * 1024, seconds: float = 3600.0
     ) -> None:
         self._clock, self._most_bytes, self._seconds = clock, most_bytes, seconds
-        self._kept: OrderedDict[tuple[str, str, str], tuple[float, bytes]] = OrderedDict()
-        """By tenant, what it is and its id; the oldest first."""
+        self._entries: OrderedDict[tuple[str, str, str], tuple[float, bytes]] = OrderedDict()
+        """Time and data by tenant, kind and id; oldest first."""
         self.bytes = 0
 
     def remember(self, tenant: str, output: Sequence[Item], context: str = "") -> None:
@@ -331,31 +335,31 @@ class ReasoningCache:
                 self._put((tenant, "item", str(item.id)), encode(item))
         for key, data in reasoning_by_call(output, context).items():
             self._put((tenant, "call", key), data)
-        self._shed()
+        self._evict()
 
     async def recall(self, tenant: str, keys: Sequence[str]) -> dict[str, bytes]:
-        return self._found(tenant, "call", keys)
+        return self._find(tenant, "call", keys)
 
     async def items(self, tenant: str, ids: Sequence[str]) -> dict[str, StoredItem]:
-        return {id: StoredItem(id, data) for id, data in self._found(tenant, "item", ids).items()}
+        return {id: StoredItem(id, data) for id, data in self._find(tenant, "item", ids).items()}
 
-    def _found(self, tenant: str, kind: str, ids: Sequence[str]) -> dict[str, bytes]:
-        self._shed()
-        return {id: self._kept[tenant, kind, id][1] for id in ids if (tenant, kind, id) in self._kept}
+    def _find(self, tenant: str, kind: str, ids: Sequence[str]) -> dict[str, bytes]:
+        self._evict()
+        return {id: self._entries[tenant, kind, id][1] for id in ids if (tenant, kind, id) in self._entries}
 
     def _put(self, key: tuple[str, str, str], data: bytes) -> None:
         self._forget(key)
-        self._kept[key] = (self._clock(), data)
+        self._entries[key] = (self._clock(), data)
         self.bytes += len(data)
 
     def _forget(self, key: tuple[str, str, str]) -> None:
-        if (kept := self._kept.pop(key, None)) is not None:
-            self.bytes -= len(kept[1])
+        if (entry := self._entries.pop(key, None)) is not None:
+            self.bytes -= len(entry[1])
 
-    def _shed(self) -> None:
+    def _evict(self) -> None:
         oldest = self._clock() - self._seconds
-        while self._kept:
-            key, (since, _) = next(iter(self._kept.items()))
+        while self._entries:
+            key, (since, _) = next(iter(self._entries.items()))
             if since > oldest and self.bytes <= self._most_bytes:
                 return
             self._forget(key)

@@ -1,7 +1,7 @@
-"""A turn in memory: for a store that writes, what is not written yet; for `MemoryStore`, all of it.
+"""A turn in memory: for a store that writes to disk, what is not written yet; for `MemoryStore`, all of it.
 
-All of this belongs to the event loop. A writer's thread gets an `UnwrittenPart`, which is never changed, and
-what it took stays in the buffer until it is committed: a write that fails loses nothing, and is tried again.
+Buffers belong to the event loop. The writer's thread gets an `UnwrittenPart`, which never changes. Its
+contents stay in the buffer until they are committed, so a failed write loses nothing and is retried.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from msgspec import Struct
 from penstock.store.contract import Closed, LoggedEvent, Opened, StoredItem, StoredResponse, StoredTurn, Trace
 
 _STEP = 64
-"""So many events are given to a reader at a time: one that stops in the middle holds no more than these."""
+"""Events that a reader gets at a time: a reader that stops in between holds no more than these."""
 
 _OVERHEAD = 64
-"""About what Python adds to the data of an event."""
+"""Approximate bytes that Python adds to the data of an event."""
 
 
 class UnwrittenPart(Struct, frozen=True, kw_only=True):
-    """What one commit writes of one turn."""
+    """The part of one turn that one commit writes."""
 
     turn: Opened
     is_new: bool
@@ -36,7 +36,7 @@ class UnwrittenPart(Struct, frozen=True, kw_only=True):
 
 
 class ChangeSignal:
-    """Wakes all tasks that wait for the next change. A task that is cancelled leaves nothing behind."""
+    """Wakes all tasks that wait for the next change. A cancelled task leaves nothing behind."""
 
     def __init__(self) -> None:
         self._futures: set[asyncio.Future[None]] = set()
@@ -57,7 +57,7 @@ class ChangeSignal:
 
 
 class TurnBuffer:
-    """One turn. "Stored" and "written" mean: in the file, or wherever else the store keeps it."""
+    """One turn. "In the file" means in the file or wherever else the store writes."""
 
     def __init__(self, opened: Opened) -> None:
         self.opened = opened
@@ -76,24 +76,24 @@ class TurnBuffer:
         """It will never be in the file."""
         self.size = size_of(opened)
         """Bytes that are not in the file yet."""
-        self.grown = ChangeSignal()
-        self.over = asyncio.Event()
-        """It has ended, or the store was closed under it."""
-        self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Its row is in the file, or could not be put there at the first attempt."""
-        self.written: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        """Its end is in the file, or could not be put there at the first attempt."""
+        self.changed = ChangeSignal()
+        self.finished = asyncio.Event()
+        """Set when the turn has ended, or the store was closed while it ran."""
+        self.row_write: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done after the first attempt to write its row."""
+        self.end_write: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        """Done after the first attempt to write its end; the result is whether it succeeded."""
         self.is_committed = False
         """Its end was committed. Set by the writer's thread."""
         self._input = {item.id: item for item in opened.input}
         self._output: dict[str, StoredItem] = {}
 
-    # What happens
+    # Recording
 
     def log(self, events: Sequence[LoggedEvent], size: int) -> None:
         self.events.extend(events)
         self.size += size
-        self.grown.notify()
+        self.changed.notify()
 
     def trace(self, traces: Sequence[Trace], size: int) -> None:
         self.traces.extend(traces)
@@ -111,9 +111,9 @@ class TurnBuffer:
         self.abandon()
 
     def abandon(self) -> None:
-        """Nothing more comes: let those go who wait for it."""
-        self.over.set()
-        self.grown.notify()
+        """Wake everything that waits for this turn: no more events will follow."""
+        self.finished.set()
+        self.changed.notify()
 
     # Writing
 
@@ -131,7 +131,7 @@ class TurnBuffer:
         )
 
     def settle(self, part: UnwrittenPart) -> None:
-        """A part is in the file: from now on it is read from there."""
+        """Drop a part that is in the file now: from here on it is read from the file."""
         self.is_stored = True
         self.size -= part.size
         del self.events[: len(part.events)]
@@ -145,13 +145,13 @@ class TurnBuffer:
 
     @property
     def is_written(self) -> bool:
-        """Also where the loop is too busy to have heard of it: the writer's thread says so."""
-        return self.is_committed or (self.written.done() and self.written.result())
+        """Whether the end is in the file. The writer's thread knows before a busy event loop does."""
+        return self.is_committed or (self.end_write.done() and self.end_write.result())
 
     # Reading
 
     def events_after(self, sequence: int) -> list[LoggedEvent]:
-        """Some of the events behind a number that are not in the file yet."""
+        """Return some of the events after a sequence number that are not in the file yet."""
         begin = bisect_right(self.events, sequence, key=_sequence)
         return self.events[begin : begin + _STEP]
 

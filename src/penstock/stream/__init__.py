@@ -1,1 +1,1 @@
-"""One response stream: deltas in, lawful events out, and the checker that judges them."""
+"""One response stream: deltas in, lawful events out, and the checker that verifies them."""

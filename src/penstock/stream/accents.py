@@ -1,8 +1,8 @@
-"""Accents: the flavours of OpenResponses that clients read.
+"""Accents: the variants of OpenResponses event naming that clients read.
 
-The machine speaks the specification's own names. An accent turns each of its events into exactly one event:
-it changes names and the places of fields, and never adds, drops or renumbers, so that the log of a stream is
-the same whoever reads it. `ACCENTS` lists them; each stream takes an accent of its own.
+The machine uses the specification's names. An accent maps each event to exactly one event: it renames events
+and moves fields, but never adds, drops or renumbers events, so the log of a stream is the same for every
+client. `ACCENTS` lists them; each stream needs its own instance.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PORTABLE_ITEMS = frozenset(
         "function_call_output",
         "reasoning",
         "compaction",
-        # tools that a client declares and gets back as declared
+        # calls of tools that the client declared
         "custom_tool_call",
         "custom_tool_call_output",
         "shell_call",
@@ -59,7 +59,7 @@ PORTABLE_ITEMS = frozenset(
         "tool_search_output",
     }
 )
-"""Item types that need no vendor's slug in the strict accent (decision 1)."""
+"""Item types that need no vendor prefix in the strict accent (decision 1)."""
 
 
 class Accent(ABC):
@@ -67,7 +67,7 @@ class Accent(ABC):
 
     name: ClassVar[str]
     changes: ClassVar[dict[type[Event], Callable[[Any, Any], Event]]]
-    """What becomes of each kind of event. A kind that is not here stays as it is, at no cost."""
+    """The conversion for each kind of event. Other events pass unchanged, at no cost."""
 
     def __call__(self, event: Event) -> Event:
         change = self.changes.get(event.__class__)
@@ -92,7 +92,7 @@ class OpenResponses(Accent):
     def _lifecycle(self, event: LifecycleEvent) -> Event:
         format = event.response.text.format
         if isinstance(format, JsonSchemaFormat):
-            # The schema of an answer wants null here, whatever the request had (spec S6).
+            # The schema of a response requires null here, whatever the request had (spec S6).
             text = replace(event.response.text, format=replace(format, schema=None))
             event = replace(event, response=replace(event.response, text=text))
         return self._with_items(event)
@@ -101,7 +101,7 @@ class OpenResponses(Accent):
         return replace(event, part=self._cited(event.part))
 
     def _annotation(self, event: AnnotationAddedEvent) -> Event:
-        # An annotation that the schema has no word for is null there: it keeps its number (spec S7).
+        # An annotation that the schema does not define becomes null, and keeps its index (spec S7).
         return replace(event, annotation=event.annotation and _as_url_citation(event.annotation))
 
     def _unknown(self, event: UnknownEvent) -> Event:
@@ -129,7 +129,7 @@ class OpenResponses(Accent):
 
 
 class OpenAI(Accent):
-    """What Codex, openai-python, LangChain and the AI SDK read: raw reasoning is `reasoning_text`."""
+    """For Codex, openai-python, LangChain and the AI SDK: raw reasoning is `reasoning_text`."""
 
     name = "openai"
 
@@ -143,13 +143,13 @@ class OpenAI(Accent):
 
 
 class Copilot(Accent):
-    """What Copilot Chat reads: all reasoning is summary. Content parts take summary indexes as they open."""
+    """For Copilot Chat: all reasoning is a summary. Content parts get the next free summary index."""
 
     name = "copilot"
 
     def __init__(self) -> None:
         self._parts: dict[str, dict[tuple[str, int], int]] = {}
-        """The summary parts of each item: the channel they came from, their index there, and here."""
+        """By item: the summary index of each part, by its original channel and its index there."""
 
     def _index(self, item_id: str, channel: str, index: int) -> int:
         parts = self._parts.setdefault(item_id, {})
@@ -195,7 +195,7 @@ class Copilot(Accent):
         order = list(self._parts.get(item.id or "", ())) or [
             (channel, index) for channel, parts in channels.items() for index in range(len(parts))
         ]
-        # The snapshot of an open item may lag behind the parts that are already numbered.
+        # The snapshot of an open item may not have all parts that already have an index.
         parts = [channels[channel][index] for channel, index in order if index < len(channels[channel])]
         return replace(item, summary=[_as_summary(part) for part in parts], content=UNSET)
 
@@ -215,8 +215,7 @@ ACCENTS: dict[str, type[Accent]] = {accent.name: accent for accent in (OpenRespo
 
 
 def _with_slug(type: str) -> str:
-    """Types outside the specification carry their vendor's name (spec N35, spec N58); unmarked ones are
-    OpenAI's."""
+    """Prefix a type outside the specification with its vendor, by default OpenAI (spec N35, spec N58)."""
     return type if ":" in type else f"openai:{type}"
 
 

@@ -1,7 +1,7 @@
 """Blocks: the messages and reasoning items of a response while they are open.
 
-Text is kept as the list of its pieces and joined when it is needed, so a delta costs the same whether it is
-the first or the hundred-thousandth. The events at the end of a part and of its item share one joined text.
+Text is stored as a list of chunks and joined when it is needed, so the first and the hundred-thousandth delta
+cost the same. The events at the end of a part and of its item share one joined text.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from penstock.stream.deltas import BlockKind, Key
 from penstock.stream.output import IN_PROGRESS, Output
 
 _JOINED_AT = 1024 * 1024
-"""Characters that wait in pieces before they are added to the text."""
+"""Number of characters in chunks from which they are joined to the text."""
 
 
 class OpenPart(ABC):
-    """A content part that takes deltas."""
+    """A content part that receives deltas."""
 
-    __slots__ = ("chunks", "index", "item_id", "joined", "number", "output_index", "waiting")
+    __slots__ = ("chunks", "index", "item_id", "joined", "number", "output_index", "pending")
 
     delta_event: ClassVar[type[OutputTextDeltaEvent | RefusalDeltaEvent | ReasoningDeltaEvent]]
 
@@ -58,7 +58,7 @@ class OpenPart(ABC):
         self.joined = ""
         """The text without `chunks`."""
         self.chunks: list[str] = []
-        self.waiting = 0
+        self.pending = 0
         """Characters in `chunks`."""
 
     @property
@@ -68,23 +68,23 @@ class OpenPart(ABC):
         return self.joined
 
     def join(self) -> None:
-        """Add the pieces to the text.
+        """Append the chunks to the text.
 
-        The attribute gives its reference away first: CPython then lengthens the text where it is, and a long
-        text is never copied as a whole.
+        Clear the attribute first: with a single reference left, CPython extends the string in place, and a
+        long text is never copied.
         """
         text, self.joined = self.joined, ""
         text += "".join(self.chunks)
         self.joined = text
-        self.chunks, self.waiting = [], 0
+        self.chunks, self.pending = [], 0
 
     @property
     @abstractmethod
     def part(self) -> ContentPart:
-        """The part as it is now."""
+        """The part in its current state."""
 
     def delta(self, text: str) -> Event:
-        """Take the next piece of text."""
+        """Add the next piece of text; return its event."""
         self.take(text)
         return self.delta_event(
             sequence_number=self.number(),
@@ -96,13 +96,13 @@ class OpenPart(ABC):
 
     def take(self, text: str) -> None:
         self.chunks.append(text)
-        self.waiting += len(text)
-        if self.waiting >= _JOINED_AT:
+        self.pending += len(text)
+        if self.pending >= _JOINED_AT:
             self.join()
 
     @abstractmethod
     def done(self) -> Event:
-        """The event that repeats the whole text."""
+        """Return the event that repeats the complete text."""
 
     def part_event(self, type: str) -> Event:
         return ContentPartEvent(
@@ -239,14 +239,14 @@ PART_TYPES: dict[BlockKind, type[OpenPart]] = {
 
 
 class Block(ABC):
-    """An open item that is made of parts. It is made, and announced, with its first content."""
+    """An open item that consists of parts. It is created and announced with its first content."""
 
     item_type: ClassVar[str]
 
     def __init__(self, output: Output, kind: BlockKind) -> None:
         self.output = output
         self.kind = kind
-        """What the open part is, or was last."""
+        """The kind of the open part, or of the last one."""
         self.output_index = -1
         self.item_id = output.item_id(self.item_type)
         self.status = IN_PROGRESS
@@ -257,7 +257,7 @@ class Block(ABC):
     @property
     @abstractmethod
     def item(self) -> Item:
-        """The item as it is now."""
+        """The item in its current state."""
 
     @property
     def content(self) -> list[ContentPart]:
@@ -286,7 +286,7 @@ class Block(ABC):
         events = self.close_part()
         self.status = status
         events.append(self.output.done(self))
-        del self.output  # it is no longer needed, and a cycle would keep a long text until it is collected
+        del self.output  # no longer needed; a reference cycle would keep a long text until garbage collection
         return events
 
 
@@ -309,7 +309,7 @@ class MessageBlock(Block):
 
 
 class ReasoningBlock(Block):
-    """Content, summary and opaque data are one item. Opaque data shows with `done`: no other event has it."""
+    """Content, summary and opaque data form one item. Only the `done` event contains the opaque data."""
 
     item_type = "reasoning"
 

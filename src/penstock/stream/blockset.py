@@ -1,4 +1,4 @@
-"""Which block a delta goes to: the current one, or the one that its key names."""
+"""Finds the block for a delta: the current block, or the block with the delta's key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.stream.output import COMPLETED, Output
 
 
 class BlockSet:
-    """The open blocks: the current one, which unkeyed deltas go to, and the keyed ones."""
+    """The open blocks: the current one, for deltas without a key, and the keyed ones."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
@@ -31,7 +31,7 @@ class BlockSet:
         output.end_current = self.end_current
 
     def part(self, kind: BlockKind, key: Key | None) -> tuple[OpenPart, list[Event]]:
-        """The open part that deltas of this kind go to, and the events that opened it."""
+        """Return the open part for deltas of this kind, and the events that opened it."""
         known = self._current if key is None else self._keyed.get((BLOCK_TYPES[kind], key))
         if known is not None and known.kind is kind and (open_part := known.part) is not None:
             return open_part, []
@@ -52,18 +52,18 @@ class BlockSet:
         return part, events + more
 
     def annotate(self, annotation: Annotation, key: Key | None) -> list[Event]:
-        """Cite something in the open text. A citation before the first text waits for it (quirk C31)."""
+        """Add a citation to the open text. A citation before the first text waits for it (quirk C31)."""
         block = self._current if key is None else self._keyed.get((MessageBlock, key))
         if block is not None and isinstance(block.part, OpenTextPart):
             return [block.part.annotate(annotation)]
         if key in self._had_text:
-            self.lost_annotations += 1  # its text is closed, and may not change any more (spec N29)
+            self.lost_annotations += 1  # its text is closed and must not change (spec N29)
         else:
             self._early_annotations.setdefault(key, []).append(annotation)
         return []
 
     def opaque(self, data: str, key: Key | None, *, alone: bool) -> list[Event]:
-        """Opaque reasoning belongs to the reasoning item it comes with, else it is an item of its own."""
+        """Add opaque reasoning to the reasoning item it came with, or else as an item of its own."""
         block: Block | None = None
         events: list[Event] = []
         if key is not None:
@@ -73,7 +73,7 @@ class BlockSet:
         if isinstance(block, ReasoningBlock) and block.opaque is None:
             block.opaque = data
             return events
-        if alone:  # what goes with a call stands directly before it
+        if alone:  # reasoning that belongs to a call comes directly before it
             events += self.end_current()
         item = ReasoningBlock(self._output)
         item.opaque = data
@@ -92,7 +92,7 @@ class BlockSet:
         return [] if block is None else block.close(COMPLETED)
 
     def take_open(self) -> list[Block]:
-        """All open blocks, which the caller closes."""
+        """Remove and return all open blocks; the caller closes them."""
         blocks = [*self._keyed.values(), *([self._current] if self._current else [])]
         self._current = None
         self._keyed.clear()
@@ -100,11 +100,11 @@ class BlockSet:
 
     @property
     def has_lost_annotations(self) -> bool:
-        """Were there citations whose text never came, or was closed?"""
+        """Whether there were citations whose text was closed or never arrived."""
         return bool(self.lost_annotations or self._early_annotations)
 
     def _block(self, kind: BlockKind, key: Key | None) -> tuple[Block, list[Event]]:
-        """The open block for this kind. The current one has one kind only; a keyed message may have both."""
+        """Return the open block for this kind. The current block has one kind, a keyed message maybe both."""
         if key is None:
             if self._current is not None and self._current.kind is kind:
                 return self._current, []
@@ -116,7 +116,7 @@ class BlockSet:
             return known, []
         phase = None if kind is BlockKind.REASONING else self._phases.pop(key, None)
         block = self._keyed[BLOCK_TYPES[kind], key] = self._new_block(kind, phase)
-        # An unkeyed block before it ends, as it does before any other item.
+        # The current block ends here, as it does before any other item.
         return block, self.end_current() + block.open()
 
     def _new_block(self, kind: BlockKind, phase: str | None) -> Block:

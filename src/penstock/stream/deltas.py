@@ -1,11 +1,11 @@
-"""The inner vocabulary: what an upstream said, in words that no vendor owns.
+"""Deltas: the vendor-neutral form of what an upstream sends.
 
-A dialect reads its upstream's stream into these values, and `ResponseStreamStateMachine.apply` takes them.
-This file is the whole list; read it and you know everything that can happen in a turn.
+A dialect reads its upstream's stream into these values, and `ResponseStreamStateMachine.apply` accepts them.
+This file is the complete list of what can happen in a turn.
 
-Blocks. `block=None` means the current block: the one the last delta of that kind went to, which closes when
-another kind begins. A dialect whose upstream keys its blocks gives the key, and such a block stays open,
-whatever comes between, until its `BlockEnd` or the end of the response.
+Blocks. `block=None` means the current block, to which the last delta of that kind was added; it closes when
+another kind begins. If the upstream keys its blocks, the dialect passes the key, and the block stays open
+until its `BlockEnd` or the end of the response, whatever comes in between.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from penstock.protocol.content import Annotation, JsonObject, LogProb
 from penstock.protocol.items import Item
 
 Key = str | int
-"""How an upstream tells its blocks or calls apart: an index, an id. Opaque, compared and never counted."""
+"""An upstream's index or id for a block or call. Opaque: only compared for equality."""
 
 
 class BlockKind(StrEnum):
-    """Text and refusals make messages, the other one reasoning items."""
+    """Text and refusals belong to messages, reasoning to reasoning items."""
 
     TEXT = "text"
     REFUSAL = "refusal"
@@ -30,7 +30,7 @@ class BlockKind(StrEnum):
 
 
 class FinishReason(StrEnum):
-    """Why the model stopped, weakest first: a stronger reason replaces a weaker one (decision 6)."""
+    """Why the model stopped, lowest priority first: a later reason overrides an earlier one (decision 6)."""
 
     STOP = "stop"
     TOOL_CALLS = "tool_calls"
@@ -48,7 +48,7 @@ class BlockStart(Struct, frozen=True):
 
 
 class BlockEnd(Struct, frozen=True):
-    """A keyed block is over. Without a kind, every open block under that key is."""
+    """A keyed block ends. Without a kind, every open block with that key ends."""
 
     block: Key
     kind: BlockKind | None = None
@@ -73,7 +73,7 @@ class ReasoningDelta(Struct, frozen=True):
 
 
 class SummaryDelta(Struct, frozen=True):
-    """A summary of the reasoning. Another `part` than before begins a new summary part."""
+    """A summary of the reasoning. A different `part` than before begins a new summary part."""
 
     text: str
     part: Key = 0
@@ -81,18 +81,18 @@ class SummaryDelta(Struct, frozen=True):
 
 
 class AnnotationDelta(Struct, frozen=True):
-    """A citation in the text. One that comes before its text waits for it (quirk C31)."""
+    """A citation in the text. If it comes before its text, it waits for it (quirk C31)."""
 
     annotation: Annotation
     block: Key | None = None
 
 
 class OpaqueReasoning(Struct, frozen=True):
-    """Signed or encrypted reasoning, to be given back unread on the next turn.
+    """Signed or encrypted reasoning, to be sent back unchanged on the next turn.
 
-    With `block`, or after reasoning, it belongs to that reasoning item. Else it becomes an item of its own,
-    at once: data that belongs to a call (`call` is that call's key) is sent before the call, so the item
-    stands directly before it.
+    With `block`, or after reasoning, it belongs to that reasoning item. Otherwise it immediately becomes an
+    item of its own: data that belongs to a call (`call` is that call's key) is sent before the call, so that
+    the item comes directly before it.
     """
 
     data: str
@@ -104,9 +104,9 @@ class ToolCallDelta(Struct, frozen=True):
     """A piece of a tool call: any field may be missing, repeated or late. See `calls/assembler.py`.
 
     - `key`: the upstream's index for the call. `id`: the upstream's call id. "" counts as absent.
-    - `type`: "custom" when `arguments` is a custom tool's raw text and not JSON.
-    - `arguments`: a fragment; an object is the whole of them.
-    - `whole`: the call ends here. `arguments`, if given, is then all of them and not a fragment.
+    - `type`: "custom" if `arguments` is a custom tool's raw text and not JSON.
+    - `arguments`: a fragment; an object is complete.
+    - `whole`: the call ends here. `arguments`, if given, is then complete and not a fragment.
     """
 
     key: Key | None = None
@@ -119,7 +119,7 @@ class ToolCallDelta(Struct, frozen=True):
 
 
 class ItemDelta(Struct, frozen=True):
-    """An item that the vendor made and runs itself, such as a web search: announced, or done."""
+    """An item of a tool that the vendor runs itself, such as a web search: announced, or done."""
 
     key: Key
     item: Item
@@ -127,7 +127,7 @@ class ItemDelta(Struct, frozen=True):
 
 
 class EventDelta(Struct, frozen=True):
-    """An event of such an item (`key`), or one that stands alone."""
+    """An event of such an item (`key`), or an event without an item."""
 
     type: str
     fields: JsonObject
@@ -135,7 +135,7 @@ class EventDelta(Struct, frozen=True):
 
 
 class UsageDelta(Struct, frozen=True):
-    """Token counts so far. None says nothing, and a zero never takes back a count (quirk C6)."""
+    """Token counts so far. None means unknown, and a zero never resets a count (quirk C6)."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -146,7 +146,7 @@ class UsageDelta(Struct, frozen=True):
 
 
 class UpstreamInfo(Struct, frozen=True):
-    """What the upstream says of itself: which model really answered, at which tier."""
+    """What the upstream reports about itself: the model that answered, and the service tier."""
 
     id: str | None = None
     model: str | None = None
@@ -154,14 +154,14 @@ class UpstreamInfo(Struct, frozen=True):
 
 
 class DiagnosticDelta(Struct, frozen=True):
-    """The dialect had to drop, degrade or repair something. `code` is one of its own."""
+    """The dialect had to drop, degrade or repair something. `code` is one of the dialect's own."""
 
     code: str
     message: str
 
 
 class FinishDelta(Struct, frozen=True):
-    """The model stopped. The stream is not over: usage, or more, may follow."""
+    """The model stopped. The stream is not over: usage or other deltas may follow."""
 
     reason: FinishReason
 
@@ -174,7 +174,7 @@ class ErrorDelta(Struct, frozen=True):
     type: str = "server_error"
     param: str | None = None
     retry_after: float | None = None
-    """Seconds to wait, where the upstream said so."""
+    """Seconds to wait, if the upstream sent a number."""
 
 
 Delta = (

@@ -1,4 +1,4 @@
-"""What a stream has to confess: everything that was dropped, degraded or repaired on the way."""
+"""Diagnostics: everything in a stream that was dropped, degraded or repaired."""
 
 from __future__ import annotations
 
@@ -6,59 +6,61 @@ from collections.abc import Callable
 
 from penstock.protocol.errors import Diagnostic
 
-Tell = Callable[[str, str], None]
-"""Takes the code and the words of a diagnostic."""
+Report = Callable[[str, str], None]
+"""Records a diagnostic: its code and its message."""
 
 MESSAGES: dict[str, str] = {
     # tool calls
     "undeclared_tool": "the model called {name!r}, which the request does not declare",
-    "tool_not_allowed": "a call to {name!r} was kept back: the request does not allow it",
-    "shared_call_id": "two parallel calls came with one id; one of them got another",
-    "late_call_id": "an id came after its call was announced under another",
-    "name_changed": "a call came under a second name; the first one stands",
-    "unmarked_call": "a call began with nothing but another name than the one before",
-    "glued_calls": "the arguments of several calls came as one; they were taken apart",
-    "repeated_arguments": "a call's arguments came more than once; they were taken once",
-    "arguments_disagree": "a call was repeated with other arguments; the first stand",
-    "trailing_arguments": "text behind a call's whole arguments was left out",
-    "odd_arguments": "in a call to {name!r} {flaw}",
-    "unannounced_call": "the stream ended before a call had its name; the call was left out",
+    "tool_not_allowed": "a call to {name!r} was dropped: the request does not allow it",
+    "shared_call_id": "two parallel calls had the same id; one of them got a new id",
+    "late_call_id": "the id of a call arrived after the call was announced with another id",
+    "name_changed": "the name of a call changed; the first name was used",
+    "unmarked_call": "a call began with a new name, but without an id of its own",
+    "glued_calls": "the arguments of several calls arrived as one text; they were split",
+    "repeated_arguments": "the arguments of a call arrived more than once; they were sent once",
+    "arguments_disagree": "a call was repeated with different arguments; the first arguments were used",
+    "trailing_arguments": "text after the complete arguments of a call was dropped",
+    "odd_arguments": "call to {name!r}: {flaw}",
+    "unannounced_call": "the stream ended before a call had a name; the call was dropped",
     # items and events of the vendor
-    "repeated_item": "an item of type {type!r} came more than once; it was sent once",
-    "event_without_item": "an event of type {type!r} was left out: it has no open item",
+    "repeated_item": "an item of type {type!r} arrived more than once; it was sent once",
+    "event_without_item": "an event of type {type!r} was dropped: it has no open item",
     # the rest
-    "unknown_phase": "the phase {phase!r} of a message is not one of the specification's; it was left out",
-    "annotation_without_text": "citations were left out: no text came for them",
-    "usage_inconsistent": "the upstream's usage does not add up; parts were bounded by their whole",
-    "usage_estimated": "the upstream gave no usage; the figures are estimates",
+    "unknown_phase": "the message phase {phase!r} is not in the specification; it was dropped",
+    "annotation_without_text": "citations were dropped: they have no text",
+    "usage_inconsistent": "the upstream's usage does not add up; cached and reasoning tokens were limited",
+    "usage_estimated": "the upstream reported no usage; the token counts are estimates",
 }
-"""Every diagnostic that the machine can make, by its code."""
+"""The message of every diagnostic that the machine can report, by code."""
 
 _LIMIT = 64
-"""Different diagnostics that one response keeps: a hostile upstream cannot make it grow without bound."""
+"""Maximum number of different diagnostics of one response: a hostile upstream cannot make it grow forever."""
 
 _PER_CODE = 8
-"""Different messages of one code. The others are counted together."""
+"""Maximum number of different messages per code. The others are counted together."""
 
 OTHERS = "the same happened to others"
-"""Stands for the messages of a code that are only counted."""
+"""Replaces the messages of a code that are only counted."""
 
 _LONGEST = 500
-"""Characters of a message: it may quote a name or an id of any length."""
+"""Maximum length of a message: it may quote a name or an id of any length."""
 
 
 class Diagnostics:
-    """The diagnostics of one response. One that repeats is counted."""
+    """The diagnostics of one response. Repeated diagnostics are counted."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], int] = {}
         self._messages: dict[str, int] = {}
-        """How many different messages there are of each code."""
+        """The number of different messages per code."""
 
     def add(self, code: str, **details: str) -> None:
-        self.tell(code, MESSAGES[code].format(**details))
+        """Record a diagnostic of the machine, with the values for its message."""
+        self.report(code, MESSAGES[code].format(**details))
 
-    def tell(self, code: str, message: str) -> None:
+    def report(self, code: str, message: str) -> None:
+        """Record a diagnostic with a message of the caller's own."""
         code, message = code[:_LONGEST], message[:_LONGEST]
         if (code, message) not in self._counts:
             if self._messages.get(code, 0) >= _PER_CODE:
@@ -70,7 +72,7 @@ class Diagnostics:
         self._counts[code, message] = self._counts.get((code, message), 0) + 1
 
     @property
-    def told(self) -> list[Diagnostic]:
+    def entries(self) -> list[Diagnostic]:
         return [
             Diagnostic(code=code, message=message, count=count)
             for (code, message), count in self._counts.items()

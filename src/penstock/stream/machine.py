@@ -1,6 +1,6 @@
 """The state machine that every stream goes through: deltas in, a lawful OpenResponses stream out.
 
-It does no I/O, reads no clock and rolls no dice: the first snapshot, the time and the ids are given to it.
+It does no I/O, reads no clock and uses no randomness: the first snapshot, the time and the ids are passed in.
 Each method returns the events that it caused. A refused call raises `BridgeError` and changes nothing.
 Whatever came before, `finish`, `fail` and `cancel` end the stream with exactly one terminal event.
 """
@@ -59,16 +59,16 @@ INCOMPLETE_REASONS: dict[FinishReason, str] = {
     FinishReason.LENGTH: "max_output_tokens",
     FinishReason.CONTENT_FILTER: "content_filter",
 }
-"""The finish reasons that leave a response incomplete, and the reason that the client reads."""
+"""The finish reasons that make a response incomplete, and the reason that the client sees."""
 
-_STRENGTH = {reason: strength for strength, reason in enumerate(FinishReason)}
+_PRIORITY = {reason: priority for priority, reason in enumerate(FinishReason)}
 _ID_LIMIT = 64
 _PHASES = ("commentary", "final_answer")
-_TEXT, _REFUSAL, _REASONING = BlockKind  # on the hot path a name is cheaper than a member of an enum
+_TEXT, _REFUSAL, _REASONING = BlockKind  # on the hot path a name is cheaper than an enum member
 
 
 def derived_ids(response_id: str) -> Callable[[str], str]:
-    """Ids made from the response's own: unique where that one is, and the same on every run."""
+    """Return a function that derives ids from the response's id: equally unique, the same on every run."""
     stem = response_id.partition("_")[2] or response_id
     if len(stem) > _ID_LIMIT - 16:
         stem = sha256(stem.encode()).hexdigest()[:32]
@@ -77,7 +77,7 @@ def derived_ids(response_id: str) -> Callable[[str], str]:
 
 
 class ResponseStreamStateMachine:
-    """One response. `deltas.py` lists what can be said to it; `apply` takes any of it."""
+    """One response. `deltas.py` lists its inputs; `apply` accepts any of them."""
 
     def __init__(
         self,
@@ -89,12 +89,12 @@ class ResponseStreamStateMachine:
         new_id: Callable[[str], str] | None = None,
         error_event: bool = True,
     ) -> None:
-        """`response` is the first snapshot, as `response_for` makes it from a request.
+        """`response` is the first snapshot, as `response_for` creates it from a request.
 
-        `clock` gives the time in seconds. `used_call_ids` are the call ids of the conversation so far: none
-        of them is given out again. `new_id` makes an id from a prefix; by default ids are derived from the
-        response's own. `error_event`: whether an `error` event comes before `response.failed`, as clients of
-        SSE want it; on a WebSocket `response.failed` stands alone (decision 9).
+        `clock` returns the time in seconds. `used_call_ids` are the call ids of the conversation so far: none
+        of them is used again. `new_id` creates an id from a prefix; by default ids are derived from the
+        response's id. `error_event`: whether an `error` event precedes `response.failed`, as SSE clients
+        expect; on a WebSocket `response.failed` is sent alone (decision 9).
         """
         self._response = response
         self._clock = clock
@@ -110,7 +110,7 @@ class ResponseStreamStateMachine:
         self._usage = UsageTally()
         self._reason: FinishReason | None = None
 
-    # Seen from outside
+    # State
 
     @property
     def phase(self) -> ResponseStreamPhase:
@@ -123,47 +123,47 @@ class ResponseStreamStateMachine:
 
     @property
     def diagnostics(self) -> list[Diagnostic]:
-        return self._diagnostics.told
+        return self._diagnostics.entries
 
     @property
     def snapshot(self) -> Response:
-        """The response as it is now. Built when asked for, so a delta costs nothing for it."""
+        """The response in its current state. Built on demand, so deltas do not pay for it."""
         return replace(
             self._response,
             status=self._life.status,
             output=[slot.item for slot in self._output.slots],
-            usage=self._usage.usage if self._usage.told else None,
+            usage=self._usage.usage if self._usage.is_known else None,
             diagnostics=self.diagnostics or UNSET,
         )
 
     def apply(self, delta: Delta) -> list[Event]:
-        """Take any delta."""
+        """Process any delta; return its events."""
         handler = _HANDLERS.get(delta.__class__)
         if handler is None:
             raise TypeError(f"not a delta: {delta.__class__.__name__}")
         return handler(self, delta)
 
-    # How it begins
+    # Start
 
     def start(self, *, queued: bool = False) -> list[Event]:
         self._life.move(Move.START, queued=queued)
         return [self._lifecycle("created"), self._lifecycle("queued" if queued else "in_progress")]
 
     def begin(self) -> list[Event]:
-        """The waiting is over."""
+        """End the wait of a queued response."""
         self._life.move(Move.BEGIN)
         return [self._lifecycle("in_progress")]
 
     def heartbeat(self) -> list[Event]:
-        """A repeated `response.in_progress`: the one sign of life that every client counts (decision 10)."""
+        """Repeat `response.in_progress`: the one heartbeat that every client recognises (decision 10)."""
         if not self._life.queued:
             self._ready()
         return [self._lifecycle(self._life.status)]
 
-    # What the model says
+    # Output of the model
 
     def text(self, text: str, block: Key | None = None, logprobs: list[LogProb] | None = None) -> list[Event]:
-        text = self._sound(text)
+        text = self._checked_text(text)
         if not text:
             return []
         part, events = self._blocks.part(_TEXT, block)
@@ -174,7 +174,7 @@ class ResponseStreamStateMachine:
         return events
 
     def refusal(self, text: str, block: Key | None = None) -> list[Event]:
-        text = self._sound(text)
+        text = self._checked_text(text)
         if not text:
             return []
         part, events = self._blocks.part(_REFUSAL, block)
@@ -182,7 +182,7 @@ class ResponseStreamStateMachine:
         return events
 
     def reasoning(self, text: str, block: Key | None = None) -> list[Event]:
-        text = self._sound(text)
+        text = self._checked_text(text)
         if not text:
             return []
         part, events = self._blocks.part(_REASONING, block)
@@ -190,7 +190,7 @@ class ResponseStreamStateMachine:
         return events
 
     def summary(self, text: str, part: Key = 0, block: Key | None = None) -> list[Event]:
-        text = self._sound(text)
+        text = self._checked_text(text)
         if not text:
             return []
         summary, events = self._blocks.summary_part(part, block)
@@ -198,8 +198,8 @@ class ResponseStreamStateMachine:
         return events
 
     def opaque(self, data: str, block: Key | None = None, call: Key | None = None) -> list[Event]:
-        """Reasoning that only its maker can read."""
-        data = self._sound(data)
+        """Add reasoning that only the vendor can read."""
+        data = self._checked_text(data)
         if not data:
             return []
         return self._blocks.opaque(data, block, alone=call is not None)
@@ -209,7 +209,7 @@ class ResponseStreamStateMachine:
         return self._blocks.annotate(annotation, block)
 
     def start_block(self, block: Key, kind: BlockKind, phase: str | None = None) -> list[Event]:
-        """Nothing to tell until the block has content; only its phase is kept."""
+        """Remember the phase of a block. There are no events until the block has content."""
         self._ready()
         if phase in _PHASES and kind is not BlockKind.REASONING:
             self._blocks.announce_phase(block, phase)
@@ -226,10 +226,12 @@ class ResponseStreamStateMachine:
         return self._calls.feed(delta)
 
     def item(self, key: Key, item: Item, *, done: bool) -> list[Event]:
-        """An item that the vendor runs. One that is done without having been announced is announced first."""
+        """Add an item of a tool that the vendor runs. If it is done but not announced, announce it first."""
         self._ready()
         if item.type in NEVER_HOSTED:
-            raise ValueError(f"an item of type {item.type!r} cannot be a vendor's own")
+            raise ValueError(
+                f"an item of type {item.type!r} cannot be sent as a vendor's item; use its deltas"
+            )
         hosted = self._hosted.get(key)
         call_id = self._calls.claim(item) if hosted is None else None
         if (hosted and not (done and hosted.is_open)) or call_id == "":
@@ -248,20 +250,20 @@ class ResponseStreamStateMachine:
         return events
 
     def event(self, type: str, fields: JsonObject, key: Key | None = None) -> list[Event]:
-        """An event of such an item, or one that stands alone."""
+        """Add an event of such an item, or an event without an item."""
         self._ready()
         if not type or type in MACHINE_EVENTS:
-            raise ValueError(f"an event of type {type!r} is the machine's own")
-        told = {name: value for name, value in fields.items() if name not in ("type", "sequence_number")}
-        if key is not None or type in EVENTS:  # every event we know by name is about an item
+            raise ValueError(f"an event of type {type!r} can only be sent by the state machine itself")
+        extra = {name: value for name, value in fields.items() if name not in ("type", "sequence_number")}
+        if key is not None or type in EVENTS:  # every event with a known type belongs to an item
             hosted = self._hosted.get(key) if key is not None else None
             if hosted is None or not hosted.is_open:
                 self._diagnostics.add("event_without_item", type=type)
                 return []
-            told |= {"item_id": hosted.item_id, "output_index": hosted.output_index}
-        return [UnknownEvent(type=type, sequence_number=self._output.number(), extra=told)]
+            extra |= {"item_id": hosted.item_id, "output_index": hosted.output_index}
+        return [UnknownEvent(type=type, sequence_number=self._output.number(), extra=extra)]
 
-    # What is known besides
+    # Metadata
 
     def usage(self, usage: UsageDelta) -> list[Event]:
         self._ready()
@@ -278,29 +280,30 @@ class ResponseStreamStateMachine:
         return []
 
     def diagnostic(self, code: str, message: str) -> list[Event]:
-        """Keep what the dialect has to tell."""
+        """Record a diagnostic of the dialect."""
         self._ready()
-        self._diagnostics.tell(code, message)
+        self._diagnostics.report(code, message)
         return []
 
-    # How it ends
+    # End
 
     def defer_finish(self, reason: FinishReason) -> list[Event]:
-        """The model stopped, but more may come. A stronger reason replaces a weaker one (decision 6)."""
+        """Note why the model stopped; more deltas may follow. Keep the reason with the higher priority
+        (decision 6)."""
         self._ready()
-        self._reason = self._stronger(FinishReason(reason))
+        self._reason = self._prevailing(FinishReason(reason))
         return []
 
     def finish(self, reason: FinishReason | None = None) -> list[Event]:
-        """The upstream is done. Without any finish reason it was cut off, and the response has failed.
+        """End the response. Without any finish reason the upstream was cut off, and the response fails.
 
-        Raises `bridge.stream.incomplete_tool_call` if the end is a normal one and a call is not whole: the
+        Raise `bridge.stream.incomplete_tool_call` if the reason is a normal one and a call is incomplete: the
         stream is then still open, and `fail` ends it.
         """
-        reason = self._reason if reason is None else self._stronger(FinishReason(reason))
+        reason = self._reason if reason is None else self._prevailing(FinishReason(reason))
         self._life.check(Move.COMPLETE)
         if reason is None:
-            return self.fail("upstream_truncated", "the upstream ended without saying why")
+            return self.fail("upstream_truncated", "the upstream ended the stream without a finish reason")
         if reason in INCOMPLETE_REASONS:
             return self._truncate(Move.TRUNCATE, INCOMPLETE_REASONS[reason])
         self._calls.check_complete()
@@ -314,13 +317,13 @@ class ResponseStreamStateMachine:
         return [*events, self._ended("completed")]
 
     def cancel(self) -> list[Event]:
-        """Nobody wants the rest. Works from every phase that is not an end."""
+        """Cancel the response. Possible in every phase that is not an end."""
         return self._open_if_idle(Move.CANCEL) + self._truncate(Move.CANCEL, "cancelled")
 
     def fail(
         self, code: str, message: str, *, type: str = "server_error", param: str | None = None
     ) -> list[Event]:
-        """Something went wrong. Works from every phase that is not an end."""
+        """End the response as failed. Possible in every phase that is not an end."""
         code = join_surrogates(code) or "server_error"
         message = join_surrogates(message) or "the upstream gave no reason"
         events = self._open_if_idle(Move.FAIL) + self._close_all(truncated=True)
@@ -339,24 +342,24 @@ class ResponseStreamStateMachine:
         self._response = replace(self._response, error=ResponseError(code=code, message=message))
         return [*events, self._ended("failed")]
 
-    # Inside
+    # Internals
 
     def _ready(self) -> None:
-        """Raise unless a delta may come now."""
+        """Raise `BridgeError` unless deltas are allowed now."""
         if not self._life.streaming:
             self._life.refuse()
 
-    def _sound(self, text: str) -> str:
-        """Text that can be sent. Raises unless it may come now."""
+    def _checked_text(self, text: str) -> str:
+        """Return text that can be encoded; raise `BridgeError` unless deltas are allowed now."""
         if not self._life.streaming:
             self._life.refuse()
         if text.__class__ is not str:
-            raise TypeError(f"text is a string, not {text.__class__.__name__}")
+            raise TypeError(f"text must be a string, not {text.__class__.__name__}")
         return text if text.isascii() else join_surrogates(text)
 
-    def _stronger(self, reason: FinishReason) -> FinishReason:
+    def _prevailing(self, reason: FinishReason) -> FinishReason:
         known = self._reason
-        return reason if known is None or _STRENGTH[reason] > _STRENGTH[known] else known
+        return reason if known is None or _PRIORITY[reason] > _PRIORITY[known] else known
 
     def _open_if_idle(self, move: Move) -> list[Event]:
         self._life.check(move)
@@ -369,7 +372,7 @@ class ResponseStreamStateMachine:
         return [*events, self._ended("incomplete")]
 
     def _close_all(self, *, truncated: bool) -> list[Event]:
-        """Close every open item, in the order of the output, and tell what was left over."""
+        """Close every open item, in output order, and report what had to be dropped."""
         events: list[Event] = []
         status = INCOMPLETE if truncated else COMPLETED
         slots: list[tuple[Block | ToolCallBlock | HostedItem, str]] = [
@@ -387,7 +390,7 @@ class ResponseStreamStateMachine:
             self._diagnostics.add("annotation_without_text")
         if not self._usage.consistent:
             self._diagnostics.add("usage_inconsistent")
-        if self._usage.told and self._usage.estimated:
+        if self._usage.is_known and self._usage.estimated:
             self._diagnostics.add("usage_estimated")
         return events
 
@@ -400,8 +403,8 @@ class ResponseStreamStateMachine:
         return [self._output.done(slot)]
 
     def _ended(self, name: str) -> Event:
-        """The terminal event."""
-        self._output.end_current = list  # a cycle that would keep a long text until garbage is collected
+        """Return the terminal event."""
+        self._output.end_current = list  # break a cycle that would keep a long text until garbage collection
         return self._lifecycle(name)
 
     def _lifecycle(self, name: str) -> Event:
@@ -428,4 +431,4 @@ _HANDLERS: dict[type, Callable[[ResponseStreamStateMachine, Any], list[Event]]] 
     FinishDelta: lambda machine, d: machine.defer_finish(d.reason),
     ErrorDelta: lambda machine, d: machine.fail(d.code, d.message, type=d.type, param=d.param),
 }
-"""What each delta does."""
+"""The method for each type of delta."""

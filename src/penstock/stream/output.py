@@ -1,4 +1,4 @@
-"""The output of a response so far: its items in order, and the numbers of the events about them."""
+"""The output of a response: its items in order, and the sequence numbers of their events."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ IN_PROGRESS, COMPLETED, INCOMPLETE = "in_progress", "completed", "incomplete"
 
 
 class Slot(Protocol):
-    """A place in the output, which is taken when an item is announced and kept for good."""
+    """A position in the output. It is assigned when an item is announced, and never changes."""
 
     output_index: int
 
     @property
     def item(self) -> Item:
-        """The item as it is now."""
+        """The item in its current state."""
 
 
 class Output:
-    """The output so far: the slots in order, the numbers of the events, the ids."""
+    """The output so far: the slots in order, and the sources of sequence numbers and ids."""
 
     def __init__(self, number: Callable[[], int], new_id: Callable[[str], str]) -> None:
         self.number = number
         self.new_id = new_id
         self.slots: list[Slot] = []
         self.end_current: Callable[[], list[Event]] = list
-        """Ends the block that unkeyed deltas go to; called when another kind of item begins."""
+        """Ends the current block, which takes deltas without a key; called when another item begins."""
 
     def place(self, slot: Slot) -> None:
         slot.output_index = len(self.slots)
@@ -39,7 +39,7 @@ class Output:
         return self.new_id(ID_PREFIXES.get(item_type, "item"))
 
     def added(self, slot: Slot) -> Event:
-        """Announce the item of a slot that was just placed."""
+        """Return the event that announces the item of a slot that was just placed."""
         return self._item_event("response.output_item.added", slot)
 
     def done(self, slot: Slot) -> Event:

@@ -1,6 +1,6 @@
-"""The life of a response stream: five phases and one table of the moves between them.
+"""The phases of a response stream, and the table of transitions between them.
 
-Everything that decides whether a move is lawful is in this file, and nothing else sets the phase.
+This file alone decides whether a transition is allowed, and nothing else sets the phase.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Move(StrEnum):
     START = "start"
     BEGIN = "begin"
     DELTA = "delta"
-    """Everything that brings output, and what goes with it: usage, heartbeats, a deferred finish."""
+    """All output, and what accompanies it: usage, heartbeats, a deferred finish."""
     COMPLETE = "finish: completed"
     TRUNCATE = "finish: incomplete"
     CANCEL = "cancel"
@@ -35,7 +35,7 @@ _P, _M = ResponseStreamPhase, Move
 TRANSITIONS: dict[ResponseStreamPhase, dict[Move, ResponseStreamPhase]] = {
     _P.IDLE: {
         _M.START: _P.IN_PROGRESS,
-        # A turn can fail or be cancelled before it starts: the stream is opened and closed (decision 6).
+        # A turn can fail or be cancelled before it starts: the stream is opened, then closed (decision 6).
         _M.CANCEL: _P.INCOMPLETE,
         _M.FAIL: _P.FAILED,
     },
@@ -54,15 +54,15 @@ TRANSITIONS: dict[ResponseStreamPhase, dict[Move, ResponseStreamPhase]] = {
 
 _REFUSALS: dict[ResponseStreamPhase, tuple[str, str]] = {
     _P.IDLE: (BridgeError.OUTPUT_BEFORE_START, "the stream has not started: call start() first"),
-    _P.COMPLETED: (BridgeError.DELTA_AFTER_TERMINAL, "the stream has ended: it was completed"),
-    _P.INCOMPLETE: (BridgeError.DELTA_AFTER_TERMINAL, "the stream has ended: it was incomplete"),
-    _P.FAILED: (BridgeError.DELTA_AFTER_TERMINAL, "the stream has ended: it had failed"),
+    _P.COMPLETED: (BridgeError.DELTA_AFTER_TERMINAL, "the stream has already ended as completed"),
+    _P.INCOMPLETE: (BridgeError.DELTA_AFTER_TERMINAL, "the stream has already ended as incomplete"),
+    _P.FAILED: (BridgeError.DELTA_AFTER_TERMINAL, "the stream has already ended as failed"),
 }
-"""The error of a refused move by phase; in any other phase it is an invalid transition."""
+"""The error for a refused transition, by phase; in any other phase it is `INVALID_TRANSITION`."""
 
 
 class Lifecycle:
-    """Where a stream is in its life. `queued` is the waiting part of IN_PROGRESS, between start and begin."""
+    """The current phase of a stream. `queued` is the part of IN_PROGRESS between `start` and `begin`."""
 
     __slots__ = ("phase", "queued", "streaming")
 
@@ -70,7 +70,7 @@ class Lifecycle:
         self.phase = ResponseStreamPhase.IDLE
         self.queued = False
         self.streaming = False
-        """True while deltas are lawful: one attribute, because every delta asks."""
+        """True while deltas are allowed: one attribute, because every delta checks it."""
 
     @property
     def status(self) -> str:
@@ -80,16 +80,21 @@ class Lifecycle:
         return self.phase.value
 
     def check(self, move: Move) -> ResponseStreamPhase:
-        """The phase that `move` leads to; raises `BridgeError`, and changes nothing, where there is none."""
+        """Return the phase that `move` leads to; raise `BridgeError` if it is not allowed. Change nothing."""
         target = TRANSITIONS[self.phase].get(move)
         if target is None:
             code, message = _REFUSALS.get(
-                self.phase, (BridgeError.INVALID_TRANSITION, f"{move.value} is not possible here")
+                self.phase,
+                (
+                    BridgeError.INVALID_TRANSITION,
+                    f"{move.value} is not possible: the stream is {self.status}",
+                ),
             )
             raise BridgeError(code, message)
         if move is Move.BEGIN and not self.queued:
             raise BridgeError(
-                BridgeError.INVALID_TRANSITION, "begin() ends waiting, and this stream does not wait"
+                BridgeError.INVALID_TRANSITION,
+                "begin() is only for queued streams; this stream is not queued",
             )
         if self.queued and move in (Move.DELTA, Move.COMPLETE, Move.TRUNCATE):
             raise BridgeError(BridgeError.INVALID_TRANSITION, "the stream is queued: call begin() first")
@@ -101,13 +106,13 @@ class Lifecycle:
         self.streaming = self.phase is ResponseStreamPhase.IN_PROGRESS and not queued
 
     def refuse(self) -> NoReturn:
-        """Say why a delta cannot be taken now."""
+        """Raise the error that says why deltas are not allowed now."""
         self.check(Move.DELTA)
-        raise AssertionError("refuse() was called while deltas are lawful")
+        raise AssertionError("refuse() was called while deltas are allowed")
 
 
 def diagram() -> str:
-    """The table as a Mermaid state diagram, for the documentation."""
+    """Return the table as a Mermaid state diagram, for the documentation."""
     lines = ["stateDiagram-v2", f"    [*] --> {ResponseStreamPhase.IDLE.name}"]
     for phase, moves in TRANSITIONS.items():
         by_target: dict[ResponseStreamPhase, list[str]] = {}

@@ -1,8 +1,7 @@
 """Rebuilds a response from the log of a stream that was cut off, for example because its process was killed.
 
-The response ends as `failed` and keeps the items that the log shows. An item that was open is closed as under
-any other failure: `incomplete`, with the content received so far and with the events that close it
-(decision 5).
+The response ends as `failed`, with the items that are in the log. An open item is closed as in any other
+failure: as `incomplete`, with the content received so far and with the events that close it (decision 5).
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from penstock.protocol.events import (
 
 RESTARTED = "gateway_restarted"
 """The error code of a recovered response."""
-_MESSAGE = "the gateway was stopped before the response was whole; what had come is kept"
+_MESSAGE = "the gateway was stopped before the response was complete; the output so far is stored"
 
 _CREATED, _FAILED = "response.created", "response.failed"
 _ITEM_ADDED, _ITEM_DONE = "response.output_item.added", "response.output_item.done"
@@ -54,20 +53,21 @@ Json = dict[str, Any]
 
 
 class Recovered(Struct, frozen=True):
-    """A response that has ended, and the events that its log lacks."""
+    """A response that has ended, and the events that are missing from its log."""
 
     response: Json
     """The last snapshot, with all items in `output`."""
     events: list[Json]
-    """In order, with their sequence numbers; the last one is terminal. Empty if the log has its end."""
+    """In order, with sequence numbers; the last is terminal. Empty if the log has a terminal event."""
 
 
 def recover(response_id: str, first_snapshot: bytes, log: Iterable[tuple[int, bytes]]) -> Recovered:
-    """`log` has the sequence number and the JSON of each event, in order; events may be missing from it."""
+    """Rebuild a response. `log` has the sequence number and the JSON of each event, in order, with or without
+    gaps."""
     output, last = RecoveredOutput(), -1
     for sequence, data in log:
         last, event = sequence, _read(data)
-        if event.get("type") in TERMINAL:  # that of a large response is logged before its record is closed
+        if event.get("type") in TERMINAL:  # logged before the record is closed, if the response is large
             return Recovered(event["response"], [])
         output.feed(event)
     snapshot = _read(first_snapshot) or {"id": response_id, "object": "response"}
@@ -95,7 +95,7 @@ def _read(data: bytes) -> Json:
     return value if isinstance(value, dict) else {}
 
 
-# What the events of the protocol do to an item
+# How events change an item
 
 
 class GrowingText(Struct, frozen=True):
@@ -107,7 +107,7 @@ class GrowingText(Struct, frozen=True):
     delta: type[Event]
     done: type[Event]
     repeated: tuple[str, ...] = ()
-    """Other fields of the owner that `done` repeats."""
+    """Other fields of the owner that the `done` event repeats."""
 
     @property
     def done_type(self) -> str:
@@ -119,7 +119,7 @@ class PartList(Struct, frozen=True):
 
     field: str
     index: str
-    """The field of an event that says which part it is about."""
+    """The event field with the index of the part."""
     done_type: str
 
 
@@ -136,7 +136,7 @@ class _OpenItem(Struct):
     is_text_done: bool = False
 
     def owner_of(self, event: Json) -> _OpenPart | _OpenItem:
-        """The open part that an event is about, else the item itself."""
+        """Return the open part that an event refers to, else the item itself."""
         return next((part for part in self.parts if event.get(part.list.index) == part.index), self)
 
 
@@ -154,7 +154,7 @@ PART_LISTS: dict[type[Event], PartList] = {
     ContentPartEvent: PartList("content", "content_index", "response.content_part.done"),
     SummaryPartEvent: PartList("summary", "summary_index", "response.reasoning_summary_part.done"),
 }
-"""By the shape of the events that open and close a part."""
+"""The list of parts, by the shape of the events that open and close a part."""
 
 
 def _open_or_close_part(item: _OpenItem, event: Json) -> None:
@@ -192,25 +192,25 @@ ITEM_CHANGES: dict[type[Event], Callable[[_OpenItem, Json], None]] = {
     **{text.done: _end_text for text in TEXTS},
     AnnotationAddedEvent: _annotate,
 }
-"""What an event does to the item that it is about, by the event's shape."""
+"""The function that applies an event to its item, by the event's shape."""
 
 WITHOUT_CONTENT: frozenset[type[Event]] = frozenset(
     {
         # About the response as a whole.
         LifecycleEvent,
         ErrorEvent,
-        # Progress of a tool. What it did is in the item, when that is done.
+        # Progress of a tool. The result is in the item, when that is done.
         HostedToolEvent,
         ShellCommandEvent,
         ShellOutputEvent,
         PatchDiffEvent,
     }
 )
-"""The shapes of events that change no item, so that recovery ignores them."""
+"""Shapes of events that do not change an item; recovery ignores them."""
 
 
 class RecoveredOutput:
-    """The items that a client holds after each event of a log."""
+    """The items that a client has after each event of a log."""
 
     def __init__(self) -> None:
         self._items: dict[int, Json] = {}
@@ -227,7 +227,7 @@ class RecoveredOutput:
         if shape is OutputItemEvent:
             self._put_item(index, event)
         elif shape in ITEM_CHANGES and index in self._open:
-            with suppress(KeyError, TypeError):  # the log has a gap: an event before this one was dropped
+            with suppress(KeyError, TypeError):  # the log has a gap: an earlier event is missing
                 ITEM_CHANGES[shape](self._open[index], event)
 
     def _put_item(self, index: int, event: Json) -> None:
@@ -240,7 +240,7 @@ class RecoveredOutput:
             self._open[index] = _OpenItem(item)
 
     def close(self) -> list[Json]:
-        """Close the open items; the events that do so, without sequence numbers."""
+        """Close the open items; return the events for this, without sequence numbers."""
         events: list[Json] = []
         for index, item in sorted(self._open.items()):
             position = {"item_id": item.fields.get("id"), "output_index": index}
@@ -260,7 +260,7 @@ def _close_part(part: _OpenPart, item_position: Json) -> list[Json]:
 
 
 def _end_of_text(owner: _OpenPart | _OpenItem, position: Json) -> list[Json]:
-    """The event that ends the text of a part or an item, unless the log has it."""
+    """Return the event that ends the text of a part or an item, unless the log has it."""
     text = _TEXT_OF.get(owner.fields.get("type", ""))
     if text is None or owner.is_text_done:
         return []

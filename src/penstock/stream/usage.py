@@ -1,4 +1,4 @@
-"""Usage as it adds up over a stream."""
+"""Token usage, accumulated over a stream."""
 
 from __future__ import annotations
 
@@ -9,44 +9,45 @@ _COUNTS = ("input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens
 
 
 class UsageTally:
-    """The last count that was not zero, field by field: upstreams repeat, split and blank out their usage."""
+    """The last non-zero count of each field: upstreams repeat their usage, split it, or reset it to zero."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
-        self.told = False
+        self.is_known = False
+        """Whether the upstream reported any count."""
         self.estimated = False
 
     def take(self, delta: UsageDelta) -> None:
         counts = [(name, getattr(delta, name)) for name in _COUNTS]
         if not all(value is None or value.__class__ is int for _, value in counts):
-            raise TypeError("a token count is an integer")
+            raise TypeError("a token count must be an integer")
         for name, value in counts:
             if value is not None:
-                self.told = True
+                self.is_known = True
                 self._counts[name] = value or self._counts.get(name, 0)
         self.estimated = delta.estimated
 
     @property
     def consistent(self) -> bool:
-        """Are cached tokens part of the input, and reasoning tokens of the output?"""
+        """Whether cached tokens are at most the input, and reasoning tokens at most the output."""
         return self._of("cached_tokens") <= self._of("input_tokens") and (
             self._of("reasoning_tokens") <= self._of("output_tokens")
         )
 
     @property
     def usage(self) -> Usage:
-        """What the client reads: the total is the sum, and a part is never more than its whole."""
-        given, made = self._of("input_tokens"), self._of("output_tokens")
+        """The usage for the client: total is input plus output, and details never exceed their total."""
+        input_tokens, output_tokens = self._of("input_tokens"), self._of("output_tokens")
         return Usage(
-            input_tokens=given,
-            output_tokens=made,
-            total_tokens=given + made,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            total_tokens=input_tokens + output_tokens,
             input_tokens_details=InputTokensDetails(
-                cached_tokens=min(given, self._of("cached_tokens")),
-                cache_write_tokens=min(given, self._of("cache_write_tokens")),
+                cached_tokens=min(input_tokens, self._of("cached_tokens")),
+                cache_write_tokens=min(input_tokens, self._of("cache_write_tokens")),
             ),
             output_tokens_details=OutputTokensDetails(
-                reasoning_tokens=min(made, self._of("reasoning_tokens"))
+                reasoning_tokens=min(output_tokens, self._of("reasoning_tokens"))
             ),
         )
 

@@ -1,6 +1,6 @@
-"""Counting tokens offline: exact where the tokenizer is known, calibrated by real usage where it is not.
+"""Count tokens offline: exactly if the tokenizer is known, otherwise calibrated by real usage.
 
-`counter.py` is the surface. `encodings.py` says which tokenizer a model has, `tokenizer.py` runs it;
-`media.py` and `schemas.py` know what is not text; `calibration.py` learns from what turns really
-cost. The tokenizer is loaded with the first count.
+`counter.py` is the public interface. `encodings.py` chooses the tokenizer of a model, `tokenizer.py` runs it;
+`media.py` and `schemas.py` count what is not text; `calibration.py` learns from the real usage of turns. The
+tokenizer is loaded on the first count.
 """

@@ -1,4 +1,4 @@
-"""Counts that were made before. Texts are known by their hash, so that no text is kept alive."""
+"""A cache of counts. Its keys are hashes, so that it does not keep texts alive."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ Key = tuple[str, int, int]
 
 
 def key_of(kind: str, content: str | bytes) -> Key:
-    """What a content is known by: Python's keyed 64-bit hash and the length.
+    """Return the cache key of a content: Python's keyed 64-bit hash and the length.
 
-    Python keeps the hash in the object, which makes a second look at the same object free; a cryptographic
-    digest of a long text would cost more than half a cached count may take.
+    Python stores the hash in the object, so a second lookup of the same object is free; a cryptographic
+    digest of a long text would take more than half the time budget of a cached count.
     """
     return kind, len(content), hash(content)
 
 
 class CountCache:
-    """The counts that were used last. Threads may share it."""
+    """The most recently used counts. Thread-safe."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -30,15 +30,15 @@ class CountCache:
         return len(self._counts)
 
     def get(self, key: Key, count: Callable[[], int]) -> int:
-        """The count for a key, made now if it is not here. Two threads may both make it, and agree."""
+        """Return the count for a key; compute it if it is missing. Two threads may both compute it."""
         with self._lock:
-            known = self._counts.get(key)
-            if known is not None:
+            cached = self._counts.get(key)
+            if cached is not None:
                 self._counts.move_to_end(key)
-                return known
-        made = count()
+                return cached
+        computed = count()
         with self._lock:
-            self._counts[key] = made
+            self._counts[key] = computed
             while len(self._counts) > self._size:
                 self._counts.popitem(last=False)
-        return made
+        return computed

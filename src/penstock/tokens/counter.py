@@ -1,7 +1,7 @@
-"""How many tokens a text, a part, a message or a whole conversation is, without asking anybody.
+"""Count the tokens of a text, a part, a message or a whole conversation, offline.
 
-What is counted is what `penstock.parts.messages` sends: parts in a row of text are one text, what is not for
-the model is nothing, thinking counts where it is given back.
+Counts what `penstock.parts.messages` sends: consecutive text parts are one text, parts that are not for the
+model do not count, and thinking counts only if it is sent back.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from penstock.tokens.media import file_tokens, image_tokens
 from penstock.tokens.schemas import render_tools
 from penstock.tokens.tokenizer import count, tokenizer
 
-_SHORT = 64
-"""A text of so many characters is counted faster than it is looked up."""
+_MAX_UNCACHED = 64
+"""Characters of a text that is faster to count than to look up."""
 
 
 class Estimate(Struct, frozen=True):
-    """What a conversation costs as input.
+    """The input tokens of a conversation.
 
-    `exact` says that the tokenizer is the model's own and that the conversation is plain text, which OpenAI
-    documents to the token. `raw` is the count before anything learned: give the estimate to `learn`.
+    `exact`: the tokenizer is the model's own and the conversation is plain text, whose format OpenAI
+    documents. `raw` is the count before calibration: pass the estimate to `learn`.
     """
 
     tokens: int
@@ -54,9 +54,9 @@ class Estimate(Struct, frozen=True):
 
 
 class TokenCounter:
-    """Counts, remembers counts, and learns from real usage. It may be shared by threads, and never fails.
+    """Counts tokens, caches counts, and learns from real usage. Thread-safe; never raises.
 
-    `cache_size` is the number of texts whose counts are kept, not the texts.
+    `cache_size` is the number of cached counts. The texts are not stored.
     """
 
     def __init__(self, cache_size: int = 20_000) -> None:
@@ -64,18 +64,18 @@ class TokenCounter:
         self._calibration = Calibration()
 
     def count_text(self, model: str, text: str) -> int:
-        return self._real(model, self._text(encoding_for(model), text))
+        return self._calibrated(model, self._text(encoding_for(model), text))
 
     def count_part(self, model: str, part: MessagePart) -> int:
-        """A part as it stands in a user's message, or in the assistant's for what only it has."""
-        return self._real(model, self._part(model, part))
+        """Count a part of a user's message, or of an assistant's message if only that can have it."""
+        return self._calibrated(model, self._part(model, part))
 
     def count_message(self, model: str, message: ChatMessage) -> int:
-        """A message with what its template adds: nothing, for one of which nothing is sent."""
-        return self._real(model, self._message(model, message))
+        """Count a message and what the template adds. A message of which nothing is sent counts 0."""
+        return self._calibrated(model, self._message(model, message))
 
     def count_tools(self, model: str, tools: Iterable[ChatTool]) -> int:
-        return self._real(model, self._tools(model, tools))
+        return self._calibrated(model, self._tools(model, tools))
 
     def count_conversation(
         self,
@@ -84,7 +84,7 @@ class TokenCounter:
         tools: Sequence[ChatTool] = (),
         system_prompt: str = "",
     ) -> Estimate:
-        """The whole input of a request. With history that the endpoint has, give that too: it is charged."""
+        """Estimate the input of a request. Include history that the endpoint stores: it is charged."""
         encoding = encoding_for(model)
         sent = without_repeats(messages)
         raw = sum(self._message(model, message) for message in sent) + encoding.template.reply
@@ -92,27 +92,27 @@ class TokenCounter:
             raw += self._text(encoding, system_prompt) + encoding.template.message
         raw += self._tools(model, tools)
         exact = _is_exact(encoding) and not tools and all(map(_is_plain, messages))
-        # What a template adds to tools or images was learned from those; plain text has none of it.
+        # The overhead was learned from requests with tools or images; plain text does not have it.
         real = raw if exact else self._calibration.line(model).at(raw)
         return Estimate(round(real), exact, raw)
 
     def learn(self, model: str, estimate: Estimate, real: int) -> None:
-        """Tell what a turn really took: the `input_tokens` of its usage, cached ones included.
+        """Learn the real cost of a turn: the `input_tokens` of its usage, including cached ones.
 
-        Figures that cannot be are left out, so this may be called with whatever came.
+        Implausible values are ignored, so any usage may be passed.
         """
         if not estimate.exact:
             exact = _is_exact(encoding_for(model))
             self._calibration.learn(model, estimate.raw, real, exact=exact)
 
-    def _real(self, model: str, raw: float) -> int:
-        """A count by itself: the factor that was learned holds, what is added to a whole request does not."""
+    def _calibrated(self, model: str, raw: float) -> int:
+        """Calibrate a single count: with the learned factor, without the overhead of a whole request."""
         if not raw:
             return 0
         return max(round(raw * self._calibration.line(model).factor), 1)
 
     def _text(self, encoding: Encoding, text: str) -> float:
-        if len(text) <= _SHORT:
+        if len(text) <= _MAX_UNCACHED:
             return count(encoding.name, text) * encoding.factor
         tokens = self._cache.get(key_of(encoding.name, text), lambda: count(encoding.name, text))
         return tokens * encoding.factor
@@ -133,14 +133,14 @@ class TokenCounter:
         return 0
 
     def _data(self, model: str, part: DataPart) -> float:
-        """Images and files by their rules; whatever reads as UTF-8 is counted as the text it is."""
+        """Count images and files by their rules, and anything that is valid UTF-8 as text."""
         family, slash, _ = part.mime.strip().lower().partition("/")
         if not slash or not part.data or not is_for_model(part):
             return 0
         if family == "image" and not part.mime.lower().startswith("image/svg"):
             return image_tokens(model, part.data)
         encoding = encoding_for(model)
-        # The count of a file is kept by its bytes: to decode it again would cost more than the look-up.
+        # Cached by the bytes: decoding a file again would cost more than the lookup.
         key = key_of(f"{encoding.name} file", part.data)
         tokens = self._cache.get(key, lambda: _text_tokens(encoding.name, part.data))
         return tokens * encoding.factor if tokens >= 0 else file_tokens(part.data)
@@ -150,8 +150,8 @@ class TokenCounter:
         counts = [self._part(model, each) for each in part.content if isinstance(each, TextPart | DataPart)]
         if part.is_error:
             counts.append(self._text(encoding, TOOL_FAILED))
-        lines = [each for each in counts if each]
-        content = sum(lines) + len(lines) - 1 if lines else self._text(encoding, NOTHING)
+        nonempty = [each for each in counts if each]
+        content = sum(nonempty) + len(nonempty) - 1 if nonempty else self._text(encoding, NOTHING)
         return content + encoding.template.result
 
     def _thoughts(self, model: str, parts: Sequence[MessagePart]) -> float:
@@ -164,17 +164,17 @@ class TokenCounter:
         return sum(self._text(encoding, _text_of(part)) for part in parts)
 
     def _sealed(self, model: str, item: ReasoningItem) -> float:
-        """Usually more than what can be read of the same: a summary is less than what it sums up."""
+        """Estimate encrypted reasoning; usually more than its summary."""
         sealed = item.encrypted_content
         if sealed is UNSET:
             return 0
         return self._cache.get(key_of(f"{model} sealed", sealed), lambda: sealed_tokens(model, sealed))
 
     def _message(self, model: str, message: ChatMessage) -> float:
-        """A message is split where tools were called; what is left of it is the template's message."""
+        """Count a message. Tool calls and results are sent separately, outside the template of a message."""
         encoding = encoding_for(model)
         texts: list[str] = []
-        content = beside = 0.0
+        content = separate = 0.0
         for part in message.content:
             if isinstance(part, TextPart):
                 texts += [part.value] if is_for_model(part) else []
@@ -182,16 +182,16 @@ class TokenCounter:
             content += self._text(encoding, "".join(texts))
             texts = []
             if isinstance(part, DataPart):
-                content += self._placed(model, message.role, part)
+                content += self._data_in_message(model, message.role, part)
             elif not isinstance(part, ThinkingPart):
-                beside += self._part(model, part)
+                separate += self._part(model, part)
         content += self._text(encoding, "".join(texts))
         if message.role == Role.ASSISTANT and any(isinstance(part, ThinkingPart) for part in message.content):
-            beside += self._thoughts(model, message.content)
-        return content + beside + (encoding.template.message if content else 0)
+            separate += self._thoughts(model, message.content)
+        return content + separate + (encoding.template.message if content else 0)
 
-    def _placed(self, model: str, role: int, part: DataPart) -> float:
-        """Data where it stands: of the assistant and the system only text is sent, and notes for the rest."""
+    def _data_in_message(self, model: str, role: int, part: DataPart) -> float:
+        """Count data in a message. Assistant and system messages have only text, and notes for other data."""
         if role not in (Role.ASSISTANT, Role.SYSTEM) or not is_for_model(part):
             return self._data(model, part)
         note = content_of(part, SYSTEM, Diagnostics())
@@ -210,7 +210,7 @@ def _is_plain(message: ChatMessage) -> bool:
 
 
 def _text_tokens(encoding: str, data: bytes) -> int:
-    """The tokens of a file that is text, -1 for one that is not."""
+    """Return the tokens of a text file, or -1 if it is not text."""
     try:
         return count(encoding, data.decode())
     except UnicodeDecodeError:
@@ -223,7 +223,7 @@ def _text_of(part: ContentPart) -> str:
 
 
 def _json(value: object) -> str:
-    """Arguments as they are sent; what JSON cannot say is counted by how it looks."""
+    """Return the arguments as JSON; if that is not possible, by their `repr`."""
     try:
         return msgspec.json.encode(dict(value) if isinstance(value, Mapping) else value).decode()
     except (TypeError, ValueError, OverflowError, RecursionError):
@@ -234,22 +234,22 @@ def _json(value: object) -> str:
         return ""
 
 
-_GPT_HEAD, _GPT_CHARACTERS = 690, 8.1
-_CHARACTERS = 6
-"""Recorded: at OpenAI 1,060, 1,188 and 3,172 characters were 46, 61 and 306 tokens when they were sent back,
-which is one token for 8 characters behind a head of some 690. At xAI 312 to 520 characters were 59 to 84."""
+_GPT_HEADER, _GPT_CHARACTERS_PER_TOKEN = 690, 8.1
+_CHARACTERS_PER_TOKEN = 6
+"""From recordings: at OpenAI, 1,060, 1,188 and 3,172 characters cost 46, 61 and 306 tokens when sent back,
+which is one token for 8 characters after a header of about 690; at xAI, 312 to 520 cost 59 to 84."""
 
 
 def sealed_tokens(model: str, sealed: str) -> int:
-    """What reasoning costs that only its maker can read: an estimate, from how long it is."""
+    """Estimate the tokens of encrypted reasoning from its length."""
     length = _sealed_length(sealed)
     if family_of(model) == "gpt":
-        return max(round((length - _GPT_HEAD) / _GPT_CHARACTERS), 0)
-    return round(length / _CHARACTERS)
+        return max(round((length - _GPT_HEADER) / _GPT_CHARACTERS_PER_TOKEN), 0)
+    return round(length / _CHARACTERS_PER_TOKEN)
 
 
 def _sealed_length(sealed: str) -> int:
-    """Our gateway puts what the maker wrote into an envelope, which never reaches the model."""
+    """Return the length without the gateway's envelope, which the model does not receive."""
     envelope = unseal(sealed)
     if envelope is None:
         return len(sealed)

@@ -1,7 +1,7 @@
-"""Which tokenizer a model has, and what its template adds around a text.
+"""Choose the tokenizer of a model, and what its template adds around a text.
 
-OpenAI's are public, and so is their chat format. Of every other model the tokenizer is taken to be
-`o200k_base`, times a factor for its family: a start, which `calibration.py` corrects after the first turn.
+OpenAI's tokenizers and chat format are public. For every other model we use `o200k_base` times a factor for
+its family, which `calibration.py` corrects after the first turn.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from penstock.dialects.families import family_of
 
 
 class Template(Struct, frozen=True):
-    """What a request costs besides its texts, in tokens.
+    """The tokens of a request in addition to its texts.
 
-    `message` is the three that OpenAI documents and one for the role; `reply` opens the answer. `call` and
-    `result` are what was measured around a call (its name and arguments) and around an output.
+    `message` is the three that OpenAI documents plus one for the role; `reply` opens the answer. `call` and
+    `result` were measured around a call (its name and arguments) and around an output.
     """
 
     message: int = 4
@@ -28,17 +28,17 @@ class Template(Struct, frozen=True):
 
 
 CHAT = Template()
-"""Recorded: gpt-4o-mini takes 14 tokens for a call of 7, and 18 for an output of 10."""
+"""From recordings: gpt-4o-mini uses 14 tokens for a call of 7, and 18 for an output of 10."""
 
 HARMONY = Template(reply=2, call=12, result=12)
-"""Recorded: gpt-5.1 takes 26 for a call of 14 and 13 for an output of 1; gpt-5 opens its answer with two.
+"""From recordings: gpt-5.1 uses 26 for a call of 14 and 13 for an output of 1; gpt-5 opens its answer with 2.
 
 The format is that of gpt-oss, which is public.
 """
 
 
 class Encoding(Struct, frozen=True):
-    """A tokenizer, and whether it is the model's own. `factor` makes its counts the model's."""
+    """A tokenizer, and whether it is the model's own. `factor` converts its counts to the model's."""
 
     name: str
     exact: bool
@@ -58,7 +58,7 @@ _OPENAI: tuple[tuple[re.Pattern[str], Encoding], ...] = tuple(
         (r"text-embedding-(3|ada-002)\b", CL100K, CHAT),
     )
 )
-"""OpenAI's models by how their names begin. A name that begins otherwise may be anybody's model."""
+"""OpenAI's models by the start of the name. Any other name may be a model of another vendor."""
 
 FACTORS = {
     "claude": 1.15,
@@ -72,15 +72,15 @@ FACTORS = {
     "deepseek": 1.02,
     "grok": 0.96,
 }
-"""Tokens of a family's models for one of `o200k_base`, in English prose and code.
+"""Tokens of a family's models per token of `o200k_base`, in English prose and code.
 
-Measured on the recordings: what the vendor counted for an answer, over our count of the same answer. Claude
-and Gemini on thousands of tokens, Mistral on two hundred; Gemma has Gemini's tokenizer. A family that is not
-here starts at 1. Other scripts are further off, which the first turn of real usage corrects.
+Measured on recordings: the vendor's count of an answer divided by ours. Claude and Gemini on thousands of
+tokens, Mistral on two hundred; Gemma has Gemini's tokenizer. Other families start at 1. Other scripts deviate
+more, which the first turn with real usage corrects.
 """
 
 _VENDOR = re.compile(r"(?:.*[/:])?openai[/:.]|ft:")
-"""What gateways put before OpenAI's own names. Of another vendor's prefix nothing is known."""
+"""Prefixes that gateways add to OpenAI's own names."""
 
 
 @lru_cache(maxsize=256)

@@ -1,7 +1,7 @@
-"""What images and other files cost.
+"""Count the tokens of images and other files.
 
-An image: its size, read from the file's head, and the rules of the vendors' documentation. It is taken to be
-sent in full detail. For files that are neither text nor images there are rules of thumb.
+For an image, the size is read from the file header and the rules are from the vendors' documentation, at full
+detail. For files that are neither text nor images there are rules of thumb.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from penstock.dialects.families import family_of
 
 Size = tuple[int, int]
 
-UNKNOWN = 1000
-"""An image of a size or for a model that nothing is known of: between 765 and 1,600 for a screenshot."""
+DEFAULT_IMAGE_TOKENS = 1000
+"""Tokens of an image if its size or the model is unknown; a screenshot has 765 to 1,600."""
 
 
 def image_tokens(model: str, data: bytes) -> int:
     size = image_size(data)
-    return UNKNOWN if size is None else _rule(model)(*size)
+    return DEFAULT_IMAGE_TOKENS if size is None else _rule_for(model)(*size)
 
 
 def _tiles(base: int, tile: int) -> Callable[[int, int], int]:
-    """OpenAI: fit into 2048 square, shrink the short side to 768, then so much for each tile of 512."""
+    """OpenAI: fit into 2048 x 2048, shrink the short side to 768, then count tiles of 512 x 512."""
 
     def tokens(width: int, height: int) -> int:
         scale = min(1.0, 2048 / max(width, height))
@@ -35,7 +35,7 @@ def _tiles(base: int, tile: int) -> Callable[[int, int], int]:
 
 
 def _patches(multiplier: float) -> Callable[[int, int], int]:
-    """OpenAI's small models: patches of 32, at most 1,536 of them, each so many tokens."""
+    """OpenAI's small models: at most 1,536 patches of 32 x 32, times a multiplier."""
 
     def tokens(width: int, height: int) -> int:
         return ceil(min(ceil(width / 32) * ceil(height / 32), 1536) * multiplier)
@@ -44,13 +44,13 @@ def _patches(multiplier: float) -> Callable[[int, int], int]:
 
 
 def _claude(width: int, height: int) -> int:
-    """Anthropic: a token for 750 pixels, after fitting into 1568 square and about 1,600 tokens."""
+    """Anthropic: a token for 750 pixels, after fitting into 1568 x 1568 and about 1,600 tokens."""
     scale = min(1.0, 1568 / max(width, height), sqrt(1600 * 750 / (width * height)))
     return ceil(width * height * scale * scale / 750)
 
 
 def _gemini(width: int, height: int) -> int:
-    """Google: 258 for a small image, else 258 for each tile of 768; an image is cut to a few of them."""
+    """Google: 258 for a small image, else 258 for each tile of 768 x 768, with at most 16 tiles."""
     if max(width, height) <= 384:
         return 258
     return 258 * min(ceil(width / 768) * ceil(height / 768), 16)
@@ -68,17 +68,17 @@ _OPENAI: tuple[tuple[str, Callable[[int, int], int]], ...] = (
 _RULES = {"claude": _claude, "gemini": _gemini, "gemma": _gemini, "gpt": _tiles(85, 170)}
 
 
-def _rule(model: str) -> Callable[[int, int], int]:
+def _rule_for(model: str) -> Callable[[int, int], int]:
     family = family_of(model)
     if family == "gpt":
         for names, rule in _OPENAI:
             if re.search(names, model.lower()):
                 return rule
-    return _RULES.get(family, lambda *_: UNKNOWN)
+    return _RULES.get(family, lambda *_: DEFAULT_IMAGE_TOKENS)
 
 
 def image_size(data: bytes) -> Size | None:
-    """Width and height of a PNG, GIF, JPEG or WebP; None for anything else, and for a broken one."""
+    """Return the width and height of a PNG, GIF, JPEG or WebP; None for anything else or a broken file."""
     size: Size | None = None
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         size = _big(data[16:20]), _big(data[20:24])
@@ -99,18 +99,18 @@ def _little(data: bytes) -> int:
     return int.from_bytes(data, "little")
 
 
-_NO_FRAME = frozenset({0xC4, 0xC8, 0xCC})
-"""Among the markers that start a frame, the three that do not."""
+_NOT_FRAME_MARKERS = frozenset({0xC4, 0xC8, 0xCC})
+"""Markers in the range of frame starts that do not start a frame."""
 
 
 def _jpeg(data: bytes) -> Size | None:
-    """The size stands in the start of the frame, behind segments of any length."""
+    """Return the size from the start of the frame, which follows segments of any length."""
     at = 2
     while at + 9 <= len(data) and data[at] == 0xFF:
         marker = data[at + 1]
         if marker == 0xFF:  # padding
             at += 1
-        elif 0xC0 <= marker <= 0xCF and marker not in _NO_FRAME:
+        elif 0xC0 <= marker <= 0xCF and marker not in _NOT_FRAME_MARKERS:
             return _big(data[at + 7 : at + 9]), _big(data[at + 5 : at + 7])
         else:
             at += 2 + max(_big(data[at + 2 : at + 4]), 2)
@@ -118,7 +118,7 @@ def _jpeg(data: bytes) -> Size | None:
 
 
 def _webp(data: bytes) -> Size | None:
-    """The three kinds of WebP write their size in three ways."""
+    """Return the size. Each of the three kinds of WebP stores it differently."""
     kind = data[12:16]
     if kind == b"VP8X" and len(data) >= 30:
         return _little(data[24:27]) + 1, _little(data[27:30]) + 1
@@ -131,14 +131,14 @@ def _webp(data: bytes) -> Size | None:
 
 
 PER_PAGE = 1500
-"""A page of a PDF. Anthropic documents 1,500 to 3,000, of text and picture; others take less."""
+"""Tokens of a PDF page. Anthropic documents 1,500 to 3,000 for text and image; others use fewer."""
 
 BYTES_PER_TOKEN = 500
-"""Anything else. Sound at 32 tokens and 16 kB a second is that, and film is not far from it."""
+"""For any other file. Audio at 32 tokens and 16 kB a second matches this, and video is close."""
 
 _PAGE = re.compile(rb"/Type\s*/Page(?![a-zA-Z])")
 _BYTES_PER_PAGE = 50_000
-"""For a PDF that packs its pages away where they cannot be counted."""
+"""For a PDF whose pages are compressed and cannot be counted."""
 
 
 def file_tokens(data: bytes) -> int:

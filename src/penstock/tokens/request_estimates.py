@@ -1,9 +1,9 @@
-"""How many tokens a request is, and what a turn used whose upstream does not say (ask D1, ask D4).
+"""Estimate the tokens of a request, and the usage of a turn if the upstream reports none (ask D1, ask D4).
 
-`penstock.tokens` counts; this file knows what of a request and of an item reaches a model. Whatever comes is
-counted and nothing raises: an item of an unknown type by the JSON of what it holds, without the bytes in it,
-which no model reads as text. It runs where all streams run, so the work is bounded: a request with more text
-than a tokenizer reads in some fifty milliseconds has the rest of it estimated by its bytes.
+`penstock.tokens` counts; this module knows which parts of a request and of an item reach a model. Everything
+is counted and nothing raises: an item of an unknown type is counted by its JSON, without base64 data, which
+no model reads as text. It runs on the event loop of all streams, so the work is bounded: the tokenizer reads
+at most about fifty milliseconds' worth of text, and the rest is estimated by its bytes.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from penstock.tokens.counter import TokenCounter, sealed_tokens
 from penstock.tokens.encodings import encoding_for
 from penstock.tokens.media import PER_PAGE, file_tokens, image_tokens
 
-MOST_TEXT = 1_000_000
-"""Characters that are counted exactly, of a request and of an answer: a quarter of a million tokens."""
+MAX_EXACT_TEXT = 1_000_000
+"""Characters of a request and of an answer that are counted exactly: about 250,000 tokens."""
 
 BYTES_PER_TOKEN = 4
-"""For the text beyond that. English and code have four, and scripts of three bytes a character about so."""
+"""For the rest of the text. English and code have four, scripts with three-byte characters about as many."""
 
 HEAD = 262_144
-"""Bytes of a file that are looked at where all of it is too much. An image has its size in there."""
+"""Bytes of a large file that are read. They contain the size of an image."""
 
 _CALLS: Mapping[type, tuple[str, ...]] = {
     items.FunctionCall: ("namespace", "name", "arguments"),
@@ -56,27 +56,27 @@ _RESULTS: Mapping[type, tuple[str, ...]] = {
     items.ShellCallOutput: ("output",),
     items.ApplyPatchCallOutput: ("status", "output"),
 }
-"""What a model reads of calls and of what came of them. Tools that a search found are counted as tools."""
+"""The fields of calls and results that a model reads. Tools that a search found are counted as tools."""
 
-_ELSEWHERE = (items.ItemReference, items.AdditionalTools)
-"""Items that are counted where what they stand for is: with the history, with the tools."""
+_COUNTED_ELSEWHERE = (items.ItemReference, items.AdditionalTools)
+"""Items whose content is counted elsewhere: with the history or with the tools."""
 
-_DEEPEST = 32
-_LEAST_BASE64 = 256
-"""A shorter text may be a word, for all that one can see."""
+_MAX_DEPTH = 32
+_MIN_BASE64 = 256
+"""A shorter text may be a word."""
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/_-]{60,}\r?\n)*[A-Za-z0-9+/_-]+={0,2}\s*", re.ASCII)
-"""In one piece, or in lines as mail has them. Words have spaces between them."""
+"""On one line, or in lines as in email. Prose does not match: it has spaces."""
 _DATA_URL = re.compile(r"data:([^,;]{0,100})[^,]{0,200};base64,", re.IGNORECASE)
 _BINARY = "application/octet-stream"
 
 
-class _Bytes(Struct, frozen=True):
+class _Data(Struct, frozen=True):
     mime: str
     base64: str
 
 
 def count_input(request: CreateResponse, model: str, counter: TokenCounter) -> int:
-    """The tokens of a request as this model gets it: what `POST /v1/responses/input_tokens` answers."""
+    """Return the tokens of a request for a model, as in `POST /v1/responses/input_tokens`."""
     meter = _Meter(model, counter)
     tokens = encoding_for(model).template.reply
     if request.instructions:
@@ -85,15 +85,15 @@ def count_input(request: CreateResponse, model: str, counter: TokenCounter) -> i
         tokens += meter.message(request.input)
     else:
         tokens += sum(meter.item(item) for item in request.input or ())
-    if request.text and isinstance(wanted := request.text.format, JsonSchemaFormat):
-        tokens += meter.value(wanted.schema)  # it is part of the prompt
+    if request.text and isinstance(format := request.text.format, JsonSchemaFormat):
+        tokens += meter.value(format.schema)  # it is part of the prompt
     return tokens + meter.tools(declared_tools(request))
 
 
 def estimate_usage(
     request: CreateResponse, model: str, output: Sequence[Item], counter: TokenCounter
 ) -> UsageDelta:
-    """What a turn used, where its upstream told nothing. `output` is what it made, ended or not."""
+    """Estimate the usage of a turn whose upstream did not report it. `output` may be incomplete."""
     meter = _Meter(model, counter, framed=False)
     counts = [(item, meter.item(item)) for item in output]
     return UsageDelta(
@@ -105,16 +105,16 @@ def estimate_usage(
 
 
 class _Meter:
-    """Counts for one model, and keeps to what may be counted exactly.
+    """Counts for one model, up to `MAX_EXACT_TEXT` exactly.
 
-    `framed` is for input: around a message stands what the template of the model adds. What a model writes
-    is counted without it.
+    `framed` is for input: it adds what the model's template adds around a message. Output is counted without
+    it.
     """
 
     def __init__(self, model: str, counter: TokenCounter, *, framed: bool = True) -> None:
         self._model = model
         self._counter = counter
-        self._left = MOST_TEXT
+        self._exact_left = MAX_EXACT_TEXT
         self._template = encoding_for(model).template
         self._frame = self._template.message if framed else 0
 
@@ -127,20 +127,20 @@ class _Meter:
         if kind in _RESULTS:
             return self._template.result + self._fields(item, _RESULTS[kind])
         if isinstance(item, ReasoningItem):
-            # Of what is sealed a summary is but a part.
+            # A summary is shorter than the encrypted reasoning.
             readable = self.value(item.summary) + self.value(item.content)
             return max(readable, self._sealed(item.encrypted_content))
         if isinstance(item, Compaction):
             return self._sealed(item.encrypted_content)
-        return 0 if isinstance(item, _ELSEWHERE) else self._json(_held(item))
+        return 0 if isinstance(item, _COUNTED_ELSEWHERE) else self._json(_visible_fields(item))
 
     def message(self, content: str | list[ContentPart]) -> int:
-        """A message of which nothing is sent costs nothing."""
+        """Count a message. One of which nothing is sent counts 0."""
         tokens = self.value(content)
         return tokens + self._frame if tokens else 0
 
     def value(self, value: object) -> int:
-        """A text, a list of content parts, or any JSON; nothing for what is not there."""
+        """Count a text, a list of content parts, or any JSON; 0 if there is no value."""
         if not value:
             return 0
         if isinstance(value, str):
@@ -150,7 +150,7 @@ class _Meter:
         return self._json(value)
 
     def tools(self, tools: Iterable[Tool]) -> int:
-        """Functions and custom tools as `penstock.tokens.schemas` renders them, all others by their JSON."""
+        """Count functions and custom tools as `penstock.tokens.schemas` renders them, others as JSON."""
         tokens = 0
         rendered: list[ChatTool] = []
         for name, tool in _flat(tools):
@@ -158,7 +158,7 @@ class _Meter:
             size = len(_encoded(plain))
             if not isinstance(tool, FunctionTool | CustomTool):
                 tokens += self._json(plain)
-            elif self._may_count(size):
+            elif self._reserve(size):
                 rendered.append(_chat_tool(name, tool))
             else:
                 tokens += size // BYTES_PER_TOKEN
@@ -168,7 +168,7 @@ class _Meter:
         return sum(self.value(getattr(item, name)) for name in names)
 
     def _content(self, parts: Iterable[ContentPart]) -> int:
-        """Parts of text in a row are one text, as they are to a model."""
+        """Count content parts. Consecutive text parts are one text, as for a model."""
         tokens = 0
         texts: list[str] = []
         for part in parts:
@@ -182,68 +182,68 @@ class _Meter:
 
     def _part(self, part: ContentPart) -> int:
         if isinstance(part, InputImage):
-            found = _bytes_in(part.image_url or "", "image/png")
-            return self._bytes(found) if found else image_tokens(self._model, b"")
+            found = _data_in(part.image_url or "", "image/png")
+            return self._data(found) if found else image_tokens(self._model, b"")
         if isinstance(part, InputVideo):
             return self._file(part.video_url, "video/mp4")
         if isinstance(part, InputFile):
             return self.value(part.filename) + self._file(part.file_data or part.file_url or "", _BINARY)
-        return self._json(_held(part))
+        return self._json(_visible_fields(part))
 
-    def _file(self, written: str, mime: str) -> int:
-        found = _bytes_in(written, mime)
+    def _file(self, text: str, mime: str) -> int:
+        found = _data_in(text, mime)
         if found:
-            return self._bytes(found)
-        # Of a file that is elsewhere nothing is known: it is taken for a page.
-        return PER_PAGE if _is_elsewhere(written) else self.value(written)
+            return self._data(found)
+        # Nothing is known about a remote file: count one page.
+        return PER_PAGE if _is_remote(text) else self.value(text)
 
-    def _bytes(self, found: _Bytes) -> int:
+    def _data(self, found: _Data) -> int:
         head = _decoded(found.base64[: HEAD * 4 // 3])
         if found.mime.startswith("image/") and not found.mime.startswith("image/svg"):
             return image_tokens(self._model, head)
         size = len(found.base64) * 3 // 4
-        if self._may_count(size):
+        if self._reserve(size):
             return self._counter.count_part(self._model, DataPart(_decoded(found.base64), found.mime))
         if _is_text(head):
             return size // BYTES_PER_TOKEN
         return round(file_tokens(head) * size / len(head))
 
     def _text(self, text: str) -> int:
-        if self._may_count(len(text)):
+        if self._reserve(len(text)):
             return self._counter.count_text(self._model, text)
         return -(-len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN)
 
     def _json(self, value: object) -> int:
-        """The JSON that a model would read, and the bytes in it by the rules for bytes."""
-        found: list[_Bytes] = []
-        text = _encoded(_without_bytes(value, found))
-        return self._text(text) + sum(map(self._bytes, found))
+        """Count the JSON that a model would read, with base64 data by the rules for files."""
+        found: list[_Data] = []
+        text = _encoded(_without_data(value, found))
+        return self._text(text) + sum(map(self._data, found))
 
     def _sealed(self, sealed: str | UnsetType) -> int:
         return sealed_tokens(self._model, sealed) if sealed else 0
 
-    def _may_count(self, size: int) -> bool:
-        if size > self._left:
+    def _reserve(self, size: int) -> bool:
+        if size > self._exact_left:
             return False
-        self._left -= size
+        self._exact_left -= size
         return True
 
 
-def _held(value: Wire) -> object:
-    """What an unknown item or part holds, without what no model gets to see."""
+def _visible_fields(value: Wire) -> object:
+    """Return the fields of an unknown item or part that a model may see."""
     return {name: each for name, each in _plain(value).items() if name not in ("id", "status")}
 
 
 def _plain(value: Wire) -> dict[str, Any]:
     try:
         plain: dict[str, Any] = to_builtins(value)
-    except RecursionError:  # what could just be read may be too deep here, on top of other calls
+    except RecursionError:  # deep JSON that could be parsed may be too deep for the current stack
         return {}
     return plain
 
 
 def _flat(tools: Iterable[Tool], namespace: str = "") -> Iterator[tuple[str, Tool]]:
-    """Every tool with a name like the one that an upstream sees."""
+    """Yield every tool with a name like the one that an upstream gets."""
     for tool in tools:
         own = getattr(tool, "name", "") or tool.type
         name = f"{namespace}__{own}" if namespace else own
@@ -256,40 +256,40 @@ def _flat(tools: Iterable[Tool], namespace: str = "") -> Iterator[tuple[str, Too
 def _chat_tool(name: str, tool: FunctionTool | CustomTool) -> ChatTool:
     if isinstance(tool, FunctionTool):
         return ChatTool(name, tool.description or "", tool.parameters or None)
-    # An upstream without custom tools is shown the grammar in the description.
+    # An upstream without custom tools gets the grammar in the description.
     grammar = (tool.format or {}).get("definition")
     texts = [tool.description or "", grammar if isinstance(grammar, str) else ""]
     return ChatTool(name, "\n\n".join(filter(None, texts)), {"properties": {"input": {"type": "string"}}})
 
 
-def _is_elsewhere(written: str) -> bool:
-    return not written or written.startswith(("http://", "https://"))
+def _is_remote(text: str) -> bool:
+    return not text or text.startswith(("http://", "https://"))
 
 
-def _bytes_in(written: str, mime: str) -> _Bytes | None:
-    """The bytes that a text is, if it is some: a data URL, or base64 where such a thing is expected."""
-    if found := _DATA_URL.match(written):
-        return _Bytes(found[1].lower() if "/" in found[1] else mime, written[found.end() :])
-    # Of a long text the beginning tells: a word has a space behind it.
-    if _is_elsewhere(written) or not _BASE64.fullmatch(written[:HEAD]):
+def _data_in(text: str, mime: str) -> _Data | None:
+    """Return the data in a text, if it is a data URL or bare base64."""
+    if found := _DATA_URL.match(text):
+        return _Data(found[1].lower() if "/" in found[1] else mime, text[found.end() :])
+    # The beginning of a long text is enough: prose has spaces.
+    if _is_remote(text) or not _BASE64.fullmatch(text[:HEAD]):
         return None
-    return _Bytes(mime, written)
+    return _Data(mime, text)
 
 
-def _without_bytes(value: object, found: list[_Bytes], depth: int = 0) -> object:
-    """The same value with its base64 taken out, and put into `found`."""
-    if depth > _DEEPEST:
+def _without_data(value: object, found: list[_Data], depth: int = 0) -> object:
+    """Return the value without its base64 data, which is added to `found`."""
+    if depth > _MAX_DEPTH:
         return None
     if isinstance(value, Mapping):
-        return {str(name): _without_bytes(each, found, depth + 1) for name, each in value.items()}
+        return {str(name): _without_data(each, found, depth + 1) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_bytes(each, found, depth + 1) for each in value]
-    if not isinstance(value, str) or (len(value) < _LEAST_BASE64 and not value.startswith("data:")):
+        return [_without_data(each, found, depth + 1) for each in value]
+    if not isinstance(value, str) or (len(value) < _MIN_BASE64 and not value.startswith("data:")):
         return value
-    taken = _bytes_in(value, _BINARY)
-    if taken is None:
+    data = _data_in(value, _BINARY)
+    if data is None:
         return value
-    found.append(taken)
+    found.append(data)
     return ""
 
 
@@ -301,7 +301,7 @@ def _encoded(value: object) -> str:
 
 
 def _decoded(base64: str) -> bytes:
-    """As much of it as can be read: it may be cut, broken, or of the kind for URLs."""
+    """Decode as much as possible: the base64 may be truncated, invalid or URL-safe."""
     text = "".join(base64.split()).replace("-", "+").replace("_", "/")
     try:
         return b64decode(text[: len(text) // 4 * 4])
@@ -310,7 +310,7 @@ def _decoded(base64: str) -> bytes:
 
 
 def _is_text(head: bytes) -> bool:
-    """Is this UTF-8, if need be cut in the middle of a character?"""
+    """Return whether this is UTF-8, possibly cut in the middle of a character."""
     try:
         head.decode()
     except UnicodeDecodeError as error:

@@ -1,8 +1,8 @@
-"""Tools as OpenAI's models get to see them: a namespace of TypeScript types, with comments.
+"""Render tools as OpenAI's models get them: a namespace of TypeScript types, with comments.
 
-The format is public (gpt-oss is trained on it). Against recorded usage of one or two tools this rendering is
-right within seven tokens (35 for 33, 60 for 62, 29 for 36), where the schema as JSON is a third too many.
-Other vendors render otherwise and add prompts of their own, which calibration learns.
+The format is public (gpt-oss is trained on it). Compared with recorded usage of one or two tools, this
+rendering is right within seven tokens (35 for 33, 60 for 62, 29 for 36); the schema as JSON is a third too
+long. Other vendors use other formats and add their own prompts, which calibration learns.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 
 from penstock.parts.parts import ChatTool
 
-_DEEPEST = 12
-"""Schemas may be nested in themselves; nobody writes one that is deeper than this."""
+_MAX_DEPTH = 12
+"""Limits the rendering of schemas that contain themselves; real schemas are not deeper."""
 
 
 def render_tools(tools: Iterable[ChatTool]) -> str:
-    """All tools as one text; a name that comes twice is sent once."""
+    """Return all tools as one text. Of tools with the same name, only the first is sent."""
     declared: dict[str, ChatTool] = {}
     for tool in tools:
         declared.setdefault(tool.name, tool)
@@ -40,11 +40,11 @@ def _comment(text: object) -> str:
 
 
 def _type(schema: object, depth: int, kind: object = None) -> str:
-    """A schema as a type. What TypeScript has no word for is left out, as it is by OpenAI.
+    """Return a schema as a type. What TypeScript cannot express is left out, as OpenAI does.
 
     `kind` is one of the types that the schema lists.
     """
-    if not isinstance(schema, Mapping) or depth > _DEEPEST:
+    if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
         return "any"
     if isinstance(choices := schema.get("enum"), list | tuple):
         return " | ".join(_literal(choice) for choice in choices)
@@ -55,7 +55,7 @@ def _type(schema: object, depth: int, kind: object = None) -> str:
             return " | ".join(_type(member, depth + 1) for member in members)
     kind = kind or schema.get("type")
     if isinstance(kind, list | tuple):
-        # Each word once: a schema with many of them, nested, would be written out a great many times.
+        # Each type once: repeated types in nested schemas would multiply.
         return " | ".join(_type(schema, depth + 1, each or "any") for each in dict.fromkeys(map(str, kind)))
     if kind == "array":
         return f"{_type(schema.get('items'), depth + 1)}[]"
@@ -66,12 +66,12 @@ def _type(schema: object, depth: int, kind: object = None) -> str:
 
 def _object(properties: Mapping[Any, Any], required: object, depth: int) -> str:
     names = required if isinstance(required, list | tuple) else ()
-    needed = {name for name in names if isinstance(name, str)}
+    required_names = {name for name in names if isinstance(name, str)}
     lines = []
     for name, schema in properties.items():
         described = schema if isinstance(schema, Mapping) else {}
         default = f", // default: {_literal(described['default'])}" if "default" in described else ","
-        optional = "" if name in needed else "?"
+        optional = "" if name in required_names else "?"
         lines.append(
             f"{_comment(described.get('description'))}{name}{optional}: {_type(schema, depth + 1)}{default}\n"
         )

@@ -1,1 +1,1 @@
-"""Which tool a call means, and how each family of tools stands on the wire."""
+"""Tool identity: which declared tool a call refers to, and the wire format of each family of tools."""

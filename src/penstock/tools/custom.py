@@ -1,8 +1,8 @@
-"""Custom tools: free text. Upstreams that know only functions send it as `{"input": "…"}`.
+"""Custom tools: free-text input. Upstreams that support only functions send it as `{"input": "…"}`.
 
-The text is decoded while it arrives, escape by escape, so that a patch can be shown as it is written. A model
-that ignores the wrapper still gets its text through: text that is no JSON object passes as it is, and an
-object of another shape gives its only string, or else itself; each with a flaw to tell (ask B1).
+The text is decoded as it arrives, escape by escape, so that a patch can be shown while it is written. If the
+model ignores the wrapper, its text is still delivered: text that is not a JSON object passes unchanged; an
+object of another shape yields its only string, or else the object itself. Both set `flaw` (ask B1).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from penstock.tools.jsontext import SPACE, ObjectScanner, StringDecoder
 
 _HEAD = ("{", '"input"', ":", '"')
 _HEAD_LIMIT = 256
-"""A wrapper's head is short; what is longer is read whole at the end, so the search stays bounded."""
+"""Maximum length of a wrapper's head. Longer text is parsed at the end, so that the search stays bounded."""
 
 RUN_BY_SERVER = frozenset(
     ("x_keyword_search", "x_semantic_search", "x_user_search", "x_thread_fetch", "view_x_video", "view_image")
 )
-"""Tools that a server runs itself and yet reports as calls of custom tools (xAI, quirk R6). A client
-answers a call of one of them only if its request declares a tool of that name."""
+"""Tools that a server runs itself but reports as custom tool calls (xAI, quirk R6). A client answers such a
+call only if its request declares a tool with that name."""
 
 
 class CustomCallStream(CallStream):
@@ -34,20 +34,20 @@ class CustomCallStream(CallStream):
     def __init__(self, *args: Any, **fields: Any) -> None:
         super().__init__(*args, **fields)
         self._input: list[str] = []
-        self._held: list[str] = []
+        self._undecoded: list[str] = []
         """Wrapper text that is not decoded yet: the head, or an object of another shape."""
         self._string: StringDecoder | None = None
-        self._behind: list[str] = []
-        """Wrapper text behind the input."""
+        self._after_input: list[str] = []
+        """Wrapper text after the input."""
         self._scanner = ObjectScanner()
         self._other_shape = False
         self._flaw = ""
 
     def _emit(self, fragment: str, number: Numbers) -> list[Event]:
-        return self._say(fragment if self.raw else self._decode(fragment), number)
+        return self._input_delta(fragment if self.raw else self._decode(fragment), number)
 
     def may_end_with(self, arguments: str) -> bool:
-        """Only the wrapper has an end. Code can begin with an object and go on."""
+        """Return whether `arguments` is the wrapper. Other text may go on: code can begin with an object."""
         try:
             return list(parse_json(arguments)) == ["input"]
         except ValueError:
@@ -55,10 +55,10 @@ class CustomCallStream(CallStream):
 
     def close(self, number: Numbers, *, complete: bool) -> list[Event]:
         events: list[Event] = []
-        if self._held:
-            held = "".join(self._held)
-            events = self._say(self._unwrap(held) if complete else held, number)
-            self._held.clear()
+        if self._undecoded:
+            text = "".join(self._undecoded)
+            events = self._input_delta(self._unwrap(text) if complete else text, number)
+            self._undecoded.clear()
         done = CustomInputDoneEvent(
             sequence_number=number(),
             item_id=self.item_id,
@@ -78,18 +78,18 @@ class CustomCallStream(CallStream):
         )
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         return self.raw or self._scanner.ended or not self._scanner.is_object
 
     @property
     def flaw(self) -> str:
         if self._string is not None and self._string.flawed:
             return "the JSON around the input is broken"
-        if "".join(self._behind).strip(SPACE) not in ("", "}"):
-            return "something beside the input was left out"
+        if "".join(self._after_input).strip(SPACE) not in ("", "}"):
+            return "fields other than the input were dropped"
         return self._flaw
 
-    def _say(self, text: str, number: Numbers) -> list[Event]:
+    def _input_delta(self, text: str, number: Numbers) -> list[Event]:
         if not text:
             return []
         self._input.append(text)
@@ -103,37 +103,37 @@ class CustomCallStream(CallStream):
         self._scanner.feed(fragment)
         if self._string is not None:
             return self._decode_input(self._string, fragment)
-        self._held.append(fragment)
+        self._undecoded.append(fragment)
         if self._other_shape:
             return ""
-        text = "".join(self._held)
+        text = "".join(self._undecoded)
         length = _head_length(text)
         if length > 0:
-            self._held.clear()
+            self._undecoded.clear()
             self._string = StringDecoder()
             return self._decode_input(self._string, text[length:])
         if length < 0 and not text.lstrip(SPACE).startswith("{"):
             self.raw = True
             self._flaw = "the input is not wrapped in JSON"
-            self._held.clear()
+            self._undecoded.clear()
             return text
         self._other_shape = length < 0
         return ""
 
     def _decode_input(self, string: StringDecoder, text: str) -> str:
         if string.ended:
-            self._behind.append(text)
+            self._after_input.append(text)
             return ""
         decoded = string.feed(text)
         if string.ended:
-            self._behind.append(string.rest)
+            self._after_input.append(string.rest)
         return decoded
 
     def _unwrap(self, text: str) -> str:
-        """The input in an object that is not the wrapper we asked for."""
+        """Return the input from an object that is not the expected wrapper."""
         if not text.strip(SPACE):
             return ""
-        self._flaw = "the input is wrapped in another JSON object than asked for"
+        self._flaw = "the input is wrapped in an unexpected JSON object"
         try:
             wrapper = parse_json(text)
         except ValueError:
@@ -147,7 +147,7 @@ class CustomCallStream(CallStream):
 
 
 def _head_length(text: str) -> int:
-    """How long the wrapper's head in `text` is; 0 while it may still come, -1 if it will not."""
+    """Return the length of the wrapper's head in `text`; 0 if it may still follow, -1 if it cannot."""
     position = 0
     for token in _HEAD:
         position += len(text[position:]) - len(text[position:].lstrip(SPACE))

@@ -1,4 +1,4 @@
-"""The families of tools by the type that a request declares. A new family is a file and a row."""
+"""The families of tools by declared type. A new family is a new file and a row here."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a family of tools is: how calls of one tool type stand on the wire.
+"""The interface of a family of tools: how calls of one tool type are written to the wire.
 
-A family is one file with one class. It says which item a call is, and turns the arguments, which an upstream
-streams as the JSON text of a function's arguments, into the item's own fields and events as they come.
-`families.py` lists them.
+A family is one file with one class. It defines the item type of a call, and turns the arguments, which an
+upstream streams as the JSON text of a function's arguments, into the fields and events of that item as they
+arrive. `families.py` lists the families.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.protocol.items import Item
 from penstock.tools.identity import ToolIdentity
 
 Numbers = Callable[[], int]
-"""Gives the next sequence number."""
+"""Returns the next sequence number."""
 
 
 class CallStream(ABC):
@@ -27,7 +27,7 @@ class CallStream(ABC):
     def __init__(
         self, identity: ToolIdentity, *, item_id: str, call_id: str, output_index: int, raw: bool = False
     ) -> None:
-        """`raw`: what is fed is the tool's own text already, and not JSON around it."""
+        """`raw`: the arguments are the tool's own text, not wrapped in JSON."""
         self.identity = identity
         self.item_id = item_id
         self.call_id = call_id
@@ -37,38 +37,38 @@ class CallStream(ABC):
 
     @property
     def received(self) -> str:
-        """The arguments as the upstream sent them."""
+        """The arguments as received from the upstream."""
         if len(self._chunks) > 1:
             self._chunks = ["".join(self._chunks)]
         return self._chunks[0] if self._chunks else ""
 
     def feed(self, fragment: str, number: Numbers) -> list[Event]:
-        """The events for the next piece of the arguments."""
+        """Add a fragment of the arguments; return its events."""
         self._chunks.append(fragment)
         return self._emit(fragment, number)
 
     def may_end_with(self, arguments: str) -> bool:  # noqa: ARG002 - families that care override this
-        """Is this whole object all that the call says, so that what follows is something else?"""
+        """Return whether this complete object can be all of the arguments, so that other text may follow."""
         return True
 
     @abstractmethod
     def _emit(self, fragment: str, number: Numbers) -> list[Event]:
-        """The events for a piece that was just received."""
+        """Return the events for a fragment that was just received."""
 
     @abstractmethod
     def close(self, number: Numbers, *, complete: bool) -> list[Event]:
-        """The events that end the arguments. Not `complete`: the call was cut and stays as it is."""
+        """Return the events that end the arguments. Unless `complete`, the call was cut off."""
 
     @abstractmethod
     def item(self, status: str) -> Item:
-        """The call as an item, with what was fed so far."""
+        """Return the call as an item, with the arguments received so far."""
 
     @property
     @abstractmethod
-    def whole(self) -> bool:
-        """Could the arguments end here?"""
+    def is_complete(self) -> bool:
+        """Whether the arguments can end here."""
 
     @property
     def flaw(self) -> str:
-        """What is odd about the arguments, for a diagnostic; empty when nothing is."""
+        """What is wrong with the arguments, for a diagnostic; empty if nothing is."""
         return ""

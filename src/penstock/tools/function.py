@@ -1,4 +1,4 @@
-"""Functions: arguments are JSON text, sent on as it comes."""
+"""Functions: arguments are JSON text, forwarded unchanged as it arrives."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class FunctionCallStream(CallStream):
     def close(self, number: Numbers, *, complete: bool) -> list[Event]:
         events: list[Event] = []
         if complete and not self.received.strip(SPACE):
-            # A completed call has valid JSON, and LangChain takes it from deltas alone (client 7).
+            # A completed call has valid JSON, and LangChain reads it from deltas alone (client 7).
             events = self.feed("{}", number)
         done = ArgumentsDoneEvent(
             sequence_number=number(),
@@ -48,11 +48,11 @@ class FunctionCallStream(CallStream):
         )
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         text = self.received
         return not text.strip(SPACE) or is_json(text)
 
     @property
     def flaw(self) -> str:
         text = self.received.lstrip(SPACE)
-        return "" if not text or text.startswith("{") else "the arguments are JSON and no object"
+        return "" if not text or text.startswith("{") else "the arguments are JSON, but not an object"

@@ -1,8 +1,8 @@
-"""Which tool a call means: what the client declared, and the name under which the upstream sees it.
+"""Maps the tools that a client declares to the names that the upstream sees, and back.
 
-The map is built from the request's declarations alone (type, namespace, name); nothing is ever guessed from
-what a name looks like. An upstream sees flat function names; a client gets back the item type, the
-namespace and the name that it declared.
+The map is built from the request's declarations alone (type, namespace, name); nothing is guessed from the
+form of a name. An upstream sees flat function names; the client gets back the item type, the namespace and
+the name that it declared.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class ToolIdentity(Struct, frozen=True):
-    """A declared tool. `type` is the declaration's and names the family."""
+    """A declared tool. `type` is the declared type and selects the family."""
 
     type: str
     name: str
@@ -37,16 +37,16 @@ class ToolIdentity(Struct, frozen=True):
 
 
 class ToolIdentityMap:
-    """Both directions, total: each declared tool has one upstream name, each upstream name one tool."""
+    """A bijection: each declared tool has one upstream name, and each upstream name one tool."""
 
     def __init__(self, tools: Iterable[Tool] = (), tool_choice: ToolChoice | UnsetType = UNSET) -> None:
         self._by_declaration: dict[tuple[str | None, str], ToolIdentity] = {}
         self._by_upstream_name: dict[str, ToolIdentity] = {}
         self._last_number: dict[str, int] = {}
-        """By the beginning of a name, the last number that was put behind it."""
+        """The last number appended to a name, by the beginning of the name."""
         for type, namespace, name in _declarations(tools):
             if (namespace, name) in self._by_declaration:
-                continue  # declared twice: the first one stands (ask B11)
+                continue  # declared twice: the first declaration counts (ask B11)
             identity = ToolIdentity(type, name, namespace, self._free_name(namespace, name))
             self._by_declaration[namespace, name] = identity
             self._by_upstream_name[identity.upstream_name] = identity
@@ -58,24 +58,24 @@ class ToolIdentityMap:
         return iter(self._by_declaration.values())
 
     def declared(self, name: str, namespace: str | None = None) -> ToolIdentity | None:
-        """The tool that the client calls `name`."""
+        """Return the tool that the client declared as `name`."""
         return self._by_declaration.get((namespace, name))
 
     def called(self, upstream_name: str, namespace: str | None = None) -> ToolIdentity | None:
-        """The tool an upstream means. One that speaks of namespaces itself uses the client's own name."""
+        """Return the tool that an upstream calls. With a namespace, the name is the client's own."""
         if namespace is not None:
             return self._by_declaration.get((namespace, upstream_name))
         return self._by_upstream_name.get(upstream_name)
 
     def may_grow(self, upstream_name: str) -> bool:
-        """True when the name is no declared one and could be the first piece of one."""
+        """Return whether the name is not declared but may be the beginning of a declared name."""
         if upstream_name in self._by_upstream_name:
             return False
         position = bisect_right(self._sorted_names, upstream_name)
         return position < len(self._sorted_names) and self._sorted_names[position].startswith(upstream_name)
 
     def allows(self, identity: ToolIdentity) -> bool:
-        """May the model call this? `none` and `allowed_tools` are enforced (spec N47, spec N50)."""
+        """Return whether `tool_choice` lets the model call this tool (spec N47, spec N50)."""
         if self._allowed is None:
             return self._choice != "none"
         type, name = identity.type, identity.name
@@ -88,7 +88,7 @@ class ToolIdentityMap:
             base = f"{base[: NAME_LIMIT - 9]}_{sha256(wanted.encode()).hexdigest()[:8]}"
         if base not in self._by_upstream_name:
             return base
-        # Counting goes on where it stopped; by the beginning, as a long name loses its end to the number.
+        # Continue counting from the last number, by beginning: in a long name the number replaces the end.
         beginning = base[: NAME_LIMIT - 9]
         candidate, number = base, self._last_number.get(beginning, 1)
         while candidate in self._by_upstream_name:
@@ -110,7 +110,7 @@ def _declarations(
 
 
 def _allowed(choice: ToolChoice | UnsetType) -> frozenset[tuple[object, ...]] | None:
-    """Type, name and namespace of every tool in `allowed_tools`; a namespace of None stands for any."""
+    """Return type, name and namespace of every tool in `allowed_tools`; a namespace of None matches any."""
     if not isinstance(choice, AllowedTools):
         return None
     if choice.mode == "none":

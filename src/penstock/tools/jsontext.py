@@ -1,7 +1,7 @@
-"""JSON text while it arrives: where a top-level object ends, and what a string in it says so far.
+"""Incremental JSON readers: find the end of a top-level object, and decode a string as it arrives.
 
-Both incremental readers look at each character once, whatever the size of the fragments: the cost of a delta
-depends on the delta alone.
+Both readers look at each character once, whatever the size of the fragments, so the cost of a delta depends
+on the delta alone.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ import re
 
 _INSIDE = re.compile(r'["\\]')
 _TO_QUOTE = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
-"""The rest of a string, up to its closing quote; or to the end of the text, or a backslash that ends it."""
+"""The rest of a string, up to its closing quote, or to the end of the text or a final backslash."""
 _TO_BRACKET = re.compile(r'[^"{}\[\]]*+(?:"(?:[^"\\]++|\\.)*+"[^"{}\[\]]*+)*+', re.DOTALL)
-"""Everything up to a bracket, whole strings included; or up to a string that the text does not close."""
+"""Everything up to a bracket, complete strings included; or up to a string that the text does not close."""
 SPACE = " \t\n\r"
-"""What JSON takes for a blank: not all that Python does."""
+"""JSON whitespace; Python's `strip()` would remove more."""
 
 
-MOST_BRACKETS = 100_000
-"""Brackets are counted one by one, which is slow. Arguments with more of them are read, but not searched."""
+MAX_BRACKETS = 100_000
+"""Counting brackets one by one is slow. In arguments with more of them, the end is not searched for."""
 
 
 class ObjectScanner:
     """Finds the end of one top-level JSON object. Text that does not begin with `{` has no end, and neither
-    has an object with more than `MOST_BRACKETS` brackets."""
+    has an object with more than `MAX_BRACKETS` brackets."""
 
     __slots__ = ("_brackets", "_depth", "_escaped", "_in_string", "_started", "ended", "is_object")
 
@@ -37,7 +37,7 @@ class ObjectScanner:
         self.ended = False
 
     def feed(self, text: str) -> int:
-        """The offset in `text` just behind the end of the object, or -1 while it goes on."""
+        """Return the offset in `text` just after the end of the object, or -1 if it has not ended."""
         position = 0
         if not self._started:
             position = len(text) - len(text.lstrip(SPACE))
@@ -53,7 +53,7 @@ class ObjectScanner:
         if self._escaped and position < len(text):
             position += 1
             self._escaped = False
-        while position < len(text) and self._brackets <= MOST_BRACKETS:
+        while position < len(text) and self._brackets <= MAX_BRACKETS:
             skipped = (_TO_QUOTE if self._in_string else _TO_BRACKET).match(text, position)
             position = skipped.end() + 1  # type: ignore[union-attr]  # both match everywhere
             found = text[position - 1 : position]
@@ -76,10 +76,10 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 class StringDecoder:
-    """Decodes the inside of a JSON string escape by escape; `ended` when its closing quote has come.
+    """Decodes the inside of a JSON string escape by escape; `ended` is true after its closing quote.
 
-    An escape that is cut waits for its rest. What JSON forbids (an unknown escape, half a surrogate pair)
-    is kept as it stands, or replaced, and makes `flawed` true.
+    An incomplete escape waits for the next fragment. Invalid JSON (an unknown escape, an unpaired surrogate)
+    is left unchanged or replaced, and sets `flawed`.
     """
 
     __slots__ = ("_pending", "_surrogate", "ended", "flawed", "rest")
@@ -90,7 +90,7 @@ class StringDecoder:
         self.ended = False
         self.flawed = False
         self.rest = ""
-        """What came behind the closing quote, in the fragment that had it."""
+        """Text after the closing quote, in the same fragment."""
 
     def feed(self, text: str) -> str:
         if self._pending:
@@ -114,14 +114,14 @@ class StringDecoder:
         return "".join(out)
 
     def _plain(self, run: str, out: list[str], *, end: bool = False) -> None:
-        if self._surrogate and (run or end):  # the second half never came
+        if self._surrogate and (run or end):  # the second surrogate is missing
             out.append(_REPLACEMENT)
             self._surrogate = 0
             self.flawed = True
         out.append(run)
 
     def _escape(self, text: str, position: int, out: list[str]) -> int:
-        """Decode the escape whose letter is at `position`; the length consumed, 0 when it is cut."""
+        """Decode the escape whose letter is at `position`; return its length, or 0 if it is incomplete."""
         letter = text[position : position + 1]
         if letter != "u":
             if letter:

@@ -109,7 +109,7 @@ def test_a_retry_is_reported() -> None:
     with served(listed(), refused(503, "busy", "overloaded"), said("Now.")) as endpoint:
         result = ask(endpoint)
     assert (result.returncode, result.stdout) == (0, "Now.\n")
-    assert re.fullmatch(r"penstock: attempt 1 failed, again in 0\.\d s: busy\n", result.stderr)
+    assert re.fullmatch(r"penstock: attempt 1 failed, retrying in 0\.\d s: busy\n", result.stderr)
 
 
 def test_the_start_of_a_broken_answer_is_printed() -> None:

@@ -5,72 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 
-from penstock.gateway.app import GatewayApp
 from penstock.gateway.gateway import Gateway
-from penstock.gateway.settings import Settings
 from penstock.gateway.turn.heartbeats import Heartbeats
 from penstock.gateway.turn.stop_reasons import CANCELLED, SHUTTING_DOWN
 from penstock.store.contract import LOCAL
-from penstock.store.memory import MemoryStore
-
-Json = dict[str, Any]
-SLOW = "Answer slowly, with 500 words."
-"""For the demo model: long enough to be stopped."""
+from tests.gateway.in_process import SLOW, Caller, Json, with_gateway
 
 
-class Caller:
-    """A client of a gateway in this process. `task` is what a server would run for its request."""
-
-    def __init__(self, gateway: Gateway, path: str = "/v1/responses", **body: Any) -> None:
-        self.gateway = gateway
-        self.sent: list[Any] = []
-        self._requests = [
-            {
-                "type": "http.request",
-                "body": json.dumps({"model": "demo", **body}).encode(),
-                "more_body": False,
-            }
-        ]
-        headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")]
-        scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": headers}
-        self.task = asyncio.ensure_future(GatewayApp(gateway)(scope, self._receive, self._send))
-
-    async def _receive(self) -> Any:
-        return self._requests.pop() if self._requests else await asyncio.get_running_loop().create_future()
-
-    async def _send(self, message: Any) -> None:
-        for _ in range(5):  # a write that waits is one that can be interrupted
-            await asyncio.sleep(0)
-        self.sent.append(message)
-
-    @property
-    def body(self) -> bytes:
-        return b"".join(message.get("body", b"") for message in self.sent)
-
-    async def runs(self) -> None:
-        """Wait until the turn runs, and something of it was sent where it is streamed."""
-        while not len(self.gateway.turns) or (not self.body and not self.task.done()):
-            await asyncio.sleep(0.01)
-
-
-def with_gateway(test: Callable[[Gateway], Awaitable[None]]) -> None:
-    async def run() -> None:
-        gateway = Gateway(Settings(), store=MemoryStore())
-        await test(gateway)
-        assert len(gateway.turns) == 0
-        assert gateway.services.idle.is_set()
-        await gateway.aclose()
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-
-    asyncio.run(run())
-
-
-def test_stopping_a_turn_does_not_cancel_whoever_runs_it() -> None:
+def test_stopping_a_turn_does_not_cancel_its_caller() -> None:
     async def test(gateway: Gateway) -> None:
         caller = Caller(gateway, input=SLOW, stream=True)
         await caller.runs()
@@ -83,7 +28,7 @@ def test_stopping_a_turn_does_not_cancel_whoever_runs_it() -> None:
     with_gateway(test)
 
 
-def test_a_caller_that_is_cancelled_is_let_go_when_the_turn_has_ended() -> None:
+def test_a_cancelled_caller_returns_when_the_turn_has_ended() -> None:
     async def test(gateway: Gateway) -> None:
         caller = Caller(gateway, input=SLOW, stream=True)
         await caller.runs()
@@ -96,7 +41,7 @@ def test_a_caller_that_is_cancelled_is_let_go_when_the_turn_has_ended() -> None:
     with_gateway(test)
 
 
-def test_a_caller_that_is_cancelled_again_and_again_leaves_nothing_behind() -> None:
+def test_a_caller_that_is_cancelled_repeatedly_leaves_no_tasks() -> None:
     async def test(gateway: Gateway) -> None:
         caller = Caller(gateway, input=SLOW, stream=True)
         await caller.runs()

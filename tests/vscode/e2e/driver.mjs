@@ -73,13 +73,13 @@ const METHODS = {
 
 for await (const line of readline.createInterface({ input: process.stdin })) {
   const { method, ...fields } = JSON.parse(line);
-  let told;
+  let reply;
   try {
-    told = { result: (await METHODS[method](fields)) ?? null };
+    reply = { result: (await METHODS[method](fields)) ?? null };
   } catch (error) {
-    told = { error: String(error.message ?? error) };
+    reply = { error: String(error.message ?? error) };
   }
-  if (Buffer.isBuffer(told.result)) told.result = null;
-  process.stdout.write(`${JSON.stringify(told)}\n`);
+  if (Buffer.isBuffer(reply.result)) reply.result = null;
+  process.stdout.write(`${JSON.stringify(reply)}\n`);
 }
 await browser.close();

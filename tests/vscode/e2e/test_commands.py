@@ -1,4 +1,4 @@
-"""The commands of the extension in a real VS Code, each with what a person sees and answers."""
+"""The commands of the extension in a real VS Code, with what the user sees and answers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ROOT = Path(__file__).parents[3]
 OURS = ROOT / "vscode"
 FIRST, SECOND = "Mill", "Weir"
 MODELS = {FIRST: ("millrace", "sluice"), SECOND: ("spillway",)}
-"""A group that is there from the beginning, one that a test adds, and their models."""
+"""A group that exists from the start, one that a test adds, and their models."""
 
 CONFIG = """
 [limits]
@@ -55,7 +55,7 @@ limits = "window:64k output:8k tools reasoning price:1.25/10/0.125"
 READ = {"name": "read_gauge", "description": "To read.", "inputSchema": {"type": "object", "properties": {}}}
 KEY = "a-key-of-the-weir"
 INSTALLING = 180_000
-"""Milliseconds that pip may take. It is a limit and no pause."""
+"""Milliseconds until waiting for pip fails. It is a limit, not a pause."""
 
 RUNNING = re.compile(r"^~\d[\d.k]* of \d[\d.k]* \(\d+%\)$")
 """The estimate, the limit, and the share of it."""
@@ -63,7 +63,7 @@ RUNNING = re.compile(r"^~\d[\d.k]* of \d[\d.k]* \(\d+%\)$")
 
 @pytest.fixture(scope="module")
 def endpoints(upstream: ScriptedUpstream, folder: Path) -> Iterator[dict[str, str]]:
-    """The address of each group's gateway."""
+    """Return the URL of each group's gateway."""
     with ExitStack() as stack:
         urls = {}
         for group, models in MODELS.items():
@@ -76,14 +76,14 @@ def endpoints(upstream: ScriptedUpstream, folder: Path) -> Iterator[dict[str, st
 
 @pytest.fixture(scope="module")
 def port() -> int:
-    """A port that is free now, and that the local gateway is told to take."""
+    """A free port, set as the port of the local gateway."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number: int = taken.getsockname()[1]
     return number
 
 
 def path_without_penstock() -> str:
-    """A `penstock` on the path would be found before the private environment."""
+    """Remove `penstock` from the PATH: it would be found before the private environment."""
     folders = os.environ["PATH"].split(os.pathsep)
     return os.pathsep.join(each for each in folders if not (Path(each) / "penstock").exists())
 
@@ -113,7 +113,7 @@ def workbench(window: Workbench) -> Workbench:
 
 
 def ids(consumer: Consumer) -> list[str]:
-    """The models that are listed. Every gateway also has `demo`; VS Code does not tell whose it is."""
+    """Wait for these models. Every gateway also has `demo`; VS Code does not show whose it is."""
     return sorted(model["id"] for model in consumer.models() if model["id"] != "demo")
 
 
@@ -135,7 +135,7 @@ def usage(prompt: int, cached: int, completion: int, reasoning: int) -> Json:
 FIGURES = usage(42_000, 30_000, 900, 600)
 
 
-def test_the_status_bar_estimates_a_turn_that_runs_and_then_has_its_tokens(
+def test_the_status_bar_shows_an_estimate_and_then_the_real_tokens(
     workbench: Workbench, upstream: ScriptedUpstream
 ) -> None:
     opened = threading.Event()
@@ -156,7 +156,7 @@ def test_the_status_bar_estimates_a_turn_that_runs_and_then_has_its_tokens(
     assert rows == [["millrace", "1", "42k", "30k", "600", "900", "$0.03"]]
 
 
-def test_recent_turns_say_how_each_ended_and_open_as_a_page(
+def test_recent_turns_have_their_outcome_and_open_as_a_page(
     workbench: Workbench, upstream: ScriptedUpstream
 ) -> None:
     gauge = calls(call(0, "call_1", "read_gauge", "{}"))
@@ -177,11 +177,11 @@ def test_recent_turns_say_how_each_ended_and_open_as_a_page(
     assert "called read_gauge" in called
     workbench.pick("Penstock: recent turns", "millrace")
     workbench.shown(
-        "millrace", "42000, of which cached 30000", "900, of which reasoning 600", "penstock explain"
+        "millrace", "42000, including 30000 cached", "900, including 600 reasoning", "penstock explain"
     )
 
 
-def test_the_figures_of_all_turns_are_a_page(workbench: Workbench, upstream: ScriptedUpstream) -> None:
+def test_usage_opens_as_a_page(workbench: Workbench, upstream: ScriptedUpstream) -> None:
     for model in ("millrace", "sluice"):
         upstream.play(model, streamed(*text("It turns."), STOP, FIGURES))
         workbench.consumer.ask(model)
@@ -189,7 +189,7 @@ def test_the_figures_of_all_turns_are_a_page(workbench: Workbench, upstream: Scr
     workbench.browser.picture("status", STATUS, HOVER)
     workbench.leave_status()
     workbench.run("showUsage")
-    workbench.shown("Usage", "Input includes what was cached", *(cell for row in table for cell in row))
+    workbench.shown("Usage", "Input includes cached tokens", *(cell for row in table for cell in row))
     assert [row[0] for row in table[1:]] == ["millrace", "sluice", "all"]
 
 
@@ -201,7 +201,7 @@ def test_a_restart_is_a_new_process_with_the_same_models(
     workbench.run("restart")
     wait_for_models(workbench, *MODELS[FIRST])
     assert workbench.consumer.ask("sluice").text == "After."
-    # The process adds up: only a new one has forgotten the turns before.
+    # The process sums up: only a new one has forgotten the earlier turns.
     workbench.browser.look(lambda: workbench.status() == "11 in, 7 out · Σ 18")
 
 
@@ -209,12 +209,12 @@ def test_an_endpoint_is_added_by_answering_three_questions(
     workbench: Workbench, upstream: ScriptedUpstream, endpoints: dict[str, str], folder: Path
 ) -> None:
     workbench.run("addEndpoint")
-    workbench.pick("where are the models?", "Another address")
-    workbench.enter("the address of the endpoint", "weir")
-    workbench.browser.wait(f"{QUICK} .quick-input-message", "An address such as")
-    workbench.enter("the address of the endpoint", endpoints[SECOND])
-    workbench.enter("the key for 127.0.0.1", KEY)
-    workbench.enter("a name for this endpoint", SECOND)
+    workbench.pick("where are the models?", "Another URL")
+    workbench.enter("URL of the endpoint", "weir")
+    workbench.browser.wait(f"{QUICK} .quick-input-message", "Enter a URL such as")
+    workbench.enter("URL of the endpoint", endpoints[SECOND])
+    workbench.enter("API key for 127.0.0.1", KEY)
+    workbench.enter("name for this endpoint", SECOND)
     wait_for_models(workbench, *MODELS[SECOND])
     upstream.play("spillway", streamed(*said("Over the weir.")))
     assert workbench.consumer.ask("spillway").text == "Over the weir."
@@ -225,7 +225,7 @@ def test_an_endpoint_is_added_by_answering_three_questions(
 
 
 def status_of(port: int) -> int | None:
-    """What the gateway at a port answers, or nothing where none listens."""
+    """Return the status that the gateway at a port returns; None if none is listening."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     try:
         connection.request("GET", "/v1/models")
@@ -239,7 +239,7 @@ def status_of(port: int) -> int | None:
 def test_a_local_gateway_is_started_used_and_stopped(
     workbench: Workbench, upstream: ScriptedUpstream, folder: Path, port: int
 ) -> None:
-    # It reads the settings of the folder that is open.
+    # It reads the settings of the open folder.
     settings = CONFIG.format(url=upstream.url) + MODEL_CONFIG.format(model="tailrace")
     (folder / "vscode" / "workspace" / "penstock.toml").write_text(settings)
     upstream.play("tailrace", streamed(*said("From here.")))
@@ -255,16 +255,18 @@ def test_a_local_gateway_is_started_used_and_stopped(
     assert status_of(port) is None
 
 
-def test_a_gateway_that_cannot_start_says_why(workbench: Workbench, upstream: ScriptedUpstream) -> None:
+def test_a_gateway_that_cannot_start_reports_the_reason(
+    workbench: Workbench, upstream: ScriptedUpstream
+) -> None:
     workbench.consumer.configure("penstock.gatewayPort", urlsplit(upstream.url).port)
     workbench.run("startGateway")
     workbench.notified("The gateway did not start")
-    (told,) = [toast for toast in workbench.browser.texts(TOAST) if "did not start" in toast]
-    assert "in use" in told
-    assert "Traceback" not in told
+    (message,) = [toast for toast in workbench.browser.texts(TOAST) if "did not start" in toast]
+    assert "in use" in message
+    assert "Traceback" not in message
 
 
-def test_signing_out_takes_the_models_away_until_a_restart(workbench: Workbench) -> None:
+def test_signing_out_hides_the_models_until_a_restart(workbench: Workbench) -> None:
     wait_for_models(workbench, *MODELS[FIRST])
     workbench.run("signOut")
     workbench.notified("Penstock has forgotten its keys and models")
@@ -276,7 +278,7 @@ def test_signing_out_takes_the_models_away_until_a_restart(workbench: Workbench)
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """The package as `pip` takes it, in a copy: a build leaves things behind."""
+    """Return a copy of the package for `pip`: a build leaves files behind."""
     copy = tmp_path / "penstock"
     shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
@@ -298,7 +300,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def hosts() -> list[str]:
-    """The command line of every Python side that runs now."""
+    """Return the command lines of the running Python backends."""
     lines = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has just ended
@@ -306,14 +308,14 @@ def hosts() -> list[str]:
     return [line for line in lines if " vscode-host" in line]
 
 
-def test_the_python_side_is_offered_and_installed_where_there_is_none(
+def test_the_python_backend_is_offered_and_installed_if_it_is_missing(
     workbench: Workbench, upstream: ScriptedUpstream, source: Path, folder: Path
 ) -> None:
     workbench.consumer.configure("penstock.package", str(source))
     workbench.consumer.configure("penstock.pythonPath", "")
     workbench.notified("No Python with Penstock was found")
     workbench.press_button("Install")
-    workbench.notified("the Python side is installed and runs", within=INSTALLING)
+    workbench.notified("the Python backend is installed and running", within=INSTALLING)
     upstream.play("sluice", streamed(*said("From the new one.")))
     assert workbench.consumer.ask("sluice").text == "From the new one."
     storage = folder / "vscode" / "data" / "User" / "globalStorage" / "penstock.penstock"

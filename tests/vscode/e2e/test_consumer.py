@@ -53,7 +53,7 @@ OFFERED = {"options": {"tools": TOOLS}}
 
 @pytest.fixture(scope="module")
 def endpoints(upstream: ScriptedUpstream, folder: Path) -> Iterator[dict[str, str]]:
-    """The address of each group's gateway."""
+    """Return the URL of each group's gateway."""
     with ExitStack() as stack:
         urls = {}
         for group, models in GROUPS.items():
@@ -100,9 +100,9 @@ def test_text_arrives_with_its_usage_and_a_marker(consumer: Consumer, upstream: 
     assert answered.error is None
     assert answered.text == "Water flows down, 水の流れ 🌊."
     (usage,) = answered.data("usage")
-    told = json.loads(usage)
-    assert (told["prompt_tokens"], told["completion_tokens"], told["total_tokens"]) == (11, 7, 18)
-    assert told["prompt_tokens_details"]["cached_tokens"] == 5
+    figures = json.loads(usage)
+    assert (figures["prompt_tokens"], figures["completion_tokens"], figures["total_tokens"]) == (11, 7, 18)
+    assert figures["prompt_tokens_details"]["cached_tokens"] == 5
     assert len(answered.data("stateful_marker")) == 1
 
 
@@ -119,11 +119,11 @@ def test_a_follow_up_with_the_marker_keeps_the_conversation(
         {"role": 1, "content": "An otter?"},
     ]
     assert consumer.ask("stream", history).text == "Yes, an otter."
-    told = upstream.asked_for("stream")[-1].json["messages"]
-    assert [message["role"] for message in told] == ["user", "assistant", "user"]
+    messages = upstream.asked_for("stream")[-1].json["messages"]
+    assert [message["role"] for message in messages] == ["user", "assistant", "user"]
 
 
-def test_thinking_is_a_part_of_its_own(consumer: Consumer, upstream: ScriptedUpstream) -> None:
+def test_thinking_is_a_separate_part(consumer: Consumer, upstream: ScriptedUpstream) -> None:
     thoughts = [chat_chunk({"reasoning_content": each}) for each in ("Let me ", "think.")]
     upstream.play("brook", streamed(*thoughts, *text("Thought."), STOP, USAGE))
     answered = consumer.ask("brook")
@@ -145,7 +145,7 @@ PIECES = [
 ONCE: dict[str, Script] = {
     "in pieces that mix": streamed(*PIECES, TOOL_CALLS, USAGE),
     "the whole calls again at the end": streamed(*PIECES, calls(WHOLE_READ, WHOLE_WRITE), TOOL_CALLS, USAGE),
-    "everything again behind the finish": streamed(
+    "everything repeated after the finish": streamed(
         calls(WHOLE_READ, WHOLE_WRITE), TOOL_CALLS, calls(WHOLE_READ, WHOLE_WRITE), TOOL_CALLS, USAGE
     ),
     "the id and the name in every chunk": streamed(
@@ -168,9 +168,7 @@ def test_parallel_calls_arrive_once_each(consumer: Consumer, upstream: ScriptedU
     assert len({part["callId"] for part in answered.of("tool_call")}) == 2
 
 
-def test_results_go_back_to_the_calls_that_they_are_of(
-    consumer: Consumer, upstream: ScriptedUpstream
-) -> None:
+def test_results_are_sent_with_the_ids_of_their_calls(consumer: Consumer, upstream: ScriptedUpstream) -> None:
     upstream.play("delta", ONCE["in pieces that mix"], streamed(*said("Both are done.")))
     first = consumer.ask("delta", "Read and write.", **OFFERED)
     made = [
@@ -185,9 +183,9 @@ def test_results_go_back_to_the_calls_that_they_are_of(
         *({"role": 1, "content": [result]} for result in results),
     ]
     assert consumer.ask("delta", history, **OFFERED).text == "Both are done."
-    told = upstream.asked_for("delta")[-1].json["messages"]
-    sent = {each["id"]: each["function"]["name"] for m in told for each in m.get("tool_calls") or []}
-    returned = {m["tool_call_id"]: m["content"] for m in told if m["role"] == "tool"}
+    messages = upstream.asked_for("delta")[-1].json["messages"]
+    sent = {each["id"]: each["function"]["name"] for m in messages for each in m.get("tool_calls") or []}
+    returned = {m["tool_call_id"]: m["content"] for m in messages if m["role"] == "tool"}
     assert {sent[id]: content for id, content in returned.items()} == {
         "read": "done: read",
         "write": "done: write",
@@ -299,4 +297,4 @@ def test_each_group_asks_its_own_endpoint(
         upstream.play(model, streamed(*said(f"From the {group}.")))
         assert consumer.ask(model).text == f"From the {group}."
         others = [(folder / other / "log").read_text() for other in endpoints if other != group]
-        assert all(f'"model": "{model}"' not in told for told in others)
+        assert all(f'"model": "{model}"' not in log for log in others)

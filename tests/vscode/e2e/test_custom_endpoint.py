@@ -1,4 +1,4 @@
-"""VS Code without an extension of ours: its own Custom Endpoint, pointed at the gateway (editor 2)."""
+"""VS Code without our extension: its built-in Custom Endpoint with the gateway (editor 2)."""
 
 from __future__ import annotations
 
@@ -61,17 +61,17 @@ def chat(window: Chat) -> Chat:
 
 
 class Turns:
-    """The responses that the gateway has given since this was made, as it keeps them."""
+    """The responses that the gateway has stored since this object was created."""
 
     def __init__(self, penstock: Running) -> None:
-        self._penstock, self._before = penstock, len(self._told(penstock))
+        self._penstock, self._before = penstock, len(self._logged(penstock))
 
     @staticmethod
-    def _told(penstock: Running) -> list[Json]:
+    def _logged(penstock: Running) -> list[Json]:
         return [line for line in penstock.log if line.get("event") == "turn"]
 
     def ids(self) -> list[str]:
-        return [line["response_id"] for line in self._told(self._penstock)[self._before :]]
+        return [line["response_id"] for line in self._logged(self._penstock)[self._before :]]
 
     def responses(self) -> list[Json]:
         return [self._penstock.ask(None, f"/v1/responses/{id}", method="GET").json for id in self.ids()]
@@ -141,11 +141,13 @@ def test_a_lost_session_is_sent_again_in_full(
     assert "previous_response" not in shown
     second = turns.responses()[-1]
     assert second["previous_response_id"] is None
-    told = upstream.asked[before:][1].json["messages"]
-    assert "Remember the otter." in [m["content"] for m in told if m["role"] == "assistant"]
+    messages = upstream.asked[before:][1].json["messages"]
+    assert "Remember the otter." in [m["content"] for m in messages if m["role"] == "assistant"]
 
 
-def test_a_failed_stream_keeps_its_text_and_says_why(chat: Chat, upstream: ScriptedUpstream) -> None:
+def test_a_failed_stream_keeps_its_text_and_reports_the_reason(
+    chat: Chat, upstream: ScriptedUpstream
+) -> None:
     upstream.play(MODEL, begun(*text("Half of an ", "answer")), streamed(*said("Whole again.")))
     shown = chat.ask("Say something long.")
     chat.browser.screenshot("failed-stream")
@@ -154,7 +156,7 @@ def test_a_failed_stream_keeps_its_text_and_says_why(chat: Chat, upstream: Scrip
     assert "Whole again." in chat.ask("Once more.")
 
 
-def test_a_refused_request_says_why(chat: Chat, upstream: ScriptedUpstream) -> None:
+def test_a_rejected_request_reports_the_reason(chat: Chat, upstream: ScriptedUpstream) -> None:
     refusal = {"error": {"message": "The key is not good.", "type": "invalid_request_error"}}
     upstream.play(MODEL, [answer(401, refusal)])
     shown = chat.ask("Hello?")

@@ -15,7 +15,7 @@ async function started(t, mode = 'good', surroundings = {}) {
 
 const respond = (host, model, listening) => host.request('respond', { model, messages: [] }, listening);
 
-test('lines of many turns reach their own, in order', async (t) => {
+test('lines of concurrent turns reach their turn, in order', async (t) => {
   const host = await started(t);
   const turns = Array.from({ length: 20 }, async () => {
     const texts = [];
@@ -26,7 +26,7 @@ test('lines of many turns reach their own, in order', async (t) => {
   assert.equal(host.pending.size, 0);
 });
 
-test('a burst comes whole', async (t) => {
+test('a burst of lines is complete', async (t) => {
   const host = await started(t);
   const seen = [];
   await respond(host, 'burst', { onLine: (line) => seen.push(Number(line.value)) });
@@ -45,20 +45,20 @@ test('cancel is sent once, and nothing comes after it', async (t) => {
     },
   });
   assert.equal(done.result.finish, 'cancelled');
-  const { asked } = await host.request('asked', {}); // behind the late lines: they have been read by now
+  const { asked } = await host.request('asked', {}); // the late lines have been read by now
   assert.deepEqual(asked.map((each) => each.method), ['respond', 'cancel', 'asked']);
   assert.equal(asked[1].request, asked[0].id);
   assert.deepEqual(seen, ['first']);
 });
 
-test('what was cancelled before is not sent', async (t) => {
+test('a request that is already cancelled is not sent', async (t) => {
   const host = await started(t);
   const done = await respond(host, 'words', { signal: AbortSignal.abort() });
   assert.equal(done.result.finish, 'cancelled');
   assert.deepEqual((await host.request('asked', {})).asked.map((each) => each.method), ['asked']);
 });
 
-test('an error line rejects, without a stack, and what came before is kept', async (t) => {
+test('an error line rejects without a stack, and the parts before it stay', async (t) => {
   const host = await started(t);
   const seen = [];
   const error = await respond(host, 'failing', { onLine: (line) => seen.push(line.value) }).catch((thrown) => thrown);
@@ -78,52 +78,52 @@ test('a part that cannot be reported ends its own turn only', async (t) => {
   assert.deepEqual((await host.request('count_tokens', { text: 'four' })).tokens, 4);
 });
 
-test('a crash rejects what runs and says how it ended', async (t) => {
+test('a crash rejects the running requests and reports the exit code', async (t) => {
   const host = await started(t);
   const error = await respond(host, 'crashing').catch((thrown) => thrown);
   assert.match(error.message, /exit code 7: boom: no memory/);
   assert.deepEqual([error.stack, error.code, host.isAlive], [undefined, 'host_ended', false]);
-  await assert.rejects(respond(host, 'words'), /has ended/);
+  await assert.rejects(respond(host, 'words'), /has stopped/);
 });
 
-test('what does not start says why', async () => {
+test('a process that does not start reports the reason', async () => {
   const missing = { file: '/nowhere/python', arguments: [], label: 'nowhere' };
   await assert.rejects(HostProcess.start(missing, { log: log() }), /ENOENT/);
   await assert.rejects(HostProcess.start(scripted('dies'), { log: log() }), /No module named penstock/);
-  await assert.rejects(HostProcess.start(scripted('other-protocol'), { log: log() }), /speaks protocol 2 and not 1: update this extension/);
-  await assert.rejects(HostProcess.start(scripted('silent'), { log: log(), patience: 1 }), /did not answer/);
+  await assert.rejects(HostProcess.start(scripted('other-protocol'), { log: log() }), /uses protocol 2 instead of 1: update this extension/);
+  await assert.rejects(HostProcess.start(scripted('silent'), { log: log(), startTimeout: 1 }), /did not answer/);
 });
 
-test('what is no line is told in the log and ends nothing', async (t) => {
+test('an invalid line is logged and ends nothing', async (t) => {
   const surroundings = { log: log() };
   await started(t, 'good', surroundings);
-  assert.ok(surroundings.log.told.some(([level, text]) => level === 'warn' && text === 'no line of the protocol: 31 characters'));
+  assert.ok(surroundings.log.entries.some(([level, text]) => level === 'warn' && text === 'not a valid protocol line: 27 characters'));
 });
 
-test('an answer that a crash has cut is not in the log', async (t) => {
+test('an answer that a crash has cut off is not logged', async (t) => {
   const surroundings = { log: log() };
   const host = await started(t, 'good', surroundings);
   await assert.rejects(respond(host, 'halfway'), /exit code 9/);
-  assert.equal(surroundings.log.told.filter(([, text]) => text.startsWith('no line of the protocol')).length, 2);
-  assert.ok(!JSON.stringify(surroundings.log.told).includes('planted'));
+  assert.equal(surroundings.log.entries.filter(([, text]) => text.startsWith('not a valid protocol line')).length, 2);
+  assert.ok(!JSON.stringify(surroundings.log.entries).includes('planted'));
 });
 
-test('news that cannot be shown stops neither the turn nor the reader', { timeout: 20_000 }, async (t) => {
-  const onNews = () => {
+test('a notification that cannot be handled stops neither the turn nor the reader', { timeout: 20_000 }, async (t) => {
+  const onNotification = () => {
     throw new TypeError('no figures');
   };
-  const host = await started(t, 'good', { onNews });
-  await respond(host, 'bad-news');
-  assert.ok(host.log.told.some(([level, text]) => level === 'error' && text === 'the news usage_changed cannot be shown: TypeError internal'));
+  const host = await started(t, 'good', { onNotification });
+  await respond(host, 'bad-notification');
+  assert.ok(host.log.entries.some(([level, text]) => level === 'error' && text === 'the notification usage_changed could not be handled: TypeError internal'));
 });
 
-test('a process that cannot be read any more is ended, and so are those who wait', { timeout: 20_000 }, async (t) => {
+test('a process whose output cannot be read is killed, and its requests fail', { timeout: 20_000 }, async (t) => {
   const host = await started(t);
   const waiting = respond(host, 'endless', { onLine: () => host.child.stdout.destroy(new Error('broken pipe')) });
-  await assert.rejects(waiting, /has ended \(signal SIGKILL/);
+  await assert.rejects(waiting, /has stopped \(signal SIGKILL/);
 });
 
-test('what JSON cannot write is refused in a sentence, and nothing of it is kept', async (t) => {
+test('a value that JSON cannot express is rejected with one sentence', async (t) => {
   const host = await started(t);
   const aborter = new AbortController();
   const circle = {};
@@ -140,10 +140,10 @@ test('the folder that Python is started in is not searched for modules', async (
   assert.equal(environment.PYTHONSAFEPATH, '1');
 });
 
-test('the process ends when it is let go', async () => {
+test('the process ends when it is disposed of', async () => {
   const host = await HostProcess.start(scripted('good'), { log: log() });
   await host.dispose();
-  assert.deepEqual([host.isAlive, host.how], [false, 'exit code 0']);
+  assert.deepEqual([host.isAlive, host.reason], [false, 'exit code 0']);
 });
 
 function backend(t, modes) {
@@ -164,7 +164,7 @@ function backend(t, modes) {
 
 const methods = async (door) => (await door.host.request('asked', {})).asked.map((each) => each.method);
 
-test('many who ask at once share one start and one configuration', async (t) => {
+test('concurrent requests share one start and one configuration', async (t) => {
   const { door, starts } = backend(t, ['good']);
   await Promise.all(Array.from({ length: 8 }, () => door.request(CONFIGURATION, 'models', {})));
   assert.equal(starts.length, 1);
@@ -175,13 +175,13 @@ test('many who ask at once share one start and one configuration', async (t) => 
 
 test('after a crash the next request starts another process and configures it', async (t) => {
   const { door, starts } = backend(t, ['good']);
-  await assert.rejects(door.request(CONFIGURATION, 'respond', { model: 'crashing' }), /has ended/);
+  await assert.rejects(door.request(CONFIGURATION, 'respond', { model: 'crashing' }), /has stopped/);
   await door.request(CONFIGURATION, 'respond', { model: 'words' });
   assert.equal(starts.length, 2);
   assert.deepEqual(await methods(door), ['configure', 'respond', 'asked']);
 });
 
-test('a process that starts after a crash is ended too', async (t) => {
+test('a process that starts after a crash is stopped too', async (t) => {
   const { door } = backend(t, ['good']);
   const first = await door.session();
   first.child.kill('SIGKILL');
@@ -191,7 +191,7 @@ test('a process that starts after a crash is ended too', async (t) => {
   assert.deepEqual([(await second).isAlive, door.host], [false, undefined]);
 });
 
-test('an account is told that does not hang on who asked first', async (t) => {
+test('the account does not depend on the order of requests', async (t) => {
   const accounts = [];
   for (const keys of [['k1', 'k2'], ['k2', 'k1']]) {
     const { door } = backend(t, ['good']);
@@ -205,14 +205,14 @@ test('an account is told that does not hang on who asked first', async (t) => {
   assert.notEqual(today.k1, today.k2);
 });
 
-test('thinking that is to be shown otherwise is told to the same group', async (t) => {
+test('a changed thinking mode is sent for the same group', async (t) => {
   const { door } = backend(t, ['good']);
   await door.request(CONFIGURATION, 'models', {});
   door.mode = 'none';
   await door.request(CONFIGURATION, 'models', {});
   const { asked } = await door.host.request('asked', {});
-  const told = asked.filter((each) => each.method === 'configure');
-  assert.deepEqual(told.map((each) => [each.group, each.thinking, each.key]), [
+  const configured = asked.filter((each) => each.method === 'configure');
+  assert.deepEqual(configured.map((each) => [each.group, each.thinking, each.key]), [
     ['127.0.0.1:9', 'part', 'secret'],
     ['127.0.0.1:9', 'none', 'secret'],
   ]);

@@ -1,4 +1,4 @@
-// A host of docs/host.md that does on demand what a real one does seldom. Started as `host_script.js MODE vscode-host`.
+// A scripted host (docs/host.md) that fails on demand. Started as `host_script.js MODE vscode-host`.
 'use strict';
 const readline = require('node:readline');
 
@@ -32,7 +32,7 @@ const MODELS = {
   halfway: (id) => {
     process.stdout.write(`{"id":${id},"type":"text","value":"planted answer`, () => process.exit(9));
   },
-  'bad-news': (id) => {
+  'bad-notification': (id) => {
     say({ type: 'usage_changed' });
     MODELS.words(id);
   },
@@ -56,7 +56,7 @@ const METHODS = {
     say({ id, type: 'done' });
   },
   count_tokens: ({ id, text }) => say({ id, type: 'done', tokens: text.length }),
-  // Not of the protocol: what was asked so far, for the tests.
+  // Not in the protocol: the requests so far, for tests.
   asked: ({ id }) => say({ id, type: 'done', asked, environment: process.env }),
 };
 
@@ -67,7 +67,7 @@ if (mode === 'dies') {
 } else if (mode === 'silent') {
   process.stdin.resume();
 } else {
-  process.stdout.write('this is no line of the protocol\n');
+  process.stdout.write('this is not a protocol line\n');
   say({ type: 'ready', protocol: 1, version: '0.1' });
 }
 

@@ -1,4 +1,4 @@
-// Which program is started, where, and what is said when it does not do. The programs are scripts that write down how they were called.
+// Which program is started and where, and the error if it does not work. The programs are scripts that record their calls.
 'use strict';
 const assert = require('node:assert/strict');
 const fs = require('node:fs');
@@ -24,13 +24,13 @@ function program(file, ...lines) {
   return file;
 }
 
-/** A `penstock` that is the host of host_script.js in a mode. */
+/** A `penstock` program that runs host_script.js in a mode. */
 function penstock(folder, mode) {
   const { file, arguments: words } = scripted(mode);
   return program(path.join(folder, mode, 'penstock'), `exec "${file}" "${words[0]}" ${mode} "$@"`);
 }
 
-/** A Python on the path, whose environments have a `pip` that does as `pip` says. */
+/** A Python on the PATH, whose environments have a scripted `pip`. */
 function pythons(t, folder, pip) {
   const calls = path.join(folder, 'calls');
   const own = program(path.join(folder, 'own'), `echo "$PWD $*" >> "${calls}"`, pip);
@@ -47,7 +47,7 @@ function withProgress(t, token) {
   t.after(() => delete vscode.window.withProgress);
 }
 
-test('an installation runs in our own folder and imports nothing from where the editor was started', { skip }, async (t) => {
+test('an installation runs in the folder of the extension and imports nothing from the current folder', { skip }, async (t) => {
   const folder = folderOf(t);
   const calls = pythons(t, folder, 'exit 0');
   withProgress(t, cancellation().token);
@@ -58,31 +58,31 @@ test('an installation runs in our own folder and imports nothing from where the 
   for (const call of called) assert.ok(call.startsWith(`${storage} -I -`), call);
 });
 
-test('an installation that is stopped says so, and not what pip said last', { skip, timeout: 20_000 }, async (t) => {
+test('a cancelled installation reports that, not the last output of pip', { skip, timeout: 20_000 }, async (t) => {
   const folder = folderOf(t);
   pythons(t, folder, 'echo "Collecting penstock"; exec tail -f /dev/null');
   const { token, cancel } = cancellation();
   withProgress(t, token);
   const stopping = { ...log(), trace: (text) => text.includes('Collecting') && cancel() };
   const error = await createEnvironment(path.join(folder, 'storage'), stopping).catch((thrown) => thrown);
-  assert.deepEqual([error.message, error.reason], ['The installation was stopped', 'cancelled']);
+  assert.deepEqual([error.message, error.reason], ['The installation was cancelled', 'cancelled']);
 });
 
-test('a name is looked for in whole folders only, and a program is known by its whole path', { skip }, (t) => {
+test('a name is searched for in absolute folders only, and resolved to an absolute path', { skip }, (t) => {
   const folder = folderOf(t);
   const file = program(path.join(folder, 'bin', 'penstock'), 'exit 0');
   fs.mkdirSync(path.join(folder, 'first', 'penstock'), { recursive: true });
   fs.writeFileSync(path.join(folder, 'first', 'python3'), 'no program');
   const searched = ['', '.', path.relative(process.cwd(), path.join(folder, 'bin')), path.join(folder, 'first')];
   const join = (folders) => folders.join(path.delimiter);
-  assert.throws(() => programOf('penstock', folder, join(searched)), /no such program on the path/);
+  assert.throws(() => programOf('penstock', folder, join(searched)), /no such program on the PATH/);
   assert.equal(programOf('penstock', folder, join([...searched, path.join(folder, 'bin')])), file);
   assert.equal(programOf('bin/penstock', folder, ''), file);
   assert.equal(programOf(file, '/', ''), file);
   assert.throws(() => programOf('first/python3', folder, ''), /no such program/);
 });
 
-test('the host that runs is known by its whole path: a gateway is started with it elsewhere', { skip }, async (t) => {
+test('the host has an absolute path, because a gateway is started with it elsewhere', { skip }, async (t) => {
   const folder = folderOf(t);
   const file = penstock(folder, 'good');
   const before = process.env.PATH;
@@ -94,11 +94,11 @@ test('the host that runs is known by its whole path: a gateway is started with i
 });
 
 const REASONS = [
-  ['dies', /^`penstock\.pythonPath` is \S+, but it ended before it was ready, with exit code 1: No module named penstock: change it/],
-  ['other-protocol', /^\S+ is Penstock 9\.0, which speaks protocol 2 and not 1: update this extension$/],
+  ['dies', /^`penstock\.pythonPath` is \S+, but it exited before it was ready, with exit code 1: No module named penstock: change it/],
+  ['other-protocol', /^\S+ is Penstock 9\.0, which uses protocol 2 instead of 1: update this extension$/],
 ];
 for (const [mode, message] of REASONS) {
-  test(`why the Python that was named does not do is said: ${mode}`, { skip }, async (t) => {
+  test(`the error explains why the configured Python does not work: ${mode}`, { skip }, async (t) => {
     const folder = folderOf(t);
     settings.pythonPath = penstock(folder, mode);
     t.after(() => delete settings.pythonPath);

@@ -17,7 +17,7 @@ test('numbers are short', () => {
   for (const [cost, text] of costs) assert.equal(dollars(cost), text);
 });
 
-test('the bar tells the estimate while a turn runs, and the truth after', () => {
+test('the status bar shows the estimate while a turn runs, and the real figures afterwards', () => {
   const rows = [
     [{}, '$(dashboard) Penstock'],
     [{ running: [running], last, total: totals }, '$(loading~spin) ~12k of 128k (10%)'],
@@ -29,7 +29,7 @@ test('the bar tells the estimate while a turn runs, and the truth after', () => 
   for (const [usage, text] of rows) assert.equal(statusText(usage), text);
 });
 
-test('the hover has a row for each model, a sum, and remarks', () => {
+test('the hover has a row for each model, a sum, and notes', () => {
   const by_model = [{ group: 'a', model: 'x|y', ...totals }, { group: 'b', model: 'x|y', ...totals, cost: null }];
   const text = usageMarkdown({ by_model, total: { ...totals, unpriced: 2, is_estimate: true } });
   const lines = text.split('\n');
@@ -37,10 +37,10 @@ test('the hover has a row for each model, a sum, and remarks', () => {
   assert.equal(lines[3], '| x\\|y (b) | 2 | 12k | 1.0k | 50 | 678 | – |');
   assert.match(lines[4], /^\| \*\*all\*\* \|/);
   assert.match(text, /estimates.*\n\n.*price: 2/s);
-  assert.equal(usageMarkdown({}), 'Nothing was asked yet.');
+  assert.equal(usageMarkdown({}), 'No turns yet.');
 });
 
-test('the bar is hidden until something was asked, and when it is not wanted', (t) => {
+test('the status bar item is hidden until the first turn, and if it is disabled', (t) => {
   t.after(() => delete settings.statusBar);
   const status = new Status();
   assert.equal(status.item.isShown, false);
@@ -53,7 +53,7 @@ test('the bar is hidden until something was asked, and when it is not wanted', (
   assert.equal(status.item.isShown, false);
 });
 
-test('a turn is told in full', () => {
+test('a turn is described in full', () => {
   let now = 1_000;
   const journal = new Journal(() => now);
   const turn = journal.begin('m');
@@ -64,7 +64,7 @@ test('a turn is told in full', () => {
   turn.end({ result: { finish: 'tool_calls', response_id: 'resp_1', diagnostics: [{ code: 'repeated_call', message: 'twice' }] }, usage: { recent: [figures] } });
   assert.deepEqual(turnItem(turn).description, 'tool_calls · 2.5 s · 10 in · 5 out · $0.50');
   const text = turnMarkdown(turn);
-  for (const said of ['1 text, 1 tool\\_call', 'of which cached 4', 'penstock explain resp_1', 'repeated\\_call: twice']) assert.ok(text.includes(said), said);
+  for (const said of ['1 text, 1 tool\\_call', 'including 4 cached', 'penstock explain resp_1', 'repeated\\_call: twice']) assert.ok(text.includes(said), said);
   const failed = journal.begin('m');
   failed.fail(Object.assign(new Error('Wait'), { reason: 'rate_limit_exceeded' }));
   assert.deepEqual([turnItem(failed).label, turnItem(failed).detail], ['$(error) m', 'Wait (rate_limit_exceeded)']);

@@ -1,4 +1,4 @@
-"""The stream parts of the AI SDK's language models, versions 2 to 4, as an upstream. It is only read."""
+"""The stream parts of the AI SDK's language models, versions 2 to 4, as an upstream. It can only be read."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ JSON = dict[str, Any]
 
 
 def read_body(plan: Plan, body: bytes) -> list[Delta]:
-    """A generated result: its content is told as the parts that would have streamed it."""
+    """Return the deltas of a generated result, read as the parts that would have streamed it."""
     reader = AiSdkReader(plan)
     result = read_object(Frame(None, body.decode(errors="replace")))
     if isinstance(result, ErrorDelta):

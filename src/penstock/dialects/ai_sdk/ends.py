@@ -1,4 +1,4 @@
-"""How an answer of the AI SDK ends: finish reasons and usage, in the shapes of versions 2, 3 and 4."""
+"""Reads the end of an AI SDK answer: finish reason and usage, in the shapes of versions 2, 3 and 4."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ FINISHES: dict[str, FinishReason] = {
     "other": FinishReason.STOP,
     "unknown": FinishReason.STOP,
 }
-"""`error` and `interrupted` are failures; what is in neither table is a normal stop, with a diagnostic."""
+"""`error` and `interrupted` are failures; any other reason is a normal stop, with a diagnostic."""
 
 RAW_FINISHES: dict[str, FinishReason] = {
     "pause_turn": FinishReason.PAUSE,
     "compaction": FinishReason.PAUSE,
 }
-"""Words of a vendor that say more than the unified one beside them (quirk A9)."""
+"""A vendor's own reasons that are more specific than the unified reason next to them (quirk A9)."""
 
 ERROR = "error"
 INTERRUPTED = "interrupted"
 
 
 def read_finish(value: Any) -> tuple[str, str]:
-    """The unified reason and the vendor's own. Version 2 has the first alone, as a bare text."""
+    """Return the unified reason and the vendor's own. Version 2 has only the first, as plain text."""
     if isinstance(value, str):
         return value, ""
-    told = object_of(value)
-    return text_of(told.get("unified")) or text_of(told.get("type")), text_of(told.get("raw"))
+    reason = object_of(value)
+    return text_of(reason.get("unified")) or text_of(reason.get("type")), text_of(reason.get("raw"))
 
 
 def read_usage(usage: JSON, metadata: JSON) -> UsageDelta:
-    given, made = usage.get("inputTokens"), usage.get("outputTokens")
-    if isinstance(given, dict) or isinstance(made, dict):
-        return _nested(object_of(given), object_of(made))
+    input_counts, output_counts = usage.get("inputTokens"), usage.get("outputTokens")
+    if isinstance(input_counts, dict) or isinstance(output_counts, dict):
+        return _nested(object_of(input_counts), object_of(output_counts))
     return _flat(usage, metadata)
 
 
-def _nested(given: JSON, made: JSON) -> UsageDelta:
-    """Versions 3 and 4: totals include what they are made of."""
+def _nested(input_counts: JSON, output_counts: JSON) -> UsageDelta:
+    """Read the usage of versions 3 and 4, whose totals include their parts."""
     return UsageDelta(
-        input_tokens=_total(given, "noCache", "cacheRead", "cacheWrite"),
-        output_tokens=_total(made, "text", "reasoning"),
-        cached_tokens=count_of(given.get("cacheRead")),
-        cache_write_tokens=count_of(given.get("cacheWrite")),
-        reasoning_tokens=count_of(made.get("reasoning")),
+        input_tokens=_total(input_counts, "noCache", "cacheRead", "cacheWrite"),
+        output_tokens=_total(output_counts, "text", "reasoning"),
+        cached_tokens=count_of(input_counts.get("cacheRead")),
+        cache_write_tokens=count_of(input_counts.get("cacheWrite")),
+        reasoning_tokens=count_of(output_counts.get("reasoning")),
     )
 
 
@@ -62,15 +62,15 @@ def _total(counts: JSON, *parts: str) -> int | None:
 
 
 def _flat(usage: JSON, metadata: JSON) -> UsageDelta:
-    """Version 2 passes on what the vendor counts, and Anthropic does not count what its cache has
-    (ask D2)."""
-    given, cached = count_of(usage.get("inputTokens")), count_of(usage.get("cachedInputTokens"))
+    """Read the usage of version 2, which has the vendor's own counts. Anthropic's do not include cached
+    input (ask D2)."""
+    input_tokens, cached = count_of(usage.get("inputTokens")), count_of(usage.get("cachedInputTokens"))
     native = object_of(object_of(metadata.get("anthropic")).get("usage"))
     written = count_of(native.get("cache_creation_input_tokens"))
-    if given is not None and (native or (cached or 0) > given):
-        given += (cached or 0) + (written or 0)
+    if input_tokens is not None and (native or (cached or 0) > input_tokens):
+        input_tokens += (cached or 0) + (written or 0)
     return UsageDelta(
-        input_tokens=given,
+        input_tokens=input_tokens,
         output_tokens=count_of(usage.get("outputTokens")),
         cached_tokens=cached,
         cache_write_tokens=written,

@@ -1,6 +1,6 @@
-"""Tools that the provider runs: their calls and results become items to look at, never calls to run.
+"""Tools that the provider runs: their calls and results become items for information, never calls to run.
 
-Which item shows a tool is a row of `KINDS`; a tool without a row is left out with a diagnostic.
+`KINDS` maps each tool to an item; a tool without a row is left out with a diagnostic.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ JSON = dict[str, Any]
 
 
 class HostedCall(Struct):
-    """One use of such a tool."""
+    """One call of a tool that the provider runs."""
 
     id: str
     name: str = ""
@@ -33,7 +33,7 @@ class HostedCall(Struct):
 
 
 class HostedTools:
-    """The provider's tools in one answer."""
+    """The calls of the provider's tools in one answer."""
 
     def __init__(self) -> None:
         self._calls: dict[str, HostedCall] = {}
@@ -42,7 +42,7 @@ class HostedTools:
         return id in self._calls
 
     def start(self, id: str, part: JSON) -> list[Delta]:
-        """A use begins, or is known whole."""
+        """Start a call, or add its complete input."""
         call = self._calls.setdefault(id, HostedCall(id))
         is_first = not call.name
         call.name = call.name or text_of(part.get("toolName"))
@@ -59,7 +59,8 @@ class HostedTools:
         return [ItemDelta(f"tool {id}", kind(call), done=False)]
 
     def result(self, id: str, part: JSON) -> list[Delta]:
-        """A result. Its use may have been in an earlier answer; a preliminary one is followed by the real."""
+        """Add a result. Its call may be in an earlier answer. A preliminary result is ignored: another
+        follows."""
         if part.get("preliminary") is True:
             return []
         deltas = self.start(id, {name: part[name] for name in part if name != "input"})
@@ -69,7 +70,7 @@ class HostedTools:
         return deltas + self._done(call)
 
     def close(self) -> list[Delta]:
-        """No more results come; what was asked of the tools is told nevertheless."""
+        """End the calls that have no result: no more results follow."""
         return [delta for call in self._calls.values() for delta in self._done(call)]
 
     def _done(self, call: HostedCall) -> list[Delta]:
@@ -88,7 +89,7 @@ def _kind(call: HostedCall) -> Callable[[HostedCall], Item] | None:
 
 
 def _left_out(name: str) -> DiagnosticDelta:
-    message = f"the provider used its own tool {name[:80]!r}; there is no item to show it as"
+    message = f"the provider ran its own tool {name[:80]!r}, which was left out: no item type represents it"
     return DiagnosticDelta("server_tool_left_out", message)
 
 
@@ -106,14 +107,16 @@ def _text(value: Any) -> str:
 
 
 def _web_search(call: HostedCall) -> Item:
-    given, result = object_of(call.input), call.result
+    arguments, result = object_of(call.input), call.result
     found = objects_of(result) or objects_of(object_of(result).get("sources"))
     sources = [
         {"type": "url", "url": url, "title": text_of(each.get("title"))}
         for each in found
         if (url := text_of(each.get("url")))
     ]
-    query = text_of(given.get("query")) or text_of(object_of(object_of(result).get("action")).get("query"))
+    query = text_of(arguments.get("query")) or text_of(
+        object_of(object_of(result).get("action")).get("query")
+    )
     action: JSON = {"type": "search", "query": query}
     return WebSearchCall(action={**action, "sources": sources} if sources else action)
 
@@ -123,14 +126,15 @@ def _web_fetch(call: HostedCall) -> Item:
 
 
 def _code(call: HostedCall) -> Item:
-    given, result = object_of(call.input), object_of(call.result)
-    code = text_of(given.get("code")) or text_of(given.get("command")) or (_text(given) if given else "")
+    arguments, result = object_of(call.input), object_of(call.result)
+    code = text_of(arguments.get("code")) or text_of(arguments.get("command"))
+    code = code or (_text(arguments) if arguments else "")
     logs = text_of(result.get("stdout")) + text_of(result.get("stderr"))
     if not logs and call.result is not None:
         logs = _text({name: value for name, value in result.items() if name != "type"} or call.result)
     extra = {
         "code": code,
-        "container_id": text_of(given.get("containerId")),
+        "container_id": text_of(arguments.get("containerId")),
         "outputs": [{"type": "logs", "logs": logs}] if logs else None,
     }
     return UnknownItem(type="code_interpreter_call", extra=extra)
@@ -153,13 +157,13 @@ def _image(call: HostedCall) -> Item:
 
 
 def _mcp_call(call: HostedCall) -> Item:
-    told = object_of(call.result)
-    output = text_of(told.get("output")) or "".join(
+    result = object_of(call.result)
+    output = text_of(result.get("output")) or "".join(
         text_of(each.get("text")) for each in objects_of(call.result)
     )
     output = output or ("" if call.result is None else _text(call.result))
     extra = {
-        "server_label": call.server or text_of(told.get("serverLabel")),
+        "server_label": call.server or text_of(result.get("serverLabel")),
         "name": call.name.removeprefix("mcp."),
         "arguments": "{}" if call.input is None else _text(call.input),
         "output": None if call.result is None or call.is_error else output,
@@ -181,4 +185,4 @@ KINDS: dict[str, Callable[[HostedCall], Item]] = {
     "file_search": _file_search,
     "image_generation": _image,
 }
-"""The tools that have an item to be shown as, by the names that the providers give them."""
+"""The tools that an item type can represent, by the providers' names."""

@@ -1,8 +1,8 @@
-"""Reads the stream parts of a language model of the AI SDK: one part a frame.
+"""Reads the stream parts of an AI SDK language model: one part per frame.
 
-A tool call is told twice: while its input streams (`tool-input-start`, `-delta`, `-end`) and once more whole
-(`tool-call`). Both go to one call, under the one id that they share, so no order, repeat or gap can make two
-of it (ask B4). Its end is the `tool-call` and not `tool-input-end`, which also comes where a call is cut.
+A tool call is sent twice: while its input streams (`tool-input-start`, `-delta`, `-end`) and again in full
+(`tool-call`). Both have the same id and become one call, so no order, repeat or gap can duplicate it
+(ask B4). Its end is `tool-call` and not `tool-input-end`, which is also sent when a call is cut off.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ JSON = dict[str, Any]
 OPAQUE = frozenset(("signature", "redactedData", "thoughtSignature", "reasoningEncryptedContent"))
 """The fields of a provider's metadata that only the provider can read."""
 
-_CUT_SHORT = (FinishReason.LENGTH, FinishReason.CONTENT_FILTER)
+_CUT_OFF = (FinishReason.LENGTH, FinishReason.CONTENT_FILTER)
 _PHASES = ("commentary", "final_answer")
 
 
@@ -57,19 +57,19 @@ class AiSdkReader:
         self._hosted = HostedTools()
         self._started: set[str] = set()
         self._unnamed: dict[str, list[str]] = {}
-        """Input that came before anything said whose call it is: the provider's or the client's."""
+        """Input received before it is known whether the provider or the client runs the call."""
         self._sealed: set[str] = set()
         self._compactions: dict[str, list[str]] = {}
         self._text: str | None = None
-        """The text block that is open, or was last."""
+        """The open text block, or the last one."""
         self._citations: list[UrlCitation] = []
         self._cited: set[str] = set()
         self._ending: BlockEnd | None = None
-        """The end of the last block, held back: if the answer was cut there, the block is not whole."""
+        """The end of the last block, held back: if the answer was cut there, the block is incomplete."""
         self._error: ErrorDelta | None = None
         self._unknown: set[str] = set()
-        self._heard = False
-        self._marked = False
+        self._has_parts = False
+        self._has_done_marker = False
         self._over = False
 
     @property
@@ -80,7 +80,7 @@ class AiSdkReader:
         if self._over or not frame.data.strip():
             return []
         if frame.data.strip() == DONE:
-            self._marked = True
+            self._has_done_marker = True
             return []
         part = read_object(frame)
         if isinstance(part, ErrorDelta):
@@ -90,7 +90,7 @@ class AiSdkReader:
 
     def read_part(self, part: JSON) -> list[Delta]:
         type = text_of(part.get("type"))
-        self._heard = self._heard or type != "ping"
+        self._has_parts = self._has_parts or type != "ping"
         handler = HANDLERS.get(type)
         if handler is None:
             return self._left_out(type)
@@ -105,11 +105,14 @@ class AiSdkReader:
             return []
         self._over = True
         if self._error is not None:
-            return [*self._leave(), self._error]
-        if self._marked and self._heard:
-            return [*self._leave(), FinishDelta(FinishReason.STOP)]
-        if self._heard:
-            return [*self._leave(), ErrorDelta("upstream_truncated", "the upstream ended without a finish")]
+            return [*self._release(), self._error]
+        if self._has_done_marker and self._has_parts:
+            return [*self._release(), FinishDelta(FinishReason.STOP)]
+        if self._has_parts:
+            return [
+                *self._release(),
+                ErrorDelta("upstream_truncated", "the upstream ended without a `finish` part"),
+            ]
         return [ErrorDelta("upstream_empty", "the upstream ended without sending anything")]
 
     # The answer
@@ -128,33 +131,36 @@ class AiSdkReader:
         usage = read_usage(object_of(part.get("usage")), object_of(part.get("providerMetadata")))
         unified, raw = read_finish(part.get("finishReason"))
         reason = RAW_FINISHES.get(raw) or FINISHES.get(unified)
-        told: list[Delta] = [usage]
+        deltas: list[Delta] = [usage]
         self._over = True
         if self._error is None and unified == ERROR:
             self._error = ErrorDelta(
-                "server_error", f"the upstream finished with an error {raw[:80]}".strip()
+                "server_error", f"the upstream reported the finish reason `error` {raw[:80]}".strip()
             )
         if self._error is None and unified == INTERRUPTED:
-            self._error = ErrorDelta("upstream_truncated", "the upstream's answer was interrupted")
+            self._error = ErrorDelta(
+                "upstream_truncated", "the upstream reported that its answer was interrupted"
+            )
         if self._error is not None:
-            return [*self._leave(), *told, self._error]
+            return [*self._release(), *deltas, self._error]
         if reason is None:
             reason = FinishReason.STOP
-            told.append(DiagnosticDelta("unknown_finish", f"unknown finish reason {unified[:80]!r}"))
-        if reason in _CUT_SHORT:
+            message = f"the finish reason {unified[:80]!r} is unknown; it was read as a normal stop"
+            deltas.append(DiagnosticDelta("unknown_finish", message))
+        if reason in _CUT_OFF:
             self._ending = None
-        return [*self._leave(), *told, FinishDelta(reason)]
+        return [*self._release(), *deltas, FinishDelta(reason)]
 
     def _fail(self, part: JSON) -> list[Delta]:
-        """An error. More may follow, the usage at least, so the failure is told at the end."""
+        """Read an error. More may follow, at least usage, so the failure is reported at the end."""
         error = error_delta({"error": part.get("error")})
         if self._error is None:
             self._error = error
             return []
         return [DiagnosticDelta("upstream_error", error.message)]
 
-    def _leave(self) -> list[Delta]:
-        """What is still held back."""
+    def _release(self) -> list[Delta]:
+        """Return everything that was held back."""
         deltas: list[Delta] = [self._ending] if self._ending is not None else []
         self._ending = None
         for id, pieces in self._unnamed.items():
@@ -163,13 +169,13 @@ class AiSdkReader:
         return deltas + self._hosted.close()
 
     def _left_out(self, type: str) -> list[Delta]:
-        """Newer versions have more parts; each kind is told once."""
+        """Report an unknown part of a newer version, once per type."""
         if type in self._unknown:
             return []
         self._unknown.add(type)
         return [DiagnosticDelta("part_left_out", f"a stream part of type {type[:80]!r} was left out")]
 
-    def _nothing(self, _part: JSON) -> list[Delta]:
+    def _ignore(self, _part: JSON) -> list[Delta]:
         return []
 
     # Text and reasoning
@@ -210,11 +216,11 @@ class AiSdkReader:
         return self._hold(deltas, BlockEnd(id, BlockKind.TEXT))
 
     def _hold(self, deltas: list[Delta], end: BlockEnd) -> list[Delta]:
-        before, self._ending = self._ending, end
-        return deltas if before is None else [before, *deltas]
+        previous, self._ending = self._ending, end
+        return deltas if previous is None else [previous, *deltas]
 
     def _compaction(self, id: str, text: str) -> list[Delta]:
-        """A summary that stands for the conversation from now on: no text for a reader (quirk A11)."""
+        """Return a summary that replaces the conversation so far. It is not part of the text (quirk A11)."""
         if not text:
             return [DiagnosticDelta("compaction_left_out", "the upstream sent a compaction without content")]
         item = Compaction(encrypted_content=seal(self._target, {"type": "compaction", "text": text}))
@@ -225,15 +231,15 @@ class AiSdkReader:
 
     def _reasoning_delta(self, part: JSON) -> list[Delta]:
         id, text = _id(part), text_of(part.get("delta"))
-        said: list[Delta] = [ReasoningDelta(text, block=id)] if text else []
-        return said + self._seal(part, id)
+        deltas: list[Delta] = [ReasoningDelta(text, block=id)] if text else []
+        return deltas + self._seal(part, id)
 
     def _reasoning_end(self, part: JSON) -> list[Delta]:
         id = _id(part)
         return self._hold(self._seal(part, id), BlockEnd(id, BlockKind.REASONING))
 
     def _seal(self, part: JSON, block: str | None, call: str | None = None) -> list[Delta]:
-        """Signatures and encrypted reasoning. A provider repeats them from part to part; once is enough."""
+        """Return signatures and encrypted reasoning, sealed. Providers repeat them; they are emitted once."""
         payload = {
             name: metadata
             for name, metadata in _providers(part).items()
@@ -253,7 +259,7 @@ class AiSdkReader:
     # Sources
 
     def _source(self, part: JSON) -> list[Delta]:
-        """A source belongs to the text that is open, else to the next one."""
+        """Read a source. It belongs to the open text block, or else to the next one."""
         citation = self._citation(part)
         if citation is None:
             if text_of(part.get("url")):
@@ -264,7 +270,7 @@ class AiSdkReader:
         return []
 
     def _citation(self, source: JSON) -> UrlCitation | None:
-        """The same page is a source of a search, and is cited in the text: once is enough."""
+        """Return a citation, once per page: a search result may also be cited in the text."""
         url = text_of(source.get("url"))
         if not url or url in self._cited:
             return None
@@ -301,12 +307,12 @@ class AiSdkReader:
             self._unnamed.pop(id, None)
             return self._hosted.start(id, part)
         deltas = self._begin(id, part, name) if id not in self._started else self._seal(part, None, id)
-        return [*deltas, self._whole(id, name, part.get("input"))]
+        return [*deltas, self._complete_call(id, name, part.get("input"))]
 
-    def _whole(self, id: str, name: str, given: Any) -> ToolCallDelta:
-        """The call with all of its input, which is JSON as text; sloppy producers send the object itself."""
+    def _complete_call(self, id: str, name: str, input: Any) -> ToolCallDelta:
+        """Return a complete call. Its input is JSON in text form; some producers send the object itself."""
         declared = self._tools.called(name)
-        text = given if isinstance(given, str | dict) else ""
+        text = input if isinstance(input, str | dict) else ""
         if isinstance(text, str) and declared is not None and declared.type == "custom":
             inner = _json_string(text)
             if inner is not None:
@@ -316,7 +322,8 @@ class AiSdkReader:
     def _tool_result(self, part: JSON) -> list[Delta]:
         id = text_of(part.get("toolCallId")) or _id(part)
         if id in self._started:
-            return [DiagnosticDelta("tool_result_left_out", "the upstream answered a client's call itself")]
+            message = "the upstream sent a result for a call of the client's; it was left out"
+            return [DiagnosticDelta("tool_result_left_out", message)]
         return self._hosted.result(id, part)
 
     def _file(self, part: JSON) -> list[Delta]:
@@ -326,7 +333,7 @@ class AiSdkReader:
     def _custom(self, part: JSON) -> list[Delta]:
         kind = text_of(part.get("kind"))
         if kind.endswith(".message_start"):
-            return []  # says nothing that other parts do not
+            return []  # repeats what other parts contain
         return [DiagnosticDelta("part_left_out", f"a custom part of kind {kind[:80]!r} was left out")]
 
 
@@ -341,19 +348,19 @@ HANDLERS: dict[str, Callable[[AiSdkReader, JSON], list[Delta]]] = {
     "reasoning-end": AiSdkReader._reasoning_end,
     "tool-input-start": AiSdkReader._input_start,
     "tool-input-delta": AiSdkReader._input_delta,
-    "tool-input-end": AiSdkReader._nothing,
+    "tool-input-end": AiSdkReader._ignore,
     "tool-call": AiSdkReader._tool_call,
     "tool-result": AiSdkReader._tool_result,
     "source": AiSdkReader._source,
     "file": AiSdkReader._file,
     "reasoning-file": AiSdkReader._file,
     "custom": AiSdkReader._custom,
-    "raw": AiSdkReader._nothing,
-    "ping": AiSdkReader._nothing,
+    "raw": AiSdkReader._ignore,
+    "ping": AiSdkReader._ignore,
     "finish": AiSdkReader._finish,
     "error": AiSdkReader._fail,
 }
-"""What each part does; any other is left out with a diagnostic."""
+"""The handler of each part; any other part is left out with a diagnostic."""
 
 CONTENT = frozenset(
     {
@@ -361,11 +368,11 @@ CONTENT = frozenset(
         *("tool-input-start", "tool-input-delta", "tool-call", "tool-result"),
     }
 )
-"""The parts that show that the block before them was not cut."""
+"""The parts that show that the block before them was not cut off."""
 
 
 def _id(part: JSON) -> str:
-    """The id of a block or call; "" is one as well, for producers that have only one block."""
+    """Return the id of a block or call. It may be "", for producers with only one block."""
     return text_of(part.get("id")) or text_of(part.get("toolCallId"))
 
 
@@ -375,7 +382,7 @@ def _providers(part: JSON) -> dict[str, JSON]:
 
 
 def _json_string(text: str) -> str | None:
-    """The text in a JSON string."""
+    """Return the text in a JSON string; None if it is anything else."""
     if not text.lstrip().startswith('"'):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API: Anthropic, Bedrock and Vertex with the same JSON, and others who speak it."""
+"""Anthropic's Messages API, as served by Anthropic, Bedrock, Vertex and other vendors that support it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Anthropic:
         return AnthropicReader(plan)
 
     def read_body(self, plan: Plan, body: bytes) -> list[Delta]:
-        """A message that is not streamed is a `message_start` with everything in it (quirk A4)."""
+        """Read a message that is not streamed: a `message_start` that contains all of it (quirk A4)."""
         value = read_object(Frame(None, body.decode(errors="replace")))
         if isinstance(value, ErrorDelta):
             return [value]

@@ -1,4 +1,4 @@
-"""Content parts as Anthropic's blocks. What the upstream cannot read leaves a note in its place (ask H3)."""
+"""Convert content parts to Anthropic's blocks. A note replaces what the upstream cannot read (ask H3)."""
 
 from __future__ import annotations
 
@@ -31,64 +31,68 @@ SUFFIXES: dict[str, str] = {
     ".yaml": "application/yaml",
     ".yml": "application/yaml",
 }
-"""The type of a file by its name. Not the standard library's table: that one reads the machine's files."""
+"""Media types by file suffix. The standard library's table is not used: it reads files of the machine."""
 
-_TEXTS = frozenset({"application/json", "application/xml", "application/yaml", "application/javascript"})
+_TEXT_TYPES = frozenset({"application/json", "application/xml", "application/yaml", "application/javascript"})
 
 
-def blocks_of(parts: list[ContentPart], quirks: Quirks, told: Diagnostics) -> list[Block]:
-    return [block for part in parts if (block := _block(part, quirks, told)) is not None]
+def blocks_of(parts: list[ContentPart], quirks: Quirks, diagnostics: Diagnostics) -> list[Block]:
+    return [block for part in parts if (block := _block(part, quirks, diagnostics)) is not None]
 
 
 def text_block(text: str) -> Block | None:
-    """Blank text is no block: the upstream refuses one."""
+    """Return a text block, or None for blank text: the upstream rejects it."""
     return {"type": "text", "text": text} if text.strip() else None
 
 
-def _block(part: ContentPart, quirks: Quirks, told: Diagnostics) -> Block | None:
-    write = _MEDIA.get(type(part))
-    if write is not None:
-        return write(part, quirks, told)
+def _block(part: ContentPart, quirks: Quirks, diagnostics: Diagnostics) -> Block | None:
+    convert = _MEDIA.get(type(part))
+    if convert is not None:
+        return convert(part, quirks, diagnostics)
     text = part.refusal if isinstance(part, Refusal) else getattr(part, "text", None)
     if isinstance(text, str):
         return text_block(text)
-    return _note("a video" if isinstance(part, InputVideo) else f"content of type {part.type!r}", told)
+    return _note("a video" if isinstance(part, InputVideo) else f"content of type {part.type!r}", diagnostics)
 
 
-def _note(what: str, told: Diagnostics) -> Block:
-    told.tell("content_left_out", f"{what} cannot be sent to this upstream; a note stands in its place")
+def _note(what: str, diagnostics: Diagnostics) -> Block:
+    diagnostics.report("content_left_out", f"{what} cannot be sent to this upstream; a note replaces it")
     return {"type": "text", "text": f"[{what} was left out here: it cannot be shown to this model]"}
 
 
-def _image(part: InputImage, quirks: Quirks, told: Diagnostics) -> Block:
+def _image(part: InputImage, quirks: Quirks, diagnostics: Diagnostics) -> Block:
     url = part.image_url or ""
     if part.detail and part.detail != "auto":
-        told.tell("field_dropped", "`input_image.detail` was dropped: this upstream decides by itself")
+        diagnostics.report(
+            "field_dropped", "`input_image.detail` was dropped: this upstream does not support it"
+        )
     if not quirks.images:
-        return _note("an image", told)
+        return _note("an image", diagnostics)
     if url.lower().startswith(("http://", "https://")):
         return {"type": "image", "source": {"type": "url", "url": url}}
-    kind, data = _inline(url)
+    kind, data = _split_data_url(url)
     if kind not in IMAGES or not data:
-        # A file id is one of the client's upstream or of the gateway, and never one of Anthropic's.
-        return _note("an image by id" if part.file_id else f"an image of type {kind or 'unknown'}", told)
+        # The file id belongs to another upstream or to the gateway, never to Anthropic.
+        return _note(
+            "an image by id" if part.file_id else f"an image of type {kind or 'unknown'}", diagnostics
+        )
     return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}
 
 
-def _file(part: InputFile, quirks: Quirks, told: Diagnostics) -> Block:
-    named = f"the file {part.filename!r}" if part.filename else "a file"
+def _file(part: InputFile, quirks: Quirks, diagnostics: Diagnostics) -> Block:
+    label = f"the file {part.filename!r}" if part.filename else "a file"
     if part.file_url:
-        kind = _kind_of(part.file_url.partition("?")[0]) or PDF
+        kind = _type_by_suffix(part.file_url.partition("?")[0]) or PDF
         source: Block | None = {"type": "url", "url": part.file_url}
     else:
-        kind, data = _inline(part.file_data or "")
-        kind = kind or _kind_of(part.filename or "")
+        kind, data = _split_data_url(part.file_data or "")
+        kind = kind or _type_by_suffix(part.filename or "")
         source = _source(kind, data)
     if source is None or (not quirks.files and source["type"] != "text"):
-        return _note(named, told)
+        return _note(label, diagnostics)
     if not quirks.files:
-        told.tell("file_as_text", f"{named} was sent as text")
-        return {"type": "text", "text": f"[{named}]\n{source['data']}"}
+        diagnostics.report("file_as_text", f"{label} was sent as text")
+        return {"type": "text", "text": f"[{label}]\n{source['data']}"}
     block: Block = {"type": "image" if kind in IMAGES else "document", "source": source}
     if part.filename and block["type"] == "document":
         block["title"] = part.filename
@@ -100,7 +104,7 @@ def _source(kind: str, data: str) -> Block | None:
         return None
     if kind == PDF or kind in IMAGES:
         return {"type": "base64", "media_type": kind, "data": data}
-    if not kind.startswith("text/") and kind not in _TEXTS:
+    if not kind.startswith("text/") and kind not in _TEXT_TYPES:
         return None
     try:
         text = b64decode(data).decode()
@@ -109,8 +113,8 @@ def _source(kind: str, data: str) -> Block | None:
     return {"type": "text", "media_type": "text/plain", "data": text} if text.strip() else None
 
 
-def _inline(url: str) -> tuple[str, str]:
-    """Type and base64 of a data URL; clients send bare base64 as well, which has no type."""
+def _split_data_url(url: str) -> tuple[str, str]:
+    """Return the type and the base64 of a data URL. Some clients send bare base64, which has no type."""
     if url[:5].lower() != "data:":
         return "", "" if "://" in url[:16] else url
     head, _, data = url[5:].partition(",")
@@ -118,10 +122,10 @@ def _inline(url: str) -> tuple[str, str]:
     return kind.strip(), data if "base64" in parameters else ""
 
 
-def _kind_of(name: str) -> str:
+def _type_by_suffix(name: str) -> str:
     dot = name.rfind(".")
     return SUFFIXES.get(name[dot:].lower(), "") if dot >= 0 else ""
 
 
 _MEDIA: dict[type, Callable[[Any, Quirks, Diagnostics], Block]] = {InputImage: _image, InputFile: _file}
-"""Everything else that is no text, videos among it, is nothing that a Claude can read."""
+"""Claude cannot read anything else that is not text, such as videos."""

@@ -1,4 +1,4 @@
-"""Why Anthropic's models stop, in our words."""
+"""Map Anthropic's stop reasons to finish reasons."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ FINISHES: dict[str, FinishReason] = {
     "compaction": FinishReason.PAUSE,
     "refusal": FinishReason.CONTENT_FILTER,
 }
-"""What a stop reason means (quirk A9). Any other is a normal stop, with a diagnostic."""
+"""The finish reason for each stop reason (quirk A9). Any other is a normal stop, with a diagnostic."""
 
 CUT_SHORT = (FinishReason.LENGTH, FinishReason.CONTENT_FILTER)
-"""After these nobody knows whether the last block is whole, although its end was told like any other."""
+"""After these, the last block may be incomplete even though its stop event was sent."""
 
 
-def reason_in(said: dict[str, Any]) -> FinishReason | None:
-    """Why the model stopped, if this says that it did."""
-    told = text_of(said.get("stop_reason"))
-    return FINISHES.get(told, FinishReason.STOP) if told else None
+def finish_reason_of(message: dict[str, Any]) -> FinishReason | None:
+    """Return why the model stopped, or None if the message has no stop reason."""
+    reason = text_of(message.get("stop_reason"))
+    return FINISHES.get(reason, FinishReason.STOP) if reason else None
 
 
-def notes_on(said: dict[str, Any]) -> list[DiagnosticDelta]:
-    """What else there is to say of a stop: a reason that is new to us, or why a request was refused."""
-    told = text_of(said.get("stop_reason"))
-    notes = []
-    if told not in FINISHES:
-        notes.append(DiagnosticDelta("unknown_finish", f"the upstream stopped with {told!r}"))
-    details = object_of(said.get("stop_details"))
-    why = [text for name in ("category", "explanation") if (text := text_of(details.get(name)))]
-    if why:
-        notes.append(DiagnosticDelta("stop_details", f"the upstream stopped with {told}: {': '.join(why)}"))
-    return notes
+def finish_diagnostics(message: dict[str, Any]) -> list[DiagnosticDelta]:
+    """Report an unknown stop reason, and the details of a refusal."""
+    reason = text_of(message.get("stop_reason"))
+    diagnostics = []
+    if reason not in FINISHES:
+        diagnostics.append(DiagnosticDelta("unknown_finish", f"the upstream stopped with {reason!r}"))
+    fields = object_of(message.get("stop_details"))
+    details = ": ".join(text for name in ("category", "explanation") if (text := text_of(fields.get(name))))
+    if details:
+        diagnostics.append(DiagnosticDelta("stop_details", f"the upstream stopped with {reason}: {details}"))
+    return diagnostics

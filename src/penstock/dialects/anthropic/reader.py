@@ -1,7 +1,7 @@
-"""Reads a stream of Anthropic's Messages API, from Anthropic and from everybody else who speaks it.
+"""Read a stream of Anthropic's Messages API, from Anthropic or any other vendor that supports it.
 
-Thinking and tool calls are keyed by the index of their block. Text is not: an answer with citations comes in
-dozens of text blocks, and text blocks that follow each other are one message here (`TextRun`).
+Thinking and tool calls are keyed by the index of their block. Text is not: an answer with citations has
+dozens of text blocks, and consecutive text blocks become one message (`TextRun`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from base64 import b64decode
 from collections.abc import Callable
 from typing import Any
 
-from penstock.dialects.anthropic.finishes import CUT_SHORT, notes_on, reason_in
+from penstock.dialects.anthropic.finishes import CUT_SHORT, finish_diagnostics, finish_reason_of
 from penstock.dialects.anthropic.server_tools import RESULT_SUFFIX, AnthropicServerTools
 from penstock.dialects.anthropic.usage import AnthropicUsage
 from penstock.dialects.envelope import seal
@@ -40,26 +40,26 @@ from penstock.stream.deltas import (
 )
 
 _TIERS = {"standard": "default", "priority": "priority"}
-"""Anthropic's service tiers in OpenAI's words."""
+"""OpenAI's service tier for each of Anthropic's."""
 
-_SHOWN = 100
-"""How much of a word that may be anything is looked at."""
+_MAX_TYPE_LENGTH = 100
+"""Characters of an arbitrary type name that are used."""
 
 _METRICS = "amazon-bedrock-invocationMetrics"
 _CITATION_FIELDS = ("type", "url", "title", "start_index", "end_index")
 
 
 class AnthropicBlock(ContentBlock):
-    """A content block. A delta that no start came before makes one without a type."""
+    """A content block. A delta without a preceding start creates one without a type."""
 
     type: str = ""
     signature: str = ""
     compaction: dict[str, str] = {}
-    """What there is to seal of a compaction."""
+    """The fields of a compaction to seal."""
 
 
 class AnthropicReader(TextRuns):
-    """One answer."""
+    """Read one answer."""
 
     def __init__(self, plan: Plan) -> None:
         super().__init__()
@@ -69,136 +69,140 @@ class AnthropicReader(TextRuns):
         self._blocks: dict[Key, AnthropicBlock] = {}
         self._latest: Key = 0
         self._message: str | None = None
-        self._begun = False
+        self._has_content = False
         self._finished = False
-        self._over = False
-        self._whole = True
-        """Unless the stop reason says that there was more to come."""
+        self._is_over = False
+        self._is_complete = True
+        """False if the stop reason means that the answer was cut short or paused."""
 
     @property
     def is_over(self) -> bool:
-        return self._over
+        return self._is_over
 
     def feed(self, frame: Frame) -> list[Delta]:
         if frame.data.strip() == DONE:
-            self._over = True
+            self._is_over = True
             return []
         value = read_object(frame)
         if isinstance(value, ErrorDelta):
             return self._fail(value)
-        return self._take(value, frame.event or "")
+        return self._on_event(value, frame.event or "")
 
     def end(self) -> list[Delta]:
-        if not self._begun:
-            return [ErrorDelta("upstream_empty", "the upstream ended without having sent anything")]
+        if not self._has_content:
+            return [ErrorDelta("upstream_empty", "the upstream's answer is empty")]
         deltas = [
-            delta for block in self._blocks.values() if not block.stopped for delta in self._told(block)
+            delta for block in self._blocks.values() if not block.stopped for delta in self._flush(block)
         ]
-        if not self._finished and not self._over:
-            cut = ErrorDelta("upstream_truncated", "the upstream ended in the middle of its answer")
+        if not self._finished and not self._is_over:
+            cut = ErrorDelta("upstream_truncated", "the upstream's answer ended before it was complete")
             return deltas + self._fail(cut)
-        deltas += self._tools.close("completed" if self._whole else "incomplete")
+        deltas += self._tools.close("completed" if self._is_complete else "incomplete")
         return deltas if self._finished else [*deltas, *self._ended(), FinishDelta(FinishReason.STOP)]
 
     # Events
 
-    def _take(self, value: dict[str, Any], event: str) -> list[Delta]:
-        type = (text_of(value.get("type")) or event)[:_SHOWN]
+    def _on_event(self, value: dict[str, Any], event: str) -> list[Delta]:
+        type = (text_of(value.get("type")) or event)[:_MAX_TYPE_LENGTH]
         handle = _EVENTS.get(type)
         if handle is None:
-            return self._take_unknown(value, type)
-        if self._over and type in _CONTENT:
-            return [DiagnosticDelta("content_after_end", f"an event {type!r} after the end was left out")]
-        self._begun = self._begun or type in _CONTENT
+            return self._on_unknown(value, type)
+        if self._is_over and type in _CONTENT:
+            return [
+                DiagnosticDelta("content_after_end", f"an event of type {type!r} after the end was left out")
+            ]
+        self._has_content = self._has_content or type in _CONTENT
         return handle(self, value)
 
-    def _take_unknown(self, value: dict[str, Any], type: str) -> list[Delta]:
-        """What no event of the API is: Bedrock's wrapping of one, an error, or news to us."""
+    def _on_unknown(self, value: dict[str, Any], type: str) -> list[Delta]:
+        """Read an event without a known type: one that Bedrock wrapped, an error, or an unknown event."""
         wrapped = text_of(object_of(value.get("chunk", value)).get("bytes"))
         if wrapped and not type:
-            return self._take_wrapped(wrapped)
-        for name, said in value.items():
-            if said is not None and (name == "error" or name.endswith("Exception")):
-                return self._take_error({"type": name, "error": said})
+            return self._on_wrapped(wrapped)
+        for name, error in value.items():
+            if error is not None and (name == "error" or name.endswith("Exception")):
+                return self._on_error({"type": name, "error": error})
         return [DiagnosticDelta("unknown_event", f"an event of type {type!r} was left out")]
 
-    def _take_wrapped(self, data: str) -> list[Delta]:
-        """An event as it lies in a frame of AWS's event stream (quirk A15)."""
+    def _on_wrapped(self, data: str) -> list[Delta]:
+        """Read an event wrapped in a frame of AWS's event stream (quirk A15)."""
         try:
             text = b64decode(data).decode()
         except ValueError:
             text = ""
         return self.feed(Frame(None, text))
 
-    def _take_start(self, value: dict[str, Any]) -> list[Delta]:
+    def _on_message_start(self, value: dict[str, Any]) -> list[Delta]:
         message = object_of(value.get("message"))
         id = text_of(message.get("id"))
         if self._message is not None:
             if id == self._message:
-                return []  # quirk A13: said twice
+                return []  # quirk A13: sent twice
             return self._fail(
-                ErrorDelta("server_error", f"the upstream began message {id!r} within {self._message!r}")
+                ErrorDelta(
+                    "server_error", f"the upstream started message {id!r} inside message {self._message!r}"
+                )
             )
         self._message = id
         tier = _TIERS.get(text_of(object_of(message.get("usage")).get("service_tier")))
         deltas: list[Delta] = [UpstreamInfo(id or None, text_of(message.get("model")) or None, tier)]
-        deltas += self._usage.take(message.get("usage"))
-        self._take_container(message)
+        deltas += self._usage.add(message.get("usage"))
+        self._store_container(message)
         for index, block in enumerate(objects_of(message.get("content"))):
-            # quirk A4: a message may come whole.
+            # quirk A4: a message may arrive in one event.
             deltas += self._start_block(index, block) + self._stop_block(self._block(index))
-        return deltas + self._take_stop(message)
+        return deltas + self._read_stop_reason(message)
 
-    def _take_block_start(self, value: dict[str, Any]) -> list[Delta]:
+    def _on_block_start(self, value: dict[str, Any]) -> list[Delta]:
         return self._start_block(self._key(value), object_of(value.get("content_block")))
 
-    def _take_block_delta(self, value: dict[str, Any]) -> list[Delta]:
+    def _on_block_delta(self, value: dict[str, Any]) -> list[Delta]:
         delta = object_of(value.get("delta"))
-        type = text_of(delta.get("type"))[:_SHOWN]
+        type = text_of(delta.get("type"))[:_MAX_TYPE_LENGTH]
         handle = _DELTAS.get(type)
         if handle is None:
             return [DiagnosticDelta("unknown_delta", f"a delta of type {type!r} was left out")]
         return handle(self, self._block(self._key(value)), delta)
 
-    def _take_block_stop(self, value: dict[str, Any]) -> list[Delta]:
+    def _on_block_stop(self, value: dict[str, Any]) -> list[Delta]:
         return self._stop_block(self._block(self._key(value)))
 
-    def _take_message_delta(self, value: dict[str, Any]) -> list[Delta]:
+    def _on_message_delta(self, value: dict[str, Any]) -> list[Delta]:
         delta = object_of(value.get("delta"))
-        self._take_container(delta)
-        deltas: list[Delta] = [*self._usage.take(value.get("usage"))]
+        self._store_container(delta)
+        deltas: list[Delta] = [*self._usage.add(value.get("usage"))]
         for edit in objects_of(object_of(value.get("context_management")).get("applied_edits")):
             name = text_of(edit.get("type"))
             deltas.append(DiagnosticDelta("context_edited", f"the upstream edited the context: {name}"))
-        return deltas + self._take_stop(delta)
+        return deltas + self._read_stop_reason(delta)
 
-    def _take_message_stop(self, value: dict[str, Any]) -> list[Delta]:
-        self._over = True
-        return [*self._usage.take_metrics(value.get(_METRICS))]
+    def _on_message_stop(self, value: dict[str, Any]) -> list[Delta]:
+        self._is_over = True
+        return [*self._usage.add_metrics(value.get(_METRICS))]
 
-    def _take_error(self, value: dict[str, Any]) -> list[Delta]:
+    def _on_error(self, value: dict[str, Any]) -> list[Delta]:
         return self._fail(error_delta(value))
 
-    def _take_ping(self, _value: dict[str, Any]) -> list[Delta]:
+    def _on_ping(self, _value: dict[str, Any]) -> list[Delta]:
         return []
 
-    def _take_container(self, said: dict[str, Any]) -> None:
-        id = text_of(object_of(said.get("container")).get("id"))
+    def _store_container(self, message: dict[str, Any]) -> None:
+        id = text_of(object_of(message.get("container")).get("id"))
         self._tools.container_id = id or self._tools.container_id
 
-    def _take_stop(self, said: dict[str, Any]) -> list[Delta]:
-        reason = reason_in(said)
+    def _read_stop_reason(self, message: dict[str, Any]) -> list[Delta]:
+        reason = finish_reason_of(message)
         if reason is None:
             return []
         self._finished = True
-        self._whole = reason in (FinishReason.STOP, FinishReason.TOOL_CALLS)
+        self._is_complete = reason in (FinishReason.STOP, FinishReason.TOOL_CALLS)
         ends = [] if reason in CUT_SHORT else self._ended()
-        return [*notes_on(said), *ends, FinishDelta(reason)]
+        return [*finish_diagnostics(message), *ends, FinishDelta(reason)]
 
     # Blocks
 
     def _key(self, value: dict[str, Any]) -> Key:
-        """The index of a block; without one, the block that was spoken of last."""
+        """Return the index of a block; without one, the block of the previous event."""
         index = value.get("index")
         if isinstance(index, int | str):
             self._latest = index
@@ -209,7 +213,7 @@ class AnthropicReader(TextRuns):
 
     def _start_block(self, key: Key, content: dict[str, Any]) -> list[Delta]:
         before, self._ends = self._ends, []
-        type = text_of(content.get("type"))[:_SHOWN]
+        type = text_of(content.get("type"))[:_MAX_TYPE_LENGTH]
         block = self._blocks[key] = AnthropicBlock(key, type=type)
         handle = _STARTS.get(type)
         if handle is not None:
@@ -222,10 +226,10 @@ class AnthropicReader(TextRuns):
         if block.stopped:
             return []
         block.stopped = True
-        deltas = self._told(block)
+        deltas = self._flush(block)
         if block.type == "tool_use":
             end = ToolCallDelta(block.key, whole=True)
-            # Without arguments a whole call looks like one that was cut off before them (quirk A14).
+            # A complete call without arguments looks like one that was cut off before them (quirk A14).
             if block.has_arguments:
                 deltas.append(end)
             else:
@@ -236,8 +240,8 @@ class AnthropicReader(TextRuns):
             block.run.open = False
         return deltas
 
-    def _told(self, block: AnthropicBlock) -> list[Delta]:
-        """What was held back until the block is over."""
+    def _flush(self, block: AnthropicBlock) -> list[Delta]:
+        """Return the deltas that were held back until the end of the block."""
         deltas: list[Delta] = []
         if block.citations:
             run = self._join(block)
@@ -253,7 +257,7 @@ class AnthropicReader(TextRuns):
         return deltas
 
     def _compaction(self, block: AnthropicBlock) -> list[Delta]:
-        """The summary that stands for the conversation from now on; nothing for a reader (quirk A11)."""
+        """Return the summary that replaces the conversation so far; it is not shown to users (quirk A11)."""
         if not text_of(block.compaction.get("text")):
             return [DiagnosticDelta("compaction_left_out", "the upstream sent a compaction without content")]
         item = Compaction(encrypted_content=seal(self._target, block.compaction))
@@ -262,7 +266,7 @@ class AnthropicReader(TextRuns):
     def _fail(self, error: ErrorDelta) -> list[Delta]:
         return [*self._tools.close("incomplete"), error]
 
-    # What a block starts with
+    # Starts of blocks
 
     def _start_text(self, block: AnthropicBlock, content: dict[str, Any]) -> list[Delta]:
         block.citations = objects_of(content.get("citations"))
@@ -277,8 +281,8 @@ class AnthropicReader(TextRuns):
         return [] if not data else self._beside([OpaqueReasoning(seal(self._target, payload), block.key)])
 
     def _start_call(self, block: AnthropicBlock, content: dict[str, Any]) -> list[Delta]:
-        given = content.get("input")
-        arguments = given if given and isinstance(given, dict | str) else None  # quirk A3
+        input = content.get("input")
+        arguments = input if input and isinstance(input, dict | str) else None  # quirk A3
         block.has_arguments = arguments is not None
         id, name = text_of(content.get("id")), text_of(content.get("name"))
         return self._beside([ToolCallDelta(block.key, id, name, arguments=arguments)])
@@ -291,12 +295,12 @@ class AnthropicReader(TextRuns):
         return self._compaction_delta(block, content)
 
     def _start_fallback(self, _block: AnthropicBlock, content: dict[str, Any]) -> list[Delta]:
-        """Another model goes on with the answer (quirk A11)."""
+        """Report that another model continues the answer (quirk A11)."""
         before, after = (text_of(object_of(content.get(name)).get("model")) for name in ("from", "to"))
-        told = DiagnosticDelta("model_fallback", f"the upstream went on with {after!r} instead of {before!r}")
-        return [UpstreamInfo(model=after or None), told]
+        message = f"the upstream continued with {after!r} instead of {before!r}"
+        return [UpstreamInfo(model=after or None), DiagnosticDelta("model_fallback", message)]
 
-    # What a delta adds
+    # Deltas of blocks
 
     def _text_delta(self, block: AnthropicBlock, delta: dict[str, Any]) -> list[Delta]:
         text = text_of(delta.get("text"))
@@ -314,14 +318,14 @@ class AnthropicReader(TextRuns):
         return self._beside([ReasoningDelta(text, block.key)])
 
     def _signature_delta(self, block: AnthropicBlock, delta: dict[str, Any]) -> list[Delta]:
-        """Kept until the block is over; the last one stands, as it does in Anthropic's own SDK."""
+        """Store the signature until the end of the block; the last one counts, as in Anthropic's own SDK."""
         if block.type not in ("thinking", ""):
             return [DiagnosticDelta("unexpected_delta", f"a signature in a {block.type} block was left out")]
         block.signature = text_of(delta.get("signature")) or block.signature
         return []
 
     def _citations_delta(self, block: AnthropicBlock, delta: dict[str, Any]) -> list[Delta]:
-        """Kept until the block is over: a citation is for the whole text of its block (quirk A8)."""
+        """Store the citation until the end of the block: it applies to the block's whole text (quirk A8)."""
         block.citations += [citation] if (citation := object_of(delta.get("citation"))) else []
         return []
 
@@ -344,18 +348,18 @@ class AnthropicReader(TextRuns):
 
 
 _EVENTS: dict[str, Callable[[AnthropicReader, dict[str, Any]], list[Delta]]] = {
-    "message_start": AnthropicReader._take_start,
-    "content_block_start": AnthropicReader._take_block_start,
-    "content_block_delta": AnthropicReader._take_block_delta,
-    "content_block_stop": AnthropicReader._take_block_stop,
-    "message_delta": AnthropicReader._take_message_delta,
-    "message_stop": AnthropicReader._take_message_stop,
-    "error": AnthropicReader._take_error,
-    "ping": AnthropicReader._take_ping,
+    "message_start": AnthropicReader._on_message_start,
+    "content_block_start": AnthropicReader._on_block_start,
+    "content_block_delta": AnthropicReader._on_block_delta,
+    "content_block_stop": AnthropicReader._on_block_stop,
+    "message_delta": AnthropicReader._on_message_delta,
+    "message_stop": AnthropicReader._on_message_stop,
+    "error": AnthropicReader._on_error,
+    "ping": AnthropicReader._on_ping,
 }
 
 _CONTENT = frozenset({"message_start", "content_block_start", "content_block_delta", "message_delta"})
-"""What makes an answer: at least one of these has come, and none comes after the end."""
+"""Events with content. An answer has at least one of them, and none after its end."""
 
 _STARTS: dict[str, Callable[[AnthropicReader, AnthropicBlock, dict[str, Any]], list[Delta]]] = {
     "text": AnthropicReader._start_text,
@@ -379,9 +383,9 @@ _DELTAS: dict[str, Callable[[AnthropicReader, AnthropicBlock, dict[str, Any]], l
 
 
 def _annotation_of(citation: dict[str, Any], start: int, end: int) -> Annotation:
-    """A citation of the text from `start` to `end`.
+    """Return a citation of the text from `start` to `end`.
 
-    Clients know citations of pages on the web; a place in a document stays as the vendor describes it.
+    Clients know citations of web pages; a place in a document stays as the vendor describes it.
     """
     url = text_of(citation.get("url"))
     if url:

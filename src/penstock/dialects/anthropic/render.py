@@ -1,7 +1,7 @@
-"""A request for Anthropic's Messages: `POST messages`.
+"""Render a request for Anthropic's Messages API: `POST messages`.
 
-The API version is the older of the two that are served. It takes everything that the newer one takes, and
-`temperature` for the models that still have one; and it is the one that other makers' copies know.
+Of the two API versions that are served this is the older. It accepts everything that the newer one accepts,
+plus `temperature` for the models that still support it, and it is the one that compatible APIs implement.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HANDLED: dict[str, str] = {
     "instructions": "mapped",
     "previous_response_id": "gateway",
     "conversation": "gateway",
-    "include": "gateway",  # encrypted reasoning is sealed without asking; what else is asked for is told
+    "include": "gateway",  # encrypted reasoning is always sealed; other values are reported
     "tools": "mapped",
     "tool_choice": "mapped",
     "parallel_tool_calls": "mapped",
@@ -55,7 +55,7 @@ HANDLED: dict[str, str] = {
     "user": "mapped",
     "extra": "mapped",  # `stop`; the rest is dropped by name
 }
-"""What becomes of each field of a request."""
+"""How each field of a request is handled."""
 
 HEADERS = {"anthropic-version": "2023-06-01"}
 
@@ -65,18 +65,18 @@ TIERS: dict[str, str] = {
     "default": "standard_only",
     "standard": "standard_only",
 }
-"""`service_tier`. Priority is used where it was bought, and cannot be insisted on."""
+"""`service_tier`. Priority is used if the account has it; a request cannot require it."""
 
 LIFETIMES: dict[str, dict[str, str]] = {"24h": {"ttl": "1h"}}
-"""How long a prompt stays cached, by `prompt_cache_retention`. An hour is the longest, five minutes usual."""
+"""Cache lifetime by `prompt_cache_retention`. The maximum is an hour, the default five minutes."""
 
 CHOICES: dict[str, str] = {"auto": "auto", "none": "none", "required": "any", "tool": "tool"}
 
-_SAYS_NOTHING: dict[str, Any] = {"truncation": "disabled", "top_logprobs": 0}
-"""Values that ask for what happens anyway."""
+_DEFAULTS: dict[str, Any] = {"truncation": "disabled", "top_logprobs": 0}
+"""Values that request the default behaviour; dropping them needs no diagnostic."""
 
 _MARKED_MESSAGES = 2
-"""Messages that mark the end of a cached prefix: this turn's for the next one, the last one's for this."""
+"""Messages that end a cached prefix: the previous turn's, read now, and this turn's, for the next one."""
 
 _ENCRYPTED = "reasoning.encrypted_content"
 _OBJECT_REQUEST = "Answer with one JSON object and nothing else."
@@ -93,45 +93,49 @@ class _AnthropicRenderer:
         self._request = plan.request
         self._quirks = plan.target.quirks
         self._traits = traits_of(plan.target)
-        self._told = Diagnostics()
+        self._diagnostics = Diagnostics()
         self._body: dict[str, Any] = {"model": plan.target.model}
         self._budget = SchemaBudget()
-        self._more_system: list[str] = []
+        self._extra_system: list[str] = []
 
     def request(self) -> UpstreamRequest:
         history = history_of(self._plan)
-        specs, specs_told = tools_of(self._plan)
+        specs, tool_diagnostics = tools_of(self._plan)
         choice = choice_of(self._plan, specs)
-        messages = messages_of(self._plan, history, self._told)
+        messages = messages_of(self._plan, history, self._diagnostics)
         self._body["max_tokens"] = self._request.max_output_tokens or self._traits.max_tokens
-        self._body["stream"] = True  # upstreams are always streamed; whether the client is, is the gateway's
+        self._body["stream"] = True  # always; the gateway decides whether the client gets a stream
         self._format()
         self._sampling(self._thinking(choice, messages))
         self._tools(specs, choice, history)
-        self._about()
+        self._metadata()
         self._unmapped()
-        system = "\n\n".join([*history.system, *self._more_system])
+        system = "\n\n".join([*history.system, *self._extra_system])
         if system.strip():
             self._body["system"] = system
-        # Last, so that the bytes of one turn are the beginning of the next one's (ask D5).
+        # Last, so that the bytes of one turn are a prefix of the next turn's (ask D5).
         self._body["messages"] = messages
-        self._cache()
-        diagnostics = [*history.diagnostics, *specs_told, *self._told.told]
+        self._mark_for_caching()
+        diagnostics = [*history.diagnostics, *tool_diagnostics, *self._diagnostics.entries]
         return UpstreamRequest("messages", self._body, {**HEADERS}, diagnostics)
 
     def _drop(self, field: str) -> None:
-        self._told.tell("field_dropped", f"`{field}` cannot be sent to this upstream and was dropped")
+        self._diagnostics.report(
+            "field_dropped", f"`{field}` cannot be sent to this upstream and was dropped"
+        )
 
     # -- tools
 
     def _tools(self, specs: list[ToolSpec], choice: UpstreamToolChoice, history: History) -> None:
         if not specs:
-            specs, choice = self._remembered(history), UpstreamToolChoice("none")
+            specs, choice = self._tools_from_history(history), UpstreamToolChoice("none")
         if not specs:
             return
         self._body["tools"] = [self._tool(spec) for spec in specs]
         if choice.mode in ("required", "tool") and not self._traits.forced_tools:
-            raise DecodeError("this model cannot be made to call a tool", "tool_choice")
+            raise DecodeError(
+                'this model does not support a forced tool call; use "auto" or "none"', "tool_choice"
+            )
         chosen: dict[str, Any] = {"type": CHOICES[choice.mode]} if choice.mode else {}
         if choice.name:
             chosen["name"] = choice.name
@@ -147,13 +151,13 @@ class _AnthropicRenderer:
         elif chosen != {"type": "auto"}:
             self._drop("tool_choice")
 
-    def _remembered(self, history: History) -> list[ToolSpec]:
-        """Tools for the calls of a history that declares none: calls of no tool are refused."""
+    def _tools_from_history(self, history: History) -> list[ToolSpec]:
+        """Declare the tools of earlier calls if the request has none: calls to unknown tools are rejected."""
         pieces = [piece for turn in history.turns if isinstance(turn, AssistantTurn) for piece in turn.pieces]
         names = dict.fromkeys(piece.name for piece in pieces if isinstance(piece, Call))
         if names:
-            self._told.tell(
-                "tools_added", "earlier calls are of tools that are not declared; none may be called"
+            self._diagnostics.report(
+                "tools_added", "the tools of earlier calls were declared; the model may not call them"
             )
         return [ToolSpec(name, parameters={"type": "object", "properties": {}}) for name in names]
 
@@ -167,13 +171,17 @@ class _AnthropicRenderer:
         if closed is not None:
             return {**tool, "input_schema": closed, "strict": True}
         if spec.strict:
-            self._told.tell("strict_dropped", f"the schema of the tool {spec.name!r} cannot be enforced here")
+            self._diagnostics.report(
+                "strict_dropped", f"the schema of the tool {spec.name!r} cannot be enforced here"
+            )
         tool["input_schema"], changed = tool_schema(spec.parameters, self._budget)
         if changed:
-            self._told.tell("schema_changed", f"the schema of the tool {spec.name!r} was made a plain object")
+            self._diagnostics.report(
+                "schema_changed", f"the schema of the tool {spec.name!r} was converted to a plain object"
+            )
         return tool
 
-    # -- the answer
+    # -- the output
 
     def _format(self) -> None:
         text = self._request.text
@@ -183,25 +191,27 @@ class _AnthropicRenderer:
             self._drop("text.verbosity")
         for name in text.extra or ():
             self._drop(f"text.{name}")
-        wanted = text.format
-        if isinstance(wanted, JsonSchemaFormat):
-            self._schema_format(wanted.schema or {"type": "object"})
-        elif isinstance(wanted, JsonObjectFormat):
-            self._ask(_OBJECT_REQUEST, "this upstream has no JSON mode")
-        elif wanted and not isinstance(wanted, TextFormat) and wanted.type:
-            raise DecodeError(f"this upstream has no format {wanted.type!r}", "text.format.type")
+        format = text.format
+        if isinstance(format, JsonSchemaFormat):
+            self._schema_format(format.schema or {"type": "object"})
+        elif isinstance(format, JsonObjectFormat):
+            self._ask_in_prompt(_OBJECT_REQUEST, "this upstream has no JSON mode")
+        elif format and not isinstance(format, TextFormat) and format.type:
+            raise DecodeError(
+                f"this upstream does not support the format {format.type!r}", "text.format.type"
+            )
 
     def _schema_format(self, schema: dict[str, Any]) -> None:
         closed = enforceable(schema, self._budget) if self._quirks.json_schema else None
         if closed is not None:
             self._output_config()["format"] = {"type": "json_schema", "schema": closed}
         else:
-            written = msgspec.json.encode(schema).decode()
-            self._ask(_SCHEMA_REQUEST + written, "this upstream cannot enforce the schema")
+            encoded = msgspec.json.encode(schema).decode()
+            self._ask_in_prompt(_SCHEMA_REQUEST + encoded, "this upstream cannot enforce the schema")
 
-    def _ask(self, text: str, why: str) -> None:
-        self._more_system.append(text)
-        self._told.tell("format_weakened", f"{why}: the model was asked in words to obey it")
+    def _ask_in_prompt(self, text: str, reason: str) -> None:
+        self._extra_system.append(text)
+        self._diagnostics.report("format_weakened", f"{reason}: the prompt asks the model for it instead")
 
     def _output_config(self) -> dict[str, Any]:
         config: dict[str, Any] = self._body.setdefault("output_config", {})
@@ -211,13 +221,13 @@ class _AnthropicRenderer:
         reasoning = self._request.reasoning or ReasoningConfig()
         for name in reasoning.extra or ():
             self._drop(f"reasoning.{name}")
-        asked = ThinkingRequest(
+        request = ThinkingRequest(
             reasoning=reasoning,
             max_tokens=self._body["max_tokens"],
             forced_tool=choice.mode in ("required", "tool"),
             unsigned_loop=loop_without_thinking(messages),
         )
-        thinking = thinking_of(self._traits, asked, self._told)
+        thinking = thinking_of(self._traits, request, self._diagnostics)
         if thinking.config:
             self._body["thinking"] = thinking.config
         if thinking.effort:
@@ -225,7 +235,7 @@ class _AnthropicRenderer:
         return thinking
 
     def _sampling(self, thinking: Thinking) -> None:
-        """With thinking there is no choice, with newer models neither, and the two only one at a time."""
+        """Set the sampling parameters: not with thinking, not on newer models, and only one of the two."""
         allowed = self._traits.sampling and not thinking.is_on
         temperature, top_p = self._request.temperature, self._request.top_p
         if temperature is not UNSET:
@@ -234,8 +244,8 @@ class _AnthropicRenderer:
             else:
                 self._body["temperature"] = min(temperature, 1.0)
                 if temperature > 1:
-                    self._told.tell(
-                        "temperature_changed", f"the temperature {temperature} became 1, the highest"
+                    self._diagnostics.report(
+                        "temperature_changed", f"the temperature {temperature} was lowered to 1, the maximum"
                     )
         if top_p is not UNSET:
             if allowed and temperature is UNSET:
@@ -243,9 +253,9 @@ class _AnthropicRenderer:
             else:
                 self._drop("top_p")
 
-    # -- the rest
+    # -- other fields
 
-    def _about(self) -> None:
+    def _metadata(self) -> None:
         request = self._request
         user = request.safety_identifier or request.user
         if user:
@@ -268,13 +278,13 @@ class _AnthropicRenderer:
                 self._drop(name)
         for name, handling in HANDLED.items():
             value = getattr(self._request, name)
-            if handling == "dropped" and value is not UNSET and value != _SAYS_NOTHING.get(name, UNSET):
+            if handling == "dropped" and value is not UNSET and value != _DEFAULTS.get(name, UNSET):
                 self._drop(name)
 
-    def _cache(self) -> None:
-        """A client that names a cache wants one. Anthropic caches only what is marked.
+    def _mark_for_caching(self) -> None:
+        """Mark the prompt for caching if the client asks for it: Anthropic caches only what is marked.
 
-        A mark is no part of what is cached, so marks may move on from turn to turn.
+        A mark is not part of the cached prefix, so it may move from turn to turn.
         """
         request = self._request
         if not request.prompt_cache_key and not request.prompt_cache_retention:
@@ -288,6 +298,6 @@ class _AnthropicRenderer:
 
 
 def _texts(value: Any) -> list[str]:
-    """`stop` is a text or a list of texts. Blank ones are refused."""
+    """Return the stop sequences of a text or a list of texts. Blank ones are dropped: they are rejected."""
     values = [value] if isinstance(value, str) else value if isinstance(value, list) else []
     return [each for each in values if isinstance(each, str) and each.strip()]

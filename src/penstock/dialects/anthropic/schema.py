@@ -1,8 +1,8 @@
-"""JSON schemas as Anthropic takes them.
+"""Convert JSON schemas to the form that Anthropic accepts.
 
-A tool's schema is taken nearly as it is. A schema that the model is held to (`strict` and
-`output_config.format`) is compiled into a grammar, which knows less and wants every object closed; where it
-cannot say what the author meant, it is not used.
+A tool's schema is accepted nearly unchanged. An enforced schema (`strict` and `output_config.format`) is
+compiled into a grammar, which supports fewer keywords and requires every object to be closed. If the grammar
+cannot express the schema, the schema is not enforced.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 from penstock.dialects.schemas import Schema, SchemaBudget, inlined, without
 
-_COMBINED = ("allOf", "anyOf", "oneOf")
+_COMBINATORS = ("allOf", "anyOf", "oneOf")
 
-_NOT_ENFORCED = frozenset(
+_REMOVABLE = frozenset(
     {
         *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
         *("minLength", "maxLength", "pattern"),
@@ -22,9 +22,9 @@ _NOT_ENFORCED = frozenset(
         *("$schema", "$id", "$anchor", "$comment", "examples", "deprecated", "readOnly", "writeOnly"),
     }
 )
-"""What the grammar cannot say and an answer may break without being another kind of answer."""
+"""Keywords that the grammar does not support, removed because the answer keeps its shape without them."""
 
-_NOT_SAYABLE = frozenset(
+_UNSUPPORTED = frozenset(
     {
         *(
             "patternProperties",
@@ -36,6 +36,7 @@ _NOT_SAYABLE = frozenset(
         *("not", "if", "then", "else", "$ref", "$dynamicRef"),
     }
 )
+"""Keywords that the grammar does not support and that cannot be removed: the schema is not enforced."""
 
 _FORMATS = frozenset(
     {"date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"}
@@ -43,34 +44,38 @@ _FORMATS = frozenset(
 
 
 def tool_schema(schema: Schema, budget: SchemaBudget | None = None) -> tuple[Schema, bool]:
-    """The schema with a plain object at its top, where nothing else is allowed; and if it was changed."""
-    if schema.get("type") == "object" and not schema.keys() & {*_COMBINED, "$ref"}:
+    """Return the schema with a plain object at its root, as required, and whether it was changed."""
+    if schema.get("type") == "object" and not schema.keys() & {*_COMBINATORS, "$ref"}:
         return schema, False
     plain, _ = inlined(schema, budget)
     properties = dict(_object(plain.get("properties")))
     required = _names(plain.get("required"))
-    for keyword in _COMBINED:
+    for keyword in _COMBINATORS:
         members = [each for each in _list(plain.get(keyword)) if isinstance(each, dict)]
         for member in members:
             for name, inner in _object(member.get("properties")).items():
                 properties.setdefault(name, inner)
-        wanted = [_names(each.get("required")) for each in members]
-        # All members of `allOf` hold, so all that they require; of the others one does.
-        required |= set().union(*wanted) if keyword == "allOf" or not wanted else set.intersection(*wanted)
-    kept = {keyword: value for keyword, value in plain.items() if keyword not in _COMBINED}
+        required_by = [_names(each.get("required")) for each in members]
+        # Every member of `allOf` applies, so require what any requires; of a union, only what all require.
+        required |= (
+            set().union(*required_by)
+            if keyword == "allOf" or not required_by
+            else set.intersection(*required_by)
+        )
+    rest = {keyword: value for keyword, value in plain.items() if keyword not in _COMBINATORS}
     known = [name for name in properties if name in required]
-    return {**kept, "type": "object", "properties": properties, "required": known}, True
+    return {**rest, "type": "object", "properties": properties, "required": known}, True
 
 
 def enforceable(schema: Schema, budget: SchemaBudget | None = None) -> Schema | None:
-    """The schema as a grammar can be made of it, or None if none can."""
+    """Return the schema in the form that a grammar supports, or None if that is not possible."""
     plain, cut = inlined(schema, budget)
-    return None if cut else _closed(without(plain, _NOT_ENFORCED))
+    return None if cut else _closed(without(plain, _REMOVABLE))
 
 
 def _closed(schema: Any) -> Schema | None:
-    """Every object with its properties and no others."""
-    if not isinstance(schema, dict) or schema.keys() & _NOT_SAYABLE:
+    """Return the schema with every object closed, or None if that is not possible."""
+    if not isinstance(schema, dict) or schema.keys() & _UNSUPPORTED:
         return None
     closed = {keyword: value for keyword, value in schema.items() if keyword not in ("oneOf", "format")}
     if str(schema.get("format")) in _FORMATS:
@@ -97,10 +102,10 @@ def _closed_object(schema: Schema) -> Schema | None:
     properties = schema.get("properties")
     is_object = schema.get("type") == "object" or "properties" in schema
     if not is_object:
-        says_something = schema.keys() & {"type", "enum", "const", "anyOf", "allOf"}
-        return schema if says_something else None
+        is_constrained = schema.keys() & {"type", "enum", "const", "anyOf", "allOf"}
+        return schema if is_constrained else None
     if not isinstance(properties, dict) or schema.get("additionalProperties", False) is not False:
-        return None  # a map of anything: a grammar of named properties would empty it
+        return None  # a map with arbitrary keys: a grammar of named properties would allow none
     inner = {name: _closed(each) for name, each in properties.items()}
     if None in inner.values():
         return None

@@ -1,7 +1,7 @@
-"""Tools that Anthropic runs itself: they become items to look at, and never a call that a client would run.
+"""Tools that Anthropic runs itself: they become items to display, never calls for the client to run.
 
-A use and its result are two blocks, far apart or in two messages (quirk A7). Here they are one item, of the
-nearest type that clients know; a tool without such a type is left out with a diagnostic.
+A use and its result are two blocks, far apart or in two messages (quirk A7). They become one item of the
+closest type that clients know. A tool without such a type is left out with a diagnostic.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from penstock.stream.deltas import Delta, DiagnosticDelta, ItemDelta, Key
 RESULT_SUFFIX = "_tool_result"
 _MCP = "mcp"
 _USES = {"server_tool_use": "", "mcp_tool_use": _MCP}
-"""The types of a block that uses such a tool; the kind of tool where it is not the tool's name."""
+"""Block types that use such a tool, and the kind of tool. If empty, the tool's name is the kind."""
 
 
 class AnthropicServerCall(Struct):
-    """One use. `kind` is a row of `KINDS`; `result` is the content of the result's block."""
+    """One use of a tool. `kind` is a key of `KINDS`; `result` is the content of the result block."""
 
     key: Key
     kind: str
     name: str = ""
     server: str = ""
     input: dict[str, Any] = {}
-    pieces: list[str] = []
+    fragments: list[str] = []
     result: Any = None
     is_error: bool = False
     container_id: str = ""
@@ -42,12 +42,12 @@ class AnthropicServerTools:
 
     def __init__(self) -> None:
         self._calls: dict[Key, AnthropicServerCall] = {}
-        self._left_out: set[Key] = set()
+        self._unsupported: set[Key] = set()
         self._by_block: dict[Key, AnthropicServerCall] = {}
         self.container_id = ""
 
     def start(self, block_key: Key, block: dict[str, Any]) -> list[Delta]:
-        """A use begins: announced at once, so that a client can show that something goes on."""
+        """Announce a use at once, so that a client can show progress."""
         name = text_of(block.get("name"))
         call = AnthropicServerCall(
             key=text_of(block.get("id")) or f"server_{block_key}",
@@ -58,49 +58,52 @@ class AnthropicServerTools:
         )
         self._by_block[block_key] = call
         if call.kind not in KINDS:
-            self._left_out.add(call.key)
-            return [_left_out(name)]
+            self._unsupported.add(call.key)
+            return [_unsupported(name)]
         if call.key in self._calls:
             return []
         self._calls[call.key] = call
         return [ItemDelta(call.key, KINDS[call.kind](call), done=False)]
 
     def feed(self, block_key: Key, fragment: str) -> None:
-        """A piece of the tool's input."""
+        """Add a fragment of the tool's input."""
         if call := self._by_block.get(block_key):
-            call.pieces.append(fragment)
+            call.fragments.append(fragment)
 
     def result(self, block_key: Key, block: dict[str, Any]) -> list[Delta]:
-        """A result, which comes whole. Its use may have been in an earlier message."""
+        """Read a result, which arrives in one block. Its use may be in an earlier message."""
         key = text_of(block.get("tool_use_id")) or f"result_{block_key}"
         kind = text_of(block.get("type")).removesuffix(RESULT_SUFFIX)
-        if key in self._left_out:
+        if key in self._unsupported:
             return []
         call = self._calls.get(key) or AnthropicServerCall(key, kind)
         if call.kind not in KINDS:
-            return [_left_out(kind)]
+            return [_unsupported(kind)]
         self._calls[key] = call
         call.result = block.get("content")
         call.is_error = block.get("is_error") is True or _error_of(call.result) != ""
-        return self._done(call, "failed" if call.is_error else "completed")
+        return self._finish(call, "failed" if call.is_error else "completed")
 
     def close(self, status: str) -> list[Delta]:
-        """No more results come; what was asked of the tools is told nevertheless."""
-        return [delta for call in self._calls.values() if not call.done for delta in self._done(call, status)]
+        """Close the uses that have no result yet: no more results will arrive."""
+        return [
+            delta for call in self._calls.values() if not call.done for delta in self._finish(call, status)
+        ]
 
-    def _done(self, call: AnthropicServerCall, status: str) -> list[Delta]:
+    def _finish(self, call: AnthropicServerCall, status: str) -> list[Delta]:
         if call.done:
             return []
         call.done = True
-        call.input = call.input or _read_input("".join(call.pieces))
+        call.input = call.input or _read_input("".join(call.fragments))
         call.container_id = self.container_id
         item = msgspec.structs.replace(KINDS[call.kind](call), status=status)
         return [ItemDelta(call.key, item, done=True)]
 
 
-def _left_out(name: str) -> DiagnosticDelta:
+def _unsupported(name: str) -> DiagnosticDelta:
     return DiagnosticDelta(
-        "server_tool_left_out", f"the upstream used its own tool {name!r}; there is no item to show it as"
+        "server_tool_left_out",
+        f"the upstream used its own tool {name!r}, which has no item type; it was left out",
     )
 
 
@@ -134,7 +137,7 @@ def _web_fetch(call: AnthropicServerCall) -> Item:
 
 
 _CODE_FIELDS = {"code_execution": "code", "bash_code_execution": "command"}
-"""Where the code is in the input of a tool; the text editor's whole input stands for its."""
+"""The input field that contains the code. For the text editor, the whole input is shown."""
 
 
 def _code(call: AnthropicServerCall) -> Item:
@@ -151,13 +154,13 @@ def _code(call: AnthropicServerCall) -> Item:
 
 
 def _logs(result: dict[str, Any]) -> str:
-    """What a program wrote, or whatever else the tool says of what it did."""
+    """Return the output of the program, or else every field of the result."""
     if error := _error_of(result):
         return error
     if "stdout" in result or "stderr" in result:
         return text_of(result.get("stdout")) + text_of(result.get("stderr"))
-    told = {name: value for name, value in result.items() if name != "type"}
-    return _json(told) if told else ""
+    fields = {name: value for name, value in result.items() if name != "type"}
+    return _json(fields) if fields else ""
 
 
 def _mcp_call(call: AnthropicServerCall) -> Item:
@@ -181,4 +184,4 @@ KINDS: dict[str, Callable[[AnthropicServerCall], Item]] = {
     "text_editor_code_execution": _code,
     _MCP: _mcp_call,
 }
-"""The tools that have an item to be shown as, and how it is made."""
+"""How to build the item for each supported tool."""

@@ -1,8 +1,8 @@
-"""What each Claude takes: how it is told to think, and what it then refuses.
+"""How each Claude model is request to think, and which fields it then rejects.
 
-Every generation changed this, and each refuses the others' fields with a 400. So a model's traits are a row
-of a table, found by its name. A name that nobody has met yet is taken for a current Claude or, if it is no
-Claude, for another maker's copy of the API as it was when they copied it.
+Every generation changed this, and each rejects the fields of the others with HTTP 400. So a model's traits
+are a row of a table, found by its name. An unknown Claude is treated as a current one. Any other name is
+treated as a model of another vendor with an older, compatible API.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from penstock.stream.diagnostics import Diagnostics
 
 
 class ClaudeTraits(Struct, frozen=True, kw_only=True):
-    """`thinking` is a row of the effort tables: `none`, `budget` or `adaptive`."""
+    """What a model supports. `thinking` is `none`, `budget` or `adaptive`."""
 
     thinking: str = "adaptive"
     off: str = "disabled"
-    """The type of `thinking` that turns it off; empty where it cannot be."""
+    """The type of `thinking` that turns it off; empty if it cannot be turned off."""
     sampling: bool = False
-    """Takes `temperature` and `top_p`."""
+    """Accepts `temperature` and `top_p`."""
     forced_tools: bool = True
-    """Takes a `tool_choice` that makes it call a tool."""
+    """Accepts a `tool_choice` that forces a tool call."""
     xhigh: str = "xhigh"
-    """What it is asked for as `xhigh`, which is younger than `max` and not known to all."""
+    """The effort to send for `xhigh`, which is newer than `max` and not supported by every model."""
     max_tokens: int = 32_000
-    """The limit when the client sets none: the field is required."""
+    """The limit if the client sets none: the field is required."""
 
 
 MODELS: tuple[tuple[re.Pattern[str], ClaudeTraits], ...] = tuple(
@@ -51,7 +51,7 @@ MODELS: tuple[tuple[re.Pattern[str], ClaudeTraits], ...] = tuple(
         (r"", ClaudeTraits(thinking="budget", sampling=True, max_tokens=16_000)),
     )
 )
-"""The first row whose pattern is in the name, written with dashes. From Anthropic's notes on each model."""
+"""The first row whose pattern is in the name (dots as dashes) counts. Source: Anthropic's model docs."""
 
 BUDGETS: dict[str, int] = {
     "minimal": 1024,
@@ -61,7 +61,7 @@ BUDGETS: dict[str, int] = {
     "xhigh": 24_000,
     "max": 28_000,
 }
-"""Tokens of thinking by effort. All are below the usual `max_tokens`, which counts thinking as well."""
+"""Thinking tokens by effort. All are below the default `max_tokens`, which includes thinking."""
 
 EFFORTS: dict[str, str] = {
     "minimal": "low",
@@ -74,12 +74,12 @@ EFFORTS: dict[str, str] = {
 """`output_config.effort` by effort."""
 
 _UNKNOWN_EFFORT = "medium"
-_LEAST_BUDGET = 1024
-_ROOM_TO_ANSWER = 1024
+_MIN_BUDGET = 1024
+_MIN_ANSWER = 1024
 
 
 class Thinking(Struct, frozen=True):
-    """The fields to send. `is_on`: asked to think, which forbids other fields."""
+    """The fields to send. `is_on`: thinking is requested, which rules out other fields."""
 
     config: dict[str, Any] | None = None
     effort: str = ""
@@ -90,7 +90,7 @@ class Thinking(Struct, frozen=True):
 
 
 def traits_of(target: Target) -> ClaudeTraits:
-    """`quirks.effort` may name another row of the effort tables than the model's name does."""
+    """Return the traits of a model by its name; `quirks.effort` overrides how it thinks."""
     name = target.model.lower().replace(".", "-")
     traits = next(traits for pattern, traits in MODELS if pattern.search(name))
     if target.quirks.effort in ("none", "budget", "adaptive"):
@@ -99,73 +99,82 @@ def traits_of(target: Target) -> ClaudeTraits:
 
 
 class ThinkingRequest(Struct, frozen=True, kw_only=True):
-    """What decides about thinking besides the effort."""
+    """The parts of a request that decide whether the model may think."""
 
     reasoning: ReasoningConfig
     max_tokens: int
     forced_tool: bool = False
     unsigned_loop: bool = False
-    """A tool loop is going on whose turn does not begin with thinking of this maker (ask C5)."""
+    """A tool loop is in progress whose turn does not begin with thinking (ask C5)."""
 
 
-def thinking_of(traits: ClaudeTraits, asked: ThinkingRequest, told: Diagnostics) -> Thinking:
-    effort = asked.reasoning.effort or ""
+def thinking_of(traits: ClaudeTraits, request: ThinkingRequest, diagnostics: Diagnostics) -> Thinking:
+    effort = request.reasoning.effort or ""
     if traits.thinking == "none":
         if effort not in ("", "none"):
-            told.tell("field_dropped", "`reasoning.effort` was dropped: this model cannot think")
+            diagnostics.report(
+                "field_dropped", "`reasoning.effort` was dropped: this model does not support thinking"
+            )
         return Thinking()
     if effort == "none":
-        return _off(traits, told)
-    if asked.forced_tool:
-        # Refused together by every generation, also where thinking is on by itself.
+        return _turned_off(traits, diagnostics)
+    if request.forced_tool:
+        # Every generation rejects the combination, even where thinking is on by default.
         if effort:
-            told.tell("effort_changed", "thinking was turned off: it cannot be had with a forced tool call")
-        return _off(traits, told) if effort or traits.thinking == "adaptive" else Thinking()
+            diagnostics.report(
+                "effort_changed", "thinking was turned off: it cannot be combined with a forced tool call"
+            )
+        return _turned_off(traits, diagnostics) if effort or traits.thinking == "adaptive" else Thinking()
     if effort and effort not in EFFORTS:
-        told.tell("effort_changed", f"the effort {effort!r} is unknown; {_UNKNOWN_EFFORT} was asked for")
+        diagnostics.report("effort_changed", f"the effort {effort!r} is unknown; {_UNKNOWN_EFFORT} was used")
         effort = _UNKNOWN_EFFORT
     return (
-        _budget(asked, effort, told)
+        _budget(request, effort, diagnostics)
         if traits.thinking == "budget"
-        else _adaptive(traits, asked, effort, told)
+        else _adaptive(traits, request, effort, diagnostics)
     )
 
 
-def _off(traits: ClaudeTraits, told: Diagnostics) -> Thinking:
+def _turned_off(traits: ClaudeTraits, diagnostics: Diagnostics) -> Thinking:
     if not traits.off:
-        told.tell("effort_changed", "this model always thinks; the least effort was asked for")
+        diagnostics.report("effort_changed", "this model always thinks; the lowest effort was used")
         return Thinking(effort="low")
     return Thinking({"type": traits.off})
 
 
-def _budget(asked: ThinkingRequest, effort: str, told: Diagnostics) -> Thinking:
+def _budget(request: ThinkingRequest, effort: str, diagnostics: Diagnostics) -> Thinking:
     if not effort:
-        if asked.reasoning.summary:
-            told.tell(
-                "field_dropped", "`reasoning.summary` was dropped: this model thinks only with an effort"
+        if request.reasoning.summary:
+            diagnostics.report(
+                "field_dropped", "`reasoning.summary` was dropped: this model thinks only if an effort is set"
             )
         return Thinking()
-    room = asked.max_tokens - _ROOM_TO_ANSWER
-    if asked.unsigned_loop:
-        told.tell(
-            "effort_changed", "thinking was turned off: the turn that goes on began without its thinking"
+    room = request.max_tokens - _MIN_ANSWER
+    if request.unsigned_loop:
+        diagnostics.report(
+            "effort_changed", "thinking was turned off: the current tool loop began without thinking"
         )
-    elif room < _LEAST_BUDGET:
-        told.tell(
-            "effort_changed", f"thinking was turned off: {asked.max_tokens} tokens leave no room for it"
+    elif room < _MIN_BUDGET:
+        diagnostics.report(
+            "effort_changed",
+            f"thinking was turned off: {request.max_tokens} output tokens leave no room for it",
         )
     else:
         return Thinking({"type": "enabled", "budget_tokens": min(BUDGETS[effort], room)})
     return Thinking({"type": "disabled"})
 
 
-def _adaptive(traits: ClaudeTraits, asked: ThinkingRequest, effort: str, told: Diagnostics) -> Thinking:
+def _adaptive(
+    traits: ClaudeTraits, request: ThinkingRequest, effort: str, diagnostics: Diagnostics
+) -> Thinking:
     config: dict[str, Any] = {"type": "adaptive"}
-    if asked.reasoning.summary:
+    if request.reasoning.summary:
         config["display"] = "summarized"  # newer models send empty thinking otherwise
     if not effort:
-        return Thinking(config) if asked.reasoning.summary else Thinking()
+        return Thinking(config) if request.reasoning.summary else Thinking()
     sent = traits.xhigh if effort == "xhigh" else EFFORTS[effort]
     if sent != effort:
-        told.tell("effort_changed", f"the effort {effort!r} is not known here; {sent} was asked for")
+        diagnostics.report(
+            "effort_changed", f"this model does not support the effort {effort!r}; {sent} was used"
+        )
     return Thinking(config, sent)

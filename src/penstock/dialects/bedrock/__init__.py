@@ -1,4 +1,4 @@
-"""Bedrock's Converse API: Amazon's own language for all the models it hosts."""
+"""Bedrock's Converse API: Amazon's own format for all the models that it hosts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An answer of Converse that is not streamed, as the events of the same answer streamed."""
+"""Read a Converse answer that is not streamed, by converting it to the events of a stream."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ def read_body(plan: Plan, body: bytes) -> list[Delta]:
 def _events(answer: dict[str, Any], content: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     yield {"messageStart": {}}
     for index, block in enumerate(content):
-        where = {"contentBlockIndex": index}
+        position = {"contentBlockIndex": index}
         start, deltas = _start(block), _deltas(block)
         if start:
-            yield {"contentBlockStart": {**where, "start": start}}
+            yield {"contentBlockStart": {**position, "start": start}}
         for delta in deltas:
-            yield {"contentBlockDelta": {**where, "delta": delta}}
-        yield {"contentBlockStop": where}
+            yield {"contentBlockDelta": {**position, "delta": delta}}
+        yield {"contentBlockStop": position}
     yield {"messageStop": {"stopReason": answer.get("stopReason")}}
     yield {"metadata": {"usage": answer.get("usage")}}
 
 
 def _start(block: dict[str, Any]) -> dict[str, Any]:
-    """Tools begin with their names, as they do in a stream."""
+    """Return the start of a tool's block, which has the tool's name, as in a stream."""
     return {name: value for name, value in block.items() if name in ("toolUse", "toolResult")}
 
 
 def _deltas(block: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a stream would say of the block after its start."""
+    """Return the deltas that a stream would have after the start of the block."""
     if "reasoningContent" in block:
         reasoning = object_of(block["reasoningContent"])
         return [{"reasoningContent": {**reasoning, **object_of(reasoning.get("reasoningText"))}}]

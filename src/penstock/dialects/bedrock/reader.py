@@ -1,7 +1,6 @@
-"""Reads a stream of Bedrock's Converse API: one JSON object per event, named by its only key.
+"""Read a stream of Bedrock's Converse API: one JSON object per event, named by its only key.
 
-Text blocks have no start, and Nova makes a block of every token; text blocks that follow each other are one
-message here.
+Text blocks have no start, and Nova sends a block for every token; consecutive text blocks become one message.
 """
 
 from __future__ import annotations
@@ -46,23 +45,23 @@ FINISHES: dict[str, FinishReason] = {
     "guardrail_intervened": FinishReason.CONTENT_FILTER,
     "content_filtered": FinishReason.CONTENT_FILTER,
 }
-"""What a stop reason means. Any other is a normal stop, with a diagnostic."""
+"""The finish reason for each stop reason. Any other is a normal stop, with a diagnostic."""
 
 FAILURES = ("malformed_model_output", "malformed_tool_use")
-"""Stop reasons that say that the answer is of no use."""
+"""Stop reasons that make the answer unusable."""
 
 _CUT_SHORT = (FinishReason.LENGTH, FinishReason.CONTENT_FILTER)
 
 
 class _Block(ContentBlock):
-    """A block. Most have no start: the deltas say what it is."""
+    """A block. Most have no start: the deltas determine the kind."""
 
     kind: str = ""
     signatures: list[str] = []
 
 
 class BedrockReader(TextRuns):
-    """One answer."""
+    """Read one answer."""
 
     def __init__(self, plan: Plan) -> None:
         super().__init__()
@@ -70,33 +69,35 @@ class BedrockReader(TextRuns):
         self._tools = BedrockServerTools()
         self._blocks: dict[Key, _Block] = {}
         self._latest: Key = 0
-        self._begun = False
+        self._has_content = False
         self._finish: FinishReason | ErrorDelta | None = None
-        self._over = False
+        self._is_over = False
 
     @property
     def is_over(self) -> bool:
-        return False  # the usage comes behind the end
+        return False  # the usage arrives after the end
 
     def feed(self, frame: Frame) -> list[Delta]:
         if frame.data.strip() == DONE:
-            self._over = True
+            self._is_over = True
             return []
         value = read_object(frame)
         if isinstance(value, ErrorDelta):
             return self._fail(value)
         if frame.event in _EVENTS and frame.event not in value:
-            value = {frame.event: value}  # named as AWS's own framing does
-        return [delta for name, event in value.items() for delta in self._take(name, event)]
+            value = {frame.event: value}  # the framing of AWS names the event outside the JSON
+        return [delta for name, event in value.items() for delta in self._on_event(name, event)]
 
     def end(self) -> list[Delta]:
-        if not self._begun:
-            return [ErrorDelta("upstream_empty", "the upstream ended without having sent anything")]
+        if not self._has_content:
+            return [ErrorDelta("upstream_empty", "the upstream's answer is empty")]
         deltas = [
-            delta for block in self._blocks.values() if not block.stopped for delta in self._told(block)
+            delta for block in self._blocks.values() if not block.stopped for delta in self._flush(block)
         ]
-        if self._finish is None and not self._over:
-            self._finish = ErrorDelta("upstream_truncated", "the upstream ended in the middle of its answer")
+        if self._finish is None and not self._is_over:
+            self._finish = ErrorDelta(
+                "upstream_truncated", "the upstream's answer ended before it was complete"
+            )
         if isinstance(self._finish, ErrorDelta):
             return deltas + self._fail(self._finish)
         status = "incomplete" if self._finish in _CUT_SHORT else "completed"
@@ -105,27 +106,27 @@ class BedrockReader(TextRuns):
 
     # Events
 
-    def _take(self, name: str, event: Any) -> list[Delta]:
+    def _on_event(self, name: str, event: Any) -> list[Delta]:
         handle = _EVENTS.get(name)
         if handle is not None:
-            self._begun = True
+            self._has_content = True
             return handle(self, object_of(event))
         if name == "error" or name.endswith("Exception"):
             return self._fail(error_delta({"type": name, "error": event}))
         if name == _PADDING:
             return []
-        return [DiagnosticDelta("unknown_event", f"an event {name[:100]!r} was left out")]
+        return [DiagnosticDelta("unknown_event", f"an event of type {name[:100]!r} was left out")]
 
-    def _take_message_start(self, _event: dict[str, Any]) -> list[Delta]:
+    def _on_message_start(self, _event: dict[str, Any]) -> list[Delta]:
         return []
 
-    def _take_block_start(self, event: dict[str, Any]) -> list[Delta]:
+    def _on_block_start(self, event: dict[str, Any]) -> list[Delta]:
         block, before = self._open(self._key(event))
         start = object_of(event.get("start"))
         call, result = object_of(start.get("toolUse")), object_of(start.get("toolResult"))
         if call.get("type") == "server_tool_use":
             block.kind = "server"
-            return before + self._beside(self._tools.start(block.key, call)) + self._call(block, call)
+            return before + self._beside(self._tools.start(block.key, call)) + self._arguments(block, call)
         if call:
             return before + self._start_call(block, call)
         if result:
@@ -137,7 +138,7 @@ class BedrockReader(TextRuns):
         names = ", ".join(start)[:100]
         return [*before, DiagnosticDelta("unknown_block", f"a block with {names} was left out")]
 
-    def _take_block_delta(self, event: dict[str, Any]) -> list[Delta]:
+    def _on_block_delta(self, event: dict[str, Any]) -> list[Delta]:
         key = self._key(event)
         block, deltas = (self._blocks[key], []) if key in self._blocks else self._open(key)
         for name, value in object_of(event.get("delta")).items():
@@ -148,15 +149,15 @@ class BedrockReader(TextRuns):
                 deltas += handle(self, block, value)
         return deltas
 
-    def _take_block_stop(self, event: dict[str, Any]) -> list[Delta]:
+    def _on_block_stop(self, event: dict[str, Any]) -> list[Delta]:
         block = self._blocks.get(self._key(event))
         if block is None or block.stopped:
             return []
         block.stopped = True
-        deltas = self._told(block)
+        deltas = self._flush(block)
         if block.kind == "call":
             end = ToolCallDelta(block.key, whole=True)
-            # Without arguments a whole call looks like one that was cut off before them (quirk A14).
+            # A complete call without arguments looks like one that was cut off before them (quirk A14).
             if block.has_arguments:
                 deltas.append(end)
             else:
@@ -169,54 +170,54 @@ class BedrockReader(TextRuns):
             block.run.open = False
         return deltas
 
-    def _take_message_stop(self, event: dict[str, Any]) -> list[Delta]:
-        """The end of the content; the usage comes behind it."""
-        told = text_of(event.get("stopReason"))
-        self._over = True
-        if not told:
+    def _on_message_stop(self, event: dict[str, Any]) -> list[Delta]:
+        """Read the end of the content; the usage follows."""
+        name = text_of(event.get("stopReason"))
+        self._is_over = True
+        if not name:
             return []
-        if told in FAILURES:
-            # The usage is still to come, and a failure is the end.
-            self._finish = ErrorDelta("server_error", f"the model's answer is of no use: {told}")
+        if name in FAILURES:
+            # Fail in `end`: the usage is still to come.
+            self._finish = ErrorDelta("server_error", f"the model's answer is unusable: {name}")
             return []
-        reason = self._finish = FINISHES.get(told, FinishReason.STOP)
+        reason = self._finish = FINISHES.get(name, FinishReason.STOP)
         deltas: list[Delta] = []
-        if told not in FINISHES:
-            deltas.append(DiagnosticDelta("unknown_finish", f"the upstream stopped with {told!r}"))
+        if name not in FINISHES:
+            deltas.append(DiagnosticDelta("unknown_finish", f"the upstream stopped with {name!r}"))
         if reason not in _CUT_SHORT:
             deltas += self._ended()
         return [*deltas, FinishDelta(reason)]
 
-    def _take_metadata(self, event: dict[str, Any]) -> list[Delta]:
-        """Comes last: the usage, what a guardrail did, and which model a router chose."""
+    def _on_metadata(self, event: dict[str, Any]) -> list[Delta]:
+        """Read the last event: the usage, what a guardrail did, and which model a router chose."""
         deltas: list[Delta] = [*usage_of(object_of(event.get("usage")))]
         trace = object_of(event.get("trace"))
         if model := text_of(object_of(trace.get("promptRouter")).get("invokedModelId")):
             deltas.append(UpstreamInfo(model=model))
         if action := text_of(object_of(trace.get("guardrail")).get("actionReason")):
-            deltas.append(DiagnosticDelta("guardrail", f"a guardrail of the upstream acted: {action}"))
+            deltas.append(DiagnosticDelta("guardrail", f"a guardrail of the upstream intervened: {action}"))
         return deltas
 
-    def _take_metrics(self, event: dict[str, Any]) -> list[Delta]:
+    def _on_metrics(self, event: dict[str, Any]) -> list[Delta]:
         return [*usage_of(event)]
 
     # Blocks
 
     def _key(self, event: dict[str, Any]) -> Key:
-        """The index of a block; without one, the block that was spoken of last."""
+        """Return the index of a block; without one, the block of the previous event."""
         index = event.get("contentBlockIndex")
         if isinstance(index, int | str):
             self._latest = index
         return self._latest
 
     def _open(self, key: Key) -> tuple[_Block, list[Delta]]:
-        """A new block, and what ends the one before it."""
+        """Return a new block, and the deltas that end the previous one."""
         block = self._blocks[key] = _Block(key)
         before, self._ends = self._ends, []
         return block, before
 
-    def _told(self, block: _Block) -> list[Delta]:
-        """What was held back until the block is over."""
+    def _flush(self, block: _Block) -> list[Delta]:
+        """Return the deltas that were held back until the end of the block."""
         deltas: list[Delta] = []
         if block.citations:
             run = self._join(block)
@@ -232,12 +233,12 @@ class BedrockReader(TextRuns):
     def _fail(self, error: ErrorDelta) -> list[Delta]:
         return [*self._tools.close("incomplete"), error]
 
-    # What a block holds
+    # Contents of blocks
 
     def _start_call(self, block: _Block, call: dict[str, Any]) -> list[Delta]:
         block.kind = "call"
         id, name = text_of(call.get("toolUseId")), text_of(call.get("name"))
-        return self._beside([ToolCallDelta(block.key, id, name), *self._call(block, call)])
+        return self._beside([ToolCallDelta(block.key, id, name), *self._arguments(block, call)])
 
     def _text(self, block: _Block, value: Any) -> list[Delta]:
         text = text_of(value)
@@ -247,16 +248,16 @@ class BedrockReader(TextRuns):
         run.length += len(text)
         return [TextDelta(text, run.key)]
 
-    def _call(self, block: _Block, value: Any) -> list[Delta]:
-        """Arguments: a fragment in a stream, an object in an answer that is not streamed."""
-        given = object_of(value).get("input")
-        if not given or not isinstance(given, str | dict):
+    def _arguments(self, block: _Block, value: Any) -> list[Delta]:
+        """Read arguments: a fragment in a stream, an object in an answer that is not streamed."""
+        input = object_of(value).get("input")
+        if not input or not isinstance(input, str | dict):
             return []
         if block.kind == "server":
-            self._tools.feed(block.key, given if isinstance(given, str) else _json(given))
+            self._tools.feed(block.key, input if isinstance(input, str) else _json(input))
             return []
         block.kind, block.has_arguments = "call", True
-        return self._beside([ToolCallDelta(block.key, arguments=given)])
+        return self._beside([ToolCallDelta(block.key, arguments=input)])
 
     def _result(self, block: _Block, value: Any) -> list[Delta]:
         self._tools.feed_result(block.key, objects_of(value))
@@ -264,38 +265,38 @@ class BedrockReader(TextRuns):
 
     def _reasoning(self, block: _Block, value: Any) -> list[Delta]:
         block.kind = "reasoning"
-        said = object_of(value)
+        content = object_of(value)
         deltas: list[Delta] = []
-        if text := text_of(said.get("text")):
+        if text := text_of(content.get("text")):
             block.thinking.append(text)
             deltas.append(ReasoningDelta(text, block.key))
-        if signature := text_of(said.get("signature")):
+        if signature := text_of(content.get("signature")):
             block.signatures.append(signature)
-        if redacted := text_of(said.get("redactedContent")):
+        if redacted := text_of(content.get("redactedContent")):
             deltas.append(OpaqueReasoning(seal(self._target, {"redactedContent": redacted}), block.key))
         return self._beside(deltas)
 
     def _citation(self, block: _Block, value: Any) -> list[Delta]:
-        """Kept until the block is over: a citation is for the whole text of its block (quirk A8)."""
+        """Store the citation until the end of the block: it applies to the block's whole text (quirk A8)."""
         block.citations += [value] if isinstance(value, dict) else []
         return []
 
 
 _EVENTS: dict[str, Callable[[BedrockReader, dict[str, Any]], list[Delta]]] = {
-    "messageStart": BedrockReader._take_message_start,
-    "contentBlockStart": BedrockReader._take_block_start,
-    "contentBlockDelta": BedrockReader._take_block_delta,
-    "contentBlockStop": BedrockReader._take_block_stop,
-    "messageStop": BedrockReader._take_message_stop,
-    "metadata": BedrockReader._take_metadata,
-    "amazon-bedrock-invocationMetrics": BedrockReader._take_metrics,
+    "messageStart": BedrockReader._on_message_start,
+    "contentBlockStart": BedrockReader._on_block_start,
+    "contentBlockDelta": BedrockReader._on_block_delta,
+    "contentBlockStop": BedrockReader._on_block_stop,
+    "messageStop": BedrockReader._on_message_stop,
+    "metadata": BedrockReader._on_metadata,
+    "amazon-bedrock-invocationMetrics": BedrockReader._on_metrics,
 }
 
 _PADDING = "p"
 
 _DELTAS: dict[str, Callable[[BedrockReader, _Block, Any], list[Delta]]] = {
     "text": BedrockReader._text,
-    "toolUse": BedrockReader._call,
+    "toolUse": BedrockReader._arguments,
     "toolResult": BedrockReader._result,
     "reasoningContent": BedrockReader._reasoning,
     "citation": BedrockReader._citation,
@@ -307,7 +308,7 @@ def _json(value: Any) -> str:
 
 
 def _annotation(citation: dict[str, Any], start: int, end: int) -> Annotation:
-    """A citation of the text from `start` to `end`: of a page on the web, or of a place in a document."""
+    """Return a citation of the text from `start` to `end`: of a web page, or of a place in a document."""
     web = object_of(object_of(citation.get("location")).get("web"))
     title = text_of(citation.get("title"))
     if url := text_of(web.get("url")):

@@ -1,6 +1,6 @@
-"""Tools that Bedrock runs itself (Nova's): items to look at, and never a call that a client would run.
+"""Tools that Bedrock runs itself (Nova's): they become items to display, never calls for the client to run.
 
-A use and its result are two blocks; here they are one item. A tool without an item type that clients know is
+A use and its result are two blocks; they become one item. A tool without an item type that clients know is
 left out with a diagnostic.
 """
 
@@ -20,11 +20,11 @@ _RESULT_SUFFIX = "_result"
 
 
 class BedrockServerCall(Struct):
-    """One use. `kind` is a row of `KINDS`; `result` is what the blocks of its result hold."""
+    """One use of a tool. `kind` is a key of `KINDS`; `result` is the content of the result blocks."""
 
     key: Key
     kind: str
-    pieces: list[str] = []
+    fragments: list[str] = []
     input: dict[str, Any] = {}
     result: list[dict[str, Any]] = []
     failed: bool = False
@@ -39,23 +39,23 @@ class BedrockServerTools:
         self._by_block: dict[Key, BedrockServerCall] = {}
 
     def start(self, block_key: Key, use: dict[str, Any]) -> list[Delta]:
-        """A use begins: announced at once, so that a client can show that something goes on."""
+        """Announce a use at once, so that a client can show progress."""
         key = text_of(use.get("toolUseId")) or f"server_{block_key}"
         call = self._by_block[block_key] = BedrockServerCall(key, text_of(use.get("name")))
         if key in self._calls:
             return []
         self._calls[key] = call
         if call.kind not in KINDS:
-            return [_left_out(call.kind)]
+            return [_unsupported(call.kind)]
         return [ItemDelta(key, KINDS[call.kind](call), done=False)]
 
     def feed(self, block_key: Key, fragment: str) -> None:
-        """A piece of the tool's input."""
+        """Add a fragment of the tool's input."""
         if call := self._by_block.get(block_key):
-            call.pieces.append(fragment)
+            call.fragments.append(fragment)
 
     def start_result(self, block_key: Key, result: dict[str, Any]) -> None:
-        """A result begins. Its use may have been in an earlier answer."""
+        """Start a result. Its use may be in an earlier answer."""
         key = text_of(result.get("toolUseId")) or f"result_{block_key}"
         kind = text_of(result.get("type")).removesuffix(_RESULT_SUFFIX)
         call = self._by_block[block_key] = self._calls.setdefault(key, BedrockServerCall(key, kind))
@@ -67,24 +67,25 @@ class BedrockServerTools:
 
     def end_result(self, block_key: Key) -> list[Delta]:
         call = self._by_block.get(block_key)
-        return [] if call is None else self._done(call, "failed" if call.failed else "completed")
+        return [] if call is None else self._finish(call, "failed" if call.failed else "completed")
 
     def close(self, status: str) -> list[Delta]:
-        """No more results come; what was asked of the tools is told nevertheless."""
-        return [delta for call in self._calls.values() for delta in self._done(call, status)]
+        """Close the uses that have no result yet: no more results will arrive."""
+        return [delta for call in self._calls.values() for delta in self._finish(call, status)]
 
-    def _done(self, call: BedrockServerCall, status: str) -> list[Delta]:
+    def _finish(self, call: BedrockServerCall, status: str) -> list[Delta]:
         if call.done or call.kind not in KINDS:
             return []
         call.done = True
-        call.input = _read_input("".join(call.pieces))
+        call.input = _read_input("".join(call.fragments))
         item = msgspec.structs.replace(KINDS[call.kind](call), status=status)
         return [ItemDelta(call.key, item, done=True)]
 
 
-def _left_out(name: str) -> DiagnosticDelta:
+def _unsupported(name: str) -> DiagnosticDelta:
     return DiagnosticDelta(
-        "server_tool_left_out", f"the upstream used its own tool {name!r}; there is no item to show it as"
+        "server_tool_left_out",
+        f"the upstream used its own tool {name!r}, which has no item type; it was left out",
     )
 
 
@@ -108,11 +109,11 @@ def _code(call: BedrockServerCall) -> Item:
 
 
 def _log(content: dict[str, Any]) -> str:
-    """What a program wrote, or whatever else the tool says of what it did."""
-    told = object_of(content.get("json"))
-    if "stdOut" in told or "stdErr" in told:
-        return text_of(told.get("stdOut")) + text_of(told.get("stdErr"))
-    return text_of(content.get("text")) or msgspec.json.encode(told or content).decode()
+    """Return the output of the program, or else the whole content."""
+    fields = object_of(content.get("json"))
+    if "stdOut" in fields or "stdErr" in fields:
+        return text_of(fields.get("stdOut")) + text_of(fields.get("stdErr"))
+    return text_of(content.get("text")) or msgspec.json.encode(fields or content).decode()
 
 
 def _web_search(call: BedrockServerCall) -> Item:
@@ -127,4 +128,4 @@ KINDS: dict[str, Callable[[BedrockServerCall], Item]] = {
     "nova_code_interpreter": _code,
     "nova_grounding": _web_search,
 }
-"""The tools that have an item to be shown as, and how it is made."""
+"""How to build the item for each supported tool."""

@@ -1,4 +1,4 @@
-"""Bedrock's token counts, as a client of Responses reads them."""
+"""Convert Bedrock's token counts to usage."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "read": ("cacheReadInputTokens", "cacheReadInputTokenCount"),
     "write": ("cacheWriteInputTokens", "cacheWriteInputTokenCount"),
 }
-"""What Converse calls a count, and then what invocations of a single model call it."""
+"""Names of each count: in Converse, then in invocations of a single model."""
 
 
 def usage_of(usage: dict[str, Any]) -> list[UsageDelta]:
-    """The counts of a `usage` object, if it has any. Cached input comes beside the input (ask D2)."""
+    """Return the counts of a `usage` object, if it has any. Cached input is counted separately (ask D2)."""
     counts = {ours: _first(usage, theirs) for ours, theirs in _NAMES.items()}
-    given, made, total = counts["input"], counts["output"], counts["total"]
-    if given is None and made is None:
+    input, output, total = counts["input"], counts["output"], counts["total"]
+    if input is None and output is None:
         return []
-    if given is not None:
+    if input is not None:
         cached = (counts["read"] or 0) + (counts["write"] or 0)
-        # Models whose input has the cached tokens in it show it by their total.
-        given += 0 if total is not None and total == given + (made or 0) else cached
+        # If the total is input plus output, the input already includes the cached tokens.
+        input += 0 if total is not None and total == input + (output or 0) else cached
     return [
         UsageDelta(
-            input_tokens=given,
-            output_tokens=made,
+            input_tokens=input,
+            output_tokens=output,
             cached_tokens=counts["read"],
             cache_write_tokens=counts["write"],
         )

@@ -1,4 +1,4 @@
-"""Chat Completions, the language that most upstreams speak, each in its own way."""
+"""Chat Completions, the API that most upstreams support, each in its own way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources that a vendor names beside its text (quirk C31)."""
+"""Sources that a vendor lists next to its text (quirk C31)."""
 
 from __future__ import annotations
 
@@ -11,37 +11,39 @@ from penstock.stream.deltas import AnnotationDelta, Delta, DiagnosticDelta
 
 
 class Citations:
-    """Each distinct citation goes out once: vendors repeat the whole list in every chunk."""
+    """Emits each distinct citation once: vendors repeat the whole list in every chunk."""
 
     def __init__(self) -> None:
-        self._told: set[tuple[str, int, int]] = set()
+        self._emitted: set[tuple[str, int, int]] = set()
 
     def read(self, chunk: dict[str, Any], delta: dict[str, Any]) -> list[Delta]:
-        """The citations of one chunk: those in its delta, and the sources that stand beside it."""
-        told: list[Delta] = []
+        """Return the citations of one chunk: those in its delta, and the sources next to it."""
+        deltas: list[Delta] = []
         if not (delta.get("annotations") or chunk.get("search_results") or chunk.get("citations")):
-            return told
+            return deltas
         for annotation in objects_of(delta.get("annotations")):
-            # Chat nests the fields under the name of the type; some vendors leave them flat.
+            # Chat Completions nests the fields under the name of the type; some vendors do not.
             fields = object_of(annotation.get(text_of(annotation.get("type")))) or annotation
             if text_of(fields.get("url")):
-                told += self.cite(fields)
+                deltas += self.cite(fields)
             else:
                 kind = text_of(annotation.get("type")) or "unknown"
-                told.append(
-                    DiagnosticDelta("annotation_left_out", f"an annotation of type {kind!r} has no URL")
+                deltas.append(
+                    DiagnosticDelta(
+                        "annotation_left_out", f"an annotation of type {kind!r} was left out: it has no URL"
+                    )
                 )
-        # Search results first: they know the titles of what `citations` only lists.
+        # Search results first: they have titles, which `citations` lacks.
         for source in (*objects_of(chunk.get("search_results")), *_bare_urls(chunk.get("citations"))):
-            told += self.cite(source)
-        return told
+            deltas += self.cite(source)
+        return deltas
 
     def cite(self, fields: dict[str, Any]) -> Iterator[Delta]:
         url = text_of(fields.get("url"))
         start = max(0, count_of(fields.get("start_index")) or 0)
         end = max(start, count_of(fields.get("end_index")) or 0)
-        if url and (url, start, end) not in self._told:
-            self._told.add((url, start, end))
+        if url and (url, start, end) not in self._emitted:
+            self._emitted.add((url, start, end))
             title = text_of(fields.get("title"))
             yield AnnotationDelta(UrlCitation(url=url, start_index=start, end_index=end, title=title))
 

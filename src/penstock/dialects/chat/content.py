@@ -1,7 +1,7 @@
-"""Content parts as Chat Completions writes them.
+"""Renders content parts for Chat Completions.
 
-What the upstream cannot take becomes a note in the text and a diagnostic, so that neither the model nor the
-caller believes that it was seen (ask H3).
+Content that the upstream does not support becomes a note in the text and a diagnostic, so that neither the
+model nor the caller assumes that the model saw it (ask H3).
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from penstock.stream.diagnostics import Diagnostics
 _Part = dict[str, Any]
 
 _DETAILS = {"low": "low", "high": "high", "auto": "auto", "original": "high"}
-"""Chat Completions does not know `original`, which is as fine as `high` or finer."""
+"""Chat Completions has no `original`, which is as detailed as `high` or more."""
 
 
 class Content:
-    """Writes the content of one request's messages for its target."""
+    """Renders the content of one request's messages for its target."""
 
-    def __init__(self, target: Target, told: Diagnostics) -> None:
+    def __init__(self, target: Target, diagnostics: Diagnostics) -> None:
         self._target = target
-        self._told = told
+        self._diagnostics = diagnostics
 
     def parts(self, parts: list[ContentPart]) -> list[_Part]:
-        return [written for part in parts if (written := self._part(part)) is not None]
+        return [rendered for part in parts if (rendered := self._part(part)) is not None]
 
     def _part(self, part: ContentPart) -> _Part | None:
-        write = _MEDIA.get(type(part))
-        if write is not None:
-            return write(self, part)
+        render = _MEDIA.get(type(part))
+        if render is not None:
+            return render(self, part)
         text = part.refusal if isinstance(part, Refusal) else getattr(part, "text", None)
         if isinstance(text, str):
             return _text(text) if text else None
@@ -54,10 +54,10 @@ class Content:
             return {"type": "file", "file": {"filename": name, "file_data": part.file_data}}
         if self._target.quirks.files and part.file_id:
             return {"type": "file", "file": {"file_id": part.file_id}}
-        readable = _readable(part.file_data or "")
-        if readable:
-            self._told.tell("file_as_text", f"the file {name!r} was sent as text")
-            return _text(f"[file {name}]\n{readable}")
+        text = _decoded_text(part.file_data or "")
+        if text:
+            self._diagnostics.report("file_as_text", f"the file {name!r} was sent as text")
+            return _text(f"[file {name}]\n{text}")
         where = f" at {part.file_url}" if part.file_url else ""
         return self._left_out(f"the file {name!r}{where}")
 
@@ -67,7 +67,9 @@ class Content:
         return self._left_out("a video")
 
     def _left_out(self, what: str) -> _Part:
-        self._told.tell("content_left_out", f"{what} cannot be sent to this upstream; a note was sent")
+        self._diagnostics.report(
+            "content_left_out", f"{what} cannot be sent to this upstream; a note was sent instead"
+        )
         return _text(f"[{what} was left out: this model cannot be given it]")
 
 
@@ -82,8 +84,8 @@ def _text(text: str) -> _Part:
     return {"type": "text", "text": text}
 
 
-def _readable(data: str) -> str:
-    """The text of a data URL of text: plain, marked up or JSON."""
+def _decoded_text(data: str) -> str:
+    """Return the text of a data URL of a text type or JSON; "" for any other."""
     head, _, encoded = data.partition(",")
     media, _, encoding = head.removeprefix("data:").partition(";")
     if not (media.startswith("text/") or media == "application/json") or not encoding.endswith("base64"):
@@ -95,7 +97,7 @@ def _readable(data: str) -> str:
 
 
 def flat(parts: list[_Part]) -> str | list[_Part]:
-    """Text alone as one string, which every server takes; a list only where there is more than text."""
+    """Join parts into one string, which every server accepts, unless there is more than text."""
     if all(part["type"] == "text" for part in parts):
         return "\n".join(part["text"] for part in parts)
     return parts

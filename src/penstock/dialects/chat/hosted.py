@@ -1,6 +1,6 @@
-"""What a vendor did itself: tools that it ran, images that it made (quirk C31).
+"""What a vendor did itself: tools that it ran, images that it generated (quirk C31).
 
-They are items to look at. Nothing here ever becomes a call for the client to act on.
+They become items for information only, never calls that the client would run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HOSTED_FIELDS = frozenset({"executed_tools", "images"})
 
 
 class Hosted:
-    """Each tool is announced with its first mention and done with its output; later mentions repeat it."""
+    """Announces each tool when it first appears and ends it with its output; later entries are repeats."""
 
     def __init__(self, citations: Citations) -> None:
         self._citations = citations
@@ -26,29 +26,30 @@ class Hosted:
         self._images: set[str] = set()
 
     def read(self, delta: dict[str, Any]) -> list[Delta]:
-        told: list[Delta] = []
-        for place, tool in enumerate(objects_of(delta.get("executed_tools"))):
-            told += self._read_tool(tool, place)
+        deltas: list[Delta] = []
+        for position, tool in enumerate(objects_of(delta.get("executed_tools"))):
+            deltas += self._read_tool(tool, position)
         for image in objects_of(delta.get("images")):
-            told += self._read_image(text_of(object_of(image.get("image_url")).get("url")))
-        return told
+            deltas += self._read_image(text_of(object_of(image.get("image_url")).get("url")))
+        return deltas
 
-    def _read_tool(self, tool: dict[str, Any], place: int) -> list[Delta]:
+    def _read_tool(self, tool: dict[str, Any], position: int) -> list[Delta]:
         index, kind = tool.get("index"), text_of(tool.get("type"))
-        key = f"executed_tool {index if isinstance(index, int | str) else place}"
+        key = f"executed_tool {index if isinstance(index, int | str) else position}"
         make = _MAKERS.get(kind)
         if key in self._done:
             return []
         if make is None:
             self._done.add(key)
-            return [DiagnosticDelta("executed_tool_left_out", f"the vendor ran a tool of type {kind[:64]!r}")]
+            message = f"the vendor ran a tool of the unknown type {kind[:64]!r}; it was left out"
+            return [DiagnosticDelta("executed_tool_left_out", message)]
         done = "output" in tool
         if done:
             self._done.add(key)
-        told: list[Delta] = [ItemDelta(key, make(tool), done=done)]
+        deltas: list[Delta] = [ItemDelta(key, make(tool), done=done)]
         for result in _results(tool):
-            told += self._citations.cite(result)
-        return told
+            deltas += self._citations.cite(result)
+        return deltas
 
     def _read_image(self, url: str) -> list[Delta]:
         if url in self._images:
@@ -56,7 +57,7 @@ class Hosted:
         self._images.add(url)
         head, _, data = url.partition(";base64,")
         if not (head.startswith("data:image/") and data):
-            return [DiagnosticDelta("image_left_out", "an image came as something else than its data")]
+            return [DiagnosticDelta("image_left_out", "an image was left out: it is not a base64 data URL")]
         item = UnknownItem(type="image_generation_call", extra={"result": data})
         return [ItemDelta(f"image {len(self._images)}", item, done=True)]
 
@@ -104,4 +105,4 @@ _MAKERS = {
     "python": _code,
     "code_interpreter": _code,
 }
-"""The nearest item of OpenAI's for each kind of tool."""
+"""The closest OpenAI item for each type of tool."""

@@ -1,7 +1,7 @@
-"""Reasoning and tool calls that a model writes as text. Opt-in per model; nothing here guesses.
+"""Reads reasoning and tool calls that a model writes as text. Opt-in per model; nothing is guessed.
 
-A tag may be split over deltas, so the end of the text is held back while it could be the beginning of one.
-What stands in code, between backticks or in a fenced block, is text whatever it looks like.
+A tag may be split across deltas, so the end of the text is held back while it could be the start of a tag.
+Code, between backticks or in a fenced block, is always text.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from penstock.stream.deltas import Delta, DiagnosticDelta, ReasoningDelta, TextD
 from penstock.tools.jsontext import ObjectScanner
 
 ParameterTypes = Mapping[str, Mapping[str, Any]]
-"""The properties of each tool's schema, by the name that the upstream knows."""
+"""The properties of each tool's schema, by the upstream's name of the tool."""
 
 
 class Splitter:
-    """Text in; text, reasoning and calls out."""
+    """Splits text into text, reasoning and calls."""
 
     def __init__(self, plan: Plan) -> None:
         quirks = plan.target.quirks
@@ -29,7 +29,8 @@ class Splitter:
         self._tools = ToolMarkup(_parameter_types(plan)) if quirks.tool_markup else None
 
     @classmethod
-    def wanted_by(cls, plan: Plan) -> Splitter | None:
+    def for_plan(cls, plan: Plan) -> Splitter | None:
+        """Return a splitter if the target's quirks need one."""
         quirks = plan.target.quirks
         return cls(plan) if quirks.think_tags or quirks.tool_markup else None
 
@@ -37,54 +38,54 @@ class Splitter:
         return self._through_tools(self._think.feed(text) if self._think else [TextDelta(text)])
 
     def flush(self) -> list[Delta]:
-        """What is held back, because something else comes or because nothing does."""
-        told = self._through_tools(self._think.flush() if self._think else [])
-        return told + (self._tools.flush() if self._tools else [])
+        """Return what is held back: something other than text follows, or the stream ends."""
+        deltas = self._through_tools(self._think.flush() if self._think else [])
+        return deltas + (self._tools.flush() if self._tools else [])
 
-    def reasoning_came_apart(self) -> None:
-        """The upstream tells reasoning and text apart itself: the text has no reasoning in front."""
+    def reasoning_is_separate(self) -> None:
+        """Note that the upstream separates reasoning itself: the text does not start with reasoning."""
         if self._think is not None:
             self._think.decided = True
 
     def _through_tools(self, pieces: list[Delta]) -> list[Delta]:
         if self._tools is None:
             return pieces
-        told: list[Delta] = []
+        deltas: list[Delta] = []
         for piece in pieces:
-            told += self._tools.feed(piece.text) if isinstance(piece, TextDelta) else [piece]
-        return told
+            deltas += self._tools.feed(piece.text) if isinstance(piece, TextDelta) else [piece]
+        return deltas
 
 
 class _Code:
-    """Where in Markdown a text is, as far as tags are concerned."""
+    """Tracks whether the current position of a Markdown text is inside code."""
 
     def __init__(self) -> None:
         self.inline = False
         self.fenced = False
         self.line_is_blank = True
         self._run = 0
-        """Backticks at the end so far. What they do is known when the run of them is over."""
-        self._run_begins_line = False
+        """Backticks at the end so far. Their meaning is known when the run of backticks ends."""
+        self._run_starts_line = False
 
-    def pass_over(self, text: str) -> None:
+    def feed(self, text: str) -> None:
         for match in _MARKS.finditer(text):
             mark = match[0]
             if mark[0] == "`":
-                self._run_begins_line = self._run_begins_line if self._run else self.line_is_blank
+                self._run_starts_line = self._run_starts_line if self._run else self.line_is_blank
                 self._run += len(mark)
                 self.line_is_blank = False
                 continue
             self.end_run()
             if mark == "\n":
-                # Code ends with its line: a stray backtick must not hide every tag behind it.
+                # Inline code ends with its line: a stray backtick must not hide every tag after it.
                 self.inline, self.line_is_blank = False, True
             elif not mark.isspace():
                 self.line_is_blank = False
 
     def end_run(self) -> None:
-        """Something else than a backtick comes, such as a tag."""
+        """End a run of backticks: something else follows, such as a tag."""
         run, self._run = self._run, 0
-        if run >= len("```") and self._run_begins_line:
+        if run >= len("```") and self._run_starts_line:
             self.fenced = not self.fenced
         elif run:
             self.inline = not self.inline
@@ -94,19 +95,19 @@ _MARKS = re.compile(r"\n|[^\S\n]+|`+|[^`\s]+")
 
 
 def _held_from(text: str, tags: tuple[str, ...]) -> int:
-    """From where on `text` could be the beginning of a tag."""
-    for place in range(max(0, len(text) - max(map(len, tags))), len(text)):
-        if any(tag.startswith(text[place:]) for tag in tags):
-            return place
+    """Return the offset from which the end of `text` could be the start of a tag."""
+    for offset in range(max(0, len(text) - max(map(len, tags))), len(text)):
+        if any(tag.startswith(text[offset:]) for tag in tags):
+            return offset
     return len(text)
 
 
 class ThinkTags:
-    """Takes reasoning out of the text (quirk C28, ask C7).
+    """Extracts reasoning from the text (quirk C28, ask C7).
 
-    Where a chat template has already written the opening tag, the text begins in the middle of the reasoning
-    and only the closing tag shows it. So text that does not begin with a tag waits until a closing tag, or
-    something else, decides what it was: with this quirk on, the wrong kind is worse than late.
+    If the chat template has already written the opening tag, the text starts inside the reasoning, and only
+    the closing tag shows it. So text that does not start with a tag is held until a closing tag, or something
+    else, decides what it is: with this quirk, late text is better than text of the wrong kind.
     """
 
     TAGS = ("<think>", "</think>", "<thinking>", "</thinking>", "<thought>", "</thought>")
@@ -119,51 +120,51 @@ class ThinkTags:
         self._rest = ""
         self._code = _Code()
         self._after_tag = False
-        """Line breaks behind a tag belong to the tag."""
+        """Line breaks after a tag belong to the tag."""
 
     def feed(self, text: str) -> list[Delta]:
         text, self._rest = self._rest + text, ""
-        told: list[Delta] = []
-        taken = 0
+        deltas: list[Delta] = []
+        position = 0
         for match in self._PATTERN.finditer(text):
-            told += self._take(text[taken : match.start()])
-            taken = match.end()
-            told += self._tag(match[0])
-        held = taken + _held_from(text[taken:], self.TAGS)
+            deltas += self._emit(text[position : match.start()])
+            position = match.end()
+            deltas += self._tag(match[0])
+        held = position + _held_from(text[position:], self.TAGS)
         self._rest = text[held:]
-        return told + self._take(text[taken:held])
+        return deltas + self._emit(text[position:held])
 
     def flush(self) -> list[Delta]:
-        told = self._decide(is_reasoning=False)
+        deltas = self._decide(is_reasoning=False)
         rest, self._rest = self._rest, ""
-        return told + self._take(rest)
+        return deltas + self._emit(rest)
 
     def _tag(self, tag: str) -> list[Delta]:
         self._code.end_run()
-        told: list[Delta] = []
+        deltas: list[Delta] = []
         if tag.startswith("</"):
             if self._code.inline or (self.decided and not self._depth):
-                return self._take(tag)
-            told = self._decide(is_reasoning=not self._depth)
+                return self._emit(tag)
+            deltas = self._decide(is_reasoning=not self._depth)
             self._depth = max(0, self._depth - 1)
         else:
-            # A tag in the middle of a line is spoken of and not used.
+            # A tag in the middle of a line is mentioned, not used.
             if self._code.inline or (self._code.fenced and not self._depth) or not self._code.line_is_blank:
-                return self._take(tag)
-            told = self._decide(is_reasoning=False)
+                return self._emit(tag)
+            deltas = self._decide(is_reasoning=False)
             self._depth += 1
         self._after_tag = True
         self._code = _Code()
-        return told
+        return deltas
 
-    def _take(self, text: str) -> list[Delta]:
-        """Text of the kind that it is now."""
+    def _emit(self, text: str) -> list[Delta]:
+        """Return text as the current kind, or hold it until that is decided."""
         if self._after_tag:
             text = text.lstrip("\r\n")
         if not text:
             return []
         self._after_tag = False
-        self._code.pass_over(text)
+        self._code.feed(text)
         if self._depth:
             return [ReasoningDelta(text)]
         if self.decided:
@@ -179,10 +180,10 @@ class ThinkTags:
 
 
 class ToolMarkup:
-    """Takes tool calls out of the text (ask B13): `<tool_call>` around JSON, or `<function=…>`."""
+    """Extracts tool calls from the text (ask B13): `<tool_call>` around JSON, or `<function=…>`."""
 
     OPENERS: dict[str, str] = {"<tool_call>": "</tool_call>", "<function=": "</function>"}
-    """What begins a call, and what ends it."""
+    """The opening and closing tags of a call."""
     _PATTERN = re.compile("|".join(OPENERS))
 
     def __init__(self, types: ParameterTypes) -> None:
@@ -190,7 +191,7 @@ class ToolMarkup:
         self._rest = ""
         self._code = _Code()
         self._blank: list[str] = []
-        """White space at the end so far: text only if no call follows."""
+        """White space at the end so far: it is text only if no call follows."""
         self._after_call = False
         self._opener = ""
         self._body: list[str] = []
@@ -199,43 +200,43 @@ class ToolMarkup:
 
     def feed(self, text: str) -> list[Delta]:
         text, self._rest = self._rest + text, ""
-        told: list[Delta] = []
+        deltas: list[Delta] = []
         while text:
-            taken, more = self._gather(text) if self._opener else self._pass(text)
-            told += more
-            if not taken:
+            consumed, more = self._read_call(text) if self._opener else self._read_text(text)
+            deltas += more
+            if not consumed:
                 break
-            text = text[taken:]
+            text = text[consumed:]
         self._rest = text
-        return told
+        return deltas
 
     def flush(self) -> list[Delta]:
         rest, self._rest = self._rest, ""
         if self._opener:
-            # The closing tag may have been a stop sequence, which upstreams leave out.
+            # The closing tag may have been a stop sequence, which upstreams do not send.
             self._body.append(rest)
             return self._call(closer="")
-        told = self._text(rest)
+        deltas = self._text(rest)
         blank, self._blank = "".join(self._blank), []
-        return [*told, TextDelta(blank)] if blank and not self._after_call else told
+        return [*deltas, TextDelta(blank)] if blank and not self._after_call else deltas
 
-    def _pass(self, text: str) -> tuple[int, list[Delta]]:
-        """Text up to the next call. Returns how much of it is dealt with."""
-        told: list[Delta] = []
-        taken = 0
+    def _read_text(self, text: str) -> tuple[int, list[Delta]]:
+        """Read text up to the next call; return how many characters were consumed, and the deltas."""
+        deltas: list[Delta] = []
+        position = 0
         for match in self._PATTERN.finditer(text):
-            told += self._text(text[taken : match.start()])
-            taken = match.end()
+            deltas += self._text(text[position : match.start()])
+            position = match.end()
             self._code.end_run()
             if not (self._code.inline or self._code.fenced):
                 self._opener, self._body, self._scanner = match[0], [], ObjectScanner()
-                return taken, told
-            told += self._text(match[0])
-        held = taken + _held_from(text[taken:], tuple(self.OPENERS))
-        return held, told + self._text(text[taken:held])
+                return position, deltas
+            deltas += self._text(match[0])
+        held = position + _held_from(text[position:], tuple(self.OPENERS))
+        return held, deltas + self._text(text[position:held])
 
-    def _gather(self, text: str) -> tuple[int, list[Delta]]:
-        """The inside of a call, up to the tag that ends it."""
+    def _read_call(self, text: str) -> tuple[int, list[Delta]]:
+        """Read the inside of a call, up to its closing tag."""
         closer = self.OPENERS[self._opener]
         end = text.find(closer)
         if end < 0:
@@ -258,7 +259,9 @@ class ToolMarkup:
         if read is None:
             read = _read_function(body if opener == "<tool_call>" else opener + body, self._types)
         if read is None:
-            unread = DiagnosticDelta("tool_markup_unread", "a tool call in the text could not be read")
+            unread = DiagnosticDelta(
+                "tool_markup_unread", "a tool call in the text could not be parsed; it was sent as text"
+            )
             return [unread, *self._text(opener + body + closer)]
         name, arguments = read
         self._calls += 1
@@ -266,15 +269,15 @@ class ToolMarkup:
         return [ToolCallDelta(key=f"markup {self._calls}", name=name, arguments=arguments, whole=True)]
 
     def _text(self, text: str) -> list[Delta]:
-        self._code.pass_over(text)
-        shown = text.rstrip()
-        before, self._blank = self._blank, [text[len(shown) :]]
-        if not shown:
-            before.append(text)
-            self._blank = before
+        self._code.feed(text)
+        stripped = text.rstrip()
+        blank, self._blank = self._blank, [text[len(stripped) :]]
+        if not stripped:
+            blank.append(text)
+            self._blank = blank
             return []
         self._after_call = False
-        return [TextDelta("".join(before) + shown)]
+        return [TextDelta("".join(blank) + stripped)]
 
 
 def _read_json(body: str) -> tuple[str, Any] | None:
@@ -303,7 +306,7 @@ def _read_function(body: str, types: ParameterTypes) -> tuple[str, Any] | None:
 
 
 def _typed(text: str, type: Any) -> Any:
-    """Parameters are written bare. Only the tool's schema knows which of them are no strings."""
+    """Convert a parameter to its type. All are written as plain text; only the schema has their types."""
     if type in (None, "string") or (isinstance(type, list) and "string" in type):
         return text
     try:
@@ -315,14 +318,14 @@ def _typed(text: str, type: Any) -> Any:
 def _parameter_types(plan: Plan) -> ParameterTypes:
     types: dict[str, Mapping[str, Any]] = {}
 
-    def gather(tools: Iterable[Tool], namespace: str | None) -> None:
+    def collect(tools: Iterable[Tool], namespace: str | None) -> None:
         for tool in tools:
             if isinstance(tool, NamespaceTool):
-                gather(tool.tools, tool.name if namespace is None else f"{namespace}.{tool.name}")
+                collect(tool.tools, tool.name if namespace is None else f"{namespace}.{tool.name}")
             elif isinstance(tool, FunctionTool):
                 identity = plan.tools.declared(tool.name, namespace)
                 name = tool.name if identity is None else identity.upstream_name
                 types.setdefault(name, object_of(object_of(tool.parameters).get("properties")))
 
-    gather(plan.request.tools or (), None)
+    collect(plan.request.tools or (), None)
     return types

@@ -1,7 +1,7 @@
-"""A history as the messages of Chat Completions.
+"""Renders a history as the messages of Chat Completions.
 
-Turn n+1 of a conversation begins with the messages of turn n, whatever comes after: prompt caches live on it
-(ask D5). The one exception are vendors that forbid old reasoning (`Quirks.drops_old_reasoning`).
+The messages of turn n+1 start with those of turn n, unchanged: prompt caches rely on it (ask D5). The only
+exception are vendors that forbid old reasoning (`Quirks.drops_old_reasoning`).
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ _ATTACHMENT = "[attached: the output of the call {id} to {name}]"
 
 
 class Messages:
-    """Writes one history. `told` gets what could not be sent as it was."""
+    """Renders one history. `diagnostics` receives everything that could not be sent unchanged."""
 
-    def __init__(self, target: Target, history: History, told: Diagnostics) -> None:
+    def __init__(self, target: Target, history: History, diagnostics: Diagnostics) -> None:
         self._target = target
         self._quirks = target.quirks
         self._history = history
-        self._told = told
-        self._content = Content(target, told)
+        self._diagnostics = diagnostics
+        self._content = Content(target, diagnostics)
         self._has_short_ids = vendor_facts(target.vendor).short_call_ids
         self._system_role = "developer" if self._quirks.developer_role else "system"
 
-    def written(self, more_system: str = "") -> list[Message]:
-        """All messages; `more_system` is said behind the other instructions."""
+    def render(self, more_system: str = "") -> list[Message]:
+        """Return all messages; `more_system` is added after the other instructions."""
         turns = self._history.turns
         users = [index for index, turn in enumerate(turns) if isinstance(turn, UserTurn)]
         last_user = users[-1] if users else -1
@@ -61,14 +61,14 @@ class Messages:
             elif isinstance(turn, SystemTurn):
                 messages += self._late_system(turn.text)
             elif isinstance(turn, AssistantTurn):
-                forgets = self._quirks.drops_old_reasoning and index < last_user
-                messages += self._assistant(turn, forgets=forgets)
+                drops = self._quirks.drops_old_reasoning and index < last_user
+                messages += self._assistant(turn, drops_reasoning=drops)
             else:
                 messages += self._outputs(turn)
         return messages
 
     def _system(self, texts: list[str]) -> list[Message]:
-        """Chat templates refuse a second system message, so all of them are one (ask T1)."""
+        """Merge system messages into one, because chat templates refuse a second (ask T1)."""
         if self._quirks.system_first and texts:
             texts = ["\n\n".join(texts)]
         return [{"role": self._system_role, "content": text} for text in texts]
@@ -84,14 +84,14 @@ class Messages:
         content = flat(self._content.parts(turn.parts))
         return [{"role": "user", "content": content}] if content else []
 
-    def _assistant(self, turn: AssistantTurn, *, forgets: bool) -> list[Message]:
+    def _assistant(self, turn: AssistantTurn, *, drops_reasoning: bool) -> list[Message]:
         texts = [piece.text for piece in turn.pieces if isinstance(piece, HistoryText)]
         thoughts = [
             piece for piece in turn.pieces if isinstance(piece, HistoryReasoning) and not piece.foreign
         ]
         message: Message = {"role": "assistant", "content": "\n\n".join(texts) or None}
-        if not forgets:
-            self._think(message, [thought for thought in thoughts if thought.attached != "call"])
+        if not drops_reasoning:
+            self._add_reasoning(message, [thought for thought in thoughts if thought.attached != "call"])
         if calls := self._calls(turn):
             message["tool_calls"] = calls
         if message["content"] is None and not calls:
@@ -100,26 +100,28 @@ class Messages:
             message["content"] = ""  # reasoning alone: null is for messages with calls
         return [message]
 
-    def _think(self, message: Message, thoughts: list[HistoryReasoning]) -> None:
-        """Puts reasoning into a message: the maker's own fields as they came, and the text (ask C1,
-        quirk C26)."""
+    def _add_reasoning(self, message: Message, thoughts: list[HistoryReasoning]) -> None:
+        """Add reasoning to a message: the vendor's own fields unchanged, and the text (ask C1, quirk C26)."""
         sealed = _joined([_fields(thought) for thought in thoughts])
-        text = "\n\n".join(told for thought in thoughts if (told := thought.text or thought.summary))
+        texts = [thought.text or thought.summary for thought in thoughts]
+        text = "\n\n".join(text for text in texts if text)
         field = self._text_field(sealed)
         if text and field:
             message[field] = text
         elif text and not sealed:
-            self._told.tell("reasoning_left_out", "this upstream takes no reasoning back; it was left out")
+            self._diagnostics.report(
+                "reasoning_left_out", "reasoning was left out: this upstream does not accept it"
+            )
         message.update({name: value for name, value in sealed.items() if name not in message})
 
     def _text_field(self, sealed: dict[str, Any]) -> str:
-        """Where bare text goes. Upstreams with details take `reasoning` for text that came without any."""
+        """Return the field for plain text. With `reasoning_details`, text without details is `reasoning`."""
         if self._quirks.reasoning_field:
             return self._quirks.reasoning_field
         return "reasoning" if self._quirks.reasoning_details and not sealed else ""
 
     def _calls(self, turn: AssistantTurn) -> list[dict[str, Any]]:
-        """The calls, each with the signature that stands directly before it (ask C3)."""
+        """Return the calls, each with the signature directly before it (ask C3)."""
         calls: list[dict[str, Any]] = []
         attached: dict[str, Any] = {}
         for piece in turn.pieces:
@@ -133,17 +135,19 @@ class Messages:
         return calls
 
     def _arguments(self, call: Call) -> str:
-        """Servers parse the arguments of old calls and fail on those that a truncated answer left broken."""
+        """Return valid JSON: servers parse the arguments of old calls, and fail on truncated ones."""
         try:
             if isinstance(msgspec.json.decode(call.arguments), dict):
                 return call.arguments
         except (msgspec.DecodeError, RecursionError):
             pass
-        self._told.tell("odd_arguments", f"the arguments of a call to {call.name!r} were no JSON object")
+        self._diagnostics.report(
+            "odd_arguments", f"the arguments of a call to {call.name!r} are not a JSON object"
+        )
         return msgspec.json.encode({"arguments": call.arguments}).decode()
 
     def _outputs(self, turn: OutputsTurn) -> list[Message]:
-        """Tool messages hold text alone; what else came follows as the user's (ask B10)."""
+        """Return the tool messages. Content other than text follows as a user message (ask B10)."""
         messages: list[Message] = []
         attachments: list[dict[str, Any]] = []
         for output in turn.outputs:
@@ -172,17 +176,17 @@ class Messages:
 
 
 def _fields(thought: HistoryReasoning) -> dict[str, Any]:
-    """What the reader sealed: fields of the message or the call, under the vendor's own names."""
+    """Return what the reader sealed: fields of the message or the call, under the vendor's own names."""
     return thought.payload if isinstance(thought.payload, dict) else {}
 
 
 def _joined(sealed: list[dict[str, Any]]) -> dict[str, Any]:
-    """All together: lists of details one behind the other, of anything else the latest."""
+    """Merge fields: concatenate lists of details, and use the last value of any other field."""
     joined: dict[str, Any] = {}
     for fields in sealed:
         for name, value in fields.items():
-            if isinstance(value, list) and isinstance(before := joined.get(name), list):
-                before += value
+            if isinstance(value, list) and isinstance(earlier := joined.get(name), list):
+                earlier += value
             else:
                 joined[name] = list(value) if isinstance(value, list) else value
     return joined

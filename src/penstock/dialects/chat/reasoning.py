@@ -1,8 +1,8 @@
-"""Reasoning in Chat Completions. There is no standard for it, so vendors made seven (quirk C24 to quirk C29).
+"""Reads reasoning in Chat Completions. There is no standard; there are seven ways (quirk C24 to quirk C29).
 
-Text goes out once, as it comes. What only its maker can read, signatures and encrypted blocks, is gathered
-and sealed as one payload when the reasoning ends: `settle` is called before anything that ends it. The
-payload has the vendor's own field names, so rendering puts its fields into the assistant message as they are.
+Text is emitted once, as it arrives. Signatures and encrypted blocks are collected and sealed as one payload
+when the reasoning ends: `settle` is called before anything that ends it. The payload has the vendor's own
+field names, so rendering copies its fields into the assistant message unchanged.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from penstock.lenient import object_of, objects_of, text_of
 from penstock.stream.deltas import Delta, Key, OpaqueReasoning, ReasoningDelta, SummaryDelta
 
 PLAIN_FIELDS = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
-"""Reasoning as bare text. Vendors fill several with the same text: the first that has any is read
+"""Reasoning as plain text. Vendors fill several fields with the same text; the first with text is read
 (quirk C25)."""
 
 SUMMARY_FIELDS = ("cot_summary",)
 
 DETAIL_FIELDS = ("reasoning_details", "thinking_blocks")
-"""Reasoning as a list of typed pieces, of OpenRouter and its like, and of LiteLLM."""
+"""Reasoning as a list of typed pieces: OpenRouter and compatible vendors, and LiteLLM."""
 
 OPAQUE_FIELDS = ("cot_id", "reasoning_opaque", "extra_content")
-"""Fields of a delta that are given back as they came."""
+"""Fields of a delta that are sent back unchanged."""
 
 REASONING_FIELDS = frozenset({*PLAIN_FIELDS, *SUMMARY_FIELDS, *DETAIL_FIELDS, *OPAQUE_FIELDS})
 
@@ -44,62 +44,62 @@ class Reasoning:
         self._plain_length = 0
 
     def read(self, delta: dict[str, Any]) -> list[Delta]:
-        told = self._details_of(delta)
+        deltas = self._details_of(delta)
         plain = next((text for name in PLAIN_FIELDS if (text := text_of(delta.get(name)))), "")
         if plain:
             self._plain.update(plain.encode("utf-8", "surrogatepass"))
             self._plain_length += len(plain)
-        if not told and plain:
-            told = [ReasoningDelta(plain)]
-        elif not plain and self._repeats(told):
-            told = []
-        told += [SummaryDelta(text) for name in SUMMARY_FIELDS if (text := text_of(delta.get(name)))]
+        if not deltas and plain:
+            deltas = [ReasoningDelta(plain)]
+        elif not plain and self._repeats(deltas):
+            deltas = []
+        deltas += [SummaryDelta(text) for name in SUMMARY_FIELDS if (text := text_of(delta.get(name)))]
         for name in OPAQUE_FIELDS:
             if delta.get(name) and _is_opaque(delta[name]):
                 self._opaque[name] = delta[name]
-        return told
+        return deltas
 
     def settle(self) -> list[Delta]:
-        """What was gathered, once the reasoning that it belongs to has ended."""
+        """Return the sealed payload collected so far: the reasoning that it belongs to has ended."""
         if not (self._details or self._opaque):
             return []
         payload = dict(self._opaque)
         for name, details in self._details.items():
             if any(detail.is_secret for detail in details):
-                payload[name] = [detail.whole() for detail in details]
+                payload[name] = [detail.joined() for detail in details]
         self._details, self._opaque = {}, {}
         return [OpaqueReasoning(seal(self._target, payload))] if payload else []
 
     def of_call(self, call: dict[str, Any], key: Key) -> list[Delta]:
-        """A signature that came with a tool call: Gemini wants it back on that very call (ask C3)."""
+        """Return the signature of a tool call: Gemini requires it back on the same call (ask C3)."""
         extra = call.get("extra_content")
         if not _is_opaque(extra):
             return []
         return [OpaqueReasoning(seal(self._target, {"extra_content": extra}, attached="call"), call=key)]
 
     def _details_of(self, delta: dict[str, Any]) -> list[Delta]:
-        told: list[Delta] = []
+        deltas: list[Delta] = []
         for name in DETAIL_FIELDS:
             for piece in objects_of(delta.get(name)):
-                gathered = self._details.setdefault(name, [])
-                if not (gathered and gathered[-1].goes_on_with(piece)):
-                    gathered.append(_Detail())
-                gathered[-1].take(piece)
-                told += _text_of(piece)
-            if told:
+                collected = self._details.setdefault(name, [])
+                if not (collected and collected[-1].continues_with(piece)):
+                    collected.append(_Detail())
+                collected[-1].add(piece)
+                deltas += _text_of(piece)
+            if deltas:
                 break  # a second list repeats the first
-        return told
+        return deltas
 
-    def _repeats(self, told: list[Delta]) -> bool:
-        """Is this all the reasoning so far, once more? Some proxies send the whole list at the end."""
-        text = "".join(each.text for each in told if isinstance(each, ReasoningDelta | SummaryDelta))
+    def _repeats(self, deltas: list[Delta]) -> bool:
+        """Return whether this repeats all reasoning so far: some proxies send the whole list at the end."""
+        text = "".join(each.text for each in deltas if isinstance(each, ReasoningDelta | SummaryDelta))
         if not len(text) == self._plain_length > 0:
             return False
         return sha256(text.encode("utf-8", "surrogatepass")).digest() == self._plain.digest()
 
 
 class _Detail:
-    """One piece of a list, put together again from its deltas."""
+    """One piece of a list, joined from its deltas."""
 
     def __init__(self) -> None:
         self._fields: dict[str, Any] = {}
@@ -109,22 +109,22 @@ class _Detail:
     def is_secret(self) -> bool:
         return any(text_of(self._fields.get(name)) for name in _SECRETS)
 
-    def goes_on_with(self, piece: dict[str, Any]) -> bool:
-        """A piece with a secret is over; another type, index or id is another piece."""
+    def continues_with(self, piece: dict[str, Any]) -> bool:
+        """Return whether `piece` continues this one: a secret ends it, and type, index and id must match."""
         return not self.is_secret and all(
             self._fields.get(name) is None or piece.get(name) in (None, self._fields[name])
             for name in ("type", "index", "id")
         )
 
-    def take(self, piece: dict[str, Any]) -> None:
+    def add(self, piece: dict[str, Any]) -> None:
         for name, value in piece.items():
             if name in _TEXTS and isinstance(value, str):
                 self._texts.setdefault(name, []).append(value)
-                self._fields[name] = ""  # keeps the place among the fields
+                self._fields[name] = ""  # keeps the order of the fields
             elif value is not None or name not in self._fields:
                 self._fields[name] = value
 
-    def whole(self) -> dict[str, Any]:
+    def joined(self) -> dict[str, Any]:
         return self._fields | {name: "".join(texts) for name, texts in self._texts.items()}
 
 
@@ -137,7 +137,7 @@ def _text_of(piece: dict[str, Any]) -> list[Delta]:
 
 
 def _is_opaque(value: Any) -> bool:
-    """Worth keeping: a text, or Google's signature; any other extra content is of no use on the next turn."""
+    """Return whether to keep a value: a text or Google's signature. Other extra content has no later use."""
     if isinstance(value, str):
         return bool(value)
     return bool(text_of(object_of(object_of(value).get("google")).get("thought_signature")))

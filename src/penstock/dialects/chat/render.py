@@ -1,7 +1,7 @@
-"""A request for Chat Completions: `POST chat/completions`.
+"""Renders a request for Chat Completions: `POST chat/completions`.
 
-Chat Completions is OpenAI's, and every other vendor's in part. What a vendor has beyond the common part is in
-its row of the presets; a field that is set and has no place leaves a diagnostic (ask E6).
+Most vendors implement a part of OpenAI's Chat Completions. What a vendor supports beyond the common part is
+in its preset; a field that is set and cannot be sent adds a diagnostic (ask E6).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HANDLED: dict[str, str] = {
     "instructions": "mapped",
     "previous_response_id": "gateway",
     "conversation": "gateway",
-    "include": "mapped",  # logprobs; encrypted reasoning is sealed whether or not it is asked for
+    "include": "mapped",  # logprobs; encrypted reasoning is always returned
     "tools": "mapped",
     "tool_choice": "mapped",
     "parallel_tool_calls": "mapped",
@@ -56,21 +56,21 @@ HANDLED: dict[str, str] = {
     "client_metadata": "gateway",
     "prompt_cache_retention": "mapped",
     "user": "mapped",
-    "extra": "mapped",  # `stop` and its like, which Responses does not have
+    "extra": "mapped",  # such as `stop`, which Responses does not have
 }
-"""What becomes of each field of a request. Mapped fields of which a vendor knows nothing are dropped."""
+"""How each field of a request is handled. Mapped fields that a vendor does not support are dropped."""
 
 _EVERYWHERE = ("temperature", "top_p", "presence_penalty", "frequency_penalty")
 
 VENDOR_FIELDS = ("service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "user")
-"""Fields that go under their own names to the vendors that take them (`Preset.optional_fields`)."""
+"""Fields that are sent unchanged to the vendors that support them (`Preset.optional_fields`)."""
 
-_SAYS_NOTHING: dict[str, tuple[Any, ...]] = {
+_DEFAULTS: dict[str, tuple[Any, ...]] = {
     "truncation": ("disabled",),
     "service_tier": ("auto", "default"),
     "prompt_cache_retention": ("in_memory", "in-memory"),
 }
-"""Values that ask for what happens anyway."""
+"""Values that request the default behaviour: dropping them needs no diagnostic."""
 
 _EXTRAS = frozenset({"stop", "seed", "logit_bias"})
 
@@ -88,7 +88,7 @@ class _ChatRenderer:
         self._request = plan.request
         self._vendor = vendor_facts(plan.target.vendor)
         self._quirks = plan.target.quirks
-        self._told = Diagnostics()
+        self._diagnostics = Diagnostics()
         self._body: dict[str, Any] = {"model": plan.target.model, "stream": True}
         self._headers: dict[str, str] = {}
         self._budget = SchemaBudget()
@@ -98,35 +98,39 @@ class _ChatRenderer:
         history = history_of(self._plan)
         if self._quirks.stream_usage:
             self._body["stream_options"] = {"include_usage": True}
-        specs_told = self._tools()
+        tool_diagnostics = self._tools()
         self._format()
         self._effort()
         self._numbers()
         self._vendor_fields()
         self._unmapped()
-        messages = Messages(self._plan.target, history, self._told).written("\n\n".join(self._more_system))
+        messages = Messages(self._plan.target, history, self._diagnostics).render(
+            "\n\n".join(self._more_system)
+        )
         if not messages:
-            raise DecodeError("there is nothing to send", "input")
-        # Last, so that the bytes of one turn are the beginning of the next one's (ask D5).
+            raise DecodeError("the request has neither input nor instructions to send", "input")
+        # Last, so that the bytes of one turn are a prefix of the next turn's (ask D5).
         self._body["messages"] = messages
-        diagnostics = [*history.diagnostics, *specs_told, *self._told.told]
+        diagnostics = [*history.diagnostics, *tool_diagnostics, *self._diagnostics.entries]
         return UpstreamRequest("chat/completions", self._body, self._headers, diagnostics)
 
     def _drop(self, field: str) -> None:
-        self._told.tell("field_dropped", f"`{field}` cannot be sent to this upstream and was dropped")
+        self._diagnostics.report(
+            "field_dropped", f"`{field}` cannot be sent to this upstream and was dropped"
+        )
 
     # -- tools
 
     def _tools(self) -> list[Diagnostic]:
-        own_form = self._vendor.allowed_tools
-        specs, told = tools_of(self._plan, allowed_only=not own_form)
+        sends_allowed = self._vendor.allowed_tools
+        specs, diagnostics = tools_of(self._plan, allowed_only=not sends_allowed)
         choice = choice_of(self._plan, specs)
         if not self._quirks.tool_choice:
             specs, choice = self._without_choice(specs, choice)
         if not specs:
-            return told
+            return diagnostics
         self._body["tools"] = [self._tool(spec) for spec in specs]
-        if own_form and isinstance(self._request.tool_choice, AllowedTools) and choice.mode != "none":
+        if sends_allowed and isinstance(self._request.tool_choice, AllowedTools) and choice.mode != "none":
             self._body["tool_choice"] = self._allowed()
         elif choice.mode:
             self._body["tool_choice"] = _named(choice.name) if choice.name else choice.mode
@@ -135,18 +139,18 @@ class _ChatRenderer:
             self._body["parallel_tool_calls"] = parallel
         elif parallel is False:
             self._drop("parallel_tool_calls")
-        return told
+        return diagnostics
 
     def _without_choice(
         self, specs: list[ToolSpec], choice: UpstreamToolChoice
     ) -> tuple[list[ToolSpec], UpstreamToolChoice]:
-        """An upstream that always chooses for itself can still be offered less."""
+        """Restrict the declared tools instead, for an upstream without `tool_choice`."""
         if choice.mode == "none":
             return [], UpstreamToolChoice()
         if choice.mode in ("required", "tool"):
-            self._told.tell(
+            self._diagnostics.report(
                 "tool_choice_weakened",
-                "this upstream cannot be made to call a tool; the model may answer without",
+                "this upstream cannot be forced to call a tool; the model may answer without a call",
             )
         return [spec for spec in specs if choice.name in ("", spec.name)], UpstreamToolChoice()
 
@@ -155,7 +159,10 @@ class _ChatRenderer:
         if self._vendor.inline_schemas:
             parameters, cut = inlined(parameters, self._budget)
             if cut:
-                self._told.tell("schema_cut", f"a recursive schema of the tool {spec.name!r} was cut")
+                self._diagnostics.report(
+                    "schema_cut",
+                    f"the schema of the tool {spec.name!r} is recursive or too large; it was cut",
+                )
         function: dict[str, Any] = {"name": spec.name}
         if spec.description:
             function["description"] = spec.description
@@ -167,11 +174,11 @@ class _ChatRenderer:
         return {"type": "function", "function": function}
 
     def _allowed(self) -> dict[str, Any] | str:
-        """All tools stay declared, which keeps the prompt's prefix (ask D5)."""
-        allowed, told = tools_of(self._plan)
+        """Return the `tool_choice`. All tools stay declared, which keeps the prompt's prefix (ask D5)."""
+        allowed, diagnostics = tools_of(self._plan)
         choice = choice_of(self._plan, allowed)
         if not allowed:
-            self._told.tell(told[-1].code, told[-1].message)
+            self._diagnostics.report(diagnostics[-1].code, diagnostics[-1].message)
             return "none"
         tools = [_named(spec.name) for spec in allowed]
         return {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": tools}}
@@ -188,28 +195,31 @@ class _ChatRenderer:
             self._drop("text.verbosity")
         for name in text.extra or ():
             self._drop(f"text.{name}")
-        wanted = text.format
-        if isinstance(wanted, JsonSchemaFormat):
-            self._schema_format(wanted)
-        elif isinstance(wanted, JsonObjectFormat):
+        format = text.format
+        if isinstance(format, JsonSchemaFormat):
+            self._schema_format(format)
+        elif isinstance(format, JsonObjectFormat):
             self._body["response_format"] = {"type": "json_object"}
-        elif wanted and not isinstance(wanted, TextFormat) and wanted.type:
-            raise DecodeError(f"this upstream has no format {wanted.type!r}", "text.format.type")
+        elif format and not isinstance(format, TextFormat) and format.type:
+            raise DecodeError(
+                f"this upstream does not support the format {format.type!r}", "text.format.type"
+            )
 
-    def _schema_format(self, wanted: JsonSchemaFormat) -> None:
-        schema = wanted.schema or {"type": "object"}
+    def _schema_format(self, format: JsonSchemaFormat) -> None:
+        schema = format.schema or {"type": "object"}
         if not self._quirks.json_schema:
             self._body["response_format"] = {"type": "json_object"}
             self._more_system.append(_SCHEMA_REQUEST + msgspec.json.encode(schema).decode())
-            self._told.tell(
-                "format_weakened", "this upstream knows no schemas: the model was asked in words to obey it"
+            self._diagnostics.report(
+                "format_weakened",
+                "this upstream does not support JSON schemas; the schema was sent as an instruction",
             )
             return
-        described: dict[str, Any] = {"name": wanted.name or "answer", "schema": schema}
-        if wanted.description:
-            described["description"] = wanted.description
-        if isinstance(wanted.strict, bool):
-            described["strict"] = wanted.strict
+        described: dict[str, Any] = {"name": format.name or "answer", "schema": schema}
+        if format.description:
+            described["description"] = format.description
+        if isinstance(format.strict, bool):
+            described["strict"] = format.strict
         self._body["response_format"] = {"type": "json_schema", "json_schema": described}
 
     def _effort(self) -> None:
@@ -227,7 +237,9 @@ class _ChatRenderer:
             self._drop("reasoning.effort")
             return
         if effort != reasoning.effort:
-            self._told.tell("effort_changed", f"the effort {reasoning.effort!r} became {effort!r}")
+            self._diagnostics.report(
+                "effort_changed", f"the effort {reasoning.effort!r} was changed to {effort!r}"
+            )
         self._body.update(EFFORTS[self._quirks.effort][effort])
 
     def _numbers(self) -> None:
@@ -257,7 +269,7 @@ class _ChatRenderer:
                 self._body[name] = value
             elif name == "prompt_cache_key" and header and _is_header(value):
                 self._headers[header] = value
-            elif value not in _SAYS_NOTHING.get(name, ()):
+            elif value not in _DEFAULTS.get(name, ()):
                 self._drop(name)
 
     def _unmapped(self) -> None:
@@ -269,7 +281,7 @@ class _ChatRenderer:
                 self._drop(name)
         for name, handling in HANDLED.items():
             value = getattr(self._request, name)
-            if handling == "dropped" and value is not UNSET and value not in _SAYS_NOTHING.get(name, ()):
+            if handling == "dropped" and value is not UNSET and value not in _DEFAULTS.get(name, ()):
                 self._drop(name)
 
 

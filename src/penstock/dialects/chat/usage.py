@@ -1,4 +1,4 @@
-"""Token counts of Chat Completions, in OpenAI's meaning whatever the vendor's."""
+"""Token counts of Chat Completions, converted to OpenAI's definitions for every vendor."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _PATHS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("output_tokens_details", "reasoning_tokens"),
     ),
 }
-"""Where vendors keep each count; the first place that has a number other than zero wins."""
+"""The paths to each count, for all vendors; the first number other than zero is used."""
 
 
 def read_usage(chunk: dict[str, Any]) -> list[UsageDelta]:
-    """What a chunk says of usage. A vendor may say it in several places, and in every chunk (quirk C5)."""
+    """Return the usage in a chunk. A vendor may report it in several places and in every chunk (quirk C5)."""
     if not (chunk.get("usage") or chunk.get("x_groq")):
         return []
     usage = object_of(chunk.get("usage")) or object_of(object_of(chunk.get("x_groq")).get("usage"))
@@ -61,10 +61,10 @@ def _count(usage: dict[str, Any], paths: tuple[tuple[str, ...], ...]) -> int | N
 
 
 def _output(counts: dict[str, int | None]) -> int | None:
-    """Output with reasoning in it. Some vendors count reasoning beside it: the sums give them away
-    (quirk C7)."""
+    """Return the output tokens including reasoning. Some vendors count reasoning separately, which shows in
+    the totals (quirk C7)."""
     output, reasoning = counts["output"], counts["reasoning"] or 0
     if output is None or not reasoning:
         return output
-    apart = (counts["input"] or 0) + output + reasoning
-    return output + reasoning if counts["total"] == apart or reasoning > output else output
+    separate_total = (counts["input"] or 0) + output + reasoning
+    return output + reasoning if counts["total"] == separate_total or reasoning > output else output

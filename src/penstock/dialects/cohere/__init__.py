@@ -1,4 +1,4 @@
-"""Cohere's chat API, version 2. For reading only: requests go to its Chat Completions endpoint."""
+"""Cohere's chat API, version 2. Read-only: requests use its Chat Completions endpoint."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.stream.deltas import Delta, ErrorDelta
 class Cohere:
     name = "cohere"
 
-    def reader(self, plan: Plan) -> Reader:  # noqa: ARG002 (it reads the same for every plan)
+    def reader(self, plan: Plan) -> Reader:  # noqa: ARG002 (the plan does not matter)
         return CohereReader()
 
     def read_body(self, plan: Plan, body: bytes) -> list[Delta]:  # noqa: ARG002
@@ -24,7 +24,7 @@ class Cohere:
         if not text:
             return reader.end()
         answer = read_object(Frame(None, text))
-        return [answer] if isinstance(answer, ErrorDelta) else reader.whole(answer)
+        return [answer] if isinstance(answer, ErrorDelta) else reader.read_answer(answer)
 
     def classify(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         return classify(status, headers, body)

@@ -1,4 +1,4 @@
-"""Reads Cohere's chat stream, version 2: typed events, with blocks and calls under separate indexes."""
+"""Read Cohere's chat stream, version 2: typed events, with separate indexes for blocks and calls."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ FAILURES: dict[str, str] = {
     "USER_CANCEL": "server_error",
     "ERROR_LIMIT": "context_length_exceeded",
 }
-"""Finish reasons that are failures, and our code for each."""
+"""Finish reasons that are failures, and the error code for each."""
 
 
 class CohereEvent(Struct):
-    """What all events have: an index of a block or of a call, and what is new in the message."""
+    """The common fields of events: the index of a block or a call, and the new part of the message."""
 
     index: int = 0
     id: str = ""
@@ -54,19 +54,19 @@ class CohereEvent(Struct):
 
 
 class CohereReader:
-    """One answer."""
+    """Read one answer."""
 
     def __init__(self) -> None:
         self._text_block: Key = 0
-        """Where the text goes, and so a citation that does not say where it belongs."""
-        self._fed = self._ended = self._saw_done = False
+        """The current text block; a citation without an index belongs to it."""
+        self._received = self._ended = self._saw_done = False
 
     @property
     def is_over(self) -> bool:
         return self._saw_done
 
     def feed(self, frame: Frame) -> list[Delta]:
-        self._fed = True
+        self._received = True
         if frame.data.strip().strip('"') == DONE:
             self._saw_done = True
             return []
@@ -78,14 +78,14 @@ class CohereReader:
     def end(self) -> list[Delta]:
         if self._ended:
             return []
-        if not self._fed:
-            return [ErrorDelta("upstream_empty", "the upstream answered with nothing")]
+        if not self._received:
+            return [ErrorDelta("upstream_empty", "the upstream's answer is empty")]
         if self._saw_done:
             return [FinishDelta(FinishReason.STOP)]
-        return [ErrorDelta("upstream_truncated", "the upstream stopped in the middle")]
+        return [ErrorDelta("upstream_truncated", "the upstream's answer ended before it was complete")]
 
-    def whole(self, answer: dict[str, Any]) -> list[Delta]:
-        """An answer that is not streamed, as the events of a stream say it."""
+    def read_answer(self, answer: dict[str, Any]) -> list[Delta]:
+        """Read an answer that is not streamed, as the events of a stream."""
         message = object_of(answer.get("message"))
         deltas = self._start(CohereEvent(id=text_of(answer.get("id"))))
         deltas += self._tool_plan(CohereEvent(message=message))
@@ -106,21 +106,21 @@ class CohereReader:
 
     def _event(self, event: dict[str, Any]) -> list[Delta]:
         type = text_of(event.get("type"))
-        read = _EVENTS.get(type)
-        if read is not None:
+        handle = _EVENTS.get(type)
+        if handle is not None:
             delta = object_of(event.get("delta"))
             index, id = count_of(event.get("index")) or 0, text_of(event.get("id"))
-            return read(self, CohereEvent(index, id, delta, object_of(delta.get("message"))))
+            return handle(self, CohereEvent(index, id, delta, object_of(delta.get("message"))))
         if event.get("error") or (not type and event.get("message")):
             return [error_delta(event)]
-        told = f"an event of the type {type[:100]} was left out"
-        return [DiagnosticDelta("unknown_event", told)] if type else []
+        message = f"an event of type {type[:100]!r} was left out"
+        return [DiagnosticDelta("unknown_event", message)] if type else []
 
     def _start(self, event: CohereEvent) -> list[Delta]:
         return [UpstreamInfo(id=event.id)] if event.id else []
 
     def _tool_plan(self, event: CohereEvent) -> list[Delta]:
-        """What the model wants to do with its calls: reasoning in all but name."""
+        """Read what the model plans to do with its calls, as reasoning."""
         plan = text_of(event.message.get("tool_plan"))
         return [ReasoningDelta(plan)] if plan else []
 
@@ -156,18 +156,18 @@ class CohereReader:
         citation = object_of(event.message.get("citations"))
         if text_of(citation.get("type")) not in ("", "TEXT_CONTENT"):
             return [_left_out("a citation in the reasoning")]
-        place = count_of(citation.get("content_index"))
-        block = self._text_block if place is None else place
+        index = count_of(citation.get("content_index"))
+        block = self._text_block if index is None else index
         return [_annotation(source, citation, block) for source in objects_of(citation.get("sources"))]
 
     def _end(self, event: CohereEvent) -> list[Delta]:
-        """Usage is told first: a failure ends everything."""
+        """Read the end. The usage comes first, because a failure ends the answer."""
         deltas = _usage(object_of(event.delta.get("usage")))
         reason = text_of(event.delta.get("finish_reason"))
         if reason in FAILURES:
-            told = text_of(event.delta.get("error")) or f"the upstream's answer ended with {reason}"
+            message = text_of(event.delta.get("error")) or f"the upstream's answer ended with {reason}"
             type = "server_error" if FAILURES[reason] == "server_error" else "invalid_request"
-            return [*deltas, ErrorDelta(FAILURES[reason], told, type=type)]
+            return [*deltas, ErrorDelta(FAILURES[reason], message, type=type)]
         if not reason:
             return deltas
         deltas.append(FinishDelta(FINISHES.get(reason, FinishReason.STOP)))
@@ -175,7 +175,7 @@ class CohereReader:
             deltas.append(DiagnosticDelta("unknown_finish", f"the upstream stopped with {reason[:200]}"))
         return deltas
 
-    def _nothing(self, _: CohereEvent) -> list[Delta]:
+    def _ignore(self, _: CohereEvent) -> list[Delta]:
         return []
 
 
@@ -189,22 +189,22 @@ _EVENTS: dict[str, Callable[[CohereReader, CohereEvent], list[Delta]]] = {
     "tool-call-delta": CohereReader._tool_call,
     "tool-call-end": CohereReader._tool_call_end,
     "citation-start": CohereReader._citation,
-    "citation-end": CohereReader._nothing,
+    "citation-end": CohereReader._ignore,
     "message-end": CohereReader._end,
-    "debug": CohereReader._nothing,
+    "debug": CohereReader._ignore,
 }
 
 
 def _usage(usage: dict[str, Any]) -> list[Delta]:
-    """All tokens, not those that are billed: these are fewer."""
+    """Return all tokens rather than the billed ones, which are fewer."""
     counts = object_of(usage.get("tokens")) or object_of(usage.get("billed_units"))
-    told = UsageDelta(
+    delta = UsageDelta(
         input_tokens=count_of(counts.get("input_tokens")),
         output_tokens=count_of(counts.get("output_tokens")),
         cached_tokens=count_of(usage.get("cached_tokens")),
         reasoning_tokens=count_of(counts.get("reasoning_tokens")),
     )
-    return [told] if told != UsageDelta() else []
+    return [delta] if delta != UsageDelta() else []
 
 
 def _annotation(source: dict[str, Any], citation: dict[str, Any], block: Key) -> Delta:
@@ -220,4 +220,4 @@ def _annotation(source: dict[str, Any], citation: dict[str, Any], block: Key) ->
 
 
 def _left_out(what: str) -> Delta:
-    return DiagnosticDelta("left_out", f"the answer had {what}, which was left out")
+    return DiagnosticDelta("left_out", f"{what} was left out")

@@ -1,4 +1,4 @@
-"""Gemini's `generateContent`, as the Gemini API and Vertex speak it."""
+"""Gemini's `generateContent`, as served by the Gemini API and Vertex."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Gemini:
         return GeminiReader(plan)
 
     def read_body(self, plan: Plan, body: bytes) -> list[Delta]:
-        """One answer, or an array of them: what a stream without `alt=sse` is as a whole."""
+        """Read one answer, or an array of them, which is what a stream without `alt=sse` returns."""
         reader = GeminiReader(plan)
         deltas = [delta for frame in _frames(body) for delta in reader.feed(frame)]
         return deltas + reader.end()
@@ -48,7 +48,7 @@ def _frames(body: bytes) -> list[Frame]:
                 for each in msgspec.json.decode(text, type=list[msgspec.Raw])
             ]
         except msgspec.DecodeError:
-            pass  # the reader says what is wrong with it
+            pass  # the reader reports the error
     return [Frame(None, text)] if text else []
 
 

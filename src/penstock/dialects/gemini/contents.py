@@ -1,9 +1,9 @@
-"""The turns of a history as Gemini's contents.
+"""Convert the turns of a history to Gemini's contents.
 
-Neighbours of one role are one content. A signature goes back on the part that it came on (ask C3); the
-summaries of thoughts do not go back. What is written for a turn depends on the turns before it and never on
-those after it, so a longer conversation starts with the parts of a shorter one (ask D5). A quirk
-states the one exception: `drops_old_reasoning`.
+Adjacent turns of one role become one content. A signature is sent back on the part that it arrived on
+(ask C3); thought summaries are not sent back. The output for a turn depends only on the turns before it, so
+a longer conversation starts with the parts of a shorter one (ask D5). The only exception is the quirk
+`drops_old_reasoning`.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ BEGINNING = "[The conversation begins with your own turn.]"
 CONTINUE = "[Please go on.]"
 
 UNSIGNED = "skip_thought_signature_validator"
-"""Google's own word for a call that another model made: such a call has no signature to show (ask C5)."""
+"""Google's documented placeholder for a call by another model, which has no signature (ask C5)."""
 
 
 def contents_of(
-    plan: Plan, history: History, traits: GeminiTraits, told: Diagnostics
+    plan: Plan, history: History, traits: GeminiTraits, diagnostics: Diagnostics
 ) -> list[dict[str, Any]]:
-    writer = _ContentsWriter(plan, traits, told)
-    current = _last_user_turn(history.turns) if plan.target.quirks.drops_old_reasoning else 0
+    writer = _ContentsWriter(plan, traits, diagnostics)
+    first_kept = _last_user_turn(history.turns) if plan.target.quirks.drops_old_reasoning else 0
     for index, turn in enumerate(history.turns):
-        writer.write(turn, keeps_reasoning=index >= current)
-    return writer.ended()
+        writer.write(turn, keep_reasoning=index >= first_kept)
+    return writer.finish()
 
 
 def _last_user_turn(turns: list[Turn]) -> int:
@@ -52,32 +52,32 @@ def _last_user_turn(turns: list[Turn]) -> int:
 
 
 class _ContentsWriter:
-    def __init__(self, plan: Plan, traits: GeminiTraits, told: Diagnostics) -> None:
+    def __init__(self, plan: Plan, traits: GeminiTraits, diagnostics: Diagnostics) -> None:
         self._quirks = plan.target.quirks
         self._traits = traits
-        self._told = told
+        self._diagnostics = diagnostics
         self._contents: list[dict[str, Any]] = []
 
-    def write(self, turn: Turn, *, keeps_reasoning: bool) -> None:
+    def write(self, turn: Turn, *, keep_reasoning: bool) -> None:
         if isinstance(turn, UserTurn):
-            self._add("user", parts_of(turn.parts, self._quirks, self._told))
+            self._add("user", parts_of(turn.parts, self._quirks, self._diagnostics))
         elif isinstance(turn, SystemTurn):
             self._add("user", [{"text": framed(turn.text)}] if turn.text.strip() else [])
         elif isinstance(turn, AssistantTurn):
-            kept = [
-                piece for piece in turn.pieces if keeps_reasoning or not isinstance(piece, HistoryReasoning)
+            pieces = [
+                piece for piece in turn.pieces if keep_reasoning or not isinstance(piece, HistoryReasoning)
             ]
-            self._add("model", _ModelTurn(self._traits, self._told).parts(kept))
+            self._add("model", _ModelTurn(self._traits, self._diagnostics).parts(pieces))
         else:
             self._add("user", self._outputs(turn))
 
-    def ended(self) -> list[dict[str, Any]]:
-        """A conversation begins and ends with the user: Gemini refuses it otherwise."""
+    def finish(self) -> list[dict[str, Any]]:
+        """Return the contents. They begin and end with the user: Gemini rejects anything else."""
         if not self._contents:
-            raise DecodeError("there is nothing to send", "input")
+            raise DecodeError("the input has no content that can be sent to this upstream", "input")
         if self._contents[-1]["role"] == "model":
-            self._told.tell(
-                "turn_added", "the input does not end with the user; a request to go on was added"
+            self._diagnostics.report(
+                "turn_added", "the input does not end with the user; a request to continue was added"
             )
             self._add("user", [{"text": CONTINUE}])
         return self._contents
@@ -86,8 +86,8 @@ class _ContentsWriter:
         if not parts:
             return
         if not self._contents and role == "model":
-            self._told.tell(
-                "turn_added", "the input begins with the assistant; a user turn was put before it"
+            self._diagnostics.report(
+                "turn_added", "the input begins with the assistant; a user turn was added before it"
             )
             self._contents.append({"role": "user", "parts": [{"text": BEGINNING}]})
         if self._contents and self._contents[-1]["role"] == role:
@@ -96,7 +96,7 @@ class _ContentsWriter:
             self._contents.append({"role": role, "parts": parts})
 
     def _outputs(self, turn: OutputsTurn) -> list[Part]:
-        """The responses together, as many as there were calls; what is no text follows them."""
+        """Return one response for each call, followed by the content that is not text."""
         responses: list[Part] = []
         media: list[Part] = []
         for output in turn.outputs:
@@ -108,38 +108,38 @@ class _ContentsWriter:
         return responses + media
 
     def _output(self, output: ToolOutput) -> tuple[str, list[Part]]:
-        """Text stays text, whatever JSON is in it: Gemini would read a schema into it (ask B12)."""
+        """Return the text and the other parts. JSON stays text, or Gemini reads it as a schema (ask B12)."""
         if isinstance(output.content, str):
             return output.content, []
-        parts = parts_of(output.content, self._quirks, self._told)
+        parts = parts_of(output.content, self._quirks, self._diagnostics)
         texts = [part["text"] for part in parts if "text" in part]
         return "\n".join(texts), [part for part in parts if "text" not in part]
 
 
 class _ModelTurn:
-    """What the model did in one go. Signatures find their parts."""
+    """Build the parts of one model turn, with each signature on its part."""
 
-    def __init__(self, traits: GeminiTraits, told: Diagnostics) -> None:
+    def __init__(self, traits: GeminiTraits, diagnostics: Diagnostics) -> None:
         self._traits = traits
-        self._told = told
+        self._diagnostics = diagnostics
         self._parts: list[Part] = []
         self._signature = ""
-        """Of the next call."""
+        """The signature for the next call."""
 
     def parts(self, pieces: list[HistoryReasoning | HistoryText | Call]) -> list[Part]:
         for piece in pieces:
             if isinstance(piece, HistoryReasoning):
-                self._thought(piece)
+                self._add_signature(piece)
             elif isinstance(piece, HistoryText):
                 self._parts += [part] if (part := text_part(piece.text)) else []
             else:
-                self._call(piece)
+                self._add_call(piece)
         if self._signature:
-            self._told.tell("reasoning_left_out", "a signature whose call is not there was left out")
-        self._vouch()
+            self._diagnostics.report("reasoning_left_out", "a signature without its call was left out")
+        self._mark_unsigned_call()
         return self._parts
 
-    def _call(self, call: Call) -> None:
+    def _add_call(self, call: Call) -> None:
         function = {"id": call.id, "name": call.name, "args": self._arguments(call)}
         part: Part = {
             "functionCall": {key: value for key, value in function.items() if value or key == "args"}
@@ -148,41 +148,43 @@ class _ModelTurn:
             part["thoughtSignature"], self._signature = self._signature, ""
         self._parts.append(part)
 
-    def _thought(self, thought: HistoryReasoning) -> None:
+    def _add_signature(self, thought: HistoryReasoning) -> None:
         payload = thought.payload if isinstance(thought.payload, dict) else {}
         signature = payload.get("thoughtSignature")
         if not isinstance(signature, str) or not signature:
             if thought.text and not thought.foreign:
-                self._told.tell("reasoning_left_out", "reasoning without a signature was left out")
+                self._diagnostics.report("reasoning_left_out", "reasoning without a signature was left out")
             return
         kind = str(payload.get("part") or ("functionCall" if thought.attached == "call" else "empty_text"))
         if kind == "functionCall" and not payload.get("after"):
             self._signature = signature
         elif kind == "thought":
-            # The one thought that goes back: a signature cannot be taken off its part.
-            said = thought.summary or thought.text
-            self._parts.append({"text": said, "thought": True, "thoughtSignature": signature})
-        elif kind in _SIGNED_BEFORE:
-            self._sign_last(_SIGNED_BEFORE[kind], signature)
+            # The only thought that is sent back: a signature cannot be separated from its part.
+            text = thought.summary or thought.text
+            self._parts.append({"text": text, "thought": True, "thoughtSignature": signature})
+        elif kind in _SIGNED_AFTERWARDS:
+            self._sign_last(_SIGNED_AFTERWARDS[kind], signature)
         elif kind == "empty_text":
             self._parts.append({"text": "", "thoughtSignature": signature})
         else:
-            self._told.tell("reasoning_left_out", f"the signature of a part {kind!r} was left out")
+            self._diagnostics.report(
+                "reasoning_left_out", f"the signature of a part of type {kind!r} was left out"
+            )
 
     def _sign_last(self, field: str, signature: str) -> None:
-        """The part before is the signed one; if it is gone, an empty one carries the signature."""
+        """Sign the previous part; if it is missing, add an empty part for the signature."""
         last = self._parts[-1] if self._parts else {}
         if field in last and "thoughtSignature" not in last:
             last["thoughtSignature"] = signature
         else:
             self._parts.append({"text": "", "thoughtSignature": signature})
 
-    def _vouch(self) -> None:
-        """The first call of a step has a signature; one that another model made says that it has none."""
+    def _mark_unsigned_call(self) -> None:
+        """Add the placeholder if no call has a signature: the first call of a step must have one."""
         calls = [part for part in self._parts if "functionCall" in part]
         if self._traits.signed_calls and calls and not any("thoughtSignature" in part for part in calls):
             calls[0]["thoughtSignature"] = UNSIGNED
-            self._told.tell("unsigned_call", "a call of another model was sent without a signature")
+            self._diagnostics.report("unsigned_call", "a call by another model was sent without a signature")
 
     def _arguments(self, call: Call) -> dict[str, Any]:
         try:
@@ -191,9 +193,11 @@ class _ModelTurn:
             arguments = None
         if isinstance(arguments, dict):
             return arguments
-        self._told.tell("odd_arguments", f"the arguments of a call to {call.name!r} are no JSON object")
+        self._diagnostics.report(
+            "odd_arguments", f"the arguments of a call to {call.name!r} are not a JSON object"
+        )
         return {"arguments": call.arguments}
 
 
-_SIGNED_BEFORE = {"text": "text", "functionCall": "functionCall"}
-"""Parts whose signature comes after them, and the field by which they are known."""
+_SIGNED_AFTERWARDS = {"text": "text", "functionCall": "functionCall"}
+"""Parts whose signature arrives after them, and the field that identifies them."""

@@ -1,4 +1,4 @@
-"""Why Gemini stopped, as tables (quirk G2, quirk G10)."""
+"""Map Gemini's finish reasons and block reasons (quirk G2, quirk G10)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ NUMBERS = (
     "UNEXPECTED_TOOL_CALL",
     "TOO_MANY_TOOL_CALLS",
 )
-"""The enum behind the integers that gRPC's JSON has (quirk G2). Some vendors count otherwise."""
+"""The enum for the integers in gRPC's JSON (quirk G2). Some vendors use other numbers."""
 
-UNSAID = frozenset({"", "FINISH_REASON_UNSPECIFIED"})
+UNSPECIFIED = frozenset({"", "FINISH_REASON_UNSPECIFIED"})
 
 FINISHES: dict[str, FinishReason] = {
     "STOP": FinishReason.STOP,
@@ -44,44 +44,44 @@ FINISHES: dict[str, FinishReason] = {
 }
 
 FAILURES: dict[str, str] = {
-    # What the model wrote is lost here, so the turn did not end well, whatever came before.
+    # The model's output is lost, so the turn failed regardless of earlier output.
     "MALFORMED_FUNCTION_CALL": "server_error",
     "UNEXPECTED_TOOL_CALL": "server_error",
     "TOO_MANY_TOOL_CALLS": "server_error",
     "MALFORMED_RESPONSE": "server_error",
     "MISSING_THOUGHT_SIGNATURE": "invalid_request",
 }
-"""Finish reasons that are failures, and our code for each."""
+"""Finish reasons that are failures, and the error code for each."""
 
 
 def name_of(reason: Any, target: Target) -> str:
-    """The name of a finish reason that came as a name or as a number; "" if it says nothing."""
+    """Return the name of a finish reason given as a name or a number; "" if it is unspecified."""
     if isinstance(reason, int) and not isinstance(reason, bool):
         names = vendor_facts(target.vendor).finish_reasons or NUMBERS
         reason = names[reason] if 0 <= reason < len(names) else str(reason)
-    return "" if not isinstance(reason, str) or reason in UNSAID else reason
+    return "" if not isinstance(reason, str) or reason in UNSPECIFIED else reason
 
 
 def finish(name: str, message: str) -> list[Delta]:
-    """What a finish reason means, with the vendor's own words where it had any."""
+    """Return the deltas for a finish reason, with the vendor's message if there is one."""
     if name in FAILURES:
         code = FAILURES[name]
         type = "invalid_request" if code == "invalid_request" else "server_error"
         return [ErrorDelta(code, message or f"the model's answer ended with {name}", type=type)]
     reason = FINISHES.get(name, FinishReason.STOP)
-    told = f"{name}: {message}" if message else name
+    details = f"{name}: {message}" if message else name
     deltas: list[Delta] = [FinishDelta(reason)]
     if name not in FINISHES:
-        deltas.append(DiagnosticDelta("unknown_finish", f"the upstream stopped with {told}"))
+        deltas.append(DiagnosticDelta("unknown_finish", f"the upstream stopped with {details}"))
     elif reason is FinishReason.CONTENT_FILTER:
-        deltas.append(DiagnosticDelta("content_filter", f"the upstream stopped with {told}"))
+        deltas.append(DiagnosticDelta("content_filter", f"the upstream stopped with {details}"))
     return deltas
 
 
 def blocked(reason: str, message: str) -> list[Delta]:
-    """The prompt was refused: there is no answer at all (quirk G10)."""
-    told = f"{reason}: {message}" if message else reason
+    """Return the deltas for a blocked prompt, which has no answer (quirk G10)."""
+    details = f"{reason}: {message}" if message else reason
     return [
         FinishDelta(FinishReason.CONTENT_FILTER),
-        DiagnosticDelta("content_filter", f"the upstream refused the prompt with {told}"),
+        DiagnosticDelta("content_filter", f"the upstream blocked the prompt with {details}"),
     ]

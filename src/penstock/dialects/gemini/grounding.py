@@ -1,8 +1,8 @@
-"""What Gemini looked up (quirk G9): citations in the text, and the searches and pages behind them.
+"""Gemini's grounding (quirk G9): citations in the text, and the searches and pages they are based on.
 
-Gemini repeats this metadata while it grows, and tells the place of a citation late, in bytes. So a citation
-goes out when its place is known or the answer ends, once for each thing cited; the searches go out at the
-end, because an item in between would cut the message in two.
+Gemini repeats this metadata while it grows, and sends the position of a citation late, in bytes. So each
+source is cited once, when its position is known or the answer ends. Searches are sent at the end, because an
+item in between would split the message.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.protocol.items import Item, UnknownItem, WebSearchCall
 from penstock.stream.deltas import AnnotationDelta, Delta, ItemDelta
 
 SOURCES = (("web", "uri"), ("retrievedContext", "uri"), ("maps", "uri"), ("image", "sourceUri"))
-"""The kinds of source, and where each has its address."""
+"""The kinds of source, and the field with the URL of each."""
 
 FILE_FIELDS = ("documentName", "fileSearchStore")
 CITATION_LISTS = ("citationSources", "citations")
@@ -28,11 +28,11 @@ QUERIES = (
 RETRIEVED = ("URL_RETRIEVAL_STATUS_SUCCESS", 1)
 
 Source = tuple[str, str, str]
-"""An address or "", the id of a file or "", a title."""
+"""A URL or "", a file id or "", a title."""
 
 
 class WrittenText:
-    """The text of the answer so far: turns places in it from bytes into characters."""
+    """The text of the answer so far. Converts byte offsets to character offsets."""
 
     def __init__(self) -> None:
         self._chunks: list[str] = []
@@ -52,36 +52,36 @@ class WrittenText:
         self._size += len(text) if text.isascii() else len(text.encode())
 
     def interrupt(self) -> None:
-        """The message is over: text that follows is another, with places of its own."""
+        """End the message: text after it belongs to a new message with its own offsets."""
         self._in_message = False
 
     def character(self, offset: int) -> int:
-        """Which character of the message is at this byte of the answer?"""
+        """Return the character offset in the message for a byte offset in the answer."""
         index = bisect_right(self._bytes, offset) - 1
         if offset >= self._size:
-            place = self._length
+            position = self._length
         elif index < 0:
-            place = 0
+            position = 0
         else:
             before = self._chunks[index].encode()[: offset - self._bytes[index]]
-            place = self._characters[index] + len(before.decode(errors="ignore"))
-        return max(0, place - self._message_start)
+            position = self._characters[index] + len(before.decode(errors="ignore"))
+        return max(0, position - self._message_start)
 
 
 class Grounding:
-    """What one answer is based on."""
+    """Collect the citations and searches of one answer."""
 
     def __init__(self) -> None:
         self.text = WrittenText()
-        self.called: set[str] = set()
-        """The types of items that came as calls of their own: their queries are not told again."""
+        self.called_types: set[str] = set()
+        """Item types that the answer has as separate calls: their queries are not repeated."""
         self._cited: set[Source] = set()
-        self._waiting: dict[Source, None] = {}
+        self._pending: dict[Source, None] = {}
         self._searches: dict[tuple[str, str], Item] = {}
-        self._told: set[tuple[str, str]] = set()
+        self._sent: set[tuple[str, str]] = set()
 
     def read(self, candidate: dict[str, Any]) -> list[Delta]:
-        """The citations that can be told now."""
+        """Return the citations whose position is known."""
         deltas: list[Delta] = []
         citations = object_of(camel_field(candidate, "citationMetadata"))
         for name in CITATION_LISTS:
@@ -94,19 +94,19 @@ class Grounding:
             url = text_of(camel_field(page, "retrievedUrl"))
             found = camel_field(page, "urlRetrievalStatus") in RETRIEVED
             if url:
-                self._searches["page", url] = opened_page(url, "completed" if found else "failed")
+                self._searches["page", url] = open_page_item(url, "completed" if found else "failed")
         return deltas
 
     def citations(self) -> list[Delta]:
-        """The citations whose place never came."""
-        return [delta for source in list(self._waiting) for delta in self._cite(source, {})]
+        """Return the citations whose position never arrived."""
+        return [delta for source in list(self._pending) for delta in self._cite(source, {})]
 
     def finish(self) -> list[Delta]:
-        """The rest of the citations, then what was searched and read."""
+        """Return the remaining citations, then the searches and the opened pages."""
         deltas = self.citations()
         for key, item in self._searches.items():
-            if key not in self._told and item.type not in self.called:
-                self._told.add(key)
+            if key not in self._sent and item.type not in self.called_types:
+                self._sent.add(key)
                 deltas.append(ItemDelta(":".join(key), item, done=True))
         return deltas
 
@@ -120,27 +120,27 @@ class Grounding:
                     deltas += self._cite(source, object_of(support.get("segment")))
         for source in sources:
             if source is not None and source not in self._cited:
-                self._waiting[source] = None
+                self._pending[source] = None
         for name, type in QUERIES:
             for query in _list_of(camel_field(grounding, name)):
                 if text_of(query):
-                    self._searches[type, query] = searched(type, [query])
+                    self._searches[type, query] = search_item(type, [query])
         return deltas
 
     def _cite(self, source: Source, segment: dict[str, Any]) -> list[Delta]:
         if source in self._cited:
             return []
         self._cited.add(source)
-        self._waiting.pop(source, None)
-        start, end = self._place_of(segment)
+        self._pending.pop(source, None)
+        start, end = self._position_of(segment)
         url, file_id, title = source
         if url:
             citation = UrlCitation(url=url, title=title, start_index=start, end_index=end)
             return [AnnotationDelta(citation)]
         return [AnnotationDelta(FileCitation(file_id=file_id, filename=title, index=end))]
 
-    def _place_of(self, segment: dict[str, Any]) -> tuple[int, int]:
-        """Where the cited passage is; (0, 0) without an end, or in a part that we cannot tell apart."""
+    def _position_of(self, segment: dict[str, Any]) -> tuple[int, int]:
+        """Return the position of the citation; (0, 0) without an end, or in a part after the first."""
         end = count_of(camel_field(segment, "endIndex"))
         if end is None or count_of(camel_field(segment, "partIndex")):
             return 0, 0
@@ -148,15 +148,15 @@ class Grounding:
         return self.text.character(min(start, end)), self.text.character(end)
 
 
-def searched(type: str, queries: list[str], status: str = "completed") -> Item:
-    """A search of the web or of files, in the shape of OpenAI's items."""
+def search_item(type: str, queries: list[str], status: str = "completed") -> Item:
+    """Return the item for a search of the web or of files, in OpenAI's format."""
     if type == "web_search_call":
         action: JsonObject = {"type": "search", "query": queries[0] if queries else "", "queries": queries}
         return WebSearchCall(status=status, action=action)
     return UnknownItem(type=type, status=status, extra={"queries": queries, "results": None})
 
 
-def opened_page(url: str, status: str = "completed") -> Item:
+def open_page_item(url: str, status: str = "completed") -> Item:
     return WebSearchCall(status=status, action={"type": "open_page", "url": url})
 
 

@@ -1,8 +1,8 @@
-"""Arguments that come as values at paths (quirk G5), written as JSON text while they come.
+"""Convert arguments that arrive as values at JSON paths (quirk G5) to JSON text, as a stream.
 
-Gemini fills in its arguments from front to back, so each value extends the text. Should a value come for a
-place that is already written, its top-level field is left as it is and written once more at the end: in JSON
-the last of two fields with one name counts.
+Gemini fills in arguments from front to back, so each value extends the text. If a value arrives for a place
+that is already written, its top-level field is written again at the end: of two JSON fields with the same
+name, the last one counts.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _STEP = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_DEPTH = 100
-_NOTHING = object()
+_MAX_DEPTH = 100
+_MISSING = object()
 
 
 class OpenContainer(Struct):
-    """An object or an array that is not closed yet, and the fields that it has."""
+    """An object or an array that is not closed yet, with its fields so far."""
 
     step: Step
     is_array: bool
     fields: set[Step]
 
-    def takes(self, step: Step) -> bool:
-        """Can this be the next field?"""
+    def accepts(self, step: Step) -> bool:
+        """Return whether this can be the next field."""
         if self.is_array:
             return step == len(self.fields)
         return isinstance(step, str) and step not in self.fields
@@ -51,28 +51,28 @@ class OpenContainer(Struct):
 
 
 class PartialArguments:
-    """The arguments of one call. `take` and `close` return the text that they add."""
+    """The arguments of one call. `add` and `close` return the text that they append."""
 
     def __init__(self) -> None:
-        self._places: list[OpenContainer] = []
+        self._open: list[OpenContainer] = []
         self._string: Path | None = None
-        """Where the text is inside a string, which the next value may lengthen."""
-        self._taken: list[tuple[Path, Any]] = []
+        """The path of the string that is still open; the next value may extend it."""
+        self._values: list[tuple[Path, Any]] = []
         self.rewritten: dict[Step, None] = {}
-        """The top-level fields whose values did not come in order."""
-        self.unread: list[str] = []
-        """Paths that could not be read."""
+        """The top-level fields whose values arrived out of order."""
+        self.invalid_paths: list[str] = []
+        """Paths that could not be parsed."""
 
-    def take(self, partial: dict[str, Any]) -> str:
-        """One of `partialArgs`: a path, and a value or the next piece of a string."""
+    def add(self, partial: dict[str, Any]) -> str:
+        """Add an entry of `partialArgs`: a path, and a value or the next piece of a string."""
         value = _value_of(partial)
-        if value is _NOTHING:
+        if value is _MISSING:
             return ""
         path = path_of(text_of(camel_field(partial, "jsonPath")))
         if path is None:
-            self.unread.append(str(camel_field(partial, "jsonPath"))[:200])
+            self.invalid_paths.append(str(camel_field(partial, "jsonPath"))[:200])
             return ""
-        self._taken.append((path, value))
+        self._values.append((path, value))
         if path[0] in self.rewritten:
             return ""
         if path == self._string and isinstance(value, str):
@@ -84,46 +84,46 @@ class PartialArguments:
         return self._begin(path, depth) + self._write(path, value)
 
     def close(self) -> str:
-        """The end of the text. Without any value there is no text: the call has no arguments."""
-        if not self._taken:
+        """Return the end of the text. Without any value there is no text: the call has no arguments."""
+        if not self._values:
             return ""
-        text = self._begin_root() + self._end_string() + self._leave(1)
+        text = self._begin_root() + self._end_string() + self._close_containers(1)
         for name in self.rewritten:
-            text += self._places[0].begin(name) + _json(self._gathered(name))
-        return text + self._leave(0)
+            text += self._open[0].begin(name) + _json(self._assembled(name))
+        return text + self._close_containers(0)
 
     def _depth_shared_with(self, path: Path) -> int:
-        """How many of the open places are around this path; the root counts, and is around every path."""
+        """Return how many open containers contain this path, including the root."""
         depth = 1
-        for place, step in zip(self._places[1:], path[:-1], strict=False):
-            if place.step != step:
+        for container, step in zip(self._open[1:], path[:-1], strict=False):
+            if container.step != step:
                 break
             depth += 1
         return depth
 
     def _can_begin(self, path: Path, depth: int) -> bool:
-        """Is the rest of the path new? What it opens begins empty, so an array begins with its first."""
-        around = self._places[depth - 1] if self._places else OpenContainer("", False, set())
+        """Return whether the rest of the path is new. A new array must begin at index 0."""
+        parent = self._open[depth - 1] if self._open else OpenContainer("", False, set())
         new = path[depth:]
-        return around.takes(path[depth - 1]) and all(isinstance(step, str) or step == 0 for step in new)
+        return parent.accepts(path[depth - 1]) and all(isinstance(step, str) or step == 0 for step in new)
 
     def _begin(self, path: Path, depth: int) -> str:
-        text = self._begin_root() + self._end_string() + self._leave(depth)
+        text = self._begin_root() + self._end_string() + self._close_containers(depth)
         for step, inner in zip(path[depth - 1 :], path[depth:], strict=False):
-            text += self._places[-1].begin(step) + self._enter(step, is_array=isinstance(inner, int))
-        return text + self._places[-1].begin(path[-1])
+            text += self._open[-1].begin(step) + self._open_container(step, is_array=isinstance(inner, int))
+        return text + self._open[-1].begin(path[-1])
 
     def _begin_root(self) -> str:
-        return "" if self._places else self._enter("", is_array=False)
+        return "" if self._open else self._open_container("", is_array=False)
 
-    def _enter(self, step: Step, *, is_array: bool) -> str:
-        self._places.append(OpenContainer(step, is_array, set()))
+    def _open_container(self, step: Step, *, is_array: bool) -> str:
+        self._open.append(OpenContainer(step, is_array, set()))
         return "[" if is_array else "{"
 
-    def _leave(self, depth: int) -> str:
-        left = self._places[depth:]
-        del self._places[depth:]
-        return "".join("]" if place.is_array else "}" for place in reversed(left))
+    def _close_containers(self, depth: int) -> str:
+        closed = self._open[depth:]
+        del self._open[depth:]
+        return "".join("]" if container.is_array else "}" for container in reversed(closed))
 
     def _write(self, path: Path, value: Any) -> str:
         if not isinstance(value, str):
@@ -136,10 +136,10 @@ class PartialArguments:
         self._string = None
         return text
 
-    def _gathered(self, name: Step) -> Any:
-        """All that came for one top-level field, put together: pieces of a string joined, else the last."""
+    def _assembled(self, name: Step) -> Any:
+        """Assemble a top-level field: pieces of a string are joined, otherwise the last value counts."""
         root: dict[Step, Any] = {}
-        for path, value in self._taken:
+        for path, value in self._values:
             if path[0] != name:
                 continue
             node = root
@@ -157,9 +157,9 @@ class PartialArguments:
 
 
 def path_of(text: str) -> Path | None:
-    """`$.recipe.steps[0]['a key']` as its steps; None if it is no path to a field of an object."""
+    """Split `$.recipe.steps[0]['a key']` into steps; return None if it is not a path to an object's field."""
     steps = list(_steps(text.removeprefix("$")))
-    if not steps or None in steps or len(steps) > _DEPTH or not isinstance(steps[0], str):
+    if not steps or None in steps or len(steps) > _MAX_DEPTH or not isinstance(steps[0], str):
         return None
     return tuple(step for step in steps if step is not None)
 
@@ -176,16 +176,16 @@ def _steps(text: str) -> Iterator[Step | None]:
 
 
 def _value_of(partial: dict[str, Any]) -> Any:
-    """The value in whichever of the fields it came; `_NOTHING` if in none."""
+    """Return the value from whichever field has it, or `_MISSING`."""
     for name, types in (("stringValue", str), ("boolValue", bool), ("numberValue", int | float)):
         value = camel_field(partial, name)
         if isinstance(value, types):
             return value
-    return None if "nullValue" in partial or "null_value" in partial else _NOTHING
+    return None if "nullValue" in partial or "null_value" in partial else _MISSING
 
 
 def _plain(node: Any) -> Any:
-    """Places as objects and arrays, and pieces as strings. Gaps in an array are closed."""
+    """Convert nodes to objects and arrays, and pieces to strings. Gaps in an array are closed."""
     if isinstance(node, list):
         return "".join(node)
     if not isinstance(node, dict):

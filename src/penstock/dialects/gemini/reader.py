@@ -1,6 +1,6 @@
-"""Reads a stream of `generateContent` answers: each frame is a whole answer that holds the next parts.
+"""Read a stream of `generateContent`: each frame is a complete response with the next parts.
 
-Nothing ends such a stream: it ended well if a finish reason was seen.
+The stream has no end marker: it is complete if a finish reason was seen.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ TIERS = {
 
 
 class StreamedCall(Struct):
-    """A call whose arguments come in pieces (quirk G5)."""
+    """A call whose arguments arrive in pieces (quirk G5)."""
 
     key: int
     id: str
@@ -73,7 +73,7 @@ class GeminiPart(Struct):
 
 
 class GeminiReader:
-    """One answer."""
+    """Read one answer."""
 
     def __init__(self, plan: Plan) -> None:
         self._target = plan.target
@@ -83,7 +83,7 @@ class GeminiReader:
         self._info = UpstreamInfo()
         self._grounding = Grounding()
         self._server_tools = GeminiServerTools(self._keys)
-        self._fed = self._failed = self._saw_done = False
+        self._received = self._failed = self._saw_done = False
         self._finish: FinishReason | None = None
 
     @property
@@ -91,7 +91,7 @@ class GeminiReader:
         return self._saw_done or self._failed
 
     def feed(self, frame: Frame) -> list[Delta]:
-        self._fed = True
+        self._received = True
         if frame.data.strip() == DONE:
             self._saw_done = True
             return []
@@ -107,24 +107,24 @@ class GeminiReader:
     def end(self) -> list[Delta]:
         if self._failed:
             return []
-        if not self._fed:
-            return [ErrorDelta("upstream_empty", "the upstream answered with nothing")]
+        if not self._received:
+            return [ErrorDelta("upstream_empty", "the upstream's answer is empty")]
         if self._finish is None and not self._saw_done:
-            error = ErrorDelta("upstream_truncated", "the upstream stopped in the middle")
+            error = ErrorDelta("upstream_truncated", "the upstream's answer ended before it was complete")
             return [*self._grounding.citations(), error]
         deltas = self._end_call() if self._finish in (None, FinishReason.STOP) else []
         deltas += self._grounding.finish()
         return deltas if self._finish else [*deltas, FinishDelta(FinishReason.STOP)]
 
     def _chunk(self, chunk: dict[str, Any]) -> list[Delta]:
-        deltas = self._about(chunk)
+        deltas = self._metadata(chunk)
         for position, candidate in enumerate(objects_of(chunk.get("candidates"))):
             index = count_of(candidate.get("index"))
             if (position if index is None else index) == 0:
                 deltas += self._candidate(candidate)
             else:
                 # quirk C33
-                deltas.append(DiagnosticDelta("extra_candidate", "only the first answer is read"))
+                deltas.append(DiagnosticDelta("extra_candidate", "only the first candidate is used"))
         feedback = object_of(camel_field(chunk, "promptFeedback"))
         reason = camel_field(feedback, "blockReason")
         if reason and reason != "BLOCK_REASON_UNSPECIFIED":
@@ -133,9 +133,9 @@ class GeminiReader:
             deltas.append(error_delta(chunk))
         return deltas
 
-    # What is known besides
+    # Metadata
 
-    def _about(self, chunk: dict[str, Any]) -> list[Delta]:
+    def _metadata(self, chunk: dict[str, Any]) -> list[Delta]:
         usage = object_of(camel_field(chunk, "usageMetadata"))
         tier = text_of(camel_field(usage, "serviceTier")) or text_of(camel_field(usage, "trafficType"))
         info = UpstreamInfo(
@@ -150,21 +150,21 @@ class GeminiReader:
         return [*deltas, *self._usage(usage)] if usage else deltas
 
     def _usage(self, usage: dict[str, Any]) -> list[Delta]:
-        """Each count is cumulative and often missing; the candidates' is without the thoughts (quirk G8)."""
+        """Counts are cumulative and often missing. Candidate tokens do not include thoughts (quirk G8)."""
         for name in COUNTS:
             counted = count_of(camel_field(usage, name))
             if counted is not None:
                 self._counts[name] = counted
         prompt, tool_use, candidates, thoughts, cached = (self._counts.get(name) for name in COUNTS)
-        told = UsageDelta(
+        delta = UsageDelta(
             input_tokens=_sum(prompt, tool_use),
             output_tokens=_sum(candidates, thoughts),
             cached_tokens=cached,
             reasoning_tokens=thoughts,
         )
-        return [told] if self._counts else []
+        return [delta] if self._counts else []
 
-    # What the model says
+    # Content
 
     def _candidate(self, candidate: dict[str, Any]) -> list[Delta]:
         deltas: list[Delta] = []
@@ -175,14 +175,14 @@ class GeminiReader:
         deltas += self._grounding.read(candidate)
         reason = name_of(camel_field(candidate, "finishReason"), self._target)
         if reason:
-            ended = finish(reason, text_of(camel_field(candidate, "finishMessage")))
-            if FinishDelta(FinishReason.STOP) in ended:
+            end = finish(reason, text_of(camel_field(candidate, "finishMessage")))
+            if FinishDelta(FinishReason.STOP) in end:
                 deltas += self._end_call()
-            deltas += self._grounding.finish() + ended
+            deltas += self._grounding.finish() + end
         return deltas
 
     def _part(self, part: dict[str, Any]) -> list[Delta]:
-        """A part is one thing. A signature belongs to the part that it came on (quirk G6)."""
+        """Read a part: one kind of content. A signature belongs to the part it arrives on (quirk G6)."""
         text = text_of(part.get("text"))
         signature = text_of(camel_field(part, "thoughtSignature"))
         is_thought = part.get("thought") is True
@@ -210,15 +210,15 @@ class GeminiReader:
         return deltas
 
     def _signed_block(self, part: str, signature: str) -> Delta:
-        """Comes after its text, and so belongs to the message or the reasoning before it."""
+        """Return a signature after its text: it belongs to the message or the reasoning before it."""
         return OpaqueReasoning(seal(self._target, {"thoughtSignature": signature, "part": part}))
 
-    def _signed(self, part: GeminiPart, key: int, **more: Any) -> list[Delta]:
-        """The signature of a call, or of another part that is an item: it stands alone, before the item."""
+    def _signed(self, part: GeminiPart, key: int, **extra: Any) -> list[Delta]:
+        """Return the signature of a call or another part that becomes an item; it precedes the item."""
         if not part.signature:
             return []
         attached = "call" if part.name == "functionCall" else "block"
-        payload = {"thoughtSignature": part.signature, "part": part.name, **more}
+        payload = {"thoughtSignature": part.signature, "part": part.name, **extra}
         return [OpaqueReasoning(seal(self._target, payload, attached=attached), call=key)]
 
     # Calls
@@ -227,33 +227,38 @@ class GeminiReader:
         call = part.value
         name, id = text_of(call.get("name")), text_of(call.get("id"))
         pieces = objects_of(camel_field(call, "partialArgs"))
-        goes_on = camel_field(call, "willContinue") is True
+        will_continue = camel_field(call, "willContinue") is True
         open_call = self._streamed
         if open_call is not None and (not name or (id and id == open_call.id)):
-            # A signature this late cannot stand before its call.
+            # Too late to place the signature before its call.
             deltas = self._signed(part, open_call.key, after=True)
-            return deltas + self._go_on(open_call, call, pieces, goes_on=goes_on)
+            return deltas + self._continue_call(open_call, call, pieces, will_continue=will_continue)
         deltas = self._end_call()
         if not (name or id or pieces or call.get("args")):
             return [*deltas, self._signed_block("empty_text", part.signature)] if part.signature else deltas
         self._grounding.text.interrupt()
         key = next(self._keys)
         deltas += self._signed(part, key)
-        if not goes_on and not pieces:
+        if not will_continue and not pieces:
             return [*deltas, ToolCallDelta(key, id, name, arguments=_arguments(call), whole=True)]
         self._streamed = StreamedCall(key, id, PartialArguments())
         deltas.append(ToolCallDelta(key, id, name))
-        return deltas + self._go_on(self._streamed, call, pieces, goes_on=goes_on)
+        return deltas + self._continue_call(self._streamed, call, pieces, will_continue=will_continue)
 
-    def _go_on(
-        self, streamed: StreamedCall, call: dict[str, Any], pieces: list[dict[str, Any]], *, goes_on: bool
+    def _continue_call(
+        self,
+        streamed: StreamedCall,
+        call: dict[str, Any],
+        pieces: list[dict[str, Any]],
+        *,
+        will_continue: bool,
     ) -> list[Delta]:
-        text = "".join(streamed.arguments.take(piece) for piece in pieces)
+        text = "".join(streamed.arguments.add(piece) for piece in pieces)
         deltas: list[Delta] = [ToolCallDelta(streamed.key, arguments=text)] if text else []
         if call.get("args"):
             deltas.append(ToolCallDelta(streamed.key, arguments=_arguments(call), whole=True))
             self._streamed = None
-        elif not goes_on:
+        elif not will_continue:
             deltas += self._end_call()
         return deltas
 
@@ -267,19 +272,24 @@ class GeminiReader:
         if streamed.arguments.rewritten:
             names = ", ".join(map(str, streamed.arguments.rewritten))[:200]
             deltas.append(
-                DiagnosticDelta("arguments_out_of_order", f"written twice, the last counts: {names}")
+                DiagnosticDelta(
+                    "arguments_out_of_order",
+                    f"arguments arrived out of order and were sent twice, the last one counts: {names}",
+                )
             )
-        return deltas + [_left_out(f"an argument at the path {path}") for path in streamed.arguments.unread]
+        return deltas + [
+            _left_out(f"an argument at the path {path}") for path in streamed.arguments.invalid_paths
+        ]
 
-    # Parts that are the vendor's own doing
+    # Parts from the vendor's own tools
 
     def _item(self, part: GeminiPart) -> list[Delta]:
-        """Signed, the part is kept whole beside its signature: only so can it go back."""
+        """Read a server tool's part. If signed, the whole part is sealed, so that it can be sent back."""
         self._grounding.text.interrupt()
         deltas = self._server_tools.read(part.name, part.value)
         for delta in deltas:
             if isinstance(delta, ItemDelta):
-                self._grounding.called.add(delta.item.type)
+                self._grounding.called_types.add(delta.item.type)
         return self._signed(part, next(self._keys), value=part.value) + deltas
 
     def _inline_data(self, part: GeminiPart) -> list[Delta]:
@@ -287,8 +297,8 @@ class GeminiReader:
         key = next(self._keys)
         item = None if part.is_thought else image(part.value)
         kind = text_of(camel_field(part.value, "mimeType")) or "unknown"
-        told: Delta = ItemDelta(key, item, done=True) if item else _left_out(f"data of the type {kind[:100]}")
-        return [*self._signed(part, key), told]
+        delta: Delta = ItemDelta(key, item, done=True) if item else _left_out(f"data of type {kind[:100]}")
+        return [*self._signed(part, key), delta]
 
     def _file_data(self, part: GeminiPart) -> list[Delta]:
         left_out = _left_out(f"the file {text_of(camel_field(part.value, 'fileUri'))[:200]}")
@@ -301,14 +311,14 @@ _PARTS: dict[str, Callable[[GeminiReader, GeminiPart], list[Delta]]] = {
     "fileData": GeminiReader._file_data,
     **dict.fromkeys(GeminiServerTools.PARTS, GeminiReader._item),
 }
-"""Every kind of part but text."""
+"""The handlers for all parts except text."""
 
 _FIELDS = {"text", "thought", "thoughtSignature", "thought_signature", "videoMetadata", "partMetadata"}
-"""Fields of a part that say nothing by themselves."""
+"""Fields that are not content by themselves."""
 
 
 def _attach(logprobs: list[LogProb], deltas: list[Delta]) -> None:
-    """Gemini tells them for a frame, and not for a part: they go with its last text."""
+    """Attach the logprobs of a frame to its last text: Gemini does not send them per part."""
     for index in reversed(range(len(deltas))):
         delta = deltas[index]
         if isinstance(delta, TextDelta):
@@ -317,35 +327,38 @@ def _attach(logprobs: list[LogProb], deltas: list[Delta]) -> None:
 
 
 def _arguments(call: dict[str, Any]) -> Any:
-    """An object as it is (quirk G1), nothing as nothing (quirk G4); of anything else the text."""
+    """Return an object unchanged (quirk G1), None if missing (quirk G4), anything else as JSON text."""
     arguments = call.get("args")
     if arguments is None or isinstance(arguments, dict | str):
         return arguments
     return msgspec.json.encode(arguments).decode()
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None and other is None else (one or 0) + (other or 0)
+def _sum(first: int | None, second: int | None) -> int | None:
+    return None if first is None and second is None else (first or 0) + (second or 0)
 
 
 def _left_out(what: str) -> Delta:
-    return DiagnosticDelta("left_out", f"the answer had {what}, which was left out")
+    return DiagnosticDelta("left_out", f"{what} was left out")
 
 
 def _logprobs_of(candidate: dict[str, Any]) -> list[LogProb]:
-    """The chosen tokens of a frame with their probabilities and alternatives, in OpenAI's shape."""
+    """Return the chosen tokens with their log probabilities and alternatives, in OpenAI's format."""
     result = object_of(camel_field(candidate, "logprobsResult"))
     chosen = objects_of(camel_field(result, "chosenCandidates"))
-    places = objects_of(camel_field(result, "topCandidates"))
-    places += [{}] * (len(chosen) - len(places))
+    alternatives = objects_of(camel_field(result, "topCandidates"))
+    alternatives += [{}] * (len(chosen) - len(alternatives))
     return [
-        {**_logprob(token), "top_logprobs": [_logprob(each) for each in objects_of(place.get("candidates"))]}
-        for token, place in zip(chosen, places, strict=False)
+        {
+            **_logprob(token),
+            "top_logprobs": [_logprob(each) for each in objects_of(options.get("candidates"))],
+        }
+        for token, options in zip(chosen, alternatives, strict=False)
     ]
 
 
 def _logprob(raw: dict[str, Any]) -> TopLogProb:
-    """A probability that is missing is 0, as always in protobuf's JSON."""
+    """Return one token. A missing log probability is 0, as always in protobuf's JSON."""
     token, logprob = text_of(raw.get("token")), camel_field(raw, "logProbability")
     is_number = isinstance(logprob, int | float) and not isinstance(logprob, bool)
     return {"token": token, "logprob": float(logprob) if is_number else 0.0, "bytes": list(token.encode())}

@@ -1,4 +1,4 @@
-"""A request for Gemini: `POST models/{model}:streamGenerateContent`. Upstreams are always streamed."""
+"""Render a request for Gemini: `POST models/{model}:streamGenerateContent`. It always streams."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from penstock.dialects.gemini.contents import contents_of
-from penstock.dialects.gemini.schema import Cleaned
+from penstock.dialects.gemini.schema import CleanedSchema
 from penstock.dialects.gemini.thinking import thinking_of, traits_of
 from penstock.dialects.history import history_of
 from penstock.dialects.plan import Plan, UpstreamRequest
@@ -26,7 +26,7 @@ HANDLED: dict[str, str] = {
     "instructions": "mapped",
     "previous_response_id": "gateway",
     "conversation": "gateway",
-    "include": "mapped",  # logprobs; encrypted reasoning is sealed whether or not it is asked for
+    "include": "mapped",  # logprobs; encrypted reasoning is always sealed
     "tools": "mapped",
     "tool_choice": "mapped",
     "parallel_tool_calls": "dropped",
@@ -47,13 +47,13 @@ HANDLED: dict[str, str] = {
     "service_tier": "mapped",
     "metadata": "gateway",
     "safety_identifier": "dropped",
-    "prompt_cache_key": "dropped",  # Gemini caches by itself
+    "prompt_cache_key": "dropped",  # Gemini caches automatically
     "client_metadata": "gateway",
     "prompt_cache_retention": "dropped",
     "user": "dropped",
     "extra": "mapped",  # `stop` and `seed`; the rest is dropped by name
 }
-"""What becomes of each field of a request."""
+"""How each field of a request is handled."""
 
 NUMBERS: dict[str, str] = {
     "temperature": "temperature",
@@ -62,21 +62,21 @@ NUMBERS: dict[str, str] = {
     "presence_penalty": "presencePenalty",
     "frequency_penalty": "frequencyPenalty",
 }
-"""Fields of the generation config, by the request's."""
+"""Fields of the generation config, by field of the request."""
 
 TIERS: dict[str, str] = {"default": "standard", "flex": "flex", "priority": "priority"}
 
 MODES: dict[str, str] = {"auto": "AUTO", "none": "NONE", "required": "ANY", "tool": "ANY"}
 
-_SAYS_NOTHING: dict[str, Any] = {
+_DEFAULTS: dict[str, Any] = {
     "truncation": "disabled",
     "parallel_tool_calls": True,
     "prompt_cache_retention": "in_memory",
 }
-"""Values that ask for what happens anyway."""
+"""Values that request the default behaviour; dropping them needs no diagnostic."""
 
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]*(/[A-Za-z0-9][A-Za-z0-9._@-]*)*")
-"""A model's name stands in the path: whatever would lead elsewhere is refused."""
+"""Valid model names. The name is part of the URL path, so it must not lead elsewhere."""
 
 _LOGPROBS = "message.output_text.logprobs"
 _ENCRYPTED = "reasoning.encrypted_content"
@@ -95,44 +95,46 @@ class _GeminiRenderer:
         self._request = plan.request
         self._quirks = plan.target.quirks
         self._traits = traits_of(plan.target)
-        self._told = Diagnostics()
+        self._diagnostics = Diagnostics()
         self._body: dict[str, Any] = {}
         self._config: dict[str, Any] = {}
         self._budget = SchemaBudget()
-        self._more_system: list[str] = []
+        self._extra_system: list[str] = []
 
     def request(self) -> UpstreamRequest:
         history = history_of(self._plan)
-        specs, specs_told = tools_of(self._plan, allowed_only=False)
+        specs, tool_diagnostics = tools_of(self._plan, allowed_only=False)
         self._tools(specs)
         self._format(has_tools=bool(specs))
-        self._numbers()
+        self._generation_config()
         self._unmapped()
-        contents = contents_of(self._plan, history, self._traits, self._told)
-        system = "\n\n".join([*history.system, *self._more_system])
+        contents = contents_of(self._plan, history, self._traits, self._diagnostics)
+        system = "\n\n".join([*history.system, *self._extra_system])
         if system:
             self._body["systemInstruction"] = {"parts": [{"text": system}]}
         if self._config:
             self._body["generationConfig"] = self._config
-        # Last, so that the bytes of one turn are the beginning of the next one's (ask D5).
+        # Last, so that the bytes of one turn are a prefix of the next turn's (ask D5).
         self._body["contents"] = contents
-        diagnostics = [*history.diagnostics, *specs_told, *self._told.told]
+        diagnostics = [*history.diagnostics, *tool_diagnostics, *self._diagnostics.entries]
         return UpstreamRequest(self._path(), self._body, {}, diagnostics)
 
     def _path(self) -> str:
         model = self._plan.target.model
         if not _MODEL.fullmatch(model):
-            raise DecodeError(f"{model!r} cannot be the name of a model", "model")
+            raise DecodeError(f"{model!r} is not a valid model name for this upstream", "model")
         path = model if "/" in model else f"models/{model}"
         return f"{path}:streamGenerateContent?alt=sse"
 
     def _drop(self, field: str) -> None:
-        self._told.tell("field_dropped", f"`{field}` cannot be sent to this upstream and was dropped")
+        self._diagnostics.report(
+            "field_dropped", f"`{field}` cannot be sent to this upstream and was dropped"
+        )
 
     # -- tools
 
     def _tools(self, specs: list[ToolSpec]) -> None:
-        """All tools stay declared, whatever may be called of them: the prompt's prefix stays (ask D5)."""
+        """Declare all tools, even if only some are allowed: the prompt prefix must not change (ask D5)."""
         allowed, _ = tools_of(self._plan)
         choice = choice_of(self._plan, allowed)
         if not specs:
@@ -142,7 +144,7 @@ class _GeminiRenderer:
         if choice.name:
             config["allowedFunctionNames"] = [choice.name]
         elif isinstance(self._request.tool_choice, AllowedTools) and choice.mode != "none":
-            # `AUTO` takes no list of names; `VALIDATED` is the same with one.
+            # `AUTO` does not accept a list of names; `VALIDATED` is the same with one.
             config = {"mode": {"auto": "VALIDATED", "required": "ANY"}[choice.mode] if allowed else "NONE"}
             config |= {"allowedFunctionNames": [spec.name for spec in allowed]} if allowed else {}
         if config and self._quirks.tool_choice:
@@ -156,17 +158,19 @@ class _GeminiRenderer:
             function["description"] = spec.description
         if spec.strict:
             self._drop("tools.strict")
-        cleaned = Cleaned(spec.parameters, self._budget)
+        cleaned = CleanedSchema(spec.parameters, self._budget)
         if cleaned.cut:
-            self._told.tell("schema_cut", f"a recursive schema of the tool {spec.name!r} was cut")
+            self._diagnostics.report(
+                "schema_cut", f"the recursive schema of the tool {spec.name!r} was truncated"
+            )
         if cleaned.changed:
-            self._told.tell("schema_changed", f"the schema of the tool {spec.name!r} was made simpler")
+            self._diagnostics.report("schema_changed", f"the schema of the tool {spec.name!r} was simplified")
         if cleaned.schema.get("properties"):
-            # An object without properties is refused, a function without parameters is not.
+            # Gemini rejects an object without properties, but accepts a function without parameters.
             function["parameters"] = cleaned.schema
         return function
 
-    # -- the answer
+    # -- the output
 
     def _format(self, *, has_tools: bool) -> None:
         text = self._request.text
@@ -176,34 +180,38 @@ class _GeminiRenderer:
             self._drop("text.verbosity")
         for name in text.extra or ():
             self._drop(f"text.{name}")
-        wanted = text.format
-        if isinstance(wanted, JsonSchemaFormat | JsonObjectFormat):
-            schema = (wanted.schema or {"type": "object"}) if isinstance(wanted, JsonSchemaFormat) else None
-            self._json(schema, can_hold=not has_tools or self._traits.json_with_tools)
-        elif wanted and not isinstance(wanted, TextFormat) and wanted.type:
-            raise DecodeError(f"this upstream has no format {wanted.type!r}", "text.format.type")
+        format = text.format
+        if isinstance(format, JsonSchemaFormat | JsonObjectFormat):
+            schema = (format.schema or {"type": "object"}) if isinstance(format, JsonSchemaFormat) else None
+            self._json(schema, can_enforce=not has_tools or self._traits.json_with_tools)
+        elif format and not isinstance(format, TextFormat) and format.type:
+            raise DecodeError(
+                f"this upstream does not support the format {format.type!r}", "text.format.type"
+            )
 
-    def _json(self, schema: dict[str, Any] | None, *, can_hold: bool) -> None:
-        """Older models take tools or a format for the answer and not both; the tools matter more."""
-        if can_hold:
+    def _json(self, schema: dict[str, Any] | None, *, can_enforce: bool) -> None:
+        """Older models accept tools or an output format, not both; the tools take precedence."""
+        if can_enforce:
             self._config["responseMimeType"] = _JSON
         if schema is None:
-            if not can_hold:
-                self._ask(_OBJECT_REQUEST, "this model has no JSON mode beside tools")
-        elif can_hold and self._quirks.json_schema:
-            cleaned = Cleaned(schema, self._budget)
+            if not can_enforce:
+                self._ask_in_prompt(
+                    _OBJECT_REQUEST, "this model does not support JSON mode together with tools"
+                )
+        elif can_enforce and self._quirks.json_schema:
+            cleaned = CleanedSchema(schema, self._budget)
             self._config["responseSchema"] = cleaned.schema
             if cleaned.cut or cleaned.changed:
-                self._told.tell("format_weakened", "the schema of the answer was made simpler")
+                self._diagnostics.report("format_weakened", "the schema of the answer was simplified")
         else:
-            written = msgspec.json.encode(schema).decode()
-            self._ask(_SCHEMA_REQUEST + written, "this upstream cannot enforce the schema")
+            encoded = msgspec.json.encode(schema).decode()
+            self._ask_in_prompt(_SCHEMA_REQUEST + encoded, "this upstream cannot enforce the schema")
 
-    def _ask(self, text: str, why: str) -> None:
-        self._more_system.append(text)
-        self._told.tell("format_weakened", f"{why}: the model was asked in words to obey it")
+    def _ask_in_prompt(self, text: str, reason: str) -> None:
+        self._extra_system.append(text)
+        self._diagnostics.report("format_weakened", f"{reason}: the prompt asks the model for it instead")
 
-    def _numbers(self) -> None:
+    def _generation_config(self) -> None:
         request = self._request
         for name, field in NUMBERS.items():
             if (value := getattr(request, name)) is not UNSET:
@@ -218,10 +226,10 @@ class _GeminiRenderer:
         reasoning = request.reasoning or ReasoningConfig()
         for name in reasoning.extra or ():
             self._drop(f"reasoning.{name}")
-        if thinking := thinking_of(self._traits, reasoning, self._told):
+        if thinking := thinking_of(self._traits, reasoning, self._diagnostics):
             self._config["thinkingConfig"] = thinking
 
-    # -- the rest
+    # -- other fields
 
     def _unmapped(self) -> None:
         request = self._request
@@ -238,11 +246,11 @@ class _GeminiRenderer:
                 self._drop(name)
         for name, handling in HANDLED.items():
             value = getattr(request, name)
-            if handling == "dropped" and value is not UNSET and value != _SAYS_NOTHING.get(name, UNSET):
+            if handling == "dropped" and value is not UNSET and value != _DEFAULTS.get(name, UNSET):
                 self._drop(name)
 
 
 def _texts(value: Any) -> list[str]:
-    """`stop` is a text or a list of texts."""
+    """Return the stop sequences of a text or a list of texts."""
     values = [value] if isinstance(value, str) else value if isinstance(value, list) else []
     return [each for each in values if isinstance(each, str) and each]

@@ -1,8 +1,7 @@
-"""JSON schemas in the part of OpenAPI that Gemini takes.
+"""Convert JSON schemas to the subset of OpenAPI that Gemini accepts.
 
-Gemini refuses a schema for any keyword that it does not know, and may answer with nothing at all instead of
-refusing (ask B12). So only what it is known to take is written, and the rest is left out or said in
-other words; a schema that loses something is told about.
+Gemini rejects a schema with an unknown keyword, or sends an empty answer (ask B12). So only keywords that it
+is known to accept are used; the others are removed or expressed differently, and losses are reported.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ _FORMATS: dict[str, frozenset[str]] = {
     "number": frozenset({"float", "double"}),
     "integer": frozenset({"int32", "int64"}),
 }
-"""The formats that are taken. Any other is refused."""
+"""The accepted formats. Gemini rejects any other."""
 
-_MEANS_LITTLE = frozenset(
+_IGNORABLE = frozenset(
     {
         *("$schema", "$id", "$anchor", "$comment", "$defs", "definitions", "default", "examples", "example"),
         *("additionalProperties", "unevaluatedProperties", "deprecated", "readOnly", "writeOnly", "title"),
     }
 )
-"""Keywords that may go without a word: the model calls the tool no differently without them."""
+"""Keywords that are removed without a diagnostic: the model calls the tool the same way without them."""
 
-_READ = frozenset(
+_SUPPORTED = frozenset(
     {
         *("type", "format", "description", "enum", "const", "nullable", "properties", "required", "items"),
         *("anyOf", "oneOf", "allOf", "prefixItems", "minimum", "maximum", "pattern", *_COUNTS),
@@ -40,8 +39,8 @@ _READ = frozenset(
 )
 
 
-class Cleaned:
-    """A schema as Gemini takes it; `changed` says if it lost something, `cut` if references were cut."""
+class CleanedSchema:
+    """A schema that Gemini accepts. `changed`: it lost something. `cut`: recursive references were cut."""
 
     def __init__(self, schema: Schema, budget: SchemaBudget | None = None) -> None:
         self.changed = False
@@ -51,8 +50,8 @@ class Cleaned:
     def _clean(self, schema: Any, depth: int) -> Schema:
         if not isinstance(schema, dict) or depth > DEPTH:
             schema = {}
-        schema = self._united(self._joined(schema))
-        self.changed |= bool(schema.keys() - _READ - _MEANS_LITTLE)
+        schema = self._merge_variants(self._merge_all_of(schema))
+        self.changed |= bool(schema.keys() - _SUPPORTED - _IGNORABLE)
         types, nullable = _types_of(schema)
         cleaned: Schema = {}
         if isinstance(schema.get("description"), str):
@@ -62,61 +61,61 @@ class Cleaned:
         elif len(types) > 1:
             cleaned["anyOf"] = [self._typed({**schema, "description": None}, type, depth) for type in types]
         else:
-            cleaned |= self._typed(schema, types[0] if types else self._guessed(schema), depth)
+            cleaned |= self._typed(schema, types[0] if types else self._guess_type(schema), depth)
         if nullable:
             cleaned["nullable"] = True
         return cleaned
 
-    def _joined(self, schema: Schema) -> Schema:
-        """`allOf` written into one schema: Gemini has no such keyword."""
+    def _merge_all_of(self, schema: Schema) -> Schema:
+        """Merge `allOf` into one schema: Gemini does not support the keyword."""
         members = schema.get("allOf")
         if not isinstance(members, list):
             return schema
-        joined: Schema = {}
+        merged: Schema = {}
         own = {keyword: value for keyword, value in schema.items() if keyword != "allOf"}
-        for member in (own, *(self._joined(each) for each in members if isinstance(each, dict))):
+        for member in (own, *(self._merge_all_of(each) for each in members if isinstance(each, dict))):
             for keyword, value in member.items():
-                before = joined.get(keyword)
-                if isinstance(before, dict) and isinstance(value, dict):
+                earlier = merged.get(keyword)
+                if isinstance(earlier, dict) and isinstance(value, dict):
                     for name, inner in value.items():
-                        before.setdefault(name, inner)
-                elif isinstance(before, list) and isinstance(value, list) and keyword == "required":
-                    before += value
-                elif keyword not in joined:
-                    # Copied, because the next member may be written into it.
-                    joined[keyword] = value.copy() if isinstance(value, dict | list) else value
-        return joined
+                        earlier.setdefault(name, inner)
+                elif isinstance(earlier, list) and isinstance(value, list) and keyword == "required":
+                    earlier += value
+                elif keyword not in merged:
+                    # Copied, because the next member may be merged into it.
+                    merged[keyword] = value.copy() if isinstance(value, dict | list) else value
+        return merged
 
-    def _united(self, schema: Schema) -> Schema:
-        """An object of which there are variants: all their properties, and required what all of them require.
+    def _merge_variants(self, schema: Schema) -> Schema:
+        """Merge the variants of an object: all their properties, requiring what all of them require.
 
-        A union may not stand beside properties, nor at the top, where a function's parameters are.
+        A union is not allowed next to properties, nor at the root of a function's parameters.
         """
         variants = [each for each in _variants_of(schema) if isinstance(each, dict)]
         if not variants or not (schema.get("type") == "object" or "properties" in schema):
             return schema
         self.changed = True
-        united = {keyword: value for keyword, value in schema.items() if keyword not in ("anyOf", "oneOf")}
+        merged = {keyword: value for keyword, value in schema.items() if keyword not in ("anyOf", "oneOf")}
         properties = dict(_object(schema.get("properties")))
         for variant in variants:
             for name, inner in _object(variant.get("properties")).items():
                 properties.setdefault(name, inner)
-        wanted = [_texts(variant.get("required")) for variant in variants]
-        all_require = set(wanted[0]).intersection(*wanted)
-        common = [name for name in wanted[0] if name in all_require]
-        return {**united, "properties": properties, "required": _list(schema.get("required")) + common}
+        required_by = [_texts(variant.get("required")) for variant in variants]
+        all_require = set(required_by[0]).intersection(*required_by)
+        common = [name for name in required_by[0] if name in all_require]
+        return {**merged, "properties": properties, "required": _list(schema.get("required")) + common}
 
     def _variants(self, variants: list[Any], depth: int) -> Schema:
-        """What can be null is nullable; one variant that is left needs no union."""
-        kept = [each for each in variants if not (isinstance(each, dict) and each.get("type") == "null")]
-        cleaned = [self._clean(each, depth + 1) for each in kept]
-        nullable = {"nullable": True} if len(kept) < len(variants) else {}
+        """Replace a null variant by `nullable`, and a union of one variant by the variant."""
+        others = [each for each in variants if not (isinstance(each, dict) and each.get("type") == "null")]
+        cleaned = [self._clean(each, depth + 1) for each in others]
+        nullable = {"nullable": True} if len(others) < len(variants) else {}
         if not cleaned:
             return {"type": "string", **nullable}
         return {**cleaned[0], **nullable} if len(cleaned) == 1 else {"anyOf": cleaned, **nullable}
 
-    def _guessed(self, schema: Schema) -> str:
-        """The type of a schema that has none: Gemini wants one everywhere."""
+    def _guess_type(self, schema: Schema) -> str:
+        """Guess the type of a schema without one: Gemini requires it everywhere."""
         for keyword, type in (("properties", "object"), ("items", "array"), ("prefixItems", "array")):
             if keyword in schema:
                 return type
@@ -135,7 +134,7 @@ class Cleaned:
                 cleaned[keyword] = schema[keyword]
         for keyword in _COUNTS:
             count = schema.get(keyword)
-            if isinstance(count, int) and keyword.endswith(_COUNTED.get(type, "-")):
+            if isinstance(count, int) and keyword.endswith(_COUNT_SUFFIXES.get(type, "-")):
                 cleaned[keyword] = count
         if type == "string" and isinstance(schema.get("pattern"), str):
             cleaned["pattern"] = schema["pattern"]
@@ -147,16 +146,16 @@ class Cleaned:
         return cleaned
 
     def _add_values(self, cleaned: Schema, schema: Schema) -> None:
-        """An enum is of strings, and none of them empty. Other values are named in the description."""
+        """Add the enum. It may only have strings that are not empty; other values go into the description."""
         values = [value for value in _values_of(schema) if value is not None and value != ""]
         if not values:
             return
         if cleaned["type"] == "string" and all(isinstance(value, str) for value in values):
             cleaned["enum"] = list(dict.fromkeys(values))
             return
-        named = "One of: " + ", ".join(msgspec.json.encode(value).decode() for value in values)
-        described = schema.get("description")
-        cleaned["description"] = f"{described}\n{named}" if isinstance(described, str) else named
+        listed = "One of: " + ", ".join(msgspec.json.encode(value).decode() for value in values)
+        description = schema.get("description")
+        cleaned["description"] = f"{description}\n{listed}" if isinstance(description, str) else listed
 
     def _add_properties(self, cleaned: Schema, schema: Schema, depth: int) -> None:
         properties = _object(schema.get("properties"))
@@ -170,7 +169,7 @@ class Cleaned:
             cleaned["required"] = list(dict.fromkeys(known))
 
     def _items(self, schema: Schema, depth: int) -> Schema:
-        """Tuples become lists of any of their members: Gemini wants one schema for all."""
+        """Return the schema of the items. A tuple becomes a list: Gemini allows only one item schema."""
         items = schema.get("items")
         tuple_members = schema.get("prefixItems") if not isinstance(items, list) else items
         if isinstance(tuple_members, list) and tuple_members:
@@ -179,14 +178,14 @@ class Cleaned:
         return self._clean(items, depth + 1)
 
 
-_COUNTED = {"array": "Items", "string": "Length", "object": "Properties"}
+_COUNT_SUFFIXES = {"array": "Items", "string": "Length", "object": "Properties"}
 
 
 def _types_of(schema: Schema) -> tuple[list[str], bool]:
     given = schema.get("type")
-    named = [given] if isinstance(given, str) else _list(given)
-    nullable = "null" in named or schema.get("nullable") is True or None in _values_of(schema)
-    return [each for each in dict.fromkeys(_texts(named)) if each in _TYPES], nullable
+    listed = [given] if isinstance(given, str) else _list(given)
+    nullable = "null" in listed or schema.get("nullable") is True or None in _values_of(schema)
+    return [each for each in dict.fromkeys(_texts(listed)) if each in _TYPES], nullable
 
 
 def _values_of(schema: Schema) -> list[Any]:

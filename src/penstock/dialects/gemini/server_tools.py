@@ -1,4 +1,4 @@
-"""Tools that Gemini runs itself (quirk G9), as the nearest items of OpenAI. None is ever a client's call."""
+"""Tools that Gemini runs itself (quirk G9), as the closest OpenAI items; never calls for the client."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.dialects.gemini.grounding import opened_page, searched
+from penstock.dialects.gemini.grounding import open_page_item, search_item
 from penstock.lenient import camel_field, text_of
 from penstock.protocol.items import Item, UnknownItem
 from penstock.stream.deltas import Delta, DiagnosticDelta, ItemDelta
@@ -19,7 +19,7 @@ SEARCHES: dict[str, str] = {
     "GOOGLE_SEARCH_IMAGE": "web_search_call",
     "FILE_SEARCH": "file_search_call",
 }
-"""The tools that search, and the item for each."""
+"""The search tools, and the item type for each."""
 
 
 class RunningServerTool(Struct):
@@ -29,7 +29,7 @@ class RunningServerTool(Struct):
 
 
 class GeminiServerTools:
-    """The vendor's tools in one answer: announced with their call, done with their result."""
+    """The vendor's tools in one answer: a call announces an item, and its result completes it."""
 
     PARTS: ClassVar = ("executableCode", "codeExecutionResult", "toolCall", "toolResponse")
 
@@ -53,8 +53,8 @@ class GeminiServerTools:
         self._running.append(running)
         return [ItemDelta(running.key, item, done=False)]
 
-    def _ended(self, id: str, type: str) -> RunningServerTool | None:
-        """The call that this result is of: by its id, else the latest of the type."""
+    def _finish(self, id: str, type: str) -> RunningServerTool | None:
+        """Remove and return the call that a result belongs to: by its id, else the latest of its type."""
         for running in reversed(self._running):
             if running.id == id if id and running.id else running.item.type == type:
                 self._running.remove(running)
@@ -62,7 +62,7 @@ class GeminiServerTools:
         return None
 
     def _code_result(self, result: dict[str, Any]) -> list[Delta]:
-        running = self._ended(text_of(result.get("id")), "code_interpreter_call")
+        running = self._finish(text_of(result.get("id")), "code_interpreter_call")
         running = running or RunningServerTool(next(self._keys), "", _code(""))
         outcome = result.get("outcome")
         status = "completed" if outcome in ("OUTCOME_OK", 1) else "failed"
@@ -73,28 +73,30 @@ class GeminiServerTools:
     def _tool_call(self, call: dict[str, Any]) -> list[Delta]:
         type = text_of(camel_field(call, "toolType"))
         arguments = call.get("args")
-        given = arguments if isinstance(arguments, dict) else {}
+        values = arguments if isinstance(arguments, dict) else {}
         if type in SEARCHES:
-            item = searched(SEARCHES[type], _texts(given, "queries", "query"), "in_progress")
+            item = search_item(SEARCHES[type], _texts(values, "queries", "query"), "in_progress")
         elif type == "URL_CONTEXT":
-            item = opened_page("".join(_texts(given, "urls", "url")[:1]), "in_progress")
+            item = open_page_item("".join(_texts(values, "urls", "url")[:1]), "in_progress")
         else:
             return [
-                DiagnosticDelta("left_out", f"the upstream ran its own tool {type[:100] or 'of no type'}")
+                DiagnosticDelta(
+                    "left_out", f"the upstream's own tool {type[:100] or 'without a type'} was left out"
+                )
             ]
         return self._start(item, text_of(call.get("id")))
 
     def _tool_response(self, response: dict[str, Any]) -> list[Delta]:
         type = text_of(camel_field(response, "toolType"))
-        running = self._ended(text_of(response.get("id")), SEARCHES.get(type, "web_search_call"))
+        running = self._finish(text_of(response.get("id")), SEARCHES.get(type, "web_search_call"))
         if running is None:
-            told = f"a result of the upstream's own tool {type[:100] or 'of no type'} was left out"
-            return [DiagnosticDelta("left_out", told)]
+            message = f"a result of the upstream's own tool {type[:100] or 'without a type'} was left out"
+            return [DiagnosticDelta("left_out", message)]
         return [ItemDelta(running.key, replace(running.item, status="completed"), done=True)]
 
 
 def image(data: dict[str, Any]) -> Item | None:
-    """A picture that the model made; None for any other data."""
+    """Return the item for a generated image; None for any other data."""
     kind, _, format = text_of(camel_field(data, "mimeType")).partition("/")
     content = text_of(data.get("data"))
     if kind != "image" or not content:
@@ -108,8 +110,8 @@ def _code(code: str) -> Item:
     return UnknownItem(type="code_interpreter_call", status="in_progress", extra=fields)
 
 
-def _texts(arguments: dict[str, Any], many: str, one: str) -> list[str]:
-    """The texts in a list of this name, or the one text of the other."""
-    given = arguments.get(many)
-    texts = given if isinstance(given, list) else [arguments.get(one)]
+def _texts(arguments: dict[str, Any], plural: str, singular: str) -> list[str]:
+    """Return the texts of the list field `plural`, or the text of the field `singular`."""
+    values = arguments.get(plural)
+    texts = values if isinstance(values, list) else [arguments.get(singular)]
     return [text for text in texts if isinstance(text, str) and text]

@@ -1,7 +1,7 @@
-"""What each Gemini takes: how much it is told to think, and what it insists on.
+"""How each Gemini model is asked to think, and what it requires.
 
-The 2.5 models take a budget of tokens and the later ones a level, each model its own levels; each refuses the
-other's field. So a model's traits are a row of a table, found by its name.
+The 2.5 models accept a token budget and later models a level, with different levels per model; each rejects
+the other's field. So a model's traits are a row of a table, found by its name.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from penstock.stream.diagnostics import Diagnostics
 
 
 class GeminiTraits(Struct, frozen=True, kw_only=True):
-    """`effort` is a row of `EFFORTS`, or "" for a model that does not think."""
+    """What a model supports. `effort` is a key of `EFFORTS`, or "" for a model that does not think."""
 
     effort: str = "levels"
     signed_calls: bool = True
-    """Refuses a call of its own that comes back without a signature (ask C3)."""
+    """Rejects its own calls if they are sent back without a signature (ask C3)."""
     json_with_tools: bool = True
-    """Takes a schema for its answer and tools together."""
+    """Accepts a schema for the answer together with tools."""
 
 
 MODELS: tuple[tuple[re.Pattern[str], GeminiTraits], ...] = tuple(
@@ -38,7 +38,7 @@ MODELS: tuple[tuple[re.Pattern[str], GeminiTraits], ...] = tuple(
         (r"", GeminiTraits(effort="", signed_calls=False)),
     )
 )
-"""The first row whose pattern is in the name. From Google's tables of thinking levels and budgets."""
+"""The first row whose pattern is in the name counts. Source: Google's docs on thinking levels and budgets."""
 
 
 def _levels(none: str, minimal: str, low: str, medium: str, high: str) -> dict[str, dict[str, Any]]:
@@ -69,13 +69,13 @@ EFFORTS: dict[str, dict[str, dict[str, Any]]] = {
     "levels_minimal": _levels("MINIMAL", "MINIMAL", "LOW", "MEDIUM", "HIGH"),
     "levels_low_high": _levels("LOW", "LOW", "LOW", "HIGH", "HIGH"),
 }
-"""`thinkingConfig` by effort. Where a model cannot be told not to think, it is told to think least."""
+"""`thinkingConfig` by effort. If thinking cannot be turned off, `none` is the lowest level or budget."""
 
 _UNKNOWN_EFFORT = "medium"
 
 
 def traits_of(target: Target) -> GeminiTraits:
-    """`quirks.effort` may name another row of the effort table than the model's name does."""
+    """Return the traits of a model by its name; `quirks.effort` overrides the row of `EFFORTS`."""
     name = target.model.lower()
     traits = next(traits for pattern, traits in MODELS if pattern.search(name))
     if target.quirks.effort in EFFORTS:
@@ -83,24 +83,29 @@ def traits_of(target: Target) -> GeminiTraits:
     return traits
 
 
-def thinking_of(traits: GeminiTraits, reasoning: ReasoningConfig, told: Diagnostics) -> dict[str, Any]:
-    """The `thinkingConfig`; empty when nothing is asked for."""
+def thinking_of(traits: GeminiTraits, reasoning: ReasoningConfig, diagnostics: Diagnostics) -> dict[str, Any]:
+    """Return the `thinkingConfig`; empty if nothing is requested."""
     effort = reasoning.effort or ""
     if not traits.effort:
         for name, value in (("effort", effort), ("summary", reasoning.summary)):
             if value and value != "none":
-                told.tell("field_dropped", f"`reasoning.{name}` was dropped: this model does not think")
+                diagnostics.report(
+                    "field_dropped", f"`reasoning.{name}` was dropped: this model does not support thinking"
+                )
         return {}
     row = EFFORTS[traits.effort]
     config: dict[str, Any] = {}
     if effort and effort not in row:
-        told.tell("effort_changed", f"the effort {effort!r} is unknown; {_UNKNOWN_EFFORT} was asked for")
+        diagnostics.report("effort_changed", f"the effort {effort!r} is unknown; {_UNKNOWN_EFFORT} was used")
         config |= row[_UNKNOWN_EFFORT]
     elif effort:
         config |= row[effort]
         sent = str(config.get("thinkingLevel", "")).lower()
         if sent != effort if sent else effort == "none" and config["thinkingBudget"]:
-            told.tell("effort_changed", f"the effort {effort!r} is not known here; the nearest was asked for")
+            diagnostics.report(
+                "effort_changed",
+                f"this model does not support the effort {effort!r}; the closest one was used",
+            )
     if reasoning.summary:
         config["includeThoughts"] = True
     return config

@@ -1,4 +1,4 @@
-"""Ollama's own API. For reading only: requests go to its Chat Completions endpoint."""
+"""Ollama's own API. Read-only: requests use its Chat Completions endpoint."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from penstock.stream.deltas import Delta
 class Ollama:
     name = "ollama"
 
-    def reader(self, plan: Plan) -> Reader:  # noqa: ARG002 (it reads the same for every plan)
+    def reader(self, plan: Plan) -> Reader:  # noqa: ARG002 (the plan does not matter)
         return OllamaReader()
 
     def read_body(self, plan: Plan, body: bytes) -> list[Delta]:  # noqa: ARG002
-        """An answer that is not streamed is a stream of one line."""
+        """Read an answer that is not streamed, as a stream of one line."""
         reader = OllamaReader()
         text = body.decode(errors="replace").strip()
         return (reader.feed(Frame(None, text)) if text else []) + reader.end()

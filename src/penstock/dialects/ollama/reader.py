@@ -1,6 +1,7 @@
-"""Reads Ollama's own stream: one JSON object a line, from `/api/chat` or from `/api/generate`.
+"""Read Ollama's own stream: one JSON object per line, from `/api/chat` or `/api/generate`.
 
-Calls come whole, with an object as arguments and mostly without an id; the reason is `stop` with calls too.
+A call arrives in one line, with an object as arguments and usually without an id. The finish reason is `stop`
+even with calls.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from penstock.stream.deltas import (
 )
 
 FINISHES: dict[str, FinishReason] = {
-    "": FinishReason.STOP,  # older versions say nothing but `done`
+    "": FinishReason.STOP,  # older versions send only `done`
     "stop": FinishReason.STOP,
     "tool_calls": FinishReason.TOOL_CALLS,
     "length": FinishReason.LENGTH,
@@ -36,19 +37,19 @@ FINISHES: dict[str, FinishReason] = {
 
 
 class OllamaReader:
-    """One answer."""
+    """Read one answer."""
 
     def __init__(self) -> None:
         self._keys = count()
         self._model = ""
-        self._fed = self._ended = False
+        self._received = self._ended = False
 
     @property
     def is_over(self) -> bool:
         return self._ended
 
     def feed(self, frame: Frame) -> list[Delta]:
-        self._fed = True
+        self._received = True
         if frame.data.strip() == DONE:
             return []
         line = read_object(frame)
@@ -59,9 +60,9 @@ class OllamaReader:
     def end(self) -> list[Delta]:
         if self._ended:
             return []
-        if not self._fed:
-            return [ErrorDelta("upstream_empty", "the upstream answered with nothing")]
-        return [ErrorDelta("upstream_truncated", "the upstream stopped in the middle")]
+        if not self._received:
+            return [ErrorDelta("upstream_empty", "the upstream's answer is empty")]
+        return [ErrorDelta("upstream_truncated", "the upstream's answer ended before it was complete")]
 
     def _line(self, line: dict[str, Any]) -> list[Delta]:
         deltas: list[Delta] = []
@@ -69,7 +70,7 @@ class OllamaReader:
         if model and model != self._model:
             self._model = model
             deltas.append(UpstreamInfo(model=model))
-        # `/api/generate` has in the line itself what `/api/chat` has in the message.
+        # `/api/chat` has these fields in `message`, `/api/generate` in the line itself.
         message = object_of(line.get("message")) or line
         thinking = text_of(message.get("thinking"))
         text = text_of(message.get("content")) or text_of(line.get("response"))
@@ -84,7 +85,7 @@ class OllamaReader:
         return deltas
 
     def _call(self, call: dict[str, Any]) -> Delta:
-        """Each entry is a call of its own: an index, where there is one, is not told for every call."""
+        """Read a call. Every entry is a separate call: not all of them have an index."""
         function = object_of(call.get("function"))
         arguments = function.get("arguments")
         return ToolCallDelta(

@@ -1,4 +1,4 @@
-"""The vendors that can be chosen by name: `rows.py` has the table, `preset.py` says what a row holds."""
+"""The vendors that can be selected by name: `rows.py` has the table, `preset.py` defines its columns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 
 def preset(name: str) -> Preset:
-    """The vendor of this name; `LookupError` says which names are near."""
+    """Return the vendor of this name; raise `LookupError` with similar names."""
     found = PRESETS.get(name)
     if found is None:
         raise unknown("preset", name, PRESETS)
@@ -32,13 +32,14 @@ def preset(name: str) -> Preset:
 
 
 def speaks_responses(preset: Preset) -> bool:
+    """Return whether the vendor supports the Responses API."""
     return preset.dialect == "responses" or preset.also_responses
 
 
 def target_for(
     model: str, vendor: str = "", *, dialect: str = "", quirks: Quirks | None = None, key: str = ""
 ) -> Target:
-    """A model at a vendor, for a plan. A dialect or quirks that are not given are those of the vendor."""
+    """Return a model at a vendor as a target. Dialect and quirks default to the vendor's."""
     facts = vendor_facts(vendor)
     return Target(
         model=model,
@@ -51,14 +52,14 @@ def target_for(
 
 
 def fingerprint(key: str) -> str:
-    """Tells one key from another and gives neither away."""
+    """Return a hash that identifies a key without revealing it."""
     return sha256(key.encode()).hexdigest()[:16] if key else ""
 
 
 def as_markdown() -> str:
-    """The table in `docs/presets.md`."""
+    """Return the table in `docs/presets.md`."""
     lines = [
-        "| preset | vendor | dialect | base URL | key | models, for example |",
+        "| preset | vendor | dialect | base URL | key | example models |",
         "|---|---|---|---|---|---|",
     ]
     for row in PRESETS.values():

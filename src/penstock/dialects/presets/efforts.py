@@ -1,7 +1,7 @@
-"""How hard a model is asked to think: `reasoning.effort`, by a table (ask I4).
+"""How to request a reasoning effort (`reasoning.effort`): one table for all vendors (ask I4).
 
-A row is a way of asking, named by `Quirks.effort`. It says for each effort what goes into the request. An
-effort that a row does not have becomes the nearest that it has, and a diagnostic says so.
+A row is a way of requesting it, named by `Quirks.effort`, and maps each effort to request fields. An effort
+that is not in the row is replaced by the nearest one, with a diagnostic.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def _named(*efforts: str) -> _Row:
 
 
 def _switched(on: dict[str, Any], off: dict[str, Any]) -> _Row:
-    """For upstreams that can only be told whether to think. `minimal` is the least, which is not at all."""
+    """Return a row for upstreams that can only switch reasoning on or off; `minimal` means off."""
     return {effort: off if effort in ("none", "minimal") else on for effort in SCALE}
 
 
@@ -31,7 +31,7 @@ EFFORTS: dict[str, _Row] = {
     "low_to_high": _named("low", "medium", "high"),
     "none_to_high": _named("none", "low", "medium", "high"),
     "openrouter": {effort: {"reasoning": {"effort": effort}} for effort in SCALE if effort != "max"},
-    # The pairs are those of DeepSeek's own guide.
+    # As in DeepSeek's documentation.
     "deepseek": {
         "none": {"thinking": {"type": "disabled"}},
         "minimal": _deepseek("low"),
@@ -51,14 +51,14 @@ EFFORTS: dict[str, _Row] = {
 
 
 def nearest(row: str, effort: str) -> str | None:
-    """The effort of this row that is next to the one that is wanted, or None when there is no saying.
+    """Return the effort of this row that is nearest to the requested one; None if either is unknown.
 
-    Of two that are equally near, the stronger: an answer that took longer is the smaller harm.
+    Of two that are equally near, return the higher: a slower answer is the lesser harm.
     """
     known = EFFORTS.get(row, {})
     if effort in known:
         return effort
     if effort not in SCALE or not known:
         return None
-    wanted = SCALE.index(effort)
-    return min(known, key=lambda each: (abs(SCALE.index(each) - wanted), -SCALE.index(each)))
+    requested = SCALE.index(effort)
+    return min(known, key=lambda each: (abs(SCALE.index(each) - requested), -SCALE.index(each)))

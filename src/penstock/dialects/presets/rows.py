@@ -1,8 +1,8 @@
-"""The vendors, as a table: where they are, how they are spoken to, and what is special about them.
+"""The table of vendors: their addresses, dialects and peculiarities.
 
-A vendor that speaks a known dialect is a row here and never a class, and no other module names one. Any other
-server that speaks a dialect needs a URL and no row. What a row says was taken from the vendor's documentation
-or from recorded streams; where neither says anything, the column has its default.
+A vendor that uses a known dialect is a row here and never a class, and no other module names a vendor. Any
+other server with a known dialect needs a URL and no row. The values are taken from the vendor's documentation
+or from recorded streams; a column that neither covers has its default.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from penstock.dialects.plan import Quirks
 from penstock.dialects.presets.preset import SAMPLER_FIELDS, UNLISTED, Preset
 
 _OPENAI = Quirks(
-    # OpenAI itself takes a conversation as it is; `max_tokens` is refused by its reasoning models.
+    # OpenAI accepts system messages anywhere; its reasoning models refuse `max_tokens`.
     system_first=False,
     developer_role=True,
     effort="openai",
@@ -23,7 +23,7 @@ _ROWS = (
     Preset(
         name="openai",
         title="OpenAI",
-        dialect="responses",  # reasoning comes back, and can be sent again, only there
+        dialect="responses",  # the only one that returns reasoning and accepts it back
         base_url="https://api.openai.com/v1",
         key_variable="OPENAI_API_KEY",
         quirks=_OPENAI,
@@ -128,7 +128,7 @@ _ROWS = (
         key_variable="COPILOT_GITHUB_TOKEN",
         quirks=Quirks(effort="low_to_high"),
         models="gpt-4.1, claude-sonnet-4.5",
-        note="not a public API: it takes tokens that GitHub's own login gives out, and may change",
+        note="not a public API: it needs a token from GitHub's own login, and may change",
     ),
     Preset(
         name="bedrock",
@@ -148,8 +148,8 @@ _ROWS = (
         title="DeepSeek",
         base_url="https://api.deepseek.com/v1",
         key_variable="DEEPSEEK_API_KEY",
-        # Reasoning that led to a tool call must come back in every later request (its guide to thinking
-        # mode); other reasoning is ignored when it does. So old reasoning is kept.
+        # Reasoning that led to a tool call must be part of every later request (its guide to thinking mode);
+        # other reasoning is ignored. So old reasoning is kept.
         quirks=Quirks(
             reasoning_field="reasoning_content",
             effort="deepseek",
@@ -165,7 +165,7 @@ _ROWS = (
         title="Mistral",
         base_url="https://api.mistral.ai/v1",
         key_variable="MISTRAL_API_KEY",
-        # Refuses fields that it does not know, `stream_options` among them; usage comes without asking.
+        # Refuses unknown fields, such as `stream_options`; it always sends usage.
         quirks=Quirks(stream_usage=False),
         models="mistral-large-latest, magistral-medium-latest",
         model_prefixes=("mistralai",),
@@ -210,7 +210,7 @@ _ROWS = (
             effort="thinking",
             strict_tools=False,
             json_schema=False,
-            tool_choice=False,  # knows `auto` alone
+            tool_choice=False,  # supports only `auto`
         ),
         models="glm-5.2, glm-4.7-flash",
         model_prefixes=("z-ai", "zai-org"),
@@ -219,7 +219,7 @@ _ROWS = (
     Preset(
         name="minimax",
         title="MiniMax",
-        # Its Chat Completions put reasoning into the text, between tags; Messages keep it apart.
+        # Its Chat Completions API puts reasoning into the text, between tags; its Messages API separates it.
         dialect="anthropic",
         base_url="https://api.minimax.io/anthropic/v1",
         key_variable="MINIMAX_API_KEY",
@@ -324,7 +324,7 @@ _ROWS = (
         key_variable="SAMBANOVA_API_KEY",
         models="Meta-Llama-3.3-70B-Instruct",
     ),
-    # Servers on the own machine, at the ports at which they start
+    # Local servers, at their default ports
     Preset(
         name="ollama",
         title="Ollama",
@@ -362,7 +362,7 @@ _ROWS = (
         title="llama.cpp",
         base_url="http://127.0.0.1:8080/v1",
         quirks=Quirks(effort="template", reasoning_field="reasoning_content"),
-        models="the model that it was started with",
+        models="the model it was started with",
         optional_fields=SAMPLER_FIELDS,
         also_responses=True,
         list_owner="llamacpp",
@@ -383,7 +383,7 @@ _ROWS = (
 
 _WITHOUT_PRESET = (
     Preset(
-        # It takes short-lived tokens of a cloud account and no key, so it cannot be configured by name.
+        # It needs short-lived tokens of a cloud account instead of a key, so it is not a preset.
         name="vertex",
         title="Google Vertex AI",
         dialect="gemini",
@@ -409,13 +409,13 @@ _WITHOUT_PRESET = (
         ),
     ),
 )
-"""Vendors of which something is known, and that are not offered as a preset."""
+"""Vendors that have facts on record but are not presets."""
 
 PRESETS: dict[str, Preset] = {row.name: row for row in _ROWS}
-"""Every vendor that can be chosen, by its name."""
+"""Every vendor that can be selected, by name."""
 
 VENDORS: dict[str, Preset] = {row.name: row for row in (*_ROWS, *_WITHOUT_PRESET)}
-"""Every vendor of which something is known."""
+"""Every vendor with facts on record, by name."""
 
 MAKERS = frozenset(
     {
@@ -423,9 +423,9 @@ MAKERS = frozenset(
         *("nousresearch", "xiaomi"),
     }
 )
-"""Makers of models that others host: words that stand before a model's name."""
+"""Model makers whose models other vendors host: prefixes of model names."""
 
 
 def vendor_facts(vendor: str) -> Preset:
-    """What is known of a vendor, for dialects; one that is in no table has every default."""
+    """Return the row of a vendor; the defaults if it is not in the table."""
     return VENDORS.get(vendor, UNLISTED)

@@ -1,4 +1,4 @@
-"""Another Responses endpoint as an upstream. Its stream is read and told anew, never passed on as it is."""
+"""Another Responses endpoint as an upstream. Its stream is read and regenerated, never relayed unchanged."""
 
 from __future__ import annotations
 

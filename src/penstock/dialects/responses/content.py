@@ -1,7 +1,7 @@
-"""Content parts for another Responses endpoint.
+"""Renders content parts for another Responses endpoint.
 
-The types are the same on both sides; who may say which is not: an assistant's text is `output_text`, anybody
-else's `input_text`. What the endpoint does not take becomes a note in the text and a diagnostic (ask H3).
+The part types are the same, but they depend on the role: an assistant's text is `output_text`, any other text
+`input_text`. Content that the endpoint does not support becomes a note in the text and a diagnostic (ask H3).
 """
 
 from __future__ import annotations
@@ -25,18 +25,20 @@ _Part = dict[str, Any]
 
 
 class Parts:
-    def __init__(self, target: Target, told: Diagnostics) -> None:
+    """Renders the content of one request's items for its target."""
+
+    def __init__(self, target: Target, diagnostics: Diagnostics) -> None:
         self._quirks = target.quirks
         self._is_original = vendor_facts(target.vendor).original_responses
-        self._told = told
+        self._diagnostics = diagnostics
 
-    def said_by(self, role: str, parts: list[ContentPart]) -> list[_Part]:
-        """Parts without text, such as an empty `input_text`, are not worth sending."""
-        write = self._assistants if role == "assistant" else self._inputs
-        return [written for part in parts if (written := write(part)) is not None]
+    def message_parts(self, role: str, parts: list[ContentPart]) -> list[_Part]:
+        """Return the parts of a message, without empty texts."""
+        render = self._assistant_part if role == "assistant" else self._input_part
+        return [rendered for part in parts if (rendered := render(part)) is not None]
 
     def system_text(self, parts: list[ContentPart]) -> str:
-        """Instructions are text: an image or a file among them is noted."""
+        """Return instructions as text, with a note for each image or file among them."""
         texts = [_text_of(part) for part in parts]
         noted = [
             self._left_out(part) if text is None else text for part, text in zip(parts, texts, strict=True)
@@ -44,43 +46,45 @@ class Parts:
         return "\n".join(text for text in noted if text)
 
     def output(self, content: str | list[ContentPart]) -> str | list[_Part]:
-        """What a tool gave back: as a string where it is text, because many endpoints take no other
-        (ask B10)."""
+        """Return the output of a tool: a string if it is only text, because many endpoints accept nothing
+        else (ask B10)."""
         if isinstance(content, str):
             return content
-        parts = self.said_by("tool", content)
+        parts = self.message_parts("tool", content)
         if all(part["type"] == "input_text" for part in parts):
             return "\n".join(part["text"] for part in parts)
         return parts
 
-    def _assistants(self, part: ContentPart) -> _Part | None:
+    def _assistant_part(self, part: ContentPart) -> _Part | None:
         if isinstance(part, Refusal):
             return {"type": "refusal", "refusal": part.refusal}
         text = _text_of(part)
         if text is None:
             return _output(self._left_out(part))
-        # Log probabilities are for the reader of an answer: sent back, they only cost.
+        # Log probabilities are of no use to the model, so they are not sent back.
         annotations = to_builtins(part.annotations) if isinstance(part, OutputText) else []
         return _output(text, annotations) if text else None
 
-    def _inputs(self, part: ContentPart) -> _Part | None:
+    def _input_part(self, part: ContentPart) -> _Part | None:
         if isinstance(part, InputImage | InputFile | InputVideo):
-            return to_builtins(part) if self._takes(part) else _input(self._left_out(part))
+            return to_builtins(part) if self._supports(part) else _input(self._left_out(part))
         text = _text_of(part)
         if text is None:
             return _input(self._left_out(part))
         return _input(text) if text else None
 
-    def _takes(self, part: InputImage | InputFile | InputVideo) -> bool:
+    def _supports(self, part: InputImage | InputFile | InputVideo) -> bool:
         if isinstance(part, InputImage):
             return self._quirks.images and bool(part.image_url or (self._is_original and part.file_id))
         if isinstance(part, InputFile):
             return self._is_original or (self._quirks.files and not part.file_id)
-        return not self._is_original  # videos are in the specification, and not at OpenAI
+        return not self._is_original  # videos are in the specification, but OpenAI does not support them
 
     def _left_out(self, part: ContentPart) -> str:
         what = f"content of type {part.type!r}"
-        self._told.tell("content_left_out", f"{what} cannot be sent to this upstream; a note was sent")
+        self._diagnostics.report(
+            "content_left_out", f"{what} cannot be sent to this upstream; a note was sent instead"
+        )
         return f"[{what} was left out: this model cannot be given it]"
 
 

@@ -1,4 +1,4 @@
-"""How a response of another endpoint ends: usage, and why it is incomplete."""
+"""Reads the end of another endpoint's response: usage, and the reason why it is incomplete."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ INCOMPLETE: dict[str, FinishReason] = {
     "content_filter": FinishReason.CONTENT_FILTER,
     "pause_turn": FinishReason.PAUSE,
 }
-"""Why a response is incomplete. An unknown reason counts as length: it must not look like a whole answer."""
+"""Reasons for an incomplete response. An unknown one counts as length: it must not look complete."""
 
 
 def read_usage(raw: JSON) -> UsageDelta:
-    given, made = count_of(raw.get("input_tokens")), count_of(raw.get("output_tokens"))
+    input_tokens, output_tokens = count_of(raw.get("input_tokens")), count_of(raw.get("output_tokens"))
     total = count_of(raw.get("total_tokens"))
-    before, after = object_of(raw.get("input_tokens_details")), object_of(raw.get("output_tokens_details"))
-    reasoning = count_of(after.get("reasoning_tokens"))
-    if reasoning and total is not None and total > (given or 0) + (made or 0):
-        made = total - (given or 0)  # reasoning was left out of the output (quirk C7)
+    input_details = object_of(raw.get("input_tokens_details"))
+    reasoning = count_of(object_of(raw.get("output_tokens_details")).get("reasoning_tokens"))
+    if reasoning and total is not None and total > (input_tokens or 0) + (output_tokens or 0):
+        output_tokens = total - (input_tokens or 0)  # the output did not include reasoning (quirk C7)
     return UsageDelta(
-        input_tokens=given,
-        output_tokens=made,
-        cached_tokens=count_of(before.get("cached_tokens")),
-        cache_write_tokens=count_of(before.get("cache_write_tokens")),
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        cached_tokens=count_of(input_details.get("cached_tokens")),
+        cache_write_tokens=count_of(input_details.get("cache_write_tokens")),
         reasoning_tokens=reasoning,
     )
 
@@ -39,5 +39,5 @@ def read_incomplete(response: JSON) -> list[Delta]:
     known = INCOMPLETE.get(reason)
     if known is not None:
         return [FinishDelta(known)]
-    message = f"the upstream's response is incomplete for a reason that is not known: {reason[:80]!r}"
+    message = f"the upstream's response is incomplete for the unknown reason {reason[:80]!r}"
     return [DiagnosticDelta("unknown_finish", message), FinishDelta(FinishReason.LENGTH)]

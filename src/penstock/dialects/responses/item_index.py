@@ -1,4 +1,4 @@
-"""Which item of the upstream an event is about."""
+"""Finds the upstream's item that an event belongs to."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from penstock.stream.deltas import Key
 class ItemIndex:
     """The items of one answer, by index and type, and by every id that they had.
 
-    An id that an event has is believed only where it is known: they rotate in some streams (quirk R2). An
-    index is believed only together with the type: some servers number all items 0.
+    The id in an event is used only if it is known: ids rotate in some streams (quirk R2). An index is used
+    only together with the type: some servers number all items 0.
     """
 
     def __init__(self) -> None:
@@ -43,45 +43,45 @@ class ItemIndex:
         return item
 
     def announced(self, type: str, event: JSON, raw: JSON) -> tuple[UpstreamItem, bool]:
-        """The item of an `added`, and whether it is a new one: some servers announce twice."""
-        index, id = _place(event, raw)
+        """Return the item of an `added` event, and whether it is new: some servers announce items twice."""
+        index, id = _position(event, raw)
         item = self._find(type, index, id)
         if item is None or self._is_another(item, raw) or (item.done and id not in item.ids):
             return self._new(type, index, id, raw), True
         is_new = not item.announced
-        self._name(item, id, raw)
+        self._add_ids(item, id, raw)
         return item, is_new
 
     def ended(self, type: str, event: JSON, raw: JSON) -> tuple[UpstreamItem, bool]:
-        """The item of a `done`, and whether it was never announced."""
-        index, id = _place(event, raw)
+        """Return the item of a `done` event, and whether it was never announced."""
+        index, id = _position(event, raw)
         item = self._find(type, index, id)
         if item is None or self._is_another(item, raw):
             return self._new(type, index, id, raw), True
-        self._name(item, id, raw)
+        self._add_ids(item, id, raw)
         return item, not item.announced
 
-    def told(self, type: str, event: JSON) -> UpstreamItem:
-        """The item that an event inside of an item of this type is about; new if it was not announced."""
-        index, id = _place(event, {})
+    def containing(self, type: str, event: JSON) -> UpstreamItem:
+        """Return the item of this type that an event belongs to; add it if it was not announced."""
+        index, id = _position(event, {})
         item = self._find(type, index, id)
         if item is None and index is None and not id:
             item = self._last.get(type)
         return item or self.add(type, index, id)
 
     def latest(self, event: JSON) -> UpstreamItem | None:
-        """The item that an event is about that does not say of which type it is."""
-        index, id = _place(event, {})
+        """Return the item of an event that does not show the type of its item."""
+        index, id = _position(event, {})
         by_id = self._by_id.get(id)
         if by_id is not None and index in (None, by_id.index):
             return by_id
         return None if index is None else self._at.get(index)
 
     def match(self, index: int, type: str, id: str, call_id: str) -> UpstreamItem | None:
-        """The item that the terminal response has at `index`: each is found once.
+        """Return the item that the terminal response has at `index`. Each item is matched once.
 
-        By its ids, else by its place, else the next of its type: the response may lack items that were
-        streamed, and its places then differ.
+        Match by id, then by position, then the next item of the type: the response may lack items that were
+        streamed, which shifts its positions.
         """
         if self._unmatched is None:
             self._unmatched = {}
@@ -97,9 +97,9 @@ class ItemIndex:
                 return item
         if type in CALLS and call_id:
             return None
-        waiting = self._unmatched.get(type, [])
-        while waiting:
-            item = waiting.pop()
+        unmatched = self._unmatched.get(type, [])
+        while unmatched:
+            item = unmatched.pop()
             if item.key not in self._matched:
                 self._matched.add(item.key)
                 return item
@@ -112,17 +112,17 @@ class ItemIndex:
         return None if index is None else self._by_index.get((index, type))
 
     def _is_another(self, item: UpstreamItem, raw: JSON) -> bool:
-        """Is this another call at the same index? Under one item id it is not, whatever its call id is."""
+        """Return whether this is another call at the same index. With the same item id it never is."""
         call_id, id = text_of(raw.get("call_id")), text_of(raw.get("id"))
         same = id in item.ids or not call_id or item.call_id in ("", call_id)
         return item.type in CALLS and not same
 
     def _new(self, type: str, index: int | None, id: str, raw: JSON) -> UpstreamItem:
         item = self.add(type, index, id)
-        self._name(item, id, raw)
+        self._add_ids(item, id, raw)
         return item
 
-    def _name(self, item: UpstreamItem, id: str, raw: JSON) -> None:
+    def _add_ids(self, item: UpstreamItem, id: str, raw: JSON) -> None:
         if id:
             item.ids.add(id)
             self._by_id[id] = item
@@ -130,7 +130,7 @@ class ItemIndex:
             self._by_call_id.setdefault(call_id, item)
 
 
-def _place(event: JSON, raw: JSON) -> tuple[int | None, str]:
+def _position(event: JSON, raw: JSON) -> tuple[int | None, str]:
     index = event.get("output_index")
     id = text_of(raw.get("id")) or text_of(event.get("item_id"))
     return index if index.__class__ is int else None, id

@@ -1,7 +1,7 @@
-"""One item of the upstream's answer: what was told of it so far, and what its ends still add.
+"""One item of the upstream's answer: what was received so far, and what its final versions still add.
 
-Text comes in up to five tellings: deltas, `*.done`, the part, the item, the terminal response. The first is
-passed on; each later one adds only what is missing (decision 20, quirk R3, quirk R5).
+A text is sent up to five times: as deltas, in `*.done`, in the part, in the item, in the terminal response.
+The first is passed on; each later one adds only what is missing (decision 20, quirk R3, quirk R5).
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Channel(Struct, frozen=True):
     name: str
     item_type: str
     index_field: str
-    """The field that numbers its parts; "" where there is only one."""
-    whole_field: str
-    """Where `*.done`, the part and the item have the whole text."""
+    """The field with the index of the part; "" if there is only one part."""
+    full_field: str
+    """The field of `*.done`, the part and the item that has the full text."""
     delta: Callable[[str, Key, int], Delta]
 
 
@@ -74,7 +74,7 @@ PARTS: dict[tuple[str, str], Channel] = {
     ("reasoning", "text"): REASONING,
     ("reasoning", "summary_text"): SUMMARY,
 }
-"""What the parts of an item are, by the type of both."""
+"""The channel of a part, by the types of item and part."""
 
 
 class UpstreamItem:
@@ -87,49 +87,49 @@ class UpstreamItem:
         self.ids = {id} if id else set()
         self.call_id = ""
         self.announced: JSON = {}
-        """The item as `added` had it."""
+        """The item in its `added` event."""
         self.done = False
         self.is_hosted = False
-        """It has the type of a client's call, but the vendor runs it."""
+        """Whether the vendor runs this call, although it has the type of a client's call."""
         self.first: UpstreamItem | None = None
         """The call that this one repeats."""
-        self.waiting: list[Delta] = []
-        """What repeats of this call said before it was done."""
-        self._heard: dict[tuple[str, int], list[str]] = {}
-        self._spellings: dict[str, str] = {}
+        self.pending: list[Delta] = []
+        """Deltas of repeats of this call, held back until the call is done."""
+        self._received: dict[tuple[str, int], list[str]] = {}
+        self._event_names: dict[str, str] = {}
         self._citations: Counter[bytes] = Counter()
-        self._told: set[str] = set()
+        self._diagnosed: set[str] = set()
 
-    def take(self, channel: Channel, event: JSON, spelling: str) -> list[Delta]:
-        """A delta. Of two spellings of one event, the first that came for the item counts (decision 20)."""
+    def add_delta(self, channel: Channel, event: JSON, event_name: str) -> list[Delta]:
+        """Read a delta. If one event arrives under two names, the item's first name counts (decision 20)."""
         text = text_of(event.get("delta"))
-        if not text or self._spellings.setdefault(channel.name, spelling) != spelling:
+        if not text or self._event_names.setdefault(channel.name, event_name) != event_name:
             return []
-        return self._say(channel, _index(event, channel), text, event)
+        return self._emit(channel, _index(event, channel), text, event)
 
-    def supply(self, channel: Channel, index: int, told: JSON) -> list[Delta]:
-        """Something that has the whole text, and its citations: add what is missing."""
-        whole = text_of(told.get(channel.whole_field))
-        heard = self.heard(channel, index)
+    def supply(self, channel: Channel, index: int, raw: JSON) -> list[Delta]:
+        """Add what is missing from an object with the full text and its citations."""
+        full = text_of(raw.get(channel.full_field))
+        received = self.received(channel, index)
         deltas: list[Delta] = []
-        if whole.startswith(heard):
-            if len(whole) > len(heard):
-                deltas += self._say(channel, index, whole[len(heard) :], {} if heard else told)
-        elif whole:
-            deltas += self.tell_once(
-                "upstream_disagrees", f"the upstream's {channel.name} ended otherwise than it was streamed"
+        if full.startswith(received):
+            if len(full) > len(received):
+                deltas += self._emit(channel, index, full[len(received) :], {} if received else raw)
+        elif full:
+            deltas += self.diagnose_once(
+                "upstream_disagrees", f"the upstream's final {channel.name} differs from what it streamed"
             )
         if channel is TEXT:
-            deltas += self._missing_citations(index, objects_of(told.get("annotations")))
+            deltas += self._missing_citations(index, objects_of(raw.get("annotations")))
         return deltas
 
-    def supply_parts(self, told: JSON) -> list[Delta]:
-        """A whole message or reasoning item."""
+    def supply_parts(self, raw: JSON) -> list[Delta]:
+        """Add what is missing from a complete message or reasoning item."""
         deltas: list[Delta] = []
-        for index, part in _parts(told.get("summary"), "summary_text"):
+        for index, part in _parts(raw.get("summary"), "summary_text"):
             deltas += self.supply_part(index, part)
         plain = "reasoning_text" if self.type == "reasoning" else "output_text"
-        for index, part in _parts(told.get("content"), plain):
+        for index, part in _parts(raw.get("content"), plain):
             deltas += self.supply_part(index, part)
         return deltas
 
@@ -137,54 +137,55 @@ class UpstreamItem:
         kind = text_of(part.get("type"))
         channel = PARTS.get((self.type, kind))
         if channel is None:
-            return self.tell_once("part_left_out", f"a content part of type {kind[:80]!r} was left out")
+            return self.diagnose_once("part_left_out", f"a content part of type {kind[:80]!r} was left out")
         return self.supply(channel, index, part)
 
     def cite(self, index: int, raw: JSON) -> list[Delta]:
-        """A citation, as it happens."""
+        """Return a citation as a delta."""
         self._citations[_canonical(raw)] += 1
-        return [AnnotationDelta(_moved(read_annotation(raw), self._offset(index)), self.key)]
+        return [AnnotationDelta(_shifted(read_annotation(raw), self._offset(index)), self.key)]
 
-    def heard(self, channel: Channel, index: int = 0) -> str:
-        pieces = self._heard.get((channel.name, index), [])
+    def received(self, channel: Channel, index: int = 0) -> str:
+        """Return the text received so far."""
+        pieces = self._received.get((channel.name, index), [])
         if len(pieces) > 1:
             pieces[:] = ["".join(pieces)]
         return pieces[0] if pieces else ""
 
-    def tell_once(self, code: str, message: str) -> list[Delta]:
-        if message in self._told:
+    def diagnose_once(self, code: str, message: str) -> list[Delta]:
+        if message in self._diagnosed:
             return []
-        self._told.add(message)
+        self._diagnosed.add(message)
         return [DiagnosticDelta(code, message)]
 
-    def _say(self, channel: Channel, index: int, text: str, event: JSON) -> list[Delta]:
-        self._heard.setdefault((channel.name, index), []).append(text)
+    def _emit(self, channel: Channel, index: int, text: str, event: JSON) -> list[Delta]:
+        self._received.setdefault((channel.name, index), []).append(text)
         if self.first is not None or self.is_hosted:
-            return []  # a repeat is judged when it is whole
+            return []  # whether it repeats a call is decided when it is complete
         if channel is TEXT and event.get("logprobs"):
             return [TextDelta(text, self.key, read_logprobs(event["logprobs"]))]
         return [channel.delta(text, self.key, index)]
 
-    def _missing_citations(self, index: int, told: list[JSON]) -> list[Delta]:
-        """Those of a whole part that no event had. They are counted: one source may be cited twice."""
-        left = self._citations.copy() if told else self._citations
+    def _missing_citations(self, index: int, citations: list[JSON]) -> list[Delta]:
+        """Return the citations of a part that no event had. They are counted: a source may be cited twice."""
+        unmatched = self._citations.copy() if citations else self._citations
         deltas: list[Delta] = []
-        for raw in told:
-            name = _canonical(raw)
-            left[name] -= 1
-            if left[name] < 0:
+        for raw in citations:
+            key = _canonical(raw)
+            unmatched[key] -= 1
+            if unmatched[key] < 0:
                 deltas += self.cite(index, raw)
         return deltas
 
     def _offset(self, index: int) -> int:
-        """Where a text part begins. Parts of text that follow each other become one part, so places move."""
-        if any(name == REFUSAL.name for name, _ in self._heard):
+        """Return the offset of a text part. Consecutive text parts become one, which shifts positions."""
+        if any(name == REFUSAL.name for name, _ in self._received):
             return 0
-        return sum(len(self.heard(TEXT, each)) for name, each in self._heard if each < index)
+        return sum(len(self.received(TEXT, each)) for name, each in self._received if each < index)
 
 
 def read_logprobs(raw: Any) -> list[LogProb]:
-    """Log probabilities with every field that the schema wants; what is none is left out."""
+    """Return the log probabilities with every field that the schema requires, without invalid entries."""
     return [
         LogProb(
             **_logprob(each), top_logprobs=[_logprob(top) for top in _logprobs_in(each.get("top_logprobs"))]
@@ -204,11 +205,11 @@ def _logprobs_in(value: Any) -> list[JSON]:
 
 
 def _logprob(raw: JSON) -> TopLogProb:
-    given = raw.get("bytes")
+    token_bytes = raw.get("bytes")
     return TopLogProb(
         token=raw["token"],
         logprob=raw["logprob"],
-        bytes=given if isinstance(given, list) else list(raw["token"].encode()),
+        bytes=token_bytes if isinstance(token_bytes, list) else list(raw["token"].encode()),
     )
 
 
@@ -218,7 +219,7 @@ def _index(event: JSON, channel: Channel) -> int:
 
 
 def _parts(value: Any, plain: str) -> Iterator[tuple[int, JSON]]:
-    """The parts of a content or summary; sloppy servers send a bare text."""
+    """Yield the parts of a content or summary; some servers send plain text."""
     if isinstance(value, str):
         yield 0, {"type": plain, "text": value}
     elif isinstance(value, list):
@@ -230,7 +231,7 @@ def _canonical(raw: JSON) -> bytes:
     return msgspec.json.encode(raw, order="deterministic")
 
 
-def _moved(annotation: Annotation, offset: int) -> Annotation:
+def _shifted(annotation: Annotation, offset: int) -> Annotation:
     if not offset or not isinstance(annotation, UrlCitation):
         return annotation
     return msgspec.structs.replace(

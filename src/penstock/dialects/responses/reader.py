@@ -1,8 +1,8 @@
 """Reads the stream of another Responses endpoint.
 
-Nothing of it is trusted: ids may rotate in every event (quirk R2), `added` may be missing or doubled, deltas
-may be missing (quirk R5), the terminal response may be empty (quirk R3) or the only place where an item is.
-Items are told apart by `output_index`, by their id only where that is missing.
+Nothing in it is trusted: ids may change in every event (quirk R2), `added` may be missing or repeated, deltas
+may be missing (quirk R5), the terminal response may be empty (quirk R3) or the only place with an item.
+Items are identified by `output_index`; by their id only if that is missing.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ from penstock.stream.deltas import (
 from penstock.tools.custom import RUN_BY_SERVER
 
 PHASES = ("commentary", "final_answer")
-NO_OUTPUT = ("item_reference", "additional_tools", "")
+NOT_OUTPUT = ("item_reference", "additional_tools", "")
 LATE = ("tool_search_call", "compaction")
-"""Announced when they are done: before, the one has a provisional call id and the other no content."""
+"""Items announced only when done: before, one has a provisional call id and the other no content."""
 
 XAI_ITEM = "xai:x_search_call"
 
 _EVENT_TYPE = re.compile(r"[A-Za-z0-9_.:/-]{1,128}")
-_PLACES = ("type", "sequence_number", "item_id", "output_index", "obfuscation")
+_POSITION_FIELDS = ("type", "sequence_number", "item_id", "output_index", "obfuscation")
 
 
 class ResponsesReader:
@@ -73,19 +73,19 @@ class ResponsesReader:
         self._truncated: list[tuple[UpstreamItem, JSON]] = []
         """Hosted items that ended incomplete: nothing may be added after such an end (spec N27)."""
         self._info = UpstreamInfo()
-        self._heard = False
-        self._marked = False
+        self._has_events = False
+        self._has_done_marker = False
         self._over = False
 
     @property
     def is_over(self) -> bool:
-        return self._over or self._marked
+        return self._over or self._has_done_marker
 
     def feed(self, frame: Frame) -> list[Delta]:
         if self._over or not frame.data.strip():
             return []
         if frame.data.strip() == DONE:
-            self._marked = True
+            self._has_done_marker = True
             return []
         event = read_object(frame)
         if isinstance(event, ErrorDelta):
@@ -94,7 +94,7 @@ class ResponsesReader:
         type = (text_of(event.get("type")) or frame.event or "").removeprefix("openai:")
         if is_keep_alive(type):
             return []
-        self._heard = True
+        self._has_events = True
         if type in HANDLERS:
             return HANDLERS[type](self, type, event)
         return self._other(type, event)
@@ -103,10 +103,10 @@ class ResponsesReader:
         if self._over:
             return []
         self._over = True
-        if not self._heard:
+        if not self._has_events:
             return [ErrorDelta("upstream_empty", "the upstream ended without sending anything")]
-        deltas = self._leave(self._items.open(), truncated=not self._marked)
-        if self._marked:
+        deltas = self._close_items(self._items.open(), truncated=not self._has_done_marker)
+        if self._has_done_marker:
             return [*deltas, FinishDelta(FinishReason.STOP)]
         return [*deltas, ErrorDelta("upstream_truncated", "the upstream ended before its response did")]
 
@@ -132,14 +132,14 @@ class ResponsesReader:
         return self.read_response(response, status if status in ENDS.values() else ENDS[type])
 
     def read_response(self, response: JSON, status: str) -> list[Delta]:
-        """A response that has ended: what only it tells, then its end."""
+        """Read a response that has ended: what only it contains, then its end."""
         self._over = True
         deltas = self._lifecycle("", {"response": response})
         output = response.get("output")
         for index, raw in enumerate(output if isinstance(output, list) else []):
             if isinstance(raw, dict):
                 deltas += self._settle(index, raw)
-        deltas += self._leave(self._items.open(), truncated=status != "completed")
+        deltas += self._close_items(self._items.open(), truncated=status != "completed")
         if status == "completed":
             return [*deltas, FinishDelta(FinishReason.STOP)]
         if status == "incomplete":
@@ -149,13 +149,13 @@ class ResponsesReader:
         return [*deltas, error_delta(object_of(response.get("error")))]
 
     def _error(self, _: str, event: JSON) -> list[Delta]:
-        """An error, after which `response.failed` only repeats it (quirk R12)."""
+        """Read an error. A `response.failed` after it only repeats it (quirk R12)."""
         self._over = True
-        deltas = self._leave(self._items.open(), truncated=True)
+        deltas = self._close_items(self._items.open(), truncated=True)
         return [*deltas, error_delta({name: event[name] for name in event if name != "type"})]
 
     def _settle(self, index: int, raw: JSON) -> list[Delta]:
-        """An item of the terminal response: told now if it never was, ended now if it was not."""
+        """Read an item of the terminal response: announce and end it, unless that has happened."""
         type = _item_type(raw)
         item = self._items.match(index, type, text_of(raw.get("id")), text_of(raw.get("call_id")))
         ended = raw.get("status") not in ("incomplete", "in_progress")
@@ -164,19 +164,19 @@ class ResponsesReader:
         item = self._items.add(type, index, text_of(raw.get("id")))
         return self._announce(item, raw) + self._end_item(item, raw, ended=ended)
 
-    def _leave(self, items: list[UpstreamItem], *, truncated: bool) -> list[Delta]:
-        """What `added` had of items that never were done, and the ends that were held back."""
+    def _close_items(self, items: list[UpstreamItem], *, truncated: bool) -> list[Delta]:
+        """Return the content that `added` had of items without `done`, and the ends held back."""
         deltas: list[Delta] = []
         for item in items:
             if item.type in CALLS and not item.is_hosted:
-                deltas += item.supply(CALLS[item.type], 0, item.announced) + item.waiting
+                deltas += item.supply(CALLS[item.type], 0, item.announced) + item.pending
             elif item.type in ("message", "reasoning"):
                 deltas += item.supply_parts(item.announced)
             elif item.type in LATE and not truncated:
                 deltas += self._hosted(item, item.announced, done=True)
         for item, raw in self._truncated:
-            kept = raw if truncated else {name: raw[name] for name in raw if name != "status"}
-            deltas += self._hosted(item, kept, done=True)
+            fields = raw if truncated else {name: raw[name] for name in raw if name != "status"}
+            deltas += self._hosted(item, fields, done=True)
         return deltas
 
     # Items
@@ -204,7 +204,7 @@ class ResponsesReader:
         return self._hosted(item, raw, done=False)
 
     def _end_item(self, item: UpstreamItem, raw: JSON, *, ended: bool) -> list[Delta]:
-        """The item as it is when done. One that is incomplete stays open: the end of all closes it so."""
+        """Read the final version of an item. An incomplete one stays open until the end of the response."""
         item.done = True
         ended = ended and raw.get("status") != "incomplete"
         if item.type in CALLS and not item.is_hosted:
@@ -217,22 +217,24 @@ class ResponsesReader:
         deltas = self._late_phase(item, raw) + item.supply_parts(raw)
         sealed = text_of(raw.get("encrypted_content")) if item.type == "reasoning" else ""
         if sealed:
-            # Of the two that an upstream sends, this is the one of `output_item.done` (quirk R4).
+            # An upstream sends two versions; the one in `output_item.done` counts (quirk R4).
             payload = {"encrypted_content": sealed}
             deltas.append(OpaqueReasoning(seal(self._target, payload), block=item.key))
         return [*deltas, BlockEnd(item.key)] if ended else deltas
 
     def _late_phase(self, item: UpstreamItem, raw: JSON) -> list[Delta]:
-        """A phase that `added` did not have. It counts only if nothing of the message was told yet."""
+        """Return a phase that `added` lacked. It has an effect only if the message has no output yet."""
         phase = raw.get("phase")
         if item.type != "message" or phase not in PHASES or phase == item.announced.get("phase"):
             return []
         return [BlockStart(item.key, BlockKind.TEXT, phase)]
 
     def _hosted(self, item: UpstreamItem, raw: JSON, *, done: bool) -> list[Delta]:
-        """An item that passes whole: the vendor's own, or one whose tool has no deltas of its own here."""
-        if item.type in NO_OUTPUT:
-            return item.tell_once("item_left_out", f"an item of type {item.type!r} is no output")
+        """Return an item that is passed on as a unit: the vendor's own, or one without deltas of its own."""
+        if item.type in NOT_OUTPUT:
+            return item.diagnose_once(
+                "item_left_out", f"an item of type {item.type!r} was left out: it is not an output item"
+            )
         if item.type == "compaction" and isinstance(raw.get("encrypted_content"), str):
             payload = {"encrypted_content": raw["encrypted_content"]}
             raw = {**raw, "encrypted_content": seal(self._target, payload)}
@@ -241,13 +243,15 @@ class ResponsesReader:
         if read_item is not None:
             return [ItemDelta(item.key, read_item, done)]
         if not done:
-            return []  # it may be whole when it is done
-        return item.tell_once("item_left_out", f"an item of type {item.type!r} lacks what it needs")
+            return []  # it may be complete when it is done
+        return item.diagnose_once(
+            "item_left_out", f"an item of type {item.type!r} was left out: it is invalid"
+        )
 
     # Calls
 
     def _call(self, item: UpstreamItem, raw: JSON) -> list[Delta]:
-        """A call begins. One of the same id to the same tool repeats another, most likely (ask B4)."""
+        """Start a call. A second call with the same id and tool is most likely a repeat (ask B4)."""
         if text_of(raw.get("name")) in RUN_BY_SERVER and self._tools.called(raw["name"]) is None:
             item.is_hosted = True
             return self._hosted(item, raw, done=False)
@@ -263,27 +267,27 @@ class ResponsesReader:
 
     def _end_call(self, item: UpstreamItem, raw: JSON, *, ended: bool) -> list[Delta]:
         channel = CALLS[item.type]
-        told = raw.get(channel.whole_field)
+        arguments = raw.get(channel.full_field)
         if not ended:
             start = [self._call_delta(item, raw)] if item.first is None else []
-            return [*start, *item.supply(channel, 0, raw), *item.waiting]
-        whole = told if isinstance(told, dict) else text_of(told) or item.heard(channel)
+            return [*start, *item.supply(channel, 0, raw), *item.pending]
+        full = arguments if isinstance(arguments, dict) else text_of(arguments) or item.received(channel)
         first = item.first
         if first is None:
-            end = self._call_delta(item, raw, arguments=whole, whole=True)
-            return [end, *item.waiting]
-        # Without an id the assembler decides by the arguments whether it is a repeat or a call of its own.
+            end = self._call_delta(item, raw, arguments=full, whole=True)
+            return [end, *item.pending]
+        # Without an id, the assembler decides by the arguments whether it is a repeat or another call.
         id = item.call_id if channel is INPUT else None
-        end = ToolCallDelta(first.key, id=id, arguments=whole, whole=True)
+        end = ToolCallDelta(first.key, id=id, arguments=full, whole=True)
         if first.done:
             return [end]
-        first.waiting.append(end)
+        first.pending.append(end)
         return []
 
     def _call_delta(self, item: UpstreamItem, raw: JSON, **end: Any) -> ToolCallDelta:
         return ToolCallDelta(
             key=item.key,
-            # The id may rotate as well (ask A3); the first one is the one that the client knows.
+            # The id may change too (ask A3); the client knows the first one.
             id=item.call_id or text_of(raw.get("call_id")) or None,
             name=text_of(raw.get("name")) or None,
             namespace=text_of(raw.get("namespace")) or None,
@@ -291,45 +295,47 @@ class ResponsesReader:
             **end,
         )
 
-    # What is inside of items
+    # The content of items
 
     def _delta(self, type: str, event: JSON) -> list[Delta]:
         channel = CHANNELS[type]
-        return self._items.told(channel.item_type, event).take(channel, event, type)
+        return self._items.containing(channel.item_type, event).add_delta(channel, event, type)
 
-    def _whole(self, type: str, event: JSON) -> list[Delta]:
+    def _full_text(self, type: str, event: JSON) -> list[Delta]:
         channel = CHANNELS[type]
         index = count_of(event.get(channel.index_field)) or 0
-        return self._items.told(channel.item_type, event).supply(channel, index, event)
+        return self._items.containing(channel.item_type, event).supply(channel, index, event)
 
     def _part(self, type: str, event: JSON) -> list[Delta]:
         part = object_of(event.get("part"))
         kind = text_of(part.get("type"))
         is_reasoning = "reasoning" in type or kind in ("reasoning_text", "summary_text")
         index = count_of(event.get("summary_index" if "summary" in type else "content_index")) or 0
-        return self._items.told("reasoning" if is_reasoning else "message", event).supply_part(index, part)
+        return self._items.containing("reasoning" if is_reasoning else "message", event).supply_part(
+            index, part
+        )
 
     def _annotation(self, _: str, event: JSON) -> list[Delta]:
         raw = event.get("annotation")
         if not isinstance(raw, dict):
             return []
         index = count_of(event.get("content_index")) or 0
-        return self._items.told("message", event).cite(index, raw)
+        return self._items.containing("message", event).cite(index, raw)
 
     def _other(self, type: str, event: JSON) -> list[Delta]:
-        """An event that is a vendor's own: of one of its items, or of the response."""
+        """Read a vendor's own event, of one of its items or of the response."""
         if "error" in event and not type:
-            return self._error(type, event)  # an error as plain HTTP has it
+            return self._error(type, event)  # an error object as in an HTTP error body
         if type in MACHINE_EVENTS or not _EVENT_TYPE.fullmatch(type):
             return [DiagnosticDelta("event_left_out", f"an event of type {type[:80]!r} was left out")]
-        fields = {name: value for name, value in event.items() if name not in _PLACES}
+        fields = {name: value for name, value in event.items() if name not in _POSITION_FIELDS}
         if "item_id" not in event and "output_index" not in event:
             return [EventDelta(type, fields)]
         item = self._items.latest(event)
         return [EventDelta(type, fields, "" if item is None else item.key)]
 
-    def _nothing(self, _type: str, _event: JSON) -> list[Delta]:
-        """What we tell ourselves when it is due."""
+    def _ignore(self, _type: str, _event: JSON) -> list[Delta]:
+        """Ignore an event that the state machine generates itself."""
         return []
 
 
@@ -352,10 +358,10 @@ _PART_NAMES = ("content_part", "reasoning_part", "reasoning_text_part", "reasoni
 
 HANDLERS: dict[str, Callable[[ResponsesReader, str, JSON], list[Delta]]] = {
     **{
-        type: ResponsesReader._delta if type.endswith(".delta") else ResponsesReader._whole
+        type: ResponsesReader._delta if type.endswith(".delta") else ResponsesReader._full_text
         for type in CHANNELS
     },
-    **{f"response.{name}.added": ResponsesReader._nothing for name in _PART_NAMES},
+    **{f"response.{name}.added": ResponsesReader._ignore for name in _PART_NAMES},
     **{f"response.{name}.done": ResponsesReader._part for name in _PART_NAMES},
     **{f"response.{name}": ResponsesReader._lifecycle for name in ("created", "queued", "in_progress")},
     **dict.fromkeys(ENDS, ResponsesReader._terminal),
@@ -365,11 +371,11 @@ HANDLERS: dict[str, Callable[[ResponsesReader, str, JSON], list[Delta]]] = {
     "response.output_text_annotation.added": ResponsesReader._annotation,
     "error": ResponsesReader._error,
 }
-"""What each event does; any other is a vendor's own."""
+"""The handler of each event; any other event is a vendor's own."""
 
 
 def read_body(plan: Plan, body: bytes) -> list[Delta]:
-    """A response that was not streamed."""
+    """Return the deltas of a response that was not streamed."""
     reader = ResponsesReader(plan)
     response = read_object(Frame(None, body.decode(errors="replace")))
     if isinstance(response, ErrorDelta):
@@ -379,11 +385,15 @@ def read_body(plan: Plan, body: bytes) -> list[Delta]:
         return [error_delta(response)]
     if status in ENDS.values() or (not status and "output" in response):
         return reader.read_response(response, status or "completed")
-    return [ErrorDelta("upstream_truncated", f"the upstream's response is {status[:80] or 'no response'}")]
+    if status:
+        message = f"the upstream's response has not ended: its status is {status[:80]!r}"
+    else:
+        message = "the upstream's body is not a response: it has neither a status nor output"
+    return [ErrorDelta("upstream_truncated", message)]
 
 
 def _item_type(raw: JSON) -> str:
-    """The type without the slug that OpenAI's own types have in the strict accent."""
+    """Return the type without the prefix that OpenAI's own types have in the strict accent."""
     return text_of(raw.get("type")).removeprefix("openai:")
 
 

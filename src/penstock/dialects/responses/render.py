@@ -1,8 +1,8 @@
-"""A request for another Responses endpoint: `POST responses`.
+"""Renders a request for another Responses endpoint: `POST responses`.
 
-It is the same language, so most of a request goes as it came. What does not: state, which is ours and not the
-endpoint's (`store` is false and the whole history is sent), ids that mean nothing there, and types that only
-OpenAI has.
+The format is the same, so most of a request is sent unchanged. The exceptions: state, which is ours and not
+the endpoint's (`store` is false and the whole history is sent), ids that the endpoint does not know, and
+types that only OpenAI supports.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ HANDLED: dict[str, str] = {
     "client_metadata": "gateway",
     "prompt_cache_retention": "mapped",
     "user": "mapped",
-    "extra": "mapped",  # as it came: it is the endpoint that knows it or refuses it
+    "extra": "mapped",  # unchanged: the endpoint supports it or refuses it
 }
-"""What becomes of each field of a request. Mapped fields of which a vendor knows nothing are dropped."""
+"""How each field of a request is handled. Mapped fields that a vendor does not support are dropped."""
 
-_AS_IT_CAME = (
+_UNCHANGED = (
     "max_tool_calls",
     "reasoning",
     "temperature",
@@ -76,7 +76,7 @@ _AS_IT_CAME = (
 )
 
 _NOT_IN_ORIGINAL = frozenset({"presence_penalty", "frequency_penalty"})
-"""In the specification, and refused by OpenAI."""
+"""In the specification, but refused by OpenAI."""
 _ONLY_IN_ORIGINAL = frozenset({"prompt_cache_retention", "user"})
 
 _ENCRYPTED = "reasoning.encrypted_content"
@@ -93,7 +93,7 @@ class _ResponsesRenderer:
         self._request = plan.request
         self._quirks = plan.target.quirks
         self._is_original = vendor_facts(plan.target.vendor).original_responses
-        self._told = Diagnostics()
+        self._diagnostics = Diagnostics()
         include = [*(plan.request.include or ())]
         self._body: dict[str, Any] = {
             "model": plan.target.model,
@@ -103,34 +103,36 @@ class _ResponsesRenderer:
         }
 
     def request(self) -> UpstreamRequest:
-        given = InputItems(self._plan, self._told)
-        items = given.items()
-        tools_told = self._native_tools() if self._is_original else self._function_tools()
-        asked = self._format()
-        instructions = [self._request.instructions or "", *given.system, asked]
+        input_items = InputItems(self._plan, self._diagnostics)
+        items = input_items.items()
+        tool_diagnostics = self._native_tools() if self._is_original else self._function_tools()
+        format_instruction = self._format()
+        instructions = [self._request.instructions or "", *input_items.system, format_instruction]
         if any(instructions):
             self._body["instructions"] = "\n\n".join(text for text in instructions if text)
         elif not items:
-            raise DecodeError("there is nothing to send", "input")
-        self._as_they_came()
-        # Last, so that the bytes of one turn are the beginning of the next one's (ask D5).
+            raise DecodeError("the request has neither input nor instructions to send", "input")
+        self._copy_fields()
+        # Last, so that the bytes of one turn are a prefix of the next turn's (ask D5).
         self._body["input"] = items
-        return UpstreamRequest("responses", self._body, {}, [*tools_told, *self._told.told])
+        return UpstreamRequest("responses", self._body, {}, [*tool_diagnostics, *self._diagnostics.entries])
 
     def _drop(self, field: str) -> None:
-        self._told.tell("field_dropped", f"`{field}` cannot be sent to this upstream and was dropped")
+        self._diagnostics.report(
+            "field_dropped", f"`{field}` cannot be sent to this upstream and was dropped"
+        )
 
     # -- tools
 
     def _native_tools(self) -> list[Diagnostic]:
-        """OpenAI knows every type. Only names that no endpoint takes are the identity map's."""
+        """Send all tools: OpenAI supports every type. Only invalid names are replaced."""
         tools: dict[bytes, dict[str, Any]] = {}
         for tool in self._request.tools or ():
-            written = to_builtins(tool)
+            rendered = to_builtins(tool)
             if isinstance(tool, FunctionTool | CustomTool):
-                written["name"] = self._name(tool.name)
-            # One that is declared twice is sent once (ask B11).
-            tools.setdefault(msgspec.json.encode(written, order="deterministic"), written)
+                rendered["name"] = self._name(tool.name)
+            # A tool that is declared twice is sent once (ask B11).
+            tools.setdefault(msgspec.json.encode(rendered, order="deterministic"), rendered)
         if tools:
             self._body["tools"] = list(tools.values())
         choice = self._request.tool_choice
@@ -147,10 +149,10 @@ class _ResponsesRenderer:
         return identity.upstream_name if identity is not None else name
 
     def _function_tools(self) -> list[Diagnostic]:
-        specs, told = tools_of(self._plan)
+        specs, diagnostics = tools_of(self._plan)
         choice = choice_of(self._plan, specs)
         if not specs:
-            return told
+            return diagnostics
         self._body["tools"] = [self._tool(spec) for spec in specs]
         if choice.mode:
             self._body["tool_choice"] = _chosen(choice)
@@ -159,10 +161,10 @@ class _ResponsesRenderer:
             self._body["parallel_tool_calls"] = parallel
         elif parallel is False:
             self._drop("parallel_tool_calls")
-        return told
+        return diagnostics
 
     def _tool(self, spec: ToolSpec) -> dict[str, Any]:
-        """The default of `strict` is true here, which the schema of a custom tool's input can bear
+        """Render a function. `strict` defaults to true here, which suits the schema of a custom tool's input
         (ask H2)."""
         tool: dict[str, Any] = {"type": "function", "name": spec.name, "parameters": spec.parameters}
         if spec.description:
@@ -176,28 +178,29 @@ class _ResponsesRenderer:
     # -- the rest
 
     def _format(self) -> str:
-        """Writes `text`; what cannot be asked for there is returned as an instruction (ask H1)."""
+        """Add `text`; return an instruction for a format that the upstream does not support (ask H1)."""
         text = self._request.text
         if not text:
             return ""
-        written = to_builtins(text)
-        asked = ""
+        rendered = to_builtins(text)
+        instruction = ""
         if isinstance(text.format, JsonSchemaFormat) and not (self._quirks.json_schema or self._is_original):
-            written["format"] = {"type": "json_object"}
-            asked = _SCHEMA_REQUEST + msgspec.json.encode(text.format.schema or {}).decode()
-            self._told.tell(
-                "format_weakened", "this upstream knows no schemas: the model was asked in words to obey it"
+            rendered["format"] = {"type": "json_object"}
+            instruction = _SCHEMA_REQUEST + msgspec.json.encode(text.format.schema or {}).decode()
+            self._diagnostics.report(
+                "format_weakened",
+                "this upstream does not support JSON schemas; the schema was sent as an instruction",
             )
-        self._body["text"] = written
-        return asked
+        self._body["text"] = rendered
+        return instruction
 
-    def _as_they_came(self) -> None:
-        unknown_here = _NOT_IN_ORIGINAL if self._is_original else _ONLY_IN_ORIGINAL
-        for name in _AS_IT_CAME:
+    def _copy_fields(self) -> None:
+        unsupported = _NOT_IN_ORIGINAL if self._is_original else _ONLY_IN_ORIGINAL
+        for name in _UNCHANGED:
             value = getattr(self._request, name)
             if value is UNSET:
                 continue
-            if name in unknown_here:
+            if name in unsupported:
                 self._drop(name)
             else:
                 self._body[name] = to_builtins(value)

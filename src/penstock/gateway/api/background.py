@@ -1,4 +1,4 @@
-"""Turns that nobody waits for: `background: true`. They survive their client, and not the process."""
+"""Background turns (`background: true`): they continue without their client, but not without the process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from penstock.stream.accents import ACCENTS
 
 
 class LogOutlet(LiveOutlet):
-    """Nobody reads here: what a turn says goes to the store's log, and clients read it there."""
+    """Writes the events of a turn to the store's log only; clients read them from there."""
 
     def __init__(self, prepared: Prepared) -> None:
         accent = ACCENTS[prepared.accent]()
@@ -30,26 +30,26 @@ class LogOutlet(LiveOutlet):
         self.leave()
 
     async def _deliver(self, events: list[Event], *, is_large: bool) -> None:
-        """Never called: it was left from the beginning."""
+        """Never called: this outlet has no client."""
 
     async def _resume(self) -> None:
-        """Nothing is ever sent."""
+        """Do nothing: nothing is ever sent."""
 
     async def comment(self) -> None:
-        """Those who read the log have their own."""
+        """Send nothing: clients that read the log get their own heartbeats."""
         self.last_write = self._clock()
 
     async def refuse(self, refused: RequestRefused) -> None:
-        """The turn has begun before it was run: there is no status left to answer with."""
+        """Never called: the response was already sent when the turn was queued."""
         raise AssertionError(refused.code)
 
 
 async def answer_later(
     gateway: Gateway, exchange: Exchange, key: ClientKey | None, prepared: Prepared
 ) -> None:
-    """Begin a turn and answer as soon as it is durable: with its queued response, or with its stream."""
+    """Start a turn, and respond as soon as it is stored: with the queued response, or with its stream."""
     if not prepared.machine.snapshot.store:
-        message = "what runs in the background must be stored: leave `store` out, or `background`"
+        message = "a background response must be stored: remove `store: false` or `background`"
         raise RequestRefused(400, "invalid_request", message, param="store")
     accepted: asyncio.Future[Response | RequestRefused] = asyncio.get_running_loop().create_future()
     gateway.run_in_background(_run(gateway, prepared, exchange, accepted))
@@ -72,7 +72,7 @@ async def _run(
     try:
         await prepared.keeper.keep(prepared.machine.start(queued=True))
     except StoreError as error:
-        # What is not in the file is not accepted: after a crash nobody would know of it.
+        # A turn that cannot be stored is refused: after a crash it would be lost without a trace.
         refused = refused_by(error, exchange.request_id)
         _refuse(gateway, prepared, refused)
         accepted.set_result(refused)

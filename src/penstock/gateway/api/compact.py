@@ -1,8 +1,8 @@
-"""Compaction for any model: it writes a summary, and the gateway makes one sealed item of it (ask G4).
+"""Compaction for any model: the model writes a summary, and the gateway seals it into one item (ask G4).
 
-A compaction is a turn like any other, so that retries, heartbeats, usage, the store and the ways to fail are
-those of every turn. Only what the model says is not passed on: an upstream is wrapped so that its text
-becomes the item. Nothing is lost by asking another one until the very end.
+A compaction is a turn like any other, with the same retries, heartbeats, usage, storage and errors. The only
+difference is that the model's text is not sent to the client: a wrapper around the upstream turns it into the
+item. So another target can be tried until the very end.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ from penstock.protocol.wire import encode
 from penstock.stream.accents import ACCENTS
 
 INSTRUCTION = """\
-The conversation up to here is about to be replaced by a summary, and whoever goes on with the work will see \
-only that. Write this summary now. Do not go on with the work itself, and call no tools. Tell:
-- what the user wants, and every wish, rule and limit that still holds, in the user's own words
+The conversation up to here is about to be replaced by a summary, and whoever continues the work will see \
+only that. Write this summary now. Do not continue the work itself, and call no tools. Include:
+- what the user wants, and every wish, rule and limit that still applies, in the user's own words
 - what was decided, and why
-- what was done and found out: files that were read, made or changed and the state they are in, commands \
+- what was done and found out: files that were read, created or changed and the state they are in, commands \
 and their results, errors and what caused them
-- what is open: the steps that are left, in order, and the one that was being worked on
+- what is open: the remaining steps, in order, and the one that was being worked on
 - exact names: paths, identifiers, addresses, versions, numbers. Copy them letter by letter
-Leave out what nobody needs any more. Answer with the summary alone."""
+Leave out what is no longer needed. Answer with the summary alone."""
 
-_CUT_OFF = {"content_filter": "content_filter"}
-"""The code for a summary that did not come to its end, by the reason; any other was cut off."""
+_INCOMPLETE_CODES = {"content_filter": "content_filter"}
+"""The error code of an incomplete summary, by reason; for any other reason it was truncated."""
 
 _NO_TOOLS = dict.fromkeys(("tools", "tool_choice", "parallel_tool_calls", "max_tool_calls", "text"), UNSET)
-"""A summary is plain text: neither a call nor JSON can be wanted."""
+"""A summary is plain text: neither tool calls nor JSON are allowed."""
 
 _COMPACTED_FIELDS = tuple(name for name in CompactRequest.__struct_fields__ if name != "extra")
 
 
-# What is asked
+# Preparing the turn
 
 
 def prepare_any(
@@ -68,9 +68,9 @@ def prepare_any(
     *,
     error_event: bool = True,
 ) -> Prepared:
-    """A turn; of an input that ends in a trigger, one whose only output is a compaction."""
-    wanted = prepare_compaction if wants_compaction(resolved.request) else prepare
-    return wanted(gateway, exchange, key, resolved, watch, error_event=error_event)
+    """Prepare a turn; if the input ends with a trigger, one whose only output is a compaction."""
+    prepare_turn = prepare_compaction if wants_compaction(resolved.request) else prepare
+    return prepare_turn(gateway, exchange, key, resolved, watch, error_event=error_event)
 
 
 def prepare_compaction(
@@ -82,27 +82,27 @@ def prepare_compaction(
     *,
     error_event: bool = True,
 ) -> Prepared:
-    """A turn like that of `prepare`, whose only output is a compaction. It is run as any other."""
+    """Prepare a turn whose only output is a compaction. It is run like any other."""
     request, sealer = resolved.request, gateway.sealer
 
-    def sealed(summary: str) -> str:
-        made = Summary(summary, str(request.model), int(time.time()))
-        return sealer.seal(tenant_of(key), msgspec.json.encode(made))
+    def seal(text: str) -> str:
+        summary = Summary(text, str(request.model), int(time.time()))
+        return sealer.seal(tenant_of(key), msgspec.json.encode(summary))
 
-    codec = CompactionCodec(sealed, lambda item: opened(sealer, tenant_of(key), item))
-    asking = replace(resolved, request=_asking(request))
-    return prepare(gateway, exchange, key, asking, watch, summary=codec, error_event=error_event)
+    codec = CompactionCodec(seal, lambda item: opened(sealer, tenant_of(key), item))
+    summarizing = replace(resolved, request=_summary_request(request))
+    return prepare(gateway, exchange, key, summarizing, watch, summary=codec, error_event=error_event)
 
 
-def _asking(request: CreateResponse) -> CreateResponse:
-    """The conversation, and behind it what we want of it."""
+def _summary_request(request: CreateResponse) -> CreateResponse:
+    """Return the conversation followed by the instruction to summarize it."""
     given = request.input if isinstance(request.input, list) else []
     items = [_without_tools(item) for item in given if item.type != TRIGGER]
     items = [item for item in items if not isinstance(item, AdditionalTools)]
     if not items:
         raise RequestRefused(400, "invalid_request", "there is no conversation to compact", param="input")
-    asked = Message(role="user", content=INSTRUCTION)
-    return replace(request, input=[*items, asked], **_NO_TOOLS)
+    instruction = Message(role="user", content=INSTRUCTION)
+    return replace(request, input=[*items, instruction], **_NO_TOOLS)
 
 
 def _without_tools(item: Item) -> Item:
@@ -113,11 +113,11 @@ def _without_tools(item: Item) -> Item:
 
 
 async def compact(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
-    """One compaction of what is sent, or of what a response and those before it hold."""
+    """Compact the input of the request, or the history of a response."""
     gateway.refuse_if_full()
     services, body = gateway.services, await gateway.read(exchange)
     watch = Stopwatch(services.clock)
-    # The model is required here, so that none is put in its place (spec S2).
+    # The model is required here, so the default model is not used (spec S2).
     weight = weight_of(body)
     given = await run_heavy(weight, read_request, body, "", services.settings.limits)
     del body  # it may be large, and the turn may be long
@@ -131,14 +131,14 @@ async def compact(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -
 
 
 class CompactOutlet(WholeOutlet):
-    """One JSON answer, which is no response."""
+    """Sends one JSON body, which is a compaction and not a response."""
 
     def __init__(self, exchange: Exchange, prepared: Prepared) -> None:
         def head() -> list[tuple[str, str]]:
             return diagnostics_header(prepared.turn.known)
 
-        speak = ACCENTS[prepared.accent]()
-        super().__init__(exchange, speak, prepared.keeper, prepared.verdict, head)
+        accent = ACCENTS[prepared.accent]()
+        super().__init__(exchange, accent, prepared.keeper, prepared.verdict, head)
 
     async def _answer(self, event: LifecycleEvent) -> None:
         response, verdict = event.response, self._verdict
@@ -147,7 +147,7 @@ class CompactOutlet(WholeOutlet):
             return
         verdict.last_event, verdict.last_sequence = event.type, event.sequence_number
         if response.incomplete_details is not None:
-            await self.refuse(_cut_off(response.incomplete_details.reason, verdict.request_id))
+            await self.refuse(_incomplete(response.incomplete_details.reason, verdict.request_id))
         else:
             body = encode(_compacted(response))
             verdict.status, verdict.bytes_out = 200, len(body)
@@ -164,6 +164,6 @@ def _compacted(response: Response) -> CompactedResponse:
     )
 
 
-def _cut_off(reason: str, request_id: str) -> RequestRefused:
-    message = with_request_id(f"the summary did not come to its end: {reason}", request_id)
-    return refusal(_CUT_OFF.get(reason, "upstream_truncated"), message)
+def _incomplete(reason: str, request_id: str) -> RequestRefused:
+    message = with_request_id(f"the summary is incomplete: {reason}", request_id)
+    return refusal(_INCOMPLETE_CODES.get(reason, "upstream_truncated"), message)

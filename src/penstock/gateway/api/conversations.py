@@ -1,4 +1,4 @@
-"""Conversations: a history under one id, which turns read and add to."""
+"""Conversations: a history with its own id, which turns read and extend."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from penstock.protocol.wire import Wire, read
 from penstock.store.contract import StoredConversation, StoredItem
 
 _MOST_ITEMS = 20
-"""That can be added at once, as OpenAI has it for both ways of adding."""
+"""How many items can be added at once; OpenAI's limit, when a conversation is created and later."""
 
 
-class _Given(Wire):
-    """What a request to make or change a conversation has."""
+class _ConversationBody(Wire):
+    """The body of a request that creates or changes a conversation."""
 
     items: list[Item] | None = None
     metadata: JsonObject | None = None
 
 
 async def create_conversation(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
-    given, tenant = await _read(gateway, exchange), tenant_of(key)
-    items = await _named(gateway, tenant, given.items or [])
-    made = StoredConversation(
-        f"conv_{uuid4().hex}", int(time.time()), msgspec.json.encode(given.metadata or {})
+    body, tenant = await _read(gateway, exchange), tenant_of(key)
+    items = await _with_ids(gateway, tenant, body.items or [])
+    conversation = StoredConversation(
+        f"conv_{uuid4().hex}", int(time.time()), msgspec.json.encode(body.metadata or {})
     )
-    await gateway.store.create_conversation(tenant, made)
+    await gateway.store.create_conversation(tenant, conversation)
     if items:
-        await gateway.store.add_items(tenant, made.id, items)
-    await exchange.answer(200, _body(made))
+        await gateway.store.add_items(tenant, conversation.id, items)
+    await exchange.answer(200, _body(conversation))
 
 
 async def get_conversation(
@@ -57,10 +57,10 @@ async def get_conversation(
 async def update_conversation(
     gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, conversation_id: str
 ) -> None:
-    given = await _read(gateway, exchange)
-    if given.metadata is None:
+    body = await _read(gateway, exchange)
+    if body.metadata is None:
         raise _missing("metadata")
-    metadata = msgspec.json.encode(given.metadata)
+    metadata = msgspec.json.encode(body.metadata)
     changed = await gateway.store.update_conversation(tenant_of(key), conversation_id, metadata)
     if changed is None:
         raise unknown_conversation(conversation_id)
@@ -89,10 +89,10 @@ async def list_items(
 async def add_items(
     gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, conversation_id: str
 ) -> None:
-    given, tenant = await _read(gateway, exchange), tenant_of(key)
-    if not given.items:
+    body, tenant = await _read(gateway, exchange), tenant_of(key)
+    if not body.items:
         raise _missing("items")
-    items = await _named(gateway, tenant, given.items)
+    items = await _with_ids(gateway, tenant, body.items)
     if not await gateway.store.add_items(tenant, conversation_id, items):
         raise unknown_conversation(conversation_id)
     await exchange.answer(200, list_body(items, has_more=False))
@@ -101,7 +101,7 @@ async def add_items(
 async def get_item(
     gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, conversation_id: str, item_id: str
 ) -> None:
-    """One of this conversation: another one's is not here."""
+    """Return an item of this conversation; items of other conversations are not found."""
     items = await all_items(gateway.store, tenant_of(key), conversation_id)
     if items is None:
         raise unknown_conversation(conversation_id)
@@ -122,13 +122,13 @@ async def delete_item(
 
 
 def unknown_conversation(id: str, param: str = "conversation_id") -> RequestRefused:
-    """The same for what never was, what is gone and what is another's (ask K1)."""
-    message = f"there is no conversation {id[:64]!r} here, or it is not kept any more"
+    """Return the same error for ids that never existed, were deleted or belong to another tenant (ask K1)."""
+    message = f"there is no conversation {id[:64]!r}, or it is no longer stored"
     return RequestRefused(404, "conversation_not_found", message, type="not_found", param=param)
 
 
 def _missing(name: str) -> RequestRefused:
-    return RequestRefused(400, "missing_required_parameter", f"give `{name}`", param=name)
+    return RequestRefused(400, "missing_required_parameter", f"`{name}` is missing", param=name)
 
 
 def _unknown_item(id: str) -> RequestRefused:
@@ -143,39 +143,39 @@ async def _find(gateway: Gateway, key: ClientKey | None, id: str) -> StoredConve
     return found
 
 
-async def _read(gateway: Gateway, exchange: Exchange) -> _Given:
+async def _read(gateway: Gateway, exchange: Exchange) -> _ConversationBody:
     body = await gateway.read(exchange)
     if not body.strip():
-        return _Given()
-    return await run_heavy(weight_of(body), _given, body, gateway.services.settings.limits)
+        return _ConversationBody()
+    return await run_heavy(weight_of(body), _decode, body, gateway.services.settings.limits)
 
 
-def _given(body: bytes, limits: Limits) -> _Given:
+def _decode(body: bytes, limits: Limits) -> _ConversationBody:
     try:
         raw = parse_bounded(body, limits, "items")
         if isinstance(raw, dict) and isinstance(items := raw.get("items"), list):
             _check_count(len(items))
-        return read(raw, _Given)
+        return read(raw, _ConversationBody)
     except DecodeError as error:
         raise wrong_request(error) from None
 
 
 def _check_count(count: int) -> None:
     if count > _MOST_ITEMS:
-        message = f"{_MOST_ITEMS} items can be added at once, not {count}"
+        message = f"at most {_MOST_ITEMS} items can be added at once, not {count}"
         raise RequestRefused(400, "invalid_request", message, param="items")
 
 
-async def _named(gateway: Gateway, tenant: str, items: Sequence[Item]) -> tuple[StoredItem, ...]:
+async def _with_ids(gateway: Gateway, tenant: str, items: Sequence[Item]) -> tuple[StoredItem, ...]:
     found = await referred(gateway.store, tenant, list(enumerate(items)), "items")
     return named_items(item for _, item in found)
 
 
 def _body(conversation: StoredConversation) -> bytes:
-    told: dict[str, Any] = {
+    body: dict[str, Any] = {
         "id": conversation.id,
         "object": "conversation",
         "created_at": conversation.created_at,
         "metadata": msgspec.Raw(conversation.metadata),
     }
-    return msgspec.json.encode(told)
+    return msgspec.json.encode(body)

@@ -38,7 +38,7 @@ async def create_response(gateway: Gateway, exchange: Exchange, key: ClientKey |
 
 
 async def _answer(gateway: Gateway, exchange: Exchange, prepared: Prepared) -> None:
-    """Run a turn for the client that waits for it."""
+    """Run a turn for a waiting client."""
     keeper, verdict, watch = prepared.keeper, prepared.verdict, prepared.watch
     accent = ACCENTS[prepared.accent]()
     outlet = (
@@ -54,8 +54,8 @@ async def _answer(gateway: Gateway, exchange: Exchange, prepared: Prepared) -> N
 async def count_input_tokens(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:
     body = await gateway.read(exchange)
     weight = weight_of(body)
-    asked = await run_heavy(weight, _read, gateway, body)
-    resolved = await gateway.unless_disconnected(exchange, complete(gateway, key, asked, weight))
+    received = await run_heavy(weight, _read, gateway, body)
+    resolved = await gateway.unless_disconnected(exchange, complete(gateway, key, received, weight))
     request, services = resolved.request, gateway.services
     tokens = await run_heavy(resolved.weight, services.count_input, request, str(request.model))
     answer = {"object": "response.input_tokens", "input_tokens": tokens}

@@ -1,6 +1,7 @@
-"""A client that reads a log, and not a turn: it needs signs of life too, and may not stay for ever.
+"""Stream the log of a response to a client, with heartbeats and a timeout.
 
-It sets nobody's pace: whoever made the request is written to by the turn, and this one out of the store.
+Such a client does not slow the turn down: the turn writes only to the client that made the request, and this
+one reads from the store.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from penstock.sse import comment, encode_frame, frame_in_pieces
 
 _COMMENT = comment("waiting for the model")
 _SHORTEST = 0.01
-"""Seconds: however the limits are set, signs of life do not keep the machine busy."""
+"""Minimum seconds between heartbeats: they must not keep the CPU busy, whatever the limits are."""
 
 
 class LogStream:
-    """`write` and `beat` raise `TimeoutError` when the client took nothing for `client_timeout`."""
+    """`write` and `beat` raise `TimeoutError` if the client reads nothing for `client_timeout`."""
 
     def __init__(self, exchange: Exchange, limits: Limits) -> None:
         self._exchange, self._limits = exchange, limits
@@ -35,7 +36,7 @@ class LogStream:
             await self._send(data, is_last)
 
     async def write_event(self, event: Event, *, is_large: bool) -> None:
-        """A large one leaves piece by piece, as the client reads it."""
+        """Send an event; a large one piece by piece, as the client reads it."""
         if not is_large:
             await self.write(encode_frame(event.type, encode(event)))
             return
@@ -46,7 +47,7 @@ class LogStream:
                 await work.pause()
 
     async def beat(self) -> None:
-        """A comment after each time of silence (decision 10), until it is cancelled."""
+        """Send a comment after each `comment_every` seconds of silence (decision 10), until cancelled."""
         every = self._limits.comment_every
         while True:
             await asyncio.sleep(max(self._last_write + every - self._clock(), _SHORTEST))

@@ -17,6 +17,6 @@ async def list_models(gateway: Gateway, exchange: Exchange, _: ClientKey | None)
 async def get_model(gateway: Gateway, exchange: Exchange, _: ClientKey | None, *, model: str) -> None:
     found = await gateway.services.listing_for(exchange.headers).find(model)
     if found is None:
-        message = f"there is no model called {model[:128]!r} here: GET /v1/models lists them"
+        message = f"there is no model {model[:128]!r}: GET /v1/models lists the available models"
         raise RequestRefused(404, "model_not_found", message, type="not_found", param="model")
     await exchange.answer(200, model_body(found, created=gateway.started_at))

@@ -1,4 +1,4 @@
-"""Responses that are kept: `GET`, `DELETE`, `cancel`, `input_items`, and a stream taken up again."""
+"""Stored responses: `GET`, `DELETE`, `cancel`, `input_items`, and resuming a stream."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ async def delete_response(
 ) -> None:
     stored = await _find(gateway, key, response_id)
     if not await gateway.store.delete(stored.tenant, stored.id):
-        await _find(gateway, key, response_id)  # Another may have deleted it meanwhile: then it is not there.
-        message = "a response that runs is not deleted: cancel it first"
+        await _find(gateway, key, response_id)  # refuses if another request has deleted it meanwhile
+        message = "a running response cannot be deleted: cancel it first"
         raise RequestRefused(409, "response_running", message)
     deleted = {"id": stored.id, "object": "response", "deleted": True}
     await exchange.answer(200, msgspec.json.encode(deleted))
@@ -54,12 +54,12 @@ async def delete_response(
 async def cancel_response(
     gateway: Gateway, exchange: Exchange, key: ClientKey | None, *, response_id: str
 ) -> None:
-    """Cancel what runs. What has ended is answered as it is: twice is as good as once (ask F3)."""
+    """Cancel a running response; return an ended one unchanged, so that cancelling is idempotent (ask F3)."""
     stored = await _find(gateway, key, response_id)
     if stored.status in RUNNING and (turn := gateway.turns.find(stored.tenant, stored.id)) is not None:
         turn.stop(CANCELLED)
         async for _ in gateway.store.events(stored.tenant, stored.id):
-            pass  # to its end
+            pass  # until the log ends
         stored = await gateway.store.get(stored.tenant, stored.id) or stored
     await _show(gateway, exchange, key, stored)
 
@@ -75,12 +75,12 @@ async def list_input_items(
 
 
 async def _show(gateway: Gateway, exchange: Exchange, key: ClientKey | None, stored: StoredResponse) -> None:
-    """A response in the accent of whoever asks: it is kept in the machine's own words."""
+    """Send a response in the client's accent; it is stored in the state machine's own form."""
     accent = accent_for(gateway.services.settings, key, exchange.query, exchange.headers)
-    kept = LifecycleEvent(type="response.completed", sequence_number=0, response=_response_of(stored))
-    shown = ACCENTS[accent]()(kept)
-    assert isinstance(shown, LifecycleEvent)
-    await exchange.answer(200, encode(shown.response))
+    event = LifecycleEvent(type="response.completed", sequence_number=0, response=_response_of(stored))
+    accented = ACCENTS[accent]()(event)
+    assert isinstance(accented, LifecycleEvent)
+    await exchange.answer(200, encode(accented.response))
 
 
 async def _find(gateway: Gateway, key: ClientKey | None, id: str) -> StoredResponse:
@@ -94,15 +94,15 @@ async def _find(gateway: Gateway, key: ClientKey | None, id: str) -> StoredRespo
 
 
 def _still_running(now: Response) -> Response:
-    """An end that the store was not given yet could be taken back by a crash: until then it runs."""
+    """Return the response as running: until its end is stored, a crash could still change it."""
     if now.status in RUNNING:
         return now
     return replace(now, status="in_progress", completed_at=None, error=None, incomplete_details=None)
 
 
 def _unknown(id: str) -> RequestRefused:
-    """The same for what never was, what is gone and what is another's (ask K1)."""
-    message = f"there is no response {id[:64]!r} here, or it is not kept any more"
+    """Return the same error for ids that never existed, were deleted or belong to another tenant (ask K1)."""
+    message = f"there is no response {id[:64]!r}, or it is no longer stored"
     return RequestRefused(404, "response_not_found", message, type="not_found", param="response_id")
 
 
@@ -111,7 +111,7 @@ def _after(text: str | None) -> int:
         return -1
     after = number(text, -1)
     if after < 0:
-        message = "starting_after is the sequence_number of the last event that you have"
+        message = "starting_after must be the sequence_number of the last event that you received"
         raise RequestRefused(400, "invalid_request", message, param="starting_after")
     return after
 
@@ -119,7 +119,7 @@ def _after(text: str | None) -> int:
 async def stream_response(
     gateway: Gateway, exchange: Exchange, key: ClientKey | None, tenant: str, id: str, after: int
 ) -> None:
-    """The log behind a number, as it was sent, and then what is still being said (ask G6)."""
+    """Send the logged events after a sequence number, and then new events as they arrive (ask G6)."""
     settings = gateway.services.settings
     accent = accent_for(settings, key, exchange.query, exchange.headers)
     stream = LogStream(exchange, limits_for(settings.limits, exchange))
@@ -132,46 +132,51 @@ async def stream_response(
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     if any(isinstance(task.exception(), TimeoutError) for task in done):
-        await exchange.cut()  # it reads nothing: what waits for it must not stay in memory for ever
+        await exchange.cut()  # the client reads nothing: unread data must not stay in memory forever
     elif not reading.cancelled() and (error := reading.exception()) is not None:
         raise error
 
 
 async def _replay(gateway: Gateway, stream: LogStream, tenant: str, id: str, after: int, accent: str) -> None:
-    speak = ACCENTS[accent]()
-    # This accent counts parts as they open: it must have heard everything to go on.
-    begin, heard = -1 if isinstance(speak, Copilot) else after, after
+    apply_accent = ACCENTS[accent]()
+    # The Copilot accent counts parts as they open, so it needs every event from the first on.
+    begin, last_sequence = -1 if isinstance(apply_accent, Copilot) else after, after
     end: LifecycleEvent | None = None
     async for logged in gateway.store.events(tenant, id, begin):
         event = decode_event(logged.data)
-        heard = max(heard, logged.sequence)
+        last_sequence = max(last_sequence, logged.sequence)
         if isinstance(event, LifecycleEvent) and event.type in TERMINAL:
             end = event if logged.sequence > after else None
             continue
-        spoken = speak(event)
+        accented = apply_accent(event)
         if logged.sequence > after:
-            await stream.write_event(spoken, is_large=len(logged.data) > LARGE_ANSWER)
-    # The end is told when it is durable (decision 17), and that is what the store waits for here.
+            await stream.write_event(accented, is_large=len(logged.data) > LARGE_ANSWER)
+    # The terminal event is sent when it is durable (decision 17): the store waits for that here.
     stored = await gateway.store.get(tenant, id)
-    end = end if stored is None else _last_event(stored, end, heard)
+    end = end if stored is None else _last_event(stored, end, last_sequence)
     if end is not None:
-        await stream.write_event(speak(end), is_large=stored is None or len(stored.response) > LARGE_ANSWER)
+        is_large = stored is None or len(stored.response) > LARGE_ANSWER
+        await stream.write_event(apply_accent(end), is_large=is_large)
     await stream.write(DONE, is_last=True)
 
 
-def _last_event(stored: StoredResponse, end: LifecycleEvent | None, heard: int) -> LifecycleEvent | None:
-    """What is left to say at the end of a log. None: the client has the terminal event already."""
+def _last_event(
+    stored: StoredResponse, end: LifecycleEvent | None, last_sequence: int
+) -> LifecycleEvent | None:
+    """Return the terminal event to send after a log. None: the client already has it."""
     if end is not None:
         return end if stored.is_durable else replace(end, response=not_durable(end.response))
     response = _response_of(stored)
-    is_cut = response.error is not None and response.error.code == RESTARTED
-    if stored.status in RUNNING or not (is_cut or stored.dropped):
+    is_interrupted = response.error is not None and response.error.code == RESTARTED
+    if stored.status in RUNNING or not (is_interrupted or stored.dropped):
         return None
-    # The log is shorter than what was sent: the numbers of what is lost are not given a second time. Who has
-    # this end already cannot be told from who has lost it, and once too often is better than never.
+    # The log is shorter than what was sent, and the numbers of lost events are not used again. It is unknown
+    # whether this client has the terminal event: sending it twice is better than never.
     if stored.status == "cancelled":  # the stream has no such end (decision 6)
         response = replace(response, status="incomplete")
-    return LifecycleEvent(type=f"response.{response.status}", sequence_number=heard + 1, response=response)
+    return LifecycleEvent(
+        type=f"response.{response.status}", sequence_number=last_sequence + 1, response=response
+    )
 
 
 def _response_of(stored: StoredResponse) -> Response:

@@ -1,4 +1,4 @@
-"""What operators and load balancers ask for: `/`, `/healthz`, `/readyz`, `/metrics`."""
+"""Endpoints for operators and load balancers: `/`, `/healthz`, `/readyz`, `/metrics`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from penstock.gateway.settings import ClientKey
 from penstock.gateway.telemetry.metrics import CONTENT_TYPE
 from penstock.version import VERSION
 
-SPOKEN = "this gateway speaks OpenResponses: POST /v1/responses, GET /v1/models"
+SUPPORTED = "this gateway supports OpenResponses: POST /v1/responses, GET /v1/models"
 
 
 async def show_root(_: Gateway, exchange: Exchange, __: ClientKey | None) -> None:
-    about = {"name": "penstock", "version": VERSION, "speaks": SPOKEN, "health": "/healthz"}
+    about = {"name": "penstock", "version": VERSION, "speaks": SUPPORTED, "health": "/healthz"}
     await exchange.answer(200, msgspec.json.encode(about))
 
 

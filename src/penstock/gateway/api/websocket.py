@@ -1,8 +1,8 @@
-"""Responses over a WebSocket: the same events, one turn at a time, with a memory of the connection's own.
+"""Responses over a WebSocket: the same events, one turn at a time, with a history per connection.
 
-The last response of a connection can be continued without having been stored (spec N18); one that failed to
-be continued is forgotten (spec N21). A failure before `response.created` is one error envelope, after it it
-is `response.failed`; the socket stays usable either way (decision 9, decision 18).
+The last response of a connection can be continued even if it is not stored (spec N18). If a turn that
+continues it fails, it is forgotten (spec N21). A failure before `response.created` is one error envelope, and
+after it `response.failed`; the socket stays usable in both cases (decision 9, decision 18).
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from penstock.stream.accents import ACCENTS, Accent
 from penstock.stream.deltas import FinishReason
 
 LONGEST = 60 * 60.0
-"""Seconds that a connection may last (spec N24)."""
+"""Maximum duration of a connection in seconds (spec N24)."""
 
-_WAITING = 16
-"""Frames that may wait for their turn, with no more bytes than one request may have. Who sends more is let
-go: to leave them unread would be not to see that the client went."""
+_MOST_QUEUED = 16
+"""Frames that may be queued; together they may have no more bytes than one request. A client that sends more
+is disconnected: if its frames were left unread, a disconnect would not be noticed."""
 _FORBIDDEN = ("stream", "stream_options", "background")
 _GOING_AWAY, _TOO_MANY, _RESTARTING = 1001, 1008, 1012
 
 
 class SocketOutlet(LiveOutlet):
-    """One frame of text for each event, and no `[DONE]`."""
+    """Sends one text frame per event, and no `[DONE]`."""
 
     def __init__(
         self, send: Send, accent: Accent, keeper: Keeper, verdict: Verdict, watch: Stopwatch
@@ -56,7 +56,7 @@ class SocketOutlet(LiveOutlet):
         super().__init__(accent, keeper, verdict, watch)
         self._send = send
         self._unsent: list[bytes] = []
-        """Given to the server in vain: a write that was interrupted while the client did not read."""
+        """Frames of an interrupted write, which must be sent again."""
         self.is_refused = False
 
     async def _deliver(self, events: list[Event], *, is_large: bool) -> None:
@@ -64,13 +64,13 @@ class SocketOutlet(LiveOutlet):
         await self._resume()
 
     async def _resume(self) -> None:
-        while self._unsent and not self._is_left:
+        while self._unsent and not self._is_disconnected:
             await self._send({"type": "websocket.send", "text": self._unsent[0].decode()})
             self._verdict.bytes_out += len(self._unsent.pop(0))
         self._verdict.status = 200
 
     async def comment(self) -> None:
-        """A socket has pings of its own."""
+        """Send nothing: a WebSocket has its own pings."""
         self.last_write = self._clock()
 
     async def refuse(self, refused: RequestRefused) -> None:
@@ -80,16 +80,16 @@ class SocketOutlet(LiveOutlet):
 
 
 def envelope(refused: RequestRefused) -> str:
-    """A failure that no response tells of (spec N26)."""
+    """Return the error envelope of a failure outside a response (spec N26)."""
     error = {"code": refused.code, "message": refused.message, "type": refused.type, "param": refused.param}
-    told: dict[str, Any] = {"type": "error", "status": refused.status, "error": error}
+    body: dict[str, Any] = {"type": "error", "status": refused.status, "error": error}
     if wait := dict(refused.headers).get("retry-after"):
-        told["headers"] = {"retry-after": wait}
-    return msgspec.json.encode(told).decode()
+        body["headers"] = {"retry-after": wait}
+    return msgspec.json.encode(body).decode()
 
 
 class Socket:
-    """One connection. `clock` is for its longest life."""
+    """One WebSocket connection. `clock` measures its age, which is limited to `longest`."""
 
     def __init__(
         self,
@@ -103,10 +103,10 @@ class Socket:
         self._clock, self._until = clock, clock() + longest
         self._local: ConnectionHistory | None = None
         self._frames: asyncio.Queue[str | None] = asyncio.Queue()
-        self._gone = asyncio.Event()
-        self._is_gone = self._is_stopping = False
+        self._disconnected = asyncio.Event()
+        self._is_disconnected = self._is_stopping = False
         self._name, self._count = exchange.request_id, 0
-        self._waiting_bytes = 0
+        self._queued_bytes = 0
 
     async def serve(self) -> None:
         await self._exchange.send({"type": "websocket.accept"})
@@ -119,65 +119,66 @@ class Socket:
             await asyncio.gather(reading, return_exceptions=True)
 
     async def _next(self) -> str | None:
-        """The frame whose turn it is; None: there is no more, and who is still there was told why."""
+        """Return the next frame. None: there are no more, and a connected client has got the reason."""
         try:
             async with asyncio.timeout(self._until - self._clock()):
                 frame = await self._frames.get()
         except TimeoutError:
-            await self._close_old()
+            await self._close_expired()
             return None
-        self._waiting_bytes -= len(frame or "")
-        if self._is_gone:
+        self._queued_bytes -= len(frame or "")
+        if self._is_disconnected:
             return None
         if self._is_stopping:
             await self._send({"type": "websocket.close", "code": _RESTARTING})
             return None
         if self._clock() >= self._until:
-            await self._close_old()
+            await self._close_expired()
             return None
         return frame
 
     async def _read(self) -> None:
-        """Frames wait for their turn; a client that goes ends the turn that runs, and those that wait."""
-        while await self._take(await self._exchange.receive()):
+        """Queue frames. If the client disconnects, end the running turn and drop the queued frames."""
+        while await self._enqueue(await self._exchange.receive()):
             pass
-        self._is_gone = True
-        self._gone.set()
+        self._is_disconnected = True
+        self._disconnected.set()
         self._frames.put_nowait(None)
 
-    async def _take(self, message: Message) -> bool:
-        """False: it was the last. A frame may be large, so none is kept here until the next one comes."""
+    async def _enqueue(self, message: Message) -> bool:
+        """Queue the frame of a message; return False after the last message. This is a function of its own,
+        so that no reference to a large frame stays until the next message."""
         limits = self._gateway.services.settings.limits
         if message["type"] == "websocket.disconnect":
             return False
         if message["type"] == SERVER_STOPS:
             self._is_stopping = True
             self._frames.put_nowait(None)
-        elif self._frames.qsize() >= _WAITING or self._waiting_bytes > limits.body_bytes:
+        elif self._frames.qsize() >= _MOST_QUEUED or self._queued_bytes > limits.body_bytes:
             await self._send({"type": "websocket.close", "code": _TOO_MANY})
             return False
         else:
             frame = message.get("text") or (message.get("bytes") or b"").decode("utf-8", "replace")
-            self._waiting_bytes += len(frame)
+            self._queued_bytes += len(frame)
             self._frames.put_nowait(frame)
         return True
 
-    async def _until_gone(self) -> None:
-        await self._gone.wait()
+    async def _until_disconnected(self) -> None:
+        await self._disconnected.wait()
 
     async def _send(self, message: Message) -> None:
-        """To a client that has just gone: whoever reads here is told so, and nobody else need be."""
+        """Send a message; ignore a disconnect, which the reading task reports."""
         with suppress(OSError):
             await self._exchange.send(message)
 
-    async def _close_old(self) -> None:
-        message = "a connection lasts 60 minutes: open another one, and go on with the last response's id"
+    async def _close_expired(self) -> None:
+        message = "the limit of 60 minutes is reached: open a new connection and continue the last response"
         refused = RequestRefused(400, "websocket_connection_limit_reached", message)
         await self._send({"type": "websocket.send", "text": envelope(refused)})
         await self._send({"type": "websocket.close", "code": _GOING_AWAY})
 
     async def _answer(self, frame: str | None) -> bool:
-        """False: there was nothing left to answer."""
+        """Answer a frame; return False if there was none left."""
         if frame is None:
             return False
         continued = ""
@@ -196,11 +197,11 @@ class Socket:
         return True
 
     async def _turn(self, given: WebSocketCreate, weight: int) -> bool:
-        """Run one turn; True when it failed."""
+        """Run one turn; return True if it failed."""
         gateway, settings = self._gateway, self._gateway.services.settings
         gateway.refuse_if_full()
         self._count += 1
-        self._exchange.request_id = f"{self._name}-{self._count}"  # each turn has a verdict of its own
+        self._exchange.request_id = f"{self._name}-{self._count}"  # each turn has its own verdict
         request = check_request(given, settings.default_model)
         watch = Stopwatch(gateway.services.clock)
         resolved = await complete(gateway, self._key, request, weight, self._local)
@@ -216,18 +217,18 @@ class Socket:
         )
         accent = ACCENTS[prepared.accent]()
         outlet = SocketOutlet(self._send, accent, prepared.keeper, prepared.verdict, watch)
-        if self._is_gone:
-            return True  # while what it refers to was looked up: no turn was there to be stopped
+        if self._is_disconnected:
+            return True  # during the lookup of its history, when there was no turn to stop
         if given.generate is False:
             await outlet.write([*prepared.machine.start(), *prepared.machine.finish(FinishReason.STOP)])
         else:
             prepared.verdict.stream = True
-            await run_turn(gateway, prepared, outlet, self._exchange, self._until_gone())
+            await run_turn(gateway, prepared, outlet, self._exchange, self._until_disconnected())
         snapshot = prepared.machine.snapshot
         if outlet.is_refused or snapshot.status == "failed":
             return True
-        whole = resolved.request.input
-        items: list[Item] = [*(whole if isinstance(whole, list) else []), *snapshot.output]
+        conversation = resolved.request.input
+        items: list[Item] = [*(conversation if isinstance(conversation, list) else []), *snapshot.output]
         self._local = ConnectionHistory(snapshot.id, tuple(items), snapshot.store, resolved.weight)
         return False
 
@@ -236,10 +237,10 @@ def _read_create(frame: str, limits: Limits) -> WebSocketCreate:
     try:
         raw = parse_bounded(frame, limits)
         if not isinstance(raw, dict) or raw.get("type") != "response.create":
-            raise DecodeError("a frame is a JSON object of the type response.create", "type")
+            raise DecodeError("a frame must be a JSON object of the type response.create", "type")
         for name in _FORBIDDEN:
             if name in raw:
-                raise DecodeError("is not for a WebSocket: leave it out", name)
+                raise DecodeError("is not supported over a WebSocket: remove it", name)
         return read(raw, WebSocketCreate)
     except DecodeError as error:
         raise wrong_request(error) from None

@@ -1,6 +1,6 @@
-"""`penstock.toml`: from the text of a file to `Settings`, or to everything that is wrong with it, by line.
+"""`penstock.toml`: from the text of a file to `Settings`, or to all of its errors with their lines.
 
-Start at `file`. `targets` and `models` read the two large parts, `values` single values, `secrets` what must
-not stand in the file; `toml_lines` knows on which line a setting is; `keys` changes the file. `options` lays
-what was given on the command line over it.
+Start at `file`. `targets` and `models` read the two large sections, `values` single values, `secrets` the
+values that must not be in the file; `toml_lines` finds the line of a setting; `keys` edits the file.
+`options` applies the command-line options, which override the file.
 """

@@ -1,6 +1,6 @@
-"""`penstock.toml`: read into `Settings`, or refused with everything that is wrong in it, line by line.
+"""Read `penstock.toml` into `Settings`, or report all of its errors with their lines.
 
-docs/configuration.md has all settings.
+docs/configuration.md lists all settings.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from penstock.gateway.config.toml_lines import TomlLines, parse
 from penstock.gateway.config.values import (
     ABOVE,
     ConfigTable,
+    InvalidValue,
     Problems,
-    Wrong,
     flag,
+    nonempty,
+    number_or_off,
     one_of,
+    positive_seconds,
     seconds,
     seconds_or_off,
     size,
-    some_seconds,
-    whole,
-    whole_or_off,
-    word,
+    whole_number,
 )
 from penstock.gateway.http.access import plain_host, read_origin
 from penstock.gateway.settings import LOG_LEVELS, Limits, Settings
@@ -40,39 +40,39 @@ SERVER = ("host", "port", "log_level", "store", "record", "websocket", "allowed_
 LIMITS: dict[str, Callable[[object], float | None]] = {
     "body_bytes": size,
     "answer_bytes": size,
-    "input_items": whole(1, 10_000_000),
-    "tools": whole(1, 1_000_000),
-    "content_parts": whole(1, 10_000_000),
-    "body_values": whole(1000, 100_000_000),
+    "input_items": whole_number(1, 10_000_000),
+    "tools": whole_number(1, 1_000_000),
+    "content_parts": whole_number(1, 10_000_000),
+    "body_values": whole_number(1000, 100_000_000),
     "patience": seconds,
-    "comment_every": some_seconds,
-    "event_every": some_seconds,
-    "retries": whole(0, 100),
+    "comment_every": positive_seconds,
+    "event_every": positive_seconds,
+    "retries": whole_number(0, 100),
     "retry_wait": seconds,
     "client_timeout": seconds_or_off,
     "drain": seconds,
     "disconnect_grace": seconds,
-    "store_days": whole(1, 36_500),
+    "store_days": whole_number(1, 36_500),
     "store_bytes": size,
-    "max_turns": whole_or_off,
+    "max_turns": number_or_off,
 }
-"""Every field of `Limits`, and what reads it."""
+"""Every field of `Limits` with its reader."""
 TOP = ("default_model", "passthrough", "server", "limits", "targets", "models", "aliases", "accents", "keys")
 
 _ELSEWHERE = {
     **dict.fromkeys(SERVER, "it belongs under [server]"),
     **dict.fromkeys(LIMITS, "it belongs under [limits]"),
-    "target": "a target is written as [targets.NAME]",
-    "model": "a model is written as [models.NAME]",
+    "target": "write a target as [targets.NAME]",
+    "model": "write a model as [models.NAME]",
     "alias": "did you mean [aliases]?",
-    "key": "a key is written as [[keys]], by `penstock keys create NAME`",
+    "key": "write a key as [[keys]]; `penstock keys create NAME` does it",
 }
 
 
 def find_config(cwd: Path, environment: Mapping[str, str]) -> Path | None:
-    """The file that is read when none is named: here, or else among the user's settings."""
+    """Return the default configuration file: in this folder, otherwise in the user's configuration folder."""
     places = [cwd / NAME]
-    # The specification of these folders says that a relative path counts as none.
+    # The XDG specification says that a relative path must be ignored.
     if (folder := Path(environment.get("XDG_CONFIG_HOME", ""))).is_absolute():
         places.append(folder / "penstock" / NAME)
     elif home := environment.get("HOME") or environment.get("USERPROFILE"):
@@ -81,35 +81,35 @@ def find_config(cwd: Path, environment: Mapping[str, str]) -> Path | None:
 
 
 def load_settings(path: Path, environment: Mapping[str, str]) -> Settings:
-    """Read a file. `ConfigError` says why it cannot be read, or everything that is wrong in it."""
+    """Read a file; raise `ConfigError` if it cannot be read, or with all of its errors."""
     return read_settings(read_text(path), file=str(path), environment=environment)
 
 
 def read_text(path: Path) -> str:
-    """The text of a configuration file, with its line ends as they are."""
+    """Return the text of a configuration file with its line endings unchanged."""
     try:
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise ConfigError(str(path), 0, f"cannot be read: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise ConfigError(str(path), 0, "is no text in UTF-8: save it as UTF-8") from None
+        raise ConfigError(str(path), 0, "is not UTF-8 text: save it as UTF-8") from None
 
 
 def read_settings(text: str, *, file: str, environment: Mapping[str, str]) -> Settings:
-    """The settings that a text has. `file` is its name, for messages and for the files that it names.
+    """Return the settings of a text. `file` is its path, for messages and for relative paths in it.
 
-    `ConfigError` has everything that is wrong, not only the first thing.
+    Raise `ConfigError` with all errors, not only the first.
     """
     document = parse(text, file)
     problems = Problems(file, TomlLines(text))
     settings = _read(ConfigTable(document, (), problems), file, environment)
-    problems.tell()
+    problems.raise_any()
     for target in settings.targets:
         try:
-            HttpUpstream(target)  # what the environment makes of it, a proxy for instance, shows only here
+            HttpUpstream(target)  # finds errors that depend on the environment, such as an invalid proxy
         except InvalidRequestError as error:
             problems.add(("targets", target.name), error.message)
-    problems.tell()
+    problems.raise_any()
     return settings
 
 
@@ -122,9 +122,9 @@ def _read(top: ConfigTable, file: str, environment: Mapping[str, str]) -> Settin
     plain = Settings()
     return Settings(
         host=server.read("host", _bound_host, plain.host),
-        port=server.read("port", whole(0, 65535), plain.port),
+        port=server.read("port", whole_number(0, 65535), plain.port),
         log_level=server.read("log_level", one_of("log level", LOG_LEVELS), plain.log_level),
-        store=server.read("store", word, plain.store),
+        store=server.read("store", nonempty, plain.store),
         record=server.read("record", flag, plain.record),
         websocket=server.read("websocket", flag, plain.websocket),
         allowed_hosts=_each(server, "allowed_hosts", _allowed_host),
@@ -151,21 +151,21 @@ def _limits(table: ConfigTable) -> Limits:
 
 
 def _each(table: ConfigTable, name: str, reader: Callable[[str], str]) -> tuple[str, ...]:
-    """What a reader makes of every text in a list."""
+    """Read every string of a list."""
     found: list[str] = []
     for index, text in table.texts(name).items():
         try:
             found.append(reader(text))
-        except Wrong as wrong:
-            table.wrong(str(wrong), name, index)
+        except InvalidValue as error:
+            table.report(str(error), name, index)
     return tuple(found)
 
 
 def _bound_host(value: object) -> str:
-    host = word(value)
+    host = nonempty(value)
     if plain_host(host) is None:
-        raise Wrong(
-            'must be a name or an address alone, such as "127.0.0.1"; the port is a setting of its own'
+        raise InvalidValue(
+            'must be only a name or an address, such as "127.0.0.1"; the port is a separate setting'
         )
     return host.strip("[]")
 
@@ -173,17 +173,17 @@ def _bound_host(value: object) -> str:
 def _allowed_host(text: str) -> str:
     host = plain_host(text)
     if host is None or "*" in host:
-        raise Wrong(
-            'must be the name of a host alone, such as "gateway.example": no scheme, port or asterisk'
+        raise InvalidValue(
+            'must be only a host name, such as "gateway.example", without scheme, port or asterisk'
         )
     return host
 
 
 def _allowed_origin(text: str) -> str:
     if read_origin(text) is None:
-        raise Wrong(
-            'must be an origin, such as "https://app.example": a scheme and a host, and nothing behind them. '
-            "There is no sign for every origin: any web page could use the gateway then"
+        raise InvalidValue(
+            'must be an origin, such as "https://app.example": a scheme and a host, and nothing after them. '
+            "There is no wildcard, because it would let any web page use the gateway"
         )
     return text.lower()
 
@@ -193,6 +193,6 @@ def _accents(table: ConfigTable) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in table.values:
         if not name.strip():
-            table.wrong('must be the beginning of a User-Agent, such as "my-agent/"', name)
+            table.report('must be the prefix of a User-Agent, such as "my-agent/"', name)
         found[name.lower()] = table.read(name, accent, "")
     return found

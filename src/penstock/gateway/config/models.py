@@ -1,4 +1,4 @@
-"""`[models.NAME]`, `[aliases]` and what else names a model: which names there are, and where they lead."""
+"""Read `[models.NAME]`, `[aliases]`, `passthrough` and `default_model`: model names and their routes."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import re
 from collections.abc import Collection, Mapping
 
 from penstock.errors import DecodeError
-from penstock.gateway.config.values import ABOVE, ConfigTable, Wrong, unknown, word
+from penstock.gateway.config.values import ABOVE, ConfigTable, InvalidValue, nonempty, unknown
 from penstock.gateway.settings import DEMO, EVERY, ModelRoute, RouteStep
 from penstock.models.overrides import Override, parse_override
 
 MODEL = ("target", "targets", "model", "limits")
-"""What can be said of a model."""
+"""The settings of a model."""
 
 _ELSEWHERE = {
     **ABOVE,
     "base_url": "it belongs under [targets.NAME]",
     "preset": "it belongs under [targets.NAME]",
     "dialect": "it belongs under [targets.NAME]",
-    "fallback": "targets is a list; the next is asked when one fails",
-    "fallbacks": "targets is a list; the next is asked when one fails",
+    "fallback": "list the targets in targets; if one fails, the next is tried",
+    "fallbacks": "list the targets in targets; if one fails, the next is tried",
     "alias": "it belongs under [aliases]",
 }
-_UNNAMEABLE = re.compile(r"\s|\*")
+_INVALID_NAME = re.compile(r"\s|\*")
 
 
 class ModelNames:
-    """All names of models in a file. The targets that a chain can name are given, also those with errors."""
+    """All model names in a file. `targets` are the names of all targets, including those with errors."""
 
     def __init__(self, top: ConfigTable, targets: Collection[str]) -> None:
         self._targets = targets
@@ -41,38 +41,40 @@ class ModelNames:
         self.default = top.read("default_model", self._default, "")
 
     def _passthrough(self, value: object) -> str:
-        name = word(value)
+        name = nonempty(value)
         if name == DEMO:
-            raise Wrong(f'{DEMO} is a model and no target: for every name, write "*" = "{DEMO}" in [aliases]')
+            raise InvalidValue(
+                f'{DEMO} is a model, not a target: for every name, write "*" = "{DEMO}" in [aliases]'
+            )
         if name not in self._targets:
-            raise Wrong(unknown("target", name, self._targets))
+            raise InvalidValue(unknown("target", name, self._targets))
         return name
 
     def _read_model(self, name: str, table: ConfigTable) -> None:
         if name == DEMO:
-            table.wrong(f"{DEMO} is the model that is built in: give this one another name")
+            table.report(f"{DEMO} is the built-in model: use another name")
         elif name == EVERY:
-            table.wrong('for every other name, write "*" = "MODEL" in [aliases], or passthrough = "TARGET"')
-        elif not name or _UNNAMEABLE.search(name):
-            table.wrong("a model's name has no spaces and no asterisk")
+            table.report('for every other name, write "*" = "MODEL" in [aliases], or passthrough = "TARGET"')
+        elif not name or _INVALID_NAME.search(name):
+            table.report("a model's name must not be empty or contain spaces or an asterisk")
         table.only(MODEL, _ELSEWHERE)
-        own = table.read("model", word, "")
+        own = table.read("model", nonempty, "")
         steps = self._steps(table, own)
         self.routes[name] = ModelRoute(name=name, steps=tuple(steps))
-        told = table.read("limits", _limits, None)
-        if told is not None:
-            self.overrides.append(Override(name, told.facts))
+        override = table.read("limits", _limits, None)
+        if override is not None:
+            self.overrides.append(Override(name, override.facts))
 
     def _steps(self, table: ConfigTable, own: str) -> list[RouteStep]:
         if "target" in table and "targets" in table:
-            table.wrong("target and targets say the same thing: keep one of them", "target")
+            table.report("target and targets are alternatives: remove one of them", "target")
             return []
         if "target" in table:
             found = table.read("target", self._step, None)
             return [RouteStep(found.target, found.model or own)] if found else []
         if "targets" not in table:
             if not self.passthrough:
-                table.wrong('needs a target, such as target = "NAME" for [targets.NAME]')
+                table.report('needs a target, such as target = "NAME" for [targets.NAME]')
             return [RouteStep(self.passthrough, own)] if self.passthrough else []
         return self._chain(table, own)
 
@@ -80,69 +82,69 @@ class ModelNames:
         steps: list[RouteStep] = []
         texts = table.texts("targets")
         if table.values["targets"] == []:
-            table.wrong("must name at least one target", "targets")
+            table.report("must contain at least one target", "targets")
         for index, written in texts.items():
             try:
                 step = self._step(written)
-            except Wrong as wrong:
-                table.wrong(str(wrong), "targets", index)
+            except InvalidValue as error:
+                table.report(str(error), "targets", index)
                 continue
             step = RouteStep(step.target, step.model or own)
             if step in steps:
-                table.wrong("is in this chain for the second time", "targets", index)
+                table.report("is already in this chain: remove it", "targets", index)
             steps.append(step)
         return steps
 
     def _step(self, value: object) -> RouteStep:
-        target, slash, model = word(value).partition("/")
+        target, slash, model = nonempty(value).partition("/")
         if target == DEMO:
-            raise Wrong(f"{DEMO} is a model and no target: it cannot be part of a chain")
+            raise InvalidValue(f"{DEMO} is a model, not a target: it cannot be part of a chain")
         if target not in self._targets:
-            raise Wrong(unknown("target", target, self._targets))
+            raise InvalidValue(unknown("target", target, self._targets))
         if slash and not model:
-            raise Wrong(f"write the model's name behind the slash, or {target} alone")
+            raise InvalidValue(f"write the model's name after the slash, or only {target}")
         return RouteStep(target, model)
 
     def _aliases(self, table: ConfigTable) -> dict[str, str]:
-        """Every alias with the name that it leads to in the end."""
+        """Return every alias with the model name that it finally refers to."""
         written: dict[str, str] = {}
         for name in table.values:
-            written[name] = table.read(name, word, DEMO)
+            written[name] = table.read(name, nonempty, DEMO)
             if name in ABOVE:
-                table.wrong(f"is not the name of a model; if it is the setting, {ABOVE[name]}", name)
+                table.report(f"is not the name of a model; if it is the setting, {ABOVE[name]}", name)
             elif name == DEMO:
-                table.wrong(f"{DEMO} is the model that is built in: it cannot be another's name", name)
+                table.report(f"{DEMO} is the built-in model: it cannot be an alias", name)
             elif name in self._named:
-                table.wrong("is the name of a model as well: rename one of them", name)
-            elif not name or (name != EVERY and _UNNAMEABLE.search(name)):
-                table.wrong("a model's name has no spaces and no asterisk", name)
+                table.report("is also the name of a model: rename one of them", name)
+            elif not name or (name != EVERY and _INVALID_NAME.search(name)):
+                table.report("a model's name must not be empty or contain spaces or an asterisk", name)
         if EVERY in written and self.passthrough:
-            table.wrong("passthrough takes every other name already: keep one of them", EVERY)
-        return {name: self._end_of(name, written, table) for name in written}
+            table.report("passthrough already gets every other name: remove one of them", EVERY)
+        return {name: self._resolve(name, written, table) for name in written}
 
-    def _end_of(self, name: str, written: Mapping[str, str], table: ConfigTable) -> str:
+    def _resolve(self, name: str, written: Mapping[str, str], table: ConfigTable) -> str:
         seen = [name]
         while (target := written[seen[-1]]) in written:
             if target in seen:
-                if target == name:  # told once by each that is part of the circle
-                    table.wrong(f"leads back to itself: {' -> '.join([*seen, target])}", name)
+                if target == name:  # so that only the aliases in the cycle report it
+                    table.report(f"refers to itself: {' -> '.join([*seen, target])}", name)
                 return DEMO
             seen.append(target)
         if target not in self._named and not self.passthrough and len(seen) == 1:
-            table.wrong(unknown("model", target, (self._named | written.keys()) - {EVERY}), name)
+            table.report(unknown("model", target, (self._named | written.keys()) - {EVERY}), name)
         return target
 
     def _default(self, value: object) -> str:
-        name = word(value)
+        name = nonempty(value)
         is_any = self.passthrough or EVERY in self.aliases
         if not is_any and name not in self._named and name not in self.aliases:
-            raise Wrong(unknown("model", name, self._named | self.aliases.keys()))
+            raise InvalidValue(unknown("model", name, self._named | self.aliases.keys()))
         return name
 
 
 def _limits(value: object) -> Override:
-    """The line of an override without the name, which is there already."""
+    """Read an override line without its model name, which the table already has."""
     try:
-        return parse_override(f"model = {word(value)}")
+        return parse_override(f"model = {nonempty(value)}")
     except DecodeError as error:
-        raise Wrong(error.message) from None
+        raise InvalidValue(error.message) from None

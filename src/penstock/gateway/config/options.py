@@ -1,4 +1,4 @@
-"""The options of `penstock serve`, laid over what a configuration file says: both become one `Settings`."""
+"""Merge the options of `penstock serve` with a configuration file into `Settings`; options override it."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from penstock.upstream.http import HttpUpstream
 from penstock.upstream.target import UpstreamTarget
 
 _TARGET = "upstream"
-"""The name of the target that the options describe, where it is no vendor's."""
+"""The name of the target that the options describe, if it has no preset."""
 
 
 class OptionError(PenstockError):
-    """An option that cannot be followed; the message names it and says what to do."""
+    """An invalid option; the message contains its name and what to do."""
 
 
 class ServeOptions(Struct, frozen=True, kw_only=True):
-    """What was given on the command line. Whatever is None or empty is left to the configuration file."""
+    """The command-line options. If one is None or empty, the configuration file's value applies."""
 
     upstream: str = ""
-    """The base URL of one more target."""
+    """The base URL of an additional target."""
     preset: str = ""
     dialect: str = ""
     api_key_env: str = ""
     models: tuple[str, ...] = ()
-    """The models of that target; empty: it takes every name that nothing else has."""
+    """The models of that target; empty: it gets every name that is not defined otherwise."""
     host: str | None = None
     port: int | None = None
     log_level: str | None = None
@@ -46,7 +46,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
 
 
 def settings_from(options: ServeOptions, file: Path | None, environment: Mapping[str, str]) -> Settings:
-    """Raises `ConfigError` for what is wrong in the file, `OptionError` for what is wrong in the options."""
+    """Return the settings; raise `ConfigError` for errors in the file, `OptionError` for invalid options."""
     settings = load_settings(file, environment) if file else Settings()
     named = {
         "host": options.host,
@@ -60,17 +60,17 @@ def settings_from(options: ServeOptions, file: Path | None, environment: Mapping
     if target is not None:
         settings = _with_target(settings, target, options.models)
     elif options.models:
-        raise OptionError("--model: say where it is, with --upstream URL or --preset NAME")
+        raise OptionError("--model: add --upstream URL or --preset NAME, where the model is")
     if is_exposed(settings):
         raise OptionError(
-            f"--host {settings.host}: everybody who reaches this machine could use the gateway and its keys. "
-            "Make a key first: penstock keys create NAME"
+            f"--host {settings.host}: anyone who can reach this machine could use the gateway and its keys. "
+            "Create a key first: penstock keys create NAME"
         )
     return settings
 
 
 def reloaded_settings(options: ServeOptions, file: Path | None, environment: Mapping[str, str]) -> Settings:
-    """The same for a gateway that runs: whatever is wrong is a `ConfigError`."""
+    """Return the settings for a running gateway; raise `ConfigError` for all errors."""
     try:
         return settings_from(options, file, environment)
     except OptionError as error:
@@ -78,12 +78,12 @@ def reloaded_settings(options: ServeOptions, file: Path | None, environment: Map
 
 
 def _with_target(settings: Settings, target: UpstreamTarget, models: tuple[str, ...]) -> Settings:
-    """The target of the options takes the named models, or every name that nothing else has."""
+    """Add the target of the options, with its models, or for every name that is not defined otherwise."""
     targets = (*(each for each in settings.targets if each.name != target.name), target)
     if not models:
         return replace(settings, targets=targets, passthrough=target.name)
     if DEMO in models:
-        raise OptionError("--model: demo is the model that is built in; it is always there")
+        raise OptionError("--model: demo is the built-in model, which is always available; use another name")
     routes = {name: ModelRoute(name=name, steps=(RouteStep(target.name, name),)) for name in models}
     default = settings.default_model or models[0]
     return replace(settings, targets=targets, models={**settings.models, **routes}, default_model=default)
@@ -93,7 +93,7 @@ def _target(options: ServeOptions, environment: Mapping[str, str]) -> UpstreamTa
     if not options.upstream and not options.preset:
         if options.dialect or options.api_key_env:
             raise OptionError(
-                "--dialect and --api-key-env are for an upstream: add --upstream URL or --preset NAME"
+                "--dialect and --api-key-env need an upstream: add --upstream URL or --preset NAME"
             )
         return None
     preset = _preset(options)
@@ -111,14 +111,14 @@ def _target(options: ServeOptions, environment: Mapping[str, str]) -> UpstreamTa
         quirks=preset.quirks if preset else Quirks(),
     )
     try:
-        HttpUpstream(target)  # what is wrong with it shows here, and not with the first request
+        HttpUpstream(target)  # reports errors here instead of at the first request
     except InvalidRequestError as error:
         raise OptionError(f"--upstream: {error.message}") from None
     return target
 
 
 def _preset(options: ServeOptions) -> Preset | None:
-    """The named one, or the one whose address this is: its quirks are needed there."""
+    """Return the preset by name, or the one with the upstream's address, whose quirks are needed there."""
     if options.preset:
         try:
             return presets.preset(options.preset)
@@ -140,7 +140,7 @@ def _base_url(given: str, preset: Preset | None) -> str:
         return given
     if preset is None or "{" in preset.base_url:
         raise OptionError(
-            f"--preset: add your own address: --upstream {preset.base_url if preset else 'URL'}"
+            f"--preset: add your own address with --upstream {preset.base_url if preset else 'URL'}"
         )
     return preset.base_url
 
@@ -148,10 +148,10 @@ def _base_url(given: str, preset: Preset | None) -> str:
 def _keys(
     named: str, preset: Preset | None, base_url: str, environment: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """A vendor's key goes to the vendor: to another address only when it is named with it."""
+    """Return the key. A vendor's key is sent to another address only if the options name its variable."""
     is_vendor = preset is not None and ("{" in preset.base_url or _host(base_url) == _host(preset.base_url))
     variable = named or (preset.key_variable if preset is not None and is_vendor else "")
     key = environment.get(variable, "").strip() if variable else ""
     if named and not key:
-        raise OptionError(f"--api-key-env: the variable {named} is not set, or empty; it must hold the key")
+        raise OptionError(f"--api-key-env: the variable {named} is not set or empty; set it to the key")
     return (key,) if key else ()

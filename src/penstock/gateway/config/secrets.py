@@ -1,6 +1,6 @@
-"""Secrets are not written into a configuration: it names the environment variables that hold them.
+"""Secrets: a configuration file contains only the names of the environment variables that hold them.
 
-A secret that stands there all the same is an error, and no message repeats it.
+A secret in the file is an error, and no message repeats it.
 """
 
 from __future__ import annotations
@@ -9,54 +9,53 @@ import re
 from collections.abc import Iterator, Mapping
 
 from penstock.dialects.presets import KEY_HEADERS, PRESETS
-from penstock.gateway.config.values import Wrong
+from penstock.gateway.config.values import InvalidValue
 
 SECRET_HEADERS = frozenset(
     {"authorization", "proxy-authorization", "cookie", *(name.lower() for name, _ in KEY_HEADERS.values())}
 )
-"""Headers whose value is a secret, whoever the upstream is."""
+"""Headers whose value is a secret at every upstream."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PREFIXES = ("sk_", "pk_", "r8_", *(prefix for row in PRESETS.values() for prefix in row.key_prefixes))
-"""How vendors begin keys that could be the name of a variable as well."""
+"""Prefixes of vendors' keys that could also be the name of a variable."""
 _MARKED = re.compile(r"\$(?:(\$)|([A-Za-z_][A-Za-z0-9_]*)|\{([^{}]*)\})?")
 
 
 def variable(name: str, environment: Mapping[str, str]) -> str:
-    """What a variable holds. `Wrong` where it holds nothing that can be sent, or where it is no name."""
+    """Return the value of a variable; raise `InvalidValue` if it is unset, unsendable, or not a name."""
     found = environment.get(name, "").strip()
     if not found and looks_secret(name):
-        raise Wrong(
-            "must be the name of an environment variable, and is none. If it is the key itself: put it into "
-            'a variable, and write the name here, such as "OPENAI_API_KEY". A key that stood in a file '
-            "should be replaced"
+        raise InvalidValue(
+            "must be the name of an environment variable. If this is the key itself, put it into a variable "
+            'and write the name here, such as "OPENAI_API_KEY". Replace a key that was written to a file'
         )
     if not found:
-        raise Wrong(f"the environment variable {name} is not set, or empty: set it, or leave it out here")
+        raise InvalidValue(f"the environment variable {name} is not set or empty: set it, or remove it here")
     if not found.isascii() or not found.isprintable():
-        raise Wrong(f"what {name} holds cannot be sent: it has a line break, or is not ASCII")
+        raise InvalidValue(f"the value of {name} cannot be sent: it contains a line break or is not ASCII")
     return found
 
 
 def expanded(value: str, environment: Mapping[str, str]) -> str:
-    """The text with every `$NAME` and `${NAME}` replaced by what the variable holds; `$$` is a dollar."""
+    """Return the text with every `$NAME` and `${NAME}` replaced by the variable's value; `$$` is a dollar."""
 
     def replaced(found: re.Match[str]) -> str:
         if found[1]:
             return "$"
         name = found[2] or found[3]
         if not name:
-            raise Wrong("has a $ without a variable's name: write $NAME, or $$ for the character itself")
+            raise InvalidValue("has a $ without a variable name: write $NAME, or $$ for a dollar sign")
         return variable(name, environment)
 
     return _MARKED.sub(replaced, value)
 
 
 def variables_in(value: str, environment: Mapping[str, str]) -> Iterator[str]:
-    """What the variables hold that a text names: none of it is to be shown."""
+    """Yield the values of the variables in a text, which are secrets and must not be shown."""
     for found in _MARKED.finditer(value):
-        if held := environment.get(found[2] or found[3] or "", "").strip():
-            yield held
+        if secret := environment.get(found[2] or found[3] or "", "").strip():
+            yield secret
 
 
 def names_a_variable(value: str) -> bool:
@@ -64,10 +63,10 @@ def names_a_variable(value: str) -> bool:
 
 
 def looks_secret(text: str) -> bool:
-    """Is this rather a secret than the name of a variable?"""
+    """Return whether a text is probably a secret and not the name of a variable."""
     if not _NAME.fullmatch(text) or text.startswith(_PREFIXES):
         return True
-    # Names are made of words. Random text has long runs, with digits or both kinds of letters in them.
+    # Names consist of words. Random text has long runs with digits or mixed case.
     return any(len(run) >= 12 and _is_mixed(run) for run in text.split("_"))
 
 

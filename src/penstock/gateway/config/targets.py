@@ -1,4 +1,4 @@
-"""`[targets.NAME]`: the upstreams that a configuration names."""
+"""Read `[targets.NAME]`: the upstreams of a configuration."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from penstock.gateway.config.secrets import (
 from penstock.gateway.config.values import (
     ABOVE,
     ConfigTable,
-    Wrong,
+    InvalidValue,
     flag,
+    nonempty,
     one_of,
     seconds_or_off,
     text,
     unknown,
-    word,
 )
 from penstock.gateway.settings import DEMO
 from penstock.net.config import check_headers
@@ -44,18 +44,18 @@ TARGET = (
     *("connect_timeout", "first_byte_timeout", "idle_timeout"),
     *("ca_file", "client_cert", "client_key", "proxy"),
 )
-"""What can be said of a target."""
+"""The settings of a target."""
 
 _ELSEWHERE = {
     **ABOVE,
-    # What people write who know other programs.
-    "api_key": "name its environment variable in keys",
-    "key": "name its environment variable in keys",
-    "api_key_env": "name the variable in keys",
+    # Names from other programs.
+    "api_key": "put the name of its environment variable into keys",
+    "key": "put the name of its environment variable into keys",
+    "api_key_env": "put the name of the variable into keys",
     "url": "did you mean base_url?",
     "type": "did you mean dialect?",
     "provider": "did you mean preset?",
-    "timeout": "there are connect_timeout, first_byte_timeout and idle_timeout",
+    "timeout": "use connect_timeout, first_byte_timeout or idle_timeout",
     "model": "it belongs under [models.NAME]",
 }
 _EFFORTS = {"", *CHAT_EFFORTS, *GEMINI_EFFORTS}
@@ -65,12 +65,12 @@ _Environment = Mapping[str, str]
 
 
 def default_key_header(dialect: str, preset: Preset | None) -> str:
-    """How a key is sent where nothing else is said: as the vendor wants it, or else the dialect."""
+    """Return how a key is sent by default: as the preset requires, or else the dialect."""
     return preset.key_header if preset else rendered_dialect(dialect).connection.key_header
 
 
 def read_targets(tables: ConfigTable, file: str, environment: _Environment) -> tuple[UpstreamTarget, ...]:
-    """All targets that can be used; what is wrong with the others is noted."""
+    """Return all targets that can be used; record the errors of the others."""
     found = [_read_target(name, table, file, environment) for name, table in tables.tables()]
     return tuple(target for target in found if target is not None)
 
@@ -79,9 +79,9 @@ def _read_target(
     name: str, table: ConfigTable, file: str, environment: _Environment
 ) -> UpstreamTarget | None:
     if name == DEMO:
-        table.wrong(f"{DEMO} is the model that is built in: give the target another name")
+        table.report(f"{DEMO} is the built-in model: use another name")
     elif not _NAME.fullmatch(name):
-        table.wrong("a target's name has letters, digits, dots, dashes and underscores only")
+        table.report("a target's name may contain only letters, digits, dots, dashes and underscores")
     table.only(TARGET, _ELSEWHERE)
     named = table.read("preset", one_of("preset", PRESETS), "")
     preset = PRESETS.get(named)
@@ -99,7 +99,7 @@ def _read_target(
         preset=named,
         quirks=_quirks(table, preset),
         key_header=table.read(
-            "key_header", one_of("way to send a key", KEY_HEADERS), default_key_header(dialect, preset)
+            "key_header", one_of("key_header", KEY_HEADERS), default_key_header(dialect, preset)
         ),
         keys=keys,
         pass_key=is_passing,
@@ -119,9 +119,9 @@ _DEFAULT = UpstreamTarget(name="", base_url="")
 
 
 def _dialect(value: object) -> str:
-    name = word(value)
+    name = nonempty(value)
     if name in DIALECTS and name not in RENDERED:
-        raise Wrong(f"{name} can only be read, and a target must be written to: use {_list(RENDERED)}")
+        raise InvalidValue(f"Penstock can read {name} but cannot send requests in it: use {_list(RENDERED)}")
     return one_of("dialect", RENDERED)(name)
 
 
@@ -136,22 +136,22 @@ def _base_url(table: ConfigTable, preset: Preset | None) -> str:
         return given
     if preset is None:
         if "preset" not in table:
-            table.wrong('needs a base_url, such as "http://127.0.0.1:8000/v1", or a preset')
+            table.report('needs a base_url, such as "http://127.0.0.1:8000/v1", or a preset')
         return ""
     if "{" in preset.base_url:
-        table.wrong(f'needs your own address: base_url = "{preset.base_url}", filled in')
+        table.report(f'needs your own address: base_url = "{preset.base_url}", with the braces filled in')
         return ""
     return preset.base_url
 
 
 def _address(value: object) -> str:
-    url = word(value)
+    url = nonempty(value)
     if "{" in url.partition("?")[0]:
-        raise Wrong("has a placeholder in braces: write your own name in its place")
+        raise InvalidValue("has a placeholder in braces: replace it with your own name")
     try:
         read_address(url)
     except InvalidRequestError as error:
-        raise Wrong(error.message) from None
+        raise InvalidValue(error.message) from None
     return url
 
 
@@ -164,10 +164,10 @@ def _keys(
     for index, name in table.texts("keys").items():
         try:
             found[variable(name, environment)] = None
-        except Wrong as wrong:
-            # A target that sends the clients' own keys may do without one of its own.
+        except InvalidValue as error:
+            # A target that sends the clients' own keys does not need one of its own.
             if not (is_passing and _is_unset(name, environment)):
-                table.wrong(str(wrong), "keys", index)
+                table.report(str(error), "keys", index)
     return tuple(found)
 
 
@@ -178,26 +178,26 @@ def _is_unset(name: str, environment: _Environment) -> bool:
 def _preset_key(
     table: ConfigTable, preset: Preset | None, base_url: str, is_passing: bool, environment: _Environment
 ) -> tuple[str, ...]:
-    """The vendor's key, where there is one. It goes to no other address by an oversight."""
+    """Return the vendor's key if it is set. It must not be sent to another address by accident."""
     if preset is None or not environment.get(preset.key_variable, "").strip():
         return ()
-    if base_url and not _is_at_home(base_url, preset):
+    if base_url and not _is_vendor_or_local(base_url, preset):
         if not is_passing:
-            table.wrong(
-                f"is not {preset.title}'s own address, so say whether its key is sent there: "
-                f'keys = ["{preset.key_variable}"], or keys = []',
+            table.report(
+                f"is not {preset.title}'s own address: decide whether its key is sent there, with "
+                f'keys = ["{preset.key_variable}"] or keys = []',
                 "base_url",
             )
         return ()
     try:
         return (variable(preset.key_variable, environment),)
-    except Wrong as wrong:
-        table.wrong(str(wrong))
+    except InvalidValue as error:
+        table.report(str(error))
         return ()
 
 
-def _is_at_home(base_url: str, preset: Preset) -> bool:
-    """Is this the vendor's address, or one on this machine?"""
+def _is_vendor_or_local(base_url: str, preset: Preset) -> bool:
+    """Return whether this is the vendor's address, or one on this machine."""
     host = read_address(base_url).host
     if "{" in preset.base_url or is_loopback(host):
         return True
@@ -214,7 +214,7 @@ def _headers(table: ConfigTable, environment: _Environment) -> dict[str, str]:
 
 
 def _secrets(table: ConfigTable, environment: _Environment) -> tuple[str, ...]:
-    """The values of all variables that are named where they end up in a request."""
+    """Return the values of all variables in the headers and the proxy, which are sent with requests."""
     headers = table.values.get("headers")
     written = [*(headers.values() if isinstance(headers, dict) else ()), table.values.get("proxy")]
     named = (variables_in(each, environment) for each in written if isinstance(each, str))
@@ -225,15 +225,17 @@ def _header(name: str, environment: _Environment) -> Callable[[object], str]:
     def read(value: object) -> str:
         written = text(value)
         if name.lower() in SECRET_HEADERS and written and not names_a_variable(written):
-            raise Wrong(
-                "is a secret and does not belong into a file: put it into an environment variable, and write "
+            raise InvalidValue(
+                "is a secret and does not belong in a file: put it into an environment variable and write "
                 '"$NAME" here'
             )
         found = expanded(written, environment)
         try:
             check_headers({name: found})
         except InvalidRequestError:
-            raise Wrong("cannot be sent: a header has a plain name, and its value is one line") from None
+            raise InvalidValue(
+                "is not a valid header: use a name without spaces and a value of one line"
+            ) from None
         return found
 
     return read
@@ -246,50 +248,50 @@ def _proxy(environment: _Environment) -> Callable[[object], str]:
             try:
                 read_proxy(url)
             except InvalidRequestError as error:
-                raise Wrong(error.message) from None
+                raise InvalidValue(error.message) from None
         return url
 
     return read
 
 
 def _tls_files(table: ConfigTable, file: str) -> tuple[str | None, str | None, str | None]:
-    """They are opened, so that a wrong one is told here and not with the first request."""
+    """Return the paths of the TLS files; load them to report errors here and not at the first request."""
     names = ("ca_file", "client_cert", "client_key")
-    authorities, certificate, key = (table.read(name, _file_beside(file), None) for name in names)
-    are_there = [bool(each) for each in (authorities, certificate, key)] == [name in table for name in names]
+    authorities, certificate, key = (table.read(name, _file_relative_to(file), None) for name in names)
+    are_found = [bool(each) for each in (authorities, certificate, key)] == [name in table for name in names]
     if "client_key" in table and "client_cert" not in table:
-        table.wrong("needs client_cert beside it", "client_key")
-    elif are_there:
+        table.report("also needs client_cert", "client_key")
+    elif are_found:
         try:
             tls_context(authorities, certificate, key)
         except InvalidRequestError as error:
-            table.wrong(error.message.partition(" ")[2], error.param or "ca_file")
+            table.report(error.message.partition(" ")[2], error.param or "ca_file")
     return authorities, certificate, key
 
 
-def _file_beside(file: str) -> Callable[[object], str]:
-    """Reads the name of a file; one that is not absolute is beside the configuration."""
+def _file_relative_to(file: str) -> Callable[[object], str]:
+    """Return a reader of file paths; a relative path starts at the configuration's folder."""
 
     def read(value: object) -> str:
-        path = os.path.join(os.path.dirname(file), os.path.expanduser(word(value)))
+        path = os.path.join(os.path.dirname(file), os.path.expanduser(nonempty(value)))
         if not os.path.isfile(path):
-            raise Wrong("there is no such file; a relative name starts where the configuration is")
+            raise InvalidValue("there is no such file; a relative path starts at the configuration's folder")
         return path
 
     return read
 
 
 def _quirks(table: ConfigTable, preset: Preset | None) -> Quirks:
-    """The preset's, with what is written over them."""
+    """Return the preset's quirks, overridden by those in the file."""
     base = preset.quirks if preset else Quirks()
     quirks = table.table("quirks")
     quirks.only(Quirks.__struct_fields__)
-    said = {
+    overrides = {
         name: quirks.read(name, _quirk(name), getattr(base, name))
         for name in Quirks.__struct_fields__
         if name in quirks
     }
-    return replace(base, **said)
+    return replace(base, **overrides)
 
 
 def _quirk(name: str) -> Callable[[object], bool | str]:
@@ -297,11 +299,11 @@ def _quirk(name: str) -> Callable[[object], bool | str]:
         return flag
     if name == "effort":
         return _effort
-    return word if getattr(Quirks(), name) else text
+    return nonempty if getattr(Quirks(), name) else text
 
 
 def _effort(value: object) -> str:
     name = text(value)
     if name not in _EFFORTS:
-        raise Wrong(unknown("way to ask for an effort", name, _EFFORTS - {""}))
+        raise InvalidValue(unknown("effort format", name, _EFFORTS - {""}))
     return name

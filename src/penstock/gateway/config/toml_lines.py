@@ -1,7 +1,7 @@
-"""TOML with lines: where in a document its keys and values stand. `tomllib` tells the values only.
+"""Find the lines of keys and values in a TOML document; `tomllib` returns only the values.
 
-Lines are told of documents that `tomllib` has read. So nothing is checked for a second time, and every rule
-of TOML that moves no key to another place or line is left out.
+The document has already been parsed by `tomllib`. So nothing is validated again, and every rule of TOML that
+does not affect the position of a key is left out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import suppress
 from penstock.errors import ConfigError
 
 Path = tuple[str | int, ...]
-"""The way to a value from the top: keys, and indices from 0 in arrays."""
+"""The path to a value from the top: keys, and indices from 0 in arrays."""
 
 _PLACE = re.compile(r" ?\(at (?:line (\d+), column \d+|end of document)\)$")
 _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
@@ -29,15 +29,15 @@ _TEXT = re.compile(
     re.DOTALL,
 )
 _OTHER = re.compile(r"[^,\]}#\n]*")
-"""A number, a date (it may have a space in it), true or false."""
+"""A number, a date (it may contain a space), true or false."""
 
 
 def parse(text: str, file: str) -> dict[str, object]:
-    """The document; `ConfigError` with the line for a text that is no TOML."""
+    """Return the document; raise `ConfigError` with the line if the text is not TOML."""
     try:
         return tomllib.loads(text)
     except RecursionError:
-        raise ConfigError(file, 0, "has lists in lists in lists, too deep to be read") from None
+        raise ConfigError(file, 0, "has lists that are nested too deeply") from None
     except ValueError as error:
         message = str(error)
         place = _PLACE.search(message)
@@ -47,13 +47,13 @@ def parse(text: str, file: str) -> dict[str, object]:
         elif place[1]:
             line = int(place[1])
         message = _PLACE.sub("", message)
-        raise ConfigError(file, line, f"this is no TOML: {message[:1].lower()}{message[1:]}") from None
+        raise ConfigError(file, line, f"this is not valid TOML: {message[:1].lower()}{message[1:]}") from None
 
 
 class TomlLines:
-    """The first and the last line of every key, table and element. Lines count from 1.
+    """The first and the last line of every key, table and element, counted from 1.
 
-    A table's lines are those under its own header; the tables below it have their own.
+    A table's lines are those under its own header; nested tables have their own.
     """
 
     def __init__(self, text: str) -> None:
@@ -61,14 +61,14 @@ class TomlLines:
         _Scan(text, self.spans).document()
 
     def line(self, path: Path) -> int:
-        """The line of a key; for one that is not there, that of the table it is missing from."""
+        """Return the line of a key; for a missing key, the line of its table."""
         while path and path not in self.spans:
             path = path[:-1]
         return self.spans[path][0] if path else 1
 
 
 class _Scan:
-    """One pass over the text; `_at` is the place that it has come to."""
+    """One pass over the text; `_at` is the current position."""
 
     def __init__(self, text: str, spans: dict[Path, tuple[int, int]]) -> None:
         self._text = text
@@ -107,11 +107,11 @@ class _Scan:
             self._lengths[path] = self._lengths.get(path, 0) + 1
             self._note(path, line)
             path = self._newest(path)
-        self._spans[path] = (line, line)  # also when a table below it had its header before
+        self._spans[path] = (line, line)  # even if the header of a nested table came first
         return path
 
     def _newest(self, path: Path) -> Path:
-        """Where a path leads through an array of tables it means the last of them."""
+        """Return the path of the last table, if the path is an array of tables."""
         length = self._lengths.get(path)
         return path if length is None else (*path, length - 1)
 
@@ -142,7 +142,7 @@ class _Scan:
         self._take(_SPACE)
         if key[:1] not in ('"', "'"):
             return key
-        with suppress(tomllib.TOMLDecodeError):  # never in a document that was read
+        with suppress(tomllib.TOMLDecodeError):  # never in a document that was parsed
             key = tomllib.loads(f"key = {key}")["key"]
         return key
 
@@ -159,7 +159,7 @@ class _Scan:
 
     def _array(self, path: Path) -> None:
         index = 0
-        while self._goes_on("]"):
+        while self._has_next("]"):
             element = (*path, index)
             first = self._line()
             self._value(element)
@@ -167,11 +167,11 @@ class _Scan:
             index += 1
 
     def _inline_table(self, path: Path) -> None:
-        while self._goes_on("}"):
+        while self._has_next("}"):
             self._pair(path)
 
-    def _goes_on(self, end: str) -> bool:
-        """Step over a bracket that opens, or a comma. Is there another element, or only the end?"""
+    def _has_next(self, end: str) -> bool:
+        """Skip an opening bracket or a comma, and return whether another element follows before `end`."""
         self._take(_BLANK)
         if self._next() in ("[", "{", ","):
             self._at += 1

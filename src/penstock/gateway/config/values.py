@@ -1,7 +1,7 @@
-"""Reading the values of a configuration: each reader takes one value, and says what is wrong with it.
+"""Read the values of a configuration: a reader takes one value and raises `InvalidValue` if it is invalid.
 
-No message repeats a value, because any may be a secret in the wrong place. Only a name that was looked up in
-a table and is not there is told.
+No message repeats a value, because any may be a secret in the wrong place. The exception is a name that was
+looked up and is unknown.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OFF = "off"
 ABOVE = dict.fromkeys(
     ("default_model", "passthrough"), "it belongs at the top of the file, above the first [table]"
 )
-"""In TOML a setting belongs to the last header above it: the mistake that everybody makes once."""
+"""In TOML, a setting belongs to the last header above it; this is a common mistake."""
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _TIME = re.compile(r"(\d+(?:\.\d+)?) ?(ms|s|m|h)")
@@ -33,12 +33,12 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?) ?([kmg]i?)?b", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3}
 
 
-class Wrong(Exception):  # noqa: N818 - never leaves the reading of a file
-    """A value that cannot be used; the message says what to write instead."""
+class InvalidValue(Exception):  # noqa: N818 - internal to the readers
+    """An invalid value; the message contains what to write instead."""
 
 
 class Problems:
-    """Everything that is wrong in one file, found so far."""
+    """The errors found so far in one file."""
 
     def __init__(self, file: str, lines: TomlLines) -> None:
         self._file = file
@@ -49,15 +49,15 @@ class Problems:
         named = f"{dotted(path)}: {message}" if path else message
         self._found.append(ConfigError(self._file, self._lines.line(path), named))
 
-    def tell(self) -> None:
-        """Raise them all, in the order of the file."""
+    def raise_any(self) -> None:
+        """Raise one `ConfigError` with all errors in the order of the file, if there are any."""
         if self._found:
             found = sorted(self._found, key=lambda error: error.line)
             raise ConfigError(found[0].file, found[0].line, found[0].message, found)
 
 
 class ConfigTable:
-    """One table of the file. What is wrong in it is noted, and reading goes on with the default."""
+    """One table of the file. Errors are recorded, and reading continues with the default."""
 
     def __init__(self, values: object, path: Path, problems: Problems) -> None:
         self.path = path
@@ -66,46 +66,46 @@ class ConfigTable:
         if isinstance(values, dict):
             self.values = values
         else:
-            self.wrong(f"must be a table, not {kind(values)}")
+            self.report(f"must be a table, not {kind(values)}")
 
     def __contains__(self, name: str) -> bool:
         return name in self.values
 
-    def wrong(self, message: str, *steps: str | int) -> None:
-        """Note what is wrong with this table, or with something in it."""
+    def report(self, message: str, *steps: str | int) -> None:
+        """Record an error of this table, or of something in it."""
         self._problems.add((*self.path, *steps), message)
 
     def only(self, known: Collection[str], elsewhere: Mapping[str, str] | None = None) -> None:
-        """Note every name that is not one of these. `elsewhere` says of other names where they belong."""
+        """Record an error for every name that is not known. `elsewhere` has advice for misplaced names."""
         for name in self.values:
             if name not in known:
-                self.wrong(f"there is no such setting{_advice(name, known, elsewhere or {})}", name)
+                self.report(f"there is no such setting{_advice(name, known, elsewhere or {})}", name)
 
     def read(self, name: str, reader: Callable[[object], T], default: D) -> T | D:
-        """What a reader makes of a value; the default where there is none, or a wrong one."""
+        """Return the value from `reader`, or the default if it is missing or invalid."""
         if name not in self.values:
             return default
         try:
             return reader(self.values[name])
-        except Wrong as wrong:
-            self.wrong(str(wrong), name)
+        except InvalidValue as error:
+            self.report(str(error), name)
             return default
 
     def table(self, name: str) -> ConfigTable:
         return ConfigTable(self.values.get(name, {}), (*self.path, name), self._problems)
 
     def tables(self) -> Iterator[tuple[str, ConfigTable]]:
-        """Every value that is a table; the others are noted."""
+        """Yield every value that is a table; record an error for the others."""
         for name, values in self.values.items():
             table = ConfigTable(values, (*self.path, name), self._problems)
             if isinstance(values, dict):
                 yield name, table
 
     def array(self, name: str) -> list[ConfigTable]:
-        """The tables that are written as `[[name]]`."""
+        """Return the tables that are written as `[[name]]`."""
         values = self.values.get(name, [])
         if not isinstance(values, list):
-            self.wrong(f"must be written as [[{name}]], once for each", name)
+            self.report(f"must be written as [[{name}]], once per entry", name)
             return []
         tables = [
             ConfigTable(each, (*self.path, name, index), self._problems) for index, each in enumerate(values)
@@ -113,128 +113,130 @@ class ConfigTable:
         return [table for table, each in zip(tables, values, strict=True) if isinstance(each, dict)]
 
     def texts(self, name: str) -> dict[int, str]:
-        """The texts of a list, each with its index; what is no text is noted and left out."""
+        """Return the strings of a list by index; record an error for other values and omit them."""
         values = self.values.get(name, [])
         if not isinstance(values, list):
-            self.wrong(f'must be a list, such as ["one", "two"], not {kind(values)}', name)
+            self.report(f'must be a list, such as ["one", "two"], not {kind(values)}', name)
             return {}
         found: dict[int, str] = {}
         for index, value in enumerate(values):
             try:
-                found[index] = word(value)
-            except Wrong as wrong:
-                self.wrong(str(wrong), name, index)
+                found[index] = nonempty(value)
+            except InvalidValue as error:
+                self.report(str(error), name, index)
         return found
 
 
 def dotted(path: Path) -> str:
-    """A path as it is written in TOML; the elements of an array are counted from 0, in brackets."""
+    """Return a path as written in TOML, with the indices of array elements in brackets, from 0."""
     steps = [f"[{step}]" if isinstance(step, int) else f".{key(step)}" for step in path]
     return "".join(steps).removeprefix(".")
 
 
 def key(name: str) -> str:
-    """A name as a key of TOML."""
+    """Return a name as a TOML key."""
     if _BARE_KEY.fullmatch(name):
         return name
     return quoted(name) if name.isprintable() else ascii(name)
 
 
 def quoted(text: str) -> str:
-    """A printable text as a string of TOML."""
+    """Return a printable text as a TOML string."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def kind(value: object) -> str:
-    """What a value is, in words."""
+    """Return the type of a value, in words."""
     match value:
         case bool():
             return "true or false"
         case int() | float():
             return "a number"
         case str():
-            return "a text"
+            return "a string"
         case list():
             return "a list"
         case dict():
             return "a table"
         case _:
-            return "a date or a time"
+            return "a date or time"
 
 
 def text(value: object) -> str:
     if not isinstance(value, str):
-        raise Wrong(f"must be a text in quotes, not {kind(value)}")
+        raise InvalidValue(f"must be a string in quotes, not {kind(value)}")
     return value
 
 
-def word(value: object) -> str:
-    """A text that says something."""
+def nonempty(value: object) -> str:
+    """Read a string that is not empty."""
     found = text(value).strip()
     if not found:
-        raise Wrong("must not be empty; leave it out if there is none")
+        raise InvalidValue("must not be empty; remove the setting if there is no value")
     return found
 
 
 def flag(value: object) -> bool:
     if not isinstance(value, bool):
-        raise Wrong(f"must be true or false, without quotes, not {kind(value)}")
+        raise InvalidValue(f"must be true or false, without quotes, not {kind(value)}")
     return value
 
 
-def whole(least: int, most: int | None = None) -> Callable[[object], int]:
-    """Reads a whole number."""
+def whole_number(least: int, most: int | None = None) -> Callable[[object], int]:
+    """Return a reader of whole numbers."""
     allowed = f"{least} or more" if most is None else f"from {least} to {most}"
 
     def read(value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
-            raise Wrong(f"must be a whole number, {allowed}, not {_but_whole(value)}")
+            raise InvalidValue(f"must be a whole number, {allowed}, not {_kind_of_number(value)}")
         if value < least or (most is not None and value > most):
-            raise Wrong(f"must be a whole number, {allowed}")
+            raise InvalidValue(f"must be a whole number, {allowed}")
         return value
 
     return read
 
 
-def whole_or_off(value: object) -> int:
-    return 0 if value == OFF else whole(0)(value)
+def number_or_off(value: object) -> int:
+    return 0 if value == OFF else whole_number(0)(value)
 
 
 def seconds(value: object) -> float:
-    """A time: a number of seconds, or such as "30s" or "5m"."""
+    """Read a duration: a number of seconds, or a string such as "30s" or "5m"."""
     found = -1.0
     if isinstance(value, int | float) and not isinstance(value, bool):
         found = float(min(value, 2 * MOST_SECONDS))
     elif isinstance(value, str) and (written := _TIME.fullmatch(value.strip())):
         found = float(written[1]) * _SECONDS[written[2]]
     if math.isnan(found) or found < 0:
-        raise Wrong('must be a time: seconds as a number, or such as "500ms", "30s" or "5m"')
+        raise InvalidValue(
+            'must be a duration: a number of seconds, or a string such as "500ms", "30s" or "5m"'
+        )
     if found > MOST_SECONDS:
-        raise Wrong("is longer than a year: write a shorter time")
+        raise InvalidValue("is longer than a year: use a shorter duration")
     return found
 
 
-def some_seconds(value: object) -> float:
-    """A time that passes."""
+def positive_seconds(value: object) -> float:
+    """Read a duration above 0."""
     found = seconds(value)
     if found == 0:
-        raise Wrong("must be above 0")
+        raise InvalidValue("must be above 0")
     return found
 
 
 def seconds_or_off(value: object) -> float | None:
-    """A time; 0 or "off" means that there is no limit."""
+    """Read a duration; 0 or "off" means no limit."""
     if value == OFF:
         return None
     try:
         return seconds(value) or None
-    except Wrong as wrong:
-        raise Wrong(f'{wrong}, or "off"') from None
+    except InvalidValue as error:
+        raise InvalidValue(f'{error}, or "off"') from None
 
 
 def size(value: object) -> int:
-    """A number of bytes, or such as "64MB" or "64MiB"."""
+    """Read a size: a number of bytes, or a string such as "64MB" or "64MiB"."""
     found = 0
     if isinstance(value, int) and not isinstance(value, bool):
         found = value
@@ -243,24 +245,24 @@ def size(value: object) -> int:
         base = 1024 if unit.endswith("i") else 1000
         found = int(float(written[1]) * base ** _POWERS[unit[:1]])
     if found < 1:
-        raise Wrong('must be a size above 0: bytes as a number, or such as "64MB" or "64MiB"')
+        raise InvalidValue('must be a size above 0: a number of bytes, or a string such as "64MB" or "64MiB"')
     return found
 
 
 def one_of(what: str, known: Collection[str]) -> Callable[[object], str]:
-    """Reads a name that is in a table."""
+    """Return a reader of names that must be one of `known`."""
 
     def read(value: object) -> str:
-        name = word(value)
+        name = nonempty(value)
         if name not in known:
-            raise Wrong(unknown(what, name, known))
+            raise InvalidValue(unknown(what, name, known))
         return name
 
     return read
 
 
 def unknown(what: str, name: str, known: Collection[str]) -> str:
-    """Why a name that is in no table is wrong: the nearest are offered, or else all of them."""
+    """Return the message for an unknown name, with the nearest known names, or else all of them."""
     shown = quoted(name) if name.isprintable() and len(name) <= 64 else "that"
     return f"there is no {what} called {shown}{_advice(name, known, {})}"
 
@@ -271,8 +273,8 @@ def _advice(name: str, known: Collection[str], elsewhere: Mapping[str, str]) -> 
     near = get_close_matches(name.lower(), known, n=2, cutoff=0.6)
     if near:
         return f"; did you mean {' or '.join(near)}?"
-    return f"; there are {', '.join(sorted(known))}" if known else "; there are none at all"
+    return f"; available: {', '.join(sorted(known))}" if known else "; none are defined"
 
 
-def _but_whole(value: object) -> str:
-    return "one with a fraction" if isinstance(value, float) else kind(value)
+def _kind_of_number(value: object) -> str:
+    return "a fraction" if isinstance(value, float) else kind(value)

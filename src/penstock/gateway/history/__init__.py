@@ -1,1 +1,1 @@
-"""What a request refers to: earlier responses, conversations, items, compactions."""
+"""Resolve what a request refers to: earlier responses, conversations, items, compactions."""

@@ -1,7 +1,7 @@
-"""What a request leaves unsaid: the chain before it, the items that it names by id (decision 14,
+"""Load the history of a request: the turns before it, and the items that it references by id (decision 14,
 decision 15).
 
-The order is the specification's: what the earlier turns were given and gave, then the input (spec N44,
+The order is the specification's: input and output of the earlier turns, then the new input (spec N44,
 spec N45). Instructions are not inherited.
 """
 
@@ -38,24 +38,24 @@ _OUTPUTS = frozenset(f"{call}_output" for call in CLIENT_CALLS) | {"tool_search_
 
 
 class Resolved(Struct, frozen=True, kw_only=True):
-    """A request with nothing left unsaid."""
+    """A request with its complete history."""
 
     request: CreateResponse
     """Its `input` is the whole conversation."""
-    brought: tuple[StoredItem, ...]
-    """What this turn adds to it, under ids."""
+    new_items: tuple[StoredItem, ...]
+    """The items that this turn adds to it, with ids."""
     previous_id: str | None = None
     conversation_id: str | None = None
     before: int = 0
-    """How many of its items are not of this turn."""
+    """How many of its items are from earlier turns."""
     weight: int = 0
-    """How much work it is, with its history (`fairness.run_heavy`)."""
+    """How much work it causes, including its history (`fairness.run_heavy`)."""
     diagnostics: tuple[Diagnostic, ...] = ()
-    """What could not be understood of it."""
+    """Diagnostics for parts that could not be read."""
 
 
 class ConnectionHistory(Struct, frozen=True):
-    """The last response of a WebSocket, with all that led to it, stored or not (spec N18)."""
+    """The last response of a WebSocket with its history, stored or not (spec N18)."""
 
     id: str
     items: tuple[Item, ...]
@@ -71,17 +71,17 @@ async def resolve(
     reasoning: Sequence[ReasoningSource] = (),
     weight: int = 0,
 ) -> Resolved:
-    """Look up what the request refers to; what is not there, or is another's, is refused by its name."""
+    """Look up what the request refers to; raise `RequestRefused` if it is unknown or another tenant's."""
     given = await referred(store, tenant, _items_of(request), "input")
-    # Before it is kept as input: a bare copy must not be all that is left of it.
-    whole_items = await restore_encrypted_content(reasoning, tenant, [item for _, item in given])
-    given = [(place, item) for (place, _), item in zip(given, whole_items, strict=True)]
+    # Before the input is stored: otherwise only the copy without encrypted content would remain.
+    restored = await restore_encrypted_content(reasoning, tenant, [item for _, item in given])
+    given = [(place, item) for (place, _), item in zip(given, restored, strict=True)]
     before: list[Item] = []
     unstored: list[Item] = []
-    """What nobody could look up for whoever continues this turn: it becomes part of it."""
+    """Earlier items that are not in the store: they become part of this turn, so that it can be continued."""
     previous, conversation = request.previous_response_id or None, _conversation_of(request)
     if previous is not None and conversation is not None:
-        message = "a response continues another one, or a conversation: name one of them"
+        message = "`previous_response_id` and `conversation` are alternatives: send only one of them"
         raise RequestRefused(400, "invalid_request", message, param="conversation")
     parent = previous
     if previous is not None and local is not None and local.id == previous:
@@ -96,10 +96,10 @@ async def resolve(
         weight += history_weight
     weight += ITEM_WEIGHT * len(given)
     continues = previous is not None or conversation is not None
-    items, brought = await run_heavy(weight, _joined, before, given, continues)
+    items, new_items = await run_heavy(weight, _joined, before, given, continues)
     return Resolved(
         request=replace(request, input=items),
-        brought=(*named_items(unstored), *brought),
+        new_items=(*named_items(unstored), *new_items),
         previous_id=parent,
         conversation_id=conversation,
         before=len(before),
@@ -110,26 +110,26 @@ async def resolve(
 def _joined(
     before: list[Item], given: list[Numbered], continues: bool
 ) -> tuple[list[Item], tuple[StoredItem, ...]]:
-    """The whole conversation, and what of it is new."""
+    """Return the whole conversation, and its new items."""
     if continues:
         given = without_repeats(before, given)
         _check_outputs(before, given)
-    brought = named_items(item for _, item in given)
-    named = [_with_id(item, stored.id) for (_, item), stored in zip(given, brought, strict=True)]
-    return latest_outputs([*before, *named]) if before else named, brought
+    new_items = named_items(item for _, item in given)
+    named = [_with_id(item, stored.id) for (_, item), stored in zip(given, new_items, strict=True)]
+    return latest_outputs([*before, *named]) if before else named, new_items
 
 
 def public_request(request: CreateResponse) -> CreateResponse:
-    """A request as it may be written down."""
+    """Return a request without secrets, so that it can be stored."""
     tools = public_tools(request.tools) if isinstance(request.tools, list) else request.tools
     given = request.input
     items = [public_item(item) for item in given] if isinstance(given, list) else given
-    # What we do not know may be anything, a key as well.
+    # An unknown field may contain anything, even a key.
     return replace(request, tools=tools, input=items, extra=UNSET)
 
 
 def named_items(items: Iterable[Item]) -> tuple[StoredItem, ...]:
-    """Items of a request, each under its own id or a new one."""
+    """Return the items of a request for the store, each with its own id or a new one."""
     return tuple(_stored(item) for item in items)
 
 
@@ -147,7 +147,7 @@ def _items_of(request: CreateResponse) -> list[Numbered]:
 
 
 async def referred(store: Store, tenant: str, given: list[Numbered], field: str) -> list[Numbered]:
-    """References, replaced by what they stand for: the AI SDK replays its history so (client 4)."""
+    """Replace item references with the items: the AI SDK sends its history this way (client 4)."""
     ids = [item.id for _, item in given if isinstance(item, ItemReference)]
     if not ids:
         return given
@@ -160,7 +160,7 @@ def _dereferenced(given: list[Numbered], stored: dict[str, StoredItem], field: s
     for index, item in given:
         if isinstance(item, ItemReference):
             if item.id not in stored:
-                message = f"there is no item {item.id[:_LONGEST_ID]!r} here: send the item itself"
+                message = f"there is no stored item {item.id[:_LONGEST_ID]!r}: send the item itself"
                 raise RequestRefused(400, "item_not_found", message, param=f"{field}[{index}].id")
             item = read_items([stored[item.id]])[0]
         found.append((index, item))
@@ -168,10 +168,11 @@ def _dereferenced(given: list[Numbered], stored: dict[str, StoredItem], field: s
 
 
 async def _chain(store: Store, tenant: str, id: str) -> tuple[list[Item], int]:
-    """Every item of a chain, and what they weigh."""
+    """Return every item of a chain, and their weight."""
     turns = await store.chain(tenant, id)
     if turns is None:
-        message = f"there is no response {id[:_LONGEST_ID]!r} here, or not any more: send the whole history"
+        shown = repr(id[:_LONGEST_ID])
+        message = f"there is no response {shown}, or it is no longer stored: send the whole history"
         raise RequestRefused(400, "previous_response_not_found", message, param="previous_response_id")
     stored = [item for turn in turns for item in (*turn.input, *turn.output)]
     weight = _weight(stored)
@@ -190,29 +191,29 @@ def _conversation_of(request: CreateResponse) -> str | None:
 
 
 async def _conversation(store: Store, tenant: str, id: str) -> tuple[list[Item], int]:
-    await store.quiet(tenant, id)
+    await store.wait_for_turns(tenant, id)
     found = await all_items(store, tenant, id)
     if found is None:
-        message = f"there is no conversation {id[:_LONGEST_ID]!r} here, or not any more"
+        message = f"there is no conversation {id[:_LONGEST_ID]!r}, or it is no longer stored"
         raise RequestRefused(404, "conversation_not_found", message, type="not_found", param="conversation")
     weight = _weight(found)
     return await run_heavy(weight, read_items, found), weight
 
 
 async def all_items(store: Store, tenant: str, id: str) -> list[StoredItem] | None:
-    """All of a conversation; None: not there. In one read: page by page, an id that is there twice, or an
-    item that is deleted meanwhile, would cost the rest."""
+    """Return all items of a conversation; None if it does not exist. They are read at once: with pages, a
+    duplicate id or an item that is deleted meanwhile would lose the rest."""
     page = await store.conversation_items(tenant, id, limit=_ALL, newest_first=False)
     return None if page is None else list(page.items)
 
 
 def _check_outputs(before: list[Item], given: list[Numbered]) -> None:
-    """An output whose call is nowhere is a mistake of the client's: the chain is ours (decision 14)."""
+    """Refuse an output without its call: the history is ours, so this is the client's error (decision 14)."""
     calls = {item.call_id for item in (*before, *(each for _, each in given)) if _is_call(item)}  # type: ignore[union-attr]
     for index, item in given:
         call_id = getattr(item, "call_id", None)
         if item.type in _OUTPUTS and call_id and call_id not in calls:
-            message = f"no call {str(call_id)[:_LONGEST_ID]!r} is in the conversation"
+            message = f"the conversation has no call {str(call_id)[:_LONGEST_ID]!r} for this output"
             raise RequestRefused(400, "invalid_request", message, param=f"input[{index}].call_id")
 
 
@@ -221,13 +222,13 @@ def _is_call(item: Item) -> bool:
 
 
 def _stored(item: Item) -> StoredItem:
-    """Under the client's own id, if it can be one; else under a new one (ask G3)."""
+    """Return an item for the store, with the client's own id if it is valid, otherwise a new one (ask G3)."""
     id = item.id if item.id and len(item.id) <= _LONGEST_ID else _new_id(item.type)
     return StoredItem(id, encode(public_item(_with_id(item, id))))
 
 
 def public_item(item: Item) -> Item:
-    """The same without the client's keys to its own servers."""
+    """Return the item without the client's keys to its own servers."""
     if isinstance(item, AdditionalTools | ToolSearchOutput):
         return replace(item, tools=public_tools(item.tools))
     return item

@@ -1,4 +1,4 @@
-"""Compactions that come back: what is sealed in them stands in their place (ask G4)."""
+"""Expand compactions that clients send back: each is replaced by the summary sealed in it (ask G4)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from penstock.protocol.items import Compaction, Item, Message
 from penstock.protocol.request import CreateResponse
 
 TRIGGER = "compaction_trigger"
-"""The type of an item at the end of an input: Codex asks for a compaction with it."""
+"""The type of an item at the end of an input, with which Codex requests a compaction."""
 
 FRAME = """\
-The conversation before this message was replaced by a summary, to save room. Go on from it as if you \
+The conversation before this message was replaced by a summary, to save room. Continue from it as if you \
 remembered all of it.
 
 <summary>
@@ -25,7 +25,7 @@ remembered all of it.
 
 
 class Summary(Struct, frozen=True):
-    """What is in a compaction item of ours."""
+    """The content of our own compaction items."""
 
     summary: str
     model: str = ""
@@ -33,18 +33,19 @@ class Summary(Struct, frozen=True):
 
 
 def wants_compaction(request: CreateResponse) -> bool:
-    """Does the input end in a trigger?"""
+    """Return whether the input ends with a trigger."""
     return isinstance(request.input, list) and bool(request.input) and request.input[-1].type == TRIGGER
 
 
 def expand(
     request: CreateResponse, sealer: Sealer, tenant: str, before: int = 0
 ) -> tuple[CreateResponse, list[Diagnostic]]:
-    """The request with every compaction of ours as the message that it stands for, in its place.
+    """Return the request with each of our own compactions replaced by a message with its summary.
 
-    An upstream's own goes on to its dialect, which knows whom it can be given back to. One that nobody here
-    can read is left out, whoever's it is (ask K1). A trigger that is not the last item was answered before.
-    Of the first `before` items, which an earlier turn brought, one of ours replaces those in front of it.
+    An upstream's compaction is passed on to the dialect, which knows which upstream it can be sent back to. A
+    compaction that cannot be read here is left out, whoever created it (ask K1). A trigger that is not the
+    last item was answered earlier and is dropped. Among the first `before` items, which are from earlier
+    turns, one of our compactions also replaces the items before it.
     """
     if not isinstance(request.input, list) or not any(_concerns(item) for item in request.input):
         return request, []
@@ -60,7 +61,7 @@ def expand(
                 items.append(_framed(item, summary))
         elif item.type != TRIGGER or place == len(request.input):
             items.append(item)
-    return replace(request, input=items), _told(unreadable)
+    return replace(request, input=items), _diagnostics(unreadable)
 
 
 def _instructs(item: Item) -> bool:
@@ -72,19 +73,19 @@ def _concerns(item: Item) -> bool:
 
 
 def opened(sealer: Sealer, tenant: str, item: Compaction) -> Summary | None:
-    """What a compaction of this tenant holds; None: it is not ours, or not theirs."""
+    """Return the content of a compaction; None if it is not ours, or not this tenant's."""
     data = sealer.open(tenant, item.encrypted_content)
     try:
         return None if data is None else msgspec.json.decode(data, type=Summary)
     except msgspec.MsgspecError:
-        return None  # sealed by us, and something else
+        return None  # sealed by us, but not a summary
 
 
 def _framed(item: Compaction, summary: Summary) -> Message:
     return Message(id=item.id, role="user", content=FRAME.format(summary=summary.summary))
 
 
-def _told(unreadable: int) -> list[Diagnostic]:
+def _diagnostics(unreadable: int) -> list[Diagnostic]:
     if not unreadable:
         return []
     message = "a compaction that this gateway cannot read was left out"

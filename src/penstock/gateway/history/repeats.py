@@ -1,4 +1,4 @@
-"""What a client sends again although it names the response that holds it (ask G9)."""
+"""Drop items that a client repeats although the response it continues already contains them (ask G9)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.protocol.wire import to_builtins
 from penstock.store.reasoning_memory import item_text
 
 Numbered = tuple[int, Item]
-"""An item, and its place in the request: errors name it."""
+"""An item and its index in the request, for error messages."""
 
 Mark = tuple[str, str] | None
 
@@ -17,9 +17,9 @@ _OUTPUT = "_output"
 
 
 def without_repeats(before: Sequence[Item], given: list[Numbered]) -> list[Numbered]:
-    """What is new. A call that is known is known, however it is written now; another output of it is new, and
-    so is anything else that has a known id and says something else."""
-    given = _behind_the_whole(before, given)
+    """Return the new items. A known call is a repeat, however it is written now. A different output of it is
+    new, and so is any other item with a known id and different content."""
+    given = _after_full_history(before, given)
     known = {str(item.id): _content(item) for item in before if item.id}
     calls = {_mark(item): _content(item) for item in before if _mark(item) is not None}
     return [each for each in given if not _is_repeated(each[1], known, calls)]
@@ -31,7 +31,7 @@ def _is_repeated(item: Item, known: dict[str, object], calls: dict[Mark, object]
 
 
 def latest_outputs(items: Sequence[Item]) -> list[Item]:
-    """A call has one output: a later one takes the place of the first."""
+    """Return the items with one output per call: a later output replaces the first."""
     places: dict[Mark, int] = {}
     latest: list[Item] = []
     for item in items:
@@ -45,25 +45,25 @@ def latest_outputs(items: Sequence[Item]) -> list[Item]:
     return latest
 
 
-def _behind_the_whole(before: Sequence[Item], given: list[Numbered]) -> list[Numbered]:
-    """A client that sends the whole history, and names it as well."""
-    told = [_content(item) for item in before if not isinstance(item, ReasoningItem)]
+def _after_full_history(before: Sequence[Item], given: list[Numbered]) -> list[Numbered]:
+    """Drop the history of a client that sends all of it although it also references it."""
+    history = [_content(item) for item in before if not isinstance(item, ReasoningItem)]
     count, places = 0, [place for place, (_, item) in enumerate(given) if not isinstance(item, ReasoningItem)]
-    if not told or len(places) < len(told):
+    if not history or len(places) < len(history):
         return given
-    while count < len(told) and _content(given[places[count]][1]) == told[count]:
+    while count < len(history) and _content(given[places[count]][1]) == history[count]:
         count += 1
-    return given[places[count - 1] + 1 :] if count == len(told) else given
+    return given[places[count - 1] + 1 :] if count == len(history) else given
 
 
 def _mark(item: Item) -> Mark:
-    """Tells calls and their outputs apart; other items have none."""
+    """Return what identifies a call or an output; None for other items."""
     call_id = getattr(item, "call_id", None)
     return (item.type, call_id) if isinstance(call_id, str) and call_id else None
 
 
 def _content(item: Item) -> object:
-    """What an item says, whichever way it is written."""
+    """Return the content of an item in a form that does not depend on how it is written."""
     if isinstance(item, Message):
         return item.type, item.role, item_text(item)
     if item.type in CLIENT_CALLS:

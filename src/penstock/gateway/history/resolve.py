@@ -1,4 +1,4 @@
-"""A request with nothing left unsaid: its chain, its compactions, and the reasoning that was left out."""
+"""Complete a request: with its history, its compactions expanded, and the reasoning that clients omit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ async def complete(
     weight: int,
     local: ConnectionHistory | None = None,
 ) -> Resolved:
-    """`weight` is the request's own (`fairness.weight_of`), `local` what the connection itself remembers."""
+    """Return the complete request. `weight` is the request's own (`fairness.weight_of`), `local` the history
+    of its WebSocket connection."""
     tenant, reasoning = tenant_of(key), (gateway.reasoning, gateway.store)
     resolved = await resolve(gateway.store, tenant, request, local, reasoning, weight)
 

@@ -1,6 +1,6 @@
-"""Text that only this gateway can read, and only for the tenant that it was sealed for (ask G4, ask K1).
+"""Seal text so that only this gateway can read it, and only for the same tenant (ask G4, ask K1).
 
-A sealed text is `pkc1.` and then, in base64, the id of the key, a nonce and what AES-GCM made of the data.
+A sealed text is `pkc1.` followed by base64 of the key id, a nonce and the data encrypted with AES-GCM.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from penstock.errors import ConfigError
 SECRET = "PENSTOCK_SECRET"
 OLD_SECRETS = "PENSTOCK_OLD_SECRETS"
 FILE = "penstock.secret"
-"""Beside the store, where no secret is given."""
+"""The file next to the store that is used if no secret is set."""
 
 MARK = "pkc1."
-"""Version 1. Another version has another mark, and is foreign to us."""
+"""Version 1. Another version has another mark and cannot be opened."""
 
 _ID_BYTES, _NONCE_BYTES, _TAG_BYTES = 4, 12, 16
 
 
 class Sealer:
-    """Seals with `secret`; opens also what was sealed with the `old` ones."""
+    """Seals with `secret`; can also open text that was sealed with the `old` secrets."""
 
     def __init__(self, secret: str, old: Iterable[str] = ()) -> None:
         keys = [_key(each) for each in (secret, *old)]
         self._id = _id(keys[0])
-        # The first one wins, in case that two have the same id.
+        # Reversed, so that the first key takes precedence if two have the same id.
         self._ciphers = {_id(key): AESGCM(key) for key in reversed(keys)}
 
     def __repr__(self) -> str:
@@ -45,11 +45,11 @@ class Sealer:
     def seal(self, tenant: str, data: bytes) -> str:
         nonce = os.urandom(_NONCE_BYTES)
         sealed = self._ciphers[self._id].encrypt(nonce, data, _bound_to(tenant))
-        return MARK + _written(self._id + nonce + sealed)
+        return MARK + _encoded(self._id + nonce + sealed)
 
     def open(self, tenant: str, sealed: str) -> bytes | None:
-        """The data, or None for what is another's, was changed, or is none of ours."""
-        raw = _read(sealed.removeprefix(MARK)) if sealed.startswith(MARK) else b""
+        """Return the data; None if the text is another tenant's, was changed, or is not ours."""
+        raw = _decoded(sealed.removeprefix(MARK)) if sealed.startswith(MARK) else b""
         cipher = self._ciphers.get(raw[:_ID_BYTES])
         if cipher is None or len(raw) < _ID_BYTES + _NONCE_BYTES + _TAG_BYTES:
             return None
@@ -61,32 +61,33 @@ class Sealer:
 
 
 def load_sealer(environment: Mapping[str, str], folder: Path | None) -> Sealer:
-    """With the secret of the environment, else of the file in `folder`, else one that ends with the process.
+    """Return a sealer with the secret from the environment, else from the file in `folder`, else a temporary
+    one for this process.
 
-    The file's is still read when the environment has taken its place.
+    If the environment has a secret, text that was sealed with the file's secret can still be opened.
     """
     old = [each for part in environment.get(OLD_SECRETS, "").split(",") if (each := part.strip())]
     file = None if folder is None else folder / FILE
     try:
         if given := environment.get(SECRET, "").strip():
-            kept = [_kept(file)] if file is not None and file.exists() else []
-            return Sealer(given, [*old, *kept])
-        return Sealer(_new() if file is None else _kept_or_made(file), old)
+            stored = [_read_secret(file)] if file is not None and file.exists() else []
+            return Sealer(given, [*old, *stored])
+        return Sealer(_new() if file is None else _read_or_create(file), old)
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else "it is no text"
-        message = f"the secret cannot be kept there: {why}; give one in {SECRET}"
+        why = error.strerror if isinstance(error, OSError) and error.strerror else "it is not a text file"
+        message = f"the secret cannot be stored there: {why}; set {SECRET} instead"
         raise ConfigError(str(file), 0, message) from None
 
 
-def _kept_or_made(file: Path) -> str:
+def _read_or_create(file: Path) -> str:
     if not file.exists():
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _make(file)
-    return _kept(file)
+        _create(file)
+    return _read_secret(file)
 
 
-def _make(file: Path) -> None:
-    """Whole or not at all, and never over another's: two gateways may begin at the same time."""
+def _create(file: Path) -> None:
+    """Create the file atomically, and never overwrite it: two gateways may start at the same time."""
     draft = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as written:
@@ -95,17 +96,17 @@ def _make(file: Path) -> None:
             os.fsync(written.fileno())
         os.link(draft, file)
     except FileExistsError:
-        pass  # the other one was first: its secret is as good
+        pass  # the other gateway was first: its secret is used
     finally:
         draft.unlink(missing_ok=True)
 
 
-def _kept(file: Path) -> str:
+def _read_secret(file: Path) -> str:
     if os.name == "posix" and file.stat().st_mode & 0o077:
         file.chmod(0o600)
     secret = file.read_text(encoding="utf-8").strip()
     if not secret:
-        raise ConfigError(str(file), 0, f"is empty: remove it, and a new secret is made, or set {SECRET}")
+        raise ConfigError(str(file), 0, f"is empty: delete it to create a new secret, or set {SECRET}")
     return secret
 
 
@@ -118,7 +119,7 @@ def _key(secret: str) -> bytes:
 
 
 def _id(key: bytes) -> bytes:
-    """Tells keys apart, and nothing about them."""
+    """Return an id that distinguishes keys without revealing them."""
     return sha256(b"penstock key id" + key).digest()[:_ID_BYTES]
 
 
@@ -126,14 +127,14 @@ def _bound_to(tenant: str) -> bytes:
     return MARK.encode() + tenant.encode()
 
 
-def _written(data: bytes) -> str:
+def _encoded(data: bytes) -> str:
     return urlsafe_b64encode(data).decode().rstrip("=")
 
 
-def _read(text: str) -> bytes:
-    """Nothing for what `_written` did not write: Python's decoder takes much else for base64."""
+def _decoded(text: str) -> bytes:
+    """Return the data; empty if `_encoded` cannot have written the text: Python's decoder is too lenient."""
     try:
         data = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except ValueError:
         return b""
-    return data if _written(data) == text else b""
+    return data if _encoded(data) == text else b""

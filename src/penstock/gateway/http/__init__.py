@@ -1,1 +1,1 @@
-"""HTTP and WebSocket connections of clients: reading a request, checking access, answering."""
+"""HTTP and WebSocket connections of clients: reading requests, checking access, responding."""

@@ -1,6 +1,6 @@
-"""Who may use the gateway: keys, and the pages that a browser may show while it talks to us.
+"""Access control: client keys, and the web pages that may use the gateway from a browser.
 
-Headers are given with their names in small letters.
+Header names are in lower case.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from penstock.net.urls import is_loopback
 from penstock.store.contract import LOCAL
 
 KEY = re.compile(r"pk_[A-Za-z0-9_-]{43}")
-"""The form of our keys. Whatever has it is never sent to an upstream, known or not."""
+"""The format of our keys. A token in this format is never sent to an upstream, known or not."""
 
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:/?#@\[\]\\]+)(?::([0-9]{1,5}))?", re.IGNORECASE)
@@ -29,7 +29,7 @@ _ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)://([^/]+)", re.IGNORECASE)
 
 
 class Origin(Struct, frozen=True):
-    """Where a web page is from."""
+    """The origin of a web page."""
 
     scheme: str
     host: str
@@ -37,18 +37,18 @@ class Origin(Struct, frozen=True):
 
 
 def authenticate(settings: Settings, headers: Mapping[str, str]) -> ClientKey | None:
-    """The key that a client has shown, as a bearer token or as `x-api-key`. None when there are no keys.
+    """Return the client's key, from a bearer token or `x-api-key`; None if no keys are configured.
 
-    `RequestRefused` (401) when there are keys, and the client has none of them.
+    Raise `RequestRefused` (401) if keys are configured and the client sent none of them.
     """
     if not settings.keys:
         return None
-    given = _given(headers)
-    for token in given:
-        found = _known(settings, token)
+    tokens = _tokens(headers)
+    for token in tokens:
+        found = _find_key(settings, token)
         if found is not None:
             return found
-    what = "the key is not one of this gateway's" if given else "this gateway needs a key"
+    what = "this gateway does not know the key" if tokens else "this gateway requires a key"
     raise RequestRefused(
         401,
         "authentication_error",
@@ -58,33 +58,33 @@ def authenticate(settings: Settings, headers: Mapping[str, str]) -> ClientKey | 
 
 
 def tenant_of(key: ClientKey | None) -> str:
-    """Each key is a tenant of its own; without keys there is one."""
+    """Return the tenant of a key: each key has its own; without keys there is only one."""
     return LOCAL if key is None else key.name
 
 
 def client_key_of(settings: Settings, headers: Mapping[str, str]) -> str:
-    """The key that the client brought for the upstream; empty where it brought none.
+    """Return the client's key for the upstream; empty if it sent none.
 
-    A client may send two: one for us, in one header, and in the other one for the upstream.
+    A client may send two keys in two headers: one for the gateway and one for the upstream.
     """
-    for token in _given(headers):
-        # One of our keys that was removed, or is another gateway's, is not for the upstream either.
-        if _known(settings, token) is None and not KEY.fullmatch(token):
+    for token in _tokens(headers):
+        # A removed key of ours, or a key of another gateway, is not for the upstream either.
+        if _find_key(settings, token) is None and not KEY.fullmatch(token):
             return token
     return ""
 
 
 def check_origin(settings: Settings, host_header: str | None, origin_header: str | None, port: int) -> None:
-    """Refuse (403) what a web page may have sent that nobody allowed. `port` is the one we listen on.
+    """Refuse (403) requests that may come from a web page that is not allowed. `port` is our listening port.
 
-    A page can make a browser ask this machine, and can give its own name our address (DNS rebinding). Without
-    keys only the names of this machine are answered, so that such a name leads nowhere.
+    A page can make a browser send requests to this machine, and can point its own host name at our address
+    (DNS rebinding). So without keys, only the names of this machine are accepted as `Host`.
     """
     host, named_port = _split(host_header or "")
     if not settings.keys and not _is_our_name(settings, host):
         raise _forbidden(
-            "this gateway has no keys, so it answers only to the names of its own machine. Ask it as "
-            "127.0.0.1 or localhost, name this host in server.allowed_hosts, or make a key: "
+            "this gateway has no keys, so it accepts only the names of its own machine as the host. Use "
+            "127.0.0.1 or localhost, add this host to server.allowed_hosts, or create a key: "
             "penstock keys create NAME"
         )
     if origin_header is None:
@@ -94,29 +94,29 @@ def check_origin(settings: Settings, host_header: str | None, origin_header: str
         origin in map(read_origin, settings.allowed_origins) or _is_own(origin, host, named_port, port)
     ):
         raise _forbidden(
-            "web pages of this origin may not use this gateway; server.allowed_origins lists those that may"
+            "web pages of this origin may not use this gateway; add the origin to server.allowed_origins"
         )
 
 
 def is_exposed(settings: Settings) -> bool:
-    """Would others than this machine reach the gateway without a key?"""
+    """Return whether other machines can reach the gateway without a key."""
     return not settings.keys and not is_loopback(settings.host)
 
 
 def create_key(name: str, *, operator: bool = False) -> tuple[str, str]:
-    """A new key, and the entry for `penstock.toml` that lets it in."""
+    """Return a new key, and the entry for `penstock.toml` that accepts it."""
     key = "pk_" + secrets.token_urlsafe(32)
     entry = f'[[keys]]\nname = {quoted(name)}\nhash = "sha256:{_digest(key).hex()}"\n'
     return key, entry + ("operator = true\n" if operator else "")
 
 
 def sees_all(key: ClientKey | None) -> bool:
-    """May this client see what the gateway does for others? Without keys there is only one client."""
+    """Return whether this client may see what the gateway does for others. Without keys, every client may."""
     return key is None or key.operator
 
 
 def plain_host(text: str) -> str | None:
-    """The name or address of a host in its plain form; None for what is more, or less, than a host."""
+    """Return the normalised name or address of a host; None if the text is not a host alone."""
     text = text.strip()
     if ":" in text and not text.startswith("["):
         text = f"[{text}]"
@@ -125,7 +125,7 @@ def plain_host(text: str) -> str | None:
 
 
 def read_origin(text: str) -> Origin | None:
-    """None for what is no origin: `null`, an asterisk, a URL with a path."""
+    """Return the origin; None if the text is not one (`null`, an asterisk, a URL with a path)."""
     found = _ORIGIN.fullmatch(text.strip())
     if found is None:
         return None
@@ -136,14 +136,14 @@ def read_origin(text: str) -> Origin | None:
     return Origin(scheme, host, _PORTS.get(scheme) if port is None else port)
 
 
-def _given(headers: Mapping[str, str]) -> list[str]:
+def _tokens(headers: Mapping[str, str]) -> list[str]:
     scheme, _, token = headers.get("authorization", "").strip().partition(" ")
     bearer = token.strip() if scheme.lower() == "bearer" else ""
-    return [given for given in (bearer, headers.get("x-api-key", "").strip()) if given]
+    return [token for token in (bearer, headers.get("x-api-key", "").strip()) if token]
 
 
-def _known(settings: Settings, token: str) -> ClientKey | None:
-    """Compares with every key, and each to its end: how long it takes tells nothing."""
+def _find_key(settings: Settings, token: str) -> ClientKey | None:
+    """Return the key of a token. Always compares with every key, in constant time, against timing attacks."""
     digest = _digest(token)
     found = None
     for key in settings.keys:
@@ -157,7 +157,7 @@ def _digest(token: str) -> bytes:
 
 
 def _split(authority: str) -> tuple[str, int | None]:
-    """A host in its plain form, empty where it cannot be read, and the port if one is named."""
+    """Return the normalised host, empty if it is invalid, and the port if there is one."""
     found = _HOST.fullmatch(authority.strip())
     if found is None:
         return "", None
@@ -177,7 +177,7 @@ def _is_our_name(settings: Settings, host: str) -> bool:
 
 
 def _is_own(origin: Origin, host: str, named_port: int | None, port: int) -> bool:
-    """Is this a page that we served ourselves? Proxies may leave the port out of `Host`."""
+    """Return whether the page's origin is the gateway itself. Proxies may omit the port from `Host`."""
     if origin.scheme not in _PORTS or not host or origin.host != host:
         return False
     return (

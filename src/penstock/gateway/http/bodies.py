@@ -1,8 +1,8 @@
-"""The bodies of requests, received and decompressed, and never larger than they may be (ask K4).
+"""Receive and decompress request bodies within limits (ask K4).
 
-A hundred bytes can decompress to gigabytes. So every decoder works in steps whose output is bounded, and
-stops as soon as there is more than the limit. What all requests together may take is bounded as well: large
-bodies that are being received are counted, and large ones are decompressed two at a time.
+A hundred bytes can decompress to gigabytes. So every decoder works in steps of bounded output, and stops as
+soon as the limit is exceeded. The total of all requests is bounded as well: the bytes of bodies that are
+being received are counted, and only two large bodies are decompressed at a time.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from penstock.gateway.errors import ClientGone, RequestRefused
 T = TypeVar("T")
 
 Receive = Callable[[], Awaitable[Mapping[str, object]]]
-"""Gives the next message of an ASGI connection."""
+"""Returns the next message of an ASGI connection."""
 
 LARGE = 8 * 1024 * 1024
-"""Bodies beyond this wait for each other; smaller ones, which is nearly all of them, never wait for those."""
+"""Bodies larger than this wait for each other. Smaller ones, nearly all, never wait for large ones."""
 MOST_RECEIVING = 8
-"""How many bodies of the largest size may be in the middle of being received."""
+"""How many bodies of the maximum size may be in transfer at the same time."""
 MOST_SMALL, MOST_LARGE = 8, 2
-"""Bodies that are decompressed at the same time: up to `LARGE`, and beyond."""
+"""Bodies that are decompressed at the same time: up to `LARGE`, and larger."""
 
 CHUNK = 64 * 1024
-"""How much a decoder gives in one step, more or less."""
+"""Approximate output size of one decoder step."""
 PIECE = 16 * 1024
-"""How much it is given."""
+"""Input size of one decoder step."""
 MOST_ENCODINGS = 3
 MOST_MEMBERS = 4096
-"""Gzip bodies may be put together of several; each one costs something, also when nothing is in it."""
+"""A gzip body may have several members; each takes time, even if it is empty."""
 MOST_BLOCKS = 100_000
-"""The same for the blocks of zstd. Its encoders fill a block with up to 128 KiB."""
+"""The same for the blocks of zstd. Its encoders put up to 128 KiB into a block."""
 MOST_WINDOW = 8 * 1024 * 1024
-"""RFC 9659: more memory than this for the window of zstd cannot be asked for over HTTP."""
+"""RFC 9659: the maximum window size of zstd over HTTP."""
 
 _SKIPPED = b"\x2a\x4d\x18"
 _MOST_HEADER = 18
@@ -49,7 +49,7 @@ _ZLIB, _RAW, _GZIP = zlib.MAX_WBITS, -zlib.MAX_WBITS, zlib.MAX_WBITS | 16
 
 
 class _Corrupt(Exception):  # noqa: N818 - never leaves this file
-    """The data are not what their encoding says."""
+    """The data are not valid in their encoding."""
 
 
 class BodyReader:
@@ -57,30 +57,31 @@ class BodyReader:
 
     def __init__(self) -> None:
         self._receiving = 0
-        """Bytes of bodies that are not there to their end."""
+        """Bytes of bodies that are not complete yet."""
         self._small = asyncio.Semaphore(MOST_SMALL)
         self._large = asyncio.Semaphore(MOST_LARGE)
 
     async def read(self, receive: Receive, headers: Mapping[str, str], limit: int) -> bytes:
-        """The whole body, decompressed. `headers` have their names in small letters.
+        """Return the complete body, decompressed. Header names are in lower case.
 
-        `RequestRefused` for what is too large, or cannot be decompressed; `ClientGone` when it breaks off.
+        Raise `RequestRefused` if it is too large or cannot be decompressed, `ClientGone` if the client
+        disconnects.
         """
-        if _announced(headers.get("content-length", "")) > limit:
+        if _content_length(headers.get("content-length", "")) > limit:
             raise _too_large(limit)
-        steps = _steps(headers.get("content-encoding", ""))  # what cannot be decoded need not be sent
-        data = await self._received(receive, limit)
+        steps = _steps(headers.get("content-encoding", ""))  # first: refuse before the body is sent
+        data = await self._receive(receive, limit)
         if not steps:
             return data
-        # How much a body inflates to shows only at its end. So it is tried among the small ones first, and
-        # starts again among the large ones, which wait in the order in which they came.
+        # The decompressed size is known only at the end. So each body starts among the small ones. If it
+        # turns out to be large, it starts over among the large ones, which wait in order of arrival.
         for room, most in ((self._small, min(LARGE, limit)), (self._large, limit)):
             decoded = await _in_thread(room, partial(_decode, data, steps, most))
             if decoded is not None:
                 return decoded
         raise _too_large(limit)
 
-    async def _received(self, receive: Receive, limit: int) -> bytes:
+    async def _receive(self, receive: Receive, limit: int) -> bytes:
         data = BytesIO()
         try:
             while True:
@@ -102,19 +103,19 @@ class BodyReader:
 
 
 async def _in_thread(room: asyncio.Semaphore, work: Callable[[], T]) -> T:
-    """Always in a thread: how much work is in a compressed body cannot be seen from its size. Its place is
-    free when the thread has ended, also where nobody waits for it any more."""
+    """Run `work` in a thread, always: the size of a compressed body does not show how long it takes. The
+    semaphore is released when the thread ends, even if the caller was cancelled before."""
     await room.acquire()
     working = asyncio.get_running_loop().run_in_executor(None, work)
     working.add_done_callback(lambda _: room.release())
     try:
         return await asyncio.shield(working)
     finally:
-        del working  # or its exception would keep this frame, which keeps the body
+        del working  # otherwise its exception would keep this frame, and with it the body, in memory
 
 
 def _decode(data: bytes, steps: list[str], limit: int) -> bytes | None:
-    """Undo the encodings, which are in the order in which they were applied. None: it is over the limit."""
+    """Undo the encodings, which are listed in the order in which they were applied. None: over the limit."""
     for name in reversed(steps):
         try:
             decoded = _bounded(DECODERS[name](data), limit)
@@ -122,7 +123,7 @@ def _decode(data: bytes, steps: list[str], limit: int) -> bytes | None:
             raise RequestRefused(
                 400,
                 "invalid_encoding",
-                f"the body is not valid {name}, as its Content-Encoding says: {error}",
+                f"the body is not valid {name}, although its Content-Encoding is {name}: {error}",
             ) from None
         if decoded is None:
             return None
@@ -133,25 +134,26 @@ def _decode(data: bytes, steps: list[str], limit: int) -> bytes | None:
 def _steps(encodings: str) -> list[str]:
     names = [name.strip().lower() for name in encodings.split(",")]
     names = [name for name in names if name and name != "identity"]
-    taken = [("accept-encoding", ", ".join(DECODERS))]
+    accepted = [("accept-encoding", ", ".join(DECODERS))]
     for name in names:
         if name not in DECODERS:
-            message = f"the Content-Encoding {name[:64]!r} is not known here; use {', '.join(DECODERS)}"
-            raise RequestRefused(415, "unsupported_encoding", message, headers=taken)
+            message = f"the Content-Encoding {name[:64]!r} is not supported; use {', '.join(DECODERS)}"
+            raise RequestRefused(415, "unsupported_encoding", message, headers=accepted)
     if len(names) > MOST_ENCODINGS:
-        message = f"the body has more than {MOST_ENCODINGS} encodings on top of each other"
-        raise RequestRefused(415, "unsupported_encoding", message, headers=taken)
+        message = f"the body has {len(names)} nested encodings; at most {MOST_ENCODINGS} are supported"
+        raise RequestRefused(415, "unsupported_encoding", message, headers=accepted)
     return names
 
 
-def _announced(length: str) -> int:
-    """What Content-Length says. A wrong one is the server's business, which reads the body by it."""
+def _content_length(length: str) -> int:
+    """Return the Content-Length, or 0 if it is invalid: the server checks it when it reads the body."""
     length = length.strip()
     return int(length) if length.isascii() and length.isdigit() and len(length) < 20 else 0
 
 
 def _bounded(chunks: Iterator[bytes], limit: int) -> bytes | None:
-    """All chunks in one, or None. Each is small, so not much more than the limit is ever there."""
+    """Return all chunks joined, or None if they exceed the limit. Chunks are small, so memory use stays close
+    to the limit."""
     data = BytesIO()
     for chunk in chunks:
         if data.tell() + len(chunk) > limit:
@@ -161,7 +163,7 @@ def _bounded(chunks: Iterator[bytes], limit: int) -> bytes | None:
 
 
 def _too_large(limit: int) -> RequestRefused:
-    message = f"the body is larger than {limit:,} bytes, the limit of this gateway (limits.body_bytes)"
+    message = f"the body is larger than {limit:,} bytes, this gateway's limit (limits.body_bytes)"
     return RequestRefused(413, "request_too_large", message)
 
 
@@ -172,7 +174,7 @@ def _too_many() -> RequestRefused:
 
 
 def _gunzip(data: bytes) -> Iterator[bytes]:
-    """Gzip: one member after another."""
+    """Decode gzip, member by member."""
     at = 0
     for _ in range(MOST_MEMBERS):
         at = yield from _inflate(data, at, _GZIP)
@@ -182,34 +184,34 @@ def _gunzip(data: bytes) -> Iterator[bytes]:
 
 
 def _undeflate(data: bytes) -> Iterator[bytes]:
-    """Deflate: zlib, says the standard; without its header, say some programs."""
+    """Decode deflate: zlib according to the standard, but some programs omit its header."""
     has_header = len(data) >= 2 and data[0] & 15 == 8 and int.from_bytes(data[:2], "big") % 31 == 0
     at = yield from _inflate(data, 0, _ZLIB if has_header else _RAW)
     if at < len(data):
-        raise _Corrupt("something follows its end")
+        raise _Corrupt("there are data after its end")
 
 
 def _inflate(data: bytes, at: int, window_bits: int) -> Generator[bytes, None, int]:
-    """One stream of zlib from a place on; gives the place behind its end."""
+    """Decode one zlib stream that starts at `at`; return the position after its end."""
     decoder = zlib.decompressobj(window_bits)
     view = memoryview(data)
     while not decoder.eof:
-        # In pieces, because zlib copies what it has not used yet at every step.
+        # In pieces, because zlib copies its unused input at every step.
         piece: bytes | memoryview = view[at : at + PIECE]
         if not piece:
-            raise _Corrupt("it is cut off")
+            raise _Corrupt("it is truncated")
         at += len(piece)
-        is_more = True
-        while is_more:
+        has_more = True
+        while has_more:
             chunk = decoder.decompress(piece, CHUNK)
             yield chunk
             piece = decoder.unconsumed_tail
-            is_more = not decoder.eof and (bool(piece) or len(chunk) == CHUNK)
+            has_more = not decoder.eof and (bool(piece) or len(chunk) == CHUNK)
     return at - len(decoder.unused_data)
 
 
 def _unzstd(data: bytes) -> Iterator[bytes]:
-    """Zstd: one frame after another."""
+    """Decode zstd, frame by frame."""
     _check_frames(data)
     decoder = zstandard.ZstdDecompressor(max_window_size=MOST_WINDOW)
     with decoder.stream_reader(data, read_across_frames=True) as reader:
@@ -218,22 +220,23 @@ def _unzstd(data: bytes) -> Iterator[bytes]:
 
 
 def _check_frames(data: bytes) -> None:
-    """Is every frame there to its end? The decoder takes the end of the input for the end of the content."""
+    """Check that every frame is complete: the decoder does not report truncated input."""
     at = blocks = 0
     while at < len(data) or not blocks:
-        at, count = _behind_frame(data, at, MOST_BLOCKS - blocks)
+        at, count = _after_frame(data, at, MOST_BLOCKS - blocks)
         blocks += count
         if at > len(data):
-            raise _Corrupt("it is cut off")
+            raise _Corrupt("it is truncated")
 
 
-def _behind_frame(data: bytes, at: int, most: int) -> tuple[int, int]:
-    """Where a frame ends, and how many blocks it has: RFC 8878, 3.1. One without blocks counts as one."""
+def _after_frame(data: bytes, at: int, most: int) -> tuple[int, int]:
+    """Return where a frame ends and its number of blocks (RFC 8878, 3.1). A frame without blocks counts as
+    one block."""
     magic = data[at : at + 4]
     if len(magic) == 4 and magic[0] & 0xF0 == 0x50 and magic[1:] == _SKIPPED:
         return at + 8 + int.from_bytes(data[at + 4 : at + 8], "little"), 1
     if magic != zstandard.FRAME_HEADER or at + 5 > len(data):
-        raise _Corrupt("there is no whole frame where one should be")
+        raise _Corrupt("there is no complete frame where one should be")
     has_checksum = bool(data[at + 4] & 4)
     at += zstandard.frame_header_size(data[at : at + _MOST_HEADER])
     for count in range(1, most + 1):
@@ -246,7 +249,7 @@ def _behind_frame(data: bytes, at: int, most: int) -> tuple[int, int]:
 
 
 def _unbrotli(data: bytes) -> Iterator[bytes]:
-    """Brotli: one stream; its decoder refuses what follows."""
+    """Decode brotli: one stream; its decoder refuses data after the end."""
     decoder = brotli.Decompressor()
     view = memoryview(data)
     at = 0
@@ -255,7 +258,7 @@ def _unbrotli(data: bytes) -> Iterator[bytes]:
         at += len(piece)
         chunk = decoder.process(piece, output_buffer_limit=CHUNK)
         if not piece and not chunk and not decoder.is_finished():
-            raise _Corrupt("it is cut off")
+            raise _Corrupt("it is truncated")
         yield chunk
 
 
@@ -266,4 +269,4 @@ DECODERS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
     "deflate": _undeflate,
     "br": _unbrotli,
 }
-"""What gives the content of a body in pieces, for every encoding that is taken."""
+"""By supported encoding: a function that returns the decoded body in pieces."""

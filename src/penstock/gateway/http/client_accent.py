@@ -1,4 +1,4 @@
-"""Which accent a client reads: as it says, as its key says, or as its name tells (decision 1)."""
+"""Choose a client's event naming (accent): by its request, its key or its User-Agent (decision 1)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HEADER = "x-penstock-accent"
 DEFAULT = "openresponses"
 
 KNOWN: dict[str, str] = {
-    # The beginning of a User-Agent, in small letters. Codex has one name for each of its faces.
+    # User-Agent prefixes in lower case. Each of Codex's front ends has its own.
     "codex": "openai",
     "openai/": "openai",
     "asyncopenai/": "openai",
@@ -28,30 +28,30 @@ KNOWN: dict[str, str] = {
     "github-copilot": "copilot",
     "vscode/": "copilot",
 }
-"""Clients that are known to read another accent than the specification's (spec S3)."""
+"""Clients known to expect another accent than the specification's (spec S3)."""
 
 
 def accent_for(
     settings: Settings, key: ClientKey | None, query: Mapping[str, str], headers: Mapping[str, str]
 ) -> str:
-    """The name of an accent; what the request asks for by name comes first."""
-    for asked, param in ((query.get("accent"), "accent"), (headers.get(HEADER), HEADER)):
-        if asked:
-            return _known(asked, param)
+    """Return the name of the client's accent. An accent that the request names takes precedence."""
+    for requested, param in ((query.get("accent"), "accent"), (headers.get(HEADER), HEADER)):
+        if requested:
+            return _checked(requested, param)
     if key is not None and key.accent:
         return key.accent
     if headers.get("originator", "").lower().startswith("codex"):
         return "openai"
     agent = headers.get("user-agent", "").lower()
     for table in (settings.accents, KNOWN):
-        for beginning, accent in table.items():
-            if agent.startswith(beginning.lower()):
+        for prefix, accent in table.items():
+            if agent.startswith(prefix.lower()):
                 return accent
     return DEFAULT
 
 
-def _known(name: str, param: str) -> str:
+def _checked(name: str, param: str) -> str:
     if name in ACCENTS:
         return name
-    message = f"there is no accent called {name[:64]!r}: there are {', '.join(ACCENTS)}"
+    message = f"there is no event naming (accent) {name[:64]!r}; available: {', '.join(ACCENTS)}"
     raise RequestRefused(400, "unknown_accent", message, param=param)

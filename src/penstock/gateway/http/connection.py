@@ -1,14 +1,14 @@
-"""One HTTP connection of a client: uvicorn's, with bounds on what it can cost before a key was asked for.
+"""A client's HTTP connection: uvicorn's, with limits on what a client can cost before its key is checked.
 
-- A request is parsed when the one before it has been answered. Until then its bytes wait, up to
-  `WAITING_BYTES`; beyond that the connection is not read.
-- The head of a request is bounded in bytes and in time; so are its trailers and what stands between chunks.
-- A client that disconnects is noticed also when it has already sent its next request.
-- A client that reads none of its answers is disconnected after `client_timeout`.
-- Only WebSockets are upgraded to, and such a request is checked before the connection changes hands. Other
-  offers (HTTP/2) are ignored, as the standard allows: the parser would not read the body behind them.
+- A request is parsed only after the previous one has been answered. Until then its bytes are buffered, up to
+  `WAITING_BYTES`; beyond that, the connection is not read.
+- The head of a request is limited in size and time; so are its trailers and the bytes between chunks.
+- A disconnect is noticed even if the client has already sent its next request.
+- A client that does not read its responses is disconnected after `client_timeout`.
+- Upgrades are accepted to WebSocket only, and are checked before another protocol takes over the connection.
+  Other offers (HTTP/2) are ignored, as the standard allows: the parser would not read the body after them.
 - An HTTP/1.0 client gets a body that ends with the connection, instead of chunks.
-- The application can close a connection, at once or in good order, and see what its client has not read.
+- The application can abort or close a connection, and see how much its client has not read.
 """
 
 from __future__ import annotations
@@ -30,27 +30,28 @@ from penstock.gateway.http.websocket_connection import WebSocketConnection
 from penstock.gateway.telemetry.logs import log_refused
 
 HEAD_BYTES = 64 * 1024
-"""Of a request: also of its trailers, and of what stands between two chunks of its body."""
+"""Limit of a request's head, of its trailers, and of the bytes between two chunks of its body."""
 HEAD_SECONDS = 30.0
 WAITING_BYTES = 64 * 1024
-"""What a client may have sent ahead while an earlier request is answered. Reading goes on until then, because
-that is how a client that goes is noticed."""
+"""How much a client may send ahead while an earlier request is answered. The connection is read up to this
+limit, because only reading detects a disconnect."""
 STALLED_MARGIN = 5.0
-"""Seconds beyond `client_timeout` before the connection of a client that reads nothing is aborted. Turns do
-this themselves at `client_timeout`, and record it in their verdict; they should come first."""
+"""Seconds after `client_timeout` until the connection of a client that reads nothing is aborted. Turns abort
+it at `client_timeout` and record this in their verdict; they should come first."""
 
 _HEAD_END = b"\r\n\r\n"
 _LINE_END = b"\r\n"
 _CHUNKED_PIECE = 1024
-"""How much of a chunked body the parser gets at once. Its end cannot be foreseen, so a piece may also hold
-the next requests; a smaller piece holds fewer of them."""
+"""How much of a chunked body the parser gets at once. Its end is not known in advance, so a piece may also
+contain the next requests; a smaller piece contains fewer of them."""
 _PIECES = 16
-"""How many pieces are parsed before other connections get their turn: a byte may be a chunk of its own."""
+"""How many pieces are parsed before other connections are served: one byte may be a chunk of its own."""
 _OFFER = re.compile(rb"\r\nupgrade:(?![ \t]*websocket[ \t]*(?:\r|$))", re.IGNORECASE)
 
 
 class _Flow(FlowControl):
-    """uvicorn resumes reading whenever the application waits for the client. This one waits for room."""
+    """Flow control that resumes reading only if there is room; uvicorn's does whenever the application
+    waits for the client."""
 
     is_full = False
 
@@ -60,17 +61,17 @@ class _Flow(FlowControl):
 
 
 class ClientConnection(HttpToolsProtocol):
-    """`client_timeout` gives the setting of that name, which may change while the connection is open."""
+    """`client_timeout` returns the setting of that name, which may change while the connection is open."""
 
     def __init__(self, *args: Any, client_timeout: Callable[[], float | None], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._client_timeout = client_timeout
         self._waiting = bytearray()
-        """Received, and not given to the parser yet."""
+        """Received bytes that the parser has not got yet."""
         self._next_parse: asyncio.Handle | None = None
         self._is_in_head = True
         self._body_left: int | None = 0
-        """How much of the body is to come; None: its end is in the bytes (chunked)."""
+        """Bytes of the body still to come; None: unknown (chunked)."""
         self._overhead = 0
         """Bytes since the head began, or since the last byte of the body."""
         self._deadline: asyncio.TimerHandle | None = None
@@ -95,17 +96,17 @@ class ClientConnection(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
-        """The server stops. A request that is still being sent is refused now, and not when it is there."""
+        """Stop: refuse a request that is still being received now, instead of when it is complete."""
         cycle = self._running
         if cycle is not None and cycle is self.cycle and cycle.more_body and not cycle.response_started:
-            message = "the gateway is stopping: try again in a moment"
+            message = "the gateway is shutting down: try again in a moment"
             headers = [("retry-after", "2")]
             self._refuse(
                 RequestRefused(503, "server_is_overloaded", message, type="server_error", headers=headers)
             )
             return
         if cycle is not None:
-            cycle.keep_alive = False  # what waits behind it is not begun
+            cycle.keep_alive = False  # requests that wait after it are not started
         super().shutdown()
 
     def pause_writing(self) -> None:
@@ -116,7 +117,7 @@ class ClientConnection(HttpToolsProtocol):
         self._unset_stalled()
         super().resume_writing()
 
-    # What comes in
+    # Receiving
 
     def data_received(self, data: bytes) -> None:
         self._waiting += data
@@ -124,7 +125,7 @@ class ClientConnection(HttpToolsProtocol):
             self._parse()
 
     def _parse(self) -> None:
-        """Give the parser what belongs to the request that it reads, and nothing while one is answered."""
+        """Feed the parser the bytes of the current request, and nothing while a request is being answered."""
         self._next_parse = None
         for _ in range(_PIECES):
             if not self._waiting or self._is_answering or self.transport.is_closing():
@@ -156,13 +157,14 @@ class ClientConnection(HttpToolsProtocol):
 
     @property
     def _is_answering(self) -> bool:
-        """Is there a request that has come to its end, or several, and no answer to it yet?"""
+        """Whether a complete request has no complete response yet."""
         cycle = self.cycle
-        is_whole = cycle is not None and not cycle.more_body and not cycle.response_complete
-        return is_whole or bool(self.pipeline)
+        is_pending = cycle is not None and not cycle.more_body and not cycle.response_complete
+        return is_pending or bool(self.pipeline)
 
     def _head_size(self) -> int:
-        """To the end of the head, or else of its last whole line: `_OFFER` must see lines whole."""
+        """Return the bytes up to the end of the head, or of its last complete line: `_OFFER` needs complete
+        lines."""
         end = self._waiting.find(_HEAD_END)
         if end >= 0:
             size = end + len(_HEAD_END)
@@ -171,12 +173,13 @@ class ClientConnection(HttpToolsProtocol):
         elif _LINE_END in self._waiting or self._overhead:
             size = max(self._waiting.rfind(_LINE_END), 0)
         else:
-            size = len(self._waiting)  # the first line, whose mistakes should show at once
+            size = len(self._waiting)  # the first line, whose errors should be reported at once
         self._overhead += size
         return size
 
     def _chunked_size(self) -> int:
-        """A message ends with an empty line. Cutting behind one never splits the end of the next head."""
+        """Return the size of the next piece. A message ends with an empty line; a cut after one never splits
+        the end of the next head."""
         piece = self._waiting[:_CHUNKED_PIECE]
         end = piece.rfind(_HEAD_END)
         size = end + len(_HEAD_END) if end >= 0 else len(piece.rstrip(_LINE_END))
@@ -188,15 +191,15 @@ class ClientConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         transport = self.transport
-        told: dict[object, object] = {
+        controls: dict[object, object] = {
             "abort": transport.abort,
             "close": transport.close,
             "unsent": transport.get_write_buffer_size,
         }
-        self.scope["extensions"] = {EXTENSION: told}
+        self.scope["extensions"] = {EXTENSION: controls}
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._is_in_head:  # what comes behind the body are trailers, and means nothing here
+        if self._is_in_head:  # headers after the body are trailers, which are ignored
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -217,7 +220,7 @@ class ClientConnection(HttpToolsProtocol):
         self._is_in_head, self._overhead = True, 0
         super().on_message_complete()
 
-    # What goes out
+    # Sending
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
@@ -230,17 +233,17 @@ class ClientConnection(HttpToolsProtocol):
         if not self.transport.is_closing():
             self._parse()
         elif self.transport.get_write_buffer_size():
-            self._watch_reader()  # a connection that is being closed stays until its client has read
+            self._watch_reader()  # a closing connection stays open until its client has read everything
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(RequestRefused(400, "invalid_http", f"{msg} Send a request in HTTP/1.1."))
+        self._refuse(RequestRefused(400, "invalid_http", f"{msg} Send an HTTP/1.1 request."))
 
     def _refuse_head(self) -> None:
-        message = f"the head of the request, or its trailers, are larger than {HEAD_BYTES:,} bytes: send less"
+        message = f"the headers or trailers of the request are larger than {HEAD_BYTES:,} bytes: send fewer"
         self._refuse(RequestRefused(431, "request_head_too_large", message))
 
     def _refuse(self, refused: RequestRefused) -> None:
-        """Answer in the application's place, and close the connection."""
+        """Send the refusal instead of the application's response, and close the connection."""
         cycle, headers = self._running, dict(self.headers or ())
         if self.transport.is_closing():
             return
@@ -255,27 +258,27 @@ class ClientConnection(HttpToolsProtocol):
     # WebSockets
 
     def _check_upgrade(self) -> None:
-        """Refuse what cannot become a WebSocket."""
-        wrong = ""
+        """Refuse a request that cannot become a WebSocket."""
+        problem = ""
         if self.parser.get_method() != b"GET" or self.parser.get_http_version() != "1.1":
-            wrong = "it takes a GET of HTTP/1.1"
+            problem = "send a GET request over HTTP/1.1"
         elif self._body_left != 0:
-            wrong = "the request must have no body"
+            problem = "the request must have no body"
         elif not self.url.isascii():
-            wrong = "its URL must be ASCII"
-        if wrong:
-            message = f"a WebSocket cannot be opened like this: {wrong}. Or leave out the Upgrade header"
+            problem = "the URL must be ASCII"
+        if problem:
+            message = f"this request cannot open a WebSocket: {problem}, or omit the Upgrade header"
             self._refuse(RequestRefused(400, "invalid_upgrade", message))
 
     def handle_websocket_upgrade(self) -> None:
         if self.transport.is_closing():
             return
         if self._waiting:
-            message = "wait for the answer to a request for a WebSocket before you send anything"
+            message = "wait for the response to the WebSocket handshake before sending anything"
             self._refuse(RequestRefused(400, "invalid_upgrade", message))
             return
         self.connections.discard(self)
-        if self._deadline is None:  # the request came as a whole
+        if self._deadline is None:  # the head arrived in one piece
             self._arm()
         deadline, self._deadline = self._deadline, None
         socket = WebSocketConnection(
@@ -286,12 +289,12 @@ class ClientConnection(HttpToolsProtocol):
         socket.open(self.url, self.headers, deadline)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """The application answers as if nothing had been offered."""
+        """Do not warn: the application responds as if the client had offered no upgrade."""
 
     # Time
 
     def _keep_time(self) -> None:
-        """The deadline is for what the application does not wait for: a head, and a body that was refused."""
+        """Set the deadline while the application is not waiting: for a head, and for a refused body."""
         is_reading_body = not self._is_in_head and self.cycle is not None and not self.cycle.response_complete
         if self.transport.is_closing() or self._is_answering or is_reading_body:
             self._disarm()
@@ -302,7 +305,7 @@ class ClientConnection(HttpToolsProtocol):
         self._hang_up()
 
     def _hang_up(self) -> None:
-        """Close, without waiting for a client that has still not read its last answer."""
+        """Close the connection; abort it if the client has not read its last response."""
         if self.transport.get_write_buffer_size():
             self.transport.abort()
         else:
@@ -318,7 +321,7 @@ class ClientConnection(HttpToolsProtocol):
             self._deadline = None
 
     def _watch_reader(self, unread: float = math.inf) -> None:
-        """Abort when the client has read nothing since there were `unread` bytes for it."""
+        """Abort if the client has read nothing since `unread` bytes were pending."""
         left, longest = self.transport.get_write_buffer_size(), self._client_timeout()
         self._unset_stalled()
         if left >= unread:
@@ -333,7 +336,7 @@ class ClientConnection(HttpToolsProtocol):
 
 
 def _disconnect(cycle: RequestResponseCycle) -> None:
-    """Tell the application that its client has gone."""
+    """Notify the application that its client has disconnected."""
     cycle.disconnected = True
     cycle.message_event.set()
 
@@ -341,9 +344,9 @@ def _disconnect(cycle: RequestResponseCycle) -> None:
 async def _without_chunks(
     app: Any, cycle: RequestResponseCycle, scope: Message, receive: Receive, send: Send
 ) -> None:
-    """A body of unknown length for a client that does not know chunks: it ends with the connection."""
+    """Send a body of unknown length to a client without chunked encoding: it ends with the connection."""
 
-    async def sent(message: Message) -> None:
+    async def send_unchunked(message: Message) -> None:
         if message["type"] == "http.response.start":
             if not any(name == b"content-length" for name, _ in message["headers"]):
                 cycle.chunked_encoding = False
@@ -351,7 +354,7 @@ async def _without_chunks(
             cycle.expected_content_length = len(message.get("body", b""))
         await send(message)
 
-    await app(scope, receive, sent)
+    await app(scope, receive, send_unchunked)
 
 
 def _refusal(refused: RequestRefused, headers: Iterable[tuple[bytes, bytes]], request_id: str) -> bytes:

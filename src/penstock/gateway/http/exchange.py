@@ -1,4 +1,4 @@
-"""One HTTP request and the way to answer it, over ASGI."""
+"""One HTTP request and its response, over ASGI."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ Send = Callable[[Message], Awaitable[None]]
 
 JSON = "application/json"
 EXTENSION = "penstock"
-"""Under this name a server offers what ASGI has no word for: `abort`, `close` and `unsent`."""
+"""The ASGI extension with controls that ASGI does not define: `abort`, `close` and `unsent`."""
 
 SERVER_STOPS = "penstock.server_stops"
-"""A message that a WebSocket gets beside those of ASGI."""
+"""A message type that a WebSocket receives in addition to those of ASGI."""
 
 _NO_CONTENT = 204
-_FIRST_LOOK, _LONGEST_LOOK = 0.02, 0.5
-"""Seconds until it is looked again whether a client has taken its answer. The connection may be aborted
-meanwhile, and then the server waits for this."""
-_SOUND_ID = re.compile(r"[\x21-\x7e]{1,128}")
+_FIRST_POLL, _LONGEST_POLL = 0.02, 0.5
+"""Seconds between checks whether a client has read its response. Short, because at shutdown the server waits
+for the next check of an aborted connection."""
+_VALID_ID = re.compile(r"[\x21-\x7e]{1,128}")
 
 
 class Exchange:
-    """`headers` are in small letters; of a header that came several times the values are joined by commas."""
+    """Header names are in lower case; the values of a repeated header are joined by commas."""
 
     def __init__(self, scope: Message, receive: Receive, send: Send) -> None:
         self.method: str = scope["method"]
@@ -47,31 +47,32 @@ class Exchange:
         self._connection = extensions.get(EXTENSION, {})
         self._can_refuse = "websocket.http.response" in extensions
         self.cors: list[tuple[str, str]] = []
-        """What a web page of an allowed origin needs to read the answer."""
+        """Headers that let a web page of an allowed origin read the response."""
         self.status = 0
-        """Of the answer, once it has begun."""
+        """HTTP status of the response; 0 until it has begun."""
         self.client_timeout: float | None = None
-        """Seconds after which a client that takes nothing is cut off."""
+        """Seconds after which a client that reads nothing is disconnected."""
 
     async def begin(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
         self.status = status
-        told = [*headers, ("x-request-id", self.request_id), *self.cors]
-        sent = [(name.encode("ascii"), _writable(value)) for name, value in told]
-        await self.send({"type": "http.response.start", "status": status, "headers": sent})
+        all_headers = [*headers, ("x-request-id", self.request_id), *self.cors]
+        encoded = [(name.encode("ascii"), _header_value(value)) for name, value in all_headers]
+        await self.send({"type": "http.response.start", "status": status, "headers": encoded})
 
     async def answer(
         self, status: int, body: bytes, *, content_type: str = JSON, headers: Iterable[tuple[str, str]] = ()
     ) -> None:
-        """A whole answer."""
-        about = [("content-type", content_type), ("content-length", str(len(body)))]
-        await self.begin(status, [*(about if status != _NO_CONTENT else ()), *headers])
+        """Send a complete response."""
+        content = [("content-type", content_type), ("content-length", str(len(body)))]
+        await self.begin(status, [*(content if status != _NO_CONTENT else ()), *headers])
         await self.send({"type": "http.response.body", "body": b"" if self.method == "HEAD" else body})
 
     async def answer_large(
         self, status: int, body: Callable[[], Iterable[bytes]], *, headers: Iterable[tuple[str, str]] = ()
     ) -> int:
-        """A whole answer in JSON, in pieces that are made as the client reads them: once before that, for its
-        length, which is returned. A client that reads nothing for `client_timeout` is cut off."""
+        """Send a complete JSON response in pieces that are generated while the client reads, and return its
+        length. `body` is called twice, first to measure the length. A client that reads nothing for
+        `client_timeout` is disconnected."""
         work, length = WorkSlice(), 0
         for piece in body():
             length += len(piece)
@@ -88,36 +89,37 @@ class Exchange:
         return length
 
     def abort(self) -> None:
-        """Close the connection at once, with what was written and not yet taken."""
+        """Close the connection at once and discard what the client has not read."""
         self._connection.get("abort", _nothing)()
 
     async def cut(self) -> None:
-        """The same, and wait until it is done: the server complains of those who leave before."""
+        """Abort, and wait until the connection is closed: the server logs an error if the application returns
+        earlier."""
         self.abort()
         if self._connection:
             await self.gone()
 
     async def gone(self) -> None:
-        """Wait until the client has gone; what else it still says is not listened to."""
+        """Wait until the client disconnects; ignore everything else that it sends."""
         while (await self.receive())["type"] != "http.disconnect":
             pass
 
     def close(self) -> None:
-        """Close the connection when what was written has been taken."""
+        """Close the connection after the client has read everything."""
         self._connection.get("close", _nothing)()
 
     async def delivered(self) -> None:
-        """Wait until the client has taken all of the answer, so that what it does not take cannot stay in
-        memory for ever. One that takes nothing for `client_timeout` is cut off."""
+        """Wait until the client has read the whole response, so that unread data cannot stay in memory
+        forever. A client that reads nothing for `client_timeout` is disconnected."""
         unsent = self._connection.get("unsent", _none)
-        size, wait, clock = unsent(), _FIRST_LOOK, asyncio.get_running_loop().time
-        taken_at = clock()
+        size, wait, clock = unsent(), _FIRST_POLL, asyncio.get_running_loop().time
+        last_read_at = clock()
         while size and self.client_timeout is not None:
             await asyncio.sleep(wait)
-            left, wait = unsent(), min(wait * 2, self.client_timeout / 4, _LONGEST_LOOK)
+            left, wait = unsent(), min(wait * 2, self.client_timeout / 4, _LONGEST_POLL)
             if left < size:
-                taken_at = clock()
-            elif clock() - taken_at >= self.client_timeout:
+                last_read_at = clock()
+            elif clock() - last_read_at >= self.client_timeout:
                 self.abort()
                 return
             size = left
@@ -126,7 +128,7 @@ class Exchange:
         await self.answer(refused.status, refused.body(), headers=refused.headers)
 
     async def refuse_socket(self, refused: RequestRefused) -> None:
-        """Answer the request for a WebSocket with an HTTP error, where the server can; else close it."""
+        """Refuse a WebSocket with an HTTP error if the server supports that; otherwise close it."""
         headers = [(b"content-type", JSON.encode()), (b"x-request-id", self.request_id.encode("ascii"))]
         if not self._can_refuse:
             await self.send({"type": "websocket.close", "code": 1008})
@@ -135,18 +137,18 @@ class Exchange:
         await self.send(start)
         await self.send({"type": "websocket.http.response.body", "body": refused.body()})
         with suppress(TimeoutError):
-            # uvicorn complains of those who leave before the connection is closed.
+            # uvicorn logs an error if the application returns before the connection is closed.
             async with asyncio.timeout(1):
                 await self.receive()
                 await self.receive()
 
 
 def _nothing() -> None:
-    """What a server does that cannot close a connection."""
+    """Stand in for `abort` and `close` if the server does not provide them."""
 
 
 def _none() -> int:
-    """What is unsent where the server cannot say."""
+    """Stand in for `unsent` if the server does not provide it."""
     return 0
 
 
@@ -159,10 +161,10 @@ def _joined(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 def request_id_for(given: str) -> str:
-    """The client's own, if it can be a header and a word in a log; else a new one."""
-    return given if _SOUND_ID.fullmatch(given) else f"req_{uuid4().hex}"
+    """Return the client's request id if it is safe in a header and a log, otherwise a new one."""
+    return given if _VALID_ID.fullmatch(given) else f"req_{uuid4().hex}"
 
 
-def _writable(value: str) -> bytes:
-    """A header is one line of Latin letters; a diagnostic may name a tool in any script."""
+def _header_value(value: str) -> bytes:
+    """Return a header value as one line of ASCII; a diagnostic may contain a tool's name in any script."""
     return "".join(each if " " <= each <= "~" else "?" for each in value).encode("ascii")

@@ -1,10 +1,10 @@
-"""One WebSocket connection: uvicorn's, with bounds on what it can cost, and an end in good order.
+"""A client's WebSocket connection: uvicorn's, with limits on what it can cost and a graceful shutdown.
 
-- A handshake always gets an answer, in the specification's shape where it is a refusal.
-- Messages are not compressed, fragments are joined as they come, and only few messages may wait.
-- A client that does not read is not read from.
-- When the server stops, the application is told, and closes the connection when its turn has ended; uvicorn
-  would cut it off.
+- A handshake always gets a response; a refusal has the specification's error shape.
+- Messages are not compressed, fragments are joined as they arrive, and only a few messages are queued.
+- While a client does not read, nothing is read from it.
+- When the server shuts down, it notifies the application, which closes the connection when its turn has
+  ended; uvicorn would close it at once.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from penstock.gateway.errors import RequestRefused
 from penstock.gateway.http.exchange import EXTENSION, JSON, SERVER_STOPS, request_id_for
 
 WAITING_FRAMES = 64
-"""Messages that may wait for the application. One read can bring tens of thousands."""
+"""Messages that may be queued for the application. One read can return tens of thousands."""
 PIECE = 8 * 1024
-"""How much is parsed before other connections get their turn: a frame may have six bytes, and takes longer
-to parse than it takes to send."""
+"""How much is parsed before other connections are served: a frame may have six bytes, and takes longer to
+parse than to send."""
 
 _LONGEST_MESSAGE = 200
 _TOO_MANY = 1008
@@ -34,7 +34,8 @@ _MINIMAL_HEAD = b"GET / HTTP/1.1\r\n\r\n"
 
 
 class _Handshake(ServerProtocol):
-    """Has no compression: a frame of 60 kB could inflate to 64 MB. Refuses in the specification's shape."""
+    """A handshake without compression, because a frame of 60 kB could inflate to 64 MB. Refusals have the
+    specification's shape."""
 
     request_id = ""
 
@@ -52,7 +53,7 @@ class _Handshake(ServerProtocol):
 
 
 class WebSocketConnection(WebSocketsSansIOProtocol):
-    """Begins with `open`, where an HTTP connection ends."""
+    """A WebSocket that takes over an HTTP connection, with `open`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -64,10 +65,10 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
     def open(
         self, url: bytes, headers: list[tuple[bytes, bytes]], deadline: asyncio.TimerHandle | None
     ) -> None:
-        """Go on with a request whose head is there. `deadline` is kept until the WebSocket is accepted.
+        """Continue with a request whose head is complete. `deadline` runs until the WebSocket is accepted.
 
-        The parser of `websockets` has its own limits on a head, and answers nothing where they are exceeded.
-        So it reads a minimal head, and `handle_connect` puts the real one in its place.
+        The parser of `websockets` has its own limits for a head and sends no response if they are exceeded.
+        So it parses a minimal head, which `handle_connect` replaces with the real one.
         """
         self._deadline, self._headers = deadline, headers
         ascii_headers = [(_ascii(name), _ascii(value)) for name, value in headers]
@@ -102,7 +103,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         self._read_or_pause()
 
     def _read_or_pause(self) -> None:
-        """Read while there is room: for messages, for the answers to pings, and after the handshake."""
+        """Read only after the handshake, and while there is room for messages and for pongs."""
         is_ready = self.handshake_complete and self.writable.is_set()
         if is_ready and not self.read_paused and self._next_parse is None:
             self.transport.resume_reading()
@@ -120,7 +121,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
 
     async def send(self, message: Any) -> None:
         await self.writable.wait()
-        if self.close_sent:  # by the server itself, which the application may not know yet
+        if self.close_sent:  # the server closed it, and the application may not know yet
             raise ClientDisconnected
         await super().send(message)
         if self.handshake_complete and self._deadline is not None:
@@ -146,11 +147,11 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             self.transport.abort()
 
     def handle_cont(self, event: Frame) -> None:
-        """Join fragments as they come: a list of a million one-byte fragments takes forty times as much."""
-        [begun] = self.frames
-        whole = begun if isinstance(begun, bytearray) else bytearray(begun)
-        whole += event.data
-        self.frames = [whole]  # type: ignore[list-item]
+        """Join fragments as they arrive: a list of a million one-byte fragments takes forty times as much."""
+        [received] = self.frames
+        joined = received if isinstance(received, bytearray) else bytearray(received)
+        joined += event.data
+        self.frames = [joined]  # type: ignore[list-item]
         if event.fin:
             self.send_receive_event_to_app()
 
@@ -168,7 +169,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
 
     def shutdown(self) -> None:
         if self.handshake_complete and not self.close_sent:
-            self.queue.put_nowait({"type": SERVER_STOPS})  # type: ignore[misc, arg-type]  # a word of our own
+            self.queue.put_nowait({"type": SERVER_STOPS})  # type: ignore[misc, arg-type]  # our own message type
         else:
             super().shutdown()
 

@@ -1,7 +1,7 @@
-"""What the gateway tells its log: one line for each turn, and nothing that anybody said in it.
+"""The gateway's log: one line per turn, without any content of it.
 
-Neither a prompt, nor an answer, nor a key: not the words of a vendor either, nor the text of an exception,
-which may repeat them (ask K3). What failed is told by codes, and where by lines of code.
+It contains no prompts, no output and no keys, and no vendor messages or exception texts either, which may
+repeat them (ask K3). Failures are logged as codes and as lines of source code.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def set_up(level: str, stream: TextIO | None = None) -> None:
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     log.setLevel(level.upper())
-    logging.getLogger("penstock.client").setLevel(logging.CRITICAL)  # what it tells has a vendor's words
+    logging.getLogger("penstock.client").setLevel(logging.CRITICAL)  # it logs vendor messages
 
 
 def log_verdict(verdict: Verdict) -> None:
@@ -42,7 +42,7 @@ def log_verdict(verdict: Verdict) -> None:
 
 
 def log_refused(refused: RequestRefused, method: str, path: str, request_id: str) -> None:
-    """A request that never became a turn."""
+    """Log a request that was refused before its turn."""
     fields = {
         "event": "refused",
         "request_id": request_id,
@@ -51,16 +51,16 @@ def log_refused(refused: RequestRefused, method: str, path: str, request_id: str
         "status": refused.status,
         "code": refused.code,
     }
-    told = f"{method} {path[:200]}: {refused.status} {refused.code} [{request_id}]"
-    log.info("%s", told, extra={"fields": fields})
+    message = f"{method} {path[:200]}: {refused.status} {refused.code} [{request_id}]"
+    log.info("%s", message, extra={"fields": fields})
 
 
 def log_fault(error: BaseException, request_id: str) -> None:
-    """A fault of ours: what kind, and where, without what it was about."""
+    """Log a bug of ours: the exception's type and location, without its message."""
     where = _where(error)
     fields = {"event": "fault", "request_id": request_id, "kind": type(error).__name__, "where": where}
-    told = f"a fault of the gateway, {type(error).__name__} at {' < '.join(where)} [{request_id}]"
-    log.error("%s", told, extra={"fields": fields})
+    message = f"internal error in the gateway: {type(error).__name__} at {' < '.join(where)} [{request_id}]"
+    log.error("%s", message, extra={"fields": fields})
 
 
 def _where(error: BaseException) -> list[str]:
@@ -69,32 +69,32 @@ def _where(error: BaseException) -> list[str]:
 
 
 class _Safe(logging.Formatter):
-    """Of a library's own messages only the fixed words are written, and of an exception only its kind."""
+    """Omits the arguments of a library's log messages, and everything of an exception but its type."""
 
-    def told(self, record: logging.LogRecord) -> str:
+    def message(self, record: logging.LogRecord) -> str:
         if record.name == _OURS:
             return record.getMessage()
-        told = str(record.msg).partition("\n")[0]
+        template = str(record.msg).partition("\n")[0]
         kind = record.exc_info[0] if record.exc_info else None
-        return f"{record.name}: {told}" + (f" ({kind.__name__})" if kind else "")
+        return f"{record.name}: {template}" + (f" ({kind.__name__})" if kind else "")
 
 
 class JsonLines(_Safe):
-    """For programs."""
+    """Formats records as JSON lines, for programs."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         line = {
             "time": f"{moment}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
-            "message": self.told(record),
+            "message": self.message(record),
             **getattr(record, "fields", {}),
         }
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
 class Readable(_Safe):
-    """For people at a terminal."""
+    """Formats records for people at a terminal."""
 
     def __init__(self, *, colour: bool) -> None:
         super().__init__()
@@ -102,6 +102,6 @@ class Readable(_Safe):
 
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%H:%M:%S", time.localtime(record.created))
-        line = f"{moment} {record.levelname.lower():<7} {self.told(record)}"
+        line = f"{moment} {record.levelname.lower():<7} {self.message(record)}"
         colour = _COLOURS.get(record.levelno, "") if self._colour else ""
         return f"{colour}{line}{_PLAIN}" if colour else line

@@ -1,7 +1,7 @@
-"""What the gateway counts, in Prometheus' text format 0.0.4.
+"""The gateway's metrics, in Prometheus' text format 0.0.4.
 
-`DECLARED` is all of it. Nothing else can be counted, and what is counted cannot grow without end: each label
-has a bounded number of values and the rest is `other`.
+`DECLARED` lists all metrics; no others can be counted. Their number is bounded: each label has a limited
+number of values, and the rest is `other`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 OTHER = "other"
 MOST_VALUES = 100
-"""Of one label. More models than this are not told apart."""
+"""Values of one label. Further models, for example, are all counted as `other`."""
 LONGEST_VALUE = 128
 MOST_SERIES = 2_000
-"""Of one metric: labels multiply."""
+"""Series of one metric: the numbers of label values multiply."""
 
 _TURNS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 _WAITS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
@@ -31,7 +31,7 @@ _OVERHEADS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 
 
 
 class Declared(Struct, frozen=True):
-    """A metric: its kind, what it is about, its labels, and the upper bounds of a histogram."""
+    """A metric: its kind, help text, labels, and the upper bounds of a histogram."""
 
     kind: str
     help: str
@@ -43,18 +43,20 @@ DECLARED: Mapping[str, Declared] = {
     "penstock_turns_total": Declared(
         "counter", "Turns that ended.", ("model", "target", "outcome", "closer")
     ),
-    "penstock_turns_running": Declared("gauge", "Turns that run now."),
-    "penstock_tasks": Declared("gauge", "Tasks of the event loop: they must not grow when turns do not."),
-    "penstock_turn_seconds": Declared("histogram", "From the request to its end.", bounds=_TURNS),
+    "penstock_turns_running": Declared("gauge", "Turns that are running now."),
+    "penstock_tasks": Declared(
+        "gauge", "Tasks of the event loop; they should grow only with the running turns."
+    ),
+    "penstock_turn_seconds": Declared("histogram", "Time from the request to its end.", bounds=_TURNS),
     "penstock_first_output_seconds": Declared(
-        "histogram", "From the request to the first output of the model.", bounds=_WAITS
+        "histogram", "Time from the request to the first output of the model.", bounds=_WAITS
     ),
     "penstock_upstream_attempts_total": Declared(
-        "counter", "Requests to upstreams, by what came of them.", ("target", "result")
+        "counter", "Requests to upstreams, by result.", ("target", "result")
     ),
     "penstock_tokens_total": Declared(
         "counter",
-        "Tokens used: input (of these, cached) and output (of these, reasoning).",
+        "Tokens used: input (including cached) and output (including reasoning).",
         ("model", "kind"),
     ),
     "penstock_bytes_total": Declared(
@@ -62,29 +64,31 @@ DECLARED: Mapping[str, Declared] = {
     ),
     "penstock_requests_total": Declared("counter", "Answered requests.", ("route", "status")),
     "penstock_overhead_seconds": Declared(
-        "histogram", "Time of a turn that the gateway itself took.", bounds=_OVERHEADS
+        "histogram", "Time that the gateway itself added to a turn.", bounds=_OVERHEADS
     ),
-    "penstock_heartbeats_total": Declared("counter", "Signs of life sent while a model was silent."),
-    "penstock_keys_resting": Declared("gauge", "Keys that wait after a refusal.", ("target",)),
+    "penstock_heartbeats_total": Declared("counter", "Heartbeats sent while a model was silent."),
+    "penstock_keys_resting": Declared(
+        "gauge", "Keys that are not used for a while after an error.", ("target",)
+    ),
     "penstock_build_info": Declared("gauge", "Always 1.", ("version", "python")),
-    "process_start_time_seconds": Declared("gauge", "When the process began, in seconds since 1970."),
+    "process_start_time_seconds": Declared("gauge", "Start time of the process, in seconds since 1970."),
 }
 
 PUBLIC = ("penstock_build_info", "process_start_time_seconds")
-"""What tells nothing of anybody's turns. Even a total without labels shows when others work, and how much."""
-_ONLY_FOR_OPERATORS = b"# Only an operator's key sees the rest: penstock keys create NAME --operator\n"
+"""Metrics that reveal nothing about turns. Even a total without labels shows when others are working."""
+_ONLY_FOR_OPERATORS = b"# All other metrics require an operator's key: penstock keys create NAME --operator\n"
 
 Gauge = Callable[[], float | Mapping[str, float]]
-"""Gives a gauge's value when it is asked for: a number, or one for each value of its one label."""
+"""Returns the current value of a gauge: a number, or one number per value of its only label."""
 
 _Values = tuple[str, ...]
 
 
 class Metrics:
-    """One registry. It belongs to the event loop: nothing here is locked."""
+    """A registry of metrics. It belongs to one event loop and uses no locks."""
 
     def __init__(self, *, started: float | None = None) -> None:
-        """`started` is when the process began; None: now."""
+        """`started` is the start time of the process; None: now."""
         began = time.time() if started is None else started
         self._counters: dict[str, dict[_Values, float]] = {
             name: {} if declared.labels else {(): 0.0}
@@ -100,14 +104,14 @@ class Metrics:
         self._known: dict[tuple[str, str], set[str]] = {}
 
     def count(self, name: str, value: float = 1, **labels: str) -> None:
-        """Add to a counter. What is not a number above zero adds nothing: a counter never falls."""
+        """Add to a counter. A value that is not a positive number is ignored: a counter never decreases."""
         series = self._counters[name]
         key = self._key(name, labels, series)
         if 0 < value < math.inf:
             series[key] = series.get(key, 0.0) + value
 
     def observe(self, name: str, seconds: float, **labels: str) -> None:
-        """Add a time to a histogram."""
+        """Add a duration to a histogram."""
         series = self._histograms[name]
         key = self._key(name, labels, series)
         if 0 <= seconds < math.inf:
@@ -117,17 +121,17 @@ class Metrics:
             histogram.take(seconds)
 
     def gauge(self, name: str, callback: Gauge) -> None:
-        """Say where a gauge's value is from; another callback takes the place of an earlier one."""
+        """Set the callback that returns a gauge's value, replacing an earlier one."""
         if DECLARED[name].kind != "gauge":
-            raise ValueError(f"{name} is no gauge")
+            raise ValueError(f"{name} is not a gauge")
         self._gauges[name] = callback
 
     def render(self) -> bytes:
-        """The text for `GET /metrics`."""
+        """Return the text for `GET /metrics`."""
         return self._rendered(DECLARED)
 
     def render_public(self) -> bytes:
-        """The text for a client that may not see what others do."""
+        """Return the text for a client that is not an operator."""
         return _ONLY_FOR_OPERATORS + self._rendered(PUBLIC)
 
     def _rendered(self, names: Iterable[str]) -> bytes:
@@ -160,13 +164,13 @@ class Metrics:
             yield _sample(name, labels, (key,), each)
 
     def _key(self, name: str, labels: Mapping[str, str], series: Mapping[_Values, object]) -> _Values:
-        wanted = DECLARED[name].labels
-        if labels.keys() != set(wanted):
-            raise ValueError(f"{name} has the labels {', '.join(wanted) or 'of none'}")
-        key = tuple(self._bounded(name, label, labels[label]) for label in wanted)
+        declared = DECLARED[name].labels
+        if labels.keys() != set(declared):
+            raise ValueError(f"{name} has the labels ({', '.join(declared)}), not ({', '.join(labels)})")
+        key = tuple(self._bounded(name, label, labels[label]) for label in declared)
         if key in series or len(series) < MOST_SERIES:
             return key
-        return (OTHER,) * len(wanted)
+        return (OTHER,) * len(declared)
 
     def _bounded(self, name: str, label: str, value: str) -> str:
         value = value[:LONGEST_VALUE].encode("utf-8", "replace").decode()
@@ -189,7 +193,7 @@ class _Histogram:
         self._sum += value
 
     def samples(self, name: str, labels: _Values, key: _Values) -> Iterator[str]:
-        """Buckets add up: each holds what the smaller ones hold."""
+        """Yield the samples. Buckets are cumulative."""
         total = 0
         for bound, count in zip([*self._bounds, math.inf], self._counts, strict=True):
             total += count

@@ -1,10 +1,10 @@
-"""What happens between the gateway and the upstreams of a turn: written by `Tracer`, read by `read_trace`.
+"""Traces of the traffic between a turn and its upstreams: written by `Tracer`, read by `read_trace`.
 
-The store keeps each as a `Trace`: a kind, a time, a size, and the record of that kind as JSON (of a read, the
-bytes themselves). `penstock explain` and `penstock replay` read them, also those of earlier versions, so a
-field may be added with a default, and none may be renamed.
+Each is stored as a `Trace`: a kind, a time, a size, and the record of that kind as JSON (for a read, the
+bytes themselves). `penstock explain` and `penstock replay` read them, even those of earlier versions. So
+fields may be added with a default, and none may be renamed.
 
-Keys are sent by the transport and do not come by here; where an upstream repeats one, it is masked (ask K3).
+Keys are added by the transport and do not appear here; if an upstream repeats one, it is masked (ask K3).
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
 LONGEST_KEY = 4096
 LONGEST_BODY = 1024 * 1024
-"""Bytes. An agent sends its whole history with every turn: a day of large ones would fill the store."""
+"""Bytes. An agent sends its whole history with every turn: a day of large requests would fill the store."""
 
 NO_BODY = Raw(b"null")
 
 
 class PlanTrace(Struct, frozen=True, kw_only=True):
-    """What the plan of an attempt can be made from again; its tools are those of the request.
+    """What is needed to recreate the plan of an attempt; its tools are those of the request.
 
-    Written before the request, and only where the gateway records.
+    Written before the request, and only if the gateway records.
     """
 
     request: Raw
@@ -49,7 +49,7 @@ class PlanTrace(Struct, frozen=True, kw_only=True):
 
 
 class RequestTrace(Struct, frozen=True, kw_only=True):
-    """An upstream was asked: an attempt begins. The size of the trace is that of the body as it was sent."""
+    """A request was sent to an upstream: an attempt begins. The trace's size is that of the body as sent."""
 
     target: str = ""
     model: str = ""
@@ -57,11 +57,11 @@ class RequestTrace(Struct, frozen=True, kw_only=True):
     attempt: int = 0
     headers: dict[str, str] = {}
     body: Raw = NO_BODY
-    """Without secrets; `NO_BODY` for one that is too long to be kept."""
+    """Without secrets; `NO_BODY` if it is too long to be stored."""
 
 
 class AnswerTrace(Struct, frozen=True, kw_only=True):
-    """The upstream answered: a status and headers, and the body is still to come."""
+    """The upstream answered with a status and headers; the body follows."""
 
     status: int = 0
     content_type: str = ""
@@ -69,7 +69,7 @@ class AnswerTrace(Struct, frozen=True, kw_only=True):
 
 
 class ReadTrace(Struct, frozen=True):
-    """A piece of the body came. `data` is empty where the gateway does not record."""
+    """A piece of the body was received. `data` is empty if the gateway does not record."""
 
     size: int
     data: bytes = b""
@@ -80,14 +80,14 @@ class ReadTrace(Struct, frozen=True):
 
 
 class FailureTrace(Struct, frozen=True, kw_only=True):
-    """The attempt failed: before an answer, in the middle of one, or by what the answer says."""
+    """The attempt failed: before an answer, in the middle of one, or because of its content."""
 
     code: str = ""
     message: str = ""
-    """The upstream's own words: they may repeat what was said to it."""
+    """The upstream's own message, which may repeat parts of the request."""
     status: int | None = None
     kind: str = ""
-    """The name of the exception: what a turn does about a failure depends on it."""
+    """The name of the exception, which determines how a turn handles the failure."""
     phase: str | None = None
     retry_after: float | None = None
     param: str | None = None
@@ -105,7 +105,7 @@ class FailureTrace(Struct, frozen=True, kw_only=True):
         )
 
     def error(self) -> OpenResponsesError:
-        """The exception again; of a kind that this version does not have, the one that all are."""
+        """Recreate the exception; if this version does not have its class, an `OpenResponsesError`."""
         kind = getattr(errors, self.kind, None)
         known = isinstance(kind, type) and issubclass(kind, OpenResponsesError)
         make: Callable[..., OpenResponsesError] = kind if known and kind is not None else OpenResponsesError
@@ -120,7 +120,7 @@ class FailureTrace(Struct, frozen=True, kw_only=True):
 
     @property
     def is_a_break(self) -> bool:
-        """Did the connection fail? Else the turn found the failure in the bytes, and must find it again."""
+        """Whether the connection failed. If not, the failure is in the bytes, and a replay finds it there."""
         return self.kind in (NetworkError.__name__, ProtocolError.__name__)
 
 
@@ -142,9 +142,9 @@ _EMPTY: dict[str, TraceRecord] = {
 
 
 def decode_trace(trace: Trace) -> TraceRecord | None:
-    """The record of a trace; None for a kind that this version does not know.
+    """Return the record of a trace; None for a kind that this version does not know.
 
-    `DecodeError` says what is wrong with one that cannot be read.
+    Raise `DecodeError` if it cannot be read.
     """
     if trace.kind == READ:
         return ReadTrace(trace.size, trace.data)
@@ -158,7 +158,7 @@ def decode_trace(trace: Trace) -> TraceRecord | None:
 
 
 def read_trace(trace: Trace) -> TraceRecord | None:
-    """The same for those who make do with what there is: of what cannot be read, an empty record."""
+    """Return the record of a trace like `decode_trace`, but an empty record if it cannot be read."""
     try:
         return decode_trace(trace)
     except DecodeError:
@@ -166,7 +166,7 @@ def read_trace(trace: Trace) -> TraceRecord | None:
 
 
 class Tracer:
-    """`keep` gets each trace as it happens. Where the gateway records, the upstream's bytes are in them."""
+    """Calls `keep` with each trace. If the gateway records, traces contain the upstream's bytes."""
 
     def __init__(
         self,
@@ -178,17 +178,17 @@ class Tracer:
         self._keep, self._is_recording, self._clock = keep, is_recording, clock
         self._mask: Callable[[bytes, bytes], bytes] | None = None
         self._before = b""
-        """The end of what was read: a key may be cut in two."""
+        """The end of the previous read: a key may be split across two reads."""
 
     def body_of(self, rendered: UpstreamRequest) -> bytes:
-        """The body as it is traced; empty for one that is too long."""
-        is_kept = self._is_recording or len(rendered.data) <= LONGEST_BODY
-        return _encoded(rendered) if is_kept else b""
+        """Return the body for the trace; empty if it is too long."""
+        is_stored = self._is_recording or len(rendered.data) <= LONGEST_BODY
+        return _encoded(rendered) if is_stored else b""
 
     def request(self, attempt: Attempt, plan: Plan, rendered: UpstreamRequest, body: bytes) -> None:
-        """`body` is what `body_of` gave."""
+        """Trace a request. `body` is the result of `body_of`."""
         if self._is_recording:
-            self._note(_plan_trace(plan))
+            self._write(_plan_trace(plan))
         record = RequestTrace(
             target=attempt.upstream.name,
             model=attempt.model,
@@ -197,34 +197,34 @@ class Tracer:
             headers=rendered.headers,
             body=Raw(body) if body else NO_BODY,
         )
-        self._note(record, len(rendered.data))
+        self._write(record, len(rendered.data))
 
     def answer(self, answer: UpstreamSource) -> None:
         record = AnswerTrace(
             status=answer.status, content_type=answer.content_type, request_id=answer.request_id
         )
-        self._note(record)
+        self._write(record)
         self._mask, self._before = answer.mask_bytes, b""
 
     def read(self, data: bytes) -> None:
-        kept = b""
+        recorded = b""
         if self._is_recording and self._mask is not None:
-            kept = self._mask(data, self._before)
+            recorded = self._mask(data, self._before)
             self._before = (self._before + data)[-LONGEST_KEY:]
-        self._keep(Trace(READ, self._clock(), kept, len(data)))
+        self._keep(Trace(READ, self._clock(), recorded, len(data)))
 
     def failure(self, error: OpenResponsesError) -> None:
-        self._note(FailureTrace.of(error))
+        self._write(FailureTrace.of(error))
 
-    def _note(self, record: PlanTrace | RequestTrace | AnswerTrace | FailureTrace, size: int = 0) -> None:
+    def _write(self, record: PlanTrace | RequestTrace | AnswerTrace | FailureTrace, size: int = 0) -> None:
         self._keep(Trace(_KINDS[type(record)], self._clock(), msgspec.json.encode(record), size))
 
 
 def _encoded(rendered: UpstreamRequest) -> bytes:
-    """A rendered body without a client's keys to its own servers, wherever tools stand in it."""
+    """Return the body without the client's keys to its own servers, in whatever tools they are."""
     data = rendered.data
     if not any(b'"%s"' % name.encode() in data for name in SECRETS):
-        return data  # to search is quicker than to walk
+        return data  # searching is faster than walking the body
     return msgspec.json.encode(_public(rendered.body))
 
 

@@ -1,1 +1,1 @@
-"""One turn from the prepared request to the verdict."""
+"""One turn, from the request to the verdict."""

@@ -1,4 +1,4 @@
-"""Upstreams whose text becomes one compaction item, instead of being passed on."""
+"""Upstreams whose text becomes one compaction item instead of output text."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from penstock.stream.machine import INCOMPLETE_REASONS
 from penstock.upstream.target import Upstream
 
 _PASSED = (UsageDelta, UpstreamInfo, DiagnosticDelta, ErrorDelta)
-"""What is passed on of an answer that becomes a summary."""
+"""The deltas that are passed on from an answer that becomes a summary."""
 
 
 class CompactionCodec(Struct, frozen=True):
-    """How the text of a summary becomes a compaction item, and what is in one."""
+    """Converts the text of a summary to a compaction item, and back."""
 
     seal: Callable[[str], str]
     open: Callable[[Compaction], Summary | None]
 
     def upstream(self, upstream: Upstream) -> Upstream:
-        """The same upstream, whose text becomes an item."""
+        """Wrap an upstream so that its text becomes a compaction item."""
         return CompactingUpstream(upstream, self.seal)
 
     def written(self, output: Sequence[Item]) -> list[Item]:
-        """What the model wrote, and not what sealing made of it: that is what is counted."""
+        """Return the summaries as the model wrote them, before sealing: their tokens are counted."""
         return [
             Message(role="assistant", content=summary.summary)
             for item in output
@@ -49,7 +49,7 @@ class CompactionCodec(Struct, frozen=True):
 
 
 class CompactingUpstream:
-    """An upstream, read by `CompactingReader`."""
+    """An upstream whose answers are read by `CompactingReader`."""
 
     def __init__(self, upstream: Upstream, seal: Callable[[str], str]) -> None:
         self.name, self.keys, self.pass_key = upstream.name, upstream.keys, upstream.pass_key
@@ -63,7 +63,7 @@ class CompactingUpstream:
         return await self._upstream.send(request, key=key, headers=headers)
 
     async def aclose(self) -> None:
-        """It belongs to somebody else."""
+        """Do nothing: the wrapped upstream belongs to the gateway."""
 
 
 class CompactingDialect:
@@ -101,30 +101,30 @@ class CompactingReader:
 
 
 class SummaryCollector:
-    """Gathers the text of an answer; at its end there is one item instead."""
+    """Collects the text of an answer, and replaces it with one item at the end."""
 
     def __init__(self, seal: Callable[[str], str]) -> None:
         self._seal = seal
         self._pieces: list[str] = []
-        self._is_made = False
+        self._is_done = False
 
     def take(self, deltas: Iterable[Delta]) -> list[Delta]:
-        taken: list[Delta] = []
+        result: list[Delta] = []
         for delta in deltas:
             if isinstance(delta, TextDelta):
                 self._pieces.append(delta.text)
             elif isinstance(delta, FinishDelta):
-                taken += [*self._made(delta), delta]
+                result += [*self._finish(delta), delta]
             elif isinstance(delta, _PASSED):
-                taken.append(delta)
-        return taken
+                result.append(delta)
+        return result
 
-    def _made(self, finish: FinishDelta) -> list[Delta]:
-        """Nothing for a summary that was cut off: what is missing would be forgotten for good."""
-        if self._is_made or finish.reason in INCOMPLETE_REASONS:
+    def _finish(self, finish: FinishDelta) -> list[Delta]:
+        """Return the compaction item, but none for a truncated summary: the missing part would be lost."""
+        if self._is_done or finish.reason in INCOMPLETE_REASONS:
             return []
-        self._is_made = True
+        self._is_done = True
         summary = "".join(self._pieces).strip()
         if not summary:
-            return [ErrorDelta("upstream_empty", "the model wrote no summary")]
+            return [ErrorDelta("upstream_empty", "the model returned no summary")]
         return [ItemDelta(TRIGGER, Compaction(encrypted_content=self._seal(summary)), done=True)]

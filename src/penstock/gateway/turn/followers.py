@@ -1,4 +1,4 @@
-"""Clients that follow the log of a running response: one that comes back keeps it alive (decision 16)."""
+"""Clients that follow the log of a running response: reconnecting keeps the turn running (decision 16)."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ Key = tuple[str, str]
 
 
 class Followers:
-    """Belongs to one event loop."""
+    """Counts the followers of each response. Belongs to one event loop."""
 
     def __init__(self) -> None:
         self._counts: dict[Key, int] = {}
         self._changes: dict[Key, asyncio.Event] = {}
-        """Of those that somebody waits for."""
+        """Set when the number of followers changes, for responses that `gone` waits for."""
 
     @contextmanager
     def following(self, key: Key) -> Iterator[None]:
-        """For as long as somebody reads."""
+        """Count a follower for the duration of the context."""
         self._count(key, 1)
         try:
             yield
@@ -35,7 +35,7 @@ class Followers:
             self._changes[key].set()
 
     async def gone(self, key: Key, seconds: float) -> None:
-        """Wait until nobody has followed it for so long."""
+        """Wait until the response has had no followers for this many seconds."""
         change = self._changes[key] = asyncio.Event()
         try:
             while True:

@@ -1,4 +1,4 @@
-"""Heartbeats for a client that waits, and an eye on one that does not read (decision 10, ask A8)."""
+"""Send heartbeats to a client that waits, and detect one that does not read (decision 10, ask A8)."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from penstock.gateway.turn.verdict import Verdict
 from penstock.protocol.events import Event
 
 _SHORTEST = 0.01
-"""Seconds: however the limits are set, heartbeats do not keep the machine busy."""
+"""Minimum seconds between checks: heartbeats must not keep the CPU busy, whatever the limits are."""
 _CHECKS = 4
-"""So often a write is looked at before its client counts as stalled."""
+"""How often a write is checked before its client is treated as stalled."""
 
 
 class StreamedTurn(Protocol):
-    """What heartbeats need of a turn."""
+    """The part of a turn that heartbeats use."""
 
     def start(self) -> list[Event]:
-        """The beginning of the stream, if it has not begun."""
+        """Return the first events of the stream if it has not begun."""
 
     def heartbeat(self) -> list[Event]:
-        """A repeated `response.in_progress`; nothing when the turn is over."""
+        """Return a repeated `response.in_progress`, or nothing if the turn is over."""
 
 
 class HeartbeatOutlet(Protocol):
-    """What heartbeats need of an outlet."""
+    """The part of an outlet that heartbeats use."""
 
     lock: asyncio.Lock
     last_event: float
@@ -40,11 +40,11 @@ class HeartbeatOutlet(Protocol):
     async def comment(self) -> None: ...
 
     def give_up(self) -> None:
-        """The client takes nothing any more."""
+        """Report that the client has stopped reading."""
 
 
 class Heartbeats:
-    """Runs beside a turn, as a task of its own that is cancelled with it."""
+    """Runs next to a turn, in its own task that is cancelled when the turn ends."""
 
     def __init__(
         self,
@@ -70,9 +70,9 @@ class Heartbeats:
             await self._unless_writing(self._beat)
 
     async def _unless_writing(self, act: Callable[[], Awaitable[None]]) -> None:
-        """While the turn itself is writing, it needs no sign of life; it may need an end.
+        """Run `act` unless the turn is writing: then no heartbeat is needed, but the client may be stalled.
 
-        A client that does not read stops whoever writes next, which may be the heartbeat itself.
+        A client that does not read blocks the next write, which may be the heartbeat itself.
         """
         if self._outlet.lock.locked():
             self._watch_stalled_write()
@@ -90,11 +90,11 @@ class Heartbeats:
         outlet, limits = self._outlet, self._limits
         if outlet.writing_since is not None:
             return limits.comment_every
-        due = min(outlet.last_write + limits.comment_every, outlet.last_event + limits.event_every)
-        return due - self._clock()
+        next_at = min(outlet.last_write + limits.comment_every, outlet.last_event + limits.event_every)
+        return next_at - self._clock()
 
     def _until_check(self) -> float:
-        """A write that waits for the client may begin at any moment, and must not wait much too long."""
+        """Return the seconds until the next check for a stalled write, which may begin at any moment."""
         longest = self._limits.client_timeout
         return math.inf if longest is None else longest / _CHECKS
 

@@ -1,4 +1,4 @@
-"""Where the events of a turn go: down a stream, or together into one answer."""
+"""Outlets: where the events of a turn go, as a stream or as one JSON response."""
 
 from __future__ import annotations
 
@@ -26,39 +26,39 @@ from penstock.store.keeper import Keeper, not_durable_event
 from penstock.stream.accents import Accent
 
 Head = Callable[[], list[tuple[str, str]]]
-"""The headers of an answer that is about to begin: what is known by then."""
+"""Returns the headers of a response that is about to begin, with what is known by then."""
 
 LARGE_ANSWER = 1024 * 1024
-"""Bytes from an upstream. Beyond these, what repeats the answer is encoded and sent in pieces."""
+"""Bytes from an upstream. Beyond this size, events that repeat the answer are encoded and sent in pieces."""
 
 _COMMENT = comment("waiting for the model")
 
 
 class Outlet(Protocol):
-    """One turn's way to its client."""
+    """Delivers the events of one turn to its client."""
 
     async def write(self, events: Sequence[Event]) -> None:
-        """Send events. Those that hold a terminal event are the last, and close the answer."""
+        """Send events. A terminal event is the last one and ends the HTTP response."""
 
     async def keep(self, events: Sequence[Event]) -> None:
-        """Keep events that nobody is there to read."""
+        """Store events without sending them, because the client is disconnected."""
 
     async def refuse(self, refused: RequestRefused) -> None:
-        """Answer with an HTTP error instead; only before anything was written."""
+        """Send an HTTP error instead; only before anything was written."""
 
     async def end_at_once(self, response: Response) -> None:
-        """Send this failed response as the end, and nothing else: what should precede it cannot be sent."""
+        """Send this failed response as the end, and nothing before it: pending events cannot be sent."""
 
 
-class KeptEvents:
-    """Events in their order, on the way through a keeper. Whoever is cancelled while a batch is being kept
-    gets the same batch again."""
+class StoredEvents:
+    """A queue of events that are stored before they are sent. If a caller is cancelled while a batch is being
+    stored, the next call returns the same batch."""
 
     def __init__(self, keeper: Keeper, verdict: Verdict) -> None:
         self._keeper, self._verdict = keeper, verdict
         self._waiting: list[Event] = []
         self._batch: tuple[Sequence[Event], bool] | None = None
-        """What is being kept."""
+        """The batch that is being stored, and whether it is large."""
 
     def __bool__(self) -> bool:
         return bool(self._waiting) or self._batch is not None
@@ -71,37 +71,37 @@ class KeptEvents:
         self._batch = None
 
     async def next(self) -> tuple[Sequence[Event], bool]:
-        """The events to send next, and whether they are large (`first_batch`). Whatever is wrong with the
-        store, the client gets them."""
+        """Store the next events; return them and whether they are large (`first_batch`). If the store fails,
+        the client gets them all the same."""
         if self._batch is None:
             self._batch = first_batch(self._waiting, self._verdict)
             del self._waiting[: len(self._batch[0])]
         events, is_large = self._batch
         try:
-            kept = await self._keeper.keep(events, is_large=is_large)
+            stored = await self._keeper.keep(events, is_large=is_large)
         except Exception as error:
             log_fault(error, self._verdict.request_id)
-            kept = [not_durable_event(event) for event in events]
+            stored = [not_durable_event(event) for event in events]
         self._batch = None
-        return kept, is_large
+        return stored, is_large
 
 
 class LiveOutlet(ABC):
-    """Sends events as they come. The client may leave it, and the turn goes on: then they are only kept.
+    """Sends events as they arrive. If the client disconnects and the turn continues, they are only stored.
 
     The turn and its heartbeat both write. The heartbeat numbers its events while it holds `lock`; the turn
-    numbers its own before it waits for the lock, and they are the next to be sent, whichever gets it first.
+    numbers its own before it waits for the lock, and its events are sent first, whoever gets the lock first.
     """
 
     def __init__(self, accent: Accent, keeper: Keeper, verdict: Verdict, watch: Stopwatch) -> None:
         self._accent, self._verdict, self._watch = accent, verdict, watch
         self._clock = asyncio.get_running_loop().time
-        self._events = KeptEvents(keeper, verdict)
-        """Numbered and not yet sent. A turn that is stopped in the middle of a write leaves some here for its
-        next write."""
-        self._is_left = False
+        self._events = StoredEvents(keeper, verdict)
+        """Numbered events that are not sent yet. If a turn is stopped in the middle of a write, the rest
+        stays here for its next write."""
+        self._is_disconnected = False
         self.stalled = asyncio.Event()
-        """Set when the client takes nothing any more."""
+        """Set when the client has stopped reading."""
         self.lock = asyncio.Lock()
         self.last_event = self.last_write = self._clock()
         self.writing_since: float | None = None
@@ -119,28 +119,28 @@ class LiveOutlet(ABC):
         await self._resume()
         while self._events:
             with self._watch.waiting():  # for the store
-                kept, is_large = await self._events.next()
-            last = kept[-1]
+                events, is_large = await self._events.next()
+            last = events[-1]
             self._verdict.last_event, self._verdict.last_sequence = last.type, last.sequence_number
-            if not self._is_left:
+            if not self._is_disconnected:
                 self.writing_since = self._clock()
                 with self._watch.waiting():  # for the client to read
-                    await self._deliver([self._accent(event) for event in kept], is_large=is_large)
+                    await self._deliver([self._accent(event) for event in events], is_large=is_large)
                 self.writing_since = None
                 self._verdict.terminal_sent = last.type in TERMINAL
             self.last_event = self.last_write = self._clock()
 
     @abstractmethod
     async def comment(self) -> None:
-        """A sign of life that is no event; with the lock held."""
+        """Send a heartbeat that is not an event. The caller holds the lock."""
 
     @abstractmethod
     async def _resume(self) -> None:
-        """Send what an interrupted write has left."""
+        """Send what an interrupted write did not send."""
 
     @abstractmethod
     async def _deliver(self, events: list[Event], *, is_large: bool) -> None:
-        """To a client that is there."""
+        """Send events to a connected client."""
 
     async def keep(self, events: Sequence[Event]) -> None:
         self._events.add(events)
@@ -160,15 +160,15 @@ class LiveOutlet(ABC):
         self.stalled.set()
 
     def leave(self) -> None:
-        """Nobody is there any more."""
-        self._is_left = True
+        """Treat the client as disconnected: from now on, events are only stored."""
+        self._is_disconnected = True
 
 
 def first_batch(events: list[Event], verdict: Verdict) -> tuple[Sequence[Event], bool]:
-    """The events to send next, and whether they are large: then it is one, which is sent in pieces.
+    """Return the events to send next, and whether they are large: then it is one event, sent in pieces.
 
-    What a model said comes again at the end of each part, item and response, so of a large answer everything
-    but its deltas may be large.
+    The model's output is repeated at the end of each part, item and response. So in a large answer, every
+    event except the deltas may be large.
     """
     if verdict.bytes_in <= LARGE_ANSWER and not _has_long_instructions(events[0]):
         return events[:], False
@@ -183,7 +183,7 @@ def _is_short_delta(event: Event) -> bool:
 
 
 def _has_long_instructions(event: Event) -> bool:
-    """Lifecycle events repeat the request's instructions, which may be as large as an answer."""
+    """Return whether a lifecycle event repeats long instructions of the request."""
     if not isinstance(event, LifecycleEvent):
         return False
     instructions = event.response.instructions
@@ -191,8 +191,8 @@ def _has_long_instructions(event: Event) -> bool:
 
 
 class StreamOutlet(LiveOutlet):
-    """Server-sent events. What one call is given leaves in one write, in frames that are whole; a large frame
-    leaves piece by piece, as the client reads it."""
+    """Sends server-sent events. The events of one call are sent in one write of complete frames; a large
+    frame is sent piece by piece, as the client reads it."""
 
     def __init__(
         self,
@@ -207,11 +207,11 @@ class StreamOutlet(LiveOutlet):
         self._exchange = exchange
         self._head = head
         self._rest: Iterator[bytes] = iter(())
-        """What is to be sent. A write that is interrupted leaves the rest of a frame here: it must follow."""
+        """Pieces to send. An interrupted write leaves the rest of its frame here, which must be sent next."""
         self._unsent = b""
         """The piece that is being sent."""
         self._final: bytes | None = None
-        """The piece that ends the answer."""
+        """The piece that ends the response."""
         self.is_open = False
 
     async def _deliver(self, events: list[Event], *, is_large: bool) -> None:
@@ -224,11 +224,12 @@ class StreamOutlet(LiveOutlet):
             data = b"".join([encode_frame(event.type, encode(event)) for event in events])
             await self._send(data + DONE if ends else data, ends=ends)
         if last.type == "response.failed":
-            self._exchange.close()  # clients tell of a failure when the connection ends (decision 9, ask A10)
+            # Some clients report a failure only when the connection is closed (decision 9, ask A10).
+            self._exchange.close()
 
     async def comment(self) -> None:
-        """A sign of life that proxies count; with the lock held."""
-        if not self._is_left:
+        """Send a comment, which proxies count as activity. The caller holds the lock."""
+        if not self._is_disconnected:
             self.writing_since = self._clock()
             with self._watch.waiting():
                 await self._resume()
@@ -247,7 +248,7 @@ class StreamOutlet(LiveOutlet):
 
     async def _resume(self) -> None:
         work = WorkSlice()
-        while (piece := self._unsent or next(self._rest, b"")) and not self._is_left:
+        while (piece := self._unsent or next(self._rest, b"")) and not self._is_disconnected:
             self._unsent = piece
             await self._open()
             self.writing_since = self._clock()
@@ -269,25 +270,25 @@ class StreamOutlet(LiveOutlet):
 
 STREAM_HEADERS = [
     ("content-type", "text/event-stream"),
-    # What stands in between must neither keep, nor gather, nor compress it (ask A14).
+    # Proxies must not cache, buffer or compress the stream (ask A14).
     ("cache-control", "no-cache, no-transform"),
     ("x-accel-buffering", "no"),
 ]
 
 
 class WholeOutlet:
-    """One JSON answer at the end."""
+    """Sends one JSON response at the end."""
 
     def __init__(
         self, exchange: Exchange, accent: Accent, keeper: Keeper, verdict: Verdict, head: Head
     ) -> None:
         self._exchange = exchange
         self._accent = accent
-        self._events = KeptEvents(keeper, verdict)
+        self._events = StoredEvents(keeper, verdict)
         self._verdict = verdict
         self._head = head
         self._param: str | None = None
-        """What the error event named, which a failed response has no room for."""
+        """The `param` of the error event, for which a failed response has no field."""
 
     async def keep(self, events: Sequence[Event]) -> None:
         self._events.add(events)
@@ -297,8 +298,8 @@ class WholeOutlet:
     async def write(self, events: Sequence[Event]) -> None:
         self._events.add(events)
         while self._events:
-            kept, _ = await self._events.next()
-            for event in map(self._accent, kept):
+            stored, _ = await self._events.next()
+            for event in map(self._accent, stored):
                 if isinstance(event, ErrorEvent):
                     self._param = event.error.param
                 if event.type in TERMINAL and isinstance(event, LifecycleEvent):
@@ -309,11 +310,14 @@ class WholeOutlet:
         await self._exchange.refuse(refused)
 
     async def end_at_once(self, response: Response) -> None:
-        error = response.error or ResponseError(code="internal_error", message="the gateway failed")
+        error = response.error or ResponseError(
+            code="internal_error", message="the gateway failed; see its log"
+        )
         await self.refuse(refusal(error.code, error.message))
 
     async def _answer(self, event: LifecycleEvent) -> None:
-        """A failure is told by the status, and what had come until then is not lost: it goes along."""
+        """Send the response. A failure has an HTTP error status, and its body also contains the response with
+        the output so far."""
         response, headers, status = event.response, self._head(), 200
         body: Response | ErrorBody = response
         if response.error is not None:

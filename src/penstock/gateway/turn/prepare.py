@@ -1,4 +1,4 @@
-"""From a request to a turn that can be run."""
+"""Prepare a turn: from a resolved request to an object that can be run."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from penstock.upstream.attempts import Attempts, Candidate
 OVERHEAD = "x-penstock-overhead-ms"
 DIAGNOSTICS = "x-penstock-diagnostics"
 HEARTBEAT = "x-penstock-heartbeat"
-"""A client that wants signs of life more often, or less, says after how many seconds."""
+"""A request header: the client's own heartbeat interval in seconds."""
 
 _LONGEST_HEADER = 2000
 
 
 class Prepared(Struct, frozen=True, kw_only=True):
-    """A turn that can be run, and what belongs to it."""
+    """A turn that is ready to run, with everything that belongs to it."""
 
     turn: Turn
     services: Services
@@ -57,7 +57,7 @@ class Prepared(Struct, frozen=True, kw_only=True):
     accent: str
 
     def head(self) -> list[tuple[str, str]]:
-        """The headers of an answer that is about to begin: what is known by then."""
+        """Return the headers of a response that is about to begin, with what is known by then."""
         overhead = f"{self.watch.overhead * 1000:.1f}"
         return [(OVERHEAD, overhead), *diagnostics_header([*self.turn.known, *self.keeper.diagnostics])]
 
@@ -72,40 +72,41 @@ def prepare(
     summary: CompactionCodec | None = None,
     error_event: bool = True,
 ) -> Prepared:
-    """What is wrong with a request is told here, before anybody is asked. `summary`: what the model writes
-    becomes a compaction."""
+    """Return the prepared turn; raise `RequestRefused` for an invalid request, before an upstream is called.
+    With `summary`, the model's output becomes a compaction item."""
     services = gateway.services
     limits = limits_for(services.settings.limits, exchange)
     candidates = _candidates(services, resolved, summary)
-    asked = _understand(services, exchange, key, resolved, candidates[0])
-    response = response_for(asked.request, id=f"resp_{uuid4().hex}", created_at=int(time.time()))
+    request = _turn_request(services, exchange, key, resolved, candidates[0])
+    response = response_for(request.request, id=f"resp_{uuid4().hex}", created_at=int(time.time()))
     verdict = Verdict(
         request_id=exchange.request_id,
         response_id=response.id,
         client=key.name if key else "",
-        model=shown(asked.model),
-        accent=asked.accent,
-        stream=asked.request.stream is True,
+        model=shown(request.model),
+        accent=request.accent,
+        stream=request.request.stream is True,
     )
     machine = ResponseStreamStateMachine(
         response,
         clock=time.time,
-        tools=asked.tools,
-        used_call_ids=asked.used_call_ids,
+        tools=request.tools,
+        used_call_ids=request.used_call_ids,
         error_event=error_event,
     )
-    keeper = _keeper(gateway, resolved, response, asked, verdict, watch)
+    keeper = _keeper(gateway, resolved, response, request, verdict, watch)
     tracer = Tracer(keeper.trace, is_recording=services.settings.record)
-    attempts = _attempts(services, exchange, asked, candidates)
+    attempts = _attempts(services, exchange, request, candidates)
+    context = _context(services, request, summary)
     return Prepared(
-        turn=Turn(_context(services, asked, summary), asked, attempts, machine, verdict, watch, tracer),
+        turn=Turn(context, request, attempts, machine, verdict, watch, tracer),
         services=services,
         machine=machine,
         keeper=keeper,
         verdict=verdict,
         watch=watch,
         limits=limits,
-        accent=asked.accent,
+        accent=request.accent,
     )
 
 
@@ -113,31 +114,31 @@ def _keeper(
     gateway: Gateway,
     resolved: Resolved,
     response: Response,
-    asked: TurnRequest,
+    request: TurnRequest,
     verdict: Verdict,
     watch: Stopwatch,
 ) -> Keeper:
-    given = asked.request.input
-    context = context_of(given) if isinstance(given, list) else ""
+    items = request.request.input
+    context = context_of(items) if isinstance(items, list) else ""
     if not response.store:
-        return CacheKeeper(gateway.reasoning, asked.tenant, context)
+        return CacheKeeper(gateway.reasoning, request.tenant, context)
 
     def concluded(ended: Response) -> bytes:
-        # A copy: who closed it, and how, may still be learnt while the client is told of the end.
+        # A copy: the verdict may still change while the terminal event is sent to the client.
         now = replace(verdict)
         conclude(now, ended, watch)
         return msgspec.json.encode(now)
 
     opened = Opened(
         id=response.id,
-        tenant=asked.tenant,
+        tenant=request.tenant,
         created_at=response.created_at,
         previous_id=resolved.previous_id,
         conversation_id=resolved.conversation_id,
         status="queued" if response.background else "in_progress",
         is_background=response.background,
-        request=encode(public_request(replace(asked.request, input=UNSET))),
-        input=resolved.brought,
+        request=encode(public_request(replace(request.request, input=UNSET))),
+        input=resolved.new_items,
     )
     return StoreKeeper(gateway.store, opened, verdict=concluded, context=context)
 
@@ -149,10 +150,10 @@ def _candidates(services: Services, resolved: Resolved, summary: CompactionCodec
     return [replace(each, upstream=summary.upstream(each.upstream)) for each in candidates]
 
 
-def _context(services: Services, asked: TurnRequest, summary: CompactionCodec | None) -> TurnContext:
+def _context(services: Services, request: TurnRequest, summary: CompactionCodec | None) -> TurnContext:
     def estimate(output: Sequence[Item]) -> UsageDelta:
         written = summary.written(output) if summary is not None else output
-        return services.estimate(asked.request, asked.model, written)
+        return services.estimate(request.request, request.model, written)
 
     return TurnContext(
         answer_bytes=services.settings.limits.answer_bytes,
@@ -161,7 +162,7 @@ def _context(services: Services, asked: TurnRequest, summary: CompactionCodec | 
     )
 
 
-def _understand(
+def _turn_request(
     services: Services, exchange: Exchange, key: ClientKey | None, resolved: Resolved, first: Candidate
 ) -> TurnRequest:
     settings, request = services.settings, resolved.request
@@ -181,7 +182,7 @@ def _understand(
 
 
 def _attempts(
-    services: Services, exchange: Exchange, asked: TurnRequest, candidates: Sequence[Candidate]
+    services: Services, exchange: Exchange, request: TurnRequest, candidates: Sequence[Candidate]
 ) -> Attempts:
     settings = services.settings
     return Attempts(
@@ -190,26 +191,26 @@ def _attempts(
         wait_budget=settings.limits.retry_wait,
         random=random.random,
         client_key=client_key_of(settings, exchange.headers),
-        prefer=fingerprints(asked.request),
+        prefer=fingerprints(request.request),
     )
 
 
 def diagnostics_header(known: list[Diagnostic]) -> list[tuple[str, str]]:
-    """The diagnostics that are known before the first byte, as far as a header can hold them."""
-    named = [f"{each.code}: {each.message}" for each in known]
-    return [(DIAGNOSTICS, "; ".join(named)[:_LONGEST_HEADER])] if named else []
+    """Return the diagnostics that are known before the first byte, truncated to the length of a header."""
+    lines = [f"{each.code}: {each.message}" for each in known]
+    return [(DIAGNOSTICS, "; ".join(lines)[:_LONGEST_HEADER])] if lines else []
 
 
 def limits_for(limits: Limits, exchange: Exchange) -> Limits:
-    """The limits, with the signs of life that this client wants."""
-    wanted = exchange.headers.get(HEARTBEAT)
-    if wanted is None:
+    """Return the limits with the heartbeat interval that this client requests."""
+    requested = exchange.headers.get(HEARTBEAT)
+    if requested is None:
         return limits
     try:
-        seconds = float(wanted)
+        seconds = float(requested)
     except ValueError:
         seconds = 0.0
     if not 0.1 <= seconds <= 3600:
-        message = f"{HEARTBEAT} is a number of seconds from 0.1 to 3600"
+        message = f"{HEARTBEAT} must be a number of seconds from 0.1 to 3600"
         raise RequestRefused(400, "invalid_request", message, param=HEARTBEAT)
     return replace(limits, comment_every=seconds, event_every=seconds)

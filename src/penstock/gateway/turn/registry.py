@@ -1,4 +1,4 @@
-"""The turns that run now."""
+"""The registry of running turns."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class _Entry(Struct, frozen=True):
     turn: Turn
     exchange: Exchange
     services: Services
-    """Those that the turn began under: the settings may have changed since."""
+    """The services at the start of the turn: the settings may have changed since."""
 
 
 class RunningTurns:
-    """Found by tenant and response id. Belongs to one event loop."""
+    """The running turns by tenant and response id. Belongs to one event loop."""
 
     def __init__(self) -> None:
         self._entries: dict[tuple[str, str], _Entry] = {}
@@ -32,7 +32,7 @@ class RunningTurns:
         return len(self._entries)
 
     def add(self, turn: Turn, exchange: Exchange, services: Services) -> None:
-        """A turn that is there already stays as it is."""
+        """Add a turn, unless it has already been added."""
         if (turn.tenant, turn.id) not in self._entries:
             self._entries[turn.tenant, turn.id] = _Entry(turn, exchange, services)
             self.ended.clear()
@@ -48,11 +48,11 @@ class RunningTurns:
         return entry.turn if entry is not None else None
 
     def stop(self, why: StopReason) -> None:
-        """End all of them; their clients are told."""
+        """Stop all turns; their clients get a terminal event."""
         for entry in list(self._entries.values()):
             entry.turn.stop(why)
 
     def abort(self) -> None:
-        """Leave those whose clients do not even take that."""
+        """Abort the connections of clients that do not read their terminal event."""
         for entry in self._entries.values():
             entry.exchange.abort()

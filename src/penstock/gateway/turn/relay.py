@@ -1,4 +1,4 @@
-"""The way of one answer through the gateway: from the upstream's bytes to the turn's outlet."""
+"""Relay one answer through the gateway: from the upstream's bytes to the turn's outlet."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.upstream.masking import masked
 
 
 class Relay:
-    """What one read brings leaves in one write, unless it is so much that others would have to wait."""
+    """Sends the events of one read in one write, unless other turns would have to wait too long."""
 
     def __init__(
         self,
@@ -34,12 +34,12 @@ class Relay:
         self._pipeline, self._outlet, self._verdict = pipeline, outlet, verdict
         self._watch, self._tracer, self._most_bytes = watch, tracer, most_bytes
         self._unwritten: list[Event] = []
-        """Events of the current read. They leave before anything else can number an event."""
+        """Events of the current read. They are sent before anything else can number an event."""
         self._work = WorkSlice()
 
     async def carry(self, source: UpstreamSource, dialect: Dialect, plan: Plan) -> None:
-        """Read an answer to its end, without its terminal event. Raises what `Pipeline.read` raises, and the
-        break of a connection unless the model had finished."""
+        """Read an answer to its end, without sending the terminal event. Raise what `Pipeline.read` raises,
+        and `NetworkError` if the connection breaks before the model has finished."""
         pipeline = self._pipeline
         pipeline.open(dialect, plan, content_type=source.content_type, mask=partial(masked, source=source))
         inbox = Inbox(source)
@@ -60,17 +60,17 @@ class Relay:
                 self._verdict.upstream_id = shown(pipeline.upstream_id)
 
     async def write(self, events: Sequence[Event] = ()) -> None:
-        """Send events, behind those that still wait."""
-        waiting, self._unwritten = self._unwritten, []
-        await self._outlet.write([*waiting, *events])
+        """Send events, after those that are pending."""
+        pending, self._unwritten = self._unwritten, []
+        await self._outlet.write([*pending, *events])
 
     async def keep(self, events: Sequence[Event]) -> None:
-        """The same for a client that is gone: they are only kept."""
-        waiting, self._unwritten = self._unwritten, []
-        await self._outlet.keep([*waiting, *events])
+        """Store events, after those that are pending, without sending them: the client is disconnected."""
+        pending, self._unwritten = self._unwritten, []
+        await self._outlet.keep([*pending, *events])
 
     async def refuse(self, refused: RequestRefused) -> None:
-        """Answer with an HTTP error instead; only before anything was written."""
+        """Send an HTTP error instead; only before anything was written."""
         await self._outlet.refuse(refused)
 
     def _add(self, events: list[Event]) -> None:
@@ -79,18 +79,18 @@ class Relay:
             self._verdict.first_output_ms = round(self._watch.seconds * 1000)
 
     async def _next(self, inbox: Inbox) -> bytes:
-        """The next bytes. Of an answer that is too large, all that may be taken is taken."""
+        """Return the next bytes. If the answer is too large, the bytes up to the limit are still used."""
         await self.write()
         room = self._most_bytes - self._verdict.bytes_in
         data = b""
         if room >= 0:
             with self._watch.waiting():
                 data = await inbox.take()
-            self._work.restart()  # something came: the loop has served others since the last time
-        self._watch.hear()
+            self._work.restart()  # the loop has served other turns while this one waited for data
+        self._watch.mark_received()
         self._tracer.read(data)
         self._verdict.bytes_in += len(data)
         if room < 0 or (room == 0 and data):
-            message = f"the upstream sent more than {self._most_bytes} bytes (answer_bytes in penstock.toml)"
+            message = f"the upstream sent more than {self._most_bytes} bytes (limits.answer_bytes)"
             raise ProtocolError(message, code="upstream_invalid")
         return data[:room]

@@ -1,4 +1,4 @@
-"""A request as it came, understood: what can be wrong with it is told before anybody else is asked."""
+"""Decode and validate requests: errors are reported before an upstream is called."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from penstock.tools.identity import ToolIdentityMap
 R = TypeVar("R", bound=CreateResponse)
 
 PASSED_ON = ("traceparent", "tracestate")
-"""Headers that the upstream gets as they came."""
+"""Headers that are sent to the upstream unchanged."""
 
 _RANGES: dict[str, tuple[float, float | None]] = {
     "max_output_tokens": (1, None),
@@ -35,24 +35,24 @@ _RANGES: dict[str, tuple[float, float | None]] = {
     "presence_penalty": (-2, 2),
     "frequency_penalty": (-2, 2),
 }
-"""What a number may be, where the specification says so. The least output is 16 there; models take less."""
+"""The specification's ranges of numbers. Its minimum for `max_output_tokens` is 16; models accept less."""
 
 _TRUNCATIONS = ("auto", "disabled")
 
 
 LONGEST_NAME = 512
-"""Characters of the name of a tool or a namespace."""
+"""Maximum characters in the name of a tool or a namespace."""
 NAMESPACE_DEPTH = 8
-"""How deep namespaces may be nested. Codex, which has them, does not nest them at all."""
+"""How deep namespaces may be nested. Codex, which uses them, does not nest them."""
 
 _LARGE = 1024 * 1024
 _TOOL_ITEMS = ("additional_tools", "tool_search_output")
 _PARTS = ("content", "output", "summary")
-"""Fields of an item that hold content parts."""
+"""Fields of an item that contain content parts."""
 
 
 def read_request(body: bytes, default_model: str, limits: Limits) -> CreateResponse:
-    """The request, with its model; `RequestRefused` names what is wrong."""
+    """Return the request with its model; raise `RequestRefused` if it is invalid."""
     try:
         request: CreateResponse = read(parse_bounded(body, limits), CreateResponse)
     except DecodeError as error:
@@ -61,8 +61,8 @@ def read_request(body: bytes, default_model: str, limits: Limits) -> CreateRespo
 
 
 def parse_bounded(data: bytes | str, limits: Limits, field: str = "input") -> Any:
-    """The JSON of a request, unless there is too much in it. That is looked for before it is read, because
-    reading is what takes the time. `field` holds the items."""
+    """Return the JSON of a request; raise `RequestRefused` if it contains too much. The number of values is
+    checked before decoding, because decoding is slow. `field` is the name of the list of items."""
     if len(data) > min(limits.body_values, _LARGE):
         data = data.encode() if isinstance(data, str) else data
         if has_more_values(data, limits.body_values):
@@ -75,13 +75,15 @@ def parse_bounded(data: bytes | str, limits: Limits, field: str = "input") -> An
 
 
 def check_request(request: R, default_model: str) -> R:
-    """The same request with its model, if nothing is wrong with it."""
+    """Return the request with its model; raise `RequestRefused` if it is invalid."""
     model = request.model or default_model
     if not model:
-        message = "say which model: GET /v1/models lists them, and `demo` is always there"
+        message = "`model` is missing: GET /v1/models lists the models; `demo` is always available"
         raise _wrong("missing_required_parameter", message, "model")
     if request.input is UNSET and not request.instructions and not request.previous_response_id:
-        raise _wrong("missing_required_parameter", "there is nothing to answer: give an `input`", "input")
+        raise _wrong(
+            "missing_required_parameter", "`input` is missing: send the input for the model", "input"
+        )
     _check(request)
     return replace(request, model=model)
 
@@ -96,8 +98,8 @@ def check_counts(raw: dict[str, Any], limits: Limits, field: str) -> None:
         if not isinstance(item, dict):
             continue
         for name in _PARTS:
-            if isinstance(held := item.get(name), list):
-                parts += len(held)
+            if isinstance(content := item.get(name), list):
+                parts += len(content)
         if item.get("type") in _TOOL_ITEMS:
             tools += _count_tools(item.get("tools"), f"{field}[{index}].tools")
     if parts > limits.content_parts:
@@ -112,16 +114,17 @@ def check_counts(raw: dict[str, Any], limits: Limits, field: str) -> None:
 
 
 def _count_tools(tools: object, param: str, depth: int = 0) -> int:
-    """How many there are, with those in namespaces. A long name would be repeated for each tool below it."""
+    """Count tools, including those in namespaces. Names are limited in length, because the name of a
+    namespace is repeated for each of its tools."""
     if depth > NAMESPACE_DEPTH:
-        message = f"namespaces are nested more than {NAMESPACE_DEPTH} deep"
+        message = f"namespaces are nested more than {NAMESPACE_DEPTH} levels deep"
         raise _wrong("invalid_request", message, param[:LONGEST_NAME])
     count = 0
     for index, tool in enumerate(_list(tools)):
         count += 1
         if isinstance(tool, dict):
             if isinstance(name := tool.get("name"), str) and len(name) > LONGEST_NAME:
-                message = f"a name of {len(name)} characters is longer than {LONGEST_NAME}"
+                message = f"the name has {len(name)} characters; at most {LONGEST_NAME} are allowed"
                 raise _wrong("invalid_request", message, f"{param}[{index}].name")
             if "tools" in tool:
                 count += _count_tools(tool["tools"], f"{param}[{index}].tools", depth + 1)
@@ -130,7 +133,7 @@ def _count_tools(tools: object, param: str, depth: int = 0) -> int:
 
 def _too_many(what: str, count: int, most: int, param: str) -> RequestRefused:
     setting = "input_items" if what == "items" else what.replace(" ", "_")
-    message = f"there are {count} {what}, and {most} are accepted at most (limits.{setting})"
+    message = f"there are {count} {what}; at most {most} are allowed (limits.{setting})"
     return _wrong("invalid_request", message, param)
 
 
@@ -142,12 +145,10 @@ def _check(request: CreateResponse) -> None:
     for name, (least, most) in _RANGES.items():
         value = getattr(request, name)
         if value is not UNSET and (value < least or (most is not None and value > most)):
-            told = (
-                f"must be from {least:g} to {most:g}" if most is not None else f"must be at least {least:g}"
-            )
-            raise _wrong("invalid_request", f"{name} {told}, not {value:g}", name)
+            allowed = f"from {least:g} to {most:g}" if most is not None else f"at least {least:g}"
+            raise _wrong("invalid_request", f"{name} must be {allowed}, not {value:g}", name)
     if request.truncation and request.truncation not in _TRUNCATIONS:
-        raise _wrong("invalid_request", "truncation is `auto` or `disabled`", "truncation")
+        raise _wrong("invalid_request", "truncation must be `auto` or `disabled`", "truncation")
 
 
 def _wrong(code: str, message: str, param: str) -> RequestRefused:
@@ -162,14 +163,14 @@ def identities(request: CreateResponse) -> ToolIdentityMap:
 
 
 def used_call_ids(request: CreateResponse) -> frozenset[str]:
-    """The call ids of the conversation so far: none of them is given out again (decision 7)."""
+    """Return the call ids of the conversation so far, which must not be used again (decision 7)."""
     return frozenset(
         id for item in _items(request) if isinstance(id := getattr(item, "call_id", None), str) and id
     )
 
 
 def fingerprints(request: CreateResponse) -> frozenset[str]:
-    """The keys that reasoning in the history is bound to: with them it can be given back (ask C4)."""
+    """Return the keys that reasoning in the history is bound to: no other key can send it back (ask C4)."""
     found = set()
     for item in _items(request):
         sealed: Any = item.encrypted_content if isinstance(item, ReasoningItem) else None
@@ -179,15 +180,15 @@ def fingerprints(request: CreateResponse) -> frozenset[str]:
 
 
 def own_diagnostics(request: CreateResponse) -> list[Diagnostic]:
-    """What the gateway itself does not do of what was asked for."""
-    told = []
+    """Return diagnostics for what the gateway itself does not support."""
+    diagnostics = []
     if request.stream_options and request.stream_options.include_obfuscation is True:
         message, param = "this gateway does not pad its events", "stream_options.include_obfuscation"
-        told.append(Diagnostic(code="field_dropped", message=message, param=param))
+        diagnostics.append(Diagnostic(code="field_dropped", message=message, param=param))
     if request.conversation and request.store is False:
-        message = "what is not stored is not added to its conversation"
-        told.append(Diagnostic(code="field_dropped", message=message, param="conversation"))
-    return told
+        message = "a response that is not stored is not added to its conversation"
+        diagnostics.append(Diagnostic(code="field_dropped", message=message, param="conversation"))
+    return diagnostics
 
 
 def passed_on(headers: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The only runner: streamed, whole, WebSocket, background and compaction turns differ in their outlet."""
+"""The only runner: streamed, JSON, WebSocket, background and compaction turns differ only in their outlet."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ async def run_turn(
     exchange: Exchange,
     gone: Coroutine[Any, Any, None] | None = None,
 ) -> None:
-    """Run a turn to its end, whatever the upstream and the client do. `gone` ends when the client has gone;
-    without it nobody waits for the turn, which was queued."""
+    """Run a turn to its end, whatever the upstream and the client do. `gone` returns when the client
+    disconnects; without it, no client waits for the turn, which was queued."""
     turn, verdict = prepared.turn, prepared.verdict
     gateway.turns.add(turn, exchange, prepared.services)
     helpers = []
@@ -39,12 +39,12 @@ async def run_turn(
         await turn.run(outlet)
     finally:
         try:
-            await _end(tasks, verdict.request_id)
+            await _cancel(tasks, verdict.request_id)
         finally:
             close_turn(gateway, prepared)
 
 
-async def _end(helpers: list[asyncio.Task[None]], request_id: str) -> None:
+async def _cancel(helpers: list[asyncio.Task[None]], request_id: str) -> None:
     for task in helpers:
         task.cancel()
     for fault in await asyncio.gather(*helpers, return_exceptions=True):
@@ -53,7 +53,7 @@ async def _end(helpers: list[asyncio.Task[None]], request_id: str) -> None:
 
 
 def close_turn(gateway: Gateway, prepared: Prepared) -> None:
-    """A turn has ended, and its verdict is filled in."""
+    """Remove, count and log a turn that has ended; its verdict is complete."""
     gateway.turns.remove(prepared.turn)
     prepared.services.count_turn(prepared.verdict)
     log_verdict(prepared.verdict)
@@ -62,29 +62,30 @@ def close_turn(gateway: Gateway, prepared: Prepared) -> None:
 async def _watch_client(
     gateway: Gateway, prepared: Prepared, outlet: Outlet, exchange: Exchange, gone: Coroutine[Any, Any, None]
 ) -> None:
-    """Wait until the client goes (ask F1), or takes nothing for too long, which is no better."""
-    leaving = asyncio.create_task(gone)
+    """Wait until the client disconnects (ask F1) or reads nothing for too long; then end the turn."""
+    disconnecting = asyncio.create_task(gone)
     stalling = [asyncio.create_task(outlet.stalled.wait())] if isinstance(outlet, LiveOutlet) else []
     try:
-        await asyncio.wait([leaving, *stalling], return_when=asyncio.FIRST_COMPLETED)
-        why = CLIENT_GONE if leaving.done() else CLIENT_STALLED
+        await asyncio.wait([disconnecting, *stalling], return_when=asyncio.FIRST_COMPLETED)
+        why = CLIENT_GONE if disconnecting.done() else CLIENT_STALLED
     finally:
-        for task in (leaving, *stalling):
+        for task in (disconnecting, *stalling):
             task.cancel()
-    await _leave(gateway, prepared, outlet, exchange, why)
+    await _stop_after_grace(gateway, prepared, outlet, exchange, why)
 
 
-async def _leave(
+async def _stop_after_grace(
     gateway: Gateway, prepared: Prepared, outlet: Outlet, exchange: Exchange, why: StopReason
 ) -> None:
-    """One that knows the id of a stored response may come back to it for a while (decision 16)."""
+    """Stop the turn. If its response is stored and the client knows the id, wait first: the client may
+    reconnect within `disconnect_grace` (decision 16)."""
     turn, verdict, grace = prepared.turn, prepared.verdict, prepared.limits.disconnect_grace
     if grace and turn.snapshot.store and verdict.last_event and isinstance(outlet, LiveOutlet):
         verdict.left = True
         outlet.leave()
-        exchange.abort()  # a write may wait there for a client that is not there any more
+        exchange.abort()  # a write may be waiting for the disconnected client
         await gateway.followers.gone((turn.tenant, turn.id), grace)
         why = CLIENT_GONE
     turn.stop(why)
     if why is CLIENT_STALLED:
-        exchange.abort()  # also the last write of a turn that was stopped before
+        exchange.abort()  # this also ends the last write of a turn that was already stopped

@@ -1,4 +1,4 @@
-"""Why a turn is ended from outside."""
+"""The reasons for stopping a turn from outside."""
 
 from __future__ import annotations
 
@@ -13,5 +13,7 @@ class StopReason(Struct, frozen=True):
 
 CANCELLED = StopReason("gateway", "cancelled", "the response was cancelled")
 CLIENT_GONE = StopReason("client", "client_gone", "the client closed the connection")
-CLIENT_STALLED = StopReason("client", "client_stalled", "the client took nothing for too long")
-SHUTTING_DOWN = StopReason("gateway", "shutting_down", "the gateway was stopped before the answer was whole")
+CLIENT_STALLED = StopReason("client", "client_stalled", "the client stopped reading")
+SHUTTING_DOWN = StopReason(
+    "gateway", "shutting_down", "the gateway was stopped before the response was complete"
+)

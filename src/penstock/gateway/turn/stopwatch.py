@@ -1,4 +1,4 @@
-"""Whose time it was: the upstream's, or ours."""
+"""Measure the duration of a turn, and how much of it was spent in the gateway and not waiting."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from contextlib import contextmanager
 
 
 class Stopwatch:
-    """Runs from its making. `clock` gives seconds that never run backwards."""
+    """Starts when it is created. `clock` returns monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._began = self._heard = clock()
+        self._began = self._received = clock()
         self._waited = 0.0
         self._waiting = 0
-        """How many wait now: the turn for its upstream, and a heartbeat for the client."""
+        """Number of current waits: the turn for its upstream, and a heartbeat for the client."""
         self._waiting_since = 0.0
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """For as long as there is nothing to do but wait for somebody else."""
+        """Count the duration of the context as waiting for the upstream, the client or the store."""
         if not self._waiting:
             self._waiting_since = self._clock()
         self._waiting += 1
@@ -30,9 +30,9 @@ class Stopwatch:
             if not self._waiting:
                 self._waited += self._clock() - self._waiting_since
 
-    def hear(self) -> None:
-        """The upstream has said something."""
-        self._heard = self._clock()
+    def mark_received(self) -> None:
+        """Record that the upstream has sent something."""
+        self._received = self._clock()
 
     @property
     def seconds(self) -> float:
@@ -40,12 +40,12 @@ class Stopwatch:
 
     @property
     def idle(self) -> float:
-        """Seconds since the upstream was last heard."""
-        return self._clock() - self._heard
+        """Seconds since the upstream last sent something."""
+        return self._clock() - self._received
 
     @property
     def overhead(self) -> float:
-        """Seconds so far that were nobody's but ours."""
+        """Seconds so far that were not spent waiting."""
         now = self._clock()
         waiting = now - self._waiting_since if self._waiting else 0.0
         return max(now - self._began - self._waited - waiting, 0.0)

@@ -1,8 +1,8 @@
-"""The life of one response, from a request that was understood to the verdict.
+"""The life of one response, from a validated request to the verdict.
 
-A turn asks its upstreams, one after the other if need be, and gives the client what they say. Until the first
-output nothing is lost by asking again; after it, whatever happens is told in the stream (decision 9). There
-is one way out: the verdict.
+A turn calls its upstreams, one after the other if necessary, and sends their output to the client. Until the
+first output, a retry loses nothing; after it, every failure is reported in the stream (decision 9). A turn
+has one exit: the verdict.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from penstock.tools.identity import ToolIdentityMap
 from penstock.upstream.attempts import Attempt, Candidate
 
 _CUT_SHORT = ("upstream_empty", "upstream_truncated")
-"""Answers that were accepted and ended too early: a stream tells it, and no status (decision 5)."""
+"""Answers that were accepted and ended too early: reported in a stream, not by a status (decision 5)."""
 
 
 class TurnRequest(Struct, frozen=True, kw_only=True):
-    """What the client wants, understood."""
+    """The client's request, validated, with everything derived from it."""
 
     request: CreateResponse
     model: str
@@ -52,49 +52,49 @@ class TurnRequest(Struct, frozen=True, kw_only=True):
     used_call_ids: frozenset[str]
     accent: str
     headers: dict[str, str]
-    """To be passed on, such as `traceparent`."""
+    """Headers for the upstream, such as `traceparent`."""
     first: Candidate
-    """Where it should be answered."""
+    """The preferred target."""
     tenant: str
     weight: int = 0
-    """How much work the request is (`fairness.run_heavy`)."""
+    """How much work the request causes (`fairness.run_heavy`)."""
     diagnostics: list[Diagnostic] = []
-    """What the gateway itself could not do."""
+    """Diagnostics of the gateway itself."""
 
 
 class AttemptPlan(Protocol):
-    """What is tried, and what next."""
+    """The order of attempts."""
 
     def first(self) -> Attempt: ...
 
     def after(self, error: OpenResponsesError) -> Attempt | None:
-        """None: this failure is the end."""
+        """Return the next attempt after a failure; None: there is none, and the turn fails."""
 
 
 class TurnContext(Struct, frozen=True, kw_only=True):
-    """What a turn needs of the gateway around it."""
+    """What a turn needs from the gateway."""
 
     answer_bytes: int
     """How much an upstream may send."""
     estimate: Callable[[Sequence[Item]], UsageDelta]
-    """The usage of a turn with this output."""
+    """Estimates the usage of a turn with this output."""
     count_attempt: Callable[[str, str], None]
-    """Told the target and the result of each attempt."""
+    """Called with the target and the result of each attempt."""
 
 
 class UsageEstimate:
-    """The usage of a turn whose upstream does not tell it, as `Pipeline` asks for it."""
+    """Estimates the usage of a turn whose upstream does not report it; called by `Pipeline`."""
 
     def __init__(self, context: TurnContext, machine: ResponseStreamStateMachine, request_id: str) -> None:
         self._context, self._machine, self._request_id = context, machine, request_id
         self.counted: UsageDelta | None = None
-        """As it was counted in a thread before."""
+        """The estimate, if it was already made in a thread."""
 
     def __call__(self) -> UsageDelta | None:
         return self.counted or self.count()
 
     def count(self) -> UsageDelta | None:
-        """Whatever is wrong with an estimate, the client gets its terminal event."""
+        """Return the estimate, or None if it fails: the client gets its terminal event in any case."""
         try:
             return self._context.estimate(self._machine.snapshot.output)
         except Exception as error:
@@ -108,14 +108,14 @@ class Turn:
     def __init__(
         self,
         context: TurnContext,
-        asked: TurnRequest,
+        request: TurnRequest,
         attempts: AttemptPlan,
         machine: ResponseStreamStateMachine,
         verdict: Verdict,
         watch: Stopwatch,
         tracer: Tracer,
     ) -> None:
-        self._context, self._asked, self._attempts = context, asked, attempts
+        self._context, self._request, self._attempts = context, request, attempts
         self._verdict, self._watch, self._tracer = verdict, watch, tracer
         self._estimate = UsageEstimate(context, machine, verdict.request_id)
         self._pipeline = Pipeline(
@@ -125,29 +125,29 @@ class Turn:
         )
         self._relay: Relay
         self._task: asyncio.Task[None] | None = None
-        """Set while the turn runs. One that is stopped before sees `_stopped`: a task cancelled before
-        its first step would never take it."""
+        """Set while the turn runs. A turn that is stopped earlier checks `_stopped`: a task that is cancelled
+        before its first step would never run."""
         self._stopped: StopReason | None = None
         self._is_accepted = self._is_refused = False
-        self.tenant, self.id = asked.tenant, verdict.response_id
-        self.known: list[Diagnostic] = asked.diagnostics
+        self.tenant, self.id = request.tenant, verdict.response_id
+        self.known: list[Diagnostic] = request.diagnostics
         """The diagnostics that are known before the first byte is sent (decision 12)."""
 
     async def run(self, outlet: Outlet) -> None:
-        """Whatever happens, the client gets one end and the verdict is filled in. A caller that is cancelled
-        stops the turn, and is let go when it has ended."""
-        task, is_cancelled = asyncio.create_task(self._live(outlet)), False
+        """Run the turn. Whatever happens, the client gets one terminal event and the verdict is completed. If
+        the caller is cancelled, the turn is stopped, and the cancellation continues when it has ended."""
+        task, is_cancelled = asyncio.create_task(self._run(outlet)), False
         while not task.done():
             try:
                 await asyncio.wait([task])
-            except asyncio.CancelledError:  # perhaps again and again: some libraries do so until it is heard
+            except asyncio.CancelledError:  # perhaps repeatedly: some libraries cancel until it takes effect
                 is_cancelled = True
                 self.stop(SHUTTING_DOWN)
         if is_cancelled:
             raise asyncio.CancelledError
         task.result()
 
-    async def _live(self, outlet: Outlet) -> None:
+    async def _run(self, outlet: Outlet) -> None:
         context, self._task = self._context, asyncio.current_task()
         self._relay = Relay(
             self._pipeline, outlet, self._verdict, self._watch, self._tracer, context.answer_bytes
@@ -163,12 +163,11 @@ class Turn:
         finally:
             self._task = None
             self._conclude()
-            del (
-                self._relay
-            )  # its outlet refers to the turn: a cycle would keep the request until it is collected
+            # Its outlet refers to the turn: the cycle would keep the request until garbage collection.
+            del self._relay
 
     def stop(self, why: StopReason) -> None:
-        """End the turn from outside; the first reason counts, and none behind the end."""
+        """Stop the turn from outside; the first reason counts, and none after the terminal event."""
         if self._stopped is None and not self._verdict.terminal_sent:
             self._stopped = why
             if self._task is not None:
@@ -176,28 +175,28 @@ class Turn:
 
     @property
     def snapshot(self) -> Response:
-        """The response as it is now."""
+        """The current state of the response."""
         return self._pipeline.snapshot
 
     def start(self) -> list[Event]:
-        """The beginning of the stream, unless it has begun or will not begin any more."""
+        """Return the first events of the stream, unless it has begun or the request was refused."""
         return [] if self._is_refused else self._pipeline.start()
 
     def heartbeat(self) -> list[Event]:
         return [] if self._is_refused else self._pipeline.heartbeat()
 
-    # Asking
+    # Calling upstreams
 
     async def _answer_or_fail(self, outlet: Outlet) -> None:
         try:
             await self._answer()
-        except Exception as error:  # a fault of ours: the client is told that, and the log where it was
+        except Exception as error:  # a bug of ours: the client gets an error, and the log the details
             log_fault(error, self._verdict.request_id)
             await self._fail_after_fault(outlet)
 
     async def _answer(self) -> None:
         try:
-            await self._pursue()
+            await self._try_targets()
         except OpenResponsesError as error:
             await self._fail(
                 code_of(error),
@@ -206,19 +205,19 @@ class Turn:
                 wait=error.retry_after,
                 closer=closer_of(error),
             )
-            error.__traceback__ = None  # its frames hold the answer, which holds the error
+            error.__traceback__ = None  # breaks a cycle: its frames hold the answer, which holds the error
         except DecodeError as error:
-            # Nobody was asked: the request cannot be said in this upstream's language.
+            # The upstream was not called: the request cannot be expressed in its dialect.
             await self._fail("invalid_request", str(error), param=error.param or None, closer="gateway")
 
-    async def _pursue(self) -> None:
-        """Ask one target after the other, until one has answered or none is left."""
+    async def _try_targets(self) -> None:
+        """Try one target after the other, until one has answered or none is left."""
         attempt: Attempt | None = self._attempts.first()
         while attempt is not None:
             with self._watch.waiting():
                 await asyncio.sleep(attempt.wait)
             try:
-                await self._ask(attempt)
+                await self._call(attempt)
             except OpenResponsesError as error:
                 code, target = code_of(error), attempt.upstream.name
                 self._tracer.failure(error)
@@ -233,23 +232,23 @@ class Turn:
                 self._context.count_attempt(attempt.upstream.name, "answered")
                 return
 
-    async def _ask(self, attempt: Attempt) -> None:
-        upstream, asked, verdict = attempt.upstream, self._asked, self._verdict
+    async def _call(self, attempt: Attempt) -> None:
+        upstream, request, verdict = attempt.upstream, self._request, self._verdict
         verdict.target, verdict.upstream_model = upstream.name, shown(attempt.model)
         plan = Plan(
-            request=asked.request,
+            request=request.request,
             target=upstream.target(attempt.model, attempt.key),
-            tools=asked.tools,
-            used_call_ids=asked.used_call_ids,
-            accent=asked.accent,
+            tools=request.tools,
+            used_call_ids=request.used_call_ids,
+            accent=request.accent,
         )
-        rendered, traced = await run_heavy(asked.weight, self._rendered, upstream.dialect, plan)
+        rendered, traced = await run_heavy(request.weight, self._render, upstream.dialect, plan)
         verdict.attempts = attempt.number
-        self.known = [*asked.diagnostics, *self._fallen_back(attempt), *rendered.diagnostics]
+        self.known = [*request.diagnostics, *self._fallback_diagnostics(attempt), *rendered.diagnostics]
         self._pipeline.prepare(self.known)
         self._tracer.request(attempt, plan, rendered, traced)
         with self._watch.waiting():
-            source = await upstream.send(rendered, key=attempt.key, headers=asked.headers)
+            source = await upstream.send(rendered, key=attempt.key, headers=request.headers)
         self._tracer.answer(source)
         self._is_accepted = True
         verdict.upstream_status, verdict.upstream_id = source.status, shown(source.request_id or "")
@@ -261,26 +260,26 @@ class Turn:
         finally:
             source.close()
 
-    def _rendered(self, dialect: Dialect, plan: Plan) -> tuple[UpstreamRequest, bytes]:
-        """The request, written, and its body as it is traced. Runs in a thread if the request is large."""
+    def _render(self, dialect: Dialect, plan: Plan) -> tuple[UpstreamRequest, bytes]:
+        """Return the encoded request, and its body for the trace. Runs in a thread for a large request."""
         rendered = dialect.render(plan)
-        write = encode_stepwise if self._asked.weight >= HEAVY else encode
-        written = replace(rendered, data=write(rendered.body))
-        return written, self._tracer.body_of(written)
+        encoder = encode_stepwise if self._request.weight >= HEAVY else encode
+        encoded = replace(rendered, data=encoder(rendered.body))
+        return encoded, self._tracer.body_of(encoded)
 
-    def _fallen_back(self, attempt: Attempt) -> list[Diagnostic]:
-        """A client whose request is answered elsewhere than it should be is told so (ask E6)."""
-        first = self._asked.first
+    def _fallback_diagnostics(self, attempt: Attempt) -> list[Diagnostic]:
+        """Return a diagnostic if another target than the preferred one is called (ask E6)."""
+        first = self._request.first
         if (attempt.upstream.name, attempt.model) == (first.upstream.name, first.model):
             return []
-        why = ", ".join(self._verdict.tried) or f"the keys of {first.upstream.name} rest after a refusal"
-        message = f"{attempt.model} at {attempt.upstream.name} answers instead: {why}"
+        why = ", ".join(self._verdict.tried) or f"all keys of {first.upstream.name} are resting after errors"
+        message = f"fell back to {attempt.model} at {attempt.upstream.name}: {why}"
         return [Diagnostic(code="fell_back", message=message)]
 
     # Ending
 
     async def _finish(self) -> None:
-        """The upstream has said its last."""
+        """End the response after the upstream's last byte."""
         await self._count_ahead()
         failure = self._pipeline.failure
         if failure is not None:
@@ -293,12 +292,12 @@ class Turn:
     async def _fail(
         self, code: str, message: str, *, param: str | None = None, wait: float | None = None, closer: str
     ) -> None:
-        """Tell the client, in the way that is still open: by a status, or in the stream."""
+        """Report a failure to the client: by an HTTP status if that is still possible, or in the stream."""
         if self._pipeline.is_over or self._is_refused:
             return
         self._verdict.closer = closer
-        is_answer = self._verdict.stream and self._is_accepted and code in _CUT_SHORT
-        if not self._pipeline.is_idle or is_answer:
+        is_truncated = self._verdict.stream and self._is_accepted and code in _CUT_SHORT
+        if not self._pipeline.is_idle or is_truncated:
             await self._count_ahead()
             await self._write_failure(code, message, param=param, wait=wait)
             return
@@ -318,10 +317,10 @@ class Turn:
         await self._relay.write(events)
 
     async def _end_early(self, why: StopReason) -> None:
-        """A client that is still there gets its terminal event."""
+        """End a stopped turn. A client that is still connected gets its terminal event."""
         pipeline, verdict = self._pipeline, self._verdict
         if why.closer != "client" and pipeline.is_over:
-            await self._relay.write()  # it was stopped while its end was being sent
+            await self._relay.write()  # it was stopped while its terminal event was being sent
         elif why is CANCELLED:
             await self._cancel()
         elif why.closer != "client":
@@ -331,18 +330,18 @@ class Turn:
             await self._count_ahead()
             events = pipeline.cancel()
             verdict.usage_estimated = pipeline.usage_is_estimated
-            await self._relay.keep(events)  # also where it was over: its end may not be in the store yet
+            await self._relay.keep(events)  # even if it was over: its end may not be in the store yet
 
     async def _cancel(self) -> None:
-        """Somebody who may asked for it, over another connection (decision 6)."""
+        """Cancel the response: an authorised client requested it over another connection (decision 6)."""
         if not self._pipeline.is_over and not self._is_refused:
             self._verdict.closer, self._verdict.outcome = "client", "cancelled"
             await self._count_ahead()
             await self._write_end(self._pipeline.cancel())
 
     async def _fail_after_fault(self, outlet: Outlet) -> None:
-        """What is wrong with the gateway may also be wrong with the usual way to say so."""
-        message = "the gateway failed: its log says where"
+        """Report a bug of ours; if the usual way fails as well, send only a terminal event."""
+        message = "the gateway failed; its log contains the error under this request id"
         try:
             await self._fail("internal_error", message, closer="gateway")
         except Exception as error:
@@ -352,18 +351,18 @@ class Turn:
             response = replace(self.snapshot, status="failed", output=[], error=failed)
             await outlet.end_at_once(response)
 
-    # Usage that the upstream does not tell
+    # Usage that the upstream does not report
 
     async def _count_ahead(self) -> None:
-        """Count in a thread what the terminal event will need, if that takes long. The events that wait are
-        written first: meanwhile the heartbeat may number one of its own."""
-        weight = max(self._asked.weight, self._verdict.bytes_in)
+        """If the estimate for the terminal event takes long, make it now, in a thread. Pending events are
+        written first, because the heartbeat may number one of its own meanwhile."""
+        weight = max(self._request.weight, self._verdict.bytes_in)
         if weight >= HEAVY and not self._pipeline.is_over and self._pipeline.lacks_usage:
             await self._relay.write(self.start())
             self._estimate.counted = await run_heavy(weight, self._estimate.count)
 
     def _conclude(self) -> None:
-        """The one exit."""
-        if not self._verdict.outcome and not self._pipeline.is_over:  # it was cut off while it told its end
+        """Complete the verdict: the one exit."""
+        if not self._verdict.outcome and not self._pipeline.is_over:  # interrupted while sending its end
             self._verdict.outcome, self._verdict.closer = "failed", self._verdict.closer or "gateway"
         conclude(self._verdict, self.snapshot, self._watch)

@@ -1,4 +1,4 @@
-"""One request, answered with a provider. The same for a pipe and for a gateway."""
+"""Answer one request with a provider, for the stdio host and for the gateway."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from penstock.provider.host.figures import model_to_json
 from penstock.provider.host.requests import CountTokensRequest, ModelsRequest, RespondRequest, UsageRequest
 from penstock.provider.provider import LanguageModelProvider
 
-Tell = Callable[[JSON], Awaitable[None]]
-"""Takes the lines of a request, in order. It waits while nobody reads: that sets the pace of the upstream."""
+Send = Callable[[JSON], Awaitable[None]]
+"""Sends the lines of a request, in order. It waits while nobody reads, which slows the upstream."""
 
 Figures = Callable[[], JSON]
 
@@ -20,13 +20,16 @@ Figures = Callable[[], JSON]
 async def answer(
     provider: LanguageModelProvider,
     request: ModelsRequest | RespondRequest | CountTokensRequest | UsageRequest,
-    tell: Tell,
+    send: Send,
     cancel: asyncio.Event,
     figures: Figures,
 ) -> JSON:
-    """What the `done` line says; the lines before it are told. Raises what the provider raises."""
+    """Send the lines of the answer, and return the fields of the `done` line.
+
+    Raises what the provider raises.
+    """
     if isinstance(request, RespondRequest):
-        return await _respond(provider, request, tell, cancel, figures)
+        return await _respond(provider, request, send, cancel, figures)
     if isinstance(request, ModelsRequest):
         found = await provider.provide_models(refresh=request.refresh)
         return {"models": [model_to_json(info) for info in found]}
@@ -38,16 +41,16 @@ async def answer(
 async def _respond(
     provider: LanguageModelProvider,
     request: RespondRequest,
-    tell: Tell,
+    send: Send,
     cancel: asyncio.Event,
     figures: Figures,
 ) -> JSON:
     async def progress(part: Part) -> None:
-        await tell(part_to_line(part))
+        await send(part_to_line(part))
 
     result = await provider.provide_response(
         request.model, request.messages, request.options, progress, cancel, thinking=request.thinking
     )
     ended = result_to_json(result)
-    del ended["type"]  # the line has one already
+    del ended["type"]  # the `done` line has its own type
     return {"result": ended, "usage": figures()}

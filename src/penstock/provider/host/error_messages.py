@@ -1,7 +1,7 @@
-"""What went wrong, in one sentence that says what to do (decision 23).
+"""Describe an error in one sentence that says what to do (decision 23).
 
-VS Code shows the sentence as it is, so it has neither JSON nor a stack in it, and of the endpoint's own words
-only what a person can read. The client has masked keys in them already.
+VS Code shows the sentence unchanged, so it contains no JSON and no stack trace, and only the readable part of
+the endpoint's message. The client has already masked keys in that message.
 """
 
 from __future__ import annotations
@@ -14,27 +14,27 @@ from penstock.errors import DecodeError, OpenResponsesError
 from penstock.parts.wire import JSON, error_to_json
 
 BLOCKED, NOT_FOUND, NO_PERMISSIONS = "Blocked", "NotFound", "NoPermissions"
-"""The kinds of error that VS Code knows."""
+"""The kinds of errors in VS Code's API."""
 
-_LONGEST = 300
-_FOR_PROGRAMS = re.compile(
+_MAX_LENGTH = 300
+_NOT_READABLE = re.compile(
     r"\{|^\[|\[[\[{\"']|<[!/?A-Za-z]|\bTraceback\b|\bFile \"[^\"]*\", line \d|(?:^| )at (?:async )?\S+ \("
 )
-"""Where words for people end: JSON, markup, or a frame of a stack. `tools[3]` and `< 5` are words."""
-_LOOSE_END = " .,:;-=([\"'`"
-"""What is left hanging where the rest was cut off."""
-_REQUEST = re.compile(r" \(request [^()]*\)\.?$")
-"""Our gateway names the request for its log; the line has it as a field."""
+"""Where the readable text ends: JSON, markup or a stack frame. `tools[3]` and `< 5` are readable."""
+_TRAILING = " .,:;-=([\"'`"
+"""Characters to strip where the text was cut off."""
+_REQUEST_ID = re.compile(r" \(request [^()]*\)\.?$")
+"""Our gateway appends the request id; the line has it in a field."""
 _SENTENCE_END = re.compile(r"[.?!] +(?=[A-Z])")
 
 
 class ErrorText(Struct, frozen=True):
-    """The kind of a failure and the sentence for it.
+    """The kind of an error and the sentence for it.
 
-    `{said}` is the first sentence of the endpoint's words in brackets, `{reason}` the same without, `{words}`
-    all of them; `{key}` names the group's key, `{named}` the model where there is one. A sentence that asks,
-    or whose cause is ours to explain, has no words of others: they ask as well, and name settings that an
-    editor does not have.
+    `{detail}` is the first sentence of the endpoint's message in brackets, `{reason}` the same without
+    brackets, `{message}` the full message. `{key}` is the group's key, `{and_model}` the model if there is
+    one. A sentence that asks a question, or that explains the cause itself, does not quote the endpoint: its
+    message may mention settings that an editor does not have.
     """
 
     kind: str
@@ -43,79 +43,80 @@ class ErrorText(Struct, frozen=True):
 
 ERROR_TEXTS: dict[str, ErrorText] = {
     "authentication_error": ErrorText(
-        NO_PERMISSIONS, "{endpoint} does not accept {key}: enter it anew{said}"
+        NO_PERMISSIONS, "{endpoint} does not accept {key}: enter the key again{detail}"
     ),
     "invalid_key": ErrorText(
-        NO_PERMISSIONS, "What is set as {key} cannot be a key: enter it anew, in one line"
+        NO_PERMISSIONS, "The value of {key} is not a valid key: enter it again, on one line"
     ),
     "permission_denied": ErrorText(
-        NO_PERMISSIONS, "With {key} this is not allowed: choose another model or key{said}"
+        NO_PERMISSIONS, "This is not allowed with {key}: choose another model or key{detail}"
     ),
-    "rate_limit_exceeded": ErrorText(BLOCKED, "Too many requests: wait {wait} and try again{said}"),
+    "rate_limit_exceeded": ErrorText(BLOCKED, "Too many requests: wait {wait} and try again{detail}"),
     "insufficient_quota": ErrorText(
-        BLOCKED, "The quota of {key} is spent and waiting does not help: look at the account there{said}"
+        BLOCKED, "The quota of {key} is used up, and waiting does not help: check the account{detail}"
     ),
     "context_length_exceeded": ErrorText(
         "", "The conversation is too long{length}: start a new one, or attach less"
     ),
-    "content_filter": ErrorText(BLOCKED, "A content filter refused this: say it in other words{said}"),
-    "invalid_prompt": ErrorText(BLOCKED, "{endpoint} refused the prompt: say it in other words{said}"),
+    "content_filter": ErrorText(BLOCKED, "A content filter rejected this: rephrase it{detail}"),
+    "invalid_prompt": ErrorText(BLOCKED, "{endpoint} rejected the prompt: rephrase it{detail}"),
     "model_not_found": ErrorText(
-        NOT_FOUND, "There is no model {model} at {endpoint}: choose another one, or refresh the models{said}"
+        NOT_FOUND, "{endpoint} has no model {model}: choose another model, or refresh the models{detail}"
     ),
-    "not_found": ErrorText(NOT_FOUND, "Nothing was found at {endpoint}: check its address{named}{said}"),
+    "not_found": ErrorText(NOT_FOUND, "{endpoint} was not found: check the URL{and_model}{detail}"),
     "group_not_configured": ErrorText(
-        NOT_FOUND, "There is no endpoint for {group}: configure one, and choose its model again"
+        NOT_FOUND, "There is no endpoint for {group}: configure one, and select its model again"
     ),
-    "invalid_base_url": ErrorText("", "The address of {group} cannot be used: {words}"),
-    "invalid_config": ErrorText("", "The settings of {group} cannot be used: {words}"),
+    "invalid_base_url": ErrorText("", "The URL of {group} is not valid: {message}"),
+    "invalid_config": ErrorText("", "The settings of {group} are not valid: {message}"),
     "invalid_request": ErrorText(
-        "", "The request was refused: {reason}; change the request, or choose another model"
+        "", "The request was rejected: {reason}; change the request, or choose another model"
     ),
-    "server_is_overloaded": ErrorText(
-        BLOCKED, "{endpoint} has too much to do: wait {wait} and try again{said}"
-    ),
+    "server_is_overloaded": ErrorText(BLOCKED, "{endpoint} is overloaded: wait {wait} and try again{detail}"),
     "server_error": ErrorText(
-        "", "{endpoint} failed: try again, and look at its log if that does not help{said}"
+        "", "{endpoint} failed: try again, and check its log if that does not help{detail}"
     ),
     "upstream_timeout": ErrorText(
-        "", "{endpoint} did not get an answer from the model in time: try again{said}"
+        "", "{endpoint} did not get an answer from the model in time: try again{detail}"
     ),
-    "network_error": ErrorText("", "The connection to {endpoint} broke: try again{said}"),
+    "network_error": ErrorText("", "The connection to {endpoint} was lost: try again{detail}"),
     "network_error.connect": ErrorText(
-        "", "{endpoint} cannot be reached: is it running, and is the address right{said}?"
+        "", "{endpoint} cannot be reached: is it running, and is the URL correct{detail}?"
     ),
     "network_error.first_byte": ErrorText(
-        "", "{endpoint} did not answer in time: try again, or look at its log{said}"
+        "", "{endpoint} did not answer in time: try again, or check its log{detail}"
     ),
     "network_error.idle": ErrorText(
-        "", "{endpoint} fell silent in the middle of the answer: try again{said}"
+        "", "{endpoint} stopped sending in the middle of the answer: try again{detail}"
     ),
     "certificate_error": ErrorText(
-        "", "The certificate of {endpoint} is not trusted: check the address, or trust its authority"
+        "", "The certificate of {endpoint} is not trusted: check the URL, or trust its certificate authority"
     ),
     "tls_error": ErrorText(
-        "", "{endpoint} cannot be reached this way: must its address begin with https:// or with http://?"
+        "", "The TLS connection to {endpoint} failed: should its URL begin with http:// or https://?"
     ),
-    "proxy_error": ErrorText("", "The proxy before {endpoint} refused: check its settings{said}"),
-    "unsupported_proxy": ErrorText("", "The proxy cannot be used: {words}"),
-    "redirected": ErrorText("", "{endpoint} is somewhere else now: {words}"),
-    "protocol_error": ErrorText("", "{endpoint} sent what is no answer: does it speak the Responses API?"),
-    "stream_truncated": ErrorText("", "The answer of {endpoint} broke off: try again{said}"),
-    "empty_response": ErrorText("", "{model} gave no answer: try again, or say more{said}"),
-    "malformed_tool_call": ErrorText(
-        "", "{model} called a tool in a way that cannot be read: try again{said}"
+    "proxy_error": ErrorText(
+        "", "The proxy for {endpoint} refused the connection: check the proxy settings{detail}"
     ),
-    "incomplete": ErrorText("", "{model} stopped before there was an answer: try again{said}"),
+    "unsupported_proxy": ErrorText("", "The proxy cannot be used: {message}"),
+    "redirected": ErrorText("", "{endpoint} has moved: {message}"),
+    "protocol_error": ErrorText(
+        "", "{endpoint} did not send a valid answer: does it support the Responses API?"
+    ),
+    "stream_truncated": ErrorText("", "The answer of {endpoint} was cut off: try again{detail}"),
+    "empty_response": ErrorText("", "{model} gave no answer: try again, or add details{detail}"),
+    "malformed_tool_call": ErrorText("", "{model} sent a malformed tool call: try again{detail}"),
+    "incomplete": ErrorText("", "{model} stopped before it answered: try again{detail}"),
     "incomplete_length": ErrorText(
-        "", "{model} spent its output tokens before there was an answer: allow more, or lower its effort"
+        "",
+        "{model} reached the limit on output tokens before it answered: raise it, or lower the effort",
     ),
 }
-"""By the code of the error and its phase, by the code, by its kind and phase, or by its kind."""
+"""By the error code and phase, by the code, by the kind and phase, or by the kind."""
 
 
 class ErrorContext(Struct, frozen=True):
-    """Where it happened, in words."""
+    """Where the error happened, for people."""
 
     endpoint: str = "the endpoint"
     group: str = ""
@@ -133,27 +134,31 @@ def failure_line(error: OpenResponsesError, context: ErrorContext) -> JSON:
 
 
 def known_code(error: OpenResponsesError) -> str:
-    """Our word for a failure: the endpoint's own may be anything, and is not for the log."""
+    """Return our own code for an error. The endpoint's code can be any text, so it is not logged."""
     return error.code if error.code in ERROR_TEXTS else error.default_code
 
 
-def wrong_line(error: DecodeError) -> JSON:
-    """A request that cannot be read."""
-    return _own("invalid_request", "DecodeError", _ended(f"The request cannot be read: {error}"))
+def invalid_request_line(error: DecodeError) -> JSON:
+    """Return the line for a request that cannot be read."""
+    return _own_error(
+        "invalid_request", "DecodeError", _with_full_stop(f"The request cannot be read: {error}")
+    )
 
 
-def fault_line(error: BaseException) -> JSON:
-    """A fault of ours. What it was about may be a secret, so only its kind is told."""
-    message = f"Penstock failed ({type(error).__name__}): restart the provider, and report it with its log"
-    return _own("internal_error", "InternalError", _ended(message))
+def internal_error_line(error: BaseException) -> JSON:
+    """Return the line for an internal error. Its message may contain a secret, so only the type is shown."""
+    message = (
+        f"Penstock failed ({type(error).__name__}): restart the provider, and report the error with its log"
+    )
+    return _own_error("internal_error", "InternalError", _with_full_stop(message))
 
 
 def notice_line(code: str, message: str) -> JSON:
-    """A line that is no request, or cannot be one."""
-    return {"type": "error", "code": code, "message": _ended(message)}
+    """Return the line for input that is not a valid request."""
+    return {"type": "error", "code": code, "message": _with_full_stop(message)}
 
 
-def _own(code: str, name: str, message: str) -> JSON:
+def _own_error(code: str, name: str, message: str) -> JSON:
     return {"type": "error", "code": code, "kind": "", "name": name, "message": message}
 
 
@@ -164,45 +169,45 @@ def _text_of(error: OpenResponsesError) -> ErrorText:
 
 
 def _sentence(error: OpenResponsesError, text: ErrorText, context: ErrorContext) -> str:
-    words = _readable(error.message)
-    first = _SENTENCE_END.split(words, maxsplit=1)[0].rstrip(".?! ")
-    silent = "it does not say why"
-    whose = f"the group “{context.group}”" if context.group else "the endpoint"
+    readable = _readable(error.message)
+    first = _SENTENCE_END.split(readable, maxsplit=1)[0].rstrip(".?! ")
+    no_reason = "no reason given"
+    group = f"the group “{context.group}”" if context.group else "the endpoint"
     filled = text.sentence.format(
-        words=words or silent,
-        reason=first or silent,
-        said=_in_brackets(first),
+        message=readable or no_reason,
+        reason=first or no_reason,
+        detail=_in_brackets(first),
         endpoint=context.endpoint,
-        key=f"the key of {whose}",
-        group=whose,
+        key=f"the key of {group}",
+        group=group,
         model=context.model or "the model",
-        named=f" and the name {context.model}" if context.model else "",
+        and_model=f" and the model name {context.model}" if context.model else "",
         wait=_duration(error.retry_after),
         length=_length(error),
     )
-    return _ended(filled)
+    return _with_full_stop(filled)
 
 
-def _in_brackets(words: str) -> str:
-    """In brackets there are no others: what stood in them stands between commas."""
-    flat = re.sub(r"[ ,]*[()][(), ]*", ", ", words.replace("()", ""))
+def _in_brackets(text: str) -> str:
+    """Return the text in brackets, with its own brackets replaced by commas."""
+    flat = re.sub(r"[ ,]*[()][(), ]*", ", ", text.replace("()", ""))
     flat = re.sub(r", (?=[.;:!?])", "", flat).strip(", ")
     return f" ({flat})" if flat else ""
 
 
-def _readable(words: str) -> str:
-    """One line without its full stop, up to where it is for programs."""
-    line = "".join(each if each.isprintable() else " " for each in words)
-    line = _REQUEST.sub("", " ".join(line.split())).rstrip(". ")
-    if found := _FOR_PROGRAMS.search(line):
-        line = line[: found.start()].rstrip(_LOOSE_END)
-        if " " not in line:  # "Error:", and then what the error was
+def _readable(message: str) -> str:
+    """Return the readable part of a message as one line without a full stop."""
+    line = "".join(each if each.isprintable() else " " for each in message)
+    line = _REQUEST_ID.sub("", " ".join(line.split())).rstrip(". ")
+    if found := _NOT_READABLE.search(line):
+        line = line[: found.start()].rstrip(_TRAILING)
+        if " " not in line:  # for example "Error:" before JSON
             return ""
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"
+    return line if len(line) <= _MAX_LENGTH else f"{line[:_MAX_LENGTH]}…"
 
 
-def _ended(sentence: str) -> str:
-    if sentence.startswith("the "):  # names and addresses stay as they are
+def _with_full_stop(sentence: str) -> str:
+    if sentence.startswith("the "):  # names and URLs stay unchanged
         sentence = f"The {sentence[4:]}"
     return sentence if sentence.endswith(("?", ".", "…")) else f"{sentence}."
 
@@ -210,13 +215,13 @@ def _ended(sentence: str) -> str:
 def _length(error: OpenResponsesError) -> str:
     used, limit = error.used_tokens, error.limit_tokens
     if used and limit:
-        return f" (it has {used:,} tokens, and the model takes {limit:,})"
-    return f" (the model takes {limit:,} tokens)" if limit else ""
+        return f" ({used:,} tokens; the model's limit is {limit:,})"
+    return f" (the model's limit is {limit:,} tokens)" if limit else ""
 
 
 def _duration(seconds: float | None) -> str:
     if not seconds:
-        return "a little"
+        return "a moment"
     if seconds < 120:
         return f"{max(round(seconds), 1)} s"
     return f"{round(seconds / 60)} min" if seconds < 7200 else f"{round(seconds / 3600)} h"

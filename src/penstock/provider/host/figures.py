@@ -1,4 +1,4 @@
-"""Models and usage as JSON, ready to be shown: the extension does no arithmetic. And when usage is sent."""
+"""Convert models and usage to JSON, ready to show (the extension computes nothing), and send updates."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from penstock.parts.wire import JSON
 from penstock.provider.tracker import Tokens, Totals, TrackedRequest, UsageTracker
 
 SOURCES: dict[str, str] = {
-    "override": "as you set it",
-    "endpoint": "as the endpoint lists it",
-    "probe": "as the server says",
-    "catalog": "as the catalog says",
-    "id": "read from its name",
-    "default": "a guess: nobody says",
+    "override": "your setting",
+    "endpoint": "from the endpoint's model list",
+    "probe": "from the server",
+    "catalog": "from the catalog",
+    "id": "from the model's name",
+    "default": "a guess; no source has it",
 }
-"""Where a figure is from (`penstock.models.info.SOURCES`), in words for a tooltip."""
+"""Descriptions of the sources of figures (`penstock.models.info.SOURCES`) for a tooltip."""
 
-_SHOWN_ERROR = 300
+_MAX_ERROR_LENGTH = 300
 
 PAUSE = 0.1
-"""Seconds between two updates of the usage."""
+"""The minimum number of seconds between two usage updates."""
 
 
 def model_to_json(info: ModelInfo) -> JSON:
@@ -45,14 +45,14 @@ def model_to_json(info: ModelInfo) -> JSON:
 
 
 def tooltip(info: ModelInfo) -> list[str]:
-    """What there is to say of a model, a line each."""
+    """Return the lines of a model's tooltip."""
     limits = f"{info.max_input:,} tokens in, {info.max_output:,} out ({SOURCES[_source(info)]})"
-    lines = [limits, _priced(info.prices)] if info.prices else [limits]
+    lines = [limits, _price_line(info.prices)] if info.prices else [limits]
     return [*lines, info.description] if info.description else lines
 
 
 def usage_to_json(trackers: Mapping[str, UsageTracker]) -> JSON:
-    """All that was used, by the groups that used it. The newest of the recent turns comes first."""
+    """Return the usage of all groups. Recent requests are listed newest first."""
     ended = [(group, each) for group, tracker in trackers.items() for each in tracker.recent]
     ended.sort(key=lambda pair: pair[1].ended, reverse=True)
     recent = [_request(group, each) for group, each in ended]
@@ -80,7 +80,7 @@ def _prices(prices: Prices | None) -> JSON | None:
     return {"input": prices.input, "output": prices.output, "cached_input": prices.cached_input}
 
 
-def _priced(prices: Prices) -> str:
+def _price_line(prices: Prices) -> str:
     cached = f", ${prices.cached_input:g} cached" if prices.cached_input is not None else ""
     return f"${prices.input:g} in{cached}, ${prices.output:g} out per million tokens"
 
@@ -98,12 +98,12 @@ def _request(group: str, request: TrackedRequest) -> JSON:
         "cost": request.cost,
         "seconds": round(request.seconds, 3),
         "response_id": request.response_id,
-        "error": " ".join(request.error.split())[:_SHOWN_ERROR],
+        "error": " ".join(request.error.split())[:_MAX_ERROR_LENGTH],
     }
 
 
 def _totals(totals: Totals) -> JSON:
-    """A cost where there is one: not where no request had a price."""
+    """Return totals. The cost is null if no request had a price."""
     return {
         "requests": totals.requests,
         "failed": totals.failed,
@@ -125,7 +125,7 @@ def _tokens(tokens: Tokens) -> JSON:
 
 
 class Timer(Protocol):
-    """What of an event loop is needed."""
+    """The methods of an event loop that are needed."""
 
     def time(self) -> float: ...
 
@@ -133,24 +133,24 @@ class Timer(Protocol):
 
 
 class UsageUpdates:
-    """Sends the usage after every change, at most ten times a second, and always the last state.
+    """Sends the usage after every change, at most ten times a second; the last state is always sent.
 
-    `tell` says whether it could: where there is no room, it is tried again after the next pause.
+    `send` returns whether it succeeded. If the outbox is full, it is called again after the next pause.
     """
 
-    def __init__(self, tell: Callable[[], bool], timer: Timer) -> None:
-        self._tell = tell
+    def __init__(self, send: Callable[[], bool], timer: Timer) -> None:
+        self._send = send
         self._timer = timer
         self._next = timer.time()
-        self._is_planned = False
+        self._is_scheduled = False
 
     def changed(self) -> None:
-        if not self._is_planned:
-            self._is_planned = True
-            self._timer.call_later(max(self._next - self._timer.time(), 0.0), self._due)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._timer.call_later(max(self._next - self._timer.time(), 0.0), self._send_now)
 
-    def _due(self) -> None:
-        self._is_planned = False
+    def _send_now(self) -> None:
+        self._is_scheduled = False
         self._next = self._timer.time() + PAUSE
-        if not self._tell():
+        if not self._send():
             self.changed()

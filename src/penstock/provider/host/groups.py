@@ -1,4 +1,4 @@
-"""Configurations: each group of the editor has its own endpoint, key, models and figures."""
+"""The editor's groups: each has its own endpoint, key, models and usage."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from penstock.provider.host.requests import ConfigureRequest
 from penstock.provider.provider import LanguageModelProvider
 from penstock.provider.tracker import UsageTracker
 
-_PATIENCE = 10.0
-"""Seconds that a server may ask us to wait before a person is asked instead, who sees nothing meanwhile."""
+_MAX_RETRY_WAIT = 10.0
+"""The longest `Retry-After` to wait for, in seconds: the user sees nothing meanwhile."""
 
 
 class Group:
-    """One configuration at work. Nothing of it is shared with another group, not even at one endpoint."""
+    """An active configuration. Groups share nothing, even if they use the same endpoint."""
 
-    def __init__(self, asked: ConfigureRequest, tracker: UsageTracker) -> None:
-        """Raises `OpenResponsesError` for a configuration that cannot work."""
-        preset = _preset(asked)
-        config = _config(asked, preset)
+    def __init__(self, request: ConfigureRequest, tracker: UsageTracker) -> None:
+        """Raise `OpenResponsesError` if the configuration is not valid."""
+        preset = _preset(request)
+        config = _config(request, preset)
         address = read_address(config.base_url)
-        self.asked = asked
-        self.shown = f"{address.scheme}://{address.authority}{address.path}"
+        self.request = request
+        self.display_url = f"{address.scheme}://{address.authority}{address.path}"
         self._client = OpenResponsesClient(config)
         self._users = 0
         directory = ModelDirectory(
@@ -40,15 +40,15 @@ class Group:
             preset=preset.name if preset else "",
         )
         self.provider = LanguageModelProvider(
-            self._client, directory, host=_host(asked, self.shown), tracker=tracker
+            self._client, directory, host=_host(request, self.display_url), tracker=tracker
         )
 
     def error_context(self, model: str = "") -> ErrorContext:
-        return ErrorContext(endpoint=self.shown, group=self.asked.group, model=model)
+        return ErrorContext(endpoint=self.display_url, group=self.request.group, model=model)
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """A group that was replaced goes on for those who use it (docs/host.md)."""
+        """Mark the group as in use: a replaced group is closed when it is idle (docs/host.md)."""
         self._users += 1
         try:
             yield
@@ -63,39 +63,39 @@ class Group:
         await self._client.aclose()
 
 
-def _host(asked: ConfigureRequest, endpoint: str) -> Host:
-    # A marker is good for one account: another group at the same endpoint may have another. The name of a
-    # group says that only while the editor gives it to no other account, so the editor may say better.
-    owner = f"account\0{asked.account}" if asked.account else asked.group
+def _host(request: ConfigureRequest, endpoint: str) -> Host:
+    # A marker is valid for one account, and another group at the same endpoint may use another account. The
+    # group's name identifies the account only as long as it is not reused, so the editor may send `account`.
+    owner = f"account\0{request.account}" if request.account else request.group
     return Host(
-        thinking=asked.thinking,
+        thinking=request.thinking,
         markers=True,
         usage_parts=True,
         endpoint=f"{endpoint}\0{owner}",
     )
 
 
-def _preset(asked: ConfigureRequest) -> Preset | None:
-    if not asked.preset:
+def _preset(request: ConfigureRequest) -> Preset | None:
+    if not request.preset:
         return None
-    preset = PRESETS.get(asked.preset)
+    preset = PRESETS.get(request.preset)
     known = ", ".join(name for name, row in PRESETS.items() if speaks_responses(row))
     if preset is None:
-        raise _wrong(f"there is no preset {asked.preset!r}: there are {known}", "preset")
+        raise _invalid(f"there is no preset {request.preset!r}; available: {known}", "preset")
     if not speaks_responses(preset):
-        refusal = f"{preset.title} does not speak Responses: start `penstock serve --preset {preset.name}`"
-        raise _wrong(f"{refusal}, and set the gateway's address as the endpoint", "preset")
+        gateway = f"start `penstock serve --preset {preset.name}`, and set `endpoint` to the gateway's URL"
+        raise _invalid(f"{preset.title} does not support the Responses API: {gateway}", "preset")
     return preset
 
 
-def _config(asked: ConfigureRequest, preset: Preset | None) -> ClientConfig:
-    url = _url(asked, preset)
-    if asked.key:
-        check_key(asked.key)
-    elif preset is not None and preset.key_variable and not asked.headers:
-        raise _wrong(f"{preset.title} needs a key: add it to the group", "key")
+def _config(request: ConfigureRequest, preset: Preset | None) -> ClientConfig:
+    url = _url(request, preset)
+    if request.key:
+        check_key(request.key)
+    elif preset is not None and preset.key_variable and not request.headers:
+        raise _invalid(f"{preset.title} needs a key: add it to the group", "key")
     header = preset.key_header if preset else "bearer"
-    key, headers = asked.key, dict(asked.headers)
+    key, headers = request.key, dict(request.headers)
     if key and header != "bearer":
         name, value = KEY_HEADERS[header]
         headers = {name: value.format(key=key), **headers}
@@ -103,23 +103,23 @@ def _config(asked: ConfigureRequest, preset: Preset | None) -> ClientConfig:
         url,
         key=(lambda: key) if key and header == "bearer" else None,
         headers=headers,
-        max_retry_wait=_PATIENCE,
+        max_retry_wait=_MAX_RETRY_WAIT,
     )
 
 
-def _url(asked: ConfigureRequest, preset: Preset | None) -> str:
+def _url(request: ConfigureRequest, preset: Preset | None) -> str:
     if preset is None:
-        if not asked.endpoint:
-            raise _wrong("set `endpoint` to the address of the models, or `preset` to a vendor", "endpoint")
-        return asked.endpoint
-    has_own = "{" in preset.base_url
-    if asked.endpoint and not has_own:
-        # The vendor's key must not go to an address that is not the vendor's by an oversight.
-        raise _wrong("`endpoint` and `preset` name two endpoints: keep one of them", "endpoint")
-    if has_own and not asked.endpoint:
-        raise _wrong(f"{preset.title} needs your own address as the endpoint: {preset.base_url}", "endpoint")
-    return asked.endpoint or preset.base_url
+        if not request.endpoint:
+            raise _invalid("set `endpoint` to the URL of the endpoint, or `preset` to a vendor", "endpoint")
+        return request.endpoint
+    needs_url = "{" in preset.base_url
+    if request.endpoint and not needs_url:
+        # Do not send a vendor's key to another server by mistake.
+        raise _invalid("`endpoint` and `preset` conflict: remove one of them", "endpoint")
+    if needs_url and not request.endpoint:
+        raise _invalid(f"{preset.title} needs your own URL as the endpoint: {preset.base_url}", "endpoint")
+    return request.endpoint or preset.base_url
 
 
-def _wrong(message: str, param: str) -> InvalidRequestError:
+def _invalid(message: str, param: str) -> InvalidRequestError:
     return InvalidRequestError(message, code="invalid_config", param=param)

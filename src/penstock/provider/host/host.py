@@ -1,4 +1,4 @@
-"""Many requests at once, each answered in lines of its own."""
+"""Run many requests concurrently; each is answered with its own lines."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from penstock.provider.host.answers import answer
 from penstock.provider.host.error_messages import (
     ErrorContext,
     failure_line,
-    fault_line,
+    internal_error_line,
+    invalid_request_line,
     known_code,
     notice_line,
-    wrong_line,
 )
 from penstock.provider.host.figures import UsageUpdates, usage_to_json
 from penstock.provider.host.groups import Group
 from penstock.provider.host.lines import read_object
-from penstock.provider.host.logs import log_failure, log_fault, log_request
+from penstock.provider.host.logs import log_failure, log_internal_error, log_request
 from penstock.provider.host.outbox import Outbox
 from penstock.provider.host.requests import (
     CancelRequest,
@@ -37,22 +37,22 @@ from penstock.provider.host.requests import (
 from penstock.provider.tracker import UsageTracker
 from penstock.tokens.counter import TokenCounter
 
-MOST_RUNNING = 4096
-"""Requests at a time. More of them wait in the pipe, so that nothing piles up here."""
+MAX_RUNNING = 4096
+"""The most concurrent requests. Further requests wait in the pipe, so memory stays bounded."""
 
 GRACE = 1.5
-"""Seconds in which what runs may end when the editor has gone."""
+"""Seconds that running requests have to finish after the editor has disconnected."""
 
 
 class RunningRequest(Struct, frozen=True):
-    """A request that runs. `cancel` ends a response in good order."""
+    """A running request. Setting `cancel` ends its response cleanly."""
 
     task: asyncio.Task[None]
     cancel: asyncio.Event
 
 
 class EditorHost:
-    """Belongs to one event loop."""
+    """Answers the requests of one editor. Use it in one event loop."""
 
     def __init__(self, out: Outbox) -> None:
         self._out = out
@@ -62,40 +62,42 @@ class EditorHost:
         self._running: dict[Id, RunningRequest] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._counter = TokenCounter()
-        self._usage_updates = UsageUpdates(self._tell_usage, asyncio.get_running_loop())
+        self._usage_updates = UsageUpdates(self._send_usage, asyncio.get_running_loop())
 
-    async def take(self, lines: Sequence[bytes | None]) -> None:
-        """Lines of the editor; None for one that was too long."""
+    async def handle_lines(self, lines: Sequence[bytes | None]) -> None:
+        """Handle lines from the editor; None stands for a line that was too long."""
         for line in lines:
             try:
-                await self._take(line)
-            except Exception as error:  # whatever is wrong with one line, the next is read
-                log_fault(error, None)
-                self._put(notice_line("internal_error", "A line could not be taken: the log has more"))
+                await self._handle_line(line)
+            except Exception as error:  # an error in one line must not stop the next
+                log_internal_error(error, None)
+                self._put(notice_line("internal_error", "A line could not be handled; see the log"))
 
-    async def _take(self, line: bytes | None) -> None:
+    async def _handle_line(self, line: bytes | None) -> None:
         if line is None:
             self._put(
-                notice_line("line_too_long", "A line was longer than 64 MiB and was skipped: send less")
+                notice_line("line_too_long", "A line was longer than 64 MiB and was skipped; send less")
             )
             return
-        while len(self._tasks) >= MOST_RUNNING:
+        while len(self._tasks) >= MAX_RUNNING:
             await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         try:
             raw = read_object(line)
             id = id_of(raw)
         except DecodeError as error:
-            self._put(notice_line("invalid_line", f"A line was no request: {error}"))
+            self._put(notice_line("invalid_line", f"A line was not a valid request: {error}"))
             return
         if id is None:
             self._put(notice_line("missing_id", "A request had no `id`, so it cannot be answered"))
         elif id in self._running:
-            self._put(notice_line("duplicate_id", f"A request with the id {str(id)[:80]!r} runs already"))
+            self._put(
+                notice_line("duplicate_id", f"A request with the id {str(id)[:80]!r} is already running")
+            )
         else:
             self._start(id, raw)
 
     async def aclose(self) -> None:
-        """The editor has gone: responses are cancelled, and what runs has a moment to end."""
+        """Cancel all responses and give the running requests a moment to finish."""
         for running in self._running.values():
             running.cancel.set()
         self._out.wake()
@@ -115,15 +117,15 @@ class EditorHost:
         task.add_done_callback(self._tasks.discard)
 
     async def _run(self, id: Id, raw: JSON, cancel: asyncio.Event) -> None:
-        """A request ends with one line, whatever happens. Its id is free again when the line is out."""
+        """Run a request and end it with exactly one line. Then its id can be used again."""
         try:
-            end = await self._end_of(id, raw, cancel)
+            end = await self._last_line(id, raw, cancel)
             await self._out.wait_for_room()
         finally:
             del self._running[id]
         self._put({"id": id, **end})
 
-    async def _end_of(self, id: Id, raw: JSON, cancel: asyncio.Event) -> JSON:
+    async def _last_line(self, id: Id, raw: JSON, cancel: asyncio.Event) -> JSON:
         context = ErrorContext()
         try:
             request = read_request(raw)
@@ -131,13 +133,13 @@ class EditorHost:
             context = self._error_context(request)
             return {"type": "done", **await self._answer(id, request, cancel)}
         except DecodeError as error:
-            return wrong_line(error)
+            return invalid_request_line(error)
         except OpenResponsesError as error:
             log_failure(error, known_code(error), raw["method"], id)
             return failure_line(error, context)
         except Exception as error:
-            log_fault(error, id)
-            return fault_line(error)
+            log_internal_error(error, id)
+            return internal_error_line(error)
 
     async def _answer(self, id: Id, request: HostRequest, cancel: asyncio.Event) -> JSON:
         if isinstance(request, ConfigureRequest):
@@ -149,18 +151,18 @@ class EditorHost:
         if group is None:
             return self._without_group(request)
 
-        async def tell(line: JSON) -> None:
+        async def send(line: JSON) -> None:
             await self._out.wait_for_room(cancel.is_set)
-            if not cancel.is_set():  # nothing but the end comes after it
+            if not cancel.is_set():  # after a cancel only the last line follows
                 self._put({"id": id, **line})
 
         with group.used():
-            done = await answer(group.provider, request, tell, cancel, self._usage)
+            done = await answer(group.provider, request, send, cancel, self._usage)
         await self._close_retired()
         return done
 
     def _without_group(self, request: HostRequest) -> JSON:
-        """An editor asks for models before anything is configured, and counts whatever it has."""
+        """Answer without a group: an editor lists models and counts tokens before anything is configured."""
         if isinstance(request, ModelsRequest):
             return {"models": []}
         if isinstance(request, CountTokensRequest):
@@ -172,16 +174,16 @@ class EditorHost:
             raise NotFoundError("the group is not configured", code="group_not_configured")
         return {"usage": self._usage()}
 
-    async def _configure(self, asked: ConfigureRequest) -> JSON:
-        """The same again changes nothing: editors configure more often than people do (editor 11)."""
-        old = self._groups.get(asked.group)
-        if old is None or old.asked != asked:
-            self._groups[asked.group] = Group(asked, self._tracker(asked.group))
+    async def _configure(self, request: ConfigureRequest) -> JSON:
+        """Configure a group. The same configuration changes nothing: editors often repeat it (editor 11)."""
+        old = self._groups.get(request.group)
+        if old is None or old.request != request:
+            self._groups[request.group] = Group(request, self._tracker(request.group))
             if old is not None:
                 self._retired.append(old)
             await self._close_retired()
-            self._put({"type": "models_changed", "group": asked.group})
-        return {"endpoint": self._groups[asked.group].shown}
+            self._put({"type": "models_changed", "group": request.group})
+        return {"endpoint": self._groups[request.group].display_url}
 
     async def _close_retired(self) -> None:
         idle = [group for group in self._retired if group.is_idle]
@@ -190,7 +192,7 @@ class EditorHost:
             await group.aclose()
 
     def _cancel(self, id: Id) -> None:
-        """What has ended already needs none."""
+        """Cancel a request, unless it has already ended."""
         if id in self._running:
             self._running[id].cancel.set()
             self._out.wake()
@@ -201,7 +203,7 @@ class EditorHost:
         return ErrorContext(group=name, model=model) if group is None else group.error_context(model)
 
     def _tracker(self, group: str) -> UsageTracker:
-        """The figures of a group outlive its configuration."""
+        """Return the tracker of a group, which outlives its configuration."""
         if group not in self._trackers:
             self._trackers[group] = UsageTracker()
             self._trackers[group].on_change(self._usage_updates.changed)
@@ -210,7 +212,7 @@ class EditorHost:
     def _usage(self) -> JSON:
         return usage_to_json(self._trackers)
 
-    def _tell_usage(self) -> bool:
+    def _send_usage(self) -> bool:
         if not self._out.has_room:
             return False
         self._put({"type": "usage_changed", "usage": self._usage()})

@@ -1,4 +1,4 @@
-"""Bytes of any cutting into lines of bounded length, and lines into JSON objects."""
+"""Split bytes into lines of bounded length, and parse lines as JSON objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from penstock.errors import DecodeError
 from penstock.lenient import has_surrogates, join_surrogates, parse_with_surrogates
 from penstock.protocol.wire import parse
 
-LONGEST = 64 * 1024 * 1024
+MAX_LENGTH = 64 * 1024 * 1024
 
 JSON = dict[str, Any]
 
@@ -18,9 +18,9 @@ _FEED = b"\n"
 
 
 class LineSplitter:
-    """`None` stands for a line that is longer than the limit: it is told once, and not held in memory."""
+    """Splits bytes into lines. A line over the limit is returned once as None and not kept in memory."""
 
-    def __init__(self, limit: int = LONGEST) -> None:
+    def __init__(self, limit: int = MAX_LENGTH) -> None:
         self._limit = limit
         self._pieces: list[bytes] = []
         self._length = 0
@@ -36,7 +36,7 @@ class LineSplitter:
         return lines
 
     def end(self) -> list[bytes | None]:
-        """A last line needs no line feed."""
+        """Return the last line, which needs no line feed."""
         lines: list[bytes | None] = []
         self._close(lines)
         return lines
@@ -63,9 +63,9 @@ class LineSplitter:
 
 
 def read_object(line: bytes) -> JSON:
-    """The JSON object of a line. JavaScript's strings may hold half a character, which is replaced.
+    """Parse a line as a JSON object. JavaScript strings may contain lone surrogates, which are replaced.
 
-    Shells of Windows put a byte order mark before the first line: it is no part of the text (RFC 8259, 8.1).
+    Windows shells write a byte order mark before the first line, which is ignored (RFC 8259, 8.1).
     """
     line = line.removeprefix(BOM_UTF8)
     try:
@@ -76,12 +76,12 @@ def read_object(line: bytes) -> JSON:
             raise
         value = _joined(text)
     if not isinstance(value, dict):
-        raise DecodeError("a request is an object")
+        raise DecodeError("expected an object")
     return value
 
 
 def _joined(text: str) -> Any:
-    """Halves that belong together are one character, and those that are alone are replaced."""
+    """Parse JSON, joining surrogate pairs and replacing lone surrogates."""
     try:
         return parse(join_surrogates(json.dumps(parse_with_surrogates(text), ensure_ascii=False)))
     except RecursionError:

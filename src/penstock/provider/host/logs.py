@@ -1,6 +1,6 @@
-"""What the host tells its log, on standard error: codes and names, and nothing that anybody said.
+"""The host's log on standard error: codes and names, but no content.
 
-Neither a prompt, nor an answer, nor a key, nor the words of an endpoint, which may repeat them.
+It contains no prompt, answer or key, and no message of an endpoint, which may quote them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("penstock.host")
 
-_LONGEST_ID = 80
+_MAX_ID_LENGTH = 80
 
 
 class HostLogFormatter(logging.Formatter):
-    """Of other libraries' messages only the fixed words are written, and of an exception only its kind."""
+    """Formats records as JSON; for other libraries without the arguments and the text of exceptions."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
@@ -49,7 +49,7 @@ def set_up(level: str) -> None:
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     log.setLevel(level.upper())
-    logging.getLogger("penstock.client").setLevel(logging.CRITICAL)  # what it tells has an endpoint's words
+    logging.getLogger("penstock.client").setLevel(logging.CRITICAL)  # it logs messages of the endpoint
 
 
 def log_request(method: str, id: object) -> None:
@@ -57,7 +57,7 @@ def log_request(method: str, id: object) -> None:
 
 
 def log_failure(error: OpenResponsesError, code: str, method: str, id: object) -> None:
-    """`code` is our word for it."""
+    """Log a failed request. `code` is our own code, not the endpoint's."""
     known = {
         "method": method,
         "id": _short(id),
@@ -71,13 +71,13 @@ def log_failure(error: OpenResponsesError, code: str, method: str, id: object) -
     log.warning("%s", f"{method} failed: {type(error).__name__} {code}", extra={"fields": fields})
 
 
-def log_fault(error: BaseException, id: object) -> None:
-    """A fault of ours: what kind, and where, without what it was about."""
+def log_internal_error(error: BaseException, id: object) -> None:
+    """Log an internal error: its type and location, without its message."""
     frames = extract_tb(error.__traceback__)[-8:]
     where = [f"{frame.filename.rpartition('penstock/')[2]}:{frame.lineno}" for frame in reversed(frames)]
     fields = {"id": _short(id), "kind": type(error).__name__, "where": where}
-    log.error("%s", f"a fault of Penstock, {type(error).__name__}", extra={"fields": fields})
+    log.error("%s", f"internal error: {type(error).__name__}", extra={"fields": fields})
 
 
 def _short(id: object) -> object:
-    return id[:_LONGEST_ID] if isinstance(id, str) else id
+    return id[:_MAX_ID_LENGTH] if isinstance(id, str) else id

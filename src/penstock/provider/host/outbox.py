@@ -1,4 +1,4 @@
-"""Lines on their way out: a thread writes them, and whoever makes them waits while nobody reads."""
+"""Write lines in a thread; producers wait while nobody reads."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 
 ROOM = 256 * 1024
-"""Bytes that may wait to be written. An editor that does not read stops the upstreams behind these."""
+"""Bytes that may be unwritten. If the editor does not read, the upstreams are paused beyond this."""
 
 _BATCH = 256
 
 
 class Outbox:
-    """Belongs to one event loop. A pipe cannot be written without a thread on every system (Windows)."""
+    """Writes lines to a pipe. It uses a thread, because on Windows an event loop cannot write to a pipe."""
 
     def __init__(self, descriptor: int, when_broken: Callable[[], None], room: int = ROOM) -> None:
         self._descriptor = descriptor
@@ -38,7 +38,7 @@ class Outbox:
         self._queue.put(line)
 
     async def wait_for_room(self, unless: Callable[[], bool] = lambda: False) -> None:
-        """Wait until there is room, or until `unless` is so: it is asked again after `wake`."""
+        """Wait until there is room or `unless` returns true; it is checked again after `wake`."""
         while not self.has_room and not unless():
             waiter = self._loop.create_future()
             self._waiting.append(waiter)
@@ -50,27 +50,27 @@ class Outbox:
             if not waiter.done():
                 waiter.set_result(None)
 
-    async def aclose(self, patience: float) -> None:
-        """Write what is left, if anybody reads it."""
+    async def aclose(self, timeout: float) -> None:
+        """Write the remaining lines, for at most `timeout` seconds."""
         self._queue.put(None)
         with suppress(TimeoutError):
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout):
                 await self._ended.wait()
 
     def _write_all(self) -> None:
-        """In the thread. After a failure nobody is there to write to."""
-        tell = self._loop.call_soon_threadsafe
-        with suppress(RuntimeError):  # the loop is closed: the process ends
+        """Write all lines, in the thread. Stop at the first error: the reader is disconnected."""
+        in_loop = self._loop.call_soon_threadsafe
+        with suppress(RuntimeError):  # the loop is closed: the process is exiting
             try:
                 while (batch := self._next_batch()) is not None:
                     _write(self._descriptor, batch)
-                    tell(self._written, len(batch))
+                    in_loop(self._written, len(batch))
             except OSError:
-                tell(self._when_broken)
-            tell(self._ended.set)
+                in_loop(self._when_broken)
+            in_loop(self._ended.set)
 
     def _next_batch(self) -> bytes | None:
-        """What has come by now, in one piece. None at the end."""
+        """Return the queued lines, joined; None at the end."""
         line = self._queue.get()
         lines: list[bytes] = []
         try:
@@ -82,7 +82,7 @@ class Outbox:
         if line is None:
             if not lines:
                 return None
-            self._queue.put(None)  # nothing comes behind the end, so it stays the last
+            self._queue.put(None)  # nothing follows the end, so it stays last
         else:
             lines.append(line)
         return b"".join(lines)

@@ -1,4 +1,4 @@
-"""What an editor may ask for, as values read from JSON (docs/host.md)."""
+"""The requests of an editor, parsed from JSON (docs/host.md)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _THINKING: tuple[str, ...] = get_args(Thinking)
 
 
 class ConfigureRequest(Struct, frozen=True, kw_only=True):
-    """Where the models of a group are, and how they are asked."""
+    """The endpoint of a group, and how to use it."""
 
     group: str = ""
     endpoint: str = ""
@@ -29,10 +29,10 @@ class ConfigureRequest(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     thinking: Thinking = "part"
     account: str = ""
-    """An opaque word for whose responses these are; where there is none, the group's name stands for it."""
+    """An opaque id of the account that owns the responses; defaults to the group's name."""
 
     def __repr__(self) -> str:
-        """Without the key, the values of headers, and the address, whose query may hold a key."""
+        """Omit the key, the header values and the URL, whose query may contain a key."""
         names = sorted(self.headers)
         return f"ConfigureRequest(group={self.group!r}, preset={self.preset!r}, headers={names!r})"
 
@@ -48,7 +48,7 @@ class RespondRequest(Struct, frozen=True):
     messages: Sequence[ChatMessage]
     options: ResponseOptions
     thinking: Thinking | None = None
-    """For this response; None is what the group was configured with."""
+    """Overrides the group's setting for this response; None uses the group's setting."""
 
 
 class CancelRequest(Struct, frozen=True):
@@ -71,7 +71,7 @@ HostRequest = (
 
 
 def id_of(raw: JSON) -> Id | None:
-    """The id of a request; None where there is none. Raises `DecodeError` for what cannot be one."""
+    """Return the id of a request; None if it has none. Raise `DecodeError` if it is not valid."""
     id = raw.get("id")
     if id is None or (isinstance(id, str | int | float) and not isinstance(id, bool)):
         return id
@@ -79,7 +79,7 @@ def id_of(raw: JSON) -> Id | None:
 
 
 def read_request(raw: JSON) -> HostRequest:
-    """What is asked for. Raises `DecodeError` with the field that is wrong."""
+    """Parse a request. Raise `DecodeError` with the invalid field."""
     read = METHODS.get(raw["method"]) if isinstance(raw.get("method"), str) else None
     if read is None:
         raise DecodeError(f"expected one of {', '.join(METHODS)}", "method")
@@ -108,7 +108,7 @@ def _respond(raw: JSON) -> RespondRequest:
         raise DecodeError("expected 1 (auto) or 2 (required)", "tool_mode")
     return RespondRequest(
         _text(raw, "group"),
-        _named(raw, "model"),
+        _required_text(raw, "model"),
         [_message(each, f"messages[{index}]") for index, each in enumerate(_list(raw, "messages"))],
         ResponseOptions(
             _object(raw, "options"),
@@ -132,7 +132,7 @@ def _count_tokens(raw: JSON) -> CountTokensRequest:
     elif isinstance(raw.get("text"), str):
         counted = raw["text"]
     else:
-        raise DecodeError("expected a string, or a `message` beside it", "text")
+        raise DecodeError("expected a string, unless `message` is set", "text")
     return CountTokensRequest(_text(raw, "group"), _text(raw, "model"), counted)
 
 
@@ -151,7 +151,7 @@ METHODS: dict[str, Callable[[JSON], HostRequest]] = {
 
 
 def _text(raw: JSON, name: str) -> str:
-    """A text that may be missing."""
+    """Return an optional string; "" if it is missing."""
     value = raw.get(name)
     if value is None:
         return ""
@@ -167,7 +167,7 @@ def _thinking(raw: JSON) -> Thinking | None:
     return thinking or None  # type: ignore[return-value]  # one of `_THINKING`
 
 
-def _named(raw: JSON, name: str) -> str:
+def _required_text(raw: JSON, name: str) -> str:
     if not (value := _text(raw, name)):
         raise DecodeError("is missing", name)
     return value
@@ -188,7 +188,7 @@ def _object(raw: JSON, name: str) -> JSON:
 
 
 def _headers(raw: JSON) -> dict[str, str]:
-    """A value is not shown: it may be a secret."""
+    """Return the headers. Errors do not show the values: they may be secrets."""
     headers = _object(raw, "headers")
     if not all(isinstance(value, str) for value in headers.values()):
         raise DecodeError("expected an object of strings", "headers")
@@ -209,6 +209,6 @@ def _tool(raw: Any, place: str) -> ChatTool:
         schema = raw.get("schema")
         if schema is not None and not isinstance(schema, dict):
             raise DecodeError("expected an object", "schema")
-        return ChatTool(_named(raw, "name"), _text(raw, "description"), schema)
+        return ChatTool(_required_text(raw, "name"), _text(raw, "description"), schema)
     except DecodeError as error:
         raise error.within(place) from None

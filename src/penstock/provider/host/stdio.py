@@ -1,6 +1,6 @@
-"""The host as a process: standard input and output, the signals, and the end.
+"""Run the host as a process: standard input and output, signals, and exit.
 
-Pipes are read and written by threads, because an event loop cannot do it on Windows.
+Threads read and write the pipes, because an event loop cannot do it on Windows.
 """
 
 from __future__ import annotations
@@ -25,93 +25,93 @@ if TYPE_CHECKING:
 
 PROTOCOL = 1
 
-_PIECE = 256 * 1024
-_LAST_WORDS = 1.0
-"""Seconds in which the editor may still read what was written."""
+_READ_SIZE = 256 * 1024
+_FLUSH_TIMEOUT = 1.0
+"""Seconds that the editor has to read the last lines."""
 
 
-def run(log_level: str, when_ended: int = 0, when_unheard: int = 1) -> NoReturn:
-    """Serve until standard input is closed or SIGTERM comes, or until nobody reads any more: the exit codes.
+def run(log_level: str, exit_code: int = 0, broken_pipe_exit_code: int = 1) -> NoReturn:
+    """Serve until standard input is closed, SIGTERM arrives or the output pipe breaks; then exit.
 
-    Ends the process itself. Python would wait for every thread of the loop, and one that looks up a name may
-    take minutes, for which the editor would see the process of a window that is closed.
+    Exits with `os._exit`: Python would wait for all threads of the loop, and a thread that resolves a host
+    name may take minutes. Meanwhile the process would outlive its editor window.
     """
-    taken = _take_output()
+    output = _reserve_output()
     set_up(log_level)
-    given = os.open(os.devnull, os.O_RDONLY) if sys.stdin is None else sys.stdin.fileno()
-    if not os.isatty(given):
-        # A Ctrl-C in the editor's terminal goes to all of its processes, and is not meant for this one.
+    input = os.open(os.devnull, os.O_RDONLY) if sys.stdin is None else sys.stdin.fileno()
+    if not os.isatty(input):
+        # Ctrl-C in the editor's terminal reaches all of its processes and is not meant for this one.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     runner = asyncio.Runner()
     try:
-        is_heard = runner.run(_serve(given, taken))
+        is_connected = runner.run(_serve(input, output))
     except KeyboardInterrupt:  # at a terminal
         runner.close()
         raise
     sys.stderr.flush()
-    os._exit(when_ended if is_heard else when_unheard)
+    os._exit(exit_code if is_connected else broken_pipe_exit_code)
 
 
-def _take_output() -> int:
-    """Nothing but lines of the protocol may be written: what a library prints goes to standard error."""
-    taken = os.dup(sys.stdout.fileno())
+def _reserve_output() -> int:
+    """Reserve standard output for the protocol: anything that a library prints goes to standard error."""
+    output = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     sys.stdout = sys.stderr
-    return taken
+    return output
 
 
-async def _serve(given: int, taken: int) -> bool:
+async def _serve(input: int, output: int) -> bool:
     loop = asyncio.get_running_loop()
-    over, is_broken = asyncio.Event(), asyncio.Event()
+    is_over, is_broken = asyncio.Event(), asyncio.Event()
 
-    def break_off() -> None:
+    def on_broken_pipe() -> None:
         is_broken.set()
-        over.set()
+        is_over.set()
 
-    out = Outbox(taken, break_off)
-    signal.signal(signal.SIGTERM, lambda *_: _end(loop, over))
+    out = Outbox(output, on_broken_pipe)
+    signal.signal(signal.SIGTERM, lambda *_: _end(loop, is_over))
     out.put(msgspec.json.encode({"type": "ready", "protocol": PROTOCOL, "version": VERSION}) + b"\n")
-    from penstock.provider.host.host import EditorHost  # a fifth of a second: the editor knows by now
+    from penstock.provider.host.host import EditorHost  # takes 0.2 s, so import it after `ready`
 
     host = EditorHost(out)
-    reading = threading.Thread(target=_read, args=(given, host, loop, over), name="penstock input")
-    reading.daemon = True  # nothing ends a read
+    reading = threading.Thread(target=_read, args=(input, host, loop, is_over), name="penstock input")
+    reading.daemon = True  # a blocking read cannot be interrupted
     reading.start()
-    await over.wait()
+    await is_over.wait()
     await host.aclose()
     if not is_broken.is_set():
-        await out.aclose(_LAST_WORDS)
+        await out.aclose(_FLUSH_TIMEOUT)
     log.info("ended")
     return not is_broken.is_set()
 
 
-def _read(given: int, host: EditorHost, loop: asyncio.AbstractEventLoop, over: asyncio.Event) -> None:
-    """In a thread: one line after the other. More is read when the host has taken what was."""
+def _read(input: int, host: EditorHost, loop: asyncio.AbstractEventLoop, is_over: asyncio.Event) -> None:
+    """Read lines, in a thread. Read more only after the host has handled the previous ones."""
     from penstock.provider.host.lines import LineSplitter
 
     splitter = LineSplitter()
     try:
-        while data := os.read(given, _PIECE):
-            _hand_over(splitter.feed(data), host, loop)
-        _hand_over(splitter.end(), host, loop)
+        while data := os.read(input, _READ_SIZE):
+            _pass_lines(splitter.feed(data), host, loop)
+        _pass_lines(splitter.end(), host, loop)
     except OSError as error:
         log.error("%s", f"standard input cannot be read ({type(error).__name__})")
-    except (RuntimeError, CancelledError):  # the loop is closed, or is closing: the process ends already
+    except (RuntimeError, CancelledError):  # the loop is closed or closing: the process is exiting
         return
-    _end(loop, over)
+    _end(loop, is_over)
 
 
-def _end(loop: asyncio.AbstractEventLoop, over: asyncio.Event) -> None:
-    with suppress(RuntimeError):  # the loop is closed: it has ended
-        loop.call_soon_threadsafe(over.set)
+def _end(loop: asyncio.AbstractEventLoop, is_over: asyncio.Event) -> None:
+    with suppress(RuntimeError):  # the loop is already closed
+        loop.call_soon_threadsafe(is_over.set)
 
 
-def _hand_over(lines: list[bytes | None], host: EditorHost, loop: asyncio.AbstractEventLoop) -> None:
+def _pass_lines(lines: list[bytes | None], host: EditorHost, loop: asyncio.AbstractEventLoop) -> None:
     if not lines:
         return
-    taking = host.take(lines)
+    handling = host.handle_lines(lines)
     try:
-        asyncio.run_coroutine_threadsafe(taking, loop).result()
+        asyncio.run_coroutine_threadsafe(handling, loop).result()
     except RuntimeError:
-        taking.close()
+        handling.close()
         raise

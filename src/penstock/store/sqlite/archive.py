@@ -1,8 +1,8 @@
-"""Reads a store's file for the tools of an operator, also while a gateway has it open.
+"""Reads a store's file for operators' tools, also while a gateway has it open.
 
 The file is not locked, no turn is ended and nothing is migrated, because a gateway may be using the file:
-SQLite lets other processes read meanwhile, and write between two commits. What that gateway has not written
-yet, at most a tenth of a second of it, cannot be seen from here.
+SQLite lets other processes read at any time, and write between two commits. What the gateway has not written
+yet, at most a tenth of a second, is not visible here.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from penstock.store.sqlite.schema import STEPS, check
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_AT_ONCE = 16
-"""So many rows are read at a time. A read that stays open would keep the journal from ever being emptied."""
+_BATCH = 16
+"""Rows read at a time. A read that stays open would keep the journal from ever being emptied."""
 
 _NUMBER = "SELECT max(number) FROM responses WHERE id = ?"
 _RESPONSES = f"SELECT {queries.COLUMNS} FROM responses WHERE number > ? ORDER BY number LIMIT ?"
@@ -77,7 +77,7 @@ class SqliteArchive:
             if not self._path.is_file():
                 raise StoreError(
                     StoreError.MISSING,
-                    "there is no such file: `penstock serve` makes it, --store names another",
+                    "there is no such file; `penstock serve` creates it, and --store names another",
                 )
             connection = connect_existing(self._path, self._busy_ms)
             try:
@@ -95,47 +95,47 @@ class SqliteArchive:
             self._connection.close()
             self._connection = None
 
-    def _ask(
-        self, question: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    def _run(
+        self, query: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         if self._connection is None:
-            raise StoreError(StoreError.CLOSED, f"{self._path}: the file was closed")
+            raise StoreError(StoreError.CLOSED, f"{self._path}: the archive is not open")
         with as_store_errors(self._path):
-            return question(self._connection, *args, **kwargs)
+            return query(self._connection, *args, **kwargs)
 
     # Responses
 
     def find(self, id: str) -> StoredResponse | None:
-        return self._ask(_find, id)
+        return self._run(_find, id)
 
     def responses(self) -> Iterator[StoredResponse]:
         last = 0
-        while rows := self._ask(_rows, _RESPONSES, last, _AT_ONCE):
+        while rows := self._run(_rows, _RESPONSES, last, _BATCH):
             yield from map(queries.response_of, rows)
             last = rows[-1][0]
 
     def events(self, tenant: str, id: str) -> list[LoggedEvent]:
         found: list[LoggedEvent] = []
-        while more := self._ask(queries.events, tenant, id, found[-1].sequence if found else -1):
+        while more := self._run(queries.events, tenant, id, found[-1].sequence if found else -1):
             found += more
         return found
 
     def traces(self, tenant: str, id: str) -> list[Trace]:
-        return self._ask(queries.traces, tenant, id)
+        return self._run(queries.traces, tenant, id)
 
     def input(self, tenant: str, id: str) -> list[StoredItem]:
-        return [item_of(*row) for row in self._ask(_rows, _ITEMS, tenant, id, False)]
+        return [item_of(*row) for row in self._run(_rows, _ITEMS, tenant, id, False)]
 
     def output(self, tenant: str, id: str) -> list[StoredItem]:
-        return [item_of(*row) for row in self._ask(_rows, _ITEMS, tenant, id, True)]
+        return [item_of(*row) for row in self._run(_rows, _ITEMS, tenant, id, True)]
 
     # Conversations
 
     def conversations(self) -> Iterator[ArchivedConversation]:
         last = 0
-        while rows := self._ask(_rows, _CONVERSATIONS, last, _AT_ONCE):
+        while rows := self._run(_rows, _CONVERSATIONS, last, _BATCH):
             for number, tenant, changed_at, *conversation in rows:
-                items = [item_of(*row) for row in self._ask(_rows, _CONVERSATION_ITEMS, number)]
+                items = [item_of(*row) for row in self._run(_rows, _CONVERSATION_ITEMS, number)]
                 yield ArchivedConversation(
                     tenant, changed_at, StoredConversation(*conversation), tuple(items)
                 )
@@ -144,13 +144,13 @@ class SqliteArchive:
     # Pruning
 
     def time(self, now: float) -> float:
-        return min(now, self._ask(store_time, now) + TIME_STEP)
+        return min(now, self._run(store_time, now) + TIME_STEP)
 
     def stats(self) -> ArchiveStats:
-        return self._ask(_stats)
+        return self._run(_stats)
 
-    def due(self, *, older_than: float) -> Pruned:
-        return self._ask(_due, older_than)
+    def count_expired(self, *, older_than: float) -> Pruned:
+        return self._run(_count_expired, older_than)
 
     def prune(
         self,
@@ -159,30 +159,30 @@ class SqliteArchive:
         most_bytes: int | None = None,
         progress: Callable[[Pruned], None] | None = None,
     ) -> Pruned:
-        """In small steps, as the store does it, so that a gateway can write between two of them."""
-        gone = Pruned()
-        self._ask(prepare_for_writing)
+        """Delete in small steps, as the store does, so that a gateway can write in between."""
+        pruned = Pruned()
+        self._run(prepare_for_writing)
         for step in pruning_steps(older_than=older_than, most_bytes=most_bytes):
-            while done := self._ask(_in_transaction, step.run):
+            while done := self._run(_in_transaction, step.run):
                 if step.deletes:
-                    setattr(gone, step.deletes, getattr(gone, step.deletes) + done)
+                    setattr(pruned, step.deletes, getattr(pruned, step.deletes) + done)
                 if step.deletes and progress is not None:
-                    progress(gone)
-        # The freed pages leave the file itself only now; where a gateway reads just then, later.
-        self._ask(_rows, "PRAGMA wal_checkpoint(PASSIVE)")
-        return gone
+                    progress(pruned)
+        # Only a checkpoint shrinks the file; if a gateway is reading, a later one does.
+        self._run(_rows, "PRAGMA wal_checkpoint(PASSIVE)")
+        return pruned
 
 
 def _check(connection: sqlite3.Connection) -> None:
-    """Ours, and of the format that this version knows: an older one is for a gateway to migrate."""
+    """Refuse a file that is not a store or has another format. Migrating an older one is up to a gateway."""
     version = check(connection)
     if version == 0:
-        raise StoreError(StoreError.NOT_A_STORE, "nothing is stored in it: give another file")
+        raise StoreError(StoreError.NOT_A_STORE, "the file is empty; give another file")
     if version < len(STEPS):
         raise StoreError(
             StoreError.OLDER_VERSION,
-            f"it was written by an older Penstock (format {version}, this one needs {len(STEPS)}): "
-            "start this version's `penstock serve` with it once, which migrates it",
+            f"an older Penstock wrote this file (format {version}, this version needs {len(STEPS)}); "
+            "to migrate it, start `penstock serve` of this version with it once",
         )
 
 
@@ -202,20 +202,20 @@ def _stats(connection: sqlite3.Connection) -> ArchiveStats:
     return ArchiveStats(total=queries.stats(connection), by_status=dict(counts), oldest=oldest, newest=newest)
 
 
-_DUE = """
-WITH RECURSIVE kept (number, tenant, previous_id) AS (
+_EXPIRED = """
+WITH RECURSIVE needed (number, tenant, previous_id) AS (
     SELECT number, tenant, previous_id FROM responses WHERE ended_at IS NULL OR ended_at >= :time
     UNION
-    SELECT before.number, before.tenant, before.previous_id FROM kept
-    JOIN responses AS before ON before.tenant = kept.tenant AND before.id = kept.previous_id
+    SELECT before.number, before.tenant, before.previous_id FROM needed
+    JOIN responses AS before ON before.tenant = needed.tenant AND before.id = needed.previous_id
 )
-SELECT count(*) FROM responses WHERE number NOT IN (SELECT number FROM kept)
+SELECT count(*) FROM responses WHERE number NOT IN (SELECT number FROM needed)
 """
-"""What would go: neither what is young, nor what a young one continues."""
+"""Counts the old responses that no newer one continues."""
 
 
-def _due(connection: sqlite3.Connection, older_than: float) -> Pruned:
-    responses = connection.execute(_DUE, {"time": older_than}).fetchone()[0]
+def _count_expired(connection: sqlite3.Connection, older_than: float) -> Pruned:
+    responses = connection.execute(_EXPIRED, {"time": older_than}).fetchone()[0]
     conversations = _rows(connection, "SELECT count(*) FROM conversations WHERE changed_at < ?", older_than)
     return Pruned(responses, conversations[0][0])
 

@@ -1,4 +1,4 @@
-"""The file under the store: who may have it, how it is opened, and what its failures are called."""
+"""The store's file: its lock, its connections, and its errors."""
 
 from __future__ import annotations
 
@@ -13,42 +13,45 @@ from pathlib import Path
 from penstock.errors import StoreError
 
 BUSY_MS = 5_000
-"""How long a connection waits for another. Only a stranger's, such as a backup, can be in the way."""
+"""Milliseconds that a connection waits for a lock. Only another program, such as a backup, can hold one."""
 
 FAILURES = {
     "SQLITE_FULL": (StoreError.FULL, "the disk is full"),
     "SQLITE_BUSY": (StoreError.LOCKED, "another program holds a lock on it"),
     "SQLITE_LOCKED": (StoreError.LOCKED, "another program holds a lock on it"),
-    "SQLITE_NOTADB": (StoreError.NOT_A_STORE, "it is no database: give another file"),
-    "SQLITE_CORRUPT": (StoreError.NOT_A_STORE, "it is damaged: move it away, or restore it"),
-    "SQLITE_READONLY": (StoreError.UNWRITABLE, "it cannot be written"),
-    "SQLITE_CANTOPEN": (StoreError.UNWRITABLE, "it cannot be opened"),
-    "SQLITE_PERM": (StoreError.UNWRITABLE, "it cannot be opened"),
-    "SQLITE_AUTH": (StoreError.UNWRITABLE, "it cannot be opened"),
-    "SQLITE_CONSTRAINT": (StoreError.DUPLICATE, "an id was given twice"),
+    "SQLITE_NOTADB": (StoreError.NOT_A_STORE, "the file is not a database; give another file"),
+    "SQLITE_CORRUPT": (
+        StoreError.NOT_A_STORE,
+        "the file is damaged; move it away, or restore it from a backup",
+    ),
+    "SQLITE_READONLY": (StoreError.UNWRITABLE, "the file is not writable"),
+    "SQLITE_CANTOPEN": (StoreError.UNWRITABLE, "the file cannot be opened"),
+    "SQLITE_PERM": (StoreError.UNWRITABLE, "the file cannot be opened"),
+    "SQLITE_AUTH": (StoreError.UNWRITABLE, "the file cannot be opened"),
+    "SQLITE_CONSTRAINT": (StoreError.DUPLICATE, "the id already exists"),
 }
-"""SQLite's names for failures, without what it adds behind the second word."""
+"""By the first two words of SQLite's error name, without its extensions."""
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-_OTHER = (StoreError.IO, "the disk fails")
+_OTHER = (StoreError.IO, "the disk reports an I/O error")
 
 SUFFIXES = ("-wal", "-shm", ".lock")
-"""What the names of the files that belong to a store's file end with."""
+"""The suffixes of the files that belong to a store's file."""
 
 _WRITER = (
-    "PRAGMA auto_vacuum = INCREMENTAL",  # Free pages can be given back bit by bit; only a new file takes it.
-    "PRAGMA journal_mode = WAL",  # ReaderPool and the writer do not wait for each other.
-    "PRAGMA foreign_keys = ON",  # What belongs to a response goes with it.
-    "PRAGMA secure_delete = FAST",  # Deleted text is overwritten where that costs no more input or output.
-    "PRAGMA journal_size_limit = 67108864",  # A burst does not leave a large journal behind for ever.
-    "PRAGMA temp_store = MEMORY",  # Nothing that was said is written beside the file.
+    "PRAGMA auto_vacuum = INCREMENTAL",  # Free pages can be released step by step; works for a new file only.
+    "PRAGMA journal_mode = WAL",  # Readers and the writer do not wait for each other.
+    "PRAGMA foreign_keys = ON",  # Deleting a response deletes everything that belongs to it.
+    "PRAGMA secure_delete = FAST",  # Deleted text is overwritten where that costs no additional I/O.
+    "PRAGMA journal_size_limit = 67108864",  # The journal shrinks again after a burst.
+    "PRAGMA temp_store = MEMORY",  # No stored text is written to temporary files.
 )
 
 
 class FileLock:
-    """Says that this process has the file. The system lets go of it when the process ends, however it ends.
+    """Locks the file for this process. The system releases the lock when the process ends, however it ends.
 
-    SQLite's own locks would let two gateways share a file, each taking the other's turns for dead ones.
+    SQLite's own locks would let two gateways share a file, and each would end the other's turns.
     """
 
     def __init__(self, path: Path) -> None:
@@ -59,7 +62,7 @@ class FileLock:
             self.release()
             raise StoreError(
                 StoreError.LOCKED,
-                f"{path}: another Penstock has this file open: stop it, or give another file",
+                f"{path}: another Penstock has this file open; stop it, or give another file",
             ) from error
 
     def release(self) -> None:
@@ -67,13 +70,13 @@ class FileLock:
 
 
 class FileLocation:
-    """Where the file was when it was opened. SQLite goes on to write into one that was deleted or moved away,
-    and all of that would be gone with the process."""
+    """The location of the file when it was opened. SQLite continues to write to a file that was deleted or
+    moved, and those writes would be lost when the process ends."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._file = path, path.stat()
 
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         try:
             return os.path.samestat(self._path.stat(), self._file)
         except OSError:
@@ -93,7 +96,7 @@ else:
 
 
 def create_private_file(path: Path) -> None:
-    """See that the folder and the file are there, for nobody but their owner: they hold what people said."""
+    """Create the folder and the file if needed, readable by their owner only: they contain conversations."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
 
@@ -110,12 +113,12 @@ def reading_connection(path: Path, busy_ms: int) -> sqlite3.Connection:
 
 
 def connect_existing(path: Path, busy_ms: int) -> sqlite3.Connection:
-    """As `connect`, and never makes a file."""
+    """Connect like `connect`, but never create a file."""
     return connect(f"{path.as_uri()}?mode=rw", busy_ms)
 
 
 def connect(path: Path | str, busy_ms: int) -> sqlite3.Connection:
-    # Transactions are begun and ended by us. A connection is made and closed by other threads than its own.
+    # We begin and end transactions ourselves. A connection may be opened and closed by different threads.
     connection = sqlite3.connect(
         path, isolation_level=None, check_same_thread=False, uri=isinstance(path, str)
     )
@@ -125,21 +128,21 @@ def connect(path: Path | str, busy_ms: int) -> sqlite3.Connection:
 
 @contextmanager
 def as_store_errors(path: Path) -> Iterator[None]:
-    """Everything that goes wrong with the file, as a `StoreError` that says what to do."""
+    """Convert every error of the file to a `StoreError` whose message starts with the path."""
     try:
         yield
     except StoreError as error:
         message = error.message if str(path) in error.message else f"{path}: {error.message}"
         raise StoreError(error.code, message) from error
     except sqlite3.Error as error:
-        code, words = failure_of(error)
-        raise StoreError(code, f"{path}: {words}") from error
+        code, message = failure_of(error)
+        raise StoreError(code, f"{path}: {message}") from error
     except OSError as error:
         code = StoreError.FULL if error.errno in _NO_SPACE else StoreError.UNWRITABLE
-        raise StoreError(code, f"{path}: it cannot be opened: {error.strerror}") from error
+        raise StoreError(code, f"{path}: the file cannot be opened: {error.strerror}") from error
 
 
 def failure_of(error: sqlite3.Error) -> tuple[str, str]:
-    """Our code for a failure, and a few words. Never SQLite's: they may repeat what was to be stored."""
+    """Return our code and message for an error, never SQLite's message: it may contain stored data."""
     name = getattr(error, "sqlite_errorname", "")
     return FAILURES.get("_".join(name.split("_")[:2]), _OTHER)

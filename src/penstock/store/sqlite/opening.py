@@ -1,4 +1,4 @@
-"""Opens a store's file for the one process that writes to it: lock, migrate, end what was interrupted."""
+"""Opens a store's file for the process that writes to it: locks and migrates it, ends interrupted turns."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _open_database(path: Path, busy_ms: int, clock: Callable[[], float]) -> sqli
         prepare_for_writing(connection)
         migrate(connection)
         connection.execute("BEGIN IMMEDIATE")
-        set_initial_time(connection, clock())  # before turns are ended at what the clock says now
+        set_initial_time(connection, clock())  # before interrupted turns get an end time from the clock
         count = statements.end_unfinished(connection, clock())
         connection.execute("COMMIT")
     except BaseException:
@@ -48,7 +48,7 @@ def _open_database(path: Path, busy_ms: int, clock: Callable[[], float]) -> sqli
         raise
     if count:
         log.warning(
-            "turns of a process that died were ended as failed",
+            "ended turns as failed that were running when an earlier process died",
             extra={"fields": {"event": "store", "code": RESTARTED, "count": count}},
         )
     return connection

@@ -1,7 +1,7 @@
-"""Events and traces as blobs: a row for each of them would cost more than what is in it.
+"""Packs events and traces into blobs: a row for each would cost more than its data.
 
-A log says the same names again and again, so it is compressed; the least effort takes off nine tenths of it,
-for half a microsecond an event.
+A log repeats the same names, so it is compressed. The lowest compression level saves nine tenths of it, at
+half a microsecond per event.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from msgspec import msgpack
 from penstock.store.contract import LoggedEvent, StoredItem, Trace
 
 ROW_BYTES = 64 * 1024
-"""About as much is in a row before it is packed, so that a reader takes small steps."""
+"""Approximate bytes of events in a row before packing. Small rows let a reader proceed in small steps."""
 
 LARGE = 1024 * 1024
-"""Bytes. A larger value is compressed piece by piece, so that no whole copy of it is made on the way."""
+"""Bytes. A larger value is compressed piece by piece, to avoid a complete copy of it."""
 
 _PLAIN = b"\x00"
-_SMALLER = b"\x01"
-"""Neither can begin a JSON document."""
-_WORTH_IT = 256
-_EFFORT = 1
+_COMPRESSED = b"\x01"
+"""The first byte of a blob. No JSON document begins with either."""
+_COMPRESS_FROM = 256
+_LEVEL = 1
 
 _encoder = msgpack.Encoder()
 _event_rows = msgpack.Decoder(list[tuple[int, float, bytes]])
@@ -37,13 +37,13 @@ def pack_events(events: Sequence[LoggedEvent]) -> bytes:
 
 
 def _pack_large_event(event: LoggedEvent) -> bytes:
-    """The same row as for a small one, but for the copy of its data that an encoder would make."""
+    """Pack an event in the same format, without the copy of its data that the encoder would make."""
     head = _encoder.encode([(event.sequence, event.time, b"")]).removesuffix(_NO_BYTES)
     return _compress(head, _MANY_BYTES + len(event.data).to_bytes(4, "big"), event.data)
 
 
 _NO_BYTES, _MANY_BYTES = b"\xc4\x00", b"\xc6"
-"""How MessagePack begins a value of bytes: with one byte for its length, and with four."""
+"""How MessagePack begins a byte string: empty with a length of one byte, and with a length of four bytes."""
 
 
 def unpack_events(blob: bytes) -> list[LoggedEvent]:
@@ -59,33 +59,33 @@ def unpack_traces(blob: bytes) -> list[Trace]:
 
 
 def in_rows(events: Sequence[LoggedEvent]) -> Iterator[Sequence[LoggedEvent]]:
-    """Events in portions, each for one row."""
+    """Split events into groups, one for each row."""
     begin = size = 0
-    for place, event in enumerate(events):
+    for position, event in enumerate(events):
         if size and size + len(event.data) > ROW_BYTES:
-            yield events[begin:place]
-            begin, size = place, 0
+            yield events[begin:position]
+            begin, size = position, 0
         size += len(event.data)
     if begin < len(events):
         yield events[begin:]
 
 
 def pack_document(data: bytes) -> bytes:
-    """A JSON document as it is kept: as it is, unless it is large."""
+    """Return a JSON document as it is stored: unchanged, or compressed if it is large."""
     return data if len(data) <= LARGE else _compress(data)
 
 
 def unpack_document(blob: bytes) -> bytes:
-    return zlib.decompress(memoryview(blob)[1:]) if blob[:1] == _SMALLER else blob
+    return zlib.decompress(memoryview(blob)[1:]) if blob[:1] == _COMPRESSED else blob
 
 
 def item_of(id: str, blob: bytes) -> StoredItem:
-    """An item as it is read from the file."""
+    """Return an item from a row of the file."""
     return StoredItem(id, unpack_document(blob))
 
 
 def _compress(*parts: bytes) -> bytes:
-    compressor, packed = zlib.compressobj(_EFFORT), bytearray(_SMALLER)
+    compressor, packed = zlib.compressobj(_LEVEL), bytearray(_COMPRESSED)
     for part in parts:
         packed += compressor.compress(part)
     packed += compressor.flush()
@@ -93,10 +93,10 @@ def _compress(*parts: bytes) -> bytes:
 
 
 def _pack(plain: bytes) -> bytes:
-    if len(plain) < _WORTH_IT:
+    if len(plain) < _COMPRESS_FROM:
         return _PLAIN + plain
-    return _SMALLER + zlib.compress(plain, _EFFORT)
+    return _COMPRESSED + zlib.compress(plain, _LEVEL)
 
 
 def _unpack(blob: bytes) -> bytes:
-    return zlib.decompress(memoryview(blob)[1:]) if blob[:1] == _SMALLER else blob[1:]
+    return zlib.decompress(memoryview(blob)[1:]) if blob[:1] == _COMPRESSED else blob[1:]

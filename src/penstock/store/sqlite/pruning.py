@@ -1,4 +1,4 @@
-"""Pruning: what is deleted from the file because it is old, or because there is too much."""
+"""Pruning: deletes from the file what is too old, or too much."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from penstock.store.contract import next_store_time
 from penstock.store.sqlite import queries, statements
 from penstock.store.sqlite.writer import Writer
 
-_AT_ONCE = 200
-"""So many go in one transaction: those who end a turn meanwhile do not wait for the whole of it."""
-_PAGES_AT_ONCE = 500
+_BATCH = 200
+"""Rows deleted in one transaction: a turn that ends in between does not wait for all of them."""
+_PAGE_BATCH = 500
 
 
 class PruningStep(Struct, frozen=True):
-    """Something to do in a transaction, again and again until it says 0."""
+    """A function to run in transactions of its own until it returns 0."""
 
     run: Callable[[sqlite3.Connection], int]
     deletes: str = ""
-    """What it counts: `responses` or `conversations`."""
+    """What it deletes and counts: `responses` or `conversations`."""
 
 
 # The time from which ages are measured
 
 
 def store_time(connection: sqlite3.Connection, now: float) -> float:
-    """The store's own time. A file without one begins with that of its newest row, or with the clock if that
-    is earlier."""
+    """Return the store's own time. A file without one starts with the time of its newest row, or the clock if
+    that is earlier."""
     row = connection.execute("SELECT seconds FROM store_time").fetchone()
     if row is not None:
         return float(row[0])
@@ -46,34 +46,34 @@ SELECT max(time) FROM (
 
 
 def set_initial_time(connection: sqlite3.Connection, now: float) -> None:
-    """Give a file its own time, if it has none."""
+    """Set the store's own time, if the file has none."""
     if connection.execute("SELECT 1 FROM store_time").fetchone() is None:
         connection.execute("INSERT INTO store_time VALUES (?)", (store_time(connection, now),))
 
 
 def advance_time(connection: sqlite3.Connection, now: float) -> float:
-    reached = next_store_time(store_time(connection, now), now)
-    connection.execute("UPDATE store_time SET seconds = ?", (reached,))
-    return min(now, reached)
+    advanced = next_store_time(store_time(connection, now), now)
+    connection.execute("UPDATE store_time SET seconds = ?", (advanced,))
+    return min(now, advanced)
 
 
-# What goes
+# Deleting
 
 
 def pruning_steps(*, older_than: float, most_bytes: int | None) -> Iterator[PruningStep]:
-    """Old ones first, then as many of the oldest as it takes; the file shrinks by what they had."""
-    yield PruningStep(lambda file: statements.delete_ended(file, older_than, _AT_ONCE), "responses")
+    """Yield the steps: delete what is too old, then the oldest until the rest fits, then shrink the file."""
+    yield PruningStep(lambda file: statements.delete_ended(file, older_than, _BATCH), "responses")
     yield PruningStep(
-        lambda file: statements.delete_unused_conversations(file, older_than, _AT_ONCE), "conversations"
+        lambda file: statements.delete_unused_conversations(file, older_than, _BATCH), "conversations"
     )
     if most_bytes is not None:
         yield PruningStep(lambda file: _shrink(file, most_bytes), "responses")
         yield PruningStep(lambda file: _shrink_conversations(file, most_bytes), "conversations")
-    yield PruningStep(lambda file: statements.give_back_pages(file, _PAGES_AT_ONCE))
+    yield PruningStep(lambda file: statements.release_pages(file, _PAGE_BATCH))
 
 
 async def prune(writer: Writer, *, older_than: float, most_bytes: int | None) -> int:
-    """How many responses went."""
+    """Delete what is too old or too much; return the number of deleted responses."""
     count = 0
     for step in pruning_steps(older_than=older_than, most_bytes=most_bytes):
         while done := await writer.do(step.run):
@@ -82,15 +82,16 @@ async def prune(writer: Writer, *, older_than: float, most_bytes: int | None) ->
 
 
 def _shrink(connection: sqlite3.Connection, most_bytes: int) -> int:
-    return statements.delete_ended(connection, math.inf, _how_many(connection, most_bytes))
+    return statements.delete_ended(connection, math.inf, _batch_size(connection, most_bytes))
 
 
 def _shrink_conversations(connection: sqlite3.Connection, most_bytes: int) -> int:
-    return statements.delete_unused_conversations(connection, math.inf, _how_many(connection, most_bytes))
+    return statements.delete_unused_conversations(connection, math.inf, _batch_size(connection, most_bytes))
 
 
-def _how_many(connection: sqlite3.Connection, most_bytes: int) -> int:
-    """A part of what should go, so that no more goes than must: they are not all of a size."""
+def _batch_size(connection: sqlite3.Connection, most_bytes: int) -> int:
+    """Return how many rows to delete next: fewer than estimated, because their sizes differ and no more may
+    be deleted than necessary."""
     used = queries.used_bytes(connection)
     if used <= most_bytes:
         return 0
@@ -98,4 +99,4 @@ def _how_many(connection: sqlite3.Connection, most_bytes: int) -> int:
         "SELECT (SELECT count(*) FROM responses) + (SELECT count(*) FROM conversations)"
     )
     excess = (used - most_bytes) / used
-    return max(1, min(_AT_ONCE, int(count.fetchone()[0] * excess / 2)))
+    return max(1, min(_BATCH, int(count.fetchone()[0] * excess / 2)))

@@ -1,4 +1,4 @@
-"""What is read, as statements. All of it runs in a reader's thread, and never waits for the writer."""
+"""The SQL for reading. All of it runs in a reader's thread, and never waits for the writer."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from penstock.store.interrupted import end_interrupted
 from penstock.store.sqlite.packing import item_of, unpack_document, unpack_events, unpack_traces
 
 _ROWS = 4
-"""So many rows of a log are read at a time: a reader that stops holds no more than these."""
+"""Rows of a log that are read at a time: a reader that stops holds no more than these."""
 
 COLUMNS = """
 number, id, tenant, created_at, status, previous_id, conversation_id, is_background, dropped,
     request, response, verdict
 """
-"""Of a response, as `response_of` takes them."""
+"""The columns of a response that `response_of` expects."""
 _RESPONSE = f"SELECT {COLUMNS} FROM responses WHERE tenant = ? AND id = ?"
 
-# What continues something is newer than it, and has the greater number: whatever the ids say, this ends.
+# A turn has a greater number than the turn that it continues, so this ends even if the ids form a cycle.
 _CHAIN = """
 WITH RECURSIVE chain (number, id, status, previous_id, depth) AS (
     SELECT number, id, status, previous_id, 0 FROM responses WHERE tenant = :tenant AND id = :id
@@ -70,7 +70,7 @@ WHERE tenant = ? AND id = ? ORDER BY traces.number
 _ITEM = """
 SELECT id, data, is_output FROM items WHERE tenant = ? AND id = ? ORDER BY is_output DESC, number DESC LIMIT 1
 """
-"""What a model made, before a client's copy of it: some leave out what they do not read."""
+"""Output takes precedence over a client's copy of it: some clients omit fields that they do not use."""
 _CONVERSATION_ITEM = (
     "SELECT id, data, 0 FROM conversation_items WHERE tenant = ? AND id = ? ORDER BY number DESC LIMIT 1"
 )
@@ -78,19 +78,19 @@ _CONVERSATION = "SELECT number, id, created_at, metadata FROM conversations WHER
 
 
 def response(connection: sqlite3.Connection, tenant: str, id: str) -> StoredResponse | None:
-    """A response that no turn of this process runs any more."""
+    """Return a response whose turn is no longer running in this process."""
     row = connection.execute(_RESPONSE, (tenant, id)).fetchone()
     if row is None:
         return None
     stored = response_of(row)
-    if stored.status in RUNNING:  # Its end could not be written, and was given up.
+    if stored.status in RUNNING:  # Its end could not be written and was discarded.
         end = end_interrupted(id, stored.response, all_events(connection, row[0])).end
         return replace(stored, status=end.status, response=end.response)
     return stored
 
 
 def response_of(row: tuple[Any, ...]) -> StoredResponse:
-    """A row of `COLUMNS`, as it stands in the file."""
+    """Return a response from a row of `COLUMNS`, as it is in the file."""
     _, id, tenant, created_at, status, previous_id, conversation_id, is_background, dropped, *blobs = row
     request, body, verdict = blobs
     return StoredResponse(
@@ -115,7 +115,7 @@ def all_events(connection: sqlite3.Connection, number: int) -> Iterator[LoggedEv
 
 
 def events(connection: sqlite3.Connection, tenant: str, id: str, after: int) -> list[LoggedEvent]:
-    """Some of the events behind a number; empty when there are none."""
+    """Return some of the events after a sequence number, or nothing at the end of the log."""
     rows = connection.execute(_EVENTS, (tenant, id, after, _ROWS)).fetchall()
     return [event for (blob,) in rows for event in unpack_events(blob) if event.sequence > after]
 
@@ -126,15 +126,15 @@ def traces(connection: sqlite3.Connection, tenant: str, id: str) -> list[Trace]:
 
 
 def chain(connection: sqlite3.Connection, tenant: str, id: str) -> list[StoredTurn] | None:
-    """The turns that lead to a response; None where it or one before it is not there."""
-    asked = {"tenant": tenant, "id": id}
-    connection.execute("BEGIN")  # Both questions are answered by the same state of the file.
+    """Return the turns that lead to a response; None if it or an earlier one does not exist."""
+    parameters = {"tenant": tenant, "id": id}
+    connection.execute("BEGIN")  # Both queries see the same state of the file.
     try:
-        links = connection.execute(_LINKS, asked).fetchall()
+        links = connection.execute(_LINKS, parameters).fetchall()
         if not links or links[0][3] is not None:
             return None
         items: dict[int, tuple[list[StoredItem], list[StoredItem]]] = {link[0]: ([], []) for link in links}
-        for number, is_output, item_id, data in connection.execute(_LINKED_ITEMS, asked):
+        for number, is_output, item_id, data in connection.execute(_LINKED_ITEMS, parameters):
             items[number][is_output].append(item_of(item_id, data))
     finally:
         connection.execute("COMMIT")
@@ -144,16 +144,16 @@ def chain(connection: sqlite3.Connection, tenant: str, id: str) -> list[StoredTu
     ]
 
 
-def is_there(connection: sqlite3.Connection, tenant: str, id: str) -> bool:
+def exists(connection: sqlite3.Connection, tenant: str, id: str) -> bool:
     query = "SELECT 1 FROM responses WHERE tenant = ? AND id = ?"
     return connection.execute(query, (tenant, id)).fetchone() is not None
 
 
 def history(connection: sqlite3.Connection, tenant: str, id: str, is_before: bool) -> list[tuple[int, str]]:
-    """Numbers and ids of all the items that a response was made from; with `is_before` its own output too,
-    as part of the history of another."""
-    asked = {"tenant": tenant, "id": id, "is_before": is_before}
-    return connection.execute(_HISTORY, asked).fetchall()
+    """Return the numbers and ids of all input items of a response and its chain; with `is_before` also its
+    own output, as the history of a later turn."""
+    parameters = {"tenant": tenant, "id": id, "is_before": is_before}
+    return connection.execute(_HISTORY, parameters).fetchall()
 
 
 def items(connection: sqlite3.Connection, numbers: list[int]) -> dict[int, StoredItem]:
@@ -168,7 +168,7 @@ def items(connection: sqlite3.Connection, numbers: list[int]) -> dict[int, Store
 def items_of(
     connection: sqlite3.Connection, tenant: str, ids: Sequence[str]
 ) -> dict[str, tuple[StoredItem, bool]]:
-    """Items by their ids, and of each whether a model made it."""
+    """Return items by id, and for each whether it is the output of a model."""
     found = {}
     for id in ids:
         for query in (_ITEM, _CONVERSATION_ITEM):
@@ -209,7 +209,7 @@ def _second(row: tuple[int, str]) -> str:
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:
-    """What is in use of the file; free pages are used again before it grows."""
+    """Return the bytes of the file that are in use. Free pages are reused before the file grows."""
     pages, free, size = (
         connection.execute(f"PRAGMA {name}").fetchone()[0]
         for name in ("page_count", "freelist_count", "page_size")
@@ -218,8 +218,8 @@ def used_bytes(connection: sqlite3.Connection) -> int:
 
 
 def stats(connection: sqlite3.Connection) -> Stats:
-    def count(what: str) -> int:
-        return int(connection.execute(f"SELECT {what}").fetchone()[0])
+    def count(expression: str) -> int:
+        return int(connection.execute(f"SELECT {expression}").fetchone()[0])
 
     return Stats(
         responses=count("count(*) FROM responses"),

@@ -1,4 +1,4 @@
-"""A few threads that read the file, each with a connection of its own."""
+"""A pool of threads that read the file, each with its own connection."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ class ReaderPool:
         self._path = path
         self._busy_ms = busy_ms
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="penstock-store-reader")
-        self._own = threading.local()
+        self._thread_local = threading.local()
         self._connections: list[sqlite3.Connection] = []
         self._is_closed = False
 
     async def read(
-        self, question: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs
+        self, query: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         if self._is_closed:
-            raise StoreError(StoreError.CLOSED, "the store was closed")
+            raise StoreError(StoreError.CLOSED, "the store is closed")
 
-        def answer() -> T:
+        def run() -> T:
             with as_store_errors(self._path):
-                return question(self._connection(), *args, **kwargs)
+                return query(self._connection(), *args, **kwargs)
 
-        return await asyncio.get_running_loop().run_in_executor(self._threads, answer)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, run)
 
     def _connection(self) -> sqlite3.Connection:
-        connection: sqlite3.Connection | None = getattr(self._own, "connection", None)
+        connection: sqlite3.Connection | None = getattr(self._thread_local, "connection", None)
         if connection is None:
-            connection = self._own.connection = reading_connection(self._path, self._busy_ms)
+            connection = self._thread_local.connection = reading_connection(self._path, self._busy_ms)
             self._connections.append(connection)
         return connection
 

@@ -1,6 +1,6 @@
-"""The tables, as numbered steps. A step that was released is never changed: a new one is added behind it.
+"""The tables, as numbered migration steps. A released step never changes: a new step is added after it.
 
-The file says in `user_version` how many steps it has seen, and in `application_id` that it is ours.
+The file's `user_version` is the number of applied steps; its `application_id` marks it as our own.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from penstock.errors import StoreError
 
 APPLICATION = 0x50454E53
-"""`PENS`: tells our files from those of others."""
+"""`PENS`: distinguishes our files from those of other programs."""
 
 STEPS: Sequence[str] = (
-    # 1. Blobs stand last in their rows: what is before them is read without them.
+    # 1. Blobs are the last columns: the columns before them can be read without them.
     """
     CREATE TABLE responses (
         number INTEGER PRIMARY KEY,
@@ -101,19 +101,20 @@ STEPS: Sequence[str] = (
 
 
 def check(connection: sqlite3.Connection, steps: Sequence[str] = STEPS) -> int:
-    """How many steps the file has seen. Refuses what is not ours, or too new, before anything is changed."""
+    """Return the number of steps applied to the file. Raise, before anything changes, if it is another
+    program's or too new."""
     version = _version(connection)
     if version > len(steps):
         raise StoreError(
             StoreError.NEWER_VERSION,
-            f"the file was written by a newer Penstock (format {version}, this one knows {len(steps)}): "
-            "use that version, or give another file",
+            f"a newer Penstock wrote this file (format {version}, this version supports {len(steps)}); "
+            "use the newer version, or give another file",
         )
     return version
 
 
 def migrate(connection: sqlite3.Connection, steps: Sequence[str] = STEPS) -> None:
-    """Take the steps that the file has not seen, each wholly or not at all."""
+    """Apply the missing steps, each in a transaction of its own."""
     version = check(connection, steps)
     for number, step in enumerate(steps[version:], version + 1):
         stamp = f"PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {number}"
@@ -130,6 +131,6 @@ def _version(connection: sqlite3.Connection) -> int:
     is_empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
     if application != APPLICATION and not is_empty:
         raise StoreError(
-            StoreError.NOT_A_STORE, "the file is a database of another program: give another file"
+            StoreError.NOT_A_STORE, "the file is a database of another program; give another file"
         )
     return version

@@ -1,4 +1,4 @@
-"""What is written, as statements. All of it runs in the writer's thread, inside of a transaction."""
+"""The SQL for writing. All of it runs in the writer's thread, inside a transaction."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _UNFINISHED = (
 
 
 def write_part(connection: sqlite3.Connection, part: UnwrittenPart) -> None:
-    """All that a turn has to be written since it was last written."""
+    """Write the part of a turn that is not in the file yet."""
     turn = part.turn
     number = begin_turn(connection, turn) if part.is_new else _number_of(connection, turn.tenant, turn.id)
     if number is None:
-        raise StoreError(StoreError.IO, "the row of a running turn is gone from the file")
+        raise StoreError(StoreError.IO, "the row of a running turn was deleted from the file")
     _append(connection, number, part.events)
     if part.traces:
         statement = "INSERT INTO traces (response, data) VALUES (?, ?)"
@@ -49,7 +49,7 @@ def write_part(connection: sqlite3.Connection, part: UnwrittenPart) -> None:
 
 
 def begin_turn(connection: sqlite3.Connection, turn: Opened) -> int:
-    """Insert the row of a new turn, with the items that it brought; its number."""
+    """Insert the row of a new turn and its input items; return the row's number."""
     values = (
         turn.tenant,
         turn.id,
@@ -62,7 +62,7 @@ def begin_turn(connection: sqlite3.Connection, turn: Opened) -> int:
         turn.response,
     )
     number = connection.execute(_RESPONSE, values).lastrowid
-    assert number is not None  # an INSERT of one row has one
+    assert number is not None  # always set after an INSERT of one row
     _add_items(connection, number, turn.tenant, turn.input, is_output=False)
     return number
 
@@ -99,20 +99,20 @@ def _add_to_conversation(connection: sqlite3.Connection, turn: Opened, end: Clos
         add_items(connection, turn.tenant, turn.conversation_id, (*turn.input, *end.output), now)
 
 
-# Turns of a process that died
+# Interrupted turns
 
 
 def end_unfinished(connection: sqlite3.Connection, now: float) -> int:
-    """End every turn that has no end: whoever ran it is gone (ask G8). How many there were."""
+    """End every turn that has no end, because its process died (ask G8); return their number."""
     rows = connection.execute(_UNFINISHED).fetchall()
     for number, tenant, id, conversation_id, dropped, response in rows:
-        ending = end_interrupted(id, response, all_events(connection, number), now)
-        end = ending.end
-        _append(connection, number, ending.events)
+        interrupted = end_interrupted(id, response, all_events(connection, number), now)
+        end = interrupted.end
+        _append(connection, number, interrupted.events)
         _finish(connection, number, tenant, end, now, dropped)
         if conversation_id is not None:
-            brought = _input_of(connection, number)
-            add_items(connection, tenant, conversation_id, (*brought, *end.output), now)
+            input = _input_of(connection, number)
+            add_items(connection, tenant, conversation_id, (*input, *end.output), now)
     return len(rows)
 
 
@@ -179,16 +179,16 @@ def delete_item(connection: sqlite3.Connection, tenant: str, id: str, item_id: s
 
 
 _ENDED = """
-SELECT number FROM responses AS one WHERE ended_at < ? AND NOT EXISTS (
-    SELECT 1 FROM responses AS next WHERE next.tenant = one.tenant AND next.previous_id = one.id
+SELECT number FROM responses AS old WHERE ended_at < ? AND NOT EXISTS (
+    SELECT 1 FROM responses AS next WHERE next.tenant = old.tenant AND next.previous_id = old.id
 ) ORDER BY ended_at LIMIT ?
 """
 _UNUSED = "SELECT number FROM conversations WHERE changed_at < ? ORDER BY changed_at LIMIT ?"
 
 
 def delete_ended(connection: sqlite3.Connection, before: float, most: int) -> int:
-    """The oldest of what ended before a time, at most so many. A chain goes from its end: what a younger turn
-    continues stays, since without it that turn could not be continued."""
+    """Delete the oldest responses that ended before a time, at most `most`; return their number. A chain is
+    deleted from its end: a turn that a newer turn continues stays, or the newer could not be continued."""
     return connection.execute(f"DELETE FROM responses WHERE number IN ({_ENDED})", (before, most)).rowcount
 
 
@@ -197,9 +197,9 @@ def delete_unused_conversations(connection: sqlite3.Connection, before: float, m
     return deleted.rowcount
 
 
-def give_back_pages(connection: sqlite3.Connection, most: int) -> bool:
-    """Let the file shrink by pages that nothing uses; whether there are more of them."""
+def release_pages(connection: sqlite3.Connection, most: int) -> bool:
+    """Shrink the file by up to `most` unused pages; return whether there are more."""
     free: int = connection.execute("PRAGMA freelist_count").fetchone()[0]
-    for _ in range(min(free, most)):  # Python takes one step of the statement, and that is one page.
+    for _ in range(min(free, most)):  # Python executes one step of the statement, which frees one page.
         connection.execute("PRAGMA incremental_vacuum")
     return free > most

@@ -1,11 +1,11 @@
-"""The store in a file. Needs no set-up, and one process has it at a time.
+"""The store in an SQLite file. It needs no setup, and one process at a time can open it.
 
-A turn lives in memory from `open` until all of it is in the file, and is answered from there: what is asked
-never waits for the writer. Everything else is read from the file by a few threads.
+A turn stays in memory from `open` until all of it is in the file, and is read from memory: readers never wait
+for the writer. Everything else is read from the file by a pool of threads.
 
-What `close` reports as durable was committed and synced: it survives `kill -9` and, on a disk that keeps
-its word, a power cut. Of a turn that still runs the last tenth of a second may be lost with the process, and
-by a power cut what was committed since the last sync. The file opens clean after either.
+What `close` reports as durable was committed and synced: it survives `kill -9` and, on a disk that does not
+lie about syncs, a power cut. A running turn may lose its last tenth of a second if the process dies, and what
+was committed since the last sync in a power cut. The file opens without errors after either.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ from penstock.store.sqlite.writer import WriteLimits, Writer, log_lost
 from penstock.store.turn_buffer import TurnBuffer, size_of_events
 
 _PATIENCE = 0.25
-"""Seconds that somebody waits for the disk (decision 17)."""
+"""Seconds that a caller waits for the disk (decision 17)."""
 
 Reference = tuple[int | StoredItem, str]
-"""An item by its number in the file, or itself, and its id."""
+"""An item, or its number in the file; and its id."""
 
 
 async def open_sqlite_store(
@@ -61,9 +61,9 @@ async def open_sqlite_store(
     bounds: WriteLimits | None = None,
     busy_ms: int = BUSY_MS,
 ) -> SqliteStore:
-    """Open a file, or make it. `StoreError` says why that is not possible.
+    """Open a file, or create it; raise `StoreError` if that is not possible.
 
-    Turns that a process left behind when it died are ended here, as failed (ask G8).
+    Turns that were running when an earlier process died are ended as failed (ask G8).
     """
     file = Path(path).expanduser().resolve()
     lock, connection = await asyncio.to_thread(open_file, file, busy_ms, clock)
@@ -71,7 +71,7 @@ async def open_sqlite_store(
 
 
 class SqliteStore:
-    """`penstock.store.contract.Store` says what each method promises; `open_sqlite_store` opens one."""
+    """See `penstock.store.contract.Store` for what each method promises; open it with `open_sqlite_store`."""
 
     def __init__(
         self,
@@ -87,15 +87,19 @@ class SqliteStore:
         self._clock = clock
         self._bounds = bounds
         self._turns: dict[str, TurnBuffer] = {}
-        """Those that are not wholly in the file, in the order of their opening."""
+        """Turns that are not completely in the file, in the order in which they were opened."""
         location = FileLocation(path)
         self._writer = Writer(
-            connection, self._retire, gather=bounds.gather, lull=bounds.lull, is_there=location.is_there
+            connection,
+            self._retire,
+            commit_delay=bounds.commit_delay,
+            log_delay=bounds.log_delay,
+            file_exists=location.exists,
         )
         self._readers = ReaderPool(path, busy_ms)
         self._is_closed = False
         self._lost: list[str] = []
-        """The ids of what could not be written before it was closed."""
+        """The ids of responses that could not be written before the store was closed."""
 
     def _turn(self, tenant: str, id: str) -> TurnBuffer | None:
         running = self._turns.get(id)
@@ -104,15 +108,15 @@ class SqliteStore:
     def _retire(self, running: TurnBuffer) -> None:
         self._turns.pop(running.opened.id, None)
 
-    # A turn while it runs
+    # Running turns
 
     async def open(self, turn: Opened, *, patience: float = 0.1) -> bool:
         if self._is_closed:
-            raise StoreError(StoreError.CLOSED, "the store was closed")
+            raise StoreError(StoreError.CLOSED, "the store is closed")
         if turn.id in self._turns:
-            raise StoreError(StoreError.DUPLICATE, "a turn of this id is running")
+            raise StoreError(StoreError.DUPLICATE, f"a turn with the id {turn.id!r} is already running")
         if turn.is_background:
-            await self._write_at_once(turn, patience)
+            await self._write_now(turn, patience)
         running = self._turns[turn.id] = TurnBuffer(turn)
         if turn.is_background:
             running.is_stored, running.size = True, 0
@@ -120,26 +124,26 @@ class SqliteStore:
         self._writer.queued += running.size
         self._writer.schedule(running, soon=True)
         if not self._writer.is_failing:
-            await asyncio.wait({running.begun}, timeout=patience)
+            await asyncio.wait({running.row_write}, timeout=patience)
         return running.is_stored
 
-    async def _write_at_once(self, turn: Opened, patience: float) -> None:
-        """Commit and sync the row of a turn, or raise. Tries also when the last write failed: without other
-        turns nobody else would find out that the disk is well again."""
+    async def _write_now(self, turn: Opened, patience: float) -> None:
+        """Commit and sync the row of a turn, or raise. This tries even if the last write failed: without
+        other turns, nothing else would notice that the disk has recovered."""
         try:
             async with asyncio.timeout(patience):
                 await self._writer.do(partial(statements.begin_turn, turn=turn))
         except (TimeoutError, asyncio.CancelledError) as error:
-            # The commit may already run, and succeed: then it is taken back.
+            # The commit may be running already, and succeed: then the row is deleted again.
             self._writer.do_later(partial(statements.delete_response, tenant=turn.tenant, id=turn.id))
             if isinstance(error, TimeoutError):
-                message = "the disk did not take the turn in time"
+                message = "the disk did not write the turn in time"
                 raise StoreError(StoreError.LATE, message) from None
             raise
 
     def log(self, id: str, events: Sequence[LoggedEvent]) -> None:
         running = self._turns.get(id)
-        if running is None or running.over.is_set() or not events:
+        if running is None or running.finished.is_set() or not events:
             return
         size = size_of_events(events)
         if not self._has_room(running, size):
@@ -158,7 +162,7 @@ class SqliteStore:
 
     def trace(self, id: str, traces: Sequence[Trace]) -> None:
         running = self._turns.get(id)
-        if running is None or running.over.is_set() or not traces:
+        if running is None or running.finished.is_set() or not traces:
             return
         size = size_of_events(traces)
         if self._has_room(running, size):
@@ -167,8 +171,8 @@ class SqliteStore:
             self._writer.schedule(running, soon=False)
 
     def _has_room(self, running: TurnBuffer, size: int) -> bool:
-        """Whether there is room for what the disk did not take yet: in the store's, or in the turn's own. One
-        event that is larger than the room for all is taken when nothing else waits."""
+        """Return whether more data may wait for the disk: within the limit of the store, or that of the turn.
+        An event that exceeds both is accepted when nothing else waits."""
         if running.is_lost:
             return False
         bounds, queued = self._bounds, self._writer.queued
@@ -176,7 +180,7 @@ class SqliteStore:
 
     async def close(self, id: str, end: Closed, *, patience: float = _PATIENCE) -> bool:
         running = self._turns.get(id)
-        if running is None or running.over.is_set():
+        if running is None or running.finished.is_set():
             return False
         before = running.size
         running.close(end, self._clock())
@@ -185,21 +189,21 @@ class SqliteStore:
             return False
         self._writer.queued += running.size - before
         self._writer.schedule(running, soon=True)
-        self._shed()
-        await self._until_written(running, patience)
+        self._discard_excess()
+        await self._wait_for_end(running, patience)
         return running.is_written
 
-    async def _until_written(self, running: TurnBuffer, patience: float) -> None:
+    async def _wait_for_end(self, running: TurnBuffer, patience: float) -> None:
         if not self._writer.is_failing:
-            await asyncio.wait({running.written}, timeout=patience)
+            await asyncio.wait({running.end_write}, timeout=patience)
 
-    def _shed(self) -> None:
-        """What has ended and cannot be written is kept as long as there is room, the newest the longest."""
+    def _discard_excess(self) -> None:
+        """Discard ended turns that cannot be written, oldest first, until the rest is within the limit."""
         for running in list(self._turns.values()):
             if self._writer.queued <= self._bounds.queued:
                 return
-            if running.end is not None and (running.written.done() or self._writer.is_failing):
-                log_lost(running.opened.id, "given_up", "is lost: too much waits for the disk already")
+            if running.end is not None and (running.end_write.done() or self._writer.is_failing):
+                log_lost(running.opened.id, "given_up", "is lost: too much data is waiting for the disk")
                 self._writer.lose(running)
 
     # Responses
@@ -207,8 +211,8 @@ class SqliteStore:
     async def get(self, tenant: str, id: str) -> StoredResponse | None:
         running = self._turn(tenant, id)
         if running is not None:
-            if running.end is not None:  # Nobody is told of an end that a crash could take back.
-                await self._until_written(running, _PATIENCE)
+            if running.end is not None:  # Do not report an end that a crash could undo.
+                await self._wait_for_end(running, _PATIENCE)
             return running.response()
         return await self._readers.read(queries.response, tenant, id)
 
@@ -221,17 +225,17 @@ class SqliteStore:
     async def events(self, tenant: str, id: str, after: int = -1) -> AsyncIterator[LoggedEvent]:
         running = self._turn(tenant, id)
         while True:
-            # An event is in the file or in memory: a reader that is behind finds it in the file.
+            # An event is either in the file or in memory: older events are read from the file.
             if running is None or after < running.stored_sequence:
                 some = await self._readers.read(queries.events, tenant, id, after)
                 if not some and running is None:
                     return
-                if not some and running is not None:  # It was deleted meanwhile.
+                if not some and running is not None:  # It was deleted in the meantime.
                     after = running.stored_sequence
             elif not (some := running.events_after(after)):
-                if running.over.is_set():
+                if running.finished.is_set():
                     return
-                await running.grown.wait()
+                await running.changed.wait()
             for event in some:
                 after = event.sequence
                 yield event
@@ -240,10 +244,10 @@ class SqliteStore:
         running = self._turn(tenant, id)
         if running is None:
             return await self._readers.read(queries.traces, tenant, id)
-        # A commit may end while the file is read: only what was there before it is taken from there.
-        count, waiting = running.stored_traces, running.traces[:]
+        # A commit may finish while the file is read: use only the rows that were in the file before.
+        count, unwritten = running.stored_traces, running.traces[:]
         stored = await self._readers.read(queries.traces, tenant, id) if count else []
-        return stored[:count] + waiting
+        return stored[:count] + unwritten
 
     async def input_items(
         self, tenant: str, id: str, *, after: str | None = None, limit: int = 20, newest_first: bool = True
@@ -252,7 +256,7 @@ class SqliteStore:
         entries: list[Reference] = []
         first = turns[0].opened.previous_id if turns else id
         if first is not None:
-            if not turns and not await self._readers.read(queries.is_there, tenant, id):
+            if not turns and not await self._readers.read(queries.exists, tenant, id):
                 return None
             entries.extend(await self._readers.read(queries.history, tenant, first, bool(turns)))
         for running in turns:
@@ -268,7 +272,7 @@ class SqliteStore:
     # Chains and items
 
     def _unwritten_chain(self, tenant: str, id: str | None) -> list[TurnBuffer]:
-        """The end of a chain as far as it is in memory, the oldest first."""
+        """Return the last turns of a chain, as far as they are in memory, oldest first."""
         turns: dict[str, TurnBuffer] = {}
         while id is not None and id not in turns and (running := self._turn(tenant, id)) is not None:
             turns[id] = running
@@ -278,26 +282,28 @@ class SqliteStore:
     async def chain(self, tenant: str, id: str) -> list[StoredTurn] | None:
         turns = self._unwritten_chain(tenant, id)
         first = turns[0].opened.previous_id if turns else id
-        # What the file says of these may be old by the time it has been read.
-        known = {one.opened.id: one for one in self._turns.values() if one.opened.tenant == tenant}
+        # Turns in memory take precedence: their rows may be outdated by the time they are read.
+        known = {turn.opened.id: turn for turn in self._turns.values() if turn.opened.tenant == tenant}
         links = await self._readers.read(queries.chain, tenant, first) if first is not None else []
         if links is None:
             return None
-        whole = [*(known.get(link.id) or link for link in links), *turns]
-        for running in whole:
-            if isinstance(running, TurnBuffer):
-                await running.over.wait()
-                if running.end is None:  # The store was closed under it.
+        chain = [*(known.get(link.id) or link for link in links), *turns]
+        for turn in chain:
+            if isinstance(turn, TurnBuffer):
+                await turn.finished.wait()
+                if turn.end is None:  # The store was closed while it ran.
                     return None
-        return [_turn_of(link) for link in whole]
+        return [_turn_of(turn) for turn in chain]
 
     async def items(self, tenant: str, ids: Sequence[str]) -> dict[str, StoredItem]:
-        made, sent = (self._unwritten_items(tenant, ids, is_output=is_output) for is_output in (True, False))
-        missing = [id for id in ids if id not in made]
+        output, input = (
+            self._unwritten_items(tenant, ids, is_output=is_output) for is_output in (True, False)
+        )
+        missing = [id for id in ids if id not in output]
         stored = await self._readers.read(queries.items_of, tenant, missing) if missing else {}
-        stored_made = {id: item for id, (item, is_output) in stored.items() if is_output}
-        stored_sent = {id: item for id, (item, is_output) in stored.items() if not is_output}
-        return stored_sent | sent | stored_made | made
+        stored_output = {id: item for id, (item, is_output) in stored.items() if is_output}
+        stored_input = {id: item for id, (item, is_output) in stored.items() if not is_output}
+        return stored_input | input | stored_output | output
 
     def _unwritten_items(self, tenant: str, ids: Sequence[str], *, is_output: bool) -> dict[str, StoredItem]:
         turns = [turn for turn in self._turns.values() if turn.opened.tenant == tenant]
@@ -334,16 +340,16 @@ class SqliteStore:
         self, tenant: str, id: str, *, after: str | None = None, limit: int = 20, newest_first: bool = True
     ) -> Page | None:
         if any(running.opened.conversation_id == id for running in self._turns.values() if running.end):
-            await self._writer.flush()  # A turn that has ended is in its conversation, if it can be written.
+            await self._writer.flush()  # Writing a turn that has ended adds it to its conversation.
         return await self._readers.read(queries.conversation_items, tenant, id, after, limit, newest_first)
 
     async def delete_item(self, tenant: str, id: str, item_id: str) -> bool:
         return await self._writer.do(partial(statements.delete_item, tenant=tenant, id=id, item_id=item_id))
 
-    async def quiet(self, tenant: str, id: str) -> None:
+    async def wait_for_turns(self, tenant: str, id: str) -> None:
         for running in [*self._turns.values()]:
             if (running.opened.tenant, running.opened.conversation_id) == (tenant, id):
-                await running.over.wait()
+                await running.finished.wait()
 
     # The reasoning memory
 
@@ -358,8 +364,8 @@ class SqliteStore:
             self._writer.schedule(running, soon=False)
 
     async def recall(self, tenant: str, keys: Sequence[str]) -> dict[str, bytes]:
-        kept = [turn.reasoning_memory for turn in self._turns.values() if turn.opened.tenant == tenant]
-        found = {key: memory[key] for memory in kept for key in keys if key in memory}
+        unwritten = [turn.reasoning_memory for turn in self._turns.values() if turn.opened.tenant == tenant]
+        found = {key: memory[key] for memory in unwritten for key in keys if key in memory}
         missing = [key for key in keys if key not in found]
         stored = await self._readers.read(queries.reasoning_memory, tenant, missing) if missing else {}
         return found | stored
@@ -383,7 +389,7 @@ class SqliteStore:
         for running in self._turns.values():
             running.abandon()
         await self._readers.aclose()
-        # The last to close empties the journal, and a reader could not.
+        # The last connection to close empties the journal, which a reader could not do.
         self._lost = await self._writer.aclose()
         self._lock.release()
         return self._lost
@@ -396,5 +402,5 @@ def _id_of(reference: Reference) -> str:
 def _turn_of(link: TurnBuffer | StoredTurn) -> StoredTurn:
     if isinstance(link, TurnBuffer):
         return link.turn()
-    # Nobody runs it, so its end could not be written, and was given up.
+    # It is not running, so its end could not be written and was discarded.
     return replace(link, status="failed") if link.status in RUNNING else link

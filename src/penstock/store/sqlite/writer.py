@@ -1,7 +1,8 @@
-"""Everything that waits is committed together, by one thread (decision 17).
+"""Commits everything that waits to be written together, in one thread (decision 17).
 
-While a commit runs, what comes gathers for the next one: the slower the disk, the more a commit holds. What
-nobody waits for gathers a little longer, since a commit for each delta would be most of the work.
+While a commit runs, new data is collected for the next one: the slower the disk, the larger the commits. Data
+that no caller waits for is collected a little longer, because a commit for each delta would be most of the
+work.
 """
 
 from __future__ import annotations
@@ -22,33 +23,33 @@ from penstock.store.turn_buffer import TurnBuffer, UnwrittenPart
 
 log = logging.getLogger("penstock.store")
 
-GATHER = 0.002
-"""Seconds that something somebody waits for is held back for others: at most 5 ms (decision 17)."""
-LULL = 0.1
-"""Seconds of a log that a crash may take away."""
+COMMIT_DELAY = 0.002
+"""Seconds that a commit with a waiting caller is delayed to include others: at most 5 ms (decision 17)."""
+LOG_DELAY = 0.1
+"""Seconds that a commit of log entries alone is delayed. A crash may lose as much."""
 RETRY = 1.0
-"""Seconds until a write that failed is tried again by itself."""
-LAST_TRIES = 2.0
-"""Seconds for which writes that failed are tried again when the store is closed."""
-_PAUSE = 0.2
-"""Seconds between two of these."""
+"""Seconds until a failed write is retried."""
+CLOSE_TIMEOUT = 2.0
+"""Seconds for which failed writes are retried when the store is closed."""
+_CLOSE_RETRY = 0.2
+"""Seconds between these retries."""
 
 T = TypeVar("T")
 
 
 class WriteLimits(Struct, frozen=True, kw_only=True):
-    """What a store may hold in memory while the disk is behind, and how long writes are gathered."""
+    """Limits for data that waits in memory for the disk, and the delays before a commit."""
 
     queued: int = 64 * 1024 * 1024
     """Bytes of all turns together."""
     queued_turn: int = 1024 * 1024
-    """Bytes that a turn may have even when `queued` is used up, so that one cannot starve the others."""
-    gather: float = GATHER
-    lull: float = LULL
+    """Bytes that each turn may queue even when `queued` is reached, so that one cannot starve the others."""
+    commit_delay: float = COMMIT_DELAY
+    log_delay: float = LOG_DELAY
 
 
 class _Job(Struct):
-    """Something else to do in a transaction, and who waits for it."""
+    """A function to run in a transaction, and the future of its caller."""
 
     run: Callable[[sqlite3.Connection], object]
     done: asyncio.Future[object]
@@ -59,44 +60,44 @@ class _Batch(Struct):
     parts: list[tuple[TurnBuffer, UnwrittenPart]]
     jobs: list[_Job]
     written: set[int] = set()
-    """Places of what is committed: of the parts and, behind them, of the jobs."""
+    """Positions of committed entries. Jobs are counted after the parts."""
     refused: set[int] = set()
-    """Places of what can never be written, by a fault of its own."""
+    """Positions of entries that can never be written because they are invalid."""
     failure: str = ""
-    """Why the others were not written, as a code."""
+    """The error code of the entries that were neither written nor refused."""
 
     def __len__(self) -> int:
         return len(self.parts) + len(self.jobs)
 
     @property
-    def is_waited_for(self) -> bool:
+    def has_waiting_caller(self) -> bool:
         return bool(self.jobs) or any(part.end is not None for _, part in self.parts)
 
 
 class Writer:
-    """`retired` is called for each turn that has ended and is in the file, or never will be; `is_there` says
-    whether the file is still where whoever opens it next will look for it."""
+    """Writes turns to the file. `on_retired` is called for each ended turn that is in the file, or never will
+    be; `file_exists` returns whether the file is still at its path."""
 
     def __init__(
         self,
         connection: sqlite3.Connection,
-        retired: Callable[[TurnBuffer], None],
+        on_retired: Callable[[TurnBuffer], None],
         *,
-        gather: float = GATHER,
-        lull: float = LULL,
-        is_there: Callable[[], bool] = lambda: True,
+        commit_delay: float = COMMIT_DELAY,
+        log_delay: float = LOG_DELAY,
+        file_exists: Callable[[], bool] = lambda: True,
     ) -> None:
         self._connection = connection
-        self._retired = retired
-        self._gather = gather
-        self._lull = lull
-        self._is_there = is_there
+        self._on_retired = on_retired
+        self._commit_delay = commit_delay
+        self._log_delay = log_delay
+        self._file_exists = file_exists
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="penstock-store-writer")
         self._waiting: dict[str, TurnBuffer] = {}
         self._jobs: list[_Job] = []
         self._timer: asyncio.Handle | None = None
-        self._due = 0.0
+        self._timer_at = 0.0
         self._commit: asyncio.Future[None] | None = None
         self._failure = ""
         self._is_closed = False
@@ -105,48 +106,48 @@ class Writer:
 
     @property
     def is_failing(self) -> bool:
-        """The last write failed: until the next one nobody should wait for the disk."""
+        """Whether the last write failed: until a write succeeds, callers should not wait for the disk."""
         return bool(self._failure)
 
     def schedule(self, running: TurnBuffer, *, soon: bool) -> None:
-        """A turn has something to be written.
+        """Schedule a commit for a turn that has unwritten data.
 
-        The first event of a new one waits for its row, which needs no sync: to gather would cost more.
+        The row of a new turn is written at once: its first event waits for it, and it needs no sync.
         """
         self._waiting[running.opened.id] = running
-        wait = 0.0 if not running.is_stored else self._gather if soon else self._lull
-        self._begin_in(RETRY if self._failure else wait)
+        delay = 0.0 if not running.is_stored else self._commit_delay if soon else self._log_delay
+        self._start_in(RETRY if self._failure else delay)
 
     async def do(self, job: Callable[[sqlite3.Connection], T]) -> T:
-        """Do something in the next transaction, behind what the turns have to write, and wait for that."""
+        """Run a function in the next transaction, after the data of turns, and return its result."""
         if self._is_closed:
-            raise StoreError(StoreError.CLOSED, "the store was closed")
+            raise StoreError(StoreError.CLOSED, "the store is closed")
         done: asyncio.Future[object] = self._loop.create_future()
         self._jobs.append(_Job(job, done))
-        self._begin_in(self._gather)
+        self._start_in(self._commit_delay)
         return cast(T, await done)
 
     def do_later(self, job: Callable[[sqlite3.Connection], object]) -> None:
-        """Try something once in the next transaction. Nobody waits for it, or is told how it went."""
-        nobody: asyncio.Future[object] = self._loop.create_future()
-        nobody.cancel()
-        self._jobs.append(_Job(job, nobody))
-        self._begin_in(self._gather)
+        """Try a function once in the next transaction, without waiting and without reporting its result."""
+        ignored: asyncio.Future[object] = self._loop.create_future()
+        ignored.cancel()
+        self._jobs.append(_Job(job, ignored))
+        self._start_in(self._commit_delay)
 
     async def flush(self) -> None:
-        """Wait until what is here now was tried."""
+        """Wait for one attempt to write everything that is waiting now."""
         if self._commit is not None:
             await asyncio.wait({self._commit})
         if self._waiting or self._jobs:
-            commit = self._commit or self._begin()
+            commit = self._commit or self._start()
             await asyncio.wait({commit})
 
     async def aclose(self) -> list[str]:
-        """The ids of the turns that could not be written."""
-        deadline = self._loop.time() + LAST_TRIES
+        """Write what is waiting, with retries, and close; return the ids of turns that were not written."""
+        deadline = self._loop.time() + CLOSE_TIMEOUT
         await self.flush()
         while (self._waiting or self._jobs) and self._loop.time() < deadline:
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(_CLOSE_RETRY)
             await self.flush()
         self._is_closed = True
         if self._timer is not None:
@@ -160,21 +161,21 @@ class Writer:
         self._thread.shutdown(wait=True)
         return lost
 
-    # On the loop
+    # In the event loop
 
-    def _begin_in(self, seconds: float) -> None:
+    def _start_in(self, seconds: float) -> None:
         if self._commit is not None or self._is_closed:
-            return  # The end of the commit that runs begins the next.
-        due = self._loop.time() + seconds
+            return  # The running commit starts the next one when it finishes.
+        start_at = self._loop.time() + seconds
         if self._timer is not None:
-            if self._due <= due:
+            if self._timer_at <= start_at:
                 return
             self._timer.cancel()
-        # uvloop gives a handle without `when` for what is due at once.
-        self._due = due
-        self._timer = self._loop.call_at(due, self._begin)
+        # uvloop returns a handle without `when` for a time that has already come.
+        self._timer_at = start_at
+        self._timer = self._loop.call_at(start_at, self._start)
 
-    def _begin(self) -> asyncio.Future[None]:
+    def _start(self) -> asyncio.Future[None]:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -185,8 +186,8 @@ class Writer:
         return self._commit
 
     def _write(self, batch: _Batch) -> None:
-        """In the thread."""
-        if self._is_there():
+        """Write a batch, in the thread."""
+        if self._file_exists():
             commit(self._connection, batch)
         else:
             batch.failure = StoreError.MISSING
@@ -194,80 +195,82 @@ class Writer:
     def _finish(self, batch: _Batch) -> None:
         self._commit = None
         self._log_failure(batch.failure)
-        kept: dict[str, TurnBuffer] = {}
-        for place, (running, part) in enumerate(batch.parts):
+        unwritten: dict[str, TurnBuffer] = {}
+        for position, (running, part) in enumerate(batch.parts):
             if running.is_lost:
                 continue
-            if place in batch.refused:
+            if position in batch.refused:
                 log_lost(running.opened.id, "refused", "cannot be written to the store")
                 self.lose(running)
-            elif place in batch.written:
+            elif position in batch.written:
                 running.settle(part)
                 self.queued -= part.size
-                self._answer(running, part, is_written=True)
+                self._report(running, part, is_written=True)
             else:
-                kept[running.opened.id] = running
-                self._answer(running, part, is_written=False)
-        for place, job in enumerate(batch.jobs, len(batch.parts)):
-            self._answer_job(job, batch, place)
-        self._waiting = kept | self._waiting  # The order of opening is the order of the rows.
+                unwritten[running.opened.id] = running
+                self._report(running, part, is_written=False)
+        for position, job in enumerate(batch.jobs, len(batch.parts)):
+            self._report_job(job, batch, position)
+        self._waiting = unwritten | self._waiting  # Rows are written in the order in which turns were opened.
         if self._waiting or self._jobs:
-            self._begin_in(RETRY if batch.failure and not self._jobs else self._next())
+            self._start_in(RETRY if batch.failure and not self._jobs else self._next_delay())
 
-    def _next(self) -> float:
+    def _next_delay(self) -> float:
         is_urgent = self._jobs or any(
-            running.over.is_set() or not running.is_stored for running in self._waiting.values()
+            running.finished.is_set() or not running.is_stored for running in self._waiting.values()
         )
-        return 0 if is_urgent else self._lull
+        return 0 if is_urgent else self._log_delay
 
-    def _answer(self, running: TurnBuffer, part: UnwrittenPart, *, is_written: bool) -> None:
-        if not running.begun.done():
-            running.begun.set_result(None)
+    def _report(self, running: TurnBuffer, part: UnwrittenPart, *, is_written: bool) -> None:
+        if not running.row_write.done():
+            running.row_write.set_result(None)
         if part.end is None:
             return
         if is_written:
-            self._retired(running)
-        if not running.written.done():
-            running.written.set_result(is_written)
+            self._on_retired(running)
+        if not running.end_write.done():
+            running.end_write.set_result(is_written)
 
-    def _answer_job(self, job: _Job, batch: _Batch, place: int) -> None:
+    def _report_job(self, job: _Job, batch: _Batch, position: int) -> None:
         if job.done.done():
-            return  # Who asked for it has gone.
-        if place in batch.written:
+            return  # The caller was cancelled.
+        if position in batch.written:
             job.done.set_result(job.result)
-        elif place in batch.refused:
+        elif position in batch.refused:
             job.done.set_exception(cast(Exception, job.result))
         else:
             job.done.set_exception(StoreError(batch.failure, "the store could not be written"))
 
     def lose(self, running: TurnBuffer) -> None:
-        """Forget what a turn still has to be written: it never will be."""
+        """Discard the unwritten data of a turn, which will never be written."""
         running.is_lost = True
         self.queued -= running.size
         running.size = 0
         running.events.clear()
         running.traces.clear()
         self._waiting.pop(running.opened.id, None)
-        if not running.begun.done():
-            running.begun.set_result(None)
-        if not running.written.done():
-            running.written.set_result(False)
+        if not running.row_write.done():
+            running.row_write.set_result(None)
+        if not running.end_write.done():
+            running.end_write.set_result(False)
         if running.end is not None:
-            self._retired(running)
+            self._on_retired(running)
 
     def _log_failure(self, failure: str) -> None:
-        """The log hears of it once, and once more when it is over."""
+        """Log the first of several failures, and the recovery."""
         if failure and not self._failure:
-            log.error("the store cannot be written: turns are kept in memory for now", extra=_fields(failure))
+            log.error(
+                "the store cannot be written: turns stay in memory until it can", extra=_fields(failure)
+            )
         elif self._failure and not failure:
             log.warning("the store can be written again", extra=_fields(self._failure))
         self._failure = failure
 
 
-def log_lost(id: str, code: str, what: str) -> None:
-    """One line for each response that will not be in the file: its id, and nothing of what it says."""
+def log_lost(id: str, code: str, reason: str) -> None:
+    """Log a response that will not be in the file, with its id and nothing of its content."""
     fields = {"event": "store", "code": code, "response_id": id}
-    log.error(f"the response {id!r} {what}", extra={"fields": fields})
+    log.error(f"the response {id!r} {reason}", extra={"fields": fields})
 
 
 def _fields(code: str) -> dict[str, dict[str, str]]:
@@ -278,23 +281,23 @@ def _fields(code: str) -> dict[str, dict[str, str]]:
 
 
 def commit(connection: sqlite3.Connection, batch: _Batch) -> None:
-    """Write a batch in one transaction. Never raises: what went wrong is in the batch."""
+    """Write a batch in one transaction. Errors are reported in the batch, never raised."""
     try:
         _commit_all(connection, batch)
         batch.written.update(range(len(batch)))
         for running, part in batch.parts:
             running.is_committed = part.end is not None
     except Exception as error:
-        if _is_of_the_disk(error):
+        if _is_disk_error(error):
             batch.failure = failure_of(error)[0]
         else:
             _commit_one_by_one(connection, batch)
 
 
 def _commit_all(connection: sqlite3.Connection, batch: _Batch) -> None:
-    # An end that was reported survives a power cut; deltas survive the death of the process, and the file
-    # survives both in either mode. A sync for each bit of a log would cost more than the log.
-    connection.execute(f"PRAGMA synchronous = {'FULL' if batch.is_waited_for else 'NORMAL'}")
+    # A reported end survives a power cut; deltas survive a crash of the process, but not a power cut. The
+    # file stays intact in either mode. A sync for each part of a log would cost more than writing it.
+    connection.execute(f"PRAGMA synchronous = {'FULL' if batch.has_waiting_caller else 'NORMAL'}")
     connection.execute("BEGIN IMMEDIATE")
     try:
         for _, part in batch.parts:
@@ -308,23 +311,23 @@ def _commit_all(connection: sqlite3.Connection, batch: _Batch) -> None:
 
 
 def _commit_one_by_one(connection: sqlite3.Connection, batch: _Batch) -> None:
-    """Something in the batch cannot be written at all: it must not take the rest with it."""
-    alone = [_Batch([entry], []) for entry in batch.parts] + [_Batch([], [job]) for job in batch.jobs]
-    for place, single in enumerate(alone):
+    """Commit each entry in its own transaction, so that an invalid entry does not affect the rest."""
+    entries = [_Batch([entry], []) for entry in batch.parts] + [_Batch([], [job]) for job in batch.jobs]
+    for position, single in enumerate(entries):
         try:
             _commit_all(connection, single)
-            batch.written.add(place)
+            batch.written.add(position)
         except Exception as error:
-            if _is_of_the_disk(error):
+            if _is_disk_error(error):
                 batch.failure = failure_of(error)[0]
                 return
-            batch.refused.add(place)
+            batch.refused.add(position)
             for job in single.jobs:
                 job.result = _refusal(error)
 
 
-def _is_of_the_disk(error: Exception) -> TypeGuard[sqlite3.Error]:
-    """A failure that concerns whatever is written, and may pass; others are of what was to be written."""
+def _is_disk_error(error: Exception) -> TypeGuard[sqlite3.Error]:
+    """Return whether an error concerns the disk, and may be temporary. Others are caused by the data."""
     return isinstance(error, sqlite3.OperationalError) or type(error) is sqlite3.DatabaseError
 
 

@@ -1,9 +1,9 @@
-"""The tool-call assembler: from whatever an upstream sends to calls that are announced once and end once.
+"""The tool-call assembler: turns whatever an upstream sends into calls that are announced once and end once.
 
-Upstreams disagree on everything about a call: whether it has an index, when its id comes, whether both are
-repeated, whether arguments come in pieces, whole, twice, or several calls' worth glued together. Which call
-a delta belongs to is decided by one table, `POLICY`; what its name and its arguments then do is in
-`_take_name` and `_take`. Every anomaly leaves a diagnostic.
+Upstreams disagree on everything about a call: whether it has an index, when its id arrives, whether both are
+repeated, and whether arguments arrive in fragments, complete, twice, or as one text for several calls. One
+table, `POLICY`, decides which call a delta belongs to; `_take_name` and `_take_arguments` process its name
+and its arguments. Every anomaly is reported as a diagnostic.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from penstock.tools.identity import ToolIdentity, ToolIdentityMap
 
 
 class Sighting(StrEnum):
-    """What is known of a delta's id, or of its key. An empty id is no id (quirk C17)."""
+    """Whether a delta's id, or its key, was seen before. An empty id counts as absent (quirk C17)."""
 
     ABSENT = "absent"
     NEW = "new"
@@ -38,19 +38,23 @@ class Sighting(StrEnum):
 
 class Action(StrEnum):
     OPEN = "open a new call"
-    LATEST = "go on with the latest call; open one if that has ended or there is none"
-    BY_KEY = "go on with the call at this key"
-    BY_ID = "go on with the call of this id"
+    LATEST = "continue the latest call; open a new call if it has ended or there is none"
+    BY_KEY = "continue the call with this key"
+    BY_ID = "continue the call with this id"
     ADOPT = (
-        "the call at this key takes the id, unless it has one or this is clearly another; else open a call"
+        "assign the id to the call with this key, unless it has an id or this is clearly another call; "
+        "else open a new call"
     )
-    TWIN = "open a second call with this id; but a call that had no key takes it, and a whole repeat is one"
-    AGREED = "go on with the call of this id; but with the call at this key if that has no other id"
+    TWIN = (
+        "open a second call with this id, unless the known call has no key yet or this is a complete repeat "
+        "of it"
+    )
+    AGREED = "continue the call with this id, or the call with this key if that has no other id"
 
 
 class AssemblyRule(Struct, frozen=True):
     action: Action
-    why: str
+    reason: str
 
 
 POLICY: dict[tuple[Sighting, Sighting], AssemblyRule] = {
@@ -59,25 +63,27 @@ POLICY: dict[tuple[Sighting, Sighting], AssemblyRule] = {
         Action.LATEST, "some upstreams send neither (quirk C15)"
     ),
     (Sighting.ABSENT, Sighting.NEW): AssemblyRule(
-        Action.OPEN, "the id is late or never comes (quirk C19); one is made up"
+        Action.OPEN, "the id is late or missing (quirk C19); one is generated"
     ),
-    (Sighting.ABSENT, Sighting.KNOWN): AssemblyRule(Action.BY_KEY, "the ordinary fragment"),
-    (Sighting.NEW, Sighting.ABSENT): AssemblyRule(Action.OPEN, "calls told apart by id alone (quirk C15)"),
-    (Sighting.NEW, Sighting.NEW): AssemblyRule(Action.OPEN, "the ordinary start"),
+    (Sighting.ABSENT, Sighting.KNOWN): AssemblyRule(Action.BY_KEY, "a normal fragment"),
+    (Sighting.NEW, Sighting.ABSENT): AssemblyRule(Action.OPEN, "calls identified by id alone (quirk C15)"),
+    (Sighting.NEW, Sighting.NEW): AssemblyRule(Action.OPEN, "a normal start"),
     (Sighting.NEW, Sighting.KNOWN): AssemblyRule(
         Action.ADOPT, "a late id, or parallel calls on one index (quirk C20, ask B5)"
     ),
-    (Sighting.KNOWN, Sighting.ABSENT): AssemblyRule(Action.BY_ID, "calls told apart by id alone"),
-    (Sighting.KNOWN, Sighting.NEW): AssemblyRule(Action.TWIN, "one id for two parallel calls (quirk C19)"),
+    (Sighting.KNOWN, Sighting.ABSENT): AssemblyRule(Action.BY_ID, "calls identified by id alone"),
+    (Sighting.KNOWN, Sighting.NEW): AssemblyRule(
+        Action.TWIN, "the same id for two parallel calls (quirk C19)"
+    ),
     (Sighting.KNOWN, Sighting.KNOWN): AssemblyRule(
         Action.AGREED, "the id is repeated with every fragment (quirk C17)"
     ),
 }
-"""Which call a delta belongs to. A start or a whole call for a known one opens nothing (ask B4)."""
+"""Which call a delta belongs to. A repeated start or a repeated complete call opens no call (ask B4)."""
 
 
 class ToolCallAssembler:
-    """Holds the calls of one response."""
+    """Assembles the calls of one response."""
 
     def __init__(
         self,
@@ -90,7 +96,7 @@ class ToolCallAssembler:
         self._tools = tools
         self._call_ids = CallIds(used_call_ids)
         self._claimed: set[str] = set()
-        """The upstream's ids of the calls that went out in this response."""
+        """The upstream's ids of the calls that were sent in this response."""
         self._diagnostics = diagnostics
         self._blocks: list[ToolCallBlock] = []
         self._by_key: dict[Key, ToolCallBlock] = {}
@@ -98,13 +104,13 @@ class ToolCallAssembler:
 
     @property
     def suppressed(self) -> bool:
-        """Was any call kept back because the request does not allow it?"""
+        """Whether any call was dropped because the request does not allow it."""
         return any(block.suppressed for block in self._blocks)
 
     def claim(self, item: Item) -> str | None:
-        """The call id for a vendor's whole item: "" if it already went out, None if it needs none.
+        """Return the call id for a vendor's complete item: "" if it was already sent, None if it needs none.
 
-        An item that makes the client act must not come twice, under whatever item ids (ask B4).
+        An item that a client acts on must not be sent twice, whatever its item ids (ask B4).
         """
         if item.type not in CLIENT_CALLS:
             return None
@@ -117,38 +123,40 @@ class ToolCallAssembler:
         return self._call_ids.distinct(id)
 
     def feed(self, delta: ToolCallDelta) -> list[Event]:
-        """Take a piece of a call. One with fields of the wrong type is refused before anything is done."""
-        text, whole = _arguments_of(delta)
-        if not (delta.id or delta.name or text or whole):
-            return []  # an empty entry means nothing (ask B6)
-        block = self._find(delta, text if whole else "")
+        """Process a delta; return its events. Raise `TypeError` and change nothing if a field is invalid."""
+        text, is_complete = _arguments_of(delta)
+        if not (delta.id or delta.name or text or is_complete):
+            return []  # ignore an empty entry (ask B6)
+        block = self._find(delta, text if is_complete else "")
         block, events = self._take_name(block, delta)
-        if text or whole:
-            events += self._take(block, Piece(join_surrogates(text), whole, bool(delta.id)))
+        if text or is_complete:
+            events += self._take_arguments(block, Piece(join_surrogates(text), is_complete, bool(delta.id)))
         return events
 
     # Which call
 
-    def _find(self, delta: ToolCallDelta, whole: str) -> ToolCallBlock:
+    def _find(self, delta: ToolCallDelta, arguments: str) -> ToolCallBlock:
         id, key = delta.id or None, delta.key
-        of_id = None if id is None else self._by_id.get(id)
-        at_key = None if key is None else self._by_key.get(key)
+        with_id = None if id is None else self._by_id.get(id)
+        with_key = None if key is None else self._by_key.get(key)
         found: ToolCallBlock | None = None
-        match POLICY[_seen(id, of_id), _seen(key, at_key)].action:
+        match POLICY[_sighting(id, with_id), _sighting(key, with_key)].action:
             case Action.LATEST:
                 found = self._blocks[-1] if self._blocks and not self._blocks[-1].ended else None
             case Action.BY_KEY:
-                found = at_key
+                found = with_key
             case Action.BY_ID:
-                found = of_id
+                found = with_id
             case Action.AGREED:
-                found = at_key if at_key is not None and at_key.id in (id, None) else of_id
-            case Action.ADOPT if at_key is not None and at_key.id is None:
-                begun_anew = bool(delta.name) and (at_key.is_whole or at_key.ended)
-                found = at_key if at_key.may_be_called(delta.name) and not begun_anew else None
-            case Action.TWIN if of_id is not None:
-                repeated = bool(whole) and of_id.may_be_called(delta.name) and of_id.tail.knows(whole)
-                found = of_id if of_id.key is None or repeated else None
+                found = with_key if with_key is not None and with_key.id in (id, None) else with_id
+            case Action.ADOPT if with_key is not None and with_key.id is None:
+                is_new_call = bool(delta.name) and (with_key.is_complete or with_key.ended)
+                found = with_key if with_key.may_be_called(delta.name) and not is_new_call else None
+            case Action.TWIN if with_id is not None:
+                repeated = (
+                    bool(arguments) and with_id.may_be_called(delta.name) and with_id.tail.knows(arguments)
+                )
+                found = with_id if with_id.key is None or repeated else None
                 if found is None:
                     self._diagnostics.add("shared_call_id")
         if found is None:
@@ -165,7 +173,7 @@ class ToolCallAssembler:
         return block
 
     def _bind(self, block: ToolCallBlock, key: Key | None, id: str | None) -> None:
-        """A known call was named by a key or an id that is new to it."""
+        """Store a key or an id that is new for a known call."""
         if key is not None and key not in self._by_key:
             self._by_key[key] = block
             block.key = key if block.key is None else block.key
@@ -175,40 +183,40 @@ class ToolCallAssembler:
             if block.call is not None:
                 self._diagnostics.add("late_call_id")
 
-    # Its name
+    # Name
 
     def _take_name(self, block: ToolCallBlock, delta: ToolCallDelta) -> tuple[ToolCallBlock, list[Event]]:
-        """Settle the name. It may turn out that the delta begins another call, which is then returned."""
+        """Process the delta's name. If it begins another call, return that call instead of `block`."""
         name = join_surrogates(delta.name or "")
         if not name or name == block.name:
-            self._note_kind(block, delta)
+            self._set_kind(block, delta)
             return block, []
         events: list[Event] = []
         if not block.name_is_final:
-            longer = self._longer_name(block.name, name)
-            if longer is not None:
-                self._note_kind(block, delta)
-                block.name = longer
-                if self._tools.may_grow(longer) and not block.waiting and block.namespace is None:
+            extended = self._extended_name(block.name, name)
+            if extended is not None:
+                self._set_kind(block, delta)
+                block.name = extended
+                if self._tools.may_grow(extended) and not block.pending and block.namespace is None:
                     return block, []
                 return block, self._settle_name(block)
             events = self._settle_name(block)
-        if delta.id and not (block.is_whole or block.ended):
+        if delta.id and not (block.is_complete or block.ended):
             self._diagnostics.add("name_changed")
             return block, events
-        # Another name, and no id or the id of a call that is whole: another call (quirk C19, ask B5).
+        # A different name, without an id or with the id of a complete call: another call (quirk C19, ask B5).
         self._diagnostics.add("shared_call_id" if delta.id else "unmarked_call")
         other = self._open(ToolCallBlock(delta.key, delta.id or None))
         other, more = self._take_name(other, delta)
         return other, events + more
 
     @staticmethod
-    def _note_kind(block: ToolCallBlock, delta: ToolCallDelta) -> None:
+    def _set_kind(block: ToolCallBlock, delta: ToolCallDelta) -> None:
         block.namespace = block.namespace or delta.namespace
         block.raw = block.raw or delta.type == "custom"
 
-    def _longer_name(self, name: str, piece: str) -> str | None:
-        """The name with its next piece; None when the piece does not lead on to a declared name."""
+    def _extended_name(self, name: str, piece: str) -> str | None:
+        """Return the name extended by its next piece; None if no declared name begins with the result."""
         if not name:
             return piece
         for candidate in (name + piece, piece if piece.startswith(name) else ""):
@@ -217,7 +225,7 @@ class ToolCallAssembler:
         return None
 
     def _settle_name(self, block: ToolCallBlock) -> list[Event]:
-        """No more pieces of the name will come: announce the call."""
+        """Treat the name as final and announce the call."""
         if block.name_is_final or not block.name:
             return []
         block.name_is_final = True
@@ -231,8 +239,8 @@ class ToolCallAssembler:
             self._diagnostics.add("tool_not_allowed", name=block.name)
             return []
         events = self._announce(block, identity)
-        for piece in block.waiting:
-            events += self._take(block, piece)
+        for piece in block.pending:
+            events += self._take_arguments(block, piece)
         return events
 
     def _announce(self, block: ToolCallBlock, identity: ToolIdentity) -> list[Event]:
@@ -251,45 +259,45 @@ class ToolCallAssembler:
         block.slots_at_last_fragment = len(self._output.slots)
         return [*events, self._output.added(block)]
 
-    # Its arguments
+    # Arguments
 
-    def _take(self, block: ToolCallBlock, piece: Piece) -> list[Event]:
+    def _take_arguments(self, block: ToolCallBlock, piece: Piece) -> list[Event]:
         if not block.name:
-            block.waiting.append(piece)
+            block.pending.append(piece)
             return []
         events = self._settle_name(block)
         if block.suppressed:
             return events
-        if piece.whole:
-            return events + self._take_whole(block, piece)
+        if piece.is_complete:
+            return events + self._take_complete(block, piece)
         return events + self._take_fragment(block, piece.text)
 
     def _take_fragment(self, block: ToolCallBlock, text: str) -> list[Event]:
-        if block.is_whole or not block.is_open:
-            return self._take_behind(block, text)
+        if block.is_complete or not block.is_open:
+            return self._take_trailing(block, text)
         end = block.scanner.feed(text) if block.splits and not block.raw else -1
         if end >= 0:
-            whole = block.announced.received + text[:end]
-            if not is_json(whole) or not block.announced.may_end_with(whole):
+            arguments = block.announced.received + text[:end]
+            if not is_json(arguments) or not block.announced.may_end_with(arguments):
                 block.splits, end = False, -1
         fragment, rest = (text, "") if end < 0 else (text[:end], text[end:])
         block.slots_at_last_fragment = len(self._output.slots)
         events = block.announced.feed(fragment, self._output.number)
         if end >= 0:
-            self._mark_whole(block)
-            events += self._take_behind(block, rest)
+            self._mark_complete(block)
+            events += self._take_trailing(block, rest)
         return events
 
-    def _take_whole(self, block: ToolCallBlock, piece: Piece) -> list[Event]:
-        """The call ends, and the text, unless empty, is all of it. Only what is missing is sent."""
+    def _take_complete(self, block: ToolCallBlock, piece: Piece) -> list[Event]:
+        """End the call. The text, unless empty, is all of its arguments; send only what is missing."""
         text, received = piece.text, block.announced.received
         events: list[Event] = []
         if block.is_open and text.startswith(received):
             missing = text[len(received) :]
             events = self._take_fragment(block, missing) if missing else []
-        elif text and (block.is_whole or not block.is_open) and not piece.has_id:
-            # Parallel calls on one index without ids: this may be the next one (ask B5).
-            return self._take_behind(block, text, ended=True)
+        elif text and (block.is_complete or not block.is_open) and not piece.has_id:
+            # Parallel calls share one index and have no ids: this may be the next call (ask B5).
+            return self._take_trailing(block, text, ended=True)
         elif text and text != received and not block.tail.knows(text):
             self._diagnostics.add("arguments_disagree")
         block.ended = True
@@ -297,73 +305,73 @@ class ToolCallAssembler:
             events += self._close(block, COMPLETED)
         return events
 
-    def _mark_whole(self, block: ToolCallBlock) -> None:
-        block.is_whole = True
+    def _mark_complete(self, block: ToolCallBlock) -> None:
+        block.is_complete = True
         block.tail.remember(block.announced.received or "{}")
 
-    def _take_behind(self, block: ToolCallBlock, text: str, *, ended: bool = False) -> list[Event]:
-        """Take text behind whole arguments."""
+    def _take_trailing(self, block: ToolCallBlock, text: str, *, ended: bool = False) -> list[Event]:
+        """Process text after complete arguments."""
         if block.raw or not block.splits:
             if text != block.announced.received:
                 self._diagnostics.add("trailing_arguments")
             return []
         events: list[Event] = []
-        for found, whole in block.tail.feed(text):
-            if found is TrailingKind.OTHER:
-                events += self._split_off(block, whole, is_whole=True, ended=ended)
+        for kind, value in block.tail.feed(text):
+            if kind is TrailingKind.OTHER:
+                events += self._split_off(block, value, is_complete=True, ended=ended)
             else:
-                self._diagnostics.add(_BEHIND[found])
+                self._diagnostics.add(_TRAILING_DIAGNOSTICS[kind])
         return events
 
-    def _split_off(self, block: ToolCallBlock, text: str, *, is_whole: bool, ended: bool) -> list[Event]:
-        """Arguments of several calls came under one key (ask B5): these are a call of their own."""
+    def _split_off(self, block: ToolCallBlock, text: str, *, is_complete: bool, ended: bool) -> list[Event]:
+        """Open another call for arguments that arrived under the key of `block` (ask B5)."""
         self._diagnostics.add("glued_calls")
         other = self._open(ToolCallBlock(block.key, None, block.tail))
         other.namespace, other.name, other.name_is_final = block.namespace, block.name, True
-        other.is_whole, other.ended = is_whole, ended
+        other.is_complete, other.ended = is_complete, ended
         events = self._announce(other, block.announced.identity)
         events += other.announced.feed(text, self._output.number)
         return events + (self._close(other, COMPLETED) if ended else [])
 
-    # Its end
+    # End
 
     def check_complete(self) -> None:
-        """Raise unless every call can end well. Changes nothing."""
+        """Raise `BridgeError` if a call is incomplete. Change nothing."""
         for block in self._blocks:
             if problem := block.problem:
                 raise BridgeError(BridgeError.INCOMPLETE_TOOL_CALL, problem)
 
     def settle_names(self) -> list[Event]:
-        """The stream ends well: a name that waited for its next piece is whole as it is."""
+        """Announce calls whose name waited for another piece: the stream ended normally, so it is final."""
         return [event for block in self._blocks[:] for event in self._settle_name(block)]
 
     def open_calls(self, *, truncated: bool) -> list[tuple[ToolCallBlock, str]]:
-        """The open calls, each with the status it will end with.
+        """Return the open calls, each with the status that it ends with.
 
-        At truncation a call is complete only if its end is beyond doubt (decision 5).
+        If the response is truncated, a call is completed only if its end is certain (decision 5).
         """
         calls: list[tuple[ToolCallBlock, str]] = []
         for block in self._blocks:
             if block.call is not None and block.is_open:
                 followed = len(self._output.slots) > block.slots_at_last_fragment or block.tail.cut_short
-                sure = not truncated or (block.is_whole and followed)
-                calls.append((block, COMPLETED if sure else INCOMPLETE))
+                certain = not truncated or (block.is_complete and followed)
+                calls.append((block, COMPLETED if certain else INCOMPLETE))
         return calls
 
     def settle_rest(self) -> list[tuple[ToolCallBlock, list[Event]]]:
-        """The stream was cut: tell what cannot be sent, and announce the calls that were only held."""
-        cut: list[tuple[ToolCallBlock, list[Event]]] = []
+        """Report calls that cannot be sent, and announce calls in trailing text: the stream was cut off."""
+        announced: list[tuple[ToolCallBlock, list[Event]]] = []
         for block in self._blocks[:]:
             if block.call is None and not block.suppressed:
                 self._diagnostics.add("unannounced_call")
             if text := block.tail.cut_short:
                 block.tail.clear()
-                events = self._split_off(block, text, is_whole=False, ended=False)
-                cut.append((self._blocks[-1], events))
-        return cut
+                events = self._split_off(block, text, is_complete=False, ended=False)
+                announced.append((self._blocks[-1], events))
+        return announced
 
     def close(self, block: ToolCallBlock, status: str) -> list[Event]:
-        if block.tail.is_holding:
+        if block.tail.is_pending:
             block.tail.clear()
             self._diagnostics.add("repeated_arguments")
         return self._close(block, status)
@@ -372,27 +380,30 @@ class ToolCallAssembler:
         call = block.announced
         events = call.close(self._output.number, complete=status == COMPLETED)
         block.status = status
-        if not block.is_whole and status == COMPLETED:
-            self._mark_whole(block)
+        if not block.is_complete and status == COMPLETED:
+            self._mark_complete(block)
         if status == COMPLETED and call.flaw:
             self._diagnostics.add("odd_arguments", name=block.name, flaw=call.flaw)
         return [*events, self._output.done(block)]
 
 
-_BEHIND = {TrailingKind.REPEAT: "repeated_arguments", TrailingKind.RUBBISH: "trailing_arguments"}
+_TRAILING_DIAGNOSTICS = {
+    TrailingKind.REPEAT: "repeated_arguments",
+    TrailingKind.RUBBISH: "trailing_arguments",
+}
 
 
 def _arguments_of(delta: ToolCallDelta) -> tuple[str, bool]:
-    """The arguments of a delta as text, and whether they are all of them."""
+    """Return the arguments of a delta as text, and whether they are complete."""
     for name in ("id", "name", "namespace", "type"):
         if not isinstance(getattr(delta, name), str | None):
-            raise TypeError(f"the {name} of a tool call is a string")
+            raise TypeError(f"the {name} of a tool call must be a string")
     if isinstance(delta.arguments, str | None):
         return delta.arguments or "", delta.whole
     return msgspec.json.encode(delta.arguments).decode(), True
 
 
-def _seen(value: Key | None, block: ToolCallBlock | None) -> Sighting:
+def _sighting(value: Key | None, block: ToolCallBlock | None) -> Sighting:
     if value is None:
         return Sighting.ABSENT
     return Sighting.NEW if block is None else Sighting.KNOWN

@@ -1,4 +1,4 @@
-"""One tool call while it is put together."""
+"""One tool call while it is assembled."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from penstock.tools.jsontext import ObjectScanner
 
 
 class Piece(Struct, frozen=True):
-    """Arguments as a delta brought them: a fragment, or all of them."""
+    """The arguments of one delta: a fragment, or all of them (`is_complete`)."""
 
     text: str
-    whole: bool
+    is_complete: bool
     has_id: bool
 
 
 class ToolCallBlock:
-    """One call: what the upstream said of it, and, from its announcement on, its place in the output."""
+    """One call: what the upstream sent and, once announced, its position in the output."""
 
     def __init__(self, key: Key | None, id: str | None, tail: TrailingArguments | None = None) -> None:
         self.key = key
@@ -32,19 +32,19 @@ class ToolCallBlock:
         self.name_is_final = False
         self.namespace: str | None = None
         self.raw = False
-        """The arguments are a custom tool's own text, and no JSON."""
+        """The arguments are a custom tool's own text, not JSON."""
         self.call: CallStream | None = None
         """The announced call."""
         self.suppressed = False
-        self.waiting: list[Piece] = []
-        """Arguments that came before any name."""
+        self.pending: list[Piece] = []
+        """Arguments that arrived before the name."""
         self.scanner = ObjectScanner()
         self.splits = True
-        """False once the arguments have shown to have no end: no part of them can be another call's then."""
-        self.is_whole = False
-        """The arguments are one whole object. What follows is no part of them."""
+        """False if the end of the arguments cannot be detected: all text then belongs to this call."""
+        self.is_complete = False
+        """The arguments are one complete object. Text that follows is not part of them."""
         self.ended = False
-        """The upstream said that no more arguments follow."""
+        """The upstream signalled the end of the arguments."""
         self.tail = tail or TrailingArguments()
         self.slots_at_last_fragment = 0
 
@@ -54,7 +54,7 @@ class ToolCallBlock:
 
     @property
     def announced(self) -> CallStream:
-        assert self.call is not None, "the call has been announced"
+        assert self.call is not None, "the call has not been announced"
         return self.call
 
     @property
@@ -63,17 +63,17 @@ class ToolCallBlock:
 
     @property
     def problem(self) -> str:
-        """Why this call cannot end well now; empty if it can."""
+        """Why this call cannot end normally now; empty if it can."""
         if self.tail.cut_short:
-            return f"a second call to {self.name!r} was cut in the middle of its arguments"
+            return f"a second call to {self.name!r} was cut off in the middle of its arguments"
         if not self.is_open:
             return ""
         if not self.name:
-            return "a tool call never got a name"
-        if self.call is not None and not self.call.whole:
-            return f"the arguments of the call to {self.name!r} are not whole JSON"
+            return "a tool call has no name"
+        if self.call is not None and not self.call.is_complete:
+            return f"the arguments of the call to {self.name!r} are not complete JSON"
         return ""
 
     def may_be_called(self, name: str | None) -> bool:
-        """Could a delta with this name be about this call?"""
+        """Return whether a delta with this name can belong to this call."""
         return not name or name == self.name or not self.name_is_final

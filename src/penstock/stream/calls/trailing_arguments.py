@@ -1,8 +1,8 @@
-"""What comes after a call's whole arguments: a repeat of them, or the arguments of another call.
+"""Text after a call's complete arguments: a repeat of them, or the arguments of another call.
 
-Some upstreams send a summary of the call at its end, as JSON or as JSON in a string; some send the arguments
-of parallel calls one after the other under one index (ask B4, ask B5). Which it is shows when the text
-is whole, so it is held until then.
+Some upstreams repeat the arguments at the end of a call, as JSON or as JSON in a string; some send the
+arguments of parallel calls one after the other under one index (ask B4, ask B5). Only complete text shows
+which it is, so it is buffered until then.
 """
 
 from __future__ import annotations
@@ -17,45 +17,46 @@ from penstock.tools.jsontext import SPACE, ObjectScanner, StringDecoder
 
 _BEGIN = re.compile(r'[{"]')
 _WINDOW = 4096
-"""Characters that are searched at a time. What follows a value is copied, so one long text full of short
-values would be copied once for each of them."""
-MOST_VALUES = 256
-"""More calls than this are not glued together by any upstream. What follows them is left out."""
+"""Number of characters searched at a time. The text after a value is copied, so a long text full of short
+values would be copied once for each value."""
+MAX_VALUES = 256
+"""No upstream joins more calls than this. Text after them is dropped."""
 
 
 class TrailingKind(Enum):
     REPEAT = auto()
     OTHER = auto()
-    """The arguments of another call; its text comes with it."""
+    """The arguments of another call."""
     RUBBISH = auto()
+    """Text that cannot be arguments."""
 
 
 class TrailingArguments:
-    """One for each call, shared with the calls that are split off from it."""
+    """The trailing text of one call, shared with the calls that are split off from it."""
 
     def __init__(self) -> None:
         self._known: set[bytes] = set()
         self._texts: list[str] = []
         self._uncompared: list[str] = []
-        """Of these, those that are not in `_known` yet: it is rarely asked, and long arguments take long."""
-        self._held: list[str] = []
+        """Texts that are not in `_known` yet: it is rarely needed, and parsing long arguments is slow."""
+        self._buffer: list[str] = []
         self._scanner = ObjectScanner()
         self._string: StringDecoder | None = None
         self._inner: list[str] = []
         self._values = 0
 
-    def remember(self, whole: str) -> None:
-        """These are arguments of a call that went out."""
-        self._texts.append(whole)
-        self._uncompared.append(whole)
+    def remember(self, arguments: str) -> None:
+        """Store the arguments of a call that was sent."""
+        self._texts.append(arguments)
+        self._uncompared.append(arguments)
 
-    def knows(self, whole: str) -> bool:
+    def knows(self, arguments: str) -> bool:
         self._known.update(map(canonical, self._uncompared))
         self._uncompared.clear()
-        return canonical(whole) in self._known
+        return canonical(arguments) in self._known
 
     def feed(self, text: str) -> list[tuple[TrailingKind, str]]:
-        """What the text turns out to be, piece by piece, as far as it is whole."""
+        """Add text; return the kind and the text of every value that it completes."""
         found: list[tuple[TrailingKind, str]] = []
         for start in range(0, len(text), _WINDOW):
             if self._feed(text[start : start + _WINDOW], found):
@@ -65,36 +66,36 @@ class TrailingArguments:
         return found
 
     def _feed(self, text: str, found: list[tuple[TrailingKind, str]]) -> str:
-        """Returns what is left of the text once there were too many values."""
-        while text and self._values + len(found) < MOST_VALUES:
+        """Add up to `_WINDOW` characters; return the rest of the text if there were too many values."""
+        while text and self._values + len(found) < MAX_VALUES:
             if self._string is not None:
                 text = self._feed_string(self._string, text, found)
                 continue
-            if not self._held:
+            if not self._buffer:
                 text = self._next_value(text, found)
                 if self._string is not None:
                     continue
             end = self._scanner.feed(text)
             if end < 0:
-                self._held += [text] if text else []
+                self._buffer += [text] if text else []
                 return ""
-            whole = "".join([*self._held, text[:end]])
+            arguments = "".join([*self._buffer, text[:end]])
             text = text[end:]
             self.clear()
-            found.append((self._judge(whole), whole))
+            found.append((self._classify(arguments), arguments))
         return text
 
-    def _judge(self, whole: str) -> TrailingKind:
-        """What a text with balanced braces is."""
-        if not is_json(whole):
+    def _classify(self, arguments: str) -> TrailingKind:
+        """Classify a text with balanced braces."""
+        if not is_json(arguments):
             return TrailingKind.RUBBISH
-        if self.knows(whole):
+        if self.knows(arguments):
             return TrailingKind.REPEAT
-        self.remember(whole)
+        self.remember(arguments)
         return TrailingKind.OTHER
 
     def _next_value(self, text: str, found: list[tuple[TrailingKind, str]]) -> str:
-        """`text` from where an object or a string begins. What is before that can be no arguments."""
+        """Return `text` from the start of an object or a string. Text before that cannot be arguments."""
         begin = _BEGIN.search(text)
         before = text if begin is None else text[: begin.start()]
         if before.strip(SPACE + ","):
@@ -107,7 +108,7 @@ class TrailingArguments:
         return text[begin.start() :]
 
     def _feed_string(self, string: StringDecoder, text: str, found: list[tuple[TrailingKind, str]]) -> str:
-        """The arguments may come once more as a JSON string around JSON (ask B4)."""
+        """Read a string: the arguments may be repeated as JSON inside a JSON string (ask B4)."""
         self._inner.append(string.feed(text))
         if not string.ended:
             return ""
@@ -117,23 +118,23 @@ class TrailingArguments:
         return string.rest
 
     @property
-    def is_holding(self) -> bool:
-        return bool(self._held) or self._string is not None
+    def is_pending(self) -> bool:
+        return bool(self._buffer) or self._string is not None
 
     @property
     def cut_short(self) -> str:
-        """Held text that begins another call; "" if there is none, or if it may be a repeat that was cut."""
-        held = "".join(self._held)
-        return "" if any(text.startswith(held) for text in self._texts) else held
+        """Buffered text that begins another call; "" if there is none, or if it may be a partial repeat."""
+        buffered = "".join(self._buffer)
+        return "" if any(text.startswith(buffered) for text in self._texts) else buffered
 
     def clear(self) -> None:
-        self._held.clear()
+        self._buffer.clear()
         self._scanner = ObjectScanner()
         self._string = None
 
 
 def canonical(text: str) -> bytes:
-    """The same for texts that are equal as JSON, and for no others: `1` is not `true`."""
+    """Return a form that is equal for texts that are equal as JSON, and only for those: `1` is not `true`."""
     try:
         return msgspec.json.encode(parse_json(text), order="deterministic")
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""Is this stream lawful? An incremental judge that knows nothing of the machine behind our own streams.
+"""The stream checker: checks incrementally whether a stream is lawful, independently of the state machine.
 
-`checker.py` is the door: events in, violations out. `rules.py` is the table of rules. The other files each
-hold the rules of one thing: `items`, `content` (parts, text, arguments), `snapshot`, `names`, `shapes`.
+`checker.py` is the entry point: events in, violations out. `rules.py` is the table of rules. The other files
+each check one thing: `items`, `content` (parts, text, arguments), `snapshot`, `names`, `shapes`.
 """
 
 from penstock.stream.checker.checker import StreamChecker

@@ -1,7 +1,7 @@
-"""Is this stream lawful? A judge that is told the events one by one and names the rule that each breaks.
+"""Checks whether a stream is lawful: takes its events one by one and reports the rules that each breaks.
 
-It knows the protocol and nothing of the machine that makes our streams, so that each can prove the other. It
-does not stop at a fault: it reports it once, takes the stream as it is, and goes on.
+It depends on the protocol but not on the state machine, so that each can verify the other. It does not stop
+at a fault: it reports it once, accepts the stream as it is, and continues.
 
     checker = StreamChecker()
     for frame in frames:
@@ -61,22 +61,22 @@ _CONTENT_EVENTS: dict[str, tuple[Callable[[Contents, Event, Any], None], object]
     "response.custom_tool_call_input.delta": (Contents.flow_delta, INPUT),
     "response.custom_tool_call_input.done": (Contents.flow_done, INPUT),
 }
-"""Events that tell output, under the specification's spelling, and what reads them."""
+"""Events with output, by the specification's name, and the function that checks them."""
 
 _FLAT = ("code", "message", "param")
-"""Fields of `error` that stand beside it too: half of the clients read these (decision 9)."""
+"""Fields of `error` that are repeated next to it: half of the clients read these (decision 9)."""
 
 
 class StreamChecker:
-    """Judges one stream, which is one turn."""
+    """Checks one stream, which is one turn."""
 
     def __init__(
         self, *, accent: str = "openresponses", transport: str = "sse", tolerant: bool = False
     ) -> None:
         if accent not in ACCENTS:
-            raise ValueError(f"accent is one of {', '.join(ACCENTS)}, not {accent!r}")
+            raise ValueError(f"accent must be one of {', '.join(ACCENTS)}, not {accent!r}")
         if transport not in TRANSPORTS:
-            raise ValueError(f"transport is one of {', '.join(TRANSPORTS)}, not {transport!r}")
+            raise ValueError(f"transport must be one of {', '.join(TRANSPORTS)}, not {transport!r}")
         self.events = 0
         self._transport = transport
         self._tolerant = tolerant
@@ -97,22 +97,22 @@ class StreamChecker:
 
     @property
     def lawful(self) -> bool:
-        """True while nothing was found."""
+        """True while no violation was found."""
         return self._findings.count == 0
 
     def feed(self, event: Mapping[str, Any]) -> list[Violation]:
-        """One decoded event."""
+        """Check one decoded event; return its violations."""
         self._findings.position = self.events
         self.events += 1
-        self._judge(event)
+        self._check_event(event)
         return self._findings.take()
 
     def feed_frame(self, name: str | None, data: str) -> list[Violation]:
-        """One frame as it came: `name` is the SSE `event:` field, if there was one, and `data` the text."""
+        """Check one frame as received: `name` is its SSE `event:` field, if any; `data` is its text."""
         self._framed = True
         self._findings.position = self.events
         if data.strip() == "[DONE]":
-            self._judge_done()
+            self._check_done()
             return self._findings.take()
         values, problem = _values(data)
         if problem:
@@ -125,12 +125,12 @@ class StreamChecker:
         found = self._findings.take()
         for value in values:
             if self._transport == "sse":
-                self._judge_name(name, value.get("type"))
+                self._check_name(name, value.get("type"))
             found += self._findings.take() + self.feed(value)
         return found
 
     def end(self) -> list[Violation]:
-        """The stream is over."""
+        """End the stream; return the violations that show only now."""
         if self._ended:
             return []
         self._ended = True
@@ -145,14 +145,14 @@ class StreamChecker:
 
     # --- transport
 
-    def _judge_done(self) -> None:
+    def _check_done(self) -> None:
         if self._transport == "websocket":
             self._report("transport.done-forbidden", "[DONE] on a WebSocket", "")
         elif self._done:
-            self._report("transport.done-twice", "[DONE] comes again", "")
+            self._report("transport.done-twice", "[DONE] is repeated", "")
         self._done = True
 
-    def _judge_name(self, name: str | None, type: object) -> None:
+    def _check_name(self, name: str | None, type: object) -> None:
         if name is None:
             self._report("transport.event-name-missing", "the frame has no `event:` field", "")
         elif name != type and isinstance(type, str):
@@ -160,16 +160,16 @@ class StreamChecker:
 
     # --- events
 
-    def _judge(self, event: Event) -> None:
+    def _check_event(self, event: Event) -> None:
         type = event.get("type") if isinstance(event, Mapping) else None
         if not isinstance(type, str) or not type:
             self._report("event.type", "the event has no type")
             self._expected = None
             return
         if type == "error" and self._transport == "websocket":
-            self._judge_envelope(event)
+            self._check_envelope(event)
             return
-        self._judge_number(event)
+        self._check_number(event)
         canonical = CANONICAL.get(type, type)
         ignorable = self._tolerant and not _is_known(canonical)
         if ignorable or self._is_late(type):
@@ -182,16 +182,16 @@ class StreamChecker:
         if not self._begun:
             self._begin(type, event)
         if canonical in _ITEM_EVENTS or canonical in _CONTENT_EVENTS:
-            self._judge_output(type, canonical, event)
+            self._check_output(type, canonical, event)
         elif type in SNAPSHOTS:
-            self._snapshots.judge(type, event)
+            self._snapshots.check(type, event)
             self._terminal = type if type in TERMINAL else ""
         elif type == "error":
-            self._judge_error(event)
+            self._check_error(event)
         else:
-            self._judge_other(type, event)
+            self._check_other(type, event)
 
-    def _judge_number(self, event: Event) -> None:
+    def _check_number(self, event: Event) -> None:
         number = event.get("sequence_number")
         if not isinstance(number, int) or isinstance(number, bool):
             if self._numbered:
@@ -206,7 +206,7 @@ class StreamChecker:
         self._expected = number + 1
 
     def _is_late(self, type: str) -> bool:
-        """Does the event come after the end? Told once; what comes after the end is not judged further."""
+        """Return whether the event comes after the end. Reported once; later events are not checked."""
         if self._done and self._transport != "websocket":
             self._report("transport.after-done", f"{type} after [DONE]", "")
             self._terminal = self._terminal or (type if type in TERMINAL else "")
@@ -226,22 +226,22 @@ class StreamChecker:
         queued = type in ("response.queued", "response.in_progress")
         resumed = queued or (number.__class__ is int and number > 0)
         if self._tolerant and resumed:  # quirk R9
-            self._items.midway = not queued
+            self._items.is_resumed = not queued
             return
         self._report("lifecycle.created-first", f"the stream starts with {type}")
 
-    def _judge_output(self, type: str, canonical: str, event: Event) -> None:
+    def _check_output(self, type: str, canonical: str, event: Event) -> None:
         if not self._names.spells(type, canonical):
             family = canonical.rpartition(".")[0] if self._names.reads_reasoning_text else REASONING.part
-            self._report("name.accent", f"{type} is not how this client spells it", family)
+            self._report("name.accent", f"{type} is not this client's name for the event", family)
         self._snapshots.expect_started(type)
         if canonical in _ITEM_EVENTS:
             _ITEM_EVENTS[canonical](self._items, event)
         else:
-            read, what = _CONTENT_EVENTS[canonical]
-            read(self._contents, event, what)
+            check, kind = _CONTENT_EVENTS[canonical]
+            check(self._contents, event, kind)
 
-    def _judge_other(self, type: str, event: Event) -> None:
+    def _check_other(self, type: str, event: Event) -> None:
         if not self._names.allows_event(type):
             family = type.rpartition(".")[0] or type
             self._report("name.event", f"event type {type[:60]!r} is outside the specification", family)
@@ -251,7 +251,7 @@ class StreamChecker:
 
     # --- errors
 
-    def _judge_error(self, event: Event) -> None:
+    def _check_error(self, event: Event) -> None:
         self._error = event
         if self._tolerant:
             return
@@ -263,27 +263,27 @@ class StreamChecker:
                 if self._transport == "sse":
                     self._report("terminal.error-payload", f"`error` has no flat `{name}`", name)
             elif isinstance(nested, dict) and name in nested and not same(event[name], nested[name]):
-                message = f"`error` has {name} {show(nested[name])}, and {show(event[name])} beside it"
+                message = f"`error` has {name} {show(nested[name])}, but the flat copy is {show(event[name])}"
                 self._report("terminal.error-differs", message, "")
 
     def _compare_codes(self, error: Event, failed: Event) -> None:
-        """Of `error` and the `response.failed` after it. What is no code at all has rules of its own."""
+        """Compare the codes of `error` and of the `response.failed` after it; other rules check the types."""
         nested, response = error.get("error"), failed.get("response")
-        told = nested.get("code", 0) if isinstance(nested, dict) else 0
+        first = nested.get("code", 0) if isinstance(nested, dict) else 0
         last = response.get("error") if isinstance(response, dict) else None
         code = last.get("code") if isinstance(last, dict) else None
-        if isinstance(code, str) and code and told != code and (told is None or isinstance(told, str)):
-            message = f"`error` has code {show(told)}, response.failed {show(code)}"
+        if isinstance(code, str) and code and first != code and (first is None or isinstance(first, str)):
+            message = f"`error` has code {show(first)}, response.failed has {show(code)}"
             self._report("terminal.error-differs", message, "")
 
-    def _judge_envelope(self, event: Event) -> None:
-        """On a WebSocket `error` is a turn of its own: it has no number and nothing follows it (spec N26)."""
+    def _check_envelope(self, event: Event) -> None:
+        """Check `error` on a WebSocket: it is a whole turn, has no number, and nothing follows (spec N26)."""
         if self._is_late("error"):
             return
         if self._begun:
             self._report("transport.error-envelope", "an error envelope after response.created", "")
         elif event.get("status").__class__ is not int:
-            self._report("transport.error-envelope", "the error envelope has no whole-number status", "")
+            self._report("transport.error-envelope", "the error envelope has no integer status", "")
         else:
             for fault in faults(event.get("error"), WEBSOCKET_ERROR, "error"):
                 self._report("transport.error-envelope", fault.message, "")
@@ -297,12 +297,12 @@ def _is_known(canonical: str) -> bool:
 
 
 def _values(data: str) -> tuple[list[dict[str, Any]], str]:
-    """The objects in the data of a frame, and what is wrong with it."""
+    """Return the objects in the data of a frame, and what is wrong with it."""
     value = _decode(data)
     if isinstance(value, dict):
         return [value], ""
     if value is not None or data.strip() == "null":
-        return [], "the data of the frame is JSON, but no object"
+        return [], "the data of the frame is JSON, but not an object"
     lines = [_decode(line) for line in data.splitlines() if line.strip()]
     values = [line for line in lines if isinstance(line, dict)]
     if len(values) == len(lines) > 1:

@@ -1,6 +1,6 @@
-"""Events inside an item: parts that open and close, texts and arguments that stream, annotations.
+"""Checks the events inside an item: parts, streamed texts and arguments, annotations.
 
-Text is kept as the chunks that came and joined once, at its end: an event costs what it weighs.
+Text is stored in chunks and joined once, at its end, so the cost of an event depends on its own size.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CONTENTLESS = (SPECIFIED_ITEMS | CALLS) - CONTENT_HOLDERS
 
 
 class Contents:
-    """What the items of one response hold."""
+    """The contents of the items of one response."""
 
     def __init__(self, findings: Findings, names: Names, items: Items) -> None:
         self._findings = findings
@@ -51,16 +51,16 @@ class Contents:
         if value is not None and not self._may_hold(item, where, type, event):
             return
         if index in item.parts[where]:
-            self._report("part.added-twice", f"{item.parts[where][index].called} was opened before")
+            self._report("part.added-twice", f"{item.parts[where][index].label} was already opened")
             return
-        if index != item.next_part[where] and not (self._items.midway and item.adopted):
+        if index != item.next_part[where] and not (self._items.is_resumed and item.adopted):
             self._report("part.index", f"{where} part {index} of {item}, expected {item.next_part[where]}")
         part = self._enter(item, where, index, type)
         if value is not None:
-            self._items.check_shape("part.fields", value, PART, part.called, id(part))
+            self._items.check_shape("part.fields", value, PART, part.label, id(part))
             kind = kind_of(type)
             if value.get("annotations") or value.get("logprobs") or (kind and value.get(kind.field)):
-                self._report("part.prefilled", f"{part.called} is opened with content")
+                self._report("part.prefilled", f"{part.label} is opened with content")
                 item.dispute(part)
 
     def part_done(self, event: Event, where: str) -> None:
@@ -75,7 +75,7 @@ class Contents:
             return
         part = self._part_at(item, where, index, type)
         if part.done:
-            self._report("part.closed", f"{part.called} ended before", id(part))
+            self._report("part.closed", f"{part.label} has already ended", id(part))
             return
         part.done = True
         part.final = value
@@ -88,28 +88,34 @@ class Contents:
         type = value.get("type")
         if not same(type, part.type):
             self._report(
-                "part.type", f"{part.called} was {show(part.type)}, ends as {show(type)}", item.number
+                "part.type",
+                f"{part.label} was opened as {show(part.type)}, ends as {show(type)}",
+                item.number,
             )
             return
-        sound = part.disputed or self._items.check_shape("part.fields", value, PART, part.called, id(part))
+        valid = part.disputed or self._items.check_shape("part.fields", value, PART, part.label, id(part))
         if kind_of(type) is not None and not part.text_done:
-            self._report("part.text-done-missing", f"the text of {part.called} has no end of its own")
-        if not part.shows(value):
-            self._report("part.done-differs", f"{part.called} ends with another text than was streamed")
-        told = value.get("annotations", [])
-        comparable = type == OUTPUT_TEXT.part and isinstance(told, list) and not part.disputed
-        if comparable and not same(told, part.annotations):
-            self._report("annotation.differs", f"{part.called} ends with other annotations than were added")
-        if type == OUTPUT_TEXT.part and sound:
-            self._compare_logprobs(part, value.get("logprobs", []), f"the end of {part.called}")
+            self._report("part.text-done-missing", f"the text of {part.label} has no `.done` event")
+        if not part.matches(value):
+            self._report("part.done-differs", f"the final text of {part.label} differs from its deltas")
+        annotations = value.get("annotations", [])
+        comparable = type == OUTPUT_TEXT.part and isinstance(annotations, list) and not part.disputed
+        if comparable and not same(annotations, part.annotations):
+            self._report(
+                "annotation.differs", f"the final annotations of {part.label} differ from those added"
+            )
+        if type == OUTPUT_TEXT.part and valid:
+            self._compare_logprobs(part, value.get("logprobs", []), f"the end of {part.label}")
 
     def _may_hold(self, item: ItemState, where: str, type: object, event: Event) -> bool:
-        """Does a part of this type belong into this list of this item?"""
+        """Return whether the item can have parts in this list; report a part of the wrong type."""
         if item.type in _CONTENTLESS or (where == "summary" and item.type == "message"):
             self._report("item.event-kind", f"{event['type']} for {item}", (item.number, where))
             return False
         if type == REASONING.part and not self._names.reads_reasoning_text:
-            self._report("name.accent", f"{item} has text, and this client reads summaries", REASONING.part)
+            self._report(
+                "name.accent", f"{item} has text, but this client reads only summaries", REASONING.part
+            )
         kind = kind_of(type)
         if item.type in CONTENT_HOLDERS and (kind is None or (kind.item, kind.where) != (item.type, where)):
             self._report("part.type", f"a part of type {show(type)} in the {where} of {item}", item.number)
@@ -126,14 +132,14 @@ class Contents:
         return part
 
     def _part_at(self, item: ItemState, where: str, index: int, type: object) -> PartState:
-        """The part that an event speaks of, adopted if it was never opened."""
+        """Return the part that an event refers to; adopt it if it was never opened."""
         part = item.parts[where].get(index)
         if part is None:
             part = self._enter(item, where, index, type)
             raw_reasoning = type == REASONING.part and not self._strict  # quirk R10
             if not item.adopted and not raw_reasoning:
-                self._report("part.added-missing", f"{part.called} was never opened")
-            part.disputed = self._items.midway and item.adopted
+                self._report("part.added-missing", f"{part.label} was never opened")
+            part.disputed = self._items.is_resumed and item.adopted
         return part
 
     # --- texts
@@ -146,9 +152,9 @@ class Contents:
             return
         item, part = found
         if item.prefilled:
-            self._report("item.prefilled", f"{item} was added with content, and has deltas", item.number)
+            self._report("item.prefilled", f"{item} was added with content, but also has deltas", item.number)
         if part.text_done or part.done:
-            self._report("part.closed", f"{event['type']} after the end of {part.called}", id(part))
+            self._report("part.closed", f"{event['type']} after the end of {part.label}", id(part))
             item.dispute(part)
             return
         if not delta and not event.get("logprobs"):
@@ -167,31 +173,31 @@ class Contents:
             return
         item, part = found
         if part.text_done or part.done:
-            self._report("part.closed", f"{event['type']} after the end of {part.called}", id(part))
+            self._report("part.closed", f"{event['type']} after the end of {part.label}", id(part))
             return
         part.text_done = True
         if text is not None and not part.disputed and not part.text.equals(text):
-            self._report("part.text-differs", f"{event['type']} of {item} is not what its deltas say")
+            self._report("part.text-differs", f"{event['type']} of {item} differs from its deltas")
             item.dispute(part)
         self._compare_logprobs(part, logprobs, f"{event['type']} of {item}")
 
     def _logprobs(self, event: Event) -> list[Any] | None:
-        """What a text event has of them, maybe nothing; None when they are at fault, or nobody asks."""
-        told = event.get("logprobs", [])
-        if told.__class__ is not list or told:  # an empty list, as most are, has no fault
-            sound = self._items.check_shape("event.logprobs", told, LOGPROBS, "logprobs", event["type"])
-            return told if sound and self._strict else None
+        """Return the log probabilities of a text event; None if they are invalid or not checked."""
+        logprobs = event.get("logprobs", [])
+        if logprobs.__class__ is not list or logprobs:  # an empty list, the usual case, is valid
+            valid = self._items.check_shape("event.logprobs", logprobs, LOGPROBS, "logprobs", event["type"])
+            return logprobs if valid and self._strict else None
         return [] if self._strict else None
 
-    def _compare_logprobs(self, part: PartState, told: list[Any] | None, called: str) -> None:
-        """Absent ones are none: who reads the end must find what the deltas had."""
-        if part.disputed or part.logprobs is None or told is None or same(told, part.logprobs):
+    def _compare_logprobs(self, part: PartState, logprobs: list[Any] | None, label: str) -> None:
+        """Compare log probabilities at the end with those of the deltas. Absent counts as empty."""
+        if part.disputed or part.logprobs is None or logprobs is None or same(logprobs, part.logprobs):
             return
-        self._report("part.logprobs", f"{called} has other log probabilities than the deltas")
+        self._report("part.logprobs", f"the log probabilities in {label} differ from those of the deltas")
         part.logprobs = None
 
     def _text_part(self, event: Event, kind: PartKind) -> tuple[ItemState, PartState] | None:
-        """The open part that a text event speaks of."""
+        """Return the open part that a text event refers to."""
         item = self._items.open_item(event, kind.item)
         index = self._items.field(event, _INDEX[kind.where], int)
         if item is None or index is None:
@@ -201,7 +207,7 @@ class Contents:
             return None
         part = self._part_at(item, kind.where, index, kind.part)
         if part.type is None:
-            part.type = kind.part  # it was opened without saying what it is, which is reported
+            part.type = kind.part  # it was opened without a type, which is already reported
         if part.type != kind.part:
             self._report("part.type", f"{event['type']} in a part of type {show(part.type)}", item.number)
             item.dispute(part)
@@ -219,14 +225,14 @@ class Contents:
             return
         item, part = found
         if part.done:
-            self._report("part.closed", f"{event['type']} after the end of {part.called}", id(part))
+            self._report("part.closed", f"{event['type']} after the end of {part.label}", id(part))
             return
         if index is not None and index != part.annotation_index:
             self._report(
                 "annotation.index", f"annotation {index} of {item}, expected {part.annotation_index}"
             )
         part.annotation_index = (part.annotation_index if index is None else index) + 1
-        if isinstance(value, dict):  # a null holds a place in the count and adds nothing
+        if isinstance(value, dict):  # a null counts for the index, but adds nothing
             part.annotations.append(value)
             before = self._findings.count
             self._check_annotation(item, value)
@@ -237,7 +243,7 @@ class Contents:
         self._items.check_shape("part.fields", value, ANNOTATION, f"annotation of {item}", item.number)
         type = string(value, "type")
         if type and type != "url_citation" and not self._names.knows_openai and not has_slug(type):
-            self._report("name.annotation", f"an annotation of type {show(type)}, in {item}", type)
+            self._report("name.annotation", f"an annotation of type {show(type)} in {item}", type)
 
     # --- arguments and input
 
@@ -247,9 +253,15 @@ class Contents:
         if item is None or delta is None:
             return
         if item.prefilled:
-            self._report("item.prefilled", f"{item} was added with {flow.field}, and has deltas", item.number)
+            self._report(
+                "item.prefilled", f"{item} was added with `{flow.field}`, but also has deltas", item.number
+            )
         if item.flow_done:
-            self._report("arguments.closed", f"{event['type']} after the end, in {item}", item.number)
+            self._report(
+                "arguments.closed",
+                f"{event['type']} after the end of `{flow.field}` of {item}",
+                item.number,
+            )
             item.disputed = True
             return
         if not delta:
@@ -258,21 +270,21 @@ class Contents:
 
     def flow_done(self, event: Event, flow: TextFlow) -> None:
         item = self._flowing_item(event, flow)
-        told = self._items.field(event, flow.field, str)
+        text = self._items.field(event, flow.field, str)
         if item is None:
             return
         if item.flow_done:
-            self._report("arguments.closed", f"{event['type']} comes again, in {item}", item.number)
+            self._report("arguments.closed", f"{event['type']} of {item} is repeated", item.number)
             return
         item.flow_done = True
         self._items.check_name(item, event)
-        if told is None or item.prefilled or (self._items.midway and item.adopted):
+        if text is None or item.prefilled or (self._items.is_resumed and item.adopted):
             return
-        if told and not item.flow:
-            self._report("arguments.no-delta", f"the {flow.field} of {item} were never streamed", item.number)
-            item.flow.add(told)
-        elif not item.flow.equals(told):
-            self._report("arguments.differs", f"{event['type']} of {item} is not what its deltas say")
+        if text and not item.flow:
+            self._report("arguments.no-delta", f"`{flow.field}` of {item} has no deltas", item.number)
+            item.flow.add(text)
+        elif not item.flow.equals(text):
+            self._report("arguments.differs", f"{event['type']} of {item} differs from its deltas")
             item.disputed = True
 
     def _flowing_item(self, event: Event, flow: TextFlow) -> ItemState | None:

@@ -1,7 +1,6 @@
-"""Item events: each item is announced once, closed once, under one id, and closed as what was streamed.
+"""Checks item events: each item is added once, closed once, under one id, and closed with what was streamed.
 
-What should have been told before (an item that was never added) is reported and then taken on, so that one
-fault gives one finding.
+An item that was never added is reported once and then adopted, so that one fault gives one violation.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ class Items:
     """All items of one response."""
 
     def __init__(self, findings: Findings, names: Names) -> None:
-        self.midway = False
-        """The stream was resumed after its beginning: what was announced before is not missed."""
+        self.is_resumed = False
+        """The stream was resumed after its beginning: items that were added before it are not reported."""
         self.strict = not findings.tolerant
         self.response_id = ""
         self._all: list[ItemState] = []
@@ -66,15 +65,17 @@ class Items:
         id, type = (string(value, "id"), string(value, "type")) if value else ("", "")
         known = self._by_id.get(id)
         if known is not None and index in (None, known.index):
-            self._report("item.added-twice", f"{known} was added before")
+            self._report("item.added-twice", f"{known} was already added")
             return
         if known is not None:
-            self._report("item.id-reused", f"{known}, at {known.index}, and the item at {index} have one id")
+            self._report(
+                "item.id-reused", f"{known} at index {known.index} and the item at index {index} share an id"
+            )
         twin = self._twin(value, id, type)
         if twin is not None and index == twin.index:
-            self._by_id[id] = twin  # the same place told again: nothing more is wrong with it
+            self._by_id[id] = twin  # the same position again: do not report it under other rules too
             return
-        if index is not None and index != self._next_index and not (self.midway and not self._all):
+        if index is not None and index != self._next_index and not (self.is_resumed and not self._all):
             self._report("item.index-order", f"output_index is {index}, expected {self._next_index}")
         item = self._enter(id, type, index)
         if value is not None:
@@ -90,7 +91,7 @@ class Items:
         if item is None:
             return
         if item.final is not None:
-            self._report("item.done-twice", f"{item} was done before", item.number)
+            self._report("item.done-twice", f"{item} was already done", item.number)
             return
         item.final = value or {}
         item.type = item.type or type
@@ -98,33 +99,33 @@ class Items:
             self._check_value(item, value)
             self._check_constant(item, value)
             self._check_done_status(item, value)
-            if not self._is_untold(item):
+            if not self._was_not_streamed(item):
                 self._check_content(item, value)
                 self._check_flow(item, value)
         item.disputed = item.disputed or self._findings.count > before or id != item.id
 
     def tool_event(self, event: Event) -> None:
-        """A sub-event of a tool, not followed further. Shell commands come without an item id (quirk R15)."""
+        """Check the item of a tool's sub-event. Shell command events have no item id (quirk R15)."""
         index = self.field(event, "output_index", int)
         id = self.field(event, "item_id", str) if "item_id" in event else None
-        self._keep_open(self._find(id, index, ""), event)
+        self._require_open(self._find(id, index, ""), event)
 
-    # --- who is meant
+    # --- finding the item
 
     def open_item(self, event: Event, type: str) -> ItemState | None:
-        """The item that an event speaks of, unless it is closed. `type` is what the event suggests."""
+        """Return the item that an event refers to, or None if it is closed. `type` is the expected type."""
         id = self.field(event, "item_id", str)
         index = self.field(event, "output_index", int)
-        return self._keep_open(self._find(id, index, type), event)
+        return self._require_open(self._find(id, index, type), event)
 
-    def _keep_open(self, item: ItemState | None, event: Event) -> ItemState | None:
+    def _require_open(self, item: ItemState | None, event: Event) -> ItemState | None:
         if item is not None and item.final is not None:
             self._report("item.closed", f"{event['type']} after the end of {item}", item.number)
             return None
         return item
 
     def _find(self, id: str | None, index: int | None, type: str) -> ItemState | None:
-        """By index and id, None where the event does not say; adopted if it was never added."""
+        """Find an item by index and id (None if the event has none); adopt it if it was never added."""
         here = self._by_index.get(index) if index is not None else None
         if here is not None and id in (here.id, None):
             return here
@@ -132,7 +133,9 @@ class Items:
         named = self._by_id.get(id)
         if named is not None:
             if index is not None and index != named.index:
-                self._report("item.index-changed", f"{named} is at {named.index}, not {index}", named.number)
+                self._report(
+                    "item.index-changed", f"{named} is at index {named.index}, not {index}", named.number
+                )
             return named
         caller = self._calls.get(id)
         if caller is not None:
@@ -142,15 +145,15 @@ class Items:
             return caller
         if here is not None:
             if here.id:
-                self._report("item.id-changed", f"{here} is called {show(id)} now", here.number)
+                self._report("item.id-changed", f"the id of {here} changed to {show(id)}", here.number)
             else:
-                self._rename(here, id)  # it was added without one, which is reported
+                self._rename(here, id)  # it was added without an id, which is already reported
             return here
         if not id and index is None:
             return None
         item = self._enter(id, type, index)
         item.adopted = True
-        if not self.midway:
+        if not self.is_resumed:
             self._report("item.added-missing", f"{item} was never added")
         return item
 
@@ -168,32 +171,32 @@ class Items:
             self._by_id[id] = item
 
     def _twin(self, value: dict[str, Any] | None, id: str, type: str) -> ItemState | None:
-        """The item that has this call id already, reported (ask B4)."""
+        """Return another item with the same call id, and report it (ask B4)."""
         call_id = string(value, "call_id") if value and type in CALLS else ""
         twin = self._calls.get(call_id)
         if twin is None or twin.id == id:
             return None
         self._report(
-            "call.duplicate", f"call {show(call_id)} is told by two items, {show(twin.id)} and {show(id)}"
+            "call.duplicate", f"two items have call id {show(call_id)}: {show(twin.id)} and {show(id)}"
         )
         return twin
 
-    def _is_untold(self, item: ItemState) -> bool:
-        """True for an item whose events we could not have seen: nothing can be compared."""
-        if self.midway and item.adopted:
+    def _was_not_streamed(self, item: ItemState) -> bool:
+        """Return whether the events of the item were not in the stream, so that nothing can be compared."""
+        if self.is_resumed and item.adopted:
             return True
         return (
             item.announced is None and not item.flow_done and not item.flow and not any(item.parts.values())
         )
 
-    # --- what an item says of itself
+    # --- fields of an item
 
     def _value(self, event: Event) -> dict[str, Any] | None:
         value = event.get("item")
         if isinstance(value, dict):
             return value
         if "item" in event:
-            self._report("item.null", f"{event['type']} has no object as item")
+            self._report("item.null", f"the item of {event['type']} is not an object")
         else:
             self._report("event.fields", f"{event['type']} has no `item`", (event["type"], "item"))
         return None
@@ -220,7 +223,7 @@ class Items:
             self._report("item.prefilled", f"{item} is added with content", item.number)
 
     def _check_value(self, item: ItemState, value: dict[str, Any]) -> None:
-        """What holds for an item whenever it is told whole."""
+        """Check what holds for an item both when it is added and when it is done."""
         if item.type and not self._names.allows_item(item.type):
             self._report("name.item", f"item type {show(item.type)} is outside the specification", item.type)
         self.check_shape("item.fields", value, ITEM, str(item), item.number)
@@ -228,9 +231,11 @@ class Items:
         if item.type == "message" and isinstance(role, str) and role != "assistant":
             self._report("item.role", f"{item} has the role {show(role)}", item.number)
         if item.type == "reasoning" and value.get("content") and not self._names.reads_reasoning_text:
-            self._report("name.accent", f"{item} has text, and this client reads summaries", REASONING.part)
+            self._report(
+                "name.accent", f"{item} has text, but this client reads only summaries", REASONING.part
+            )
         if item.id and value.get("call_id") == item.id:
-            self._report("call.id-is-item-id", f"{item} has its own id as call id", item.number)
+            self._report("call.id-is-item-id", f"the call id of {item} is its item id", item.number)
         if item.type in CALLS:
             self._check_call(item, value)
 
@@ -243,8 +248,8 @@ class Items:
                     "call.id-length", f"the call id of {item} has {len(call_id)} characters", item.number
                 )
         elif item.type != "tool_search_call":
-            told_by_the_shape = self.strict and item.type in ITEMS_BY_TYPE and call_id != ""
-            if not told_by_the_shape:
+            reported_by_shape = self.strict and item.type in ITEMS_BY_TYPE and call_id != ""
+            if not reported_by_shape:
                 self._report("call.id", f"{item} has no call id", item.number)
         name = value.get("name")
         if item.type in NAMED_CALLS and (name == "" or (not isinstance(name, str) and not self.strict)):
@@ -257,15 +262,15 @@ class Items:
             before, now = item.announced.get(field), value.get(field)
             if not same(before, now):
                 self._report(
-                    "item.changed", f"{field} of {item} was {show(before)}, is {show(now)}", item.number
+                    "item.changed", f"the {field} of {item} was {show(before)}, is {show(now)}", item.number
                 )
 
     def check_name(self, item: ItemState, event: Event) -> None:
-        """OpenAI repeats the name of a function at the end of its arguments."""
+        """Check the name at the end of the arguments, where OpenAI repeats it."""
         before = (item.announced or {}).get("name")
         if "name" in event and before and not same(before, event["name"]):
             now = show(event["name"])
-            self._report("item.changed", f"name of {item} was {show(before)}, is {now}", item.number)
+            self._report("item.changed", f"the name of {item} was {show(before)}, is {now}", item.number)
 
     def _check_done_status(self, item: ItemState, value: dict[str, Any]) -> None:
         status = value.get("status")
@@ -279,69 +284,70 @@ class Items:
         if not lawful:
             self._report("item.done-status", f"{item} is done with status {show(status)}")
 
-    # --- what was streamed, and what the item is closed with
+    # --- streamed content against the closed item
 
     def _check_content(self, item: ItemState, value: dict[str, Any]) -> None:
         for where in item.parts:
             parts = item.parts_in_order(where)
             for part in parts:
                 if not part.done:
-                    self._report("part.done-missing", f"{part.called} was not closed")
-            told = value.get(where, [])
-            if item.prefilled or not isinstance(told, list) or not (parts or item.type in CONTENT_HOLDERS):
+                    self._report("part.done-missing", f"{part.label} was not closed")
+            final = value.get(where, [])
+            if item.prefilled or not isinstance(final, list) or not (parts or item.type in CONTENT_HOLDERS):
                 continue
-            if len(told) != len(parts):
+            if len(final) != len(parts):
                 self._report(
-                    "item.content-differs", f"{item} has {len(told)} {where} parts, not {len(parts)}"
+                    "item.content-differs",
+                    f"{item} has {len(final)} {where} parts, but {len(parts)} were streamed",
                 )
                 continue
-            for part, member in zip(parts, told, strict=True):
+            for part, member in zip(parts, final, strict=True):
                 if not self._is_part(part, member):
                     self._report(
-                        "item.content-differs", f"{part.called} is not what was streamed", item.number
+                        "item.content-differs", f"{part.label} differs from what was streamed", item.number
                     )
 
-    def _is_part(self, part: PartState, told: Any) -> bool:
+    def _is_part(self, part: PartState, final: Any) -> bool:
         if part.final is None or part.disputed or not self.strict:
-            return part.shows(told)
-        return same(part.final, told)
+            return part.matches(final)
+        return same(part.final, final)
 
     def _check_flow(self, item: ItemState, value: dict[str, Any]) -> None:
         flow = FLOWS.get(item.type)
-        told = value.get(flow.field) if flow else None
-        if flow is None or not isinstance(told, str):
+        final = value.get(flow.field) if flow else None
+        if flow is None or not isinstance(final, str):
             return
         if not item.flow_done:
-            self._report("arguments.done-missing", f"the {flow.field} of {item} have no end of their own")
-        if told and not item.flow and not item.flow_done and not item.prefilled:
-            self._report("arguments.no-delta", f"the {flow.field} of {item} were never streamed", item.number)
-        elif not item.prefilled and not item.disputed and not item.flow.equals(told):
+            self._report("arguments.done-missing", f"`{flow.field}` of {item} has no `.done` event")
+        if final and not item.flow and not item.flow_done and not item.prefilled:
+            self._report("arguments.no-delta", f"`{flow.field}` of {item} has no deltas", item.number)
+        elif not item.prefilled and not item.disputed and not item.flow.equals(final):
             self._report(
-                "arguments.item-differs", f"{item} is done with other {flow.field} than were streamed"
+                "arguments.item-differs", f"the final `{flow.field}` of {item} differs from what was streamed"
             )
-        if flow is ARGUMENTS and value.get("status") != "incomplete" and not _is_json(told):
+        if flow is ARGUMENTS and value.get("status") != "incomplete" and not _is_json(final):
             self._report("arguments.json", f"the arguments of {item} are not JSON")
 
     # --- fields
 
     def field(self, event: Event, name: str, kind: type[V]) -> V | None:
-        """A required field of an event; reported, and nothing, when it is absent or of another type."""
+        """Return a required field of an event; report it and return None if it is absent or invalid."""
         value = event.get(name)
         if value.__class__ is kind:
             found: V = value
             return found
-        problem = f"has a {name} that is {show(value)}" if name in event else f"has no `{name}`"
+        problem = f"has an invalid `{name}`: {show(value)}" if name in event else f"has no `{name}`"
         self._report("event.fields", f"{event['type']} {problem}", (event["type"], name))
         return None
 
-    def check_shape(self, rule: str, value: Any, shape: Shape, called: str, about: object) -> bool:
-        """False when something is wrong with it, told now or before. Vendors are not asked."""
-        sound = True
+    def check_shape(self, rule: str, value: Any, shape: Shape, label: str, about: object) -> bool:
+        """Return whether the value has this shape; report its faults. Tolerant mode skips the check."""
+        valid = True
         if self.strict:
-            for fault in faults(value, shape, called):
-                sound = False
+            for fault in faults(value, shape, label):
+                valid = False
                 self._report(rule, fault.message, (about, fault.path))
-        return sound
+        return valid
 
 
 def _is_json(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Which event and item types a stream may contain, and how they are spelled, by accent."""
+"""Event and item types that a stream may contain, and their names, by accent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DECLARED_ITEMS = frozenset(
         "tool_search_output",
     }
 )
-"""Items of tools that a client can declare: they come back as declared, in every accent (decision 1,
+"""Items of tools that a client can declare: they have the declared type in every accent (decision 1,
 decision 13)."""
 
 DECLARED_EVENTS = frozenset(
@@ -30,7 +30,7 @@ DECLARED_EVENTS = frozenset(
         "response.apply_patch_call_operation_diff",
     }
 )
-"""Families of events about declared tools whose text is not followed here; only the item is."""
+"""Families of events of declared tools. Only their item is checked, not their text."""
 
 HOSTED_EVENTS = frozenset(
     {
@@ -46,7 +46,7 @@ HOSTED_EVENTS = frozenset(
         "response.mcp_approval_request",
     }
 )
-"""Families of events about tools that OpenAI runs itself."""
+"""Families of events of tools that OpenAI runs itself."""
 
 CALLS = frozenset(
     {
@@ -60,7 +60,7 @@ CALLS = frozenset(
         "openai:computer_call",
     }
 )
-"""Items that ask the client to act, and so carry a call id of their own."""
+"""Items that a client acts on; each has a call id."""
 
 NAMED_CALLS = frozenset({"function_call", "custom_tool_call"})
 
@@ -73,7 +73,7 @@ CANONICAL = {
     "response.reasoning_summary.done": "response.reasoning_summary_text.done",
     "response.output_text_annotation.added": "response.output_text.annotation.added",
 }
-"""Other spellings in the wild, and the specification's (spec S3, quirk R10, quirk R11, decision 20)."""
+"""Other spellings in use, and the specification's (spec S3, quirk R10, quirk R11, decision 20)."""
 
 _REASONING_NAMES = {
     "openresponses": ("response.reasoning.delta", "response.reasoning.done"),
@@ -84,12 +84,12 @@ _REASONING_TEXT = frozenset({"response.reasoning.delta", "response.reasoning.don
 
 
 def has_slug(name: str) -> bool:
-    """True for `acme:trace`: an extension that says whose it is (spec N35, spec N58, spec N65)."""
+    """Return whether a type has a vendor prefix, like `acme:trace` (spec N35, spec N58, spec N65)."""
     return _SLUGGED.fullmatch(name) is not None
 
 
 class Names:
-    """What one accent reads."""
+    """The event and item types that one accent allows."""
 
     def __init__(self, accent: str) -> None:
         self._accent = accent
@@ -97,30 +97,30 @@ class Names:
 
     @property
     def reads_reasoning_text(self) -> bool:
-        """False where reasoning is shown as a summary only (decision 1)."""
+        """False if reasoning is sent only as a summary (decision 1)."""
         return bool(self._reasoning)
 
     @property
     def knows_openai(self) -> bool:
-        """True for clients written against OpenAI's wire rather than the specification."""
+        """True for clients written for OpenAI's wire format rather than the specification."""
         return self._accent != "openresponses"
 
     def spells(self, name: str, canonical: str) -> bool:
-        """Is `name` how this accent spells the event `canonical`?"""
+        """Return whether `name` is this accent's name for the event `canonical`."""
         if canonical in _REASONING_TEXT:
             return name in self._reasoning
         return name == canonical
 
     def allows_item(self, type: str) -> bool:
-        """Clients of OpenAI's wire meet new types all the time, and pass over them."""
+        """Return whether the item type is allowed. Clients of OpenAI's wire format ignore unknown types."""
         return self.knows_openai or type in SPECIFIED_ITEMS or type in DECLARED_ITEMS or has_slug(type)
 
     def allows_event(self, type: str) -> bool:
-        """For types that have no handler of their own: sub-events of tools, and extensions."""
+        """Return whether an event type without a check of its own is allowed: tool sub-events, extensions."""
         return self.knows_openai or type.rpartition(".")[0] in DECLARED_EVENTS or has_slug(type)
 
 
 def is_tool_event(type: str) -> bool:
-    """True for sub-events of a declared or hosted tool: they belong to an item."""
+    """Return whether this is a sub-event of a declared or hosted tool, which belongs to an item."""
     family = type.rpartition(".")[0]
     return family in DECLARED_EVENTS or family in HOSTED_EVENTS

@@ -1,8 +1,7 @@
-"""What the fields of snapshots, items, parts and annotations must look like, as tables.
+"""Tables of the fields that snapshots, items, parts and annotations must have.
 
-Written from the published schema (2026-04-24). A `Shape` is a value of one or more JSON types, and `faults`
-walks a value along its shape. Unknown fields are always lawful (spec N68), so only what is named is looked
-at.
+They follow the published schema (2026-04-24). A `Shape` describes a JSON value, and `faults` compares a value
+with its shape. Unknown fields are always allowed (spec N68), so only listed fields are checked.
 """
 
 from __future__ import annotations
@@ -15,23 +14,23 @@ from msgspec import Struct
 
 
 class Shape(Struct, frozen=True):
-    """One place in the tables: the JSON types that may stand there, and what they hold."""
+    """The allowed JSON types of a value, and the shapes of its contents."""
 
     types: tuple[type, ...]
     values: tuple[str, ...] = ()
-    """The strings that are allowed; any when empty."""
+    """The allowed strings; any string if empty."""
     fields: dict[str, Shape] = {}
-    """Fields that an object must have."""
+    """Required fields of an object."""
     optional: dict[str, Shape] = {}
-    """Fields that an object may have, and may not spoil."""
+    """Optional fields of an object, which must be valid if present."""
     each: Shape | None = None
     """The shape of an array's members."""
     choose: Callable[[Any], Shape | None] | None = None
-    """For an object: the shape that its own `type` asks for, if it asks for one."""
+    """For an object: returns the additional shape for its `type`, if there is one."""
 
 
 class Fault(Struct, frozen=True):
-    """One field that is not as its shape wants it."""
+    """One field that does not match its shape."""
 
     path: str
     missing: bool
@@ -39,13 +38,14 @@ class Fault(Struct, frozen=True):
 
 
 def faults(value: Any, shape: Shape, path: str) -> Iterator[Fault]:
-    """Everything in `value` that departs from `shape`. The depth of the walk is that of the shape."""
+    """Yield everything in `value` that does not match `shape`. The recursion is as deep as the shape."""
     if value.__class__ not in shape.types:
-        wanted = " or ".join(_CALLED[kind] for kind in shape.types)
-        yield Fault(path, False, f"{path} is {_CALLED.get(value.__class__, 'no JSON value')}, not {wanted}")
+        expected = " or ".join(_JSON_TYPES[kind] for kind in shape.types)
+        actual = _JSON_TYPES.get(value.__class__, "not a JSON value")
+        yield Fault(path, False, f"{path} is {actual}, expected {expected}")
     elif value.__class__ is str:
         if shape.values and value not in shape.values:
-            yield Fault(path, False, f"{path} is {value[:40]!r}, not one of {', '.join(shape.values)}")
+            yield Fault(path, False, f"{path} is {value[:40]!r}, expected one of {', '.join(shape.values)}")
     elif value.__class__ is dict:
         chosen = shape.choose(value) if shape.choose else None
         for part in (shape, chosen) if chosen else (shape,):
@@ -66,7 +66,7 @@ def _object_faults(value: dict[str, Any], shape: Shape, path: str) -> Iterator[F
             yield from faults(value[name], inner, f"{path}.{name}")
 
 
-_CALLED: dict[type, str] = {
+_JSON_TYPES: dict[type, str] = {
     str: "a string",
     bool: "a boolean",
     int: "an integer",
@@ -76,7 +76,7 @@ _CALLED: dict[type, str] = {
     NoneType: "null",
 }
 
-ANYTHING = Shape(tuple(_CALLED))
+ANYTHING = Shape(tuple(_JSON_TYPES))
 STRING = Shape((str,))
 STRING_OR_NULL = Shape((str, NoneType))
 INTEGER = Shape((int,))
@@ -124,8 +124,8 @@ PARTS_BY_TYPE = {
 }
 PART = Shape((dict,), fields={"type": STRING}, choose=_by_type(PARTS_BY_TYPE))
 
-# --- items. `status` on every item, though two schemas lack it (spec N60; spec S11). Its values
-# and those of `role` have rules of their own, and parts are looked at when they are opened and closed.
+# --- items. Every item has a `status`, although two schemas lack it (spec N60; spec S11). Its values and
+# those of `role` have rules of their own, and parts are checked when they are opened and closed.
 
 ITEMS_BY_TYPE = {
     "message": _record({"phase": _one_of("commentary", "final_answer")}, role=STRING, content=LIST),
@@ -157,7 +157,7 @@ TOOLS_BY_TYPE = {
         strict=Shape((bool, NoneType)),
     ),
 }
-"""Tools of other types were declared by the client and are echoed as they came."""
+"""Tools of other types are echoed as the client declared them."""
 
 _CHOICE = _one_of("none", "auto", "required")
 TOOL_CHOICES_BY_TYPE = {
@@ -173,7 +173,7 @@ TOOL_CHOICE = Shape(
 
 
 def _resource(schema: Shape) -> Shape:
-    """The 31 fields. `output` is compared with the items told, so its members are not looked at here."""
+    """Return the shape with the 31 fields. Members of `output` are compared with the streamed items."""
     return _record(
         id=STRING,
         object=_one_of("response"),
@@ -215,7 +215,7 @@ def _resource(schema: Shape) -> Shape:
 
 RESOURCE = _resource(schema=NULL)
 RESOURCE_WITH_SCHEMA = _resource(schema=Shape((dict, NoneType)))
-"""For clients that know OpenAI's wire: there `text.format.schema` is the schema itself."""
+"""For clients of OpenAI's wire format, where `text.format.schema` is the schema itself."""
 
 ERROR_PAYLOAD = _record(type=STRING, code=STRING_OR_NULL, message=STRING, param=STRING_OR_NULL)
 WEBSOCKET_ERROR = _record(code=STRING, message=STRING)

@@ -1,4 +1,4 @@
-"""The snapshots of the response that lifecycle events carry: one id, the right status, the items as told."""
+"""Checks the snapshots in lifecycle events: one id, the right status, the items as they were streamed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SNAPSHOTS = {
     "response.failed": ("failed",),
     "response.incomplete": ("incomplete",),
 }
-"""The events that carry a snapshot, and the statuses that it may have in each."""
+"""The events that contain a snapshot, and the statuses that it may have in each."""
 
 TERMINAL = frozenset({"response.completed", "response.failed", "response.incomplete"})
 
@@ -39,17 +39,17 @@ _OWN_RULES = {
     "response.failed": "response.error.",
     "response.incomplete": "response.incomplete_details.",
 }
-"""Fields of a terminal snapshot that have a rule of their own, beside the shape of every snapshot."""
+"""Fields of a terminal snapshot that have a rule of their own, apart from the shape of a snapshot."""
 
 _OUTCOMES = {
     "error": ("response.failed",),
     "incomplete_details": ("response.incomplete", "response.failed"),
 }
-"""Fields that say how it ended, and the ends that they go with. What failed may also say how far it came."""
+"""Fields that describe the end of a response, and the terminal events that may contain them."""
 
 
 class Snapshots:
-    """The life of the response, as its snapshots tell it."""
+    """The state of the response, as its snapshots show it."""
 
     def __init__(self, findings: Findings, names: Names, items: Items) -> None:
         self._report = findings.report
@@ -62,7 +62,7 @@ class Snapshots:
         self._id = ""
         self._created_at: Any = None
 
-    def judge(self, type: str, event: Mapping[str, Any]) -> None:
+    def check(self, type: str, event: Mapping[str, Any]) -> None:
         response = event.get("response")
         self._check_order(type)
         self._started = self._started or type == "response.in_progress"
@@ -83,7 +83,7 @@ class Snapshots:
             self._compare_so_far(response.get("output"))
 
     def expect_started(self, type: str) -> None:
-        """Output is told only of a response that is in progress."""
+        """Report output before the response is in progress."""
         if not self._started:
             self._report("lifecycle.started", f"{type} before response.in_progress", "")
 
@@ -92,7 +92,7 @@ class Snapshots:
     def _check_order(self, type: str) -> None:
         if type == "response.created":
             if self._created:
-                self._report("lifecycle.created-once", "response.created comes again")
+                self._report("lifecycle.created-once", "response.created is repeated")
             self._created = True
         elif type == "response.queued" and self._running:
             self._report("lifecycle.queued-late", "response.queued after the response was in progress", "")
@@ -105,14 +105,14 @@ class Snapshots:
                 self._report(rule, fault.message, fault.path)
 
     def _check_identity(self, type: str, response: dict[str, Any]) -> None:
-        """In strict mode what is absent or of another type is told by the shape."""
+        """Check id, `created_at` and model. In strict mode the shape reports missing and invalid fields."""
         id, created_at = response.get("id"), response.get("created_at")
         if id == "" or (not isinstance(id, str) and not self._strict):
             self._report("lifecycle.response-id", f"the snapshot of {type} has no id", "")
         elif isinstance(id, str) and id != self._id:
             if self._id:
                 self._report(
-                    "lifecycle.response-id", f"the response is {show(id)}, and was {show(self._id)}", ""
+                    "lifecycle.response-id", f"the response id is {show(id)}, was {show(self._id)}", ""
                 )
             self._id = self._items.response_id = self._id or id
             if len(id) > ID_LENGTH:
@@ -124,7 +124,7 @@ class Snapshots:
                 )
             self._created_at = created_at if self._created_at is None else self._created_at
         if response.get("model") == "":
-            self._report("lifecycle.model", "the model has no name", "")
+            self._report("lifecycle.model", "`model` is empty", "")
 
     def _check_status(self, type: str, response: dict[str, Any]) -> None:
         status = response.get("status")
@@ -139,13 +139,14 @@ class Snapshots:
             self._report("terminal.completed-at", f"completed_at is set in {type}", "")
         elif response.get("created_at").__class__ is int and completed_at < response["created_at"]:
             created_at = response["created_at"]
-            self._report("terminal.completed-at", f"completed at {completed_at}, created at {created_at}")
+            message = f"completed_at is {completed_at}, before created_at {created_at}"
+            self._report("terminal.completed-at", message)
 
     def _check_outcome(self, type: str, response: dict[str, Any]) -> None:
-        """In strict mode what is no object, or an empty one, is told by the shape."""
+        """Check the fields that describe the end. In strict mode the shape reports values of other types."""
         for field, ends in _OUTCOMES.items():
-            told = response.get(field)
-            if told and type not in ends and (isinstance(told, dict) or not self._strict):
+            value = response.get(field)
+            if value and type not in ends and (isinstance(value, dict) or not self._strict):
                 self._report("snapshot.outcome", f"{field} is set in {type}", field)
 
     def _check_end(self, type: str, response: dict[str, Any]) -> None:
@@ -158,29 +159,29 @@ class Snapshots:
     def _check_usage(self, usage: Any) -> None:
         if not isinstance(usage, dict):
             return
-        told = {name: usage.get(name) for name in ("input_tokens", "output_tokens", "total_tokens")}
+        values = {name: usage.get(name) for name in ("input_tokens", "output_tokens", "total_tokens")}
         for holder, name, _ in _DETAILS:
             details = usage.get(holder)
             if isinstance(details, dict):
-                told[name] = details.get(name)
+                values[name] = details.get(name)
             elif self._strict or details is not None:
-                told[name] = None
-        numbers = {name: value for name, value in told.items() if value.__class__ is int and value >= 0}
-        if len(numbers) < len(told):
-            wrong = ", ".join(name for name in told if name not in numbers)
-            self._report("usage.shape", f"usage has no lawful {wrong}", "")
+                values[name] = None
+        counts = {name: value for name, value in values.items() if value.__class__ is int and value >= 0}
+        if len(counts) < len(values):
+            invalid = ", ".join(name for name in values if name not in counts)
+            self._report("usage.shape", f"usage has no valid {invalid}", "")
             return
-        total, sum = numbers["total_tokens"], numbers["input_tokens"] + numbers["output_tokens"]
+        total, sum = counts["total_tokens"], counts["input_tokens"] + counts["output_tokens"]
         if total != sum:
-            self._report("usage.sum", f"total_tokens is {total}, input and output are {sum}", "")
-        for _, name, whole in _DETAILS:
-            if numbers.get(name, 0) > numbers[whole]:
-                self._report("usage.sum", f"{name} is {numbers[name]}, {whole} only {numbers[whole]}", "")
+            self._report("usage.sum", f"total_tokens is {total}, input plus output is {sum}", "")
+        for _, name, limit in _DETAILS:
+            if counts.get(name, 0) > counts[limit]:
+                self._report("usage.sum", f"{name} is {counts[name]}, {limit} only {counts[limit]}", "")
 
     # --- its output
 
     def _compare_so_far(self, output: Any) -> None:
-        """The output of a snapshot before the end."""
+        """Compare the output of a snapshot before the end with the items so far."""
         if not isinstance(output, list):
             return
         items = self._items.in_order()
@@ -189,15 +190,15 @@ class Snapshots:
                 "snapshot.output", f"the snapshot has {len(output)} items, {len(items)} were added", ""
             )
             return
-        for item, told in zip(items, output, strict=True):
+        for item, value in zip(items, output, strict=True):
             comparable = not (item.disputed or item.prefilled or item.adopted)
-            if comparable and not (isinstance(told, dict) and _is_so_far(item, told)):
+            if comparable and not (isinstance(value, dict) and _matches_so_far(item, value)):
                 self._report(
-                    "snapshot.output", f"{item} in the snapshot is not what was streamed", item.number
+                    "snapshot.output", f"{item} in the snapshot differs from what was streamed", item.number
                 )
 
     def _compare_at_end(self, event: str, output: Any) -> None:
-        """The output of the terminal snapshot."""
+        """Compare the output of the terminal snapshot with the items as they were closed."""
         items = self._items.in_order()
         for item in items:
             if item.final is None:
@@ -207,76 +208,80 @@ class Snapshots:
         if not isinstance(output, list):
             if not self._strict:
                 self._report("terminal.output", "the terminal snapshot has no list of items")
-        elif self._items.midway:
-            pass  # it also holds items that were told before we came
+        elif self._items.is_resumed:
+            pass  # it also contains items from before the stream was resumed
         elif len(output) != len(items):
             self._report(
-                "terminal.output", f"the terminal snapshot has {len(output)} items, not {len(items)}"
+                "terminal.output",
+                f"the terminal snapshot has {len(output)} items, but {len(items)} were streamed",
             )
         else:
             self._compare_final(items, output)
 
     def _compare_final(self, items: list[ItemState], output: list[Any]) -> None:
-        for item, told in zip(items, output, strict=True):
-            id = string(told, "id") if isinstance(told, dict) else ""
+        for item, value in zip(items, output, strict=True):
+            id = string(value, "id") if isinstance(value, dict) else ""
             owner = self._items.with_id(id)
             if owner is not None and owner is not item and id != item.id:
-                self._report("terminal.output", f"the terminal snapshot has {owner} in the place of {item}")
+                self._report("terminal.output", f"the terminal snapshot has {owner} instead of {item}")
                 return
             if id and item.id and id != item.id:
                 self._report(
-                    "item.id-changed", f"{item} is called {show(id)} in the terminal snapshot", item.number
+                    "item.id-changed",
+                    f"the id of {item} is {show(id)} in the terminal snapshot",
+                    item.number,
                 )
-            elif item.final is not None and not item.disputed and not self._is_final(item.final, told):
+            elif item.final is not None and not item.disputed and not self._is_final(item.final, value):
                 self._report(
-                    "terminal.output-differs", f"{item} in the terminal snapshot is not as it was closed"
+                    "terminal.output-differs",
+                    f"{item} in the terminal snapshot differs from how it was closed",
                 )
 
-    def _is_final(self, final: dict[str, Any], told: Any) -> bool:
-        return same(final, told) if self._strict else same(_essence(final), _essence(told))
+    def _is_final(self, final: dict[str, Any], value: Any) -> bool:
+        return same(final, value) if self._strict else same(_essence(final), _essence(value))
 
 
-def _is_so_far(item: ItemState, told: dict[str, Any]) -> bool:
+def _matches_so_far(item: ItemState, value: dict[str, Any]) -> bool:
     if item.final is not None:
-        return same(item.final, told)
+        return same(item.final, value)
     announced = item.announced or {}
-    if told.get("id") != item.id or not all(same(told.get(name), announced.get(name)) for name in CONSTANT):
+    if value.get("id") != item.id or not all(same(value.get(name), announced.get(name)) for name in CONSTANT):
         return False
-    if item.type in STREAMED and told.get("status") != "in_progress":
+    if item.type in STREAMED and value.get("status") != "in_progress":
         return False
     flow = FLOWS.get(item.type)
     if flow is not None:
-        return item.flow.equals(told.get(flow.field))
+        return item.flow.equals(value.get(flow.field))
     for where in item.parts:
-        parts, members = item.parts_in_order(where), told.get(where, [])
+        parts, members = item.parts_in_order(where), value.get(where, [])
         if not isinstance(members, list) or len(members) != len(parts):
             return False
-        if not all(_is_part_so_far(part, member) for part, member in zip(parts, members, strict=True)):
+        if not all(_part_matches_so_far(part, member) for part, member in zip(parts, members, strict=True)):
             return False
     return True
 
 
-def _is_part_so_far(part: PartState, told: Any) -> bool:
-    if not part.shows(told) or any(faults(told, PART, "")):
+def _part_matches_so_far(part: PartState, value: Any) -> bool:
+    if not part.matches(value) or any(faults(value, PART, "")):
         return False
     if part.type != OUTPUT_TEXT.part:
         return True
-    logprobs = part.logprobs is None or same(told.get("logprobs", []), part.logprobs)
-    return logprobs and same(told["annotations"], part.annotations)
+    logprobs_match = part.logprobs is None or same(value.get("logprobs", []), part.logprobs)
+    return logprobs_match and same(value["annotations"], part.annotations)
 
 
 def _essence(item: Any) -> Any:
-    """What a client acts on."""
+    """Return the fields that a client acts on."""
     if not isinstance(item, dict):
         return item
     fields = [item.get(name) for name in ("type", "name", "call_id", "arguments", "input")]
     for where in ("content", "summary"):
         parts = item.get(where)
-        fields.extend(_said(part) for part in (parts if isinstance(parts, list) else ()))
+        fields.extend(_text_of(part) for part in (parts if isinstance(parts, list) else ()))
     return fields
 
 
-def _said(part: Any) -> Any:
+def _text_of(part: Any) -> Any:
     return (part.get("text"), part.get("refusal")) if isinstance(part, dict) else part
 
 

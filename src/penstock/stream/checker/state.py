@@ -1,4 +1,4 @@
-"""What the checker remembers of a stream: items, their parts, the texts that stream in them, and faults."""
+"""The checker's state: items, their parts, the streamed texts, and the violations found."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ Event = Mapping[str, Any]
 
 
 class PartKind(Struct, frozen=True):
-    """A text that streams inside a part."""
+    """A text that is streamed into a part."""
 
     part: str
     """The type of the part."""
     field: str
-    """The field that has the text, in the part and in `.done`."""
+    """The field with the text, in the part and in the `.done` event."""
     item: str
-    """The type of item that holds such parts."""
+    """The type of item that contains such parts."""
     where: str = "content"
-    """The list of the item that holds them."""
+    """The item's list that contains them."""
 
 
 OUTPUT_TEXT = PartKind("output_text", "text", "message")
@@ -33,12 +33,12 @@ _KINDS = {kind.part: kind for kind in (OUTPUT_TEXT, REFUSAL, REASONING, SUMMARY)
 
 
 def kind_of(part_type: object) -> PartKind | None:
-    """The kind of text in a part of this type, if we know it."""
+    """Return the kind of text in a part of this type, if it is known."""
     return _KINDS.get(part_type) if isinstance(part_type, str) else None
 
 
 class TextFlow(Struct, frozen=True):
-    """A text that streams in the item itself."""
+    """A text that is streamed into the item itself."""
 
     item: str
     field: str
@@ -50,7 +50,7 @@ FLOWS = {flow.item: flow for flow in (ARGUMENTS, INPUT)}
 
 
 class Text:
-    """The deltas of one text."""
+    """The deltas of one text, joined."""
 
     __slots__ = ("_chunks", "_length")
 
@@ -66,7 +66,7 @@ class Text:
         self._length += len(chunk)
 
     def equals(self, text: object) -> bool:
-        """Joins only when the lengths agree, so that a short lie about a long text is cheap."""
+        """Compare with a text. Join only if the lengths are equal, so that a different length is cheap."""
         if not isinstance(text, str) or len(text) != self._length:
             return False
         self._chunks = ["".join(self._chunks)]
@@ -79,20 +79,20 @@ class PartState:
     __slots__ = (
         "annotation_index",
         "annotations",
-        "called",
         "disputed",
         "done",
         "final",
+        "label",
         "logprobs",
         "text",
         "text_done",
         "type",
     )
 
-    def __init__(self, type: object, called: str) -> None:
+    def __init__(self, type: object, label: str) -> None:
         self.type = type
-        self.called = called
-        """Its place, in words."""
+        self.label = label
+        """Describes the part in messages."""
         self.text = Text()
         self.text_done = False
         self.done = False
@@ -100,18 +100,18 @@ class PartState:
         self.annotations: list[Any] = []
         self.annotation_index = 0
         self.logprobs: list[Any] | None = []
-        """Those of its deltas; None when they were found at fault, or nobody asks."""
+        """The log probabilities of its deltas; None if they are invalid or not checked."""
         self.disputed = False
-        """Its text was found at fault: what follows from that is not reported again."""
+        """A fault in its text was reported: consequences of that are not reported again."""
 
-    def shows(self, told: Any) -> bool:
-        """Does `told` have the type and the text that were streamed?"""
+    def matches(self, value: Any) -> bool:
+        """Return whether `value` has the type and the text that were streamed."""
         if self.disputed:
             return True
-        if not isinstance(told, dict) or not same(told.get("type"), self.type):
+        if not isinstance(value, dict) or not same(value.get("type"), self.type):
             return False
         kind = kind_of(self.type)
-        return kind is None or self.text.equals(told.get(kind.field))
+        return kind is None or self.text.equals(value.get(kind.field))
 
 
 class ItemState:
@@ -135,7 +135,7 @@ class ItemState:
 
     def __init__(self, number: int, index: int, id: str, type: str) -> None:
         self.number = number
-        """Tells it from other items in the memory of findings."""
+        """Identifies the item among the violations that were already reported."""
         self.index = index
         self.id = id
         self.type = type
@@ -146,15 +146,15 @@ class ItemState:
         self.flow = Text()
         self.flow_done = False
         self.adopted = False
-        """It was never announced, and taken on when first heard of."""
+        """It was never added, but accepted when an event first referred to it."""
         self.prefilled = False
-        """It was announced with content: it cannot be said what its deltas should add up to."""
+        """It was added with content, so the expected sum of its deltas is unknown."""
         self.disputed = False
-        """Its content was found at fault: what follows from that is not reported again."""
+        """A fault in its content was reported: consequences of that are not reported again."""
 
     def __str__(self) -> str:
-        called = self.type[:40] or "item"
-        return f"{called} {self.id[:80]!r}" if self.id else f"{called} at {self.index}"
+        type = self.type[:40] or "item"
+        return f"{type} {self.id[:80]!r}" if self.id else f"{type} at {self.index}"
 
     def dispute(self, part: PartState) -> None:
         part.disputed = self.disputed = True
@@ -164,18 +164,18 @@ class ItemState:
 
 
 class Findings:
-    """The violations of the event at hand. Each fault is reported once, and only by the rules of the mode."""
+    """The violations of the current event. Each fault is reported once, and only by the rules of the mode."""
 
     def __init__(self, *, tolerant: bool) -> None:
         self.tolerant = tolerant
         self.position = 0
-        """Where the event at hand stands in the stream."""
+        """The position of the current event in the stream."""
         self.count = 0
-        self._fresh: list[Violation] = []
+        self._new: list[Violation] = []
         self._reported: set[tuple[str, object]] = set()
 
     def report(self, rule: str, message: str, about: object = None) -> None:
-        """Note that `rule` is broken. With `about`, only the first report about that thing counts."""
+        """Record a violation of `rule`. With `about`, only the first report about that thing counts."""
         if self.tolerant and not RULES[rule].tolerant:
             return
         if about is not None:
@@ -183,37 +183,37 @@ class Findings:
                 return
             self._reported.add((rule, about))
         self.count += 1
-        self._fresh.append(Violation(rule, self.position, message))
+        self._new.append(Violation(rule, self.position, message))
 
     def take(self) -> list[Violation]:
-        """What was found since the last time."""
-        if not self._fresh:
+        """Return the violations since the last call."""
+        if not self._new:
             return []
-        fresh, self._fresh = self._fresh, []
-        return fresh
+        violations, self._new = self._new, []
+        return violations
 
 
 def string(value: Any, name: str) -> str:
-    """A field that should be a string, or nothing."""
+    """Return a field that should be a string, or "" if it is not."""
     found = value.get(name)
     return found if isinstance(found, str) else ""
 
 
 def show(value: Any) -> str:
-    """A value in a message, cut short."""
+    """Format a value for a message: a shortened string, or a type name."""
     return repr(value[:80]) if isinstance(value, str) else type(value).__name__
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equal as JSON, where `true` is not 1. What is nested too deep for Python to compare is different."""
+    """Return whether two values are equal as JSON: `true` is not 1. Too deeply nested values are unequal."""
     try:
-        return bool(one == other) and _have_the_same_flags(one, other)
+        return bool(one == other) and _have_equal_booleans(one, other)
     except RecursionError:
         return False
 
 
-def _have_the_same_flags(one: Any, other: Any) -> bool:
-    """Of values that Python calls equal: do booleans stand opposite booleans?"""
+def _have_equal_booleans(one: Any, other: Any) -> bool:
+    """Return whether two values that are equal in Python have booleans in the same places."""
     pending = [(one, other)]
     while pending:
         one, other = pending.pop()

@@ -1,1 +1,0 @@
-"""Values that fit a JSON schema, made up from what a prompt says."""

@@ -1,0 +1,197 @@
+"""`penstock.toml`: every setting, and the errors for what is wrong in it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import trustme
+from hypothesis import given
+from hypothesis import settings as effort
+from hypothesis import strategies as st
+
+from penstock.dialects.presets import PRESETS
+from penstock.errors import ConfigError
+from penstock.gateway.config.file import LIMITS, SERVER, TOP, find_config, load_settings
+from penstock.gateway.config.keys import KEY
+from penstock.gateway.config.models import MODEL
+from penstock.gateway.config.targets import TARGET
+from penstock.gateway.settings import Limits, ModelRoute, RouteStep, Settings
+from tests.effort import examples
+from tests.gateway.config.reading import ENVIRONMENT, PAGE, errors, read, read_or_errors
+
+
+def example(folder: Path) -> Settings:
+    """The example of the documentation, in a folder that has the files it names."""
+    authority = trustme.CA()
+    certificate = authority.issue_cert("client.example")
+    authority.cert_pem.write_to_path(folder / "ca.pem")
+    certificate.cert_chain_pems[0].write_to_path(folder / "client.pem")
+    certificate.private_key_pem.write_to_path(folder / "client.key")
+    found = re.search(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert found
+    file = folder / "penstock.toml"
+    file.write_text(found[1])
+    return load_settings(file, ENVIRONMENT)
+
+
+def test_an_empty_file_is_the_default() -> None:
+    assert read("") == Settings()
+
+
+def test_the_example_in_the_documentation_is_read_as_documented(tmp_path: Path) -> None:
+    settings = example(tmp_path)
+    assert settings.default_model == "fast"
+    assert settings.passthrough == "router"
+    assert settings.allowed_origins == ("https://app.example", "http://localhost:3000")
+    assert settings.limits == Limits()
+    claude, router, local = settings.targets
+    assert (claude.dialect, claude.keys, claude.key_header) == ("anthropic", ("sk-ant",), "x-api-key")
+    assert claude.base_url == PRESETS["anthropic"].base_url
+    assert router.keys == ("sk-or-1", "sk-or-2")
+    assert router.headers == {"X-Title": "Penstock", "X-Customer": "customer-secret"}
+    assert router.proxy == ""
+    assert router.quirks.reasoning_details
+    assert not router.quirks.parallel_tool_calls
+    assert router.quirks.effort == PRESETS["openrouter"].quirks.effort
+    assert (router.connect_timeout, router.first_byte_timeout, router.idle_timeout) == (10, 600, 600)
+    assert (local.dialect, local.keys, local.proxy) == ("chat", (), None)
+    assert local.ca_file == str(tmp_path / "ca.pem")
+    assert local.client_key == str(tmp_path / "client.key")
+    assert settings.models == {
+        "fast": ModelRoute(name="fast", steps=(RouteStep("local", "qwen3-32b"),)),
+        "best": ModelRoute(
+            name="best",
+            steps=(RouteStep("claude", "claude-opus-4-7"), RouteStep("router", "anthropic/claude-opus-4.7")),
+        ),
+    }
+    assert settings.aliases == {"gpt-5": "best", "claude-sonnet-4-5": "fast"}
+    assert settings.accents == {"my-agent/": "openai"}
+    (override,) = settings.overrides
+    assert (override.id, override.facts.window, override.facts.image_input) == ("fast", 128_000, False)
+    key, operator = settings.keys
+    assert (key.name, key.digest.hex()[:8], key.accent) == ("laptop", "9f86d081", "openai")
+    assert (key.operator, operator.operator) == (False, True)
+
+
+def test_the_example_has_every_setting() -> None:
+    found = re.search(r"```toml\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert found
+    for name in {*TOP, *SERVER, *LIMITS, *TARGET, *MODEL, *KEY}:
+        assert re.search(rf"(?m)^{name} =|^\[+{name}|^\[targets\.\w+\.{name}\]", found[1]), name
+
+
+def test_every_limit_can_be_set() -> None:
+    assert set(LIMITS) == set(Limits.__struct_fields__)
+
+
+WRONG = (Path(__file__).parent / "wrong_configs.txt").read_text().split("\n\n")[1:]
+"""A configuration in each, and after the arrow the beginning of its error."""
+
+
+@pytest.mark.parametrize(("text", "message"), [case.rstrip().split("\n=> ") for case in WRONG])
+def test_an_error_has_its_line_and_a_remedy(text: str, message: str) -> None:
+    (error,) = errors(text)
+    assert error.startswith(message)
+
+
+def test_all_errors_are_reported_at_once_in_the_order_of_the_file() -> None:
+    text = """\
+default_model = "nothing"
+[aliases]
+a = "b"
+b = "a"
+[targets.one]
+base_url = "ftp://x"
+dialekt = "chat"
+keys = ["NOT_SET", "OPENAI_API_KEY", "NOR_THIS"]
+[models.m]
+targets = ["one", "two"]
+"""
+    assert [error.partition(" ")[0] for error in errors(text)] == [
+        "1:",
+        "3:",
+        "4:",
+        "6:",
+        "7:",
+        "8:",
+        "8:",
+        "10:",
+    ]
+    with pytest.raises(ConfigError) as caught:
+        read(text)
+    assert (caught.value.line, caught.value.file) == (1, "penstock.toml")
+
+
+def test_the_file_is_found_in_the_working_folder_or_the_users_settings(tmp_path: Path) -> None:
+    here, config, home = tmp_path / "here", tmp_path / "config", tmp_path / "home"
+    environment = {"XDG_CONFIG_HOME": str(config), "HOME": str(home)}
+    here.mkdir()
+    assert find_config(here, environment) is None
+    for folder, setting in ((home / ".config", {"HOME": str(home)}), (config, environment)):
+        (folder / "penstock").mkdir(parents=True)
+        (folder / "penstock" / "penstock.toml").touch()
+        assert find_config(here, setting) == folder / "penstock" / "penstock.toml"
+    assert (
+        find_config(here, {"XDG_CONFIG_HOME": "relative", "HOME": str(home)})
+        == home / ".config/penstock/penstock.toml"
+    )
+    (here / "penstock.toml").touch()
+    assert find_config(here, environment) == here / "penstock.toml"
+    assert find_config(here, {}) == here / "penstock.toml"
+
+
+def test_a_file_that_cannot_be_read_is_an_error_without_a_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"toml: cannot be read: No such file") as caught:
+        load_settings(tmp_path / "penstock.toml", {})
+    assert caught.value.line == 0
+    (tmp_path / "penstock.toml").write_bytes(b"a = '\xff'")
+    with pytest.raises(ConfigError, match="UTF-8"):
+        load_settings(tmp_path / "penstock.toml", {})
+    (tmp_path / "penstock.toml").write_bytes(b"\xef\xbb\xbf[server]\r\nport = 1\r\n")
+    assert load_settings(tmp_path / "penstock.toml", {}).port == 1
+
+
+VALUES = st.recursive(
+    st.none().map(lambda _: "demo")
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text("a$/*{} :", max_size=6),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(st.sampled_from([*TARGET, *MODEL, "x"]), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+
+
+def written(value: object) -> str:
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            return f'"{value}"'
+        case list():
+            return f"[{', '.join(map(written, value))}]"
+        case dict():
+            pairs = [f"{name} = {written(each)}" for name, each in value.items()]
+            return "{" + ", ".join(pairs) + "}"
+        case _:
+            return str(value)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(TOP),
+        VALUES | st.dictionaries(st.sampled_from([*SERVER, *LIMITS, *TARGET, "x"]), VALUES, max_size=3),
+        max_size=4,
+    )
+)
+@effort(max_examples=examples(400))
+def test_any_document_is_read_or_has_errors_with_lines(document: dict[str, object]) -> None:
+    text = "".join(f"{name} = {written(value)}\n" for name, value in document.items())
+    settings, found = read_or_errors(text)
+    assert settings is not None or found
+    assert all(1 <= each.line <= len(document) for each in found)

@@ -1,0 +1,223 @@
+"""The gateway as a process: how it starts, how it reloads, how it ends."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import trustme
+
+from penstock.gateway.server import CannotListen, listen, url_of
+from tests.client.server import in_a_thread
+from tests.dialects.chat_streams import chunk as chat_chunk
+from tests.gateway.clients import TurnThread
+from tests.gateway.configs import CONFIG
+from tests.gateway.probes import refuses, wait_for
+from tests.gateway.running import gateway
+from tests.gateway.upstream import ScriptedUpstream, begun, rest, said, streamed, until, until_gone
+
+
+def serve(*options: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A start that is to fail."""
+    command = [sys.executable, "-m", "penstock", "serve", *options]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=30, env=environment)
+
+
+@pytest.mark.e2e
+def test_it_prints_its_url_and_what_to_try(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "penstock", "serve", "--port", "0", "--store", "none"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=tmp_path,
+        text=True,
+    )
+    assert process.stdout is not None
+    printed = [process.stdout.readline() for _ in range(6)]
+    process.terminate()
+    process.stdout.close()
+    assert process.wait(20) == 0
+    assert printed[0].startswith("Penstock is ready at http://127.0.0.1:")
+    assert [line.split()[0] for line in printed[3:6]] == ["curl", "penstock", "curl"]
+
+
+@pytest.mark.e2e
+def test_running_turns_may_end_after_sigterm_and_new_ones_are_refused(tmp_path: Path) -> None:
+    opened = threading.Event()
+    scripted = ScriptedUpstream()
+    with in_a_thread(scripted), gateway(tmp_path, config=CONFIG.format(url=scripted.url)) as running:
+        scripted.play("last", [*begun(chat_chunk({"content": "a"})), until(opened), rest("b")])
+        turn = TurnThread(running, "last")
+        wait_for(lambda: scripted.asked_for("last"))
+        kept = running.connect()
+        kept.connect()
+        running.signal(signal.SIGTERM)
+        wait_for(lambda: refuses(running))
+        kept.close()
+        assert running.process.poll() is None
+        opened.set()
+        assert turn.answer().text == "ab"
+        assert running.process.wait(20) == 0
+
+
+@pytest.mark.e2e
+def test_a_second_signal_ends_what_runs_and_informs_its_client(tmp_path: Path) -> None:
+    gone = threading.Event()
+    scripted = ScriptedUpstream()
+    with in_a_thread(scripted), gateway(tmp_path, config=CONFIG.format(url=scripted.url)) as running:
+        scripted.play("endless", [*begun(chat_chunk({"content": "a"})), until_gone(gone)])
+        turn = TurnThread(running, "endless")
+        wait_for(lambda: scripted.asked_for("endless"))
+        running.signal(signal.SIGTERM)
+        wait_for(lambda: refuses(running))
+        running.signal(signal.SIGTERM)
+        reply = turn.answer()
+        assert running.process.wait(20) == 0
+    assert reply.last["status"] == "failed"
+    assert reply.last["error"]["code"] == "shutting_down"
+    assert gone.wait(10)
+    verdict = running.verdict(reply.headers["x-request-id"])
+    assert (verdict["closer"], verdict["terminal_sent"]) == ("gateway", True)
+
+
+@pytest.mark.e2e
+def test_the_wait_for_running_turns_has_an_end(tmp_path: Path) -> None:
+    scripted = ScriptedUpstream()
+    with in_a_thread(scripted):
+        config = CONFIG.format(url=scripted.url).replace("retries = 0", "drain = 0.3")
+        with gateway(tmp_path, config=config) as running:
+            scripted.play("endless", [*begun(chat_chunk({"content": "a"})), until_gone(threading.Event())])
+            turn = TurnThread(running, "endless")
+            wait_for(lambda: scripted.asked_for("endless"))
+            running.signal(signal.SIGTERM)
+            assert turn.answer().last["error"]["code"] == "shutting_down"
+            assert running.process.wait(20) == 0
+
+
+@pytest.mark.e2e
+def test_an_address_in_use_is_an_error_with_advice(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = serve("--port", str(port), folder=tmp_path)
+    assert result.returncode == 2
+    assert f"cannot listen on 127.0.0.1 port {port}" in result.stderr
+    assert "--port 0" in result.stderr
+
+
+@pytest.mark.e2e
+def test_another_host_needs_keys(tmp_path: Path) -> None:
+    result = serve("--host", "0.0.0.0", "--port", "0", folder=tmp_path)
+    assert result.returncode == 2
+    assert "penstock keys create" in result.stderr
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--model", "m"], "--upstream URL or --preset NAME"),
+        (["--dialect", "chat"], "add --upstream URL"),
+        (["--preset", "nobody"], "no preset called 'nobody'"),
+        (["--preset", "azure"], "--upstream https://{resource}.openai.azure.com"),
+        (["--upstream", "ftp://x"], "http:// or https://"),
+        (["--upstream", "http://x", "--api-key-env", "NOT_SET"], "NOT_SET is not set"),
+        (["--config", "nothing.toml"], "cannot be read"),
+        (["--upstream", "http://x", "--model", "demo"], "built-in model"),
+    ],
+)
+def test_options_that_cannot_work_say_what_to_do(tmp_path: Path, options: list[str], words: str) -> None:
+    result = serve(*options, folder=tmp_path)
+    assert result.returncode == 2
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.e2e
+def test_a_wrong_file_is_reported_line_by_line(tmp_path: Path) -> None:
+    (tmp_path / "penstock.toml").write_text('[targets.a]\nbase_url = "x"\ndialekt = "chat"\n')
+    result = serve(folder=tmp_path)
+    assert result.returncode == 2
+    assert "penstock.toml:2" in result.stderr
+    assert "penstock.toml:3" in result.stderr
+
+
+@pytest.mark.e2e
+def test_the_options_alone_put_it_before_an_upstream(tmp_path: Path) -> None:
+    """Every model's name is passed on as it is; the key comes from the variable that was named."""
+    scripted = ScriptedUpstream()
+    with in_a_thread(scripted):
+        options = ["--upstream", scripted.url, "--api-key-env", "MY_KEY"]
+        with gateway(tmp_path, *options, environment={"MY_KEY": "sk-from-the-environment"}) as running:
+            scripted.play("any/model:name", streamed(*said("hello")))
+            assert running.stream("any/model:name").text == "hello"
+            assert running.stream("demo").last["model"] == "demo"
+        [asked] = scripted.asked_for("any/model:name")
+        assert asked.target == "/v1/chat/completions"
+        assert asked.headers["authorization"] == "Bearer sk-from-the-environment"
+
+
+@pytest.mark.e2e
+def test_without_a_key_of_its_own_the_clients_key_is_passed_on(tmp_path: Path) -> None:
+    scripted = ScriptedUpstream()
+    with in_a_thread(scripted):
+        with gateway(tmp_path, "--upstream", f"{scripted.url}/v1/", "--model", "m") as running:
+            scripted.play("m", streamed(*said("hello")))
+            assert running.stream("m", headers={"authorization": "Bearer sk-the-clients-own"}).text == "hello"
+            body = json.dumps({"input": "no model: the one that was named"}).encode()
+            assert running.ask(body).text == "hello"
+            assert running.stream("other").error["code"] == "model_not_found"
+        first, second = scripted.asked_for("m")
+        assert first.headers["authorization"] == "Bearer sk-the-clients-own"
+        assert "authorization" not in second.headers
+
+
+@pytest.mark.e2e
+def test_an_upstream_that_speaks_tls_after_an_http_address_is_named(tmp_path: Path) -> None:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(tls)
+    with in_a_thread(ScriptedUpstream(tls=tls)) as upstream:
+        place = upstream.url.removeprefix("https://")
+        with gateway(tmp_path, config=CONFIG.format(url=f"http://{place}")) as running:
+            reply = running.stream("any")
+    assert (reply.status, reply.error["code"]) == (502, "tls_error")
+    assert f"the server at {place} requires TLS: use https://" in reply.error["message"]
+
+
+# In this process
+
+
+def test_an_address_in_use_is_named() -> None:
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(CannotListen, match=f"cannot listen on 127.0.0.1 port {port}: "):
+            listen("127.0.0.1", port)
+
+
+@pytest.mark.parametrize(("host", "port"), [("192.0.2.1", 0), ("no such host", 0)])
+def test_an_address_that_cannot_be_used_is_an_error_with_its_name(host: str, port: int) -> None:
+    with pytest.raises(CannotListen, match=f"{host} port {port}"):
+        listen(host, port)
+
+
+def test_the_url_has_the_port_that_the_system_chose() -> None:
+    with listen("127.0.0.1", 0) as listening:
+        port = listening.getsockname()[1]
+        assert port
+        assert url_of(listening) == f"http://127.0.0.1:{port}"
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="needs IPv6")
+def test_an_address_of_ipv6_is_in_brackets() -> None:
+    try:
+        listening = listen("::1", 0)
+    except CannotListen:
+        pytest.skip("IPv6 is off")
+    with listening:
+        assert url_of(listening).startswith("http://[::1]:")

@@ -1,0 +1,73 @@
+"""A gateway in a thread of the test's process, on a socket of its own: for clients that write raw bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+import uvicorn
+from uvicorn.server import ServerState
+
+from penstock.gateway.app import GatewayApp
+from penstock.gateway.gateway import Gateway
+from penstock.gateway.http.connection import ClientConnection
+from penstock.gateway.http.websocket_connection import WebSocketConnection
+from penstock.gateway.server import listen, url_of
+from penstock.gateway.settings import Settings
+from penstock.store.memory import MemoryStore
+
+
+class ThreadedGateway:
+    def __init__(self, listening: socket.socket) -> None:
+        self.address: SplitResult = urlsplit(url_of(listening))
+
+
+async def _start(settings: Settings, listening: socket.socket) -> tuple[Gateway, asyncio.Server]:
+    gateway = Gateway(settings, store=MemoryStore())
+    timeout = settings.limits.client_timeout
+    config = uvicorn.Config(
+        GatewayApp(gateway),
+        http=partial(ClientConnection, client_timeout=lambda: timeout),  # type: ignore[arg-type]
+        ws=WebSocketConnection,
+        ws_max_size=settings.limits.body_bytes,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+    )
+    config.load()
+    connection: Any = partial(config.http_protocol_class, config, ServerState(), {})  # type: ignore[call-arg]
+    server = await asyncio.get_running_loop().create_server(connection, sock=listening)
+    return gateway, server
+
+
+@contextmanager
+def threaded_gateway(settings: Settings) -> Iterator[ThreadedGateway]:
+    """What `penstock.gateway.server` serves, without its signals."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    listening = listen("127.0.0.1", 0)
+    gateway, server = asyncio.run_coroutine_threadsafe(_start(settings, listening), loop).result(20)
+    try:
+        yield ThreadedGateway(listening)
+    finally:
+
+        async def stop() -> None:
+            server.close()
+            await gateway.aclose()
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+            await asyncio.sleep(0)
+
+        asyncio.run_coroutine_threadsafe(stop(), loop).result(20)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

@@ -1,0 +1,199 @@
+"""Heartbeats: when they are sent, how they are numbered, and when a client is given up."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from penstock.gateway.http.exchange import Exchange, Message
+from penstock.gateway.settings import Limits
+from penstock.gateway.turn.heartbeats import Heartbeats
+from penstock.gateway.turn.outlets import StreamOutlet
+from penstock.gateway.turn.stopwatch import Stopwatch
+from penstock.gateway.turn.verdict import Verdict
+from penstock.protocol.events import Event
+from penstock.protocol.response import Response
+from penstock.store.keeper import CacheKeeper
+from penstock.store.reasoning_memory import ReasoningCache
+from penstock.stream.accents import ACCENTS
+from penstock.stream.machine import ResponseStreamStateMachine
+from tests.client.server import chunk, run, send
+from tests.gateway.running import Running
+from tests.gateway.scripts import STOP, text
+from tests.gateway.upstream import LAST_CHUNK, SSE_HEAD, USAGE, ScriptedUpstream, frames, streamed, until
+
+LIMITS = Limits(patience=5, comment_every=15, event_every=60, client_timeout=None)
+
+
+class Clock:
+    """Time that passes only when somebody sleeps; `until` ends the test."""
+
+    def __init__(self, until: float) -> None:
+        self.now, self._until = 0.0, until
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        if self.now > self._until:
+            raise asyncio.CancelledError
+        await asyncio.sleep(0)
+
+
+class Patient:
+    """A turn that says nothing by itself."""
+
+    def __init__(self) -> None:
+        self.machine = ResponseStreamStateMachine(Response(id="resp_1", model="m"), clock=lambda: 0)
+        self.has_begun = False
+
+    def start(self) -> list[Event]:
+        if self.has_begun:
+            return []
+        self.has_begun = True
+        return self.machine.start()
+
+    def heartbeat(self) -> list[Event]:
+        return self.machine.heartbeat()
+
+
+def beats(
+    until: float, limits: Limits = LIMITS, act: Callable[[Clock, Patient], None] | None = None
+) -> list[Any]:
+    """What is written by then: the time, and what it was."""
+    clock, turn, written = Clock(until), Patient(), []
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            first = message["body"].split(b"\n")[0].decode()
+            written.append((clock.now, first))
+
+    async def nothing() -> Message:
+        raise AssertionError("nobody asks")
+
+    async def beat() -> None:
+        scope = {"method": "POST", "path": "/", "query_string": b"", "headers": []}
+        exchange = Exchange(scope, nothing, send)
+        outlet = StreamOutlet(
+            exchange,
+            ACCENTS["openresponses"](),
+            CacheKeeper(ReasoningCache(clock), "local"),
+            Verdict(request_id="r"),
+            Stopwatch(clock),
+            list,
+        )
+        outlet._clock = clock
+        outlet.last_event = outlet.last_write = 0.0
+        if act is not None:
+            act(clock, turn)
+        heart = Heartbeats(turn, outlet, limits, Verdict(request_id="r"), clock=clock, sleep=clock.sleep)
+        with suppress(asyncio.CancelledError):
+            await heart.run()
+
+    run(beat())
+    return written
+
+
+def test_the_stream_begins_when_patience_is_over() -> None:
+    assert beats(6) == [(5, "event: response.created")]
+
+
+def test_comments_come_in_between_and_an_event_after_a_minute() -> None:
+    comment, event = ": waiting for the model", "event: response.in_progress"
+    assert beats(81) == [
+        (5, "event: response.created"),
+        (20, comment),
+        (35, comment),
+        (50, comment),
+        (65, event),
+        (80, comment),
+    ]
+
+
+def test_a_stream_that_has_begun_is_not_begun_again() -> None:
+    def begun(_: Clock, turn: Patient) -> None:
+        turn.start()
+
+    assert beats(16, act=begun) == [(15, ": waiting for the model")]
+
+
+def test_heartbeats_never_busy_loop_whatever_the_limits() -> None:
+    hasty = Limits(patience=0, comment_every=0, event_every=0)
+    assert len(beats(1, hasty)) <= 101
+
+
+def test_a_stopwatch_separates_waiting_from_overhead() -> None:
+    now = [0.0]
+    watch = Stopwatch(lambda: now[0])
+    now[0] = 1.0
+    with watch.waiting():
+        now[0] = 5.0
+        assert watch.overhead == 1.0
+        with watch.waiting():  # the heart waits for the client at the same time
+            now[0] = 6.0
+        now[0] = 7.0
+    assert (watch.overhead, watch.seconds, watch.idle) == (1.0, 7.0, 7.0)
+    watch.mark_received()
+    now[0] = 9.0
+    assert (watch.overhead, watch.idle) == (3.0, 2.0)
+
+
+# ask A6 and ask A8
+
+
+def test_heartbeats_are_numbered_and_do_not_disturb_the_answer(
+    penstock: Running, upstream: ScriptedUpstream
+) -> None:
+    """An upstream that is silent before its first token and in the middle of its text (ask A8)."""
+    first, second = threading.Event(), threading.Event()
+    parts = [send(chunk(frames(*text(*part), done=False))) for part in (["One", " two"], [" three"])]
+    end = send(chunk(frames(STOP, USAGE)) + LAST_CHUNK)
+    upstream.play("d08", [send(SSE_HEAD), until(first), parts[0], until(second), parts[1], end])
+    with penstock.live("d08") as live:
+        live.until(b": waiting", 1)
+        live.until(b"event: response.in_progress", 2)
+        first.set()
+        live.until(b"event: response.output_text.delta")
+        comments, beats = live.body.count(b": waiting"), live.body.count(b"event: response.in_progress")
+        live.until(b": waiting", comments + 1)
+        live.until(b"event: response.in_progress", beats + 1)
+        second.set()
+        reply = live.rest()
+    assert live.body.startswith(b"event: response.created\n")
+    assert reply.types[:2] == ["response.created", "response.in_progress"]
+    assert reply.types[-1] == "response.completed"
+    assert reply.text == "One two three"
+    beats_with_text = [
+        event["response"]["output"]
+        for event in reply.events
+        if event["type"] == "response.in_progress" and event["response"]["output"]
+    ]
+    assert beats_with_text[0][0]["content"][0]["text"] == "One two"  # it carries the snapshot
+    assert penstock.verdict(reply.headers["x-request-id"])["heartbeats"] >= 4
+
+
+def test_failure_events_after_a_heartbeat_continue_the_numbering(
+    penstock: Running, upstream: ScriptedUpstream
+) -> None:
+    released = threading.Event()
+    broken = send(chunk(frames({"error": {"message": "on fire"}}, done=False)) + LAST_CHUNK)
+    upstream.play("d06", [send(SSE_HEAD + chunk(frames(*text("One"), done=False))), until(released), broken])
+    with penstock.live("d06") as live:
+        live.until(b"event: response.in_progress", 2)
+        released.set()
+        reply = live.rest()
+    assert reply.types[-2:] == ["error", "response.failed"]
+    assert [event["sequence_number"] for event in reply.events] == list(range(len(reply.events)))
+
+
+def test_a_stream_asks_proxies_not_to_buffer_it(penstock: Running, upstream: ScriptedUpstream) -> None:
+    upstream.play("d08-head", streamed(*text("One"), STOP, USAGE))
+    headers = penstock.stream("d08-head").headers
+    assert headers["content-type"] == "text/event-stream"
+    assert headers["cache-control"].startswith("no-cache")
+    assert headers["x-accel-buffering"] == "no"
+    assert "content-encoding" not in headers
