@@ -29,7 +29,7 @@ LIMITS = Limits(patience=5, comment_every=15, event_every=60, client_timeout=Non
 
 
 class Clock:
-    """Time that passes only when somebody sleeps; `until` ends the test."""
+    """A clock that advances only in `sleep`; `until` ends the test."""
 
     def __init__(self, until: float) -> None:
         self.now, self._until = 0.0, until
@@ -45,7 +45,7 @@ class Clock:
 
 
 class Patient:
-    """A turn that says nothing by itself."""
+    """A turn without output."""
 
     def __init__(self) -> None:
         self.machine = ResponseStreamStateMachine(Response(id="resp_1", model="m"), clock=lambda: 0)
@@ -64,7 +64,7 @@ class Patient:
 def beats(
     until: float, limits: Limits = LIMITS, act: Callable[[Clock, Patient], None] | None = None
 ) -> list[Any]:
-    """What is written by then: the time, and what it was."""
+    """What was written until then, and when."""
     clock, turn, written = Clock(until), Patient(), []
 
     async def send(message: Message) -> None:
@@ -133,7 +133,7 @@ def test_a_stopwatch_separates_waiting_from_overhead() -> None:
     with watch.waiting():
         now[0] = 5.0
         assert watch.overhead == 1.0
-        with watch.waiting():  # the heart waits for the client at the same time
+        with watch.waiting():  # the heartbeat waits for the client at the same time
             now[0] = 6.0
         now[0] = 7.0
     assert (watch.overhead, watch.seconds, watch.idle) == (1.0, 7.0, 7.0)
