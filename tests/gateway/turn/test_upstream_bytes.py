@@ -17,6 +17,7 @@ from penstock.protocol.wire import to_builtins
 from penstock.stream.machine import ResponseStreamStateMachine
 from tests.client.server import head, send, trickle
 from tests.dialects.chat_streams import plan
+from tests.gateway.in_process import LocalGateway
 from tests.gateway.reply_assertions import calls_in
 from tests.gateway.running import Reply, Running
 from tests.gateway.scripts import (
@@ -104,13 +105,13 @@ def test_the_events_are_the_same_byte_by_byte(
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("model", RICH)
-def test_the_events_are_the_same_in_random_pieces(
-    penstock: Running, upstream: ScriptedUpstream, model: str, seed: int
-) -> None:
-    """Also through chunked encoding, whose chunks split characters and line ends."""
+def test_the_events_are_the_same_in_random_pieces(local: LocalGateway, model: str, seed: int) -> None:
+    """Cuts are in the middle of characters and of line ends."""
     data = WHOLE[model] if seed % 2 else WHOLE[model].replace(b"\n", b"\r\n")
-    upstream.play(model, pieces(cut_up(data, seed)), body(WHOLE[model]))
-    cut, whole = penstock.stream(model, tools=TOOLS), penstock.stream(model, tools=TOOLS)
+    local.play(model, *cut_up(data, seed))
+    cut = local.stream(model, tools=TOOLS)
+    local.play(model, WHOLE[model])
+    whole = local.stream(model, tools=TOOLS)
     assert_whole(cut, model)
     assert without_ids(cut) == without_ids(whole)
 
