@@ -7,14 +7,16 @@ import threading
 
 import pytest
 
-from penstock.fairness import HEAVY, run_heavy, weight_of
+from penstock.fairness import HEAVY, SLICE, WorkSlice, encode_large, run_heavy, weight_of
+from penstock.protocol.large import LONG_TEXT
+from penstock.protocol.wire import encode
 
 
 def here() -> int:
     return threading.get_ident()
 
 
-def test_usual_work_stays_on_the_loop_and_heavy_work_does_not() -> None:
+def test_only_heavy_work_runs_in_a_thread() -> None:
     async def both() -> tuple[int, int]:
         return await run_heavy(HEAVY - 1, here), await run_heavy(HEAVY, here)
 
@@ -23,7 +25,7 @@ def test_usual_work_stays_on_the_loop_and_heavy_work_does_not() -> None:
     assert heavy != here()
 
 
-def test_what_a_function_raises_is_raised() -> None:
+def test_an_exception_of_the_function_is_raised() -> None:
     def fail() -> None:
         raise LookupError("no")
 
@@ -32,7 +34,7 @@ def test_what_a_function_raises_is_raised() -> None:
             asyncio.run(run_heavy(weight, fail))
 
 
-def test_the_loop_goes_on_meanwhile_and_a_few_run_at_a_time() -> None:
+def test_the_loop_continues_and_two_functions_run_at_a_time() -> None:
     running = most = 0
     lock, release = threading.Lock(), threading.Event()
 
@@ -57,7 +59,7 @@ def test_the_loop_goes_on_meanwhile_and_a_few_run_at_a_time() -> None:
     assert 1 <= most <= 2
 
 
-def test_what_is_cancelled_before_it_begins_is_not_run() -> None:
+def test_a_function_cancelled_before_it_starts_never_runs() -> None:
     release = threading.Event()
     ran: list[int] = []
 
@@ -86,6 +88,34 @@ def test_what_is_cancelled_before_it_begins_is_not_run() -> None:
         (b'{"tools":[' + b'{"$ref":"#"},' * 20 + b"]}", True),
     ],
 )
-def test_many_objects_weigh_more_than_their_bytes(body: bytes, is_heavy: bool) -> None:
+def test_objects_and_references_add_to_the_weight(body: bytes, is_heavy: bool) -> None:
     assert (weight_of(body) >= HEAVY) is is_heavy
     assert weight_of(body.decode()) == weight_of(body)
+
+
+def test_a_slice_lets_other_tasks_run_only_when_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    ran: list[object] = []
+    monkeypatch.setattr("penstock.fairness.time.perf_counter", lambda: now)
+
+    async def work() -> None:
+        nonlocal now
+        work = WorkSlice()
+        other = asyncio.create_task(asyncio.sleep(0))
+        other.add_done_callback(ran.append)
+        await work.pause()
+        assert not ran, "the slice is not over"
+        now += SLICE
+        assert work.is_over
+        for _ in range(3):
+            now += SLICE
+            await work.pause()
+        assert ran
+        assert not work.is_over, "a pause starts a new slice"
+
+    asyncio.run(work())
+
+
+def test_a_large_value_is_encoded_as_usual() -> None:
+    value = {"text": "é" * (2 * LONG_TEXT), "n": [1, None]}
+    assert asyncio.run(encode_large(value)) == encode(value)

@@ -31,7 +31,7 @@ def test_durations(seconds: float, text: str) -> None:
 
 
 @pytest.mark.parametrize("seconds", [1e30, float("nan"), float("inf")])
-def test_a_time_that_no_calendar_has_is_no_crash(seconds: float) -> None:
+def test_an_invalid_timestamp_is_reported(seconds: float) -> None:
     assert format_time(seconds) == "invalid time"
     assert format_time(0) == "1970-01-01 00:00:00 UTC"
 

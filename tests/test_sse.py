@@ -1,4 +1,4 @@
-"""Server-sent events: what is read does not depend on how it was cut, and what is written reads back."""
+"""Server-sent events: frames do not depend on how the input is split, and written frames are read back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "shared" / "recordings"
 BOM = b"\xef\xbb\xbf"
-untimed = settings(deadline=None)  # a busy machine is no failure
+untimed = settings(deadline=None)  # a busy machine must not fail the test
 
 
 def decode(pieces: Iterable[bytes], limit: int = DEFAULT_LIMIT) -> list[Frame]:
@@ -34,7 +34,7 @@ def byte_by_byte(data: bytes) -> Iterator[bytes]:
 
 
 def reference(data: bytes) -> list[Frame]:
-    """The algorithm of the standard, word by word, on text: slow, and easy to see to be right."""
+    """The algorithm of the standard, literally, on text: slow, but obviously correct."""
     text = data.decode("utf-8", "replace")
     text = text[1:] if text.startswith("\ufeff") else text
     frames: list[Frame] = []
@@ -75,7 +75,7 @@ CASES: dict[str, tuple[bytes, list[Frame]]] = {
     ),
     "LF CR is two line ends": (b"data: x\n\rdata: y\n\n", [Frame(None, "x"), Frame(None, "y")]),
     "BOM": (BOM + b"data: x\n\n", [Frame(None, "x")]),
-    "only the first BOM is one": (BOM + BOM + b"data: x\n\ndata: y\n\n", [Frame(None, "y")]),
+    "only the first BOM is skipped": (BOM + BOM + b"data: x\n\ndata: y\n\n", [Frame(None, "y")]),
     "a BOM after a blank line is text": (b"\n" + BOM + b"data: x\n\n", []),
     "a BOM after two blank lines is text": (b"\n\n" + BOM + b"data: x\n\n", []),
     "comments": (b": hello\n\n:\ndata: x\n:: y\n\n", [Frame(None, "x")]),
@@ -89,17 +89,17 @@ CASES: dict[str, tuple[bytes, list[Frame]]] = {
     "unknown fields": (b"x: y\ndatum: z\ndata: x\n Data: y\n\n", [Frame(None, "x")]),
     "no data, no frame": (b"event: ping\n\nevent: pong\n\ndata: x\n\n", [Frame(None, "x")]),
     "id": (b"id: 7\ndata: x\n\n", [Frame(None, "x", id="7")]),
-    "an id holds until the next": (
+    "an id applies until the next one": (
         b"id: 7\n\ndata: x\n\ndata: y\nid: 8\n\nid\ndata: z\n\n",
         [Frame(None, "x", id="7"), Frame(None, "y", id="8"), Frame(None, "z")],
     ),
     "an id with NUL is ignored": (b"id: 7\nid: 8\0\ndata: x\n\n", [Frame(None, "x", id="7")]),
     "retry": (b"retry: 250\n\ndata: x\n\ndata: y\n\n", [Frame(None, "x", retry=250), Frame(None, "y")]),
-    "retry that is no number": (
+    "retry that is not a number": (
         b"retry: 1s\nretry: -1\nretry:\nretry: \xc2\xb2\ndata: x\n\n",
         [Frame(None, "x")],
     ),
-    "retry longer than the universe": (b"retry: " + b"9" * 5000 + b"\ndata: x\n\n", [Frame(None, "x")]),
+    "retry with too many digits": (b"retry: " + b"9" * 5000 + b"\ndata: x\n\n", [Frame(None, "x")]),
     "no blank line at the end": (b"data: x\n\nevent: a\ndata: y\n", [Frame(None, "x"), Frame("a", "y")]),
     "no line end at the end": (b"data: x\n\ndata: y", [Frame(None, "x"), Frame(None, "y")]),
     "no data at the end": (b"data: x\n\nevent: y\n", [Frame(None, "x")]),
@@ -108,7 +108,7 @@ CASES: dict[str, tuple[bytes, list[Frame]]] = {
         'event: 名\ndata: {"delta":"水門 🌊"}\n\n'.encode(),
         [Frame("名", '{"delta":"水門 🌊"}')],
     ),
-    "line separators of Unicode end no line": (
+    "Unicode line separators do not end a line": (
         "data: a\u2028b\u0085c\x0bd\n\n".encode(),
         [Frame(None, "a\u2028b\u0085c\x0bd")],
     ),
@@ -118,13 +118,13 @@ CASES: dict[str, tuple[bytes, list[Frame]]] = {
 
 
 @pytest.mark.parametrize(("data", "frames"), CASES.values(), ids=CASES.keys())
-def test_a_stream_is_read_as_the_standard_says(data: bytes, frames: list[Frame]) -> None:
+def test_a_stream_is_read_as_the_standard_requires(data: bytes, frames: list[Frame]) -> None:
     assert reference(data) == frames
     assert decode([data]) == frames
     assert decode(byte_by_byte(data)) == frames
 
 
-def test_a_frame_is_handed_out_with_the_read_that_completes_it() -> None:
+def test_a_frame_is_returned_by_the_read_that_completes_it() -> None:
     decoder = Decoder()
     assert decoder.feed(b"data: x\n") == []
     assert decoder.feed(b"\n") == [Frame(None, "x")]
@@ -139,7 +139,7 @@ def test_an_empty_read_changes_nothing() -> None:
     assert decode([b"", b"data: x\r", b"", b"\ndata: y\n\n", b""]) == [Frame(None, "x\ny")]
 
 
-def test_the_last_event_is_handed_out_once() -> None:
+def test_the_last_event_is_returned_once() -> None:
     decoder = Decoder()
     decoder.feed(b"data: x")
     assert decoder.end() == [Frame(None, "x")]
@@ -186,7 +186,7 @@ def cut_streams(draw: st.DrawFn) -> tuple[bytes, list[bytes]]:
 @untimed
 @given(cut_streams())
 @example((b"data: x\n\n\ndata: y\n\n", [b"data: x\n\n", b"\ndata: y\n\n"]))
-def test_any_cutting_of_a_stream_gives_the_same_frames(cut: tuple[bytes, list[bytes]]) -> None:
+def test_any_split_of_a_stream_gives_the_same_frames(cut: tuple[bytes, list[bytes]]) -> None:
     data, pieces = cut
     expected = reference(data)
     assert decode([data]) == expected
@@ -209,7 +209,7 @@ def frames_and_whether_it_overflowed(pieces: Iterable[bytes], limit: int) -> tup
 @given(cut_streams(), st.integers(1, 40))
 @example((b"\ndata: x\n\n", [b"\ndata: x", b"\n\n"]), 7)
 @example((b"\ndata: x\n\n", [b"\ndata: x", b"\n\n"]), 6)
-def test_any_cutting_of_a_stream_meets_the_limit_at_the_same_event(
+def test_any_split_of_a_stream_exceeds_the_limit_at_the_same_event(
     cut: tuple[bytes, list[bytes]], limit: int
 ) -> None:
     data, pieces = cut
@@ -222,7 +222,7 @@ def test_any_cutting_of_a_stream_meets_the_limit_at_the_same_event(
 
 @untimed
 @given(st.binary(max_size=200))
-def test_a_byte_is_never_an_exception(data: bytes) -> None:
+def test_no_bytes_raise(data: bytes) -> None:
     assert decode([data]) == reference(data)
 
 
@@ -231,7 +231,7 @@ one_line = st.text(st.characters(exclude_characters="\r\n", codec="utf-8"), max_
 
 @untimed
 @given(st.lists(st.tuples(one_line.filter(bool), one_line, one_line), max_size=6), st.randoms())
-def test_what_is_written_reads_back(frames: list[tuple[str, str, str]], dice: random.Random) -> None:
+def test_written_frames_are_read_back(frames: list[tuple[str, str, str]], dice: random.Random) -> None:
     written = (
         b"".join(encode_frame(event, data.encode()) + comment(text) for event, data, text in frames) + DONE
     )
@@ -260,12 +260,12 @@ def test_data_of_more_than_one_line_is_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("text", ["a\ndata: x", "a\rb"])
-def test_a_comment_cannot_smuggle_in_a_field(text: str) -> None:
+def test_a_comment_cannot_inject_a_field(text: str) -> None:
     with pytest.raises(ValueError, match="one line"):
         comment(text)
 
 
-def test_a_line_that_never_ends_is_stopped_at_the_limit() -> None:  # ask A9
+def test_an_endless_line_is_refused_at_the_limit() -> None:  # ask A9
     decoder = Decoder(limit=1_000_000)
     for _ in range(1000):
         assert decoder.feed(b"x" * 1000) == []
@@ -275,7 +275,7 @@ def test_a_line_that_never_ends_is_stopped_at_the_limit() -> None:  # ask A9
     assert isinstance(caught.value, PenstockError)
 
 
-def test_a_line_of_20_mb_in_one_read_is_stopped_too() -> None:
+def test_a_line_of_20_mb_in_one_read_is_refused_too() -> None:
     with pytest.raises(FrameTooLarge):
         Decoder(limit=1_000_000).feed(b"data: " + b"x" * 20_000_000)
 
@@ -294,7 +294,7 @@ def test_many_short_lines_of_one_event_count_together() -> None:
         decoder.feed(b"data: x\n")
 
 
-def test_the_limit_is_for_one_event_not_for_the_stream() -> None:
+def test_the_limit_applies_to_one_event_not_to_the_stream() -> None:
     frame = b"data: " + b"x" * 94
     assert len(decode([(frame + b"\r\n\r\n") * 1000], limit=100)) == 1000
     assert len(decode([frame + b"\n\n", frame + b"\n", b"\n" + frame], limit=100)) == 3
@@ -321,7 +321,7 @@ def test_after_an_oversized_event_every_call_raises() -> None:
 
 @pytest.mark.e2e
 @pytest.mark.skipif(not RECORDINGS.is_dir(), reason="the recordings are not part of the repository")
-def test_recorded_streams_read_the_same_whole_and_cut() -> None:
+def test_recorded_streams_give_the_same_frames_in_any_split() -> None:
     recordings = sorted(RECORDINGS.rglob("*.sse"))
     assert recordings
     for recording in recordings:
@@ -332,7 +332,7 @@ def test_recorded_streams_read_the_same_whole_and_cut() -> None:
 
 
 def small_pieces(data: bytes, dice: random.Random) -> Iterator[bytes]:
-    """The first two thousand bytes one by one, the rest a few at a time: enough cuts, and still quick."""
+    """The first two thousand bytes one by one, the rest a few at a time: many splits, but fast."""
     position = 0
     while position < len(data):
         size = 1 if position < 2000 else dice.randint(1, 60)

@@ -19,11 +19,10 @@ REPLACEMENTS = {
     r"anew": "again; regenerated",
     r"makes? do with": "falls back to",
     r"stronger than": "overrides",
-    r"(?:is|are) no (?:JSON|stream|number|answer|request|error|object|list)": "is not a ...",
+    r"(?<!there )(?:is|are) no (?:JSON|stream|number|answer|request|error|object|list)": "is not a ...",
     r"there are none at all": "none are defined",
     r"sign of life": "heartbeat",
     r"taken up again": "resumed",
-    r"whoever": "a client that, the caller",
     r"at all events": "in any case",
 }
 SUFFIXES = {".py", ".md", ".js", ".json", ".toml", ".txt", ".yaml"}

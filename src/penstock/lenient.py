@@ -83,7 +83,7 @@ def parse_json(text: str) -> Any:
 
 
 def is_json(text: str) -> bool:
-    """Return whether the text is complete JSON by its grammar; huge numbers and unpaired surrogates count."""
+    """Return whether the text is complete JSON. Huge numbers are accepted, unpaired surrogates are not."""
     try:
         msgspec.json.decode(text, type=msgspec.Raw)
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):

@@ -159,7 +159,7 @@ def test_another_attempt_is_told() -> None:
     with served(listed(), refused(503, "busy", "overloaded"), said("Now.")) as endpoint:
         result = ask(endpoint)
     assert (result.returncode, result.stdout) == (0, "Now.\n")
-    assert re.fullmatch(r"penstock: attempt 1 failed, again in 0\.\d s: busy\n", result.stderr)
+    assert re.fullmatch(r"penstock: attempt 1 failed, retrying in 0\.\d s: busy\n", result.stderr)
 
 
 def test_a_stream_that_breaks_keeps_what_came() -> None:

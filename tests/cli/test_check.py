@@ -38,7 +38,7 @@ def test_a_lawful_stream_is_told_in_one_line(lawful: str) -> None:
     assert (result.returncode, result.stdout, result.stderr) == (0, "lawful: 11 events\n", "")
 
 
-def test_a_violation_names_its_rule_its_event_and_whom_it_hurts(unlawful: str) -> None:
+def test_a_violation_names_its_rule_its_event_and_what_it_breaks(unlawful: str) -> None:
     result = penstock("check", unlawful)
     first, *_, verdict = result.stdout.splitlines()
     assert result.returncode == 1

@@ -292,7 +292,7 @@ def test_http_to_a_server_that_speaks_tls_is_named() -> None:
         place = server.url.removeprefix("https://")
         result = check(f"http://{place}/v1")
     assert result.returncode == 2
-    assert f"the server at {place} speaks TLS: use https://" in result.stderr
+    assert f"the server at {place} requires TLS: use https://" in result.stderr
 
 
 def test_https_to_a_server_that_does_not_speak_tls_is_named() -> None:
@@ -310,7 +310,7 @@ def test_https_to_a_server_that_does_not_speak_tls_is_named() -> None:
         result = check(f"https://{place}/v1")
         thread.join()
     assert result.returncode == 2
-    assert f"the server at {place} does not speak TLS: use http://" in result.stderr
+    assert f"the server at {place} does not support TLS: use http://" in result.stderr
 
 
 def test_a_url_needs_a_model() -> None:

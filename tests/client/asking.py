@@ -1,9 +1,9 @@
-"""A client against a scripted server, with a clock that only writes down what it was asked to wait."""
+"""A client against a scripted server, with a clock that records waits instead of sleeping."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,11 +17,11 @@ from tests.client.server import Script, Server
 KEY = "sk-test-0123456789"
 REQUEST = CreateResponse(model="test-model", input="Hello")
 QUICK = 0.3
-"""A time that may run out in a test; long enough for a machine that is busy with other tests."""
+"""Seconds of a timeout that a test waits for; long enough for a machine that is busy with other tests."""
 
 
 class Clock:
-    """Sleeps that take no time."""
+    """Records waits, and does not sleep."""
 
     def __init__(self) -> None:
         self.waits: list[float] = []
@@ -43,13 +43,13 @@ async def asking(
 
 
 async def read(stream: EventStream) -> list[Event]:
-    """All events to the end."""
+    """Return all events to the end."""
     async with stream:
         return [event async for event in stream]
 
 
 async def read_until_failure(stream: EventStream) -> tuple[list[int], Exception | None]:
-    """The numbers of the events, and what ended them if it was a failure."""
+    """Return the sequence numbers of the events, and the failure that ended them, if any."""
     numbers: list[int] = []
     try:
         async with stream:
@@ -58,3 +58,13 @@ async def read_until_failure(stream: EventStream) -> tuple[list[int], Exception 
     except Exception as error:
         return numbers, error
     return numbers, None
+
+
+def texts_of_exception(error: BaseException) -> Iterator[str]:
+    """Yield everything that a traceback, a log or an error report may show of an exception."""
+    pending: list[BaseException | None] = [error]
+    while pending:
+        exception = pending.pop()
+        if exception is not None:
+            yield from (str(exception), repr(exception), repr(exception.args), repr(vars(exception)))
+            pending += [exception.__cause__, exception.__context__]

@@ -1,4 +1,4 @@
-"""A server that does what its script says, good or bad, on a real socket of this machine."""
+"""A scripted server on a real socket of this machine, for correct and faulty responses."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ T = TypeVar("T")
 
 HELLO = streams.hello()
 LAST_CHUNK = b"0\r\n\r\n"
+_TLS_HANDSHAKE = b"\x16"
+"""The first byte of a TLS handshake."""
 
 
 @dataclass
 class Asked:
-    """A request as it came."""
+    """A request as received."""
 
     method: str
     target: str
@@ -37,7 +39,7 @@ class Asked:
 
 
 class Connection:
-    """One client, as a step of a script sees it."""
+    """One connection, for the steps of a script."""
 
     def __init__(self, server: Server, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.server, self.reader, self.writer = server, reader, writer
@@ -45,7 +47,10 @@ class Connection:
 
     async def request(self) -> Asked | None:
         try:
-            head = await self.reader.readuntil(b"\r\n\r\n")
+            first = await self.reader.readexactly(1)
+            if first == _TLS_HANDSHAKE:
+                return None  # closes the connection at once: a probe for TLS must not wait for its timeout
+            head = first + await self.reader.readuntil(b"\r\n\r\n")
         except (asyncio.IncompleteReadError, OSError):
             return None
         start, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
@@ -61,7 +66,7 @@ Script = list[Step]
 
 def send(data: bytes) -> Step:
     async def step(connection: Connection) -> None:
-        with suppress(OSError):  # a client that has gone: the next step tells
+        with suppress(OSError):  # the client has disconnected: the next step notices
             connection.writer.write(data)
             await connection.writer.drain()
 
@@ -69,7 +74,7 @@ def send(data: bytes) -> Step:
 
 
 def trickle(data: bytes) -> Step:
-    """One byte per write."""
+    """Send one byte per write."""
 
     async def step(connection: Connection) -> None:
         for byte in data:
@@ -81,7 +86,7 @@ def trickle(data: bytes) -> Step:
 
 
 async def stall(connection: Connection) -> None:
-    """Say nothing until the client has gone, and tell that it has."""
+    """Send nothing until the client disconnects, and report that to `hung_up`."""
     with suppress(OSError):
         while await connection.reader.read(65536):
             pass
@@ -89,7 +94,7 @@ async def stall(connection: Connection) -> None:
 
 
 async def gate(connection: Connection) -> None:
-    """Wait until the test lets the server go on."""
+    """Wait until the test sets `opened`."""
     await connection.server.opened.wait()
     connection.server.opened.clear()
 
@@ -107,13 +112,13 @@ async def keep(connection: Connection) -> None:
 
 
 def answer(status: int, body: Any = b"", content_type: str = "application/json", **headers: str) -> Step:
-    """A whole answer with its length."""
+    """Send a complete response with its length."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     return send(_head(status, content_type, {"content-length": str(len(data)), **headers}) + data)
 
 
 def head(status: int = 200, content_type: str = "text/event-stream", **headers: str) -> bytes:
-    """The head of an answer; without a length or chunks, the body ends where the connection does."""
+    """Return the head of a response; without a length or chunks, the body ends with the connection."""
     return _head(status, content_type, headers)
 
 
@@ -135,13 +140,13 @@ def sse(events: list[streams.Event], done: bool = False) -> bytes:
 
 
 def streamed(events: list[streams.Event] = HELLO, **headers: str) -> Script:
-    """A lawful stream, in chunks."""
+    """Send a lawful stream in chunks."""
     body = chunk(sse(events, done=True)) + LAST_CHUNK
     return [send(_head(200, "text/event-stream", {"transfer-encoding": "chunked", **headers}) + body)]
 
 
 class Server:
-    """Plays one script for every request, in their order, and closes the connection after it."""
+    """Plays one script per request, in order, and closes the connection after it."""
 
     def __init__(self, *scripts: Script, tls: ssl.SSLContext | None = None) -> None:
         self._scripts = list(scripts)
@@ -170,8 +175,8 @@ class Server:
         for _ in range(times):
             await self.hangups.acquire()
 
-    def script_for(self, asked: Asked) -> Script:  # noqa: ARG002 - who plays by what was asked needs it
-        """What is played for this request."""
+    def script_for(self, asked: Asked) -> Script:  # noqa: ARG002 - subclasses choose by the request
+        """Return the script for a request."""
         return self._scripts.pop(0) if self._scripts else [answer(418, b"no script left")]
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -200,13 +205,13 @@ def open_files() -> int:
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a test that is a coroutine. Whatever it does, it must leave no task behind."""
+    """Run a test that is a coroutine, and check that it leaves no task behind."""
 
     async def watched() -> T:
         async with asyncio.timeout(10):
             result = await coroutine
         for _ in range(10):
-            await asyncio.sleep(0)  # what was cancelled may still have a step to go
+            await asyncio.sleep(0)  # cancelled tasks may need another step
         left = asyncio.all_tasks() - {asyncio.current_task()}
         assert not left
         return result
@@ -215,7 +220,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class Served:
-    """A server in a thread of its own, for tests that have no event loop."""
+    """A server in its own thread, for tests without an event loop."""
 
     def __init__(self, server: Server, loop: asyncio.AbstractEventLoop) -> None:
         self.server, self.url, self.asked = server, server.url, server.asked

@@ -1,4 +1,4 @@
-"""What a client can be told, and that nothing secret of it shows."""
+"""The settings of a client: validation, and no secret in a repr."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ KEY = "sk-test-0123456789"
         ({"headers": {"x y": KEY}}, "headers"),
     ],
 )
-def test_a_wrong_setting_is_refused_at_once_and_named(settings: dict[str, Any], param: str) -> None:
+def test_an_invalid_setting_is_refused_at_once_with_its_name(settings: dict[str, Any], param: str) -> None:
     with pytest.raises(InvalidRequestError) as caught:
         ClientConfig(**{"base_url": "http://host", **settings})
     assert caught.value.param == param
     assert KEY not in str(caught.value)
 
 
-def test_times_may_be_without_a_limit() -> None:
+def test_timeouts_may_be_none() -> None:
     ClientConfig("http://host", connect_timeout=None, first_byte_timeout=None, idle_timeout=None, proxy="")
 
 
-def test_nothing_secret_is_in_a_repr() -> None:
+def test_no_secret_is_in_a_repr() -> None:
     config = ClientConfig(
         f"http://host/v1?token={KEY}",
         key=functools.partial(str, KEY),
@@ -57,7 +57,7 @@ def test_nothing_secret_is_in_a_repr() -> None:
         assert "OpenResponsesClient(ClientConfig(" in shown
 
 
-def test_aiohttp_is_not_imported_before_it_is_needed() -> None:
+def test_aiohttp_is_not_imported_before_the_first_request() -> None:
     code = (
         "import sys, penstock.client.client, penstock.client.sync, penstock.client.config as config\n"
         "penstock.client.sync.SyncOpenResponsesClient(config.ClientConfig('http://host')).close()\n"
@@ -66,6 +66,6 @@ def test_aiohttp_is_not_imported_before_it_is_needed() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_the_settings_do_not_pay_for_an_event_loop() -> None:
+def test_the_settings_do_not_import_asyncio() -> None:
     code = "import sys, penstock.client.config; assert not {'aiohttp', 'asyncio', 'ssl'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

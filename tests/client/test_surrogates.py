@@ -1,4 +1,4 @@
-"""Characters that a server has cut in two: JSON written by those who count text in units of UTF-16."""
+"""Surrogate pairs that a server has split, because it counts text in UTF-16 units."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def delta(text: str, **fields: Any) -> dict[str, Any]:
 
 
 def joined(*raws: dict[str, Any]) -> list[str]:
-    halves = SurrogateJoiner()
-    return [halves.join(raw)["delta"] for raw in raws]
+    joiner = SurrogateJoiner()
+    return [joiner.join(raw)["delta"] for raw in raws]
 
 
 @pytest.mark.parametrize(
-    ("cut", "whole"),
+    ("parts", "expected"),
     [
         (["a" + HIGH, LOW + "b"], ["a", "😀b"]),
         ([HIGH, LOW], ["", "😀"]),
@@ -41,11 +41,11 @@ def joined(*raws: dict[str, Any]) -> list[str]:
         ([HIGH + LOW], ["😀"]),
     ],
 )
-def test_halves_meet_across_deltas(cut: list[str], whole: list[str]) -> None:
-    assert joined(*map(delta, cut)) == whole
+def test_surrogates_are_joined_across_deltas(parts: list[str], expected: list[str]) -> None:
+    assert joined(*map(delta, parts)) == expected
 
 
-def test_halves_of_different_parts_do_not_meet() -> None:
+def test_surrogates_of_different_texts_are_not_joined() -> None:
     raws = [
         delta(HIGH, item_id="msg_1", content_index=0),
         delta(HIGH, item_id="msg_1", content_index=1),
@@ -58,7 +58,7 @@ def test_halves_of_different_parts_do_not_meet() -> None:
     assert joined(*raws) == ["", "", "", "{}", "😀", "\ufffdx", "😀"]
 
 
-def test_what_is_no_delta_is_made_whole_where_it_stands() -> None:
+def test_surrogates_outside_deltas_are_joined_in_place() -> None:
     raw = {"type": "x.done", HIGH: 1, "text": HIGH + LOW + HIGH, "parts": [{"text": LOW}, 1, None]}
     assert SurrogateJoiner().join(raw) == {
         "type": "x.done",
@@ -73,18 +73,18 @@ def test_what_is_no_delta_is_made_whole_where_it_stands() -> None:
     assert SurrogateJoiner().join([HIGH]) == ["\ufffd"]
 
 
-def test_parts_that_nobody_finishes_are_not_remembered_for_ever() -> None:
-    halves = SurrogateJoiner()
+def test_pending_surrogates_are_bounded() -> None:
+    joiner = SurrogateJoiner()
     for number in range(1000):
-        halves.join(delta(HIGH, item_id=f"msg_{number}", output_index=["no", "index"]))
-    assert len(halves) == 64
-    assert halves.join(delta(LOW, item_id="msg_999", output_index=["no", "index"]))["delta"] == "😀"
+        joiner.join(delta(HIGH, item_id=f"msg_{number}", output_index=["no", "index"]))
+    assert len(joiner) == 64
+    assert joiner.join(delta(LOW, item_id="msg_999", output_index=["no", "index"]))["delta"] == "😀"
 
 
 @given(st.text(), st.lists(st.integers(0, 40)))
-def test_a_text_cut_anywhere_is_the_same_text(text: str, places: list[int]) -> None:
+def test_a_text_that_is_split_anywhere_is_the_same_text(text: str, cuts: list[int]) -> None:
     units = text.encode("utf-16-le")
-    edges = sorted({0, len(units), *(2 * place for place in places if 2 * place < len(units))})
+    edges = sorted({0, len(units), *(2 * cut for cut in cuts if 2 * cut < len(units))})
     pieces = [units[start:end].decode("utf-16-le", "surrogatepass") for start, end in pairwise(edges)]
     assert "".join(joined(*map(delta, pieces))) == text
 
@@ -99,7 +99,7 @@ CUT = [
 ]
 
 
-def test_a_stream_whose_characters_are_cut_loses_none_of_them() -> None:
+def test_a_stream_with_split_characters_loses_none() -> None:
     async def main() -> None:
         async with asking(streamed(CUT)) as (client, _):
             stream = client.stream(REQUEST)
@@ -115,7 +115,7 @@ def test_a_stream_whose_characters_are_cut_loses_none_of_them() -> None:
     run(main())
 
 
-def test_halves_meet_across_connections() -> None:
+def test_surrogates_are_joined_across_connections() -> None:
     async def main() -> None:
         async with asking([send(head() + sse(CUT[:5]))], streamed(CUT[5:])) as (client, _):
             stream = client.stream(REQUEST)

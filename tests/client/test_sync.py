@@ -1,4 +1,4 @@
-"""The synchronous twin: the same paths without an event loop, and what only threads can do."""
+"""The synchronous client: the same behaviour without an event loop, and threads and interrupts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from tests.client.server import (
 )
 
 RESPONSE = HELLO[-1]["response"]
-BEGUN = send(CHUNKED_HEAD + chunk(sse(HELLO[:2])))
+STARTED = send(CHUNKED_HEAD + chunk(sse(HELLO[:2])))
 
 IN_THE_MAIN_THREAD = pytest.mark.skipif(
     threading.current_thread() is not threading.main_thread(), reason="signals go to the main thread"
@@ -77,7 +77,7 @@ def in_thread(function: Any, *arguments: Any) -> Iterator[Future[Any]]:
 
 
 @pytest.mark.parametrize("events", [streams.hello(), streams.interleaved()], ids=["hello", "interleaved"])
-def test_a_lawful_stream_arrives_whole(events: list[streams.Event]) -> None:
+def test_a_lawful_stream_is_delivered_completely(events: list[streams.Event]) -> None:
     with asking(streamed(events, **{"x-request-id": "req_1"}), key=lambda: KEY) as (client, server):
         with client.stream(REQUEST) as stream:
             assert (stream.response_id, stream.last_sequence) == (None, None)
@@ -91,7 +91,7 @@ def test_a_lawful_stream_arrives_whole(events: list[streams.Event]) -> None:
         assert server.asked[0].headers["authorization"] == f"Bearer {KEY}"
 
 
-def test_the_threads_meet_once_per_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_threads_switch_once_per_read(monkeypatch: pytest.MonkeyPatch) -> None:
     batches: list[int] = []
     batch = EventStream.batch
 
@@ -110,7 +110,7 @@ def test_the_threads_meet_once_per_read(monkeypatch: pytest.MonkeyPatch) -> None
     assert batches == [6, 5]
 
 
-def test_every_other_request_has_its_twin() -> None:
+def test_every_method_of_the_asynchronous_client_is_available() -> None:
     def page(text: str, has_more: bool) -> Any:
         return {"data": [{"role": "user", "content": text}], "has_more": has_more, "last_id": text}
 
@@ -144,7 +144,7 @@ def test_every_other_request_has_its_twin() -> None:
         assert [asked.method for asked in server.asked] == methods
 
 
-def test_failures_are_the_same() -> None:
+def test_the_same_failures_are_raised() -> None:
     broken = [send(head() + sse(HELLO[:2]))]
     with asking([answer(401)], [answer(404)], broken, [answer(404)]) as (client, _):
         with pytest.raises(AuthenticationError):
@@ -161,7 +161,7 @@ def test_failures_are_the_same() -> None:
             client.resume("")
 
 
-def test_a_retry_and_a_resume_go_on_behind_the_scenes() -> None:
+def test_streams_are_retried_and_resumed() -> None:
     clock = Clock()
     broken = [send(head() + sse(HELLO[:4]))]
     with asking([answer(503)], broken, streamed(HELLO[4:]), clock=clock) as (client, server):
@@ -170,7 +170,7 @@ def test_a_retry_and_a_resume_go_on_behind_the_scenes() -> None:
     assert clock.waits == [0.5]
 
 
-def test_a_silent_server_is_given_up() -> None:
+def test_a_timeout_is_raised() -> None:
     with asking([stall], first_byte_timeout=QUICK, retries=0) as (client, server):
         with pytest.raises(NetworkError) as caught:
             next(client.stream(REQUEST))
@@ -179,7 +179,7 @@ def test_a_silent_server_is_given_up() -> None:
 
 
 def test_leaving_the_block_closes_the_connection() -> None:
-    with asking([BEGUN, stall]) as (client, server):
+    with asking([STARTED, stall]) as (client, server):
         with client.stream(REQUEST) as stream:
             next(stream)
         server.hung_up()
@@ -187,15 +187,15 @@ def test_leaving_the_block_closes_the_connection() -> None:
         stream.close()
 
 
-def test_a_loop_that_is_left_closes_the_connection() -> None:
-    with asking([BEGUN, stall]) as (client, server):
+def test_breaking_out_of_the_loop_closes_the_connection() -> None:
+    with asking([STARTED, stall]) as (client, server):
         for _ in client.stream(REQUEST):
             break
         gc.collect()
         server.hung_up()
 
 
-@pytest.mark.parametrize("script", [[stall], [send(CHUNKED_HEAD), stall], [BEGUN, stall]])
+@pytest.mark.parametrize("script", [[stall], [send(CHUNKED_HEAD), stall], [STARTED, stall]])
 def test_closing_from_another_thread_ends_the_iteration(script: Script) -> None:
     with asking(script) as (client, server):
         stream = client.stream(REQUEST)
@@ -207,8 +207,8 @@ def test_closing_from_another_thread_ends_the_iteration(script: Script) -> None:
         server.hung_up()
 
 
-def test_closing_the_client_ends_what_runs_in_other_threads() -> None:
-    with served([BEGUN, stall], [stall]) as server:
+def test_closing_the_client_ends_streams_and_requests_in_other_threads() -> None:
+    with served([STARTED, stall], [stall]) as server:
         client = SyncOpenResponsesClient(ClientConfig(server.url))
         stream = client.stream(REQUEST)
         with in_thread(list, stream) as reading, in_thread(client.create, REQUEST) as creating:
@@ -216,7 +216,7 @@ def test_closing_the_client_ends_what_runs_in_other_threads() -> None:
                 pass
             client.close()
             assert len(reading.result(10)) in (0, 2)
-            with pytest.raises(NetworkError, match="closed meanwhile") as caught:
+            with pytest.raises(NetworkError, match="closed during the request") as caught:
                 creating.result(10)
             assert caught.value.code == "client_closed"
         server.hung_up(2)
@@ -257,7 +257,7 @@ def test_an_interrupt_closes_the_connection(begins: bool) -> None:
     async def interrupt(_: Connection) -> None:
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
-    script: Script = [BEGUN, interrupt, stall] if begins else [interrupt, stall]
+    script: Script = [STARTED, interrupt, stall] if begins else [interrupt, stall]
     with asking(script) as (client, server):
         stream = client.stream(REQUEST)
         with pytest.raises(KeyboardInterrupt):
@@ -265,7 +265,7 @@ def test_an_interrupt_closes_the_connection(begins: bool) -> None:
         server.hung_up()
 
 
-def test_an_interrupt_that_comes_with_the_answer_closes_the_connection(
+def test_an_interrupt_at_the_end_of_a_read_closes_the_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     run = _BackgroundLoop.run
@@ -274,7 +274,7 @@ def test_an_interrupt_that_comes_with_the_answer_closes_the_connection(
         run(loop, coroutine)
         raise KeyboardInterrupt
 
-    with asking([BEGUN, stall]) as (client, server):
+    with asking([STARTED, stall]) as (client, server):
         stream = client.stream(REQUEST)
         with monkeypatch.context() as patch:
             patch.setattr(_BackgroundLoop, "run", interrupted)
@@ -284,7 +284,7 @@ def test_an_interrupt_that_comes_with_the_answer_closes_the_connection(
 
 
 @IN_THE_MAIN_THREAD
-def test_an_interrupt_ends_a_request_that_waits() -> None:
+def test_an_interrupt_ends_a_waiting_request() -> None:
     async def interrupt(_: Connection) -> None:
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
@@ -294,7 +294,7 @@ def test_an_interrupt_ends_a_request_that_waits() -> None:
         server.hung_up()
 
 
-def test_an_interrupt_before_there_is_anything_to_wait_for_ends_the_request_too(
+def test_an_interrupt_before_the_call_is_scheduled_ends_the_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     schedule = asyncio.run_coroutine_threadsafe
@@ -316,7 +316,7 @@ def test_an_interrupt_before_there_is_anything_to_wait_for_ends_the_request_too(
         server.hung_up()
 
 
-def test_a_key_source_cannot_use_the_client_that_asks_it() -> None:
+def test_a_key_source_cannot_use_the_client_that_calls_it() -> None:
     clients: list[SyncOpenResponsesClient] = []
 
     def key() -> str:
@@ -334,7 +334,7 @@ def test_many_threads_share_one_client() -> None:
         assert list(counts) == [11] * 20
 
 
-def test_it_works_beside_a_running_event_loop() -> None:
+def test_the_client_works_inside_a_running_event_loop() -> None:
     async def main() -> int:
         with asking(streamed()) as (client, _):
             return len(list(client.stream(REQUEST)))

@@ -21,7 +21,7 @@ from tests.demo.asking import (
     user,
 )
 from tests.dialects.render_cases import codes, dropped
-from tests.dialects.test_request_fields import SAMPLES, TOOLS
+from tests.dialects.request_samples import SAMPLES, TOOLS
 
 
 def test_encrypted_reasoning_is_recognised_when_sent_back() -> None:

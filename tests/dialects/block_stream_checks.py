@@ -1,7 +1,7 @@
-"""What must hold for every recording of a dialect that streams content blocks: Anthropic, Bedrock.
+"""Checks for every recording of Chat Completions and of dialects that stream content blocks.
 
-Beside `recording_checks.py`: what came before a cut is counted here in the raw chunks, and unknown fields may
-leave a diagnostic.
+Unlike in `recording_checks.py`, the content before a cut is counted in the raw chunks, and unknown fields may
+add a diagnostic.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from tests.dialects.recordings import (
 from tests.stream.running import violations
 
 BYTE_BY_BYTE = 60_000
-"""Larger recordings are not fed one byte at a time: it takes seconds and shows nothing new."""
+"""Larger recordings are not fed one byte at a time: that takes seconds and tests nothing new."""
 
 BORDERS = 50
 
-Said = Callable[[dict[str, Any]], tuple[str, str]]
-"""The text and the reasoning in one chunk, read as simply as can be."""
+TextAndReasoning = Callable[[dict[str, Any]], tuple[str, str]]
+"""Returns the text and the reasoning in one chunk, read as simply as possible."""
 
 
 def smallest(folder: str, count: int) -> list[str]:
@@ -42,7 +42,7 @@ def smallest(folder: str, count: int) -> list[str]:
 
 
 def check_splits(file: str) -> None:
-    """However the bytes come, the frames are the same."""
+    """The frames do not depend on how the bytes are split."""
     data, expected = (ROOT / file).read_bytes(), frames(file)
     rng = random.Random(file)
     borders = sorted(rng.sample(range(len(data)), min(40, len(data))))
@@ -54,7 +54,7 @@ def check_splits(file: str) -> None:
 
 
 def check_noise(dialect: ReadDialect, file: str, noise: list[Frame]) -> None:
-    """Fields and events that nobody knows change nothing."""
+    """Unknown fields and events change nothing."""
     plan, clean = plan_for(file, dialect.name), frames(file)
     noisy: list[Frame] = []
     for frame in clean:
@@ -67,31 +67,33 @@ def check_noise(dialect: ReadDialect, file: str, noise: list[Frame]) -> None:
     assert _content(events) == _content(expected)
 
 
-def check_cuts(dialect: ReadDialect, file: str, given: Iterator[list[Frame]], said: Said) -> None:
-    """Wherever the upstream breaks off: one end, lawful, and nothing that came before it is lost."""
+def check_cuts(
+    dialect: ReadDialect, file: str, cuts: Iterator[list[Frame]], text_and_reasoning: TextAndReasoning
+) -> None:
+    """Wherever the stream is cut off, it is lawful, ends once, and loses nothing from before the cut."""
     plan = plan_for(file, dialect.name)
-    whole = _content(translate(dialect, plan, frames(file)))
-    for cut in given:
+    complete = _content(translate(dialect, plan, frames(file)))
+    for cut in cuts:
         stream = FrameStream(dialect, plan)
         events = stream.start() + [event for frame in cut for event in stream.feed(frame)] + stream.end()
         assert [event.type for event in events if event.type in TERMINAL] == [events[-1].type]
         assert violations(events, "openresponses") == []
         ours = reading(events)
         chunks = [json.loads(frame.data) for frame in cut if _is_json(frame.data)]
-        texts = [said(chunk) for chunk in chunks]
+        texts = [text_and_reasoning(chunk) for chunk in chunks]
         if events[-1].type != "response.failed" or "truncated" in _code(events):
             assert ours.text == "".join(text for text, _ in texts)
             assert ours.reasoning == "".join(reasoning for _, reasoning in texts)
-        for call, full in zip(_calls(events), whole["calls"], strict=False):
+        for call, full in zip(_calls(events), complete["calls"], strict=False):
             assert full.startswith(call) or call == "{}"
 
 
 def chunk_borders(file: str) -> Iterator[list[Frame]]:
-    """Every border; of a long recording, some of them."""
-    given = frames(file)
-    borders = range(len(given))
-    some = borders if len(given) <= BORDERS else sorted(random.Random(file).sample(borders, BORDERS))
-    return (given[:end] for end in some)
+    """Yield the recording cut after each chunk; for a long recording, after a sample of them."""
+    all_frames = frames(file)
+    borders = range(len(all_frames))
+    some = borders if len(all_frames) <= BORDERS else sorted(random.Random(file).sample(borders, BORDERS))
+    return (all_frames[:end] for end in some)
 
 
 def byte_cuts(file: str, count: int = 20) -> Iterator[list[Frame]]:
@@ -137,7 +139,7 @@ json_values = st.recursive(
 
 
 def objects(fields: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[dict[str, Any]]:
-    """Objects with some of these fields, each mostly as it should be and sometimes anything at all."""
+    """Objects with some of these fields, each mostly valid and sometimes any JSON value."""
     return st.fixed_dictionaries(
         {}, optional={name: value | value | value | json_values for name, value in fields.items()}
     )

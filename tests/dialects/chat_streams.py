@@ -1,4 +1,4 @@
-"""Streams of Chat Completions, written by hand."""
+"""Chat Completions streams, written by hand."""
 
 from __future__ import annotations
 
@@ -35,29 +35,31 @@ def calls(*entries: dict[str, Any]) -> dict[str, Any]:
     return chunk({"tool_calls": list(entries)})
 
 
-def read(*chunks: Any, given: Plan | None = None) -> list[Delta]:
-    """The deltas of a whole stream: dicts as chunks, frames as they are."""
-    reader = DIALECT.reader(given or plan())
-    told: list[Delta] = []
+def read(*chunks: Any, for_plan: Plan | None = None) -> list[Delta]:
+    """Return the deltas of a complete stream; chunks are dicts or frames."""
+    reader = DIALECT.reader(for_plan or plan())
+    deltas: list[Delta] = []
     for each in chunks:
-        told += reader.feed(each if isinstance(each, Frame) else as_frame(each))
-    return told + reader.end()
+        deltas += reader.feed(each if isinstance(each, Frame) else as_frame(each))
+    return deltas + reader.end()
 
 
-def answer(*chunks: Any, given: Plan | None = None) -> dict[str, Any]:
-    """The last snapshot of a whole stream, judged as lawful."""
+def answer(*chunks: Any, for_plan: Plan | None = None) -> dict[str, Any]:
+    """Return the last snapshot of a complete stream, after checking that it is lawful."""
     frames = [each if isinstance(each, Frame) else as_frame(each) for each in chunks]
-    events = translate(DIALECT, given or plan(), frames)
+    events = translate(DIALECT, for_plan or plan(), frames)
     response: dict[str, Any] = to_builtins(events[-1])["response"]
     return response
 
 
-def of(told: list[Delta], *types: type) -> list[Any]:
-    return [delta for delta in told if isinstance(delta, types)]
+def of(deltas: list[Delta], *types: type) -> list[Any]:
+    """Return the deltas of these types."""
+    return [delta for delta in deltas if isinstance(delta, types)]
 
 
-def payloads(told: list[Delta]) -> list[Any]:
-    return [envelope.payload for each in of(told, OpaqueReasoning) if (envelope := unseal(each.data))]
+def payloads(deltas: list[Delta]) -> list[Any]:
+    """Return the payloads of sealed reasoning."""
+    return [envelope.payload for each in of(deltas, OpaqueReasoning) if (envelope := unseal(each.data))]
 
 
 def split_at(text: str, size: int) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What must hold for every recording of a dialect whose items have keys: `responses` and `ai_sdk`."""
+"""Checks for every recording of a dialect whose items have keys: `responses` and `ai_sdk`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from hypothesis import strategies as st
 
+from penstock.dialects.pipeline import Pipeline
 from penstock.dialects.plan import Plan, Reader, Target
 from penstock.protocol.events import TERMINAL, Event
 from penstock.protocol.request import CreateResponse
@@ -29,7 +30,7 @@ from tests.dialects.recordings import (
     reading,
     translate,
 )
-from tests.stream.running import run, violations
+from tests.stream.running import assert_lawful, machine, run, violations
 
 __all__ = ["run", "to_builtins", "translate"]
 
@@ -37,7 +38,7 @@ JSON = dict[str, Any]
 
 RANDOM_CUTS = 20
 BORDERS = 1000
-"""More than any of the small recordings has; the cost of cutting everywhere grows with the square."""
+"""More than any small recording has. Cutting at every border has quadratic cost."""
 
 
 def plan(dialect: str, tools: list[Tool] | None = None) -> Plan:
@@ -51,13 +52,13 @@ def as_frames(chunks: list[Any]) -> list[Frame]:
 
 
 def answer(dialect: Any, chunks: list[Any], tools: list[Tool] | None = None) -> JSON:
-    """The last snapshot that hand-written chunks lead to, after its stream was judged."""
+    """Return the last snapshot of hand-written chunks, after checking that their stream is lawful."""
     events = translate(dialect, plan(dialect.name, tools), as_frames(chunks))
     return last(events)
 
 
-def told(dialect: Any, chunks: list[Any], tools: list[Tool] | None = None) -> list[Delta]:
-    """The deltas of hand-written chunks, with the end."""
+def deltas(dialect: Any, chunks: list[Any], tools: list[Tool] | None = None) -> list[Delta]:
+    """Return the deltas of hand-written chunks, including those of the end."""
     reader: Reader = dialect.reader(plan(dialect.name, tools))
     return [delta for frame in as_frames(chunks) for delta in reader.feed(frame)] + reader.end()
 
@@ -76,7 +77,7 @@ def _expected() -> dict[str, JSON]:
 
 
 def contradictions(source: str, ours: Reading) -> list[str]:
-    """The aspects in which the oracles disagree. What a provider ran itself is no call to be compared."""
+    """Return the aspects in which the oracles disagree. Calls that a provider ran itself are not compared."""
     aspects = [each.partition(":")[0] for each in disagreements(source, ours)]
     calls = _expected().get(source, {}).get("tool_calls", [])
     client = [(call["name"], _value(call["input"])) for call in calls if not call.get("provider_executed")]
@@ -93,7 +94,7 @@ def _value(text: str) -> Any:
 
 
 def assert_agrees(dialect: Any, file: str, source: str, exceptions: dict[str, str]) -> None:
-    """The oracles agree, except in what the exception names; an exception that is none any more fails."""
+    """The oracles agree, except in the aspects of an exception. An exception that is obsolete fails."""
     events = translate(dialect, plan_for(source, dialect.name), frames(file))
     allowed = exceptions.get(file, "").partition(":")[0].split(", ")
     assert contradictions(source, reading(events)) == [each for each in allowed if each], exceptions.get(file)
@@ -112,8 +113,8 @@ def assert_same_in_any_reads(file: str) -> None:
 
 
 def assert_same_with_noise(dialect: Any, file: str, noise: list[Frame]) -> None:
-    """Pings and fields that nobody knows change no item."""
-    given = plan_for(file, dialect.name)
+    """Pings and unknown fields change no item."""
+    file_plan = plan_for(file, dialect.name)
     noisy: list[Frame] = []
     for frame in frames(file):
         noisy += noise
@@ -121,36 +122,38 @@ def assert_same_with_noise(dialect: Any, file: str, noise: list[Frame]) -> None:
             value = {"x_before": [{"text": "no"}], **json.loads(frame.data), "x_after": None}
             frame = Frame(frame.event, json.dumps(value))
         noisy.append(frame)
-    clean, other = (last(translate(dialect, given, each)) for each in (frames(file), noisy))
+    clean, other = (last(translate(dialect, file_plan, each)) for each in (frames(file), noisy))
     for snapshot in (clean, other):
         snapshot.pop("diagnostics", None)
-        if snapshot["status"] == "failed":  # what fails before any output has not told which model it was
+        if snapshot["status"] == "failed":  # a failure before any output discards the model
             snapshot.pop("model"), snapshot.pop("service_tier", None)
     assert clean == other
 
 
 def assert_survives_cuts(dialect: Any, file: str, most: int = BORDERS) -> None:
-    """Cut at chunk borders and at random bytes: one terminal event, lawful, nothing before it lost."""
-    given, data = frames(file), (ROOT / file).read_bytes()
-    whole = _said(dialect, file, given)
+    """Cut at chunk borders and at random bytes: one terminal event, lawful, nothing before the cut lost."""
+    all_frames, data = frames(file), (ROOT / file).read_bytes()
+    complete = _output(dialect, file, all_frames)
     source = random.Random(file)
-    for border in sorted(source.sample(range(len(given)), min(most, len(given)))):
-        _assert_begins(_said(dialect, file, given[:border]), whole)
+    for border in sorted(source.sample(range(len(all_frames)), min(most, len(all_frames)))):
+        _assert_prefix(_output(dialect, file, all_frames[:border]), complete)
     for _ in range(RANDOM_CUTS):
         cut = data[: source.randrange(len(data))]
         if file.endswith(".sse"):
-            kept = frames(file, cut)
+            received = frames(file, cut)
         else:
-            kept = [Frame(None, line) for line in cut.decode(errors="replace").split("\n") if line.strip()]
-        said = _said(dialect, file, kept)
-        _assert_begins(said, whole)
-        _assert_begins(_said(dialect, file, kept[:-1]), said)
+            received = [
+                Frame(None, line) for line in cut.decode(errors="replace").split("\n") if line.strip()
+            ]
+        output = _output(dialect, file, received)
+        _assert_prefix(output, complete)
+        _assert_prefix(_output(dialect, file, received[:-1]), output)
 
 
-def _said(dialect: Any, file: str, given: list[Frame]) -> list[JSON]:
+def _output(dialect: Any, file: str, received: list[Frame]) -> list[JSON]:
     stream = FrameStream(dialect, plan_for(file, dialect.name))
     events = stream.start()
-    for frame in given:
+    for frame in received:
         events += stream.feed(frame)
     events += stream.end()
     assert [event.type for event in events if event.type in TERMINAL] == [events[-1].type]
@@ -158,9 +161,9 @@ def _said(dialect: Any, file: str, given: list[Frame]) -> list[JSON]:
     return cast("list[JSON]", last(events)["output"])
 
 
-def _assert_begins(cut: list[JSON], whole: list[JSON]) -> None:
-    assert len(cut) <= len(whole)
-    for short, long in zip(cut, whole, strict=False):
+def _assert_prefix(cut: list[JSON], complete: list[JSON]) -> None:
+    assert len(cut) <= len(complete)
+    for short, long in zip(cut, complete, strict=False):
         assert short["type"] == long["type"]
         for one, other in zip(_texts(short), _texts(long), strict=False):
             assert other.startswith(one)
@@ -169,13 +172,22 @@ def _assert_begins(cut: list[JSON], whole: list[JSON]) -> None:
 def _texts(item: JSON) -> Iterator[str]:
     for part in [*item.get("summary", []), *(item.get("content") or [])]:
         yield part.get("text") or part.get("refusal") or ""
-    told = item.get("arguments") or item.get("input")
-    yield told if isinstance(told, str) else ""
+    arguments = item.get("arguments") or item.get("input")
+    yield arguments if isinstance(arguments, str) else ""
 
 
-def assert_lawful_end(dialect: Any, given: list[Frame], tools: list[Tool] | None = None) -> None:
-    """Whatever comes: nothing is raised, and the stream ends as it should."""
-    translate(dialect, plan(dialect.name, tools), given)
+def assert_lawful_end(dialect: Any, received: list[Frame], tools: list[Tool] | None = None) -> None:
+    """For any frames, nothing is raised and the stream is lawful."""
+    translate(dialect, plan(dialect.name, tools), received)
+
+
+def translate_body(dialect: Any, body: bytes, tools: list[Tool] | None = None) -> list[Event]:
+    """Translate an answer that was not streamed, and check that the stream is lawful."""
+    pipeline = Pipeline(machine(tools))
+    pipeline.open(dialect, plan(dialect.name, tools), content_type="application/json")
+    events = pipeline.start() + pipeline.feed(body) + pipeline.end()
+    assert_lawful(events)
+    return events
 
 
 values: st.SearchStrategy[Any] = st.sampled_from(
@@ -185,11 +197,11 @@ values: st.SearchStrategy[Any] = st.sampled_from(
         *({"message": "m", "code": 5}, [{"url": "u"}, 3], {"reason": "r"}, {"openai": {"signature": 5}}),
     ]
 )
-"""Wrong in every way that JSON allows. A list to choose from: making values up costs more than reading."""
+"""JSON values of every wrong kind. A fixed list: generating values costs more than reading them."""
 
 
 def objects(types: list[str], fields: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[JSON]:
-    """Objects of known and unknown types whose fields are right, wrong or missing."""
+    """Objects of known and unknown types whose fields are valid, invalid or missing."""
     optional = {name: strategy | values for name, strategy in fields.items()}
     kinds = st.sampled_from(types) | values
     return st.fixed_dictionaries({"type": kinds}, optional=optional)

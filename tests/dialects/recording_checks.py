@@ -1,4 +1,4 @@
-"""What must hold for every recording, whatever the dialect: for the readers of Gemini, Ollama and Cohere."""
+"""Checks for every recording of any dialect; used in full for Gemini, Ollama and Cohere."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.dialects.recordings import (
 from tests.stream.running import violations
 
 BORDERS = 100
-"""More borders than these are sampled here; `make recordings` takes them all."""
+"""Beyond this number, borders are sampled; `make recordings` tests all of them."""
 BYTE_CUTS = 20
 
 
@@ -38,16 +38,16 @@ def plan(dialect: str, vendor: str = "") -> Plan:
 
 
 def read(dialect: ReadDialect, chunks: list[Any], vendor: str = "") -> list[Delta]:
-    """The deltas of hand-written chunks, with the end."""
+    """Return the deltas of hand-written chunks, including those of the end."""
     reader = dialect.reader(plan(dialect.name, vendor))
-    given = [Frame(None, each if isinstance(each, str) else json.dumps(each)) for each in chunks]
-    return [delta for frame in given for delta in reader.feed(frame)] + reader.end()
+    all_frames = [Frame(None, each if isinstance(each, str) else json.dumps(each)) for each in chunks]
+    return [delta for frame in all_frames for delta in reader.feed(frame)] + reader.end()
 
 
 def response(dialect: ReadDialect, chunks: list[Any]) -> dict[str, Any]:
-    """The last snapshot of hand-written chunks, judged."""
-    given = [Frame(None, each if isinstance(each, str) else json.dumps(each)) for each in chunks]
-    return last(translate(dialect, plan(dialect.name), given))
+    """Return the last snapshot of hand-written chunks, after checking that their stream is lawful."""
+    all_frames = [Frame(None, each if isinstance(each, str) else json.dumps(each)) for each in chunks]
+    return last(translate(dialect, plan(dialect.name), all_frames))
 
 
 def last(events: list[Event]) -> dict[str, Any]:
@@ -56,28 +56,28 @@ def last(events: list[Event]) -> dict[str, Any]:
 
 
 def assert_agrees(dialect: ReadDialect, file: str, exceptions: dict[str, str]) -> None:
-    """The oracles agree, or the file is an exception. An exception that is none any more is a failure."""
+    """The oracles agree, or the file is an exception. An exception that is obsolete fails."""
     events = translate(dialect, plan_for(file, dialect.name), frames(file))
-    told = disagreements(file, reading(events))
+    found = disagreements(file, reading(events))
     if file in exceptions:
-        assert told, f"{file} agrees now: take it out of the exceptions"
+        assert found, f"{file} agrees now: remove it from the exceptions"
     else:
-        assert told == []
+        assert found == []
 
 
 def assert_same_after_noise(dialect: ReadDialect, file: str) -> None:
-    """Other cuts into reads, comments, pings and unknown fields change nothing."""
-    given = frames(file)
-    events = translate(dialect, plan_for(file, dialect.name), given)
+    """Other splits into reads, comments, pings and unknown fields change nothing."""
+    all_frames = frames(file)
+    events = translate(dialect, plan_for(file, dialect.name), all_frames)
     if file.endswith(".sse"):
         data = (ROOT / file).read_bytes()
         for reads in ([data[i : i + 1] for i in range(len(data))], list(_random_reads(data, Random(file)))):
             decoder = Decoder()
             again = [frame for each in reads for frame in decoder.feed(each)] + decoder.end()
-            assert again == given
+            assert again == all_frames
         commented = data.replace(b"data: ", b": a comment\ndata: ")
-        assert frames(file, b": ping\n\n" + commented) == given
-    noisy = [Frame(frame.event, _with_unknown_fields(frame.data)) for frame in given]
+        assert frames(file, b": ping\n\n" + commented) == all_frames
+    noisy = [Frame(frame.event, _with_unknown_fields(frame.data)) for frame in all_frames]
     again_events = translate(dialect, plan_for(file, dialect.name), noisy)
     assert again_events == events
 
@@ -100,20 +100,24 @@ def _with_unknown_fields(data: str) -> str:
 
 
 def assert_survives_cuts(dialect: ReadDialect, file: str) -> None:
-    """Cut at chunk borders and at random bytes: one terminal event, lawful, and a beginning of the whole."""
-    given = frames(file)
-    whole = _output(dialect, file, given)
+    """Cut at chunk borders and at random bytes: one terminal event, lawful, a prefix of the output."""
+    all_frames = frames(file)
+    complete = _output(dialect, file, all_frames)
     random = Random(file)
-    borders = set(range(len(given)))
+    borders = set(range(len(all_frames)))
     if len(borders) > BORDERS:
-        borders = {*range(10), *range(len(given) - 10, len(given)), *random.sample(range(len(given)), 40)}
+        borders = {
+            *range(10),
+            *range(len(all_frames) - 10, len(all_frames)),
+            *random.sample(range(len(all_frames)), 40),
+        }
     for border in sorted(borders):
-        assert_begins(_output(dialect, file, given[:border]), whole)
+        assert_begins(_output(dialect, file, all_frames[:border]), complete)
     data = (ROOT / file).read_bytes()
     if not file.endswith(".array.json"):
         for _ in range(BYTE_CUTS):
             cut = data[: random.randrange(len(data))]
-            assert_begins(_output(dialect, file, _cut_frames(file, cut)), whole)
+            assert_begins(_output(dialect, file, _cut_frames(file, cut)), complete)
 
 
 def _cut_frames(file: str, data: bytes) -> list[Frame]:
@@ -122,10 +126,10 @@ def _cut_frames(file: str, data: bytes) -> list[Frame]:
     return [Frame(None, line) for line in data.decode(errors="replace").split("\n") if line.strip()]
 
 
-def _output(dialect: ReadDialect, file: str, given: list[Frame]) -> list[dict[str, Any]]:
+def _output(dialect: ReadDialect, file: str, all_frames: list[Frame]) -> list[dict[str, Any]]:
     stream = FrameStream(dialect, plan_for(file, dialect.name))
     events = stream.start()
-    for frame in given:
+    for frame in all_frames:
         events += stream.feed(frame)
     events += stream.end()
     assert [event.type for event in events if event.type in TERMINAL] == [events[-1].type]
@@ -134,9 +138,9 @@ def _output(dialect: ReadDialect, file: str, given: list[Frame]) -> list[dict[st
     return output
 
 
-def assert_begins(cut: list[dict[str, Any]], whole: list[dict[str, Any]]) -> None:
-    assert len(cut) <= len(whole)
-    for short, long in zip(cut, whole, strict=False):
+def assert_begins(cut: list[dict[str, Any]], complete: list[dict[str, Any]]) -> None:
+    assert len(cut) <= len(complete)
+    for short, long in zip(cut, complete, strict=False):
         assert short["type"] == long["type"]
         for one, other in zip(_texts(short), _texts(long), strict=False):
             assert other.startswith(one)
@@ -149,7 +153,7 @@ def _texts(item: dict[str, Any]) -> Iterator[str]:
 
 
 def json_with(names: list[str], texts: list[str]) -> SearchStrategy[Any]:
-    """Any JSON, most of it made of the fields and the words that a dialect knows."""
+    """Any JSON, mostly with the fields and texts that a dialect knows."""
     scalars = st.one_of(
         st.none(),
         st.booleans(),
@@ -167,8 +171,8 @@ def json_with(names: list[str], texts: list[str]) -> SearchStrategy[Any]:
 
 
 def assert_endures(dialect: ReadDialect, chunks: list[Any]) -> None:
-    """Whatever comes, nothing is raised and the stream is lawful; a body that is not streamed ends too."""
-    given = [Frame(None, json.dumps(each)) for each in chunks]
-    translate(dialect, plan(dialect.name), given)
+    """For any chunks, nothing is raised and the stream is lawful; a body that is not streamed ends too."""
+    all_frames = [Frame(None, json.dumps(each)) for each in chunks]
+    translate(dialect, plan(dialect.name), all_frames)
     body = json.dumps(chunks[0] if len(chunks) == 1 else chunks).encode()
     assert isinstance(dialect.read_body(plan(dialect.name), body)[-1], Struct)

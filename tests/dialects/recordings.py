@@ -1,6 +1,6 @@
-"""The recorded provider streams, and what two independent readers made of each.
+"""Recorded provider streams, and how two independent readers (the oracles) read each of them.
 
-The recordings are not part of the project. Tests that need them skip, with a reason, where they are absent.
+The recordings are not part of the project. Tests that need them are skipped if they are absent.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.stream.running import NOW, violations
 
 ROOT = Path(__file__).parents[3] / "shared" / "recordings"
 needs_recordings = pytest.mark.skipif(
-    not ROOT.is_dir(), reason="the recorded streams are not beside the project"
+    not ROOT.is_dir(), reason="the recorded streams are not next to the project"
 )
 
 FOLDERS = {
@@ -58,17 +58,25 @@ def _oracle(name: str) -> dict[str, Any]:
 
 
 def files(folder: str) -> list[str]:
-    """The recordings of one dialect that are here, by their name under the folder of recordings."""
+    """Return the available recordings of one dialect, as paths below the folder of recordings."""
     return sorted(str(path.relative_to(ROOT)) for path in (ROOT / folder).glob("*") if path.is_file())
 
 
+def of_each_provider(folder: str, count: int = 2) -> list[str]:
+    """Return the smallest recordings of each provider: providers differ more than their recordings do."""
+    providers: dict[str, list[str]] = {}
+    for file in sorted(files(folder), key=lambda file: ((ROOT / file).stat().st_size, file)):
+        providers.setdefault(str(manifest().get(file, {}).get("provider")), []).append(file)
+    return [file for group in providers.values() for file in group[:count]]
+
+
 def every() -> list[tuple[str, str]]:
-    """All recordings that are here, each with its dialect."""
+    """Return all available recordings, each with its dialect."""
     return [(file, dialect) for dialect, folder in FOLDERS.items() for file in files(folder)]
 
 
 def frames(file: str, data: bytes | None = None) -> list[Frame]:
-    """The frames of a recording: server-sent events, one JSON text per line, or a JSON array."""
+    """Return the frames of a recording: server-sent events, one JSON text per line, or a JSON array."""
     data = (ROOT / file).read_bytes() if data is None else data
     if file.endswith(".sse"):
         decoder = Decoder()
@@ -79,7 +87,7 @@ def frames(file: str, data: bytes | None = None) -> list[Frame]:
 
 
 def tools_of(file: str) -> list[Tool]:
-    """The tools that the recorded request declared, as far as they are a client's."""
+    """Return the function and custom tools that the recorded request declared."""
     declared = manifest().get(file, {}).get("request_tools") or []
     made: list[Tool] = []
     for each in declared:
@@ -100,13 +108,13 @@ def plan_for(file: str, dialect: str, quirks: Quirks | None = None) -> Plan:
 
 
 class _Frames:
-    """A decoder for frames that were read already: `feed` gives those that wait."""
+    """A decoder for frames that are already decoded: `feed` returns the pending ones."""
 
     def __init__(self) -> None:
-        self.waiting: list[Frame] = []
+        self.pending: list[Frame] = []
 
     def feed(self, _: bytes) -> list[Frame]:
-        frames, self.waiting = self.waiting, []
+        frames, self.pending = self.pending, []
         return frames
 
     def end(self) -> list[Frame]:
@@ -116,49 +124,49 @@ class _Frames:
 class FrameStream:
     """The pipeline of one answer, fed with frames."""
 
-    def __init__(self, speaker: ReadDialect, plan: Plan) -> None:
+    def __init__(self, dialect: ReadDialect, plan: Plan) -> None:
         machine = ResponseStreamStateMachine(
             response_for(plan.request, id="resp_1", created_at=NOW), clock=lambda: NOW, tools=plan.tools
         )
         self._frames = _Frames()
         self._pipeline = Pipeline(machine)
-        self._pipeline.open(speaker, plan, decoder=self._frames)
+        self._pipeline.open(dialect, plan, decoder=self._frames)
 
     def start(self) -> list[Event]:
         return self._pipeline.start()
 
     def feed(self, frame: Frame) -> list[Event]:
-        self._frames.waiting.append(frame)
+        self._frames.pending.append(frame)
         return self._pipeline.feed(b"")
 
     def end(self) -> list[Event]:
         return self._pipeline.end()
 
 
-def translate(speaker: ReadDialect, plan: Plan, given: list[Frame]) -> list[Event]:
-    """A whole stream, judged: lawful in every accent, with exactly one terminal event."""
-    events = _translated(speaker, plan, given)
+def translate(dialect: ReadDialect, plan: Plan, received: list[Frame]) -> list[Event]:
+    """Translate a stream; check that it is lawful in every accent and has exactly one terminal event."""
+    events = _translated(dialect, plan, received)
     assert [event.type for event in events if event.type in TERMINAL] == [events[-1].type]
     for accent in ("openresponses", "openai", "copilot"):
         assert violations(events, accent) == []
     return events
 
 
-def _translated(speaker: ReadDialect, plan: Plan, given: list[Frame]) -> list[Event]:
-    stream = FrameStream(speaker, plan)
+def _translated(dialect: ReadDialect, plan: Plan, received: list[Frame]) -> list[Event]:
+    stream = FrameStream(dialect, plan)
     events = stream.start()
-    for frame in given:
+    for frame in received:
         events += stream.feed(frame)
     return events + stream.end()
 
 
 def events_of(file: str, name: str) -> list[Event]:
-    """A recording as a stream of ours, for tests of what reads it. That it is lawful is tested elsewhere."""
+    """Translate a recording, for tests of code that reads our streams. It is not checked here."""
     return _translated(dialect(name), plan_for(file, name), frames(file))
 
 
 class Reading(Struct):
-    """What a stream says, in the words of the oracles."""
+    """The content of a stream, in the form of the oracles."""
 
     text: str
     reasoning: str
@@ -169,7 +177,7 @@ class Reading(Struct):
 
 
 def reading(events: list[Event]) -> Reading:
-    """What came out. Refusals count as text, as the first oracle has it."""
+    """Summarise our events. Refusals count as text, like in the first oracle."""
     response = to_builtins(events[-1])["response"]
     text, reasoning, calls = "", "", []
     for item in response["output"]:
@@ -196,25 +204,25 @@ FINISHES = {
     "content-filter": {"content_filter"},
     "error": {"failed"},
 }
-"""What the first oracle's finish means here; any other word of it says nothing."""
+"""Our statuses for each finish reason of the first oracle; any other reason is not compared."""
 
 
 def disagreements(file: str, ours: Reading) -> list[str]:
-    """Where the oracles contradict us. It is enough that one of them agrees, or that none knows."""
+    """Return where the oracles contradict us. One that agrees is enough, and so is none that knows."""
     one, two = _oracle("expected.json").get(file), _oracle("expected_py.json").get(file)
-    told: list[str] = []
+    found: list[str] = []
     for aspect in ("text", "reasoning", "calls", "finish", "input_tokens", "output_tokens"):
         verdicts = [
             _compare(aspect, ours, oracle) for oracle in (one, two) if oracle and not oracle.get("error")
         ]
         wrong = [verdict for verdict in verdicts if verdict]
         if wrong and None not in verdicts:
-            told.append(f"{aspect}: {wrong[0]}")
-    return told
+            found.append(f"{aspect}: {wrong[0]}")
+    return found
 
 
 def _compare(aspect: str, ours: Reading, oracle: dict[str, Any]) -> str | None:
-    """None: it agrees. "": it does not know. Else what differs."""
+    """Return None if they agree, "" if the oracle does not know, or else the difference."""
     if aspect in ("text", "reasoning"):
         if aspect not in oracle:
             return ""

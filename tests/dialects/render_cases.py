@@ -1,4 +1,4 @@
-"""Plans for rendering: from the JSON of a request, for a target of one's choice."""
+"""Items, tools, requests and plans for tests of rendering."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def codes(rendered: UpstreamRequest) -> set[str]:
 
 
 def dropped(rendered: UpstreamRequest) -> set[str]:
-    """The fields that were dropped."""
+    """Return the fields that were dropped."""
     return {each.message.split("`")[1] for each in rendered.diagnostics if each.code == "field_dropped"}
 
 
@@ -219,7 +219,7 @@ requests: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "stop": st.sampled_from(["x", ["x"], None]),
     },
 )
-"""Requests with anything in any order."""
+"""Requests with any items in any order."""
 
 targets: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {

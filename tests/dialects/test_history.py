@@ -1,5 +1,8 @@
+"""Grouping the items of a request into turns."""
+
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 from typing import Any
 
@@ -42,7 +45,7 @@ def history(items: Any, **request: Any) -> History:
     return history_of(plan_for({"input": items, **request}))
 
 
-def told(found: History) -> set[str]:
+def diagnostic_codes(found: History) -> set[str]:
     return {diagnostic.code for diagnostic in found.diagnostics}
 
 
@@ -50,12 +53,12 @@ def users(*texts: str) -> UserTurn:
     return UserTurn([InputText(text=text) for text in texts])
 
 
-def test_a_text_is_one_turn_of_the_user() -> None:
+def test_a_text_is_one_user_turn() -> None:
     assert history("hi").turns == [users("hi")]
     assert history([]).turns == []
 
 
-def test_instructions_and_leading_system_texts_are_gathered_in_order() -> None:
+def test_instructions_and_leading_system_texts_are_collected_in_order() -> None:
     found = history(
         [
             {"role": "developer", "content": "Two."},
@@ -67,13 +70,13 @@ def test_instructions_and_leading_system_texts_are_gathered_in_order() -> None:
     assert found.turns == []
 
 
-def test_a_late_system_text_stays_where_it_is() -> None:
+def test_a_late_system_text_keeps_its_position() -> None:
     found = history([user("a"), {"role": "developer", "content": "Late."}, user("b")])
     assert found.turns == [users("a"), SystemTurn("Late."), users("b")]
     assert framed("Late.") == "<system>\nLate.\n</system>"
 
 
-def test_what_the_assistant_did_in_one_go_is_one_turn() -> None:
+def test_consecutive_items_of_the_assistant_are_one_turn() -> None:
     thought = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "S."}]}
     found = history(
         [user("x"), thought, assistant("A."), call("c1"), call("c2"), output("c1"), output("c2", "rain")]
@@ -106,7 +109,7 @@ def test_a_refusal_is_marked() -> None:
         [call("c"), user("in between"), output("c")],
     ],
 )
-def test_an_output_belongs_to_its_call_wherever_it_stands(items: list[dict[str, Any]]) -> None:
+def test_an_output_is_matched_with_its_call_in_any_order(items: list[dict[str, Any]]) -> None:
     turns = history(items).turns
     assert turns[:2] == [
         AssistantTurn([Call("c", "weather", "{}")]),
@@ -115,7 +118,7 @@ def test_an_output_belongs_to_its_call_wherever_it_stands(items: list[dict[str, 
     assert turns[2:] in ([], [users("in between")])
 
 
-def test_an_output_without_a_call_is_told_as_what_it_is() -> None:
+def test_an_output_without_a_call_becomes_a_user_message() -> None:
     found = history(
         [user("x"), output("gone", "sunny"), output("gone too", [{"type": "input_text", "text": "a"}])]
     )
@@ -123,31 +126,31 @@ def test_an_output_without_a_call_is_told_as_what_it_is() -> None:
         users("[output of an earlier tool call]", "sunny"),
         users("[output of an earlier tool call]", "a"),
     ]
-    assert told(found) == {"orphan_output"}
+    assert diagnostic_codes(found) == {"orphan_output"}
 
 
 def test_a_call_without_an_output_gets_a_placeholder() -> None:
     found = history([call("c"), user("go on")])
     assert found.turns[1] == OutputsTurn([ToolOutput("c", "weather", NO_OUTPUT)])
-    assert told(found) == {"unanswered_call"}
+    assert diagnostic_codes(found) == {"unanswered_call"}
 
 
-def test_a_call_that_came_twice_is_sent_once_with_its_first_output() -> None:
+def test_a_repeated_call_is_sent_once_with_its_first_output() -> None:
     found = history([call("c"), call("c"), output("c", "1"), output("c", "2")])
     assert found.turns == [
         AssistantTurn([Call("c", "weather", "{}")]),
         OutputsTurn([ToolOutput("c", "weather", "1")]),
     ]
-    assert told(found) == {"repeated_call", "repeated_output"}
+    assert diagnostic_codes(found) == {"repeated_call", "repeated_output"}
 
 
-def test_an_id_that_is_used_again_after_its_output_is_another_call() -> None:
+def test_an_id_that_is_reused_after_its_output_is_another_call() -> None:
     found = history([call("c"), output("c", "1"), call("c"), output("c", "2")])
     outputs = [turn.outputs[0].content for turn in found.turns if isinstance(turn, OutputsTurn)]
     assert outputs == ["1", "2"]
 
 
-def test_our_suffix_is_taken_off_a_call_id_unless_the_turn_has_that_id() -> None:
+def test_our_suffix_is_removed_from_a_call_id_unless_the_turn_has_that_id() -> None:
     def ids(*given: str) -> list[str]:
         found = history([*map(call, given), *map(output, given)])
         [turn] = [turn for turn in found.turns if isinstance(turn, OutputsTurn)]
@@ -163,7 +166,7 @@ def test_two_calls_of_a_turn_never_share_an_id() -> None:
     assert len({each.id for each in turn.outputs}) == 2
 
 
-def test_an_id_that_is_too_long_is_shortened_in_call_and_output_alike() -> None:
+def test_a_long_id_is_shortened_in_call_and_output() -> None:
     found = history([call("x" * 99), output("x" * 99)])
     assert isinstance(found.turns[0], AssistantTurn)
     assert isinstance(found.turns[1], OutputsTurn)
@@ -171,7 +174,19 @@ def test_an_id_that_is_too_long_is_shortened_in_call_and_output_alike() -> None:
     assert isinstance(shown, Call)
     assert shown.id == found.turns[1].outputs[0].id
     assert len(shown.id) <= 64
-    assert told(found) == set()
+    assert diagnostic_codes(found) == set()
+
+
+def test_arguments_with_too_many_values_are_sent_as_one_string(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some dialects decode the arguments of every call; the limit counts all calls together."""
+    monkeypatch.setattr("penstock.dialects.history.ARGUMENT_VALUES", 10)
+    small, large = '{"a":[1,2]}', '{"a":[1,2,3,4,5,6,7,8]}'
+    found = history([call("c1", arguments=small), call("c2", arguments=large), output("c1"), output("c2")])
+    [turn] = [turn for turn in found.turns if isinstance(turn, AssistantTurn)]
+    arguments = [piece.arguments for piece in turn.pieces if isinstance(piece, Call)]
+    assert arguments[0] == small
+    assert json.loads(arguments[1]) == {"arguments": large}
+    assert diagnostic_codes(found) == {"odd_arguments"}
 
 
 def test_calls_have_the_upstreams_names() -> None:
@@ -251,10 +266,10 @@ def thought_of(sealed: str | None, target: Target) -> tuple[list[HistoryReasonin
     plan = plan_for({"input": [item]}, vendor=target.vendor, dialect=target.dialect, family=target.family)
     found = history_of(plan)
     pieces = [piece for turn in found.turns if isinstance(turn, AssistantTurn) for piece in turn.pieces]
-    return [piece for piece in pieces if isinstance(piece, HistoryReasoning)], told(found)
+    return [piece for piece in pieces if isinstance(piece, HistoryReasoning)], diagnostic_codes(found)
 
 
-def test_sealed_reasoning_is_opened_for_its_maker_alone() -> None:
+def test_sealed_reasoning_is_opened_only_for_its_upstream() -> None:
     sealed = seal(MAKER, {"signature": "s"}, attached="call")
     assert thought_of(sealed, MAKER) == (
         [HistoryReasoning("Hm.", payload={"signature": "s"}, attached="call")],
@@ -267,25 +282,25 @@ def test_sealed_reasoning_is_opened_for_its_maker_alone() -> None:
         assert codes == {"reasoning_left_out"}
 
 
-def test_reasoning_that_nobody_sealed_is_nobodys() -> None:
+def test_unsealed_reasoning_is_not_foreign() -> None:
     assert thought_of(None, MAKER) == ([HistoryReasoning("Hm.")], set())
     [thought], codes = thought_of("gAAAAA", MAKER)
     assert thought.foreign
     assert codes == {"reasoning_left_out"}
 
 
-def test_reasoning_without_anything_in_it_is_no_piece() -> None:
+def test_empty_reasoning_is_skipped() -> None:
     assert history([{"type": "reasoning", "summary": []}, user("x")]).turns == [users("x")]
 
 
-def test_a_compaction_of_ours_is_a_text_of_the_user_and_anothers_is_left_out() -> None:
+def test_our_compaction_becomes_user_text_and_a_foreign_one_is_left_out() -> None:
     ours = {"type": "compaction", "encrypted_content": seal(MAKER, {"text": "So far."})}
     found = history([assistant("A."), ours])
     assert found.turns == [AssistantTurn([HistoryText("A.")]), users("So far.")]
     for foreign in ("gAAA", seal(MAKER, {"text": 7}), seal(MAKER, "text")):
-        assert told(history([user("x"), {"type": "compaction", "encrypted_content": foreign}])) == {
-            "item_left_out"
-        }
+        assert diagnostic_codes(
+            history([user("x"), {"type": "compaction", "encrypted_content": foreign}])
+        ) == {"item_left_out"}
 
 
 @pytest.mark.parametrize("type", ["item_reference", "web_search_call", "mystery"])
@@ -295,7 +310,7 @@ def test_other_items_are_left_out_and_named(type: str) -> None:
     assert [repr(type) in each.message for each in found.diagnostics] == [True]
 
 
-def test_items_that_bring_tools_are_no_turns() -> None:
+def test_items_that_add_tools_are_not_turns() -> None:
     brought = [
         {"type": "additional_tools", "tools": [PATCH]},
         {"type": "tool_search_output", "tools": [PATCH]},
@@ -305,16 +320,16 @@ def test_items_that_bring_tools_are_no_turns() -> None:
     assert found.diagnostics == []
 
 
-def test_every_item_is_a_turn_or_told() -> None:
+def test_every_item_becomes_a_turn_or_a_diagnostic() -> None:
     found = history(EVERY_ITEM, tools=[WEATHER])
     assert found.system == ["Be brief.", "Be kind."]
-    assert told(found) == {"item_left_out"}
+    assert diagnostic_codes(found) == {"item_left_out"}
     assert sum(isinstance(turn, OutputsTurn) for turn in found.turns) == 5
 
 
 @settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow])
 @given(requests)
-def test_every_call_is_answered_in_the_turn_behind_it(request: dict[str, Any]) -> None:
+def test_every_call_has_its_output_in_the_next_turn(request: dict[str, Any]) -> None:
     turns = history_of(plan_for(request)).turns
     for turn, following in pairwise([*turns, None]):
         calls = (

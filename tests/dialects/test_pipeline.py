@@ -1,4 +1,4 @@
-"""The pipeline: bytes of an upstream in, the events of a lawful stream out."""
+"""The pipeline: from an upstream's bytes to the events of a lawful stream."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from penstock.dialects.chat import DIALECT
 from penstock.dialects.pipeline import FRAMES_AT_ONCE, Pipeline
-from penstock.dialects.plan import Plan
 from penstock.errors import BridgeError, FrameTooLarge, OpenResponsesError, RateLimitError
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.events import TERMINAL, Event
@@ -36,11 +35,10 @@ def sse(*chunks: Any, done: bool = False) -> bytes:
     return data + b"data: [DONE]\n\n" if done else data
 
 
-def opened(given: Plan | None = None, *, content_type: str = "text/event-stream", **hooks: Any) -> Pipeline:
-    given = given or plan()
-    response = response_for(given.request, id="resp_1", created_at=0, model="m")
+def opened(*, content_type: str = "text/event-stream", **hooks: Any) -> Pipeline:
+    response = response_for(plan().request, id="resp_1", created_at=0, model="m")
     pipeline = Pipeline(ResponseStreamStateMachine(response, clock=lambda: 0), **hooks)
-    pipeline.open(DIALECT, given, content_type=content_type)
+    pipeline.open(DIALECT, plan(), content_type=content_type)
     return pipeline
 
 
@@ -53,27 +51,27 @@ def last(events: list[Event]) -> dict[str, Any]:
     return response
 
 
-WHOLE = sse(INFO, HELLO, chunk({"content": " there"}), STOP, USAGE, done=True)
+STREAM = sse(INFO, HELLO, chunk({"content": " there"}), STOP, USAGE, done=True)
 
 
 @settings(max_examples=examples(60), deadline=None)
-@given(st.lists(st.integers(0, len(WHOLE)), max_size=8).map(sorted), st.integers(0, len(WHOLE)))
-def test_cuts_change_nothing_and_every_stream_has_one_end(cuts: list[int], size: int) -> None:
-    """`size`: the upstream breaks off there."""
-    given = WHOLE[:size]
-    whole, cut = opened(), opened()
-    expected = whole.start() + whole.feed(given) + whole.end()
+@given(st.lists(st.integers(0, len(STREAM)), max_size=8).map(sorted), st.integers(0, len(STREAM)))
+def test_splitting_the_bytes_changes_nothing_and_every_stream_ends_once(cuts: list[int], size: int) -> None:
+    """`size`: the upstream is cut off after this many bytes."""
+    data = STREAM[:size]
+    unsplit, split = opened(), opened()
+    expected = unsplit.start() + unsplit.feed(data) + unsplit.end()
     ends = [*[min(each, size) for each in cuts], size]
-    pieces = [given[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
-    events = cut.start() + [event for piece in pieces for event in cut.feed(piece)] + cut.end()
+    pieces = [data[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+    events = split.start() + [event for piece in pieces for event in split.feed(piece)] + split.end()
     assert [to_builtins(event) for event in events] == [to_builtins(event) for event in expected]
     assert [event.type for event in events if event.type in TERMINAL] == [events[-1].type]
     assert_lawful(events)
 
 
-def test_what_comes_behind_the_end_is_not_read() -> None:
+def test_nothing_after_the_end_is_read() -> None:
     pipeline = opened()
-    events = pipeline.feed(WHOLE + sse(chunk({"content": "more"})))
+    events = pipeline.feed(STREAM + sse(chunk({"content": "more"})))
     assert types(events)[-1] == "completed"
     assert pipeline.feed(sse(HELLO)) == [] == pipeline.end()
     assert (pipeline.fail("x", "y"), pipeline.cancel(), pipeline.heartbeat()) == ([], [], [])
@@ -89,7 +87,7 @@ def test_a_large_read_is_translated_a_few_frames_at_a_time() -> None:
 # Before the first output
 
 
-def test_an_attempt_without_output_can_be_replaced_by_another() -> None:
+def test_an_attempt_without_output_can_be_replaced() -> None:
     pipeline = opened()
     pipeline.prepare([Diagnostic(code="one", message="of the first")])
     assert types([event for each in pipeline.read(sse(INFO)) for event in each]) == ["created", "in_progress"]
@@ -104,7 +102,7 @@ def test_an_attempt_without_output_can_be_replaced_by_another() -> None:
     assert (response["status"], response["model"]) == ("completed", "m")
 
 
-def test_without_another_it_fails_and_keeps_what_is_true_all_the_same() -> None:
+def test_a_failed_attempt_keeps_its_diagnostics_and_usage() -> None:
     pipeline = opened()
     pipeline.prepare([Diagnostic(code="dropped", message="a field")])
     events = pipeline.feed(sse({**INFO, **USAGE}, ERROR))
@@ -114,8 +112,8 @@ def test_without_another_it_fails_and_keeps_what_is_true_all_the_same() -> None:
     assert (response["usage"]["input_tokens"], response["diagnostics"][0]["code"]) == (3, "dropped")
 
 
-def test_a_failure_behind_output_waits_for_the_end() -> None:
-    """`finish` reports it, so that something can be done before the terminal event."""
+def test_a_failure_after_output_is_reported_by_finish() -> None:
+    """So that the caller can act before the terminal event."""
     pipeline = opened()
     events = [event for each in pipeline.read(sse(HELLO, ERROR, HELLO)) for event in each]
     assert types(events)[-1] == "output_text.delta"
@@ -127,7 +125,7 @@ def test_a_failure_behind_output_waits_for_the_end() -> None:
 # Ends
 
 
-def test_a_break_behind_output_passes_on_what_had_come() -> None:
+def test_a_disconnect_after_output_passes_on_what_was_received() -> None:
     pipeline = opened()
     data = sse(HELLO, chunk({"content": " you"}))
     events = [event for each in pipeline.read(data.rstrip(b"\n")) for event in each] + pipeline.read_cut()
@@ -135,7 +133,7 @@ def test_a_break_behind_output_passes_on_what_had_come() -> None:
     assert (pipeline.has_finished, pipeline.is_over) == (False, False)
 
 
-def test_a_break_before_output_passes_on_nothing_unless_the_model_had_finished() -> None:
+def test_a_disconnect_before_output_passes_on_nothing_unless_the_model_had_finished() -> None:
     begun, finished = opened(), opened()
     for pipeline, data in ((begun, sse(INFO)), (finished, sse(INFO, STOP))):
         list(pipeline.read(data))
@@ -144,14 +142,14 @@ def test_a_break_before_output_passes_on_nothing_unless_the_model_had_finished()
     assert types(finished.finish()) == ["completed"]
 
 
-def test_half_a_frame_at_the_end_is_a_truncation_and_no_wrong_json() -> None:
+def test_a_partial_frame_at_the_end_is_a_truncation_and_not_invalid_json() -> None:
     pipeline = opened()
     events = pipeline.feed(sse(HELLO) + b'data: {"choices": [{"delta": {"conte') + pipeline.end()
     assert last(events)["error"]["code"] == "upstream_truncated"
 
 
-class Endless:
-    """A decoder that holds too much when the end comes."""
+class OversizedDecoder:
+    """A decoder that finds at the end that its last frame is too large."""
 
     def feed(self, _: bytes) -> list[Frame]:
         return []
@@ -160,14 +158,26 @@ class Endless:
         raise FrameTooLarge(1000)
 
 
-def test_too_much_at_the_end_is_a_failure_like_any_other() -> None:
+def test_an_oversized_frame_at_the_end_fails_the_stream() -> None:
     pipeline = opened()
-    pipeline.open(DIALECT, plan(), decoder=Endless())
+    pipeline.open(DIALECT, plan(), decoder=OversizedDecoder())
     events = pipeline.feed(b"x") + pipeline.end()
     assert last(events)["error"]["code"] == "upstream_invalid"
 
 
-class Stubborn(ResponseStreamStateMachine):
+@pytest.mark.parametrize("content_type", ["application/json", "text/event-stream"])
+def test_an_answer_larger_than_the_limit_fails(monkeypatch: pytest.MonkeyPatch, content_type: str) -> None:
+    monkeypatch.setattr("penstock.dialects.pipeline.DEFAULT_LIMIT", 100)
+    pipeline = opened(content_type=content_type)
+    data = b"{" if content_type == "application/json" else b"data: {"
+    assert types(pipeline.feed(data)) == []
+    events = pipeline.feed(b"x" * 100)
+    assert last(events)["error"]["code"] == "upstream_invalid"
+    assert "100 bytes" in last(events)["error"]["message"]
+    assert pipeline.finish() == []
+
+
+class RefusingMachine(ResponseStreamStateMachine):
     """Refuses one delta."""
 
     def apply(self, delta: Delta) -> list[Event]:
@@ -176,38 +186,40 @@ class Stubborn(ResponseStreamStateMachine):
         return super().apply(delta)
 
 
-def test_a_delta_that_the_machine_refuses_fails_the_stream_and_nothing_else() -> None:
-    given = plan()
-    pipeline = Pipeline(Stubborn(response_for(given.request, id="resp_1", created_at=0), clock=lambda: 0))
-    pipeline.open(DIALECT, given)
+def test_a_delta_that_the_machine_refuses_fails_only_the_stream() -> None:
+    response = response_for(plan().request, id="resp_1", created_at=0)
+    pipeline = Pipeline(RefusingMachine(response, clock=lambda: 0))
+    pipeline.open(DIALECT, plan())
     events = pipeline.feed(sse(HELLO, chunk({"content": "no"}), HELLO)) + pipeline.end()
     assert_lawful(events)
-    response = last(events)
-    assert (response["status"], response["error"]["code"]) == ("failed", "upstream_invalid")
-    assert response["output"][0]["content"][0]["text"] == "Hello"
+    final = last(events)
+    assert (final["status"], final["error"]["code"]) == ("failed", "upstream_invalid")
+    assert final["output"][0]["content"][0]["text"] == "Hello"
 
 
-def test_an_answer_that_is_no_stream_is_read_as_a_document() -> None:
+def test_an_answer_that_is_not_a_stream_is_read_as_a_document() -> None:
     body = {"id": "c", "model": "m2", "choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}
     pipeline = opened(content_type="application/json")
     data = json.dumps(body).encode()
     events = pipeline.feed(b"\n" + data[:9]) + pipeline.feed(data[9:]) + pipeline.end()
     assert (last(events)["status"], last(events)["model"]) == ("completed", "m2")
-    streamed = opened(content_type="application/json")  # and a stream that does not say so, as a stream
-    assert last(streamed.feed(WHOLE))["status"] == "completed"
+    streamed = opened(
+        content_type="application/json"
+    )  # a stream without its content type is still read as a stream
+    assert last(streamed.feed(STREAM))["status"] == "completed"
 
 
 # Hooks
 
 
-def test_the_wait_and_the_signature_are_added_to_the_message() -> None:
+def test_the_retry_time_and_the_request_id_are_added_to_the_message() -> None:
     pipeline = opened(sign=lambda message: f"{message} (request 7)")
     events = pipeline.fail("rate_limit_exceeded", "Too fast.", retry_after=2.5)
     assert last(events)["error"]["message"] == "Too fast. Please try again in 2.5s. (request 7)"
 
 
 @pytest.mark.parametrize(
-    ("told", "counted", "used"),
+    ("reported", "counted", "used"),
     [
         (None, UsageDelta(input_tokens=7, output_tokens=5), (7, 5, True)),
         ((3, 2), UsageDelta(input_tokens=7, output_tokens=3), (3, 2, False)),
@@ -215,13 +227,13 @@ def test_the_wait_and_the_signature_are_added_to_the_message() -> None:
         (None, None, None),
     ],
 )
-def test_usage_that_is_missing_is_estimated(
-    told: tuple[int, int] | None, counted: UsageDelta | None, used: tuple[int, int, bool] | None
+def test_missing_usage_is_estimated(
+    reported: tuple[int, int] | None, counted: UsageDelta | None, used: tuple[int, int, bool] | None
 ) -> None:
     pipeline = opened(estimate=lambda: counted)
-    usage = {"prompt_tokens": told[0], "completion_tokens": told[1]} if told else {}
+    usage = {"prompt_tokens": reported[0], "completion_tokens": reported[1]} if reported else {}
     response = last(
-        pipeline.feed(sse(HELLO, STOP, {"choices": [], "usage": usage} if told else HELLO, done=True))
+        pipeline.feed(sse(HELLO, STOP, {"choices": [], "usage": usage} if reported else HELLO, done=True))
     )
     if used is None:
         assert response["usage"] is None
@@ -230,7 +242,7 @@ def test_usage_that_is_missing_is_estimated(
         assert pipeline.usage_is_estimated is used[2]
 
 
-def test_what_the_upstream_says_of_itself_goes_through_the_mask() -> None:
+def test_upstream_information_passes_through_the_mask() -> None:
     def mask(deltas: list[Delta]) -> list[Delta]:
         return [UpstreamInfo("[key]", "m") if isinstance(each, UpstreamInfo) else each for each in deltas]
 
@@ -240,7 +252,7 @@ def test_what_the_upstream_says_of_itself_goes_through_the_mask() -> None:
     assert pipeline.upstream_id == "[key]"
 
 
-def test_cancelling_and_beating_work_at_any_time() -> None:
+def test_cancel_and_heartbeat_work_at_any_time() -> None:
     idle, begun = opened(), opened()
     assert types(idle.cancel()) == ["created", "in_progress", "incomplete"]
     begun.feed(sse(HELLO))
@@ -249,7 +261,7 @@ def test_cancelling_and_beating_work_at_any_time() -> None:
     assert (types(events)[-1], last(events)["incomplete_details"]["reason"]) == ("incomplete", "cancelled")
 
 
-def test_failing_raises_only_what_another_target_can_mend() -> None:
+def test_an_invalid_frame_before_output_raises_for_another_target() -> None:
     pipeline = opened()
     with pytest.raises(OpenResponsesError):
         list(pipeline.read(b"data: no json\n\n"))

@@ -1,4 +1,4 @@
-"""The table of dialects: every name leads to its dialect, and to no other."""
+"""The table of dialects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.dialects.registry import DIALECTS, RENDERED, dialect, rendered_dia
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_a_name_leads_to_its_dialect(name: str) -> None:
+def test_a_name_gives_its_dialect(name: str) -> None:
     found = dialect(name)
     assert found.name == name
     for method in ("reader", "read_body", "classify"):
@@ -24,27 +24,27 @@ def test_the_rendered_dialects_are_those_that_render() -> None:
         assert rendered_dialect(name) is dialect(name)
 
 
-def test_a_dialect_that_is_only_read_is_not_rendered() -> None:
+def test_a_read_only_dialect_cannot_be_rendered() -> None:
     with pytest.raises(LookupError, match="no dialect to render called 'ollama'; available: anthropic, chat"):
         rendered_dialect("ollama")
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "advice"),
     [
         ("anthropi", "did you mean anthropic?"),
         ("Chat", "did you mean chat?"),
         ("zzzz", "available: ai_sdk, "),
     ],
 )
-def test_an_unknown_name_is_told_with_the_near_ones(name: str, told: str) -> None:
+def test_the_error_for_an_unknown_name_lists_similar_names(name: str, advice: str) -> None:
     with pytest.raises(LookupError, match=name) as caught:
         dialect(name)
-    assert told in str(caught.value)
+    assert advice in str(caught.value)
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_a_dialect_is_imported_alone(name: str) -> None:
+def test_importing_a_dialect_imports_no_other(name: str) -> None:
     script = (
         "import sys\n"
         "from penstock.dialects.registry import DIALECTS, dialect\n"

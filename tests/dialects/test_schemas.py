@@ -1,3 +1,5 @@
+"""Inlining references and removing keywords in JSON schemas."""
+
 from __future__ import annotations
 
 from copy import deepcopy
@@ -7,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.dialects.schemas import DEPTH, SIZE, inlined, without
+from penstock.dialects.schemas import DEPTH, SIZE, SchemaBudget, inlined, without
 
 POINT = {"type": "object", "properties": {"x": {"type": "number"}}}
 
@@ -83,7 +85,9 @@ def test_local_references_are_inlined(schema: dict[str, Any], expected: dict[str
         ),
     ],
 )
-def test_what_cannot_be_inlined_is_cut_and_told(schema: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_a_reference_that_cannot_be_inlined_is_cut_and_reported(
+    schema: dict[str, Any], expected: dict[str, Any]
+) -> None:
     assert inlined(schema) == (expected, True)
 
 
@@ -105,7 +109,7 @@ def test_a_very_deep_schema_is_cut() -> None:
     assert "secret" not in str(without(deep, frozenset({"format"})))
 
 
-def test_keywords_are_removed_at_every_level_and_names_are_left_alone() -> None:
+def test_keywords_are_removed_at_every_level_but_property_names_stay() -> None:
     schema = {
         "$schema": "x",
         "properties": {"format": {"type": "string", "format": "uri"}, "$id": {"$id": "x", "type": "string"}},
@@ -150,10 +154,27 @@ _values: st.SearchStrategy[Any] = st.recursive(
 
 @settings(max_examples=60)
 @given(st.dictionaries(_words, _values, max_size=5))
-def test_any_object_can_be_worked_on(schema: dict[str, Any]) -> None:
+def test_any_object_can_be_inlined_and_stripped(schema: dict[str, Any]) -> None:
     before = deepcopy(schema)
     whole, _ = inlined(schema)
     assert inlined(whole) == (whole, False)
     lean = without(schema, frozenset({"enum", "type"}))
     assert without(lean, frozenset({"enum", "type"})) == lean
     assert schema == before
+
+
+def test_schemas_of_one_request_share_the_budget() -> None:
+    schema = {"properties": {"a": {"$ref": "#/$defs/P"}}, "$defs": {"P": POINT}}
+    budget = SchemaBudget()
+    budget.bytes = 100  # enough for one copy of POINT
+    assert inlined(schema, budget) == ({"properties": {"a": POINT}}, False)
+    assert inlined(schema, budget) == ({"properties": {"a": {}}}, True)
+    assert budget.is_used_up
+
+
+def test_a_reference_to_a_schema_that_is_too_deep_to_encode_is_cut() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(100_000):
+        deep = {"items": deep}
+    schema = {"properties": {"a": {"$ref": "#/$defs/Deep", "description": "D"}}, "$defs": {"Deep": deep}}
+    assert inlined(schema) == ({"properties": {"a": {"description": "D"}}}, True)

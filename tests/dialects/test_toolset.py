@@ -1,3 +1,5 @@
+"""The tools of a request, for upstreams that support only functions."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -20,7 +22,7 @@ def test_tools_come_in_the_order_of_their_declaration_under_their_upstream_names
     assert names({"tools": [dotted, SEARCH, PATCH]}) == ["a_b", "mcp__docs__search", "apply_patch"]
 
 
-def test_tools_of_items_are_appended_so_that_the_declared_ones_stay_in_front() -> None:
+def test_tools_of_items_are_appended_after_the_declared_ones() -> None:
     first = {"tools": [WEATHER], "input": [user("x")]}
     found = {"type": "tool_search_output", "call_id": "c", "tools": [SEARCH]}
     brought = {"type": "additional_tools", "tools": [PATCH, WEATHER]}
@@ -29,20 +31,20 @@ def test_tools_of_items_are_appended_so_that_the_declared_ones_stay_in_front() -
     assert names(later) == ["weather", "mcp__docs__search", "apply_patch"]
 
 
-def test_tools_of_items_have_names_even_when_the_plan_was_made_without_them() -> None:
+def test_tools_of_items_have_names_even_if_the_plan_does_not_know_them() -> None:
     plan = plan_for({"tools": [WEATHER], "input": EVERY_ITEM})
     plan = replace(plan, tools=ToolIdentityMap(plan.request.tools or ()))
     specs, _ = tools_of(plan)
     assert [spec.name for spec in specs] == ["weather", "mcp__docs__search", "apply_patch"]
 
 
-def test_a_custom_tool_takes_text_and_describes_its_grammar() -> None:
-    [spec], told = tools_of(plan_for({"tools": [PATCH]}))
+def test_a_custom_tool_has_a_text_argument_and_describes_its_grammar() -> None:
+    [spec], diagnostics = tools_of(plan_for({"tools": [PATCH]}))
     assert spec.type == "custom"
     assert spec.parameters["properties"]["input"]["type"] == "string"
     assert spec.parameters["required"] == ["input"]
     assert spec.description == "Changes files.\n\n`input` must match this lark grammar:\nstart: /.+/"
-    assert told == []
+    assert diagnostics == []
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,7 @@ def test_parameters_are_always_the_schema_of_an_object(given: Any, expected: dic
     assert spec.parameters == expected
 
 
-def test_strict_is_what_the_client_said_or_nothing() -> None:
+def test_strict_is_sent_only_if_the_client_set_it() -> None:
     given = [
         {**WEATHER, "name": name, "strict": strict}
         for name, strict in [("a", True), ("b", False), ("c", None)]
@@ -84,25 +86,25 @@ def test_strict_is_what_the_client_said_or_nothing() -> None:
 
 
 def test_other_tools_are_dropped_and_named() -> None:
-    specs, told = tools_of(plan_for({"tools": EVERY_TOOL}))
+    specs, diagnostics = tools_of(plan_for({"tools": EVERY_TOOL}))
     assert [spec.name for spec in specs] == ["weather", "apply_patch", "mcp__docs__search"]
-    assert {each.code for each in told} == {"tool_dropped"}
+    assert {each.code for each in diagnostics} == {"tool_dropped"}
     for type in ("web_search", "local_shell", "tool_search", "image_generation"):
-        assert any(repr(type) in each.message for each in told)
+        assert any(repr(type) in each.message for each in diagnostics)
 
 
-def test_a_tool_declared_twice_is_offered_once_and_told_when_it_differs() -> None:
+def test_a_tool_declared_twice_is_sent_once_and_a_difference_is_reported() -> None:
     assert tools_of(plan_for({"tools": [WEATHER, WEATHER]}))[1] == []
-    specs, told = tools_of(plan_for({"tools": [WEATHER, {**WEATHER, "description": "Other."}]}))
+    specs, diagnostics = tools_of(plan_for({"tools": [WEATHER, {**WEATHER, "description": "Other."}]}))
     assert [spec.description for spec in specs] == ["Tells the weather."]
-    assert [each.code for each in told] == ["repeated_tool"]
+    assert [each.code for each in diagnostics] == ["repeated_tool"]
 
 
 def allowed(mode: str, *tools: dict[str, Any]) -> dict[str, Any]:
     return {"type": "allowed_tools", "mode": mode, "tools": list(tools)}
 
 
-def test_only_allowed_tools_are_offered_where_that_is_asked_for() -> None:
+def test_only_allowed_tools_are_declared_on_request() -> None:
     request = {
         "tools": [WEATHER, PATCH, SEARCH],
         "tool_choice": allowed(
@@ -118,12 +120,12 @@ def test_tools_stay_declared_when_none_may_be_called() -> None:
     assert names({"tools": [WEATHER], "tool_choice": allowed("none")}) == ["weather"]
 
 
-def test_allowing_only_what_cannot_be_offered_is_told() -> None:
-    specs, told = tools_of(
+def test_allowing_only_unsupported_tools_is_reported() -> None:
+    specs, diagnostics = tools_of(
         plan_for({"tools": [WEATHER], "tool_choice": allowed("auto", {"type": "web_search"})})
     )
     assert specs == []
-    assert "allowed" in told[-1].message
+    assert "allowed" in diagnostics[-1].message
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,7 @@ def test_allowing_only_what_cannot_be_offered_is_told() -> None:
         ),
     ],
 )
-def test_choices_are_read_in_upstream_names(choice: Any, expected: UpstreamToolChoice) -> None:
+def test_tool_choices_have_upstream_names(choice: Any, expected: UpstreamToolChoice) -> None:
     plan = plan_for({"tools": [WEATHER, PATCH, SEARCH], "tool_choice": choice})
     assert choice_of(plan, tools_of(plan)[0]) == expected
 
@@ -160,14 +162,16 @@ def test_choices_are_read_in_upstream_names(choice: Any, expected: UpstreamToolC
         ([WEATHER], allowed("required", {"type": "web_search"}), "weather"),
     ],
 )
-def test_a_choice_that_cannot_be_kept_is_refused_by_name(tools: list[Any], choice: Any, named: str) -> None:
+def test_a_choice_that_cannot_be_honoured_is_refused_with_the_reason(
+    tools: list[Any], choice: Any, named: str
+) -> None:
     plan = plan_for({"tools": tools, "tool_choice": choice})
     with pytest.raises(DecodeError, match=named) as refused:
         choice_of(plan, tools_of(plan)[0])
     assert refused.value.param == "tool_choice"
 
 
-def test_a_request_whose_input_is_text_declares_its_tools_alone() -> None:
+def test_a_request_with_text_input_declares_only_its_tools() -> None:
     assert [tool.type for tool in declared_tools(plan_for({"tools": EVERY_TOOL}).request)] == [
         tool["type"] for tool in EVERY_TOOL
     ]

@@ -24,7 +24,7 @@ from penstock.models.overrides import parse_override
 from penstock.protocol.content import JsonObject
 from penstock.upstream.target import UpstreamTarget
 from tests.gateway.model_facts import MODEL_FACTS, body
-from tests.models.test_probes import PROPERTIES, Server
+from tests.models.fake_servers import PROPERTIES, Server
 
 T = TypeVar("T")
 

@@ -187,7 +187,7 @@ def test_an_upstream_that_speaks_tls_after_an_http_address_is_named(tmp_path: Pa
         with gateway(tmp_path, config=CONFIG.format(url=f"http://{place}")) as running:
             reply = running.stream("any")
     assert (reply.status, reply.error["code"]) == (502, "tls_error")
-    assert f"the server at {place} speaks TLS: use https://" in reply.error["message"]
+    assert f"the server at {place} requires TLS: use https://" in reply.error["message"]
 
 
 # In this process

@@ -16,7 +16,7 @@ from penstock.gateway.storage import default_path, open_gateway_store, prune_reg
 from penstock.store.contract import Closed, Opened, Store
 from penstock.store.memory import MemoryStore
 from tests.client.server import run
-from tests.store.making import Clock
+from tests.store.builders import Clock
 
 DAY = 86400
 

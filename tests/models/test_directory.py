@@ -1,4 +1,4 @@
-"""The directory: what is asked, what is kept, what is shared, and what is left when the endpoint fails."""
+"""The directory of models: requests, the cache, concurrent calls, and failures of the endpoint."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from penstock.models.directory import RETRY_WAIT, ModelDirectory
 from penstock.models.overrides import parse_override
 from tests.client.asking import asking
 from tests.client.server import answer
-from tests.models import shapes
-from tests.models.test_probes import PROPERTIES, Server
+from tests.models import model_lists
+from tests.models.fake_servers import PROPERTIES, Server
 
 T = TypeVar("T")
 Entries = list[dict[str, Any]]
@@ -28,15 +28,15 @@ class Clock:
 
 
 class Endpoint:
-    """Lists what it has, or fails, when it is let."""
+    """Returns or raises the next answer, once the gate is open."""
 
     def __init__(self, *answers: Entries | Exception) -> None:
         self.answers = [*answers]
-        self.asked = 0
+        self.requests = 0
         self.gate: asyncio.Event | None = None
 
     async def models(self) -> Entries:
-        self.asked += 1
+        self.requests += 1
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if self.gate is not None:
             await self.gate.wait()
@@ -54,7 +54,7 @@ TWO: Entries = [{"id": "c"}]
 FAILED = ServerError("out of order")
 
 
-def test_models_come_in_the_order_of_the_endpoint_each_once() -> None:
+def test_models_are_in_the_endpoints_order_without_duplicates() -> None:
     listed = run(ModelDirectory(Endpoint(ONE)).list())
     assert [(info.id, info.sources["context_window"]) for info in listed] == [
         ("b", "default"),
@@ -62,22 +62,22 @@ def test_models_come_in_the_order_of_the_endpoint_each_once() -> None:
     ]
 
 
-def test_a_list_is_kept_for_its_time_and_not_longer() -> None:
+def test_a_list_is_cached_until_its_ttl() -> None:
     async def scenario() -> None:
         clock, endpoint = Clock(), Endpoint(ONE, TWO)
         directory = ModelDirectory(endpoint, ttl=60.0, clock=clock)
         await directory.list()
         clock.now += 59.9
         assert [info.id for info in await directory.list()] == ["b", "a"]
-        assert endpoint.asked == 1
+        assert endpoint.requests == 1
         clock.now += 0.1
         assert [info.id for info in await directory.list()] == ["c"]
-        assert endpoint.asked == 2
+        assert endpoint.requests == 2
 
     run(scenario())
 
 
-def test_refresh_asks_however_new_the_list_is() -> None:
+def test_refresh_ignores_the_cached_list() -> None:
     async def scenario() -> None:
         endpoint = Endpoint(ONE, TWO)
         directory = ModelDirectory(endpoint)
@@ -87,7 +87,7 @@ def test_refresh_asks_however_new_the_list_is() -> None:
     run(scenario())
 
 
-def test_who_changes_the_list_changes_their_own() -> None:
+def test_changing_the_returned_list_does_not_change_the_cache() -> None:
     async def scenario() -> None:
         directory = ModelDirectory(Endpoint(ONE))
         (await directory.list()).clear()
@@ -96,7 +96,7 @@ def test_who_changes_the_list_changes_their_own() -> None:
     run(scenario())
 
 
-def test_calls_at_the_same_time_share_one_request() -> None:
+def test_concurrent_calls_share_one_request() -> None:
     async def scenario() -> None:
         endpoint = Endpoint(ONE)
         endpoint.gate = asyncio.Event()
@@ -107,13 +107,13 @@ def test_calls_at_the_same_time_share_one_request() -> None:
         endpoint.gate.set()
         results = await asyncio.gather(*waiting)
         assert (await single).context_window == 9000
-        assert endpoint.asked == 1
+        assert endpoint.requests == 1
         assert all(result == results[0] for result in results)
 
     run(scenario())
 
 
-def test_one_that_is_cancelled_leaves_the_others_their_request() -> None:
+def test_cancelling_one_call_does_not_cancel_the_shared_request() -> None:
     async def scenario() -> None:
         endpoint = Endpoint(ONE)
         endpoint.gate = asyncio.Event()
@@ -125,12 +125,12 @@ def test_one_that_is_cancelled_leaves_the_others_their_request() -> None:
             await first
         endpoint.gate.set()
         assert len(await second) == 2
-        assert endpoint.asked == 1
+        assert endpoint.requests == 1
 
     run(scenario())
 
 
-def test_a_request_that_nobody_waits_for_any_more_is_not_lost() -> None:
+def test_a_request_whose_callers_were_cancelled_is_still_used() -> None:
     async def scenario() -> None:
         endpoint = Endpoint(ONE)
         endpoint.gate = asyncio.Event()
@@ -141,25 +141,25 @@ def test_a_request_that_nobody_waits_for_any_more_is_not_lost() -> None:
         await asyncio.gather(only, return_exceptions=True)
         endpoint.gate.set()
         assert len(await directory.list()) == 2
-        assert endpoint.asked == 1
+        assert endpoint.requests == 1
 
     run(scenario())
 
 
-def test_a_failure_is_told_to_all_who_wait_and_not_kept() -> None:
+def test_a_failure_is_raised_to_all_callers_and_not_cached() -> None:
     async def scenario() -> None:
         endpoint = Endpoint(AuthenticationError("who are you?"), ONE)
         directory = ModelDirectory(endpoint)
-        told = await asyncio.gather(directory.list(), directory.list(), return_exceptions=True)
-        assert [type(each) for each in told] == [AuthenticationError, AuthenticationError]
-        assert endpoint.asked == 1
-        assert directory.stale is None  # there is no list that could be old
+        errors = await asyncio.gather(directory.list(), directory.list(), return_exceptions=True)
+        assert [type(each) for each in errors] == [AuthenticationError, AuthenticationError]
+        assert endpoint.requests == 1
+        assert directory.stale is None  # there is no list
         assert len(await directory.list()) == 2
 
     run(scenario())
 
 
-def test_an_old_list_is_given_when_the_endpoint_fails_and_says_so() -> None:
+def test_an_old_list_is_returned_as_stale_if_the_endpoint_fails() -> None:
     async def scenario() -> None:
         clock, endpoint = Clock(), Endpoint(ONE, FAILED, TWO)
         directory = ModelDirectory(endpoint, clock=clock)
@@ -171,10 +171,10 @@ def test_an_old_list_is_given_when_the_endpoint_fails_and_says_so() -> None:
         assert stale is not None
         assert stale.code == "models_stale"
         assert "out of order" in stale.message
-        # An endpoint that is down is not asked with every call, and is asked again after a while.
+        # An endpoint that is down is not asked on every call, but again after a while.
         clock.now += RETRY_WAIT - 1
         assert await directory.list() == old
-        assert endpoint.asked == 2
+        assert endpoint.requests == 2
         clock.now += 1
         assert [info.id for info in await directory.list()] == ["c"]
         assert directory.stale is None
@@ -183,7 +183,7 @@ def test_an_old_list_is_given_when_the_endpoint_fails_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("failure", [FAILED, OSError(), RuntimeError("the client is closed")])
-def test_no_failure_takes_an_old_list_away(failure: Exception) -> None:
+def test_no_failure_discards_an_old_list(failure: Exception) -> None:
     async def scenario() -> None:
         directory = ModelDirectory(Endpoint(ONE, failure))
         old = await directory.list()
@@ -194,7 +194,7 @@ def test_no_failure_takes_an_old_list_away(failure: Exception) -> None:
     run(scenario())
 
 
-def test_an_endpoint_that_has_no_models_any_more_is_believed() -> None:
+def test_an_empty_list_replaces_an_old_one() -> None:
     async def scenario() -> None:
         directory = ModelDirectory(Endpoint(ONE, []))
         await directory.list()
@@ -204,7 +204,7 @@ def test_an_endpoint_that_has_no_models_any_more_is_believed() -> None:
     run(scenario())
 
 
-def test_a_model_that_is_not_listed_is_known_from_elsewhere() -> None:
+def test_a_model_that_is_not_listed_uses_other_sources() -> None:
     async def scenario() -> None:
         directory = ModelDirectory(Endpoint(ONE), overrides=[parse_override("mine = window:5000")])
         infos = [await directory.get(id) for id in ("a", "gpt-4o", "mine", "no/body")]
@@ -214,22 +214,22 @@ def test_a_model_that_is_not_listed_is_known_from_elsewhere() -> None:
     run(scenario())
 
 
-def test_one_model_can_be_had_without_any_list_and_without_asking_each_time() -> None:
-    """Many endpoints have no list at all; the model may work all the same."""
+def test_get_works_without_a_list_and_retries_only_after_a_while() -> None:
+    """Many endpoints have no list, but the model may work anyway."""
 
     async def scenario() -> None:
         clock, endpoint = Clock(), Endpoint(OpenResponsesError("no such address"), ONE)
         directory = ModelDirectory(endpoint, clock=clock)
         for _ in range(3):
             assert (await directory.get("gpt-4o")).context_window == 128_000
-        assert endpoint.asked == 1
+        assert endpoint.requests == 1
         clock.now += RETRY_WAIT
         assert (await directory.get("a")).context_window == 9000
 
     run(scenario())
 
 
-def test_nobody_waits_long_for_a_slow_list() -> None:
+def test_get_does_not_wait_long_for_a_slow_list() -> None:
     async def scenario() -> None:
         endpoint = Endpoint(ONE)
         endpoint.gate = asyncio.Event()
@@ -238,12 +238,12 @@ def test_nobody_waits_long_for_a_slow_list() -> None:
         endpoint.gate.set()
         await directory.list()
         assert (await directory.get("a")).context_window == 9000
-        assert endpoint.asked == 1
+        assert endpoint.requests == 1
 
     run(scenario())
 
 
-def test_an_old_list_is_given_at_once_and_made_new_behind_it() -> None:
+def test_get_uses_an_old_list_while_a_new_one_loads() -> None:
     async def scenario() -> None:
         clock, endpoint = Clock(), Endpoint(ONE, [{"id": "a", "context_length": 7000}])
         directory = ModelDirectory(endpoint, clock=clock)
@@ -258,7 +258,7 @@ def test_an_old_list_is_given_at_once_and_made_new_behind_it() -> None:
     run(scenario())
 
 
-def test_one_who_waits_for_a_model_can_be_cancelled() -> None:
+def test_get_can_be_cancelled() -> None:
     async def scenario() -> None:
         endpoint = Endpoint(ONE)
         endpoint.gate = asyncio.Event()
@@ -272,7 +272,7 @@ def test_one_who_waits_for_a_model_can_be_cancelled() -> None:
     run(scenario())
 
 
-def test_overrides_are_stronger_than_the_endpoint() -> None:
+def test_overrides_take_precedence_over_the_endpoint() -> None:
     overrides = [parse_override("a = window:100k images"), parse_override("* = output:1000")]
     _, info = run(ModelDirectory(Endpoint(ONE), overrides=overrides).list())
     assert (info.context_window, info.max_output, info.image_input) == (100_000, 1000, True)
@@ -280,32 +280,32 @@ def test_overrides_are_stronger_than_the_endpoint() -> None:
 
 
 @pytest.mark.parametrize("preset", ["", "llamacpp"])
-def test_a_server_on_the_own_machine_is_asked_what_it_loaded(preset: str) -> None:
+def test_a_local_server_is_asked_what_it_has_loaded(preset: str) -> None:
     fetcher = Server({"/props": PROPERTIES})
-    (info,) = run(ModelDirectory(Endpoint([shapes.LLAMACPP]), fetcher=fetcher, preset=preset).list())
+    (info,) = run(ModelDirectory(Endpoint([model_lists.LLAMACPP]), fetcher=fetcher, preset=preset).list())
     assert (info.context_window, info.sources["context_window"]) == (8192, "probe")
     assert info.image_input is True
 
 
 def test_other_servers_are_not_probed() -> None:
     fetcher = Server({})
-    run(ModelDirectory(Endpoint([shapes.VERCEL]), fetcher=fetcher, preset="vercel").list())
-    assert fetcher.asked == []
+    run(ModelDirectory(Endpoint([model_lists.VERCEL]), fetcher=fetcher, preset="vercel").list())
+    assert fetcher.requests == []
 
 
-def test_one_directory_works_on_one_loop_after_another() -> None:
-    """A program may call `asyncio.run` for every question."""
+def test_a_directory_works_on_one_loop_after_another() -> None:
+    """A program may call `asyncio.run` for every call."""
     endpoint = Endpoint(ONE, TWO)
     directory = ModelDirectory(endpoint)
     run(directory.list())
     assert [info.id for info in run(directory.list(refresh=True))] == ["c"]
 
 
-def test_the_client_is_an_endpoint() -> None:
-    """All the way from a socket, in the shape that Codex wants."""
+def test_the_client_can_be_the_endpoint() -> None:
+    """End to end from a socket, in the format of Codex."""
 
     async def scenario() -> None:
-        async with asking([answer(200, {"models": [shapes.CODEX]})]) as (client, _):
+        async with asking([answer(200, {"models": [model_lists.CODEX]})]) as (client, _):
             directory = ModelDirectory(client)
             (info,) = await directory.list()
             assert (info.id, info.context_window, info.efforts) == (

@@ -1,4 +1,4 @@
-"""What names say: a table, and what must hold for every text."""
+"""Parsing model names."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NAMES = [
     ("qwen3-235b-a22b-2507", "", "qwen3-235b-a22b", "qwen", "3", "2507", ""),
     ("gemma-3n-e4b-it", "", "gemma-3n-e4b-it", "gemma", "3n", "", ""),
     ("doubao-pro-250615", "", "doubao-pro", "doubao-pro", "", "250615", ""),
-    # A colon: a tag, or a vendor where it is one. Ollama has models that are called like their maker.
+    # After a colon is a tag, or before it a vendor. Some models at Ollama are named like their vendor.
     ("mistral:7b", "", "mistral", "mistral", "", "", "7b"),
     ("mistral:mistral-large", "mistral", "mistral-large", "mistral", "", "", ""),
     ("openai:gpt-5:tag", "openai", "gpt-5", "gpt", "5", "", "tag"),
@@ -49,20 +49,20 @@ NAMES = [
         *("20250929", "0"),
     ),
     ("openai.gpt-oss-120b", "openai", "gpt-oss-120b", "gpt-oss", "", "", ""),
-    # Nothing, and next to nothing
+    # Empty and nearly empty names
     ("", "", "", "", "", "", ""),
     ("/", "", "", "", "", "", ""),
     (":", "", "", "", "", "", ""),
     ("openai/", "", "openai", "openai", "", "", ""),
     ("my model", "", "my model", "my model", "", "", ""),
     ("2025-01-01", "", "2025", "2025", "", "01-01", ""),
-    ("gpt-4-9999", "", "gpt-4-9999", "gpt", "4", "", ""),  # no such month, no date
+    ("gpt-4-9999", "", "gpt-4-9999", "gpt", "4", "", ""),  # there is no such month, so it is not a date
     ("llama-3-²", "", "llama-3-²", "llama", "3", "", ""),
 ]
 
 
 @pytest.mark.parametrize("expected", NAMES, ids=lambda row: row[0])
-def test_a_name_is_taken_apart(expected: tuple[str, ...]) -> None:
+def test_a_name_is_split_into_its_parts(expected: tuple[str, ...]) -> None:
     assert parse_model_id(expected[0]) == ModelIdentity(*expected)
 
 
@@ -72,7 +72,7 @@ WORDS = st.sampled_from(
 
 
 @given(st.one_of(st.text(), st.lists(WORDS).map("".join)))
-def test_every_text_has_one_identity(id: str) -> None:
+def test_every_text_is_parsed(id: str) -> None:
     identity = parse_model_id(id)
     assert identity == parse_model_id(id)
     assert identity.id == id

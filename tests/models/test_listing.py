@@ -1,4 +1,4 @@
-"""What lists say, shape by shape; and that nothing in a list can do harm."""
+"""Reading the lists of models in each format, and lists that are damaged."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from penstock.models.info import ModelFacts, Prices
 from penstock.models.listing import can_chat, read_entry, read_listing
-from tests.models import shapes
+from tests.models import model_lists
 
 READ = [
-    (shapes.OPENAI, ModelFacts(id="gpt-5-2025-08-07", vendor="openai")),
+    (model_lists.OPENAI, ModelFacts(id="gpt-5-2025-08-07", vendor="openai")),
     (
-        shapes.OPENROUTER,
+        model_lists.OPENROUTER,
         ModelFacts(
             id="maker/thinker-2:free",
             name="Maker: Thinker 2 (free)",
             description="Thinks twice.",
-            window=131072,  # the first host's, which is less than the model's
+            window=131072,  # of the first host, which is less than the model's
             max_output=32768,
             image_input=True,
             tool_calling=True,
@@ -30,7 +30,7 @@ READ = [
         ),
     ),
     (
-        shapes.VERCEL,
+        model_lists.VERCEL,
         ModelFacts(
             id="maker/writer-1",
             name="Writer 1",
@@ -45,7 +45,7 @@ READ = [
         ),
     ),
     (
-        shapes.CODEX,
+        model_lists.CODEX,
         ModelFacts(
             id="gpt-9-codex",
             name="GPT-9 Codex",
@@ -56,14 +56,14 @@ READ = [
             efforts=("low", "medium", "high"),
         ),
     ),
-    (shapes.VLLM, ModelFacts(id="Qwen/Qwen3-32B", window=40960)),
-    (shapes.LLAMACPP, ModelFacts(id="some.gguf", ceiling=131072)),
+    (model_lists.VLLM, ModelFacts(id="Qwen/Qwen3-32B", window=40960)),
+    (model_lists.LLAMACPP, ModelFacts(id="some.gguf", ceiling=131072)),
     (
-        shapes.LMSTUDIO,
+        model_lists.LMSTUDIO,
         ModelFacts(id="maker/local-vl", vendor="maker", window=8192, image_input=True, tool_calling=True),
     ),
     (
-        shapes.LMSTUDIO_1,
+        model_lists.LMSTUDIO_1,
         ModelFacts(
             id="maker/local",
             name="Local",
@@ -75,7 +75,7 @@ READ = [
         ),
     ),
     (
-        shapes.ANTHROPIC,
+        model_lists.ANTHROPIC,
         ModelFacts(
             id="claude-next",
             name="Claude Next",
@@ -87,7 +87,7 @@ READ = [
         ),
     ),
     (
-        shapes.GEMINI,
+        model_lists.GEMINI,
         ModelFacts(
             id="gemini-next",
             name="Gemini Next",
@@ -98,7 +98,7 @@ READ = [
         ),
     ),
     (
-        shapes.COPILOT,
+        model_lists.COPILOT,
         ModelFacts(
             id="gpt-next",
             name="GPT Next",
@@ -113,13 +113,16 @@ READ = [
         ),
     ),
     (
-        shapes.MISTRAL,
+        model_lists.MISTRAL,
         ModelFacts(
             id="mistral-next", vendor="mistralai", window=131072, image_input=True, tool_calling=False
         ),
     ),
-    (shapes.TOGETHER, ModelFacts(id="maker/open", name="Open", window=32768, prices=Prices(0.3, 0.6, 0.15))),
-    # Pieces of shapes
+    (
+        model_lists.TOGETHER,
+        ModelFacts(id="maker/open", name="Open", window=32768, prices=Prices(0.3, 0.6, 0.15)),
+    ),
+    # Single fields
     ({"id": "m", "state": "not-loaded", "max_context_length": 131072}, ModelFacts(id="m", ceiling=131072)),
     ({"id": "m", "meta": {"n_ctx": 8192, "n_ctx_train": 131072}}, ModelFacts(id="m", window=8192)),
     ({"id": "m", "architecture": {"modality": "text+image->text"}}, ModelFacts(id="m", image_input=True)),
@@ -138,21 +141,21 @@ READ = [
     (
         {"id": "models/gemini-2.5-flash"},
         ModelFacts(id="models/gemini-2.5-flash"),
-    ),  # its id, as requests have it
+    ),  # the id, as used in requests
 ]
 
 
 @pytest.mark.parametrize(
-    ("entry", "told"), READ, ids=lambda value: value.get("id", "") if isinstance(value, dict) else ""
+    ("entry", "facts"), READ, ids=lambda value: value.get("id", "") if isinstance(value, dict) else ""
 )
-def test_each_shape_is_read(entry: dict[str, Any], told: ModelFacts) -> None:
+def test_each_format_is_read(entry: dict[str, Any], facts: ModelFacts) -> None:
     assert can_chat(entry)
-    assert read_entry(entry) == told
+    assert read_entry(entry) == facts
 
 
-@pytest.mark.parametrize("entry", shapes.NOT_CHAT, ids=lambda entry: entry["id"])
+@pytest.mark.parametrize("entry", model_lists.NOT_CHAT, ids=lambda entry: entry["id"])
 def test_models_that_cannot_chat_are_left_out(entry: dict[str, Any]) -> None:
-    assert read_listing([entry, shapes.VLLM]) == [ModelFacts(id="Qwen/Qwen3-32B", window=40960)]
+    assert read_listing([entry, model_lists.VLLM]) == [ModelFacts(id="Qwen/Qwen3-32B", window=40960)]
 
 
 @pytest.mark.parametrize(
@@ -163,11 +166,11 @@ def test_models_that_cannot_chat_are_left_out(entry: dict[str, Any]) -> None:
         {"id": "my-embedding-talker"},
     ],
 )
-def test_a_name_never_outweighs_what_the_entry_says(entry: dict[str, Any]) -> None:
+def test_the_fields_of_an_entry_override_its_name(entry: dict[str, Any]) -> None:
     assert can_chat(entry)
 
 
-def test_of_two_entries_the_first_stands_and_the_order_stays() -> None:
+def test_the_first_entry_of_an_id_counts_and_the_order_is_kept() -> None:
     entries = [{"id": "b", "context_length": 1000}, {"id": "a"}, {"id": "b", "context_length": 9000}]
     assert read_listing(entries) == [ModelFacts(id="b", window=1000), ModelFacts(id="a")]
 
@@ -175,14 +178,14 @@ def test_of_two_entries_the_first_stands_and_the_order_stays() -> None:
 @pytest.mark.parametrize(
     "entry", [None, 1, "gpt-5", [], {}, {"id": ""}, {"id": 5}, {"id": None, "object": "model"}]
 )
-def test_what_names_no_model_is_passed_over(entry: object) -> None:
+def test_entries_without_an_id_are_skipped(entry: object) -> None:
     assert read_listing([entry]) == []
 
 
 @pytest.mark.parametrize(
     "value", [0, -1, 1, 255, 10**9, 10**400, "200000", True, None, [], {}, 1e300, float("nan")]
 )
-def test_a_number_that_can_be_no_window_says_nothing(value: object) -> None:
+def test_a_number_out_of_range_is_not_a_window(value: object) -> None:
     assert read_entry({"id": "m", "context_window": value}) == ModelFacts(id="m")
     assert read_entry({"id": "m", "context_window": value, "context_length": 8192}) == ModelFacts(
         id="m", window=8192
@@ -209,37 +212,34 @@ PRICES = [
 
 
 @pytest.mark.parametrize(("value", "per_million"), PRICES, ids=lambda value: str(value)[:12])
-def test_prices_are_per_million_tokens_however_they_come(value: object, per_million: float | None) -> None:
-    told = read_entry({"id": "m", "pricing": {"prompt": value, "completion": value}})
-    assert told is not None
-    assert told.prices == (None if per_million is None else Prices(per_million, per_million))
+def test_prices_are_converted_to_dollars_per_million_tokens(value: object, per_million: float | None) -> None:
+    facts = read_entry({"id": "m", "pricing": {"prompt": value, "completion": value}})
+    assert facts is not None
+    assert facts.prices == (None if per_million is None else Prices(per_million, per_million))
 
 
-def test_half_a_price_is_none() -> None:
+def test_an_incomplete_price_is_ignored() -> None:
     assert read_entry({"id": "m", "pricing": {"prompt": "0.000001"}}) == ModelFacts(id="m")
-
-
-ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    max_leaves=8,
-)
 
 
 @st.composite
 def damaged(draw: st.DrawFn) -> dict[str, Any]:
-    """A real shape with anything at all in some of its places, at two levels."""
-    entry = dict(draw(st.sampled_from(shapes.ALL)))
+    """A real entry with random values in some of its fields, at two levels."""
+    entry = dict(draw(st.sampled_from(model_lists.ALL)))
     for field in draw(st.lists(st.sampled_from(sorted(entry)), max_size=4)):
         if isinstance(entry[field], dict) and entry[field]:
             inner = draw(st.sampled_from(sorted(entry[field])))
-            entry[field] = draw(st.sampled_from([{**entry[field], inner: draw(ANYTHING)}, draw(ANYTHING)]))
+            entry[field] = draw(
+                st.sampled_from(
+                    [{**entry[field], inner: draw(model_lists.ANY_JSON)}, draw(model_lists.ANY_JSON)]
+                )
+            )
         else:
-            entry[field] = draw(ANYTHING)
+            entry[field] = draw(model_lists.ANY_JSON)
     return entry
 
 
-@given(st.lists(damaged() | ANYTHING, max_size=4))
-def test_nothing_in_a_list_raises(entries: list[Any]) -> None:
-    for told in read_listing(entries):
-        assert told.id
+@given(st.lists(damaged() | model_lists.ANY_JSON, max_size=4))
+def test_any_list_is_read_without_an_error(entries: list[Any]) -> None:
+    for facts in read_listing(entries):
+        assert facts.id

@@ -1,4 +1,4 @@
-"""`docs/models.md` says what is true now."""
+"""`docs/models.md` matches the code."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from penstock.models.overrides import parse_override
 PAGE = (Path(__file__).parents[2] / "docs" / "models.md").read_text()
 
 
-def test_the_catalog_on_the_page_is_the_one_in_the_code() -> None:
-    assert as_markdown() in PAGE, "the table is what penstock.models.catalog.as_markdown() gives"
+def test_the_catalog_on_the_page_matches_the_code() -> None:
+    assert as_markdown() in PAGE, "the table must be the output of penstock.models.catalog.as_markdown()"
 
 
-def test_the_sources_are_in_their_order() -> None:
+def test_the_sources_on_the_page_are_in_order() -> None:
     assert tuple(re.findall(r"^\d\. `(\w+)`", PAGE, re.MULTILINE)) == SOURCES
 
 
-def test_every_field_that_is_read_is_on_the_page() -> None:
+def test_every_field_of_a_list_is_on_the_page() -> None:
     tables = (
         *(listing.WINDOWS, listing.INPUTS, listing.OUTPUTS, listing.IMAGE_FLAGS, listing.TOOL_FLAGS),
         *(listing.REASONING_FLAGS, listing.EFFORTS),
@@ -33,7 +33,7 @@ def test_every_field_that_is_read_is_on_the_page() -> None:
     assert [name for name in ROUTES if f"`:{name}`" not in PAGE] == []
 
 
-def test_the_defaults_are_those_of_the_code() -> None:
+def test_the_defaults_on_the_page_match_the_code() -> None:
     assert f"{DEFAULT_WINDOW:,} tokens" in PAGE
     assert f"{DEFAULT_OUTPUT:,} of them" in PAGE
 
@@ -42,6 +42,6 @@ def test_every_field_of_a_model_is_on_the_page() -> None:
     assert [field for field in ModelInfo.__struct_fields__ if f"`{field}`" not in PAGE] == []
 
 
-def test_the_overrides_on_the_page_can_be_read() -> None:
+def test_the_overrides_on_the_page_can_be_parsed() -> None:
     (block,) = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
     assert len([parse_override(line) for line in block.splitlines()]) == 3

@@ -1,4 +1,4 @@
-"""One line says what is so."""
+"""Parsing overrides, and merging the lines for a model."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ LINES = [
 
 
 @pytest.mark.parametrize(("line", "override"), LINES, ids=[line for line, _ in LINES])
-def test_a_line_is_read(line: str, override: Override) -> None:
+def test_a_line_is_parsed(line: str, override: Override) -> None:
     assert parse_override(line) == override
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "hint"),
     [
         ("", "Example: gpt-x"),
         ("gpt-x window:1000", "Example: gpt-x"),
@@ -72,13 +72,13 @@ def test_a_line_is_read(line: str, override: Override) -> None:
         ("m = price:1/2/3/4/5", "dollars per million"),
     ],
 )
-def test_a_wrong_line_says_what_to_write(line: str, said: str) -> None:
+def test_an_invalid_line_is_rejected_with_a_hint(line: str, hint: str) -> None:
     with pytest.raises(DecodeError) as caught:
         parse_override(line)
-    assert said in str(caught.value)
+    assert hint in str(caught.value)
 
 
-def test_an_id_is_stronger_than_the_star_and_a_later_line_than_an_earlier_one() -> None:
+def test_an_id_overrides_the_star_and_a_later_line_an_earlier_one() -> None:
     lines = [
         "m = window:1000 tools",
         "* = window:5000 output:500 no-tools",
@@ -95,7 +95,7 @@ def test_an_id_is_stronger_than_the_star_and_a_later_line_than_an_earlier_one() 
     st.text()
     | st.lists(st.sampled_from(["m", "=", " ", "window:", "9", "price:", "/", "k", "-", "*"])).map("".join)
 )
-def test_every_text_is_a_line_or_a_decode_error(line: str) -> None:
+def test_every_text_is_parsed_or_raises_a_decode_error(line: str) -> None:
     try:
         override = parse_override(line)
     except DecodeError:

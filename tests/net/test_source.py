@@ -1,4 +1,4 @@
-"""Sources: what feeds a turn, and the inbox in between."""
+"""Sources and the inbox that buffers what they send."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.net.source import Inbox, PulledSource
 
 
 class Pieces(PulledSource):
-    """Gives pieces, then ends, raises or waits for ever."""
+    """Returns pieces, then ends, raises or waits forever."""
 
     status, content_type = 200, "text/event-stream"
     request_id: str | None = None
@@ -49,7 +49,7 @@ async def settled() -> None:
         await asyncio.sleep(0)
 
 
-def test_everything_that_has_come_is_taken_at_once() -> None:
+def test_take_returns_everything_received() -> None:
     async def main() -> None:
         inbox = Inbox(Pieces([b"a", b"b", b"c"]))
         assert not inbox.is_ready
@@ -61,8 +61,8 @@ def test_everything_that_has_come_is_taken_at_once() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("error", [NetworkError("cut"), RuntimeError("a fault of ours")])
-def test_a_break_comes_behind_what_came_before_it(error: Exception) -> None:
+@pytest.mark.parametrize("error", [NetworkError("cut"), RuntimeError("a bug on our side")])
+def test_a_failure_is_raised_after_the_data_before_it(error: Exception) -> None:
     async def main() -> None:
         inbox = Inbox(Pieces([b"a"], error))
         assert await inbox.take() == b"a"
@@ -73,7 +73,7 @@ def test_a_break_comes_behind_what_came_before_it(error: Exception) -> None:
     asyncio.run(main())
 
 
-def test_a_source_that_is_faster_waits_until_everything_was_taken() -> None:
+def test_a_faster_source_is_paused_until_everything_was_taken() -> None:
     async def main() -> None:
         source = Pieces([b"x" * Inbox.ROOM] * 3)
         inbox = Inbox(source)
@@ -81,14 +81,14 @@ def test_a_source_that_is_faster_waits_until_everything_was_taken() -> None:
         assert len(source.pieces) == 2
         assert len(await inbox.take()) == Inbox.ROOM
         await settled()
-        assert len(source.pieces) == 2  # it was taken, but nobody waits for more yet
+        assert len(source.pieces) == 2  # it was taken, but `take` is not waiting for more yet
         assert len(await inbox.take()) == Inbox.ROOM
 
     asyncio.run(main())
 
 
 @pytest.mark.parametrize("is_closed", [True, False])
-def test_after_the_end_nothing_is_called_back_and_no_task_is_left(is_closed: bool) -> None:
+def test_closing_ends_callbacks_and_leaves_no_task(is_closed: bool) -> None:
     async def main() -> None:
         source = Pieces([], "waits")
         inbox = Inbox(source)

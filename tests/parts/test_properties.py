@@ -24,8 +24,8 @@ from penstock.stream.accents import ACCENTS
 from tests.effort import examples
 from tests.parts.adapted import Adapted, adapt
 from tests.stream import strategies
-from tests.stream.running import machine, plain
-from tests.stream.test_properties import ENDINGS, end
+from tests.stream.running import end, machine, plain
+from tests.stream.strategies import ENDINGS
 
 JSON = dict[str, Any]
 Calls = dict[str, tuple[str, Any]]

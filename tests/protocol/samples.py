@@ -157,7 +157,7 @@ _SPEC_ITEMS: list[tuple[Item, Item]] = [
     (replace(_OUTPUT, status="in_progress"), _OUTPUT),
     (_COMPACTION, _COMPACTION),
 ]
-"""Items as they are announced and as they end."""
+"""Items as they are added and as they are done."""
 
 _LOCAL_SHELL = LocalShellCall(
     id="lsh_1",
@@ -215,7 +215,7 @@ _EXTENSION_OUTPUTS: list[Item] = [
         extra={"code": "1 + 1", "container_id": "cntr_1", "outputs": [{"type": "logs", "logs": "2"}]},
     ),
 ]
-"""Items that arrive whole."""
+"""Items that are sent complete."""
 
 _ONLY_ADD = ToolReference(type="function", name="add")
 _REQUEST = CreateResponse(
@@ -337,16 +337,16 @@ _HOSTED_FIELDS: dict[str, dict[str, Any]] = {
     "response.mcp_call_arguments.delta": {"delta": '{"a":'},
     "response.mcp_call_arguments.done": {"arguments": '{"a":2}'},
 }
-"""The events of tools that a vendor runs, with what each says beside whose it is."""
+"""The events of tools that a vendor runs, with the fields of each besides its position."""
 
 
 def samples() -> list[Event]:
-    """Every shape, in the canonical spelling that the machine emits and the accents start from."""
+    """Return events of every shape, with the specification's names, which the machine uses."""
     return [*spec_samples(), *extension_samples()]
 
 
 def spec_samples() -> list[Event]:
-    """What the published specification has."""
+    """Return the events of the published specification."""
     text: dict[str, Any] = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
     thought: dict[str, Any] = {"item_id": "rs_1", "output_index": 3, "content_index": 0}
     summary: dict[str, Any] = {"item_id": "rs_1", "output_index": 3, "summary_index": 0}
@@ -389,7 +389,7 @@ def spec_samples() -> list[Event]:
 
 
 def extension_samples() -> list[Event]:
-    """What declared tools, vendors' tools and richer snapshots add."""
+    """Return the events of declared tools and vendors' tools, and extended snapshots."""
     text: dict[str, Any] = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
     custom: dict[str, Any] = {"item_id": "ctc_1", "output_index": 0}
     command: dict[str, Any] = {"output_index": 3, "command_index": 0}
@@ -439,7 +439,7 @@ def extension_samples() -> list[Event]:
 
 
 def spelled_samples() -> list[Event]:
-    """Canonical events under the names that the `openai` accent gives them (decision 1)."""
+    """Return events with the names of the `openai` accent (decision 1)."""
     thought: dict[str, Any] = {"item_id": "rs_1", "output_index": 3, "content_index": 0}
     return _numbered(
         [

@@ -1,6 +1,6 @@
-"""The published OpenAPI files as validators, and as Hypothesis strategies that make valid values.
+"""The published OpenAPI files as validators, and as Hypothesis strategies for valid values.
 
-The files live outside the repository; what needs them is skipped, with a reason, where they are absent.
+The files are outside the repository; tests that need them are skipped, with a reason, if they are absent.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ SPEC = Path(__file__).resolve().parents[3] / "shared" / "spec"
 RELEASES = ("2026-04-24", "2026-01-15")
 
 _ANNOTATIONS = frozenset({"title", "description", "default", "example", "examples", "discriminator"})
-"""Keywords that say nothing about validity. So do those that start with `x-`."""
+"""Keywords without an effect on validity, like those that start with `x-`."""
 
 _MOST = 3
-"""The most array elements and unknown fields in a generated value."""
+"""Maximum number of array elements and of unknown fields in a generated value."""
 
 _DEEPEST = 12
-"""From this depth on only what is required is generated, so that a schema may refer to itself."""
+"""From this depth on only required fields are generated, so that a schema may refer to itself."""
 
 UNKNOWN_NAMES = ("acme:trace", "extra", "self", "x_ünknown", "__class__", "catch_all", "")
-"""Fields that no type declares; among them names that Penstock's own classes use for something else."""
+"""Fields that no type declares, including names that Penstock's own classes use."""
 
 _NASTY: tuple[Any, ...] = (
     None,
@@ -49,12 +49,12 @@ _NASTY: tuple[Any, ...] = (
 
 
 class NoValue(Exception):  # noqa: N818 - not an error: the schema says "never"
-    """No value fits the schema; the specification writes "this field is forbidden" like that."""
+    """No value fits the schema, which is how the specification forbids a field."""
 
 
 @cache
 def components(release: str) -> dict[str, Any]:
-    """The schemas of a release by name."""
+    """Return the schemas of a release, by name."""
     path = SPEC / f"openapi-{release}.json"
     if not path.exists():
         pytest.skip(f"needs the published OpenAPI file openapi-{release}.json")
@@ -65,7 +65,7 @@ def components(release: str) -> dict[str, Any]:
 
 @cache
 def event_components() -> dict[str, str]:
-    """The component that describes an event, by the event's type."""
+    """Return the component that describes an event, by event type."""
     path = SPEC / "event-schema-map.txt"
     if not path.exists():
         pytest.skip("needs the published map from event types to components")
@@ -82,7 +82,7 @@ def validator(release: str, component: str) -> jsonschema_rs.Draft202012Validato
 
 
 def complaints(release: str, component: str, value: Any) -> list[str]:
-    """What is wrong with `value` as a `component`."""
+    """Return what is wrong with `value` as a `component`."""
     return [
         f"{'/'.join(map(str, error.instance_path))}: {error.message[:300]}"
         for error in validator(release, component).iter_errors(value)
@@ -91,7 +91,7 @@ def complaints(release: str, component: str, value: Any) -> list[str]:
 
 @cache
 def values(release: str, component: str) -> st.SearchStrategy[Any]:
-    """Valid values of `component`. Each is validated, so that the generator cannot go wrong in silence."""
+    """Return valid values of `component`. Each is validated, so that an error in the generator is noticed."""
 
     def validated(value: Any) -> Any:
         assert complaints(release, component, value) == [], f"the generator is wrong about {component}"
@@ -106,7 +106,7 @@ def _component(name: str, release: str, depth: int) -> st.SearchStrategy[Any]:
 
 
 def _values(schema: Any, release: str, depth: int) -> st.SearchStrategy[Any]:
-    """The strategy for one schema. An unknown keyword is an error: it must not be ignored in silence."""
+    """Return the strategy for one schema. An unknown keyword is an error: it must not be ignored."""
     if "$ref" in schema:
         return _component(_name(schema), release, depth)
     schema = _flat(schema, release)

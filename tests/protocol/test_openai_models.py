@@ -1,13 +1,12 @@
-"""The models of `openai` (the Python SDK) accept what Penstock sends, wherever they know the event.
+"""The models of `openai` (the Python SDK) accept every event of Penstock that they know.
 
-The SDK itself does not validate a stream, so a client forgives more than these tests do; agents frameworks
-and other SDKs that validate with the same models do not (ask A7).
+The SDK itself does not validate a stream, so it tolerates more than these tests do; agent frameworks and
+other SDKs that validate with the same models do not (ask A7).
 """
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,10 +19,11 @@ from pydantic import BaseModel, TypeAdapter
 from penstock.protocol.errors import IncompleteDetails, ResponseError
 from penstock.protocol.events import EVENTS, Event, LifecycleEvent
 from penstock.protocol.wire import encode, to_builtins
+from tests.protocol.openai_models import models
 from tests.protocol.samples import samples, spelled_samples
 
 UNKNOWN_TO_OPENAI: dict[str, str] = {
-    # The specification's own spelling of reasoning text. Every client that reads OpenAI's wire gets
+    # The specification's name for reasoning text. Every client of OpenAI's wire format gets
     # `response.reasoning_text.*` instead, from its accent.
     "response.reasoning.delta": "strict OpenResponses clients and the official compliance suite; TanStack AI",
     "response.reasoning.done": "strict OpenResponses clients and the official compliance suite; TanStack AI",
@@ -31,13 +31,13 @@ UNKNOWN_TO_OPENAI: dict[str, str] = {
     "response.apply_patch_call_operation_diff.delta": "AI SDK, for a client that declared `apply_patch`",
     "response.apply_patch_call_operation_diff.done": "AI SDK, for a client that declared `apply_patch`",
     # Names that are only read, from upstreams that use them: never sent.
-    "response.reasoning_summary.delta": "nobody: read only, a spelling of older documents",
-    "response.reasoning_summary.done": "nobody: read only, a spelling of older documents",
-    "response.reasoning_text_part.added": "nobody: read only, GodeX's name",
-    "response.reasoning_text_part.done": "nobody: read only, GodeX's name",
-    "response.reasoning_part.added": "nobody: read only, vLLM and Bedrock send it",
-    "response.reasoning_part.done": "nobody: read only, vLLM and Bedrock send it",
-    "response.output_text_annotation.added": "nobody: read only, OpenAI's old name for the event",
+    "response.reasoning_summary.delta": "none: read only, a spelling of older documents",
+    "response.reasoning_summary.done": "none: read only, a spelling of older documents",
+    "response.reasoning_text_part.added": "none: read only, GodeX's name",
+    "response.reasoning_text_part.done": "none: read only, GodeX's name",
+    "response.reasoning_part.added": "none: read only, vLLM and Bedrock send it",
+    "response.reasoning_part.done": "none: read only, vLLM and Bedrock send it",
+    "response.output_text_annotation.added": "none: read only, OpenAI's old name for the event",
 }
 """Event types that the models do not know, and the client that reads each (spec S3, quirk R10)."""
 
@@ -45,25 +45,18 @@ UNKNOWN_TO_OPENAI: dict[str, str] = {
 EVENT: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 
 
-@cache
-def models() -> dict[str, type[BaseModel]]:
-    """The model of each event by its type."""
-    union, *_ = get_args(ResponseStreamEvent)
-    return {get_args(model.model_fields["type"].annotation)[0]: model for model in get_args(union)}
-
-
 def known_samples() -> list[Event]:
     return [event for event in [*samples(), *spelled_samples()] if event.type in models()]
 
 
 def as_the_sdk_reads(event: Event) -> BaseModel:
-    """The SDK's own way of reading a stream: nothing is validated, and nothing is refused."""
+    """Read an event as the SDK does, without validation."""
     read = construct_type(type_=ResponseStreamEvent, value=msgspec.json.decode(encode(event)))
     assert isinstance(read, BaseModel)
     return read
 
 
-def test_the_table_of_events_unknown_to_openai_is_neither_short_nor_stale() -> None:
+def test_the_table_of_events_unknown_to_openai_is_up_to_date() -> None:
     assert EVENTS.keys() - models().keys() == UNKNOWN_TO_OPENAI.keys()
 
 
@@ -73,7 +66,7 @@ def test_there_is_a_sample_of_every_event_that_openai_knows() -> None:
 
 @pytest.mark.parametrize("event", known_samples(), ids=lambda event: str(event.type))
 def test_openai_accepts_the_event(event: Event) -> None:
-    """Strict: no text for a number, no number for a text. The one model by type says what is wrong."""
+    """Validate strictly: no string for a number, and no number for a string."""
     models()[event.type].model_validate_json(encode(event), strict=True)
     assert type(EVENT.validate_json(encode(event), strict=True)) is models()[event.type]
 
@@ -87,7 +80,7 @@ def test_openai_loses_nothing_of_the_event(event: Event) -> None:
 
 
 def test_openai_reads_every_item_and_tool_as_what_it_is() -> None:
-    """Not as a neighbour in the union that happens to accept the same fields."""
+    """Not as another member of the union that happens to accept the same fields."""
     for event in samples():
         if isinstance(event, LifecycleEvent):
             response = OpenAIResponse.model_validate_json(encode(event.response), strict=True)
@@ -109,7 +102,7 @@ BEYOND_THE_MODELS = {
         error=ResponseError(code="bridge.stream.incomplete_tool_call", message="The call was cut off."),
     ),
 }
-"""Values that we send on purpose (decision 5, decision 6) outside the lists of literals in the models."""
+"""Values that we send on purpose (decision 5, decision 6), although the models do not list them."""
 
 
 @pytest.mark.parametrize("response", BEYOND_THE_MODELS.values(), ids=BEYOND_THE_MODELS.keys())

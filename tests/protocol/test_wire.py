@@ -73,8 +73,8 @@ class Holder(Wire):
 
 
 @pytest.mark.parametrize("event", samples(), ids=lambda event: str(event.type))
-def test_the_fast_way_of_writing_gives_the_same_json(event: Event) -> None:
-    """`x: {}` as an unknown field forces the slow way; nothing else may differ."""
+def test_the_fast_path_writes_the_same_json(event: Event) -> None:
+    """An unknown field `x: {}` forces the slow path; nothing else may differ."""
     slow = msgspec.json.decode(encode(replace(event, extra={**(event.extra or {}), "x": {}})))
     assert slow.pop("x") == {}
     assert slow == msgspec.json.decode(encode(event)) == to_builtins(event)
@@ -138,11 +138,11 @@ def test_a_field_called_extra_is_an_unknown_field_like_any_other() -> None:
     assert to_builtins(read(sent, Leaf)) == sent
 
 
-def test_no_unknown_fields_given_by_hand_are_nothing() -> None:
+def test_an_empty_extra_writes_nothing() -> None:
     assert encode(Leaf(leaf="x", extra={})) == encode(Leaf(leaf="x"))
 
 
-def test_what_is_no_wire_type_is_written_too() -> None:
+def test_plain_values_are_written_too() -> None:
     assert encode({"a": [Leaf(leaf="x")]}) == b'{"a":[{"type":"leaf","leaf":"x","count":3}]}'
     assert encode([Leaf(leaf="x", extra={"l": 1})]) == b'[{"type":"leaf","leaf":"x","count":3,"l":1}]'
     assert to_builtins(["a", None]) == ["a", None]
@@ -168,13 +168,13 @@ def test_defaults_are_not_shared() -> None:
     assert read({}, Branch).below == []
 
 
-def test_a_field_is_null_only_where_its_type_says_so() -> None:
+def test_a_field_is_null_only_if_its_type_allows_it() -> None:
     assert read({"leaf": "x", "note": None, "count": None}, Leaf) == Leaf(leaf="x", note=None)
     with pytest.raises(DecodeError, match="leaf: is required"):
         read({"leaf": None}, Leaf)
 
 
-def test_objects_are_told_apart_by_their_type() -> None:
+def test_union_members_are_chosen_by_type() -> None:
     assert read({"open": {"type": "branch"}}, Holder).open == Branch()
     assert read({"open": {"type": "twig", "note": "x"}}, Holder).open == Other(type="twig", note="x")
     assert read({"open": {"leaf": "x"}}, Holder).open == Leaf(leaf="x")
@@ -184,7 +184,7 @@ def test_objects_are_told_apart_by_their_type() -> None:
     )
 
 
-def test_a_catch_all_gives_nulls_back() -> None:
+def test_a_catch_all_preserves_nulls() -> None:
     sent = {"open": {"type": "twig", "note": None, "x": None}}
     assert to_builtins(read(sent, Holder)) == sent
 
@@ -196,7 +196,7 @@ def test_a_union_without_a_catch_all_names_its_members() -> None:
             read({"closed": odd}, Holder)
 
 
-def test_a_union_takes_each_json_type_that_it_has() -> None:
+def test_a_union_accepts_the_json_types_of_its_members() -> None:
     for value in ("x", [1, 2], None):
         assert read({"mixed": value}, Holder).mixed == value
     assert read({"mixed": {"type": "leaf", "leaf": "x"}}, Holder).mixed == Leaf(leaf="x")
@@ -206,12 +206,12 @@ def test_a_union_takes_each_json_type_that_it_has() -> None:
         read({"mixed": [1, "2"]}, Holder)
 
 
-def test_a_number_is_written_as_it_came() -> None:
+def test_a_number_is_written_as_it_was_read() -> None:
     for data in (b'{"weight":1}', b'{"weight":1.0}', b'{"weight":-0.5}'):
         assert encode(decode(data, Weight)) == data
 
 
-def test_whole_numbers_and_fractions_stand_in_for_each_other_where_nothing_is_lost() -> None:
+def test_integers_and_floats_are_interchangeable_without_loss() -> None:
     assert read({"amount": 1, "whole": 2.0}, Holder) == Holder(amount=1, whole=2)
     assert encode(read({"amount": 1, "whole": 2.0}, Holder)) == b'{"amount":1,"whole":2}'
     assert read({"amount": None, "whole": None}, Holder) == Holder(amount=None, whole=None)
@@ -221,18 +221,18 @@ def test_whole_numbers_and_fractions_stand_in_for_each_other_where_nothing_is_lo
             read(wrong, Holder)
 
 
-def test_a_field_for_anything_takes_anything() -> None:
+def test_a_field_of_type_any_accepts_any_value() -> None:
     values: list[Any] = [None, 1, [{}], {"type": 5}]
     for value in values:
         assert to_builtins(read({"anything": value}, Holder)) == {"anything": value}
 
 
-def test_a_type_may_hold_itself() -> None:
+def test_a_type_may_contain_itself() -> None:
     deep = {"type": "branch", "below": [{"type": "branch", "below": [{"leaf": "x"}]}]}
     assert read(deep, Branch) == Branch(below=[Branch(below=[Leaf(leaf="x")])])
 
 
-def test_the_path_of_an_error_goes_through_lists_and_fields() -> None:
+def test_the_path_of_an_error_has_fields_and_indexes() -> None:
     raw = {
         "below": [{"leaf": "x"}, {"type": "branch", "below": [{"type": "leaf", "leaf": "y", "count": "z"}]}]
     }
@@ -243,14 +243,14 @@ def test_the_path_of_an_error_goes_through_lists_and_fields() -> None:
 
 
 @pytest.mark.parametrize("raw", [None, 5, "x", [], True, 1.5])
-def test_what_is_no_object_cannot_be_read(raw: Any) -> None:
+def test_a_value_that_is_not_an_object_is_refused(raw: Any) -> None:
     with pytest.raises(DecodeError, match="expected an object, got"):
         read(raw, Branch)
     with pytest.raises(DecodeError, match=r"below\[0\]: expected an object, got"):
         read({"below": [raw]}, Branch)
 
 
-def test_a_list_field_takes_only_a_list() -> None:
+def test_a_list_field_accepts_only_a_list() -> None:
     with pytest.raises(DecodeError, match="below: expected an array, got an object"):
         read({"below": {}}, Branch)
 
@@ -283,8 +283,8 @@ VALUES = (
 @pytest.mark.parametrize("kind", LEAVES, ids=lambda kind: kind.__name__)
 @given(data=st.data())
 @settings(max_examples=20, deadline=None, derandomize=True, database=None)
-def test_the_fast_way_of_reading_reads_the_same(kind: type[Wire], data: st.DataObject) -> None:
-    """msgspec reads plain objects; field by field gives the same value, or fails too."""
+def test_the_fast_path_reads_the_same_value(kind: type[Wire], data: st.DataObject) -> None:
+    """msgspec reads plain objects; reading field by field gives the same value, or fails too."""
     names = [name for name in kind.__struct_fields__ if name != "extra"]
     raw = data.draw(st.dictionaries(st.sampled_from(names), VALUES, max_size=len(names)))
 
@@ -308,7 +308,7 @@ def test_plain_objects_are_read_by_msgspec_alone(monkeypatch: pytest.MonkeyPatch
 # The types themselves
 
 
-def test_values_are_frozen_and_made_by_keyword() -> None:
+def test_values_are_frozen_and_created_by_keyword() -> None:
     leaf = Leaf(leaf="x")
     with pytest.raises(AttributeError):
         leaf.leaf = "y"  # type: ignore[misc]

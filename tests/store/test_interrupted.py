@@ -1,5 +1,4 @@
-"""A log that was cut off anywhere becomes a lawful stream with one end, and its record says the same
-(ask G8)."""
+"""Interrupted turns: a log that was cut anywhere becomes a lawful stream, and its record agrees (ask G8)."""
 
 from __future__ import annotations
 
@@ -26,12 +25,12 @@ Json = dict[str, Any]
 
 
 def log_of(deltas: list[Delta]) -> tuple[bytes, list[LoggedEvent]]:
-    """The first snapshot, and what was logged of a turn that never ended."""
+    """Return the first snapshot and the log of a turn that never ended."""
     stream = machine(strategies.TOOLS)
     first = encode(stream.snapshot)
     events = stream.start()
     for delta in deltas:
-        # Events of hosted tools are for one accent alone, which the plan sees to, and not the machine.
+        # Events of hosted tools belong to one accent, which the plan and not the machine enforces.
         if stream.phase == "in_progress" and not isinstance(delta, EventDelta):
             events += stream.apply(delta)
     logged = [LoggedEvent(event.sequence_number, 1.0, encode(event)) for event in events]
@@ -39,30 +38,30 @@ def log_of(deltas: list[Delta]) -> tuple[bytes, list[LoggedEvent]]:
 
 
 def ended(deltas: list[Delta], length: int | None = None) -> tuple[list[LoggedEvent], Json]:
-    """A turn that broke off behind so many events: its whole log, and its record."""
+    """Return the complete log and the record of a turn that was cut after so many events."""
     first, log = log_of(deltas)
-    kept = log[:length]
-    ending = end_interrupted("resp_1", first, kept, 2.0)
-    record: Json = json.loads(ending.end.response)
-    assert [json.loads(item.data) for item in ending.end.output] == record["output"]
-    return [*kept, *ending.events], record
+    written = log[:length]
+    interrupted = end_interrupted("resp_1", first, written, 2.0)
+    record: Json = json.loads(interrupted.end.response)
+    assert [json.loads(item.data) for item in interrupted.end.output] == record["output"]
+    return [*written, *interrupted.events], record
 
 
 @settings(max_examples=examples(200), deadline=None)
 @given(st.lists(strategies.deltas, max_size=12), st.integers(0, 60))
-def test_wherever_it_was_cut_off_it_is_lawful(deltas: list[Delta], length: int) -> None:
-    whole, record = ended(deltas, length)
-    events = [decode_event(event.data) for event in whole]
+def test_a_log_that_was_cut_anywhere_becomes_lawful(deltas: list[Delta], length: int) -> None:
+    log, record = ended(deltas, length)
+    events = [decode_event(event.data) for event in log]
     assert_lawful(events)
-    assert [event.sequence for event in whole] == list(range(len(whole)))
-    assert json.loads(whole[-1].data)["response"] == record
+    assert [event.sequence for event in log] == list(range(len(log)))
+    assert json.loads(log[-1].data)["response"] == record
     assert (record["status"], record["error"]["code"]) == ("failed", RESTARTED)
 
 
-def test_what_was_open_is_kept_with_what_had_come_of_it() -> None:
+def test_open_items_are_stored_as_far_as_received() -> None:
     _, record = ended([ReasoningDelta("hm"), TextDelta("half of "), TextDelta("it")])
-    thought, message = record["output"]
-    assert (thought["status"], thought["content"][0]["text"]) == ("completed", "hm")
+    reasoning, message = record["output"]
+    assert (reasoning["status"], reasoning["content"][0]["text"]) == ("completed", "hm")
     assert (message["status"], message["content"][0]["text"]) == ("incomplete", "half of it")
 
 
@@ -72,18 +71,18 @@ def test_half_a_call_is_incomplete() -> None:
     assert (call["status"], call["arguments"]) == ("incomplete", '{"a":')
 
 
-def test_an_empty_log_has_its_beginning() -> None:
-    """A log is late by a moment: that the turn began may have been told."""
-    whole, _ = ended([], 0)
-    assert [json.loads(event.data)["type"] for event in whole] == ["response.created", "response.failed"]
+def test_an_empty_log_gets_its_first_event() -> None:
+    """The log lags behind: `response.created` may have been sent already."""
+    log, _ = ended([], 0)
+    assert [json.loads(event.data)["type"] for event in log] == ["response.created", "response.failed"]
 
 
-def test_a_log_with_gaps_is_no_fault() -> None:
+def test_a_log_with_gaps_is_accepted() -> None:
     first, log = log_of([TextDelta("a"), TextDelta("b"), ToolCallDelta("a", id="c", name="get")])
-    for place in range(len(log)):
-        kept = [*log[:place], *log[place + 1 :]]
-        ending = end_interrupted("resp_1", first, kept, 2.0)
-        assert json.loads(ending.events[-1].data)["type"] == "response.failed"
+    for position in range(len(log)):
+        written = [*log[:position], *log[position + 1 :]]
+        interrupted = end_interrupted("resp_1", first, written, 2.0)
+        assert json.loads(interrupted.events[-1].data)["type"] == "response.failed"
     assert end_interrupted("resp_1", b"no json", [LoggedEvent(0, 1.0, b"nor this")]).end.status == "failed"
 
 
@@ -95,14 +94,14 @@ ENDS: dict[str, Callable[[ResponseStreamStateMachine], list[Event]]] = {
 
 
 @pytest.mark.parametrize("status", ENDS)
-def test_an_end_that_is_in_the_log_is_the_end(status: str) -> None:
-    """That of a large response is logged before the record is closed: a crash may come between the two."""
+def test_a_terminal_event_in_the_log_is_the_end_of_the_turn(status: str) -> None:
+    """A large terminal event is logged before the record is closed: a crash may come in between."""
     stream = machine(strategies.TOOLS)
     first, events = encode(stream.snapshot), [*stream.start(), *stream.text("all of it")]
     events += ENDS[status](stream)
     log = [LoggedEvent(event.sequence_number, 1.0, encode(event)) for event in events]
-    ending = end_interrupted("resp_1", first, log, 2.0)
-    assert ending.events == []
-    assert ending.end.status == status
-    assert json.loads(ending.end.response)["output"][0]["content"][0]["text"] == "all of it"
-    assert [json.loads(item.data)["type"] for item in ending.end.output] == ["message"]
+    interrupted = end_interrupted("resp_1", first, log, 2.0)
+    assert interrupted.events == []
+    assert interrupted.end.status == status
+    assert json.loads(interrupted.end.response)["output"][0]["content"][0]["text"] == "all of it"
+    assert [json.loads(item.data)["type"] for item in interrupted.end.output] == ["message"]

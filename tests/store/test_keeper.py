@@ -1,4 +1,4 @@
-"""A turn is kept by one step of the pipeline, with no server around it."""
+"""Keepers store a turn as a step of the pipeline, without a server."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from penstock.errors import StoreError
 from penstock.protocol.events import Event, LifecycleEvent
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.response import response_for
 from penstock.protocol.wire import encode
+from penstock.store import keeper as keeper_module
 from penstock.store.contract import LOCAL, Closed, Opened, StoredResponse, Trace
 from penstock.store.keeper import NOT_DURABLE, CacheKeeper, StoreKeeper
 from penstock.store.memory import MemoryStore
@@ -29,7 +31,7 @@ from penstock.stream.deltas import (
     ToolCallDelta,
 )
 from penstock.stream.machine import ResponseStreamStateMachine
-from tests.store.making import read
+from tests.store.builders import read
 
 
 def machine() -> ResponseStreamStateMachine:
@@ -51,11 +53,13 @@ ENDS: dict[str, tuple[Callable[[ResponseStreamStateMachine], list[Event]], str]]
 
 @pytest.mark.parametrize("is_large", [False, True])
 @pytest.mark.parametrize("name", ENDS)
-def test_what_is_kept_is_the_snapshot_of_the_machine(tmp_path: Path, name: str, is_large: bool) -> None:
+def test_the_stored_response_is_the_snapshot_of_the_state_machine(
+    tmp_path: Path, name: str, is_large: bool
+) -> None:
     end, status = ENDS[name]
 
     async def keep() -> None:
-        store = await open_sqlite_store(tmp_path / "kept.sqlite")
+        store = await open_sqlite_store(tmp_path / "store.sqlite")
         made = machine()
         keeper = StoreKeeper(store, opened(made), verdict=lambda ended: ended.status.encode())
         sent: list[Event] = []
@@ -64,10 +68,10 @@ def test_what_is_kept_is_the_snapshot_of_the_machine(tmp_path: Path, name: str, 
                 passed = await keeper.keep(batch, is_large=is_large)
                 assert passed == batch
                 sent += passed
-        kept = await store.get(LOCAL, "resp_1")
-        assert kept is not None
-        assert json.loads(kept.response) == {**json.loads(encode(made.snapshot)), "status": status}
-        assert (kept.status, kept.verdict) == (status, made.snapshot.status.encode())
+        stored = await store.get(LOCAL, "resp_1")
+        assert stored is not None
+        assert json.loads(stored.response) == {**json.loads(encode(made.snapshot)), "status": status}
+        assert (stored.status, stored.verdict) == (status, made.snapshot.status.encode())
         logged = [event.data for event in await read(store, "resp_1")]
         assert logged == [encode(event) for event in sent]
         await store.aclose()
@@ -75,11 +79,11 @@ def test_what_is_kept_is_the_snapshot_of_the_machine(tmp_path: Path, name: str, 
     asyncio.run(keep())
 
 
-def test_traces_from_before_the_beginning_are_kept_in_their_order(tmp_path: Path) -> None:
-    """What is asked, and fails, before the first event is part of the story."""
+def test_traces_from_before_the_first_event_are_stored_in_order(tmp_path: Path) -> None:
+    """Requests that fail before the first event are part of the record."""
 
     async def keep() -> list[Trace]:
-        store = await open_sqlite_store(tmp_path / "kept.sqlite")
+        store = await open_sqlite_store(tmp_path / "store.sqlite")
         made = machine()
         keeper = StoreKeeper(store, opened(made))
         traces = [Trace("read", float(number), b"", number) for number in range(200)]
@@ -89,16 +93,16 @@ def test_traces_from_before_the_beginning_are_kept_in_their_order(tmp_path: Path
         for trace in traces[100:]:
             keeper.trace(trace)
         await keeper.keep(made.finish(FinishReason.STOP))
-        kept = await store.traces(LOCAL, "resp_1")
+        stored = await store.traces(LOCAL, "resp_1")
         await store.aclose()
-        assert kept == traces
-        return kept
+        assert stored == traces
+        return stored
 
     assert asyncio.run(keep())
 
 
 class SlowStore(MemoryStore):
-    """Takes its time to close a turn."""
+    """Closes turns only when allowed to."""
 
     def __init__(self, is_durable: bool = True) -> None:
         super().__init__()
@@ -114,7 +118,7 @@ class SlowStore(MemoryStore):
 async def cancelled_keep(
     keeper: StoreKeeper, events: list[Event], until: asyncio.Event, go_on: asyncio.Event
 ) -> None:
-    """Begin to keep events, and be cancelled while the store takes its time."""
+    """Start to keep events, and cancel that while the store is busy."""
     keeping = asyncio.create_task(_keep(keeper, events))
     await until.wait()
     keeping.cancel()
@@ -127,8 +131,8 @@ async def _keep(keeper: StoreKeeper, events: list[Event]) -> None:
     await keeper.keep(events)
 
 
-def test_a_turn_that_is_stopped_while_it_is_stored_still_ends() -> None:
-    """Its terminal event was only waiting for the commit: without it the client would see a broken stream."""
+def test_a_turn_that_is_cancelled_while_it_is_closed_still_ends() -> None:
+    """Its terminal event only waits for the commit: without it the client would see a broken stream."""
     made = machine()
     events = [*made.start(), *made.apply(TextDelta("a")), *made.finish(FinishReason.STOP)]
 
@@ -136,15 +140,15 @@ def test_a_turn_that_is_stopped_while_it_is_stored_still_ends() -> None:
         store = SlowStore()
         keeper = StoreKeeper(store, opened(made))
         await cancelled_keep(keeper, events, store.closing, store.may_close)
-        kept = list(await keeper.keep(events))
+        stored = list(await keeper.keep(events))
         assert [event.data for event in await read(store, "resp_1")] == [encode(event) for event in events]
-        return kept
+        return stored
 
     assert asyncio.run(stop_it()) == events
 
 
 class SlowToOpen(MemoryStore):
-    """Takes its time to open a turn."""
+    """Opens turns only when allowed to."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -156,10 +160,10 @@ class SlowToOpen(MemoryStore):
         return await super().open(turn, patience=patience)
 
 
-@pytest.mark.parametrize("comes_back", [True, False])
-def test_a_turn_that_is_stopped_while_it_is_opened_still_begins(comes_back: bool) -> None:
-    """Without `response.created` neither its stream nor its log would be lawful. Whoever is cancelled asks
-    for the same events again; if not, they come before whatever is kept next."""
+@pytest.mark.parametrize("calls_again", [True, False])
+def test_a_turn_that_is_cancelled_while_it_is_opened_still_begins(calls_again: bool) -> None:
+    """Without `response.created` neither its stream nor its log would be lawful. A cancelled caller calls
+    again with the same events; if it does not, they are stored before the next ones."""
     made = machine()
     events, more = made.start(), made.heartbeat()
 
@@ -167,7 +171,7 @@ def test_a_turn_that_is_stopped_while_it_is_opened_still_begins(comes_back: bool
         store = SlowToOpen()
         keeper = StoreKeeper(store, opened(made))
         await cancelled_keep(keeper, events, store.opening, store.may_open)
-        if comes_back:
+        if calls_again:
             assert await keeper.keep(events) == events
         assert await keeper.keep(more) == more
         await store.close("resp_1", Closed(status="cancelled", response=b"{}"))
@@ -177,7 +181,7 @@ def test_a_turn_that_is_stopped_while_it_is_opened_still_begins(comes_back: bool
 
 
 def test_a_cancelled_keep_counts_as_one_cancellation() -> None:
-    """Or a time-out around it would not be one."""
+    """Otherwise a timeout around it would not raise TimeoutError."""
     made = machine()
 
     async def time_out() -> None:
@@ -189,7 +193,7 @@ def test_a_cancelled_keep_counts_as_one_cancellation() -> None:
         asyncio.run(time_out())
 
 
-def test_what_may_not_survive_says_so() -> None:
+def test_a_response_that_may_not_survive_has_a_diagnostic() -> None:
     """Decision 17."""
     made = machine()
     events = [*made.start(), *made.finish(FinishReason.STOP)]
@@ -201,15 +205,15 @@ def test_what_may_not_survive_says_so() -> None:
         assert isinstance(last, LifecycleEvent)
         return last
 
-    told = asyncio.run(keep())
-    assert told.response.diagnostics == [NOT_DURABLE]
-    assert told.type == "response.completed"
+    event = asyncio.run(keep())
+    assert event.response.diagnostics == [NOT_DURABLE]
+    assert event.type == "response.completed"
 
 
 class LateStore(MemoryStore):
-    """Has its turns in memory alone, until `is_well`."""
+    """Reports its turns as not durable until `is_durable` is set."""
 
-    is_well = False
+    is_durable = False
 
     async def open(self, turn: Opened, *, patience: float = 0.1) -> bool:
         await super().open(turn, patience=patience)
@@ -217,7 +221,7 @@ class LateStore(MemoryStore):
 
     async def get(self, tenant: str, id: str) -> StoredResponse | None:
         found = await super().get(tenant, id)
-        return found and replace(found, is_durable=self.is_well)
+        return found and replace(found, is_durable=self.is_durable)
 
 
 def late(events: Sequence[Event]) -> list[bool]:
@@ -225,7 +229,7 @@ def late(events: Sequence[Event]) -> list[bool]:
     return [response.diagnostics == [NOT_DURABLE] for response in responses]
 
 
-def test_a_turn_that_begins_late_says_so_until_it_is_durable() -> None:
+def test_a_turn_that_is_opened_late_reports_it_until_it_is_durable() -> None:
     made = machine()
 
     async def keep() -> None:
@@ -235,7 +239,7 @@ def test_a_turn_that_begins_late_says_so_until_it_is_durable() -> None:
         assert (late(sent), keeper.diagnostics) == ([True, True], [NOT_DURABLE])
         sent += await keeper.keep(made.heartbeat())
         assert late(sent[2:]) == [True]
-        store.is_well = True
+        store.is_durable = True
         sent += await keeper.keep(made.heartbeat())
         assert (late(sent[3:]), keeper.diagnostics) == ([False], [])
         sent += await keeper.keep(made.finish(FinishReason.STOP))
@@ -245,17 +249,17 @@ def test_a_turn_that_begins_late_says_so_until_it_is_durable() -> None:
     asyncio.run(keep())
 
 
-def test_a_turn_that_begins_and_ends_at_once_says_of_each_what_is_true() -> None:
+def test_a_turn_that_begins_late_but_ends_durably_reports_both() -> None:
     made = machine()
     events = [*made.start(), *made.finish(FinishReason.STOP)]
 
     async def keep() -> list[bool]:
         return late(await StoreKeeper(LateStore(), opened(made)).keep(events))
 
-    assert asyncio.run(keep()) == [True, True, False], "the end is in the store, and the beginning with it"
+    assert asyncio.run(keep()) == [True, True, False], "the end is durable, and with it the start"
 
 
-def test_of_what_is_not_stored_only_the_reasoning_is_remembered() -> None:
+def test_only_the_reasoning_of_an_unstored_turn_is_remembered() -> None:
     made = machine()
     deltas: list[Delta] = [
         ReasoningDelta("hm"),
@@ -273,3 +277,42 @@ def test_of_what_is_not_stored_only_the_reasoning_is_remembered() -> None:
         return await cache.recall(LOCAL, ["call_1"])
 
     assert list(asyncio.run(keep())) == ["call_1"]
+
+
+class FullStore(MemoryStore):
+    """Refuses to open turns."""
+
+    async def open(self, turn: Opened, *, patience: float = 0.1) -> bool:  # noqa: ARG002
+        raise StoreError(StoreError.FULL, "the disk is full")
+
+
+def test_a_background_turn_that_cannot_be_opened_raises_and_is_not_stored() -> None:
+    made = machine()
+
+    async def keep() -> None:
+        store = FullStore()
+        keeper = StoreKeeper(store, replace(opened(made), is_background=True))
+        with pytest.raises(StoreError):
+            await keeper.keep(made.start())
+        assert await store.get(LOCAL, "resp_1") is None
+
+    asyncio.run(keep())
+
+
+def test_a_turn_that_is_much_faster_than_the_disk_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper_module, "_BACKLOG", 1_000)
+    made = machine()
+    settled: list[str] = []
+
+    class Counting(MemoryStore):
+        async def settle(self, id: str, *, patience: float = 5.0) -> None:  # noqa: ARG002
+            settled.append(id)
+
+    async def keep() -> None:
+        keeper = StoreKeeper(Counting(), opened(made))
+        await keeper.keep(made.start())
+        for _ in range(20):
+            await keeper.keep(made.apply(TextDelta("x" * 400)))
+
+    asyncio.run(keep())
+    assert 5 <= len(settled) <= 10, "about once per kilobyte, not for every delta"

@@ -1,4 +1,4 @@
-"""The door of the package: which backend a path or a URL opens."""
+"""Opening a store or an archive: the backend depends on the path or URL."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_an_archive_is_opened_by_the_path_of_its_store(tmp_path: Path) -> None:
         assert archive.stats().total.responses == 0
 
 
-def test_the_memory_of_another_process_has_no_archive() -> None:
+def test_the_in_memory_store_has_no_archive() -> None:
     with pytest.raises(StoreError) as caught, open_archive(IN_MEMORY):
         pass
     assert caught.value.code == StoreError.MISSING

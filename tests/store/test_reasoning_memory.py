@@ -1,4 +1,4 @@
-"""Reasoning that a client left out of its history is put back, and nothing else is touched (ask C1)."""
+"""The reasoning memory restores omitted reasoning, and changes nothing else (ask C1)."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from penstock.store.memory import MemoryStore
 from penstock.store.reasoning_memory import ReasoningCache, context_of, reasoning_by_call, restore_reasoning
 
 ASKED = Message(role="user", content="where is it?")
-TOLD = context_of([ASKED])
-SAID = Message(id="msg_1", role="assistant", content="I look.")
+CONTEXT = context_of([ASKED])
+TEXT = Message(id="msg_1", role="assistant", content="I look.")
 RESULT = FunctionCallOutput(call_id="call_1", output="there")
 
 
-def thought(id: str = "rs_1", seal: str = "sealed") -> ReasoningItem:
+def reasoning(id: str = "rs_1", seal: str = "sealed") -> ReasoningItem:
     return ReasoningItem(
         id=id,
         content=[ReasoningText(text=f"thinking {id}")],
@@ -44,25 +44,25 @@ def call(id: str = "call_1", arguments: str = '{"a":1,"b":2}', name: str = "look
     return FunctionCall(id=f"fc_{id}", call_id=id, name=name, arguments=arguments)
 
 
-class Kept:
-    """An answer to `ASKED` in a store, and in a cache."""
+class Answer:
+    """An answer to `ASKED`, in a store and in a cache."""
 
     def __init__(self, *output: Item, now: float = 0.0, **bounds: Any) -> None:
         self.now, self.output = now, output
         self.cache = ReasoningCache(lambda: self.now, **bounds)
-        self.cache.remember(LOCAL, output, TOLD)
+        self.cache.remember(LOCAL, output, CONTEXT)
 
     async def store(self) -> MemoryStore:
         store = MemoryStore()
         await store.open(Opened(id="resp_1", created_at=1))
-        for key, data in reasoning_by_call(self.output, TOLD).items():
+        for key, data in reasoning_by_call(self.output, CONTEXT).items():
             await store.remember(LOCAL, "resp_1", key, data)
         items = tuple(StoredItem(str(item.id), encode(item)) for item in self.output)
         await store.close("resp_1", Closed(status="completed", response=b"{}", output=items))
         return store
 
     def restored(self, *items: Item, tenant: str = LOCAL) -> list[Item]:
-        """From either, which must not differ."""
+        """Restore from each, and check that the results are equal."""
 
         async def both() -> tuple[list[Item], list[Item]]:
             stored = await restore_reasoning([await self.store()], tenant, items)
@@ -73,131 +73,135 @@ class Kept:
         return cached
 
 
-def test_calls_come_back_behind_their_reasoning() -> None:
-    kept = Kept(thought(), SAID, call())
-    assert kept.restored(ASKED, call(), RESULT) == [ASKED, thought(), call(), RESULT]
+def test_reasoning_is_restored_before_its_call() -> None:
+    answer = Answer(reasoning(), TEXT, call())
+    assert answer.restored(ASKED, call(), RESULT) == [ASKED, reasoning(), call(), RESULT]
 
 
-def test_each_call_has_the_reasoning_that_came_before_it() -> None:
-    """Interleaved thinking: the signature of a block counts where the block stood (ask C2)."""
-    first, second, third = thought("rs_1"), thought("rs_2"), thought("rs_3")
-    kept = Kept(first, second, call("call_1"), call("call_2"), third, call("call_3"))
+def test_each_call_gets_the_reasoning_before_it() -> None:
+    """Interleaved thinking: a signature is valid only at the position of its block (ask C2)."""
+    first, second, third = reasoning("rs_1"), reasoning("rs_2"), reasoning("rs_3")
+    answer = Answer(first, second, call("call_1"), call("call_2"), third, call("call_3"))
     history: list[Item] = [ASKED, call("call_1"), call("call_2"), call("call_3"), RESULT]
     expected = [ASKED, first, second, call("call_1"), call("call_2"), third, call("call_3"), RESULT]
-    assert kept.restored(*history) == expected
+    assert answer.restored(*history) == expected
 
 
-def test_reasoning_that_came_by_its_id_alone_is_whole_again() -> None:
+def test_reasoning_with_only_an_id_is_restored() -> None:
     bare = ReasoningItem(id="rs_1")
-    assert Kept(thought(), call()).restored(ASKED, bare, call()) == [ASKED, thought(), call()]
-    # Also where no call follows.
-    assert Kept(thought(), SAID).restored(ASKED, bare, SAID, ASKED) == [ASKED, thought(), SAID, ASKED]
+    assert Answer(reasoning(), call()).restored(ASKED, bare, call()) == [ASKED, reasoning(), call()]
+    # Even if no call follows.
+    assert Answer(reasoning(), TEXT).restored(ASKED, bare, TEXT, ASKED) == [ASKED, reasoning(), TEXT, ASKED]
 
 
-def test_what_the_client_says_of_it_itself_stays() -> None:
+def test_text_that_the_client_sent_is_not_replaced() -> None:
     said = ReasoningItem(id="rs_1", content=[ReasoningText(text="in other words")])
-    (found,) = Kept(thought(), SAID).restored(said)
+    (found,) = Answer(reasoning(), TEXT).restored(said)
     assert found == replace(said, encrypted_content="sealed-rs_1")
 
 
-def test_reasoning_without_an_id_is_known_by_its_words() -> None:
-    """Clients that strip ids also strip what is sealed."""
+def test_reasoning_without_an_id_is_identified_by_its_text() -> None:
+    """Clients that strip ids also strip encrypted content."""
     plain = ReasoningItem(content=[ReasoningText(text="thinking rs_1")])
     sealed = replace(plain, encrypted_content="sealed-rs_1")
-    assert Kept(thought(), call()).restored(ASKED, plain, call()) == [ASKED, sealed, call()]
+    assert Answer(reasoning(), call()).restored(ASKED, plain, call()) == [ASKED, sealed, call()]
 
 
-def test_it_stands_where_it_stood() -> None:
-    """Some upstreams insist: thinking comes before the text that follows it."""
-    first, second = thought("rs_1"), thought("rs_2")
-    kept = Kept(first, SAID, second, call())
-    assert kept.restored(ASKED, SAID, call()) == [ASKED, first, SAID, second, call()]
-    # Without the text, or with more of it, there is only the order.
-    assert kept.restored(ASKED, call()) == [ASKED, first, second, call()]
-    assert kept.restored(ASKED, SAID, SAID, call()) == [ASKED, first, second, SAID, SAID, call()]
+def test_reasoning_is_restored_at_its_original_position() -> None:
+    """Some upstreams require thinking before the text that follows it."""
+    first, second = reasoning("rs_1"), reasoning("rs_2")
+    answer = Answer(first, TEXT, second, call())
+    assert answer.restored(ASKED, TEXT, call()) == [ASKED, first, TEXT, second, call()]
+    # If text is missing or added, only the order is restored.
+    assert answer.restored(ASKED, call()) == [ASKED, first, second, call()]
+    assert answer.restored(ASKED, TEXT, TEXT, call()) == [ASKED, first, second, TEXT, TEXT, call()]
 
 
-def test_a_call_of_another_conversation_is_another_call() -> None:
-    """Some upstreams count anew in every conversation, and agents look at the same things in each."""
+def test_a_call_with_the_same_id_in_another_conversation_is_not_matched() -> None:
+    """Some upstreams number calls from the start in every conversation, and agents repeat calls."""
     other = Message(role="user", content="something else")
-    assert Kept(thought(), call()).restored(other, call()) == [other, call()]
-    # An id that comes twice in one history is the call that it says it is.
+    assert Answer(reasoning(), call()).restored(other, call()) == [other, call()]
+    # An id that occurs twice in one history is matched by its context.
     history: list[Item] = [other, call(), RESULT, ASKED, call()]
-    expected = [other, call(), RESULT, ASKED, thought(), call()]
-    assert Kept(thought(), call()).restored(*history) == expected
+    expected = [other, call(), RESULT, ASKED, reasoning(), call()]
+    assert Answer(reasoning(), call()).restored(*history) == expected
 
 
-def test_the_same_question_written_otherwise_is_the_same() -> None:
+def test_the_same_input_in_another_form_is_the_same_input() -> None:
     asked = Message(id="msg_9", role="user", content=[InputText(text="where is it?")])
-    assert Kept(thought(), call()).restored(asked, call()) == [asked, thought(), call()]
+    assert Answer(reasoning(), call()).restored(asked, call()) == [asked, reasoning(), call()]
 
 
-def test_reasoning_is_never_there_twice() -> None:
+def test_reasoning_is_never_duplicated() -> None:
     note = Message(role="developer", content="be quick")
-    history: list[Item] = [ASKED, thought(), note, call()]
-    assert Kept(thought(), call()).restored(*history) == history
+    history: list[Item] = [ASKED, reasoning(), note, call()]
+    assert Answer(reasoning(), call()).restored(*history) == history
 
 
-def test_an_id_may_be_that_of_anything() -> None:
+def test_a_reasoning_id_may_be_used_by_a_call() -> None:
     odd = call("rs_1")
-    assert Kept(thought(), call()).restored(ASKED, odd) == [ASKED, odd]
+    assert Answer(reasoning(), call()).restored(ASKED, odd) == [ASKED, odd]
 
 
 UNTOUCHED: dict[str, list[Item]] = {
-    "sealed": [ASKED, thought("rs_9"), call(), RESULT],
+    "sealed": [ASKED, reasoning("rs_9"), call(), RESULT],
     "in other words": [ASKED, ReasoningItem(content=[ReasoningText(text="my own")]), call(), RESULT],
     "another call of the same id": [ASKED, call(arguments='{"a":3}'), RESULT],
     "another tool": [ASKED, call(name="listen"), RESULT],
     "another type of call": [ASKED, CustomToolCall(call_id="call_1", name="look", input="{}")],
-    "no call": [ASKED, SAID, ASKED],
+    "no call": [ASKED, TEXT, ASKED],
     "an output alone": [ASKED, RESULT],
     "nothing": [],
 }
 
 
 @pytest.mark.parametrize("name", UNTOUCHED)
-def test_what_is_not_that_call_or_has_its_reasoning_is_left_as_it_is(name: str) -> None:
-    assert Kept(thought(), call()).restored(*UNTOUCHED[name]) == UNTOUCHED[name]
+def test_history_without_a_matching_call_is_unchanged(name: str) -> None:
+    assert Answer(reasoning(), call()).restored(*UNTOUCHED[name]) == UNTOUCHED[name]
 
 
-def test_arguments_that_were_written_anew_are_the_same_arguments() -> None:
-    """The AI SDK parses them, and writes them in its own way."""
+def test_rewritten_arguments_are_the_same_arguments() -> None:
+    """The AI SDK parses and reserializes them."""
     written = call(arguments='{ "b": 2, "a": 1 }')
-    assert Kept(thought(), call()).restored(ASKED, written) == [ASKED, thought(), written]
+    assert Answer(reasoning(), call()).restored(ASKED, written) == [ASKED, reasoning(), written]
 
 
-def test_another_tenant_has_none_of_it() -> None:
+def test_nothing_is_restored_for_another_tenant() -> None:
     history: list[Item] = [ASKED, ReasoningItem(id="rs_1"), call()]
-    assert Kept(thought(), call()).restored(*history, tenant="other") == history
+    assert Answer(reasoning(), call()).restored(*history, tenant="other") == history
 
 
-def test_it_is_forgotten_after_an_hour() -> None:
-    kept = Kept(thought(), call())
-    kept.now = 3599.0
-    assert asyncio.run(restore_reasoning([kept.cache], LOCAL, [ASKED, call()])) == [ASKED, thought(), call()]
-    kept.now = 3600.0
-    assert asyncio.run(restore_reasoning([kept.cache], LOCAL, [ASKED, call()])) == [ASKED, call()]
-    assert kept.cache.bytes == 0
+def test_the_cache_forgets_after_an_hour() -> None:
+    answer = Answer(reasoning(), call())
+    answer.now = 3599.0
+    assert asyncio.run(restore_reasoning([answer.cache], LOCAL, [ASKED, call()])) == [
+        ASKED,
+        reasoning(),
+        call(),
+    ]
+    answer.now = 3600.0
+    assert asyncio.run(restore_reasoning([answer.cache], LOCAL, [ASKED, call()])) == [ASKED, call()]
+    assert answer.cache.bytes == 0
 
 
-def test_it_is_bounded_and_the_oldest_goes_first() -> None:
-    kept = Kept(most_bytes=4000)
+def test_the_cache_is_bounded_and_forgets_the_oldest_first() -> None:
+    answer = Answer(most_bytes=4000)
     for number in range(100):
-        kept.cache.remember(LOCAL, [thought(f"rs_{number}"), call(f"call_{number}")], TOLD)
-        assert kept.cache.bytes <= 4000
+        answer.cache.remember(LOCAL, [reasoning(f"rs_{number}"), call(f"call_{number}")], CONTEXT)
+        assert answer.cache.bytes <= 4000
     first, last = call("call_0"), call("call_99")
     history: list[Item] = [ASKED, first, RESULT, ASKED, last]
-    found = asyncio.run(restore_reasoning([kept.cache], LOCAL, history))
-    assert found == [*history[:4], thought("rs_99"), last]
+    found = asyncio.run(restore_reasoning([answer.cache], LOCAL, history))
+    assert found == [*history[:4], reasoning("rs_99"), last]
 
 
 ITEMS = st.sampled_from(
     [
         ASKED,
-        SAID,
+        TEXT,
         RESULT,
-        thought(),
-        thought("rs_2", ""),
+        reasoning(),
+        reasoning("rs_2", ""),
         ReasoningItem(id="rs_1"),
         ReasoningItem(),
         call(),
@@ -209,9 +213,9 @@ ITEMS = st.sampled_from(
 @given(st.lists(ITEMS, max_size=8), st.lists(ITEMS, max_size=8))
 def test_only_reasoning_is_ever_added_or_replaced(output: list[Item], history: list[Item]) -> None:
     named = [item if item.id else replace(item, id=f"x_{place}") for place, item in enumerate(output)]
-    found = Kept(*named).restored(*history)
+    found = Answer(*named).restored(*history)
     assert _others(found) == _others(history)
-    assert Kept(*named).restored(*found) == found, "once is as good as twice"
+    assert Answer(*named).restored(*found) == found, "restoring twice changes nothing"
 
 
 def _others(items: Sequence[Item]) -> list[Item]:

@@ -1,6 +1,6 @@
-"""An independent reader of streams: what a client that believes every event would hold after each.
+"""An independent reader of streams: the response that a client has after each event.
 
-It works on decoded JSON and shares nothing with the machine.
+It works on decoded JSON and shares no code with the machine.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ JSON = dict[str, Any]
 
 
 class Fold:
-    """Feed events, then look at `response`."""
+    """Feed events, then read `response`."""
 
     def __init__(self) -> None:
         self.response: JSON = {}

@@ -1,7 +1,6 @@
-"""Lawful streams, spelled out by hand as JSON objects, for tests of whatever reads or judges streams.
+"""Lawful streams, written by hand as JSON objects, for tests that read or check streams.
 
-Written from the specification alone: it shares nothing with the machine that makes our streams, nor with the
-checker that judges them.
+Written from the specification alone: it shares no code with the state machine or with the checker.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ def snapshot(status: str, output: list[Event]) -> Event:
 
 
 class Item:
-    """An item that is being told."""
+    """An item under construction."""
 
     def __init__(self, stream: Stream, value: Event) -> None:
         self._stream = stream
@@ -116,15 +115,15 @@ class Item:
         index = len(self.value[where]) - 1
         return self.value[where][index], field, {_PART_EVENTS[where][1]: index}
 
-    def say(self, type: str, *deltas: str) -> Item:
+    def add_text(self, type: str, *deltas: str) -> Item:
         """Stream text into the part that was opened last."""
         part, field, place = self._last(type)
         for delta in deltas:
             part[field] += delta
-            self._emit(f"{self._stream.spell(type)}.delta", **place, delta=delta)
+            self._emit(f"{self._stream.event_name(type)}.delta", **place, delta=delta)
         return self
 
-    def say_with_logprobs(self, *deltas: str) -> Item:
+    def add_text_with_logprobs(self, *deltas: str) -> Item:
         """Stream text with the log probability of each delta."""
         part, field, place = self._last("output_text")
         for number, delta in enumerate(deltas):
@@ -147,7 +146,7 @@ class Item:
     def end_text(self, type: str) -> Item:
         part, field, place = self._last(type)
         logprobs = {"logprobs": part["logprobs"]} if part.get("logprobs") else {}
-        self._emit(f"{self._stream.spell(type)}.done", **place, **{field: part[field]}, **logprobs)
+        self._emit(f"{self._stream.event_name(type)}.done", **place, **{field: part[field]}, **logprobs)
         return self
 
     def close(self, type: str) -> Item:
@@ -157,9 +156,9 @@ class Item:
         self._emit(f"{_PART_EVENTS[_KINDS[type][2]][0]}.done", **place, part=part)
         return self
 
-    def whole(self, type: str, *deltas: str) -> Item:
-        """A part from beginning to end."""
-        return self.open(type).say(type, *deltas).close(type)
+    def add_part(self, type: str, *deltas: str) -> Item:
+        """Open a part, stream its text and close it."""
+        return self.open(type).add_text(type, *deltas).close(type)
 
     def stream_in(self, *deltas: str) -> Item:
         """Stream the arguments of a function call, or the input of a custom tool."""
@@ -179,8 +178,8 @@ class Item:
             return "response.function_call_arguments", "arguments"
         return "response.custom_tool_call_input", "input"
 
-    def tell(self, type: str, **fields: Any) -> Item:
-        """A sub-event of a tool."""
+    def sub_event(self, type: str, **fields: Any) -> Item:
+        """Add a sub-event of a tool."""
         self._emit(type, **fields)
         return self
 
@@ -191,7 +190,7 @@ class Item:
 
 
 class Stream:
-    """A response that is being told. `events` is what was told, numbered."""
+    """A response under construction. `events` are its events so far, numbered."""
 
     def __init__(self, *, accent: str = "openresponses", queued: bool = False) -> None:
         self.accent = accent
@@ -206,7 +205,7 @@ class Stream:
         self.emit(type, response=snapshot(status, self.items) | changes)
         return self
 
-    def spell(self, part: str) -> str:
+    def event_name(self, part: str) -> str:
         if part == "reasoning_text" and self.accent == "openai":
             return "response.reasoning_text"
         return _KINDS[part][0]
@@ -248,14 +247,14 @@ class Stream:
 
 
 def renumber(events: list[Event]) -> list[Event]:
-    """The same events under the sequence numbers that their order asks for."""
+    """Return the events with consecutive sequence numbers."""
     return [{**event, "sequence_number": number} for number, event in enumerate(events)]
 
 
 def frames(events: list[Event], *, done: bool = True) -> list[tuple[str | None, str]]:
-    """The events as frames of server-sent events: name and data."""
-    told: list[tuple[str | None, str]] = [(event["type"], json.dumps(event)) for event in events]
-    return [*told, (None, "[DONE]")] if done else told
+    """Return the events as frames of server-sent events: name and data."""
+    frames: list[tuple[str | None, str]] = [(event["type"], json.dumps(event)) for event in events]
+    return [*frames, (None, "[DONE]")] if done else frames
 
 
 # --- streams of every kind
@@ -263,16 +262,16 @@ def frames(events: list[Event], *, done: bool = True) -> list[tuple[str | None, 
 
 def text() -> Stream:
     stream = Stream().work()
-    stream.message().whole("output_text", "Hel", "lo", " world").done()
+    stream.message().add_part("output_text", "Hel", "lo", " world").done()
     return stream.complete()
 
 
 def log_probabilities() -> Stream:
-    """The heartbeat in the middle shows those so far."""
+    """The heartbeat in the middle contains those so far."""
     stream = Stream().work()
-    words = stream.message().open("output_text").say_with_logprobs("Hel", "lo")
+    words = stream.message().open("output_text").add_text_with_logprobs("Hel", "lo")
     stream.work()
-    words.say("output_text", " world").close("output_text").done()
+    words.add_text("output_text", " world").close("output_text").done()
     return stream.complete()
 
 
@@ -280,30 +279,30 @@ def phases() -> Stream:
     stream = Stream().work()
     for number, phase in enumerate(("commentary", "final_answer")):
         message = stream.item("message", f"msg_{number}", role="assistant", content=[], phase=phase)
-        message.whole("output_text", "So").done()
+        message.add_part("output_text", "So").done()
     return stream.complete()
 
 
 def two_parts() -> Stream:
     stream = Stream().work()
-    stream.message().whole("output_text", "So far").whole("refusal", "but ", "no further").done()
+    stream.message().add_part("output_text", "So far").add_part("refusal", "but ", "no further").done()
     return stream.complete()
 
 
 def refusal() -> Stream:
     stream = Stream().work()
-    stream.message().whole("refusal", "I ", "will not").done()
+    stream.message().add_part("refusal", "I ", "will not").done()
     return stream.complete()
 
 
 def reasoning(accent: str = "openresponses") -> Stream:
-    """Summary and content of one item, then an answer. Copilot gets the summary only."""
+    """Summary and content of one item, then an answer. Copilot gets only the summary."""
     stream = Stream(accent=accent).work()
-    thought = stream.reasoning().whole("summary_text", "Plan").whole("summary_text", "Check", "ing")
+    thought = stream.reasoning().add_part("summary_text", "Plan").add_part("summary_text", "Check", "ing")
     if accent != "copilot":
-        thought.whole("reasoning_text", "First, ", "then")
+        thought.add_part("reasoning_text", "First, ", "then")
     thought.done(encrypted_content="gAAA")
-    stream.message().whole("output_text", "Done").done()
+    stream.message().add_part("output_text", "Done").done()
     return stream.complete()
 
 
@@ -314,7 +313,7 @@ def function_call() -> Stream:
 
 
 def parallel_tool_calls() -> Stream:
-    """Two calls open at once, their arguments in turn."""
+    """Two open calls, with their arguments in turn."""
     stream = Stream().work()
     one, two = stream.call("fc_1", "call_1"), stream.call("fc_2", "call_2", "get_time")
     one.stream_in('{"city":"Oslo"}')
@@ -327,11 +326,11 @@ def parallel_tool_calls() -> Stream:
 
 
 def text_and_tool_call_interleaved() -> Stream:
-    """The text goes on while a call is open."""
+    """The text continues while a call is open."""
     stream = Stream().work()
-    words = stream.message().open("output_text").say("output_text", "Let me ")
+    words = stream.message().open("output_text").add_text("output_text", "Let me ")
     call = stream.call()
-    words.say("output_text", "check that...")
+    words.add_text("output_text", "check that...")
     call.stream_in("{}")
     words.close("output_text")
     call.end_stream()
@@ -343,21 +342,23 @@ def text_and_tool_call_interleaved() -> Stream:
 def custom_tool() -> Stream:
     stream = Stream().work()
     stream.custom().stream_in("*** Begin", " Patch").end_stream().done()
-    stream.custom("ctc_2", "call_2").end_stream().done()  # no input at all is lawful, and needs no delta
+    stream.custom("ctc_2", "call_2").end_stream().done()  # an empty input is lawful and needs no delta
     return stream.complete()
 
 
 def annotated_text() -> Stream:
     stream = Stream().work()
-    message = stream.message().open("output_text").say("output_text", "Hello")
-    message.annotate(CITATION).annotate(None).say("output_text", " there").annotate({**CITATION, "url": "b"})
+    message = stream.message().open("output_text").add_text("output_text", "Hello")
+    message.annotate(CITATION).annotate(None).add_text("output_text", " there").annotate(
+        {**CITATION, "url": "b"}
+    )
     message.close("output_text").done()
     return stream.complete()
 
 
 def failed() -> Stream:
     stream = Stream().work()
-    stream.message().whole("output_text", "Half a sen").done("incomplete")
+    stream.message().add_part("output_text", "Half a sen").done("incomplete")
     return stream.error().fail()
 
 
@@ -366,9 +367,9 @@ def failed_at_once() -> Stream:
 
 
 def truncated() -> Stream:
-    """Length: a text that ended, and two calls that are closed together as they are."""
+    """Truncated by length: a complete text, and two calls that end as incomplete together."""
     stream = Stream().work()
-    stream.message().whole("output_text", "Calling").done()
+    stream.message().add_part("output_text", "Calling").done()
     one, two = stream.call("fc_1", "call_1"), stream.call("fc_2", "call_2")
     one.stream_in('{"ci')
     two.stream_in('{"')
@@ -379,20 +380,20 @@ def truncated() -> Stream:
 
 def queued() -> Stream:
     stream = Stream(queued=True).wait().wait().work()
-    stream.message().whole("output_text", "Late").done()
+    stream.message().add_part("output_text", "Late").done()
     return stream.complete()
 
 
 def heartbeats() -> Stream:
-    """`response.in_progress` again at every stage; its snapshot is current each time."""
+    """`response.in_progress` is repeated at every stage, with a current snapshot."""
     stream = Stream().work().work()
-    thought = stream.reasoning().open("summary_text").say("summary_text", "Hm")
+    thought = stream.reasoning().open("summary_text").add_text("summary_text", "Hm")
     stream.work()
     thought.close("summary_text").done()
-    words = stream.message().open("output_text").say("output_text", "Let ")
+    words = stream.message().open("output_text").add_text("output_text", "Let ")
     call = stream.call().stream_in('{"a":')
     stream.work()
-    words.say("output_text", "me").close("output_text").done()
+    words.add_text("output_text", "me").close("output_text").done()
     call.stream_in("1}").end_stream().done()
     return stream.work().complete()
 
@@ -413,7 +414,9 @@ def declared_tools() -> Stream:
     shell.done(action={"commands": ["ls"]})
     stream.item("shell_call_output", "sho_1", "completed", call_id="call_1", output=[]).done()
     patch = stream.item("apply_patch_call", "apc_1", call_id="call_2", operation={"diff": ""})
-    patch.tell("response.apply_patch_call_operation_diff.delta", delta="+x").done(operation={"diff": "+x"})
+    patch.sub_event("response.apply_patch_call_operation_diff.delta", delta="+x").done(
+        operation={"diff": "+x"}
+    )
     search: Event = {"call_id": None, "execution": "server", "arguments": {}}
     stream.item("tool_search_call", "ts_1", "completed", **search).done()
     stream.item("apply_patch_call_output", "apo_1", "completed", call_id="call_2").done("failed")
@@ -429,19 +432,21 @@ def slugged() -> Stream:
 
 
 def hosted() -> Stream:
-    """Tools that the vendor runs, for clients that know OpenAI's wire."""
+    """Tools that the vendor runs, for clients of OpenAI's wire format."""
     stream = Stream(accent="openai").work()
     stream.emit("response.metadata", metadata={})
     search = stream.item("web_search_call", "ws_1", action={})
-    search.tell("response.web_search_call.searching").tell("response.web_search_call.completed").done()
+    search.sub_event("response.web_search_call.searching").sub_event(
+        "response.web_search_call.completed"
+    ).done()
     stream.item("image_generation_call", "ig_1", "completed", result="iVBO").done()
-    words = stream.message().open("output_text").say("output_text", "See")
+    words = stream.message().open("output_text").add_text("output_text", "See")
     words.annotate({"type": "file_citation", "file_id": "f_1", "index": 1}).close("output_text").done()
     return stream.complete()
 
 
 def unknown(accent: str = "openai") -> Stream:
-    """Events and items that nobody has heard of, for clients that pass over them."""
+    """Unknown events and items, for clients that ignore them."""
     stream = Stream(accent=accent).work()
     stream.emit("ping", cost="0")
     stream.emit("response.rate_limits.updated", rate_limits=[])

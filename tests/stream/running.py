@@ -1,4 +1,4 @@
-"""Runs the machine in tests, and judges what it says."""
+"""Runs the state machine in tests, and checks its events."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from penstock.errors import BridgeError
+from penstock.protocol.content import UrlCitation
 from penstock.protocol.events import Event
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.response import response_for
@@ -20,6 +21,7 @@ from penstock.stream.machine import ResponseStreamStateMachine
 from penstock.tools.identity import ToolIdentityMap
 
 NOW = 1_700_000_000
+CITATION = UrlCitation(url="https://example.com", title="Example", start_index=0, end_index=2)
 
 
 def machine(
@@ -28,7 +30,7 @@ def machine(
     used_call_ids: Collection[str] = (),
     error_event: bool = True,
 ) -> ResponseStreamStateMachine:
-    """A machine that has not started, for a request with these tools."""
+    """Return a machine that has not started, for a request with these tools."""
     request = CreateResponse(model="demo", tools=tools or [], tool_choice=tool_choice)
     return ResponseStreamStateMachine(
         response_for(request, id="resp_1", created_at=NOW),
@@ -45,7 +47,7 @@ def run(
     tool_choice: ToolChoice = "auto",
     used_call_ids: Collection[str] = (),
 ) -> tuple[ResponseStreamStateMachine, list[dict[str, Any]]]:
-    """A whole stream as a pipeline makes it: start, deltas, finish; a call that is not whole is a failure."""
+    """Run a complete stream, as a pipeline does: start, deltas, finish; an incomplete call is a failure."""
     stream = machine(tools, tool_choice, used_call_ids)
     events = stream.start()
     for delta in deltas:
@@ -63,18 +65,32 @@ def finish(stream: ResponseStreamStateMachine) -> list[Event]:
         return stream.fail(error.code, error.message)
 
 
+def end(stream: ResponseStreamStateMachine, how: str) -> list[Event]:
+    """End a stream in one of the ways of `tests.stream.strategies.ENDINGS`."""
+    if how == "fail":
+        return stream.fail("server_error", "broken")
+    if how == "cancel":
+        return stream.cancel()
+    if how == "cut off":
+        try:
+            return stream.finish()
+        except BridgeError as error:
+            return stream.fail(error.code, error.message)
+    return finish(stream)
+
+
 def plain(events: Iterable[Event]) -> list[dict[str, Any]]:
     return [to_builtins(event) for event in events]
 
 
 def violations(events: Iterable[Event], accent: str, transport: str = "sse") -> list[Violation]:
-    """What the strict checker says of a whole stream, after encoding and decoding it."""
+    """Return what the strict checker reports about a complete stream, after encoding and decoding it."""
     checker = StreamChecker(accent=accent, transport=transport)
-    speak = ACCENTS[accent]()
+    convert = ACCENTS[accent]()
     if transport == "websocket":
-        found = [v for event in events for v in checker.feed_frame(None, encode(speak(event)).decode())]
+        found = [v for event in events for v in checker.feed_frame(None, encode(convert(event)).decode())]
     else:
-        frames = b"".join(encode_frame(spoken.type, encode(spoken)) for spoken in map(speak, events)) + DONE
+        frames = b"".join(encode_frame(event.type, encode(event)) for event in map(convert, events)) + DONE
         found = [v for frame in Decoder().feed(frames) for v in checker.feed_frame(frame.event, frame.data)]
     return found + checker.end()
 
@@ -84,12 +100,16 @@ def assert_lawful(events: list[Event]) -> None:
         assert violations(events, accent) == []
 
 
+def types(events: Iterable[dict[str, Any]]) -> list[str]:
+    return [event["type"].removeprefix("response.") for event in events]
+
+
 def of_type(events: Iterable[dict[str, Any]], *types: str) -> list[dict[str, Any]]:
     return [event for event in events if event["type"].removeprefix("response.") in types]
 
 
 def calls(events: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
-    """Name, arguments or input, and status of each call in the terminal output."""
+    """Return name, arguments or input, and status of each call in the terminal output."""
     return [
         (item["name"], item.get("arguments", item.get("input")), item["status"])
         for item in events[-1]["response"]["output"]

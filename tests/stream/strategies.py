@@ -1,4 +1,4 @@
-"""Hypothesis strategies for deltas: everything that can be said to the machine, sensible or not."""
+"""Hypothesis strategies for deltas: all input of the machine, sensible or not."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ crowded_calls = st.builds(
     arguments=st.sampled_from([None, " ", "{", "}", '{"a":1}', '{"a":true}', "[1]", '{"input":"x"}', '"']),
     whole=st.booleans(),
 )
-"""Calls that get in each other's way: one key, one id, few fragments."""
+"""Conflicting calls: one key, one id, few fragments."""
 
 json_objects = st.dictionaries(
     st.text(max_size=4),
@@ -136,7 +136,11 @@ json_objects = st.dictionaries(
 
 @st.composite
 def cut(draw: st.DrawFn, whole: st.SearchStrategy[str]) -> list[str]:
-    """A text in pieces."""
+    """Split a text into pieces."""
     value = draw(whole)
     at = sorted(draw(st.lists(st.integers(0, len(value)), max_size=5)))
     return [value[i:j] for i, j in zip([0, *at], [*at, len(value)], strict=True)]
+
+
+ENDINGS = st.sampled_from(["finish", "cut off", "fail", "cancel"])
+"""How a stream ends; see `tests.stream.running.end`."""

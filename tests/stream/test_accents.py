@@ -22,20 +22,20 @@ from penstock.stream.machine import ResponseStreamStateMachine
 from tests.stream.running import machine, of_type
 
 
-def spoken(accent: str, deltas: list[Delta]) -> list[dict[str, Any]]:
+def converted(accent: str, deltas: list[Delta]) -> list[dict[str, Any]]:
     stream = machine()
     events = stream.start()
     for delta in deltas:
         events += stream.apply(delta)
-    speak = ACCENTS[accent]()
-    return [to_builtins(speak(event)) for event in events + stream.finish(FinishReason.STOP)]
+    convert = ACCENTS[accent]()
+    return [to_builtins(convert(event)) for event in events + stream.finish(FinishReason.STOP)]
 
 
-def test_reasoning_has_the_name_that_the_client_reads() -> None:
+def test_reasoning_events_have_the_names_of_the_accent() -> None:
     deltas: list[Delta] = [ReasoningDelta("hm")]
-    assert of_type(spoken("openresponses", deltas), "reasoning.delta", "reasoning.done")
-    assert len(of_type(spoken("openai", deltas), "reasoning_text.delta", "reasoning_text.done")) == 2
-    copilot = spoken("copilot", deltas)
+    assert of_type(converted("openresponses", deltas), "reasoning.delta", "reasoning.done")
+    assert len(of_type(converted("openai", deltas), "reasoning_text.delta", "reasoning_text.done")) == 2
+    copilot = converted("copilot", deltas)
     assert of_type(copilot, "reasoning_summary_text.delta")[0]["delta"] == "hm"
     assert of_type(copilot, "reasoning_summary_text.done")[0]["text"] == "hm"
     assert of_type(copilot, "reasoning_summary_part.added")[0]["part"] == {"type": "summary_text", "text": ""}
@@ -45,7 +45,9 @@ def test_reasoning_has_the_name_that_the_client_reads() -> None:
 
 
 def test_in_copilots_accent_summary_and_content_share_the_indexes_in_order_of_opening() -> None:
-    events = spoken("copilot", [SummaryDelta("s0", part=0), ReasoningDelta("c0"), SummaryDelta("s1", part=1)])
+    events = converted(
+        "copilot", [SummaryDelta("s0", part=0), ReasoningDelta("c0"), SummaryDelta("s1", part=1)]
+    )
     deltas = of_type(events, "reasoning_summary_text.delta")
     assert [(event["summary_index"], event["delta"]) for event in deltas] == [(0, "s0"), (1, "c0"), (2, "s1")]
     (item,) = events[-1]["response"]["output"]
@@ -62,21 +64,21 @@ def test_a_copilot_accent_that_joins_late_puts_the_summary_first() -> None:
     assert [part["text"] for part in item["summary"]] == ["short", "raw"]
 
 
-def test_the_strict_accent_marks_what_is_outside_the_specification() -> None:
+def test_the_strict_accent_prefixes_types_outside_the_specification() -> None:
     deltas: list[Delta] = [
         ItemDelta(0, WebSearchCall(), done=False),
         EventDelta("response.web_search_call.searching", {}, key=0),
         ItemDelta(0, WebSearchCall(), done=True),
         ItemDelta(1, UnknownItem(type="acme:note"), done=True),
     ]
-    strict = spoken("openresponses", deltas)
+    strict = converted("openresponses", deltas)
     assert [item["type"] for item in strict[-1]["response"]["output"]] == [
         "openai:web_search_call",
         "acme:note",
     ]
     assert strict[3]["type"] == "openai:response.web_search_call.searching"
     for accent in ("openai", "copilot"):
-        events = spoken(accent, deltas)
+        events = converted(accent, deltas)
         assert events[3]["type"] == "response.web_search_call.searching"
         assert events[-1]["response"]["output"][0]["type"] == "web_search_call"
 
@@ -88,13 +90,13 @@ def test_in_the_strict_accent_citations_are_url_citations_or_null() -> None:
         AnnotationDelta(UnknownAnnotation(type="page", extra={"url": "https://example.com", "title": 1})),
         AnnotationDelta(UrlCitation(url="https://example.com/2")),
     ]
-    strict = spoken("openresponses", deltas)
+    strict = converted("openresponses", deltas)
     added = [event["annotation"] for event in of_type(strict, "output_text.annotation.added")]
     assert added[0] is None
     assert [each["url"] for each in added[1:]] == ["https://example.com", "https://example.com/2"]
     closed = of_type(strict, "content_part.done")[0]["part"]["annotations"]
     assert closed == added[1:] == strict[-1]["response"]["output"][0]["content"][0]["annotations"]
-    (item,) = spoken("openai", deltas)[-1]["response"]["output"]
+    (item,) = converted("openai", deltas)[-1]["response"]["output"]
     assert [each["type"] for each in item["content"][0]["annotations"]] == [
         "file_citation",
         "page",
@@ -102,7 +104,7 @@ def test_in_the_strict_accent_citations_are_url_citations_or_null() -> None:
     ]
 
 
-def test_only_the_strict_accent_leaves_the_json_schema_out_of_the_echo() -> None:
+def test_only_the_strict_accent_omits_the_json_schema_from_the_echo() -> None:
     format = JsonSchemaFormat(name="n", schema={"type": "object"})
     request = CreateResponse(model="m", text=TextConfig(format=format))
     stream = ResponseStreamStateMachine(response_for(request, id="resp_1", created_at=1), clock=lambda: 1)

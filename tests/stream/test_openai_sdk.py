@@ -38,10 +38,9 @@ from penstock.stream.deltas import (
     UsageDelta,
 )
 from tests.effort import examples
-from tests.protocol.test_openai_models import models
+from tests.protocol.openai_models import models
 from tests.stream import strategies
-from tests.stream.running import finish, machine
-from tests.stream.test_machine import CITATION
+from tests.stream.running import CITATION, finish, machine
 
 SCENARIOS: dict[str, list[Delta]] = {
     "text": [TextDelta("Hel"), TextDelta("lo"), UsageDelta(input_tokens=3, output_tokens=2)],
@@ -76,8 +75,8 @@ def body(deltas: list[Delta]) -> bytes:
     for delta in deltas:
         events += stream.apply(delta)
     events += stream.heartbeat() + finish(stream)
-    speak = ACCENTS["openai"]()
-    return b"".join(encode_frame(spoken.type, encode(spoken)) for spoken in map(speak, events)) + DONE
+    convert = ACCENTS["openai"]()
+    return b"".join(encode_frame(event.type, encode(event)) for event in map(convert, events)) + DONE
 
 
 class Endpoint(BaseHTTPRequestHandler):
@@ -92,7 +91,7 @@ class Endpoint(BaseHTTPRequestHandler):
         self.wfile.write(body(SCENARIOS[name]))
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Tests are quiet."""
+        """Log nothing."""
 
 
 @pytest.fixture(scope="module")
@@ -122,12 +121,12 @@ def test_openai_pythons_stream_helper_reads_every_stream(client: OpenAI, name: s
     assert final.output_text == expected.output_text
     assert [item.type for item in final.output] == [item.type for item in expected.output]
     for field in ("id", "call_id", "arguments", "input"):
-        told = [getattr(item, field, None) for item in final.output]
-        assert told == [getattr(item, field, None) for item in expected.output]
+        received = [getattr(item, field, None) for item in final.output]
+        assert received == [getattr(item, field, None) for item in expected.output]
 
 
 NOT_OURS = (ItemDelta, EventDelta, AnnotationDelta)
-"""What a vendor says in its own words passes as it came: its shape is the vendor's to answer for."""
+"""A vendor's own items, events and annotations pass unchanged, so their shape may be anything."""
 
 
 @settings(max_examples=examples(100), deadline=None)
@@ -136,7 +135,7 @@ def test_openais_models_accept_every_event_that_they_know(deltas: list[Delta]) -
     stream = machine(strategies.TOOLS)
     events = stream.start()
     for delta in deltas:
-        # A pause has a reason that is not in the models' list; such values are tested beside the models.
+        # The reason of a pause is not in the models; tests/protocol/test_openai_models.py tests such values.
         if not isinstance(delta, NOT_OURS) and delta != FinishDelta(FinishReason.PAUSE):
             events += stream.apply(delta)
     events += finish(stream)

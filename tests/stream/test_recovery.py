@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from penstock.protocol.content import LogProb
 from penstock.protocol.events import EVENTS, Event, OutputItemEvent
 from penstock.protocol.wire import encode, to_builtins
-from penstock.stream.deltas import Delta, EventDelta, SummaryDelta, TextDelta
+from penstock.stream.deltas import Delta, EventDelta, FinishReason, SummaryDelta, TextDelta
 from penstock.stream.recovery import (
     ITEM_CHANGES,
     PART_LISTS,
@@ -53,13 +53,13 @@ def log_of(events: list[Event]) -> list[tuple[int, bytes]]:
 
 @settings(max_examples=examples(200), deadline=None)
 @given(st.lists(strategies.deltas, max_size=12))
-def test_after_every_delta_it_has_the_items_of_the_machine(deltas: list[Delta]) -> None:
+def test_after_every_delta_the_recovered_items_are_those_of_the_machine(deltas: list[Delta]) -> None:
     stream = machine(strategies.TOOLS)
     first, events = encode(stream.snapshot), stream.start()
     for delta in deltas:
         if stream.phase != "in_progress":
             break
-        # Events of hosted tools are for one accent alone, which the plan sees to, and not the machine.
+        # Events of hosted tools are for one accent only, which the plan ensures, not the machine.
         if not isinstance(delta, EventDelta):
             events += stream.apply(delta)
         done = {event.output_index for event in events if is_done_item(event)}
@@ -74,7 +74,7 @@ def is_done_item(event: Event) -> TypeGuard[OutputItemEvent]:
     return event.type == "response.output_item.done"
 
 
-def test_the_log_probabilities_of_an_open_text_are_kept() -> None:
+def test_the_log_probabilities_of_an_open_text_are_recovered() -> None:
     stream = machine()
     first, events = encode(stream.snapshot), stream.start()
     events += stream.apply(
@@ -95,3 +95,33 @@ def test_a_part_that_the_log_has_closed_is_not_closed_again() -> None:
     recovered = recover("resp_1", first, log_of(events))
     closed = [event for event in recovered.events if event["type"] == "response.reasoning_summary_part.done"]
     assert [event["summary_index"] for event in closed] == [1]
+
+
+def test_a_log_that_has_its_terminal_event_needs_no_events() -> None:
+    stream = machine()
+    first, events = encode(stream.snapshot), stream.start() + stream.text("all")
+    events += stream.finish(FinishReason.STOP)
+    recovered = recover("resp_1", first, log_of(events))
+    assert recovered.events == []
+    assert recovered.response == to_builtins(stream.snapshot)
+
+
+def test_an_empty_log_is_completed_with_a_created_and_a_failed_event() -> None:
+    recovered = recover("resp_1", encode(machine().snapshot), [])
+    assert [(event["type"], event["sequence_number"]) for event in recovered.events] == [
+        ("response.created", 0),
+        ("response.failed", 1),
+    ]
+    assert recovered.response["error"]["code"] == "gateway_restarted"
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"type":"response.output_text.delta","delta":5}'])
+def test_damaged_events_and_gaps_are_skipped(damage: bytes) -> None:
+    stream = machine()
+    first, log = encode(stream.snapshot), log_of(stream.start() + stream.text("a") + stream.text("b"))
+    gap = [entry for entry in log if b"content_part.added" not in entry[1]]
+    for entries in (log, gap):
+        recovered = recover("resp_1", first, [*entries, (len(log), damage)])
+        assert recovered.response["status"] == "failed"
+        assert recovered.events[-1]["sequence_number"] == len(log) + len(recovered.events)
+    assert recover("resp_1", b"damaged", []).response["id"] == "resp_1"

@@ -1,4 +1,4 @@
-"""What is counted in parts, messages and conversations."""
+"""Counting parts, messages and conversations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from penstock.tokens.counter import Estimate, TokenCounter
 from penstock.tokens.encodings import CHAT, HARMONY
 from penstock.tokens.media import PER_PAGE
 from penstock.tokens.tokenizer import tokenizer
-from tests.tokens.test_images import png
+from tests.tokens.image_files import png
 
 EXACT, GUESSED = "gpt-4o", "acme-large"
 
@@ -56,7 +56,7 @@ def counter() -> TokenCounter:
     return TokenCounter()
 
 
-def test_a_conversation_costs_what_openai_charged_for_it(counter: TokenCounter) -> None:
+def test_a_conversation_counts_as_many_tokens_as_openai_charged(counter: TokenCounter) -> None:
     """Recorded usage of plain texts: 19 at gpt-5-mini and o4-mini, 18 at gpt-4.1-nano."""
     greeting = [user(TextPart("Say hi in Portuguese"))]
     for model in ("gpt-5-mini", "o4-mini"):
@@ -68,22 +68,22 @@ def test_a_conversation_costs_what_openai_charged_for_it(counter: TokenCounter) 
 
 def test_a_system_prompt_is_a_message(counter: TokenCounter) -> None:
     message = ChatMessage(Role.SYSTEM, [TextPart("Be brief.")])
-    given = counter.count_conversation(EXACT, [], system_prompt="Be brief.")
-    assert given == counter.count_conversation(EXACT, [message])
-    assert given.tokens == counter.count_text(EXACT, "Be brief.") + CHAT.message + CHAT.reply
+    estimate = counter.count_conversation(EXACT, [], system_prompt="Be brief.")
+    assert estimate == counter.count_conversation(EXACT, [message])
+    assert estimate.tokens == counter.count_text(EXACT, "Be brief.") + CHAT.message + CHAT.reply
 
 
-def test_texts_in_a_row_are_one_text(counter: TokenCounter) -> None:
+def test_consecutive_texts_are_one_text(counter: TokenCounter) -> None:
     apart = user(TextPart("unbeliev"), TextPart("able"))
     assert counter.count_message(EXACT, apart) == counter.count_message(EXACT, user(TextPart("unbelievable")))
 
 
-def test_what_is_not_for_the_model_costs_nothing(counter: TokenCounter) -> None:
+def test_parts_that_are_not_for_the_model_count_zero(counter: TokenCounter) -> None:
     parts: list[MessagePart] = [
         TextPart("for the user", (Audience.USER,)),
         DataPart(b"for the user", "text/plain", (Audience.USER,)),
         DataPart(b"", "image/png"),
-        ThinkingPart("somebody else's"),
+        ThinkingPart("of another model"),
         *(DataPart(b"private", mime) for mime in PRIVATE_MIMES),
     ]
     assert [counter.count_part(EXACT, part) for part in parts] == [0] * len(parts)
@@ -91,13 +91,13 @@ def test_what_is_not_for_the_model_costs_nothing(counter: TokenCounter) -> None:
         assert counter.count_message(EXACT, ChatMessage(role, parts)) == 0
 
 
-def test_an_unknown_part_costs_nothing(counter: TokenCounter) -> None:
+def test_an_unknown_part_counts_zero(counter: TokenCounter) -> None:
     strange: Any = object()
     assert counter.count_part(EXACT, strange) == 0
     assert counter.count_message(EXACT, user(strange)) == 0
 
 
-def test_calls_and_results_cost_what_openai_charged_for_them(counter: TokenCounter) -> None:
+def test_calls_and_results_count_as_many_tokens_as_openai_charged(counter: TokenCounter) -> None:
     """Recorded at gpt-4o-mini: 14 for the call, 32 more input with the result."""
     call = ToolCallPart("call_1", "get_weather", {"city": "Paris"})
     result = ToolResultPart("call_1", [TextPart('{"temperature":22,"condition":"sunny"}')])
@@ -107,24 +107,24 @@ def test_calls_and_results_cost_what_openai_charged_for_them(counter: TokenCount
     assert counter.count_message("gpt-5", user(result)) == 10 + HARMONY.result
 
 
-def test_a_message_beside_calls_has_its_own_overhead(counter: TokenCounter) -> None:
+def test_a_message_with_calls_has_its_own_overhead(counter: TokenCounter) -> None:
     call = ToolCallPart("call_1", "look", {})
     with_text = counter.count_message(EXACT, assistant(TextPart("Looking."), call))
     apart = counter.count_message(EXACT, assistant(TextPart("Looking."))) + counter.count_part(EXACT, call)
     assert with_text == apart
 
 
-def test_a_call_that_was_doubled_is_counted_once_as_it_is_sent_once(counter: TokenCounter) -> None:
+def test_a_repeated_call_is_counted_once_because_it_is_sent_once(counter: TokenCounter) -> None:
     call, result = ToolCallPart("1", "look", {"at": "sea"}), ToolResultPart("1", [TextPart("a ship " * 50)])
     orphan = user(ToolResultPart("2", [TextPart("a whale")]))
     once = [assistant(call), user(result), orphan]
     twice = [assistant(call, call), user(result), user(result), orphan]
     assert counter.count_conversation(EXACT, twice) == counter.count_conversation(EXACT, once)
-    apart = [*once, assistant(call), user(result)]  # after its result, it is another call
+    apart = [*once, assistant(call), user(result)]  # after the result, it is a new call
     assert counter.count_conversation(EXACT, apart).tokens > counter.count_conversation(EXACT, once).tokens
 
 
-def test_a_result_says_what_is_sent(counter: TokenCounter) -> None:
+def test_a_tool_result_counts_what_is_sent(counter: TokenCounter) -> None:
     def tokens(*content: TextPart | DataPart, is_error: bool = False) -> int:
         return counter.count_part(EXACT, ToolResultPart("c", content, is_error)) - CHAT.result
 
@@ -138,30 +138,30 @@ def test_a_result_says_what_is_sent(counter: TokenCounter) -> None:
 @pytest.mark.parametrize(
     "input", [{"x": {1, 2}}, {"x": "\ud800"}, {1: 2, (3,): 4}, "text", None, {"n": 2**70}]
 )
-def test_arguments_that_are_no_json_are_counted_all_the_same(counter: TokenCounter, input: Any) -> None:
+def test_arguments_that_are_not_json_are_counted(counter: TokenCounter, input: Any) -> None:
     assert counter.count_part(EXACT, ToolCallPart("c", "n", input)) > CHAT.call
 
 
-def test_arguments_without_end_are_counted_as_none(counter: TokenCounter) -> None:
+def test_arguments_nested_too_deeply_count_zero(counter: TokenCounter) -> None:
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
     assert counter.count_part(EXACT, ToolCallPart("c", "n", {"x": deep})) == CHAT.call + 1
 
 
-def test_images_cost_by_their_size_and_not_by_the_tokens_of_a_family(counter: TokenCounter) -> None:
+def test_images_are_counted_by_size_without_the_factor_of_a_family(counter: TokenCounter) -> None:
     part = DataPart.image(png(1000, 1000), "image/png")
     assert counter.count_part("claude-sonnet-4-5", part) == 1334
     assert counter.count_message(EXACT, user(part)) == 765 + CHAT.message
 
 
-def test_files_that_are_text_cost_their_text(counter: TokenCounter) -> None:
+def test_text_files_are_counted_as_text(counter: TokenCounter) -> None:
     text = "The quick brown fox jumps over the lazy dog. " * 5
     for mime in ("text/plain; charset=utf-8", "application/json", "image/svg+xml"):
         assert counter.count_part(EXACT, DataPart.text(text, mime)) == counter.count_text(EXACT, text)
 
 
-def test_other_files_cost_by_a_rule(counter: TokenCounter) -> None:
+def test_other_files_are_counted_by_rules_of_thumb(counter: TokenCounter) -> None:
     for _ in range(2):
         assert (
             counter.count_part(EXACT, DataPart(b"%PDF-1.7 \xff /Type /Page ", "application/pdf")) == PER_PAGE
@@ -176,7 +176,7 @@ def test_an_image_of_the_assistant_is_sent_as_a_note(counter: TokenCounter) -> N
         assert counter.count_message(EXACT, ChatMessage(role, [part])) < 20
 
 
-def test_thinking_counts_where_it_is_given_back(counter: TokenCounter) -> None:
+def test_thinking_counts_if_it_is_sent_back(counter: TokenCounter) -> None:
     text = "The user wants the weather, so the tool must be called."
     part = thought(GUESSED, text)
     tokens = counter.count_text(GUESSED, text)
@@ -186,7 +186,7 @@ def test_thinking_counts_where_it_is_given_back(counter: TokenCounter) -> None:
     assert counter.count_part("another", part) == 0
 
 
-def test_sealed_thinking_counts_by_its_length(counter: TokenCounter) -> None:
+def test_encrypted_thinking_is_counted_by_its_length(counter: TokenCounter) -> None:
     """Recorded at OpenAI: 1,060 and 3,172 characters were 46 and 306 tokens."""
     for length, tokens in ((1060, 46), (3172, 306), (100, 0)):
         part = thought("gpt-5", sealed="x" * length)
@@ -195,12 +195,12 @@ def test_sealed_thinking_counts_by_its_length(counter: TokenCounter) -> None:
 
 
 @pytest.mark.parametrize("payload", ["x" * 600, {"data": "x" * 589}])
-def test_the_envelope_of_sealed_thinking_costs_nothing(counter: TokenCounter, payload: Any) -> None:
+def test_the_envelope_of_encrypted_thinking_is_not_counted(counter: TokenCounter, payload: Any) -> None:
     sealed = seal(Target(model="m", vendor="acme", dialect="chat"), payload)
     assert counter.count_part(GUESSED, thought(GUESSED, sealed=sealed)) == 100
 
 
-def test_the_more_of_what_can_be_read_and_what_is_sealed_counts(counter: TokenCounter) -> None:
+def test_the_larger_of_readable_and_encrypted_thinking_counts(counter: TokenCounter) -> None:
     text = "word " * 50
     readable = counter.count_part(GUESSED, thought(GUESSED, text))
     assert counter.count_part(GUESSED, thought(GUESSED, text, sealed="x" * 60)) == readable
@@ -235,7 +235,7 @@ def test_only_plain_text_of_a_known_tokenizer_is_exact(
     assert not counter.count_conversation(model, [message]).exact
 
 
-def test_what_was_learned_holds_for_the_next_turn_and_for_its_parts(counter: TokenCounter) -> None:
+def test_a_learned_factor_applies_to_conversations_and_texts(counter: TokenCounter) -> None:
     text = "The quick brown fox jumps over the lazy dog. " * 1000
     before = counter.count_conversation(GUESSED, [user(TextPart(text))])
     counter.learn(GUESSED, before, round(before.tokens * 1.3))
@@ -246,14 +246,14 @@ def test_what_was_learned_holds_for_the_next_turn_and_for_its_parts(counter: Tok
     assert counter.count_text("another", text) == pytest.approx(before.tokens, rel=0.01)
 
 
-def test_nothing_is_learned_of_what_is_exact(counter: TokenCounter) -> None:
+def test_nothing_is_learned_from_exact_counts(counter: TokenCounter) -> None:
     messages = [user(TextPart("hello"))]
     estimate = counter.count_conversation(EXACT, messages)
     counter.learn(EXACT, estimate, 500)
     assert counter.count_conversation(EXACT, messages) == estimate
 
 
-def test_an_exact_tokenizer_learns_what_tools_add_and_keeps_its_texts(counter: TokenCounter) -> None:
+def test_an_exact_tokenizer_learns_the_overhead_of_tools_only(counter: TokenCounter) -> None:
     tools, messages = [ChatTool("look", "Look.")], [user(TextPart("hello"))]
     estimate = counter.count_conversation(EXACT, messages, tools)
     counter.learn(EXACT, estimate, estimate.tokens + 40)

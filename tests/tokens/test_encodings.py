@@ -1,4 +1,4 @@
-"""Which tokenizer a model has."""
+"""Choosing the tokenizer of a model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from penstock.tokens.encodings import CHAT, CL100K, FACTORS, HARMONY, O200K, Tem
         ("text-embedding-3-small", CL100K, CHAT),
     ],
 )
-def test_the_encodings_of_openai_are_exact(model: str, name: str, template: Template) -> None:
+def test_openais_encodings_are_exact(model: str, name: str, template: Template) -> None:
     encoding = encoding_for(model)
     assert (encoding.name, encoding.exact, encoding.factor) == (name, True, 1.0)
     assert encoding.template == template
@@ -57,6 +57,6 @@ def test_the_encodings_of_openai_are_exact(model: str, name: str, template: Temp
         ("", 1.0),
     ],
 )
-def test_any_other_model_is_a_guess_that_says_so(model: str, factor: float) -> None:
+def test_any_other_model_is_not_exact(model: str, factor: float) -> None:
     encoding = encoding_for(model)
     assert (encoding.name, encoding.exact, encoding.factor) == (O200K, False, factor)

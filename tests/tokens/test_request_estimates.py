@@ -1,4 +1,4 @@
-"""What a request costs and what a turn used, for items of every type and of none that is known."""
+"""Counting requests and estimating usage, for items of every type and of unknown types."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ from penstock.tokens.media import DEFAULT_IMAGE_TOKENS, PER_PAGE, image_tokens
 from penstock.tokens.request_estimates import BYTES_PER_TOKEN, MAX_EXACT_TEXT, count_input, estimate_usage
 from penstock.tokens.tokenizer import tokenizer
 from tests.dialects.recordings import needs_recordings
-from tests.protocol.test_liberal import JSON as ANYTHING
-from tests.tokens.recorded import CONVERSATIONS, Conversation
+from tests.tokens.recorded_conversations import CONVERSATIONS, Conversation
 
 MODEL = "gpt-4o"
 FRAME, REPLY, CALL, RESULT = 4, 3, 7, 8
@@ -39,7 +38,7 @@ def request(*items: JSON, **fields: Any) -> CreateResponse:
 
 
 def tokens(*items: JSON, model: str = MODEL, **fields: Any) -> int:
-    """Of a request, without what opens the answer."""
+    """Count a request without the tokens that open the answer."""
     return count_input(request(*items, **fields), model, TokenCounter()) - REPLY
 
 
@@ -64,33 +63,33 @@ LONG = "The river was gated where the mill had stood, and a miller who opened it
 BINARY = bytes(range(256)) * 40
 
 
-# What the model reads
+# Items
 
 
-def test_a_plain_conversation_is_what_openai_documents() -> None:
-    said = ["You are brief.", "What is a penstock?", "A gated pipe.", LONG]
+def test_a_plain_conversation_counts_as_openai_documents() -> None:
+    texts = ["You are brief.", "What is a penstock?", "A gated pipe.", LONG]
     messages = [
-        *(ChatMessage(Role.SYSTEM, [TextPart(said[0])]), ChatMessage(Role.USER, [TextPart(said[1])])),
-        *(ChatMessage(Role.ASSISTANT, [TextPart(said[2])]), ChatMessage(Role.USER, [TextPart(said[3])])),
+        *(ChatMessage(Role.SYSTEM, [TextPart(texts[0])]), ChatMessage(Role.USER, [TextPart(texts[1])])),
+        *(ChatMessage(Role.ASSISTANT, [TextPart(texts[2])]), ChatMessage(Role.USER, [TextPart(texts[3])])),
     ]
     counter = TokenCounter()
-    wanted = counter.count_conversation(MODEL, messages)
-    assert wanted.exact is (tokenizer("o200k_base") is not None)
-    given = CreateResponse(input=translate_messages(messages).input)
-    assert count_input(given, MODEL, counter) == wanted.tokens
+    expected = counter.count_conversation(MODEL, messages)
+    assert expected.exact is (tokenizer("o200k_base") is not None)
+    sent = CreateResponse(input=translate_messages(messages).input)
+    assert count_input(sent, MODEL, counter) == expected.tokens
     roles = ["user", "assistant", "user"]
-    items = [{"role": role, "content": each} for role, each in zip(roles, said[1:], strict=True)]
-    assert tokens(*items, instructions=said[0]) + REPLY == wanted.tokens
+    items = [{"role": role, "content": each} for role, each in zip(roles, texts[1:], strict=True)]
+    assert tokens(*items, instructions=texts[0]) + REPLY == expected.tokens
 
 
-def test_input_that_is_a_text_is_a_message_and_no_input_is_none() -> None:
+def test_text_input_is_a_message_and_missing_input_counts_zero() -> None:
     assert tokens(user({"type": "input_text", "text": LONG})) == text(LONG) + FRAME
     assert count_input(CreateResponse(input=LONG), MODEL, TokenCounter()) == text(LONG) + FRAME + REPLY
     assert count_input(CreateResponse(), MODEL, TokenCounter()) == REPLY
     assert tokens({"role": "user", "content": []}, {"role": "user", "content": ""}) == 0
 
 
-def test_parts_of_text_in_a_row_are_one_text() -> None:
+def test_consecutive_text_parts_are_one_text() -> None:
     parts = [{"type": "input_text", "text": "pen"}, {"type": "output_text", "text": "stock"}]
     assert tokens(user(*parts, {"type": "refusal", "refusal": "!"})) == text("penstock!") + FRAME
 
@@ -195,9 +194,9 @@ READ: list[tuple[str, JSON, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("item", "wanted"), [case[1:] for case in READ], ids=[case[0] for case in READ])
-def test_an_item_costs_what_a_model_reads_of_it(item: JSON, wanted: int) -> None:
-    assert tokens(item) == wanted
+@pytest.mark.parametrize(("item", "expected"), [case[1:] for case in READ], ids=[case[0] for case in READ])
+def test_an_item_is_counted_by_the_fields_that_a_model_reads(item: JSON, expected: int) -> None:
+    assert tokens(item) == expected
 
 
 SENT_AS_COUNTED = [conversation for conversation in CONVERSATIONS if not conversation.keeps_thinking]
@@ -205,8 +204,8 @@ SENT_AS_COUNTED = [conversation for conversation in CONVERSATIONS if not convers
 
 @needs_recordings
 @pytest.mark.parametrize("conversation", SENT_AS_COUNTED, ids=lambda conversation: conversation.model)
-def test_a_recorded_conversation_costs_what_the_editors_counter_says(conversation: Conversation) -> None:
-    """That counter is held against the usage of the same recordings, in its own tests."""
+def test_a_recorded_conversation_counts_the_same_as_in_the_editor(conversation: Conversation) -> None:
+    """The tests of that counter compare it with the usage of the same recordings."""
     counter, model = TokenCounter(), conversation.model
     tools = [
         FunctionTool(name=tool.name, description=tool.description, parameters=dict(tool.input_schema or {}))
@@ -215,9 +214,9 @@ def test_a_recorded_conversation_costs_what_the_editors_counter_says(conversatio
     for turn in conversation.turns:
         sent = translate_messages(turn.messages, system_prompt=conversation.system, model=model)
         counted = count_input(CreateResponse(input=sent.input, tools=[*tools]), model, counter)
-        wanted = counter.count_conversation(model, turn.messages, conversation.tools, conversation.system)
-        # Each text is rounded by itself here.
-        assert counted == pytest.approx(wanted.tokens, abs=len(sent.input))
+        expected = counter.count_conversation(model, turn.messages, conversation.tools, conversation.system)
+        # Each text is rounded separately here.
+        assert counted == pytest.approx(expected.tokens, abs=len(sent.input))
 
 
 # Images and files
@@ -225,7 +224,7 @@ def test_a_recorded_conversation_costs_what_the_editors_counter_says(conversatio
 
 @pytest.mark.parametrize("model", [MODEL, "gpt-4o-mini", "claude-sonnet-4-5", "gemini-2.5-pro"])
 @pytest.mark.parametrize("size", [(64, 64), (1024, 768), (4000, 3000)])
-def test_an_image_costs_what_the_vendors_rules_say(model: str, size: tuple[int, int]) -> None:
+def test_an_image_is_counted_by_the_vendors_rules(model: str, size: tuple[int, int]) -> None:
     image = png(*size, size=400_000)
     part = {"type": "input_image", "image_url": data_url(image, "image/png")}
     counter = TokenCounter()
@@ -243,7 +242,7 @@ def test_an_image_costs_what_the_vendors_rules_say(model: str, size: tuple[int, 
         {"type": "input_image"},
     ],
 )
-def test_an_image_of_unknown_size_costs_a_usual_one(part: JSON) -> None:
+def test_an_image_of_unknown_size_counts_as_the_default(part: JSON) -> None:
     assert tokens(user(part)) == DEFAULT_IMAGE_TOKENS + FRAME
 
 
@@ -251,7 +250,7 @@ PDF = b"%PDF-1.7\n" + b"<< /Type /Page >>\n" * 3 + BINARY
 
 
 @pytest.mark.parametrize(
-    ("part", "wanted"),
+    ("part", "expected"),
     [
         ({"file_data": data_url(LONG.encode(), "text/plain")}, text(LONG)),
         ({"file_data": data_url(LONG.encode(), "text/plain;charset=utf-8")}, text(LONG)),
@@ -266,23 +265,23 @@ PDF = b"%PDF-1.7\n" + b"<< /Type /Page >>\n" * 3 + BINARY
         ({"file_id": "file_1"}, PER_PAGE),
     ],
 )
-def test_a_file_costs_what_is_in_it(part: JSON, wanted: int) -> None:
-    assert tokens(user({"type": "input_file", **part})) == wanted + FRAME
+def test_a_file_is_counted_by_its_content(part: JSON, expected: int) -> None:
+    assert tokens(user({"type": "input_file", **part})) == expected + FRAME
 
 
-def test_a_video_costs_by_its_bytes() -> None:
+def test_a_video_is_counted_by_its_bytes() -> None:
     video = {"type": "input_video", "video_url": data_url(BINARY, "video/mp4")}
     assert tokens(user(video)) == -(-len(BINARY) // FILE_BYTES_PER_TOKEN) + FRAME
 
 
 @pytest.mark.parametrize("written", [b64encode(BINARY).decode(), data_url(BINARY, "audio/mpeg")])
-def test_bytes_in_an_unknown_item_are_not_counted_as_text(written: str) -> None:
+def test_base64_in_an_unknown_item_is_not_counted_as_text(written: str) -> None:
     item = {"type": "acme:sound", "held": {"deep": [written]}}
     assert tokens(item) == text('{"type":"acme:sound","held":{"deep":[""]}}') + -(-len(BINARY) // 500)
-    assert text(written) > 10 * tokens(item), "as text it would be many times that"
+    assert text(written) > 10 * tokens(item), "as text, it would count many times as much"
 
 
-def test_an_image_in_an_unknown_item_is_an_image() -> None:
+def test_an_image_in_an_unknown_item_is_counted_as_an_image() -> None:
     output = {"type": "computer_screenshot", "image_url": data_url(png(512, 512, 9000), "image/png")}
     item = {"type": "computer_call_output", "call_id": "c", "output": output}
     assert image_tokens(MODEL, png(512, 512)) < tokens(item) < image_tokens(MODEL, png(512, 512)) + 50
@@ -298,19 +297,19 @@ SCHEMA = {
 WEATHER = {"type": "function", "name": "weather", "description": "The weather", "parameters": SCHEMA}
 
 
-def test_tools_cost_what_they_are_when_they_are_rendered_wherever_they_were_declared() -> None:
+def test_tools_are_counted_as_rendered_wherever_they_are_declared() -> None:
     rendered = TokenCounter().count_tools(MODEL, [ChatTool("weather", "The weather", SCHEMA)])
     assert rendered > 0
     assert tokens(tools=[WEATHER]) == rendered
     assert tokens({"type": "additional_tools", "tools": [WEATHER]}) == rendered
     assert tokens({"type": "tool_search_output", "tools": [WEATHER]}) == rendered + RESULT
-    assert tokens(tools=[WEATHER, WEATHER]) == rendered, "a name that comes twice is sent once"
+    assert tokens(tools=[WEATHER, WEATHER]) == rendered, "a repeated name is sent once"
 
 
 def test_tools_of_a_namespace_are_counted_under_its_name() -> None:
     space = {"type": "namespace", "name": "mcp__sky", "tools": [WEATHER]}
-    wanted = TokenCounter().count_tools(MODEL, [ChatTool("mcp__sky__weather", "The weather", SCHEMA)])
-    assert tokens(tools=[space]) == wanted
+    expected = TokenCounter().count_tools(MODEL, [ChatTool("mcp__sky__weather", "The weather", SCHEMA)])
+    assert tokens(tools=[space]) == expected
 
 
 def test_a_grammar_is_part_of_a_custom_tool() -> None:
@@ -329,7 +328,7 @@ def test_the_schema_of_the_answer_is_counted() -> None:
     assert tokens(text={"format": format}) == text('{"const":"' + LONG + '"}')
 
 
-# What a turn used
+# Usage of a turn
 
 
 def output(*items: JSON) -> list[Item]:
@@ -349,28 +348,33 @@ CALLED = {
 }
 
 
-def test_an_estimate_has_the_input_what_was_written_and_what_was_thought() -> None:
-    given = request(user({"type": "input_text", "text": LONG}), tools=[WEATHER])
-    used = estimate_usage(given, MODEL, output(THOUGHT, ANSWER, CALLED), TokenCounter())
+def test_an_estimate_has_input_output_and_reasoning_tokens() -> None:
+    sent = request(user({"type": "input_text", "text": LONG}), tools=[WEATHER])
+    used = estimate_usage(sent, MODEL, output(THOUGHT, ANSWER, CALLED), TokenCounter())
     assert used.estimated
-    assert used.input_tokens == count_input(given, MODEL, TokenCounter())
+    assert used.input_tokens == count_input(sent, MODEL, TokenCounter())
     assert used.reasoning_tokens == text("hm, well")
     assert used.output_tokens == text("hm, well") + text(LONG) + text("weather") + text("{}") + CALL
     assert used.cached_tokens is used.cache_write_tokens is None
 
 
-def test_a_turn_that_made_nothing_used_its_input() -> None:
+def test_a_turn_without_output_used_its_input() -> None:
     used = estimate_usage(CreateResponse(input=LONG), MODEL, [], TokenCounter())
     assert (used.output_tokens, used.reasoning_tokens) == (0, 0)
     assert used.input_tokens == text(LONG) + FRAME + REPLY
 
 
-# Whatever comes
+# Any input
 
 TYPES = [case[1]["type"] for case in READ] + ["input_image", "input_file", "input_video", "acme:x", ""]
 FIELDS = ["content", "output", "arguments", "action", "operation", "summary", "encrypted_content", "tools"]
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
 ODD = st.recursive(
-    ANYTHING | st.just(data_url(BINARY, "image/png")) | st.just("A" * 300) | st.just("data:;base64,"),
+    ANY_JSON | st.just(data_url(BINARY, "image/png")) | st.just("A" * 300) | st.just("data:;base64,"),
     lambda inner: st.dictionaries(st.sampled_from(FIELDS) | st.text(max_size=3), inner, max_size=3),
     max_leaves=4,
 )
@@ -381,13 +385,13 @@ ODD = st.recursive(
     st.lists(st.sampled_from(TYPES), min_size=3, max_size=3),
     st.sampled_from([MODEL, "gpt-5", "claude-sonnet-4-5", "no-such-model", ""]),
 )
-def test_no_item_is_too_odd_to_be_counted(fields: list[JSON], types: list[str], model: str) -> None:
+def test_any_item_is_counted(fields: list[JSON], types: list[str], model: str) -> None:
     known = {"call_id": "c", "name": "n", "role": "user", "id": "i", "encrypted_content": "", "action": {}}
     items: list[Item] = []
     for each, type in zip(fields, types, strict=False):
         try:
             items += output({**known, "operation": {}, **each, "type": type})
-        except DecodeError:  # refused before it could be counted
+        except DecodeError:  # rejected before it is counted
             continue
     counter = TokenCounter()
     used = estimate_usage(CreateResponse(input=items), model, items, counter)
@@ -400,38 +404,38 @@ def test_no_item_is_too_odd_to_be_counted(fields: list[JSON], types: list[str], 
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("depth", [20, 40, 800, 100_000])
-def test_no_item_is_too_deep_to_be_counted(depth: int) -> None:
+def test_deeply_nested_items_are_counted(depth: int) -> None:
     nested: Any = LONG
     for _ in range(depth):
         nested = {"a": nested}
     item = {"type": "acme:deep", "held": nested}
     tool = {**WEATHER, "parameters": {"properties": nested}}
-    given = request(item, tools=[tool, {"type": "acme:tool", "held": nested}])
-    assert 0 < count_input(given, MODEL, TokenCounter()) < 10 * (text(LONG) + 4 * depth)
+    sent = request(item, tools=[tool, {"type": "acme:tool", "held": nested}])
+    assert 0 < count_input(sent, MODEL, TokenCounter()) < 10 * (text(LONG) + 4 * depth)
 
 
 @pytest.mark.parametrize("text", ["\ud83d\ude00", "\ud800 alone", "\udfff" * 2_000_000])
-def test_halves_of_characters_are_counted(text: str) -> None:
-    given = CreateResponse(input=[Message(role="user", content=text)], instructions=text)
-    assert count_input(given, MODEL, TokenCounter()) > REPLY
+def test_lone_surrogates_are_counted(text: str) -> None:
+    sent = CreateResponse(input=[Message(role="user", content=text)], instructions=text)
+    assert count_input(sent, MODEL, TokenCounter()) > REPLY
 
 
 class CountingCounter(TokenCounter):
-    """Knows how much text it was given."""
+    """Records how much text it has counted."""
 
-    given = 0
+    characters = 0
 
     def count_text(self, model: str, text: str) -> int:
-        self.given += len(text)
+        self.characters += len(text)
         return super().count_text(model, text)
 
     def count_part(self, model: str, part: Any) -> int:
-        self.given += len(part.data)
+        self.characters += len(part.data)
         return super().count_part(model, part)
 
     def count_tools(self, model: str, tools: Any) -> int:
         tools = [*tools]
-        self.given += sum(len(tool.name) + len(tool.description) for tool in tools)
+        self.characters += sum(len(tool.name) + len(tool.description) for tool in tools)
         return super().count_tools(model, tools)
 
 
@@ -440,7 +444,7 @@ BIG_PDF = b"%PDF-1.7\n" + b"<< /Type /Page >>".ljust(10_000, b"\xff") * 200
 
 
 @pytest.mark.parametrize(
-    ("given", "least", "most"),
+    ("sent", "least", "most"),
     [
         (request(user({"type": "input_text", "text": HUGE})), 500_000, 640_000),
         (request(*[user({"type": "input_text", "text": "word " * 50_000})] * 10), 490_000, 640_000),
@@ -466,22 +470,21 @@ BIG_PDF = b"%PDF-1.7\n" + b"<< /Type /Page >>".ljust(10_000, b"\xff") * 200
     ],
 )
 def test_the_work_is_bounded_and_the_rest_is_estimated(
-    given: CreateResponse, least: float, most: float
+    sent: CreateResponse, least: float, most: float
 ) -> None:
     counter = CountingCounter()
-    counted = count_input(given, MODEL, counter)
-    assert counter.given <= MAX_EXACT_TEXT
+    counted = count_input(sent, MODEL, counter)
+    assert counter.characters <= MAX_EXACT_TEXT
     assert least <= counted <= most
 
 
-def test_what_is_left_of_the_bound_is_used() -> None:
-    """Short texts behind a huge one are still counted as what they are."""
+def test_short_texts_after_a_huge_one_are_counted_exactly() -> None:
     items = [user({"type": "input_text", "text": each}) for each in (HUGE, LONG)]
     assert tokens(*items) == len(HUGE) // BYTES_PER_TOKEN + text(LONG) + 2 * FRAME
 
 
-def test_the_bound_is_one_for_the_whole_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bound_applies_to_the_whole_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_estimates, "MAX_EXACT_TEXT", 100)
     counter = CountingCounter()
     count_input(request(*[user({"type": "input_text", "text": "a b c d e"})] * 50), MODEL, counter)
-    assert counter.given == 99
+    assert counter.characters == 99

@@ -1,4 +1,4 @@
-"""Tools as the model sees them."""
+"""Rendering tools as OpenAI's models get them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.tokens.schemas import render_tools
 
 
 def arguments(schema: Any) -> str:
-    """What is written for the one argument of a tool."""
+    """Return the rendering of the only argument of a tool."""
     text = render_tools([ChatTool("t", "", {"type": "object", "properties": {"x": schema}})])
     return text.partition("(_: {\n")[2].partition("}) => any;")[0]
 
@@ -29,11 +29,11 @@ def test_tools_are_a_namespace_of_types() -> None:
     )
 
 
-def test_no_tools_are_no_text() -> None:
+def test_no_tools_are_an_empty_text() -> None:
     assert render_tools([]) == ""
 
 
-def test_a_name_that_comes_twice_is_written_once() -> None:
+def test_a_repeated_tool_name_is_rendered_once() -> None:
     assert render_tools([ChatTool("a", "one"), ChatTool("a", "two")]) == render_tools([ChatTool("a", "one")])
 
 
@@ -57,17 +57,17 @@ def test_a_name_that_comes_twice_is_written_once() -> None:
         (None, "x?: any,\n"),
     ],
 )
-def test_schemas_are_types(schema: Any, written: str) -> None:
+def test_schemas_are_rendered_as_types(schema: Any, written: str) -> None:
     assert arguments(schema) == written
 
 
-def test_a_schema_within_itself_ends() -> None:
+def test_a_recursive_schema_is_cut_off() -> None:
     schema: dict[str, Any] = {"type": "array"}
     schema["items"] = schema
     assert arguments(schema).count("[]") == 12
 
 
-def test_nested_lists_of_types_are_not_written_out_again_and_again() -> None:
+def test_repeated_types_in_nested_schemas_do_not_multiply() -> None:
     schema: Any = {"type": "string"}
     for _ in range(11):
         schema = {"type": ["object", "object", "null", "string"] * 5, "properties": {"x": schema}}

@@ -1,4 +1,4 @@
-"""Tokenizers: exact where they are installed, never failing where they are not."""
+"""The tokenizers, and the estimates without them."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ TABLE = [
     ("½ ² Ⅷ ٣", 8, 9),
     ("\x00\x01", 2, 2),
 ]
-"""Texts and their tokens in o200k_base and cl100k_base. The numbers were made with tiktoken 0.14."""
+"""Texts and their tokens in o200k_base and cl100k_base. The counts are from tiktoken 0.14."""
 
 any_text = st.text(st.characters(), max_size=80)
-"""Lone surrogates too: editors cut strings where they like."""
+"""With lone surrogates: editors cut strings anywhere."""
 
 
 @pytest.fixture
 def no_tokenizer(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A Python that rs-bpe has no wheel for."""
+    """Simulate a Python without rs-bpe."""
     monkeypatch.setitem(sys.modules, "rs_bpe.bpe", None)
     tokenizer.cache_clear()
     yield
@@ -75,11 +75,11 @@ def no_tokenizer(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("text", "o200k", "cl100k"), TABLE)
-def test_counts_are_those_of_tiktoken(text: str, o200k: int, cl100k: int) -> None:
+def test_counts_match_tiktoken(text: str, o200k: int, cl100k: int) -> None:
     assert (count(O200K, text), count(CL100K, text)) == (o200k, cl100k)
 
 
-def test_a_pair_of_surrogates_is_its_character_and_a_lone_one_is_a_replacement() -> None:
+def test_surrogate_pairs_become_characters_and_lone_ones_are_replaced() -> None:
     assert without_surrogates("a\ud83d\ude00b\ud83d") == "a😀b�"
     assert count(O200K, "a\ud83d\ude00b") == count(O200K, "a😀b")
     assert count(O200K, "\udfff") == count(O200K, "�")
@@ -94,10 +94,10 @@ def test_every_text_has_a_count_and_always_the_same(text: str) -> None:
 
 
 @given(any_text, any_text)
-def test_two_texts_in_one_cost_about_as_much_as_apart(first: str, second: str) -> None:
+def test_joined_texts_count_about_as_much_as_separate_ones(first: str, second: str) -> None:
     together = count(O200K, first + second)
     apart = count(O200K, first) + count(O200K, second)
-    # A seam may join tokens or split some: never more than a few characters' worth.
+    # Joining may merge or split tokens at the seam, but only a few.
     assert together <= apart + 8
     assert together >= max(count(O200K, first), count(O200K, second)) - 8
 
@@ -105,7 +105,7 @@ def test_two_texts_in_one_cost_about_as_much_as_apart(first: str, second: str) -
 @pytest.mark.parametrize(
     "text", ["a" * 1_000_000, " " * 1_000_000, "\n" * 1_000_000, "好" * 300_000, "ab1" * 300_000]
 )
-def test_a_megabyte_of_one_thing_is_counted(text: str) -> None:
+def test_a_megabyte_of_repetition_is_counted(text: str) -> None:
     assert 0 < count(O200K, text) < len(text) + 1
 
 
@@ -124,12 +124,12 @@ def test_importing_the_counter_does_not_load_the_tokenizer() -> None:
         ("敏捷的棕色狐狸跳过了懒狗。" * 20, 280),
     ],
 )
-def test_without_a_tokenizer_a_count_is_near(text: str, tokens: int) -> None:
+def test_without_a_tokenizer_counts_are_close(text: str, tokens: int) -> None:
     assert module.count(O200K, text) == pytest.approx(tokens, rel=0.5)
 
 
 @pytest.mark.usefixtures("no_tokenizer")
-def test_without_a_tokenizer_nothing_is_nothing_and_anything_is_something() -> None:
+def test_without_a_tokenizer_only_empty_text_counts_zero() -> None:
     assert [module.count(O200K, text) for text in ("", "a", "\ud800", "😀")] == [0, 1, 1, 2]
 
 

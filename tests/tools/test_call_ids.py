@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.tools.call_ids import LIMIT, CallIds, fitting, original
+from penstock.tools.call_ids import LIMIT, CallIds, UniqueIds, fitting, original
 
 likely = st.sampled_from(["call_0", "call_0-pk2", "call_0-pk2-pk3", "x" * 64])
 ids = st.text(min_size=1, max_size=100) | likely
@@ -11,22 +11,22 @@ ids = st.text(min_size=1, max_size=100) | likely
 
 @given(ids, st.sets(ids, max_size=6))
 def test_a_call_id_is_new_short_and_can_be_traced_back(call_id: str, used: set[str]) -> None:
-    shown = CallIds(used).distinct(call_id)
-    assert shown not in used
-    assert 1 <= len(shown) <= LIMIT
-    assert CallIds(used).distinct(call_id) == shown
+    unique = CallIds(used).distinct(call_id)
+    assert unique not in used
+    assert 1 <= len(unique) <= LIMIT
+    assert CallIds(used).distinct(call_id) == unique
     if len(call_id) <= LIMIT - 8:
-        assert original(shown) == call_id
+        assert original(unique) == call_id
 
 
 @given(st.lists(ids, max_size=12))
-def test_a_conversation_never_gets_one_id_twice(upstream: list[str]) -> None:
+def test_ids_are_unique_in_a_conversation(upstream: list[str]) -> None:
     call_ids = CallIds()
-    shown = [call_ids.distinct(call_id) for call_id in upstream]
-    assert len(set(shown)) == len(shown)
+    unique = [call_ids.distinct(call_id) for call_id in upstream]
+    assert len(set(unique)) == len(unique)
 
 
-def test_long_ids_that_begin_alike_stay_apart() -> None:
+def test_long_ids_with_the_same_beginning_stay_different() -> None:
     one, other = "x" * 69, "x" * 116
     assert fitting(one) != fitting(other)
     assert fitting(one) == fitting(one)
@@ -35,3 +35,22 @@ def test_long_ids_that_begin_alike_stay_apart() -> None:
 
 def test_an_id_that_looks_suffixed_is_suffixed_again() -> None:
     assert original(CallIds().distinct("call_0-pk2")) == "call_0-pk2"
+
+
+def test_the_first_free_of_the_wanted_ids_is_used() -> None:
+    ids = UniqueIds()
+    assert [ids.first_free("call_a", "call_b") for _ in range(4)] == [
+        "call_a",
+        "call_b",
+        "call_b-2",
+        "call_b-3",
+    ]
+    assert ids.first_free("call_b-3") == "call_b-3-2"
+    assert ids.first_free("call_a", separator="_") == "call_a_2"
+
+
+def test_a_numbered_id_stays_short_and_unique() -> None:
+    ids = UniqueIds()
+    made = [ids.first_free("x" * LIMIT) for _ in range(5)]
+    assert len(set(made)) == 5
+    assert all(len(each) <= LIMIT for each in made)

@@ -35,7 +35,7 @@ def declared_tools(draw: st.DrawFn) -> list[Tool]:
 
 
 @given(declared_tools())
-def test_both_directions_are_total_and_lawful(tools: list[Tool]) -> None:
+def test_the_map_is_a_bijection_with_valid_upstream_names(tools: list[Tool]) -> None:
     identities = ToolIdentityMap(tools)
     upstream_names = [identity.upstream_name for identity in identities]
     assert len(set(upstream_names)) == len(upstream_names)
@@ -46,7 +46,7 @@ def test_both_directions_are_total_and_lawful(tools: list[Tool]) -> None:
 
 
 @given(declared_tools(), st.data())
-def test_a_piece_of_a_name_may_grow_and_nothing_else_does(tools: list[Tool], data: st.DataObject) -> None:
+def test_only_the_beginning_of_a_declared_name_may_grow(tools: list[Tool], data: st.DataObject) -> None:
     identities = ToolIdentityMap(tools)
     names = {identity.upstream_name for identity in identities}
     for name in names:
@@ -73,23 +73,23 @@ def test_a_namespace_is_flattened_and_restored() -> None:
     assert identities.called("commit") is None
 
 
-def test_a_tool_declared_twice_is_one_and_the_first_stands() -> None:
+def test_of_two_declarations_with_one_name_the_first_counts() -> None:
     identities = list(ToolIdentityMap([CustomTool(name="patch"), FunctionTool(name="patch")]))
     assert [(identity.type, identity.upstream_name) for identity in identities] == [("custom", "patch")]
 
 
-def test_names_that_look_alike_upstream_stay_apart() -> None:
+def test_names_with_the_same_upstream_form_get_numbers() -> None:
     tools: list[Tool] = [FunctionTool(name=name) for name in ("a.b", "a b", "a_b", "", "x" * 70, "x" * 71)]
     names = [identity.upstream_name for identity in ToolIdentityMap(tools)]
     assert names[:4] == ["a_b", "a_b_2", "a_b_3", "tool"]
     assert len(set(names)) == 6
 
 
-def test_a_tool_that_only_the_vendor_can_run_has_no_identity() -> None:
+def test_a_hosted_tool_has_no_identity() -> None:
     assert list(ToolIdentityMap([WebSearchTool()])) == []
 
 
-def test_what_the_model_may_call() -> None:
+def test_the_tool_choice_limits_what_the_model_may_call() -> None:
     tools: list[Tool] = [
         FunctionTool(name="a"),
         CustomTool(name="b"),

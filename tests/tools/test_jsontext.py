@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.tools.jsontext import MOST_BRACKETS, ObjectScanner, StringDecoder
+from penstock.tools.jsontext import MAX_BRACKETS, ObjectScanner, StringDecoder
 from tests.stream.strategies import cut, json_objects
 
 
@@ -41,13 +41,13 @@ def test_blanks_before_an_object_are_passed_over() -> None:
 def test_an_object_of_brackets_is_not_searched_without_end() -> None:
     """Every bracket takes a step: 20 MB of them would block the event loop for many seconds."""
     scanner = ObjectScanner()
-    pairs = MOST_BRACKETS
+    pairs = MAX_BRACKETS
     assert scanner.feed('{"a":[' + "[]," * pairs + "[]]}") == -1
     assert not scanner.ended
 
 
 def test_a_long_string_is_passed_over_whatever_is_in_it() -> None:
-    inside = "{[]}" * MOST_BRACKETS + '\\"\\\\' * MOST_BRACKETS
+    inside = "{[]}" * MAX_BRACKETS + '\\"\\\\' * MAX_BRACKETS
     text = f'{{"a":"{inside}"}}'
     assert ObjectScanner().feed(text + "behind") == len(text)
 
@@ -90,12 +90,12 @@ def test_any_text_decodes_to_valid_unicode_wherever_it_is_cut(pieces: list[str])
         ('\\d\\u12"', "\\d\\u12"),
     ],
 )
-def test_what_json_forbids_is_kept_or_replaced_and_told(text: str, decoded: str) -> None:
+def test_invalid_json_is_kept_or_replaced_and_flagged(text: str, decoded: str) -> None:
     out, decoder = decode([text])
     assert out == decoded
     assert decoder.flawed
 
 
-def test_the_rest_behind_the_closing_quote_is_kept() -> None:
+def test_text_after_the_closing_quote_is_the_rest() -> None:
     _, decoder = decode(['a" , 1'])
     assert decoder.rest == " , 1"

@@ -1,4 +1,4 @@
-"""An upstream against a scripted server, and requests as the dialects render them."""
+"""An upstream against a scripted server, with requests rendered by dialects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OTHER = "sk-other-987654321"
 
 
 class Clock:
-    """A time that passes when a test says so."""
+    """A clock that moves only when `now` is set."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -57,14 +57,14 @@ async def ask(
     return await upstream.send(rendered(upstream, key=key), key=key, headers=headers or {})
 
 
-async def ask_in_vain(upstream: HttpUpstream, *, key: str = "") -> OpenResponsesError:
+async def send_failing(upstream: HttpUpstream, *, key: str = "") -> OpenResponsesError:
     with pytest.raises(OpenResponsesError) as caught:
         await ask(upstream, key=key)
     return caught.value
 
 
-async def whole(source: UpstreamSource) -> bytes:
-    """The body to its end."""
+async def read_body(source: UpstreamSource) -> bytes:
+    """Return the body to its end."""
     inbox, body = Inbox(source), b""
     while data := await inbox.take():
         body += data

@@ -1,4 +1,4 @@
-"""What is tried next, row by row. Nothing here sends or waits."""
+"""What is tried after a failure. Nothing here sends or waits."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from penstock.dialects.frames import error_delta
+from penstock.dialects.pipeline import failure_of
 from penstock.dialects.presets import fingerprint
 from penstock.errors import (
+    KINDS,
     AuthenticationError,
     ContextOverflowError,
     InvalidRequestError,
@@ -20,14 +23,16 @@ from penstock.errors import (
     RateLimitError,
     ServerError,
 )
+from penstock.failures import ERROR_TYPES
+from penstock.stream.deltas import ErrorDelta
 from penstock.upstream.attempts import (
-    ELSEWHERE,
+    FALLBACK,
     FINAL,
     FORBIDDEN,
-    LIMITED,
-    PASSING,
-    REFUSED,
-    SPENT,
+    QUOTA_EXHAUSTED,
+    RATE_LIMITED,
+    TRANSIENT,
+    UNAUTHORIZED,
     Attempt,
     Attempts,
     Candidate,
@@ -63,61 +68,61 @@ class Turn:
         return Attempts(self.candidates, **terms)
 
     def first(self) -> tuple[str, str, float]:
-        return told(self.attempts.first())
+        return summary(self.attempts.first())
 
     def after(self, error: OpenResponsesError) -> tuple[str, str, float] | None:
         attempt = self.attempts.after(error)
-        return told(attempt) if attempt else None
+        return summary(attempt) if attempt else None
 
 
-def told(attempt: Attempt) -> tuple[str, str, float]:
+def summary(attempt: Attempt) -> tuple[str, str, float]:
     return attempt.upstream.name, attempt.key, attempt.wait
 
 
 RULES: list[tuple[OpenResponsesError, RetryRule]] = [
-    (LIMIT, LIMITED),
-    (RateLimitError("", status=429, code="tokens"), LIMITED),
-    (RateLimitError(""), LIMITED),
-    (QUOTA, SPENT),
-    (RateLimitError("", status=402, code="insufficient_quota"), SPENT),
-    (WRONG_KEY, REFUSED),
+    (LIMIT, RATE_LIMITED),
+    (RateLimitError("", status=429, code="tokens"), RATE_LIMITED),
+    (RateLimitError(""), RATE_LIMITED),
+    (QUOTA, QUOTA_EXHAUSTED),
+    (RateLimitError("", status=402, code="insufficient_quota"), QUOTA_EXHAUSTED),
+    (WRONG_KEY, UNAUTHORIZED),
     (PermissionDeniedError("", status=403), FORBIDDEN),
-    (NotFoundError("", status=404, code="model_not_found"), ELSEWHERE),
-    (NotFoundError("", status=404), ELSEWHERE),
-    (OverloadedError("", status=503), PASSING),
-    (OverloadedError("", status=529), PASSING),
-    (BROKEN, PASSING),
-    (ServerError("", code="upstream_truncated"), PASSING),
-    (ServerError("", code="upstream_invalid"), PASSING),
-    (ServerError("", status=501), ELSEWHERE),
-    (ServerError("", status=400), ELSEWHERE),
-    (NetworkError("", phase="connect"), PASSING),
-    (NetworkError("", phase="first_byte"), PASSING),
-    (NetworkError("", phase="idle"), PASSING),
-    (NetworkError("", phase="cut"), PASSING),
-    (NetworkError("", phase="connect", code="certificate_error"), ELSEWHERE),
-    (NetworkError("", phase="cut", code="tls_error"), ELSEWHERE),
-    (NetworkError("", phase="connect", code="proxy_error", status=407), ELSEWHERE),
-    (NetworkError("", phase="connect", code="proxy_error", status=502), ELSEWHERE),
-    (NetworkError("", phase="cut", code="client_closed"), ELSEWHERE),
-    (InvalidRequestError("", code="unsupported_proxy", param="proxy"), ELSEWHERE),
-    (ProtocolError("", code="redirected", status=302), ELSEWHERE),
-    (ProtocolError("", code="invalid_http"), ELSEWHERE),
-    (ProtocolError("", code="stream_truncated"), PASSING),
+    (NotFoundError("", status=404, code="model_not_found"), FALLBACK),
+    (NotFoundError("", status=404), FALLBACK),
+    (OverloadedError("", status=503), TRANSIENT),
+    (OverloadedError("", status=529), TRANSIENT),
+    (BROKEN, TRANSIENT),
+    (ServerError("", code="upstream_truncated"), TRANSIENT),
+    (ServerError("", code="upstream_invalid"), TRANSIENT),
+    (ServerError("", status=501), FALLBACK),
+    (ServerError("", status=400), FALLBACK),
+    (NetworkError("", phase="connect"), TRANSIENT),
+    (NetworkError("", phase="first_byte"), TRANSIENT),
+    (NetworkError("", phase="idle"), TRANSIENT),
+    (NetworkError("", phase="cut"), TRANSIENT),
+    (NetworkError("", phase="connect", code="certificate_error"), FALLBACK),
+    (NetworkError("", phase="cut", code="tls_error"), FALLBACK),
+    (NetworkError("", phase="connect", code="proxy_error", status=407), FALLBACK),
+    (NetworkError("", phase="connect", code="proxy_error", status=502), FALLBACK),
+    (NetworkError("", phase="cut", code="client_closed"), FALLBACK),
+    (InvalidRequestError("", code="unsupported_proxy", param="proxy"), FALLBACK),
+    (ProtocolError("", code="redirected", status=302), FALLBACK),
+    (ProtocolError("", code="invalid_http"), FALLBACK),
+    (ProtocolError("", code="stream_truncated"), TRANSIENT),
     (ContextOverflowError("", status=500), FINAL),
     (ContextOverflowError("", status=408), FINAL),
     (InvalidRequestError("", status=400), FINAL),
     (InvalidRequestError("", status=400, code="unknown_parameter"), FINAL),
     (InvalidRequestError("", status=400, code="content_filter"), FINAL),
     (InvalidRequestError("", status=400, code="invalid_prompt"), FINAL),
-    (InvalidRequestError("", status=408), PASSING),
-    *((ServerError("", status=status), PASSING) for status in (408, 421, 499, 504, 520, 524, 599)),
-    (OverloadedError("", status=425), PASSING),
+    (InvalidRequestError("", status=408), TRANSIENT),
+    *((ServerError("", status=status), TRANSIENT) for status in (408, 421, 499, 504, 520, 524, 599)),
+    (OverloadedError("", status=425), TRANSIENT),
 ]
 
 
 @pytest.mark.parametrize(("error", "rule"), RULES, ids=lambda each: repr(each)[:40])
-def test_every_failure_has_its_rule(error: OpenResponsesError, rule: RetryRule) -> None:
+def test_every_failure_has_a_rule(error: OpenResponsesError, rule: RetryRule) -> None:
     assert rule_for(error) is rule
 
 
@@ -133,20 +138,20 @@ def test_a_limited_key_rests_and_another_is_used_at_once() -> None:
     assert turn.upstreams["a"].keys.take() == "k1"
 
 
-def test_without_another_key_the_next_target_is_asked_at_once() -> None:
+def test_without_another_key_the_next_target_is_tried_at_once() -> None:
     turn = Turn({"a": ["k1", "k2"], "b": ["k3"]})
     turn.first()
     turn.after(LIMIT)
     assert turn.after(LIMIT) == ("b", "k3", 0)
 
 
-def test_at_the_end_of_the_chain_a_limit_is_waited_for() -> None:
+def test_a_limit_at_the_last_target_is_waited_for() -> None:
     turn = Turn({"a": ["k1"]})
     turn.first()
     assert turn.after(LIMIT) == ("a", "k1", 5.0)
 
 
-def test_a_wait_ends_when_the_first_key_is_ready_again() -> None:
+def test_a_wait_ends_when_the_first_key_is_ready() -> None:
     turn = Turn({"a": ["k1", "k2"]})
     turn.first()
     assert turn.after(RateLimitError("", retry_after=8.0)) == ("a", "k2", 0)
@@ -154,13 +159,13 @@ def test_a_wait_ends_when_the_first_key_is_ready_again() -> None:
     assert turn.after(RateLimitError("", retry_after=90.0)) == ("a", "k1", 7.0)
 
 
-def test_a_limit_that_lasts_longer_than_the_budget_is_the_clients_business() -> None:
+def test_a_limit_beyond_the_budget_is_returned_to_the_client() -> None:
     turn = Turn({"a": ["k1"]})
     turn.first()
     assert turn.after(RateLimitError("", retry_after=30.5)) is None
 
 
-def test_the_budget_is_for_all_waits_together() -> None:
+def test_the_budget_limits_the_sum_of_all_waits() -> None:
     turn = Turn({"a": [], "b": []}, retries=9)
     turn.first()
     slow = OverloadedError("", status=503, retry_after=12.0)
@@ -170,7 +175,7 @@ def test_the_budget_is_for_all_waits_together() -> None:
     assert turn.after(slow) is None
 
 
-def test_a_limit_that_does_not_say_how_long_is_tried_again_soon() -> None:
+def test_a_limit_without_retry_after_is_retried_soon() -> None:
     turn = Turn({"a": ["k1"]})
     turn.first()
     unknown = RateLimitError("", status=429)
@@ -180,13 +185,13 @@ def test_a_limit_that_does_not_say_how_long_is_tried_again_soon() -> None:
     assert turn.after(unknown) is None
 
 
-def test_without_keys_a_limit_is_waited_for_all_the_same() -> None:
+def test_a_limit_without_keys_is_waited_for() -> None:
     turn = Turn({"a": []})
     turn.first()
     assert turn.after(LIMIT) == ("a", "", 5.0)
 
 
-def test_keys_with_short_rests_are_not_asked_in_turn_for_ever() -> None:
+def test_keys_with_short_rests_are_not_alternated_forever() -> None:
     turn = Turn({"a": ["k1", "k2"]}, retries=1)
     short = RateLimitError("", retry_after=0.01)
     seen = [turn.first()]
@@ -196,17 +201,17 @@ def test_keys_with_short_rests_are_not_asked_in_turn_for_ever() -> None:
     assert seen == [("a", "k1", 0), ("a", "k2", 0), ("a", "k1", 0), ("a", "k2", 0)]
 
 
-def test_no_header_takes_a_key_away_for_days() -> None:
+def test_a_key_rests_for_an_hour_at_most() -> None:
     turn = Turn({"a": ["k1"]})
     turn.first()
     turn.after(RateLimitError("", retry_after=1e8))
     assert turn.upstreams["a"].keys.ready_in() == 3600.0
 
 
-# -- keys that are spent or refused
+# -- exhausted or refused keys
 
 
-def test_a_spent_quota_is_never_waited_for() -> None:
+def test_an_exhausted_quota_is_never_waited_for() -> None:
     turn = Turn({"a": ["k1", "k2"], "b": ["k3"]})
     turn.first()
     assert turn.after(QUOTA) == ("a", "k2", 0)
@@ -227,32 +232,32 @@ def test_a_wrong_key_rests_for_ten_minutes() -> None:
 # -- the client's own key
 
 
-def test_the_clients_own_key_is_sent_where_it_is_wanted() -> None:
+def test_the_clients_own_key_is_sent_if_pass_key_is_set() -> None:
     turn = Turn({"a": ["k1"]}, pass_key=True, client_key="own")
     assert turn.first() == ("a", "own", 0)
     assert Turn({"a": ["k1"]}, pass_key=True).first() == ("a", "k1", 0)
     assert Turn({"a": ["k1"]}, client_key="own").first() == ("a", "k1", 0)
 
 
-def test_a_client_is_told_that_its_own_key_is_wrong() -> None:
+def test_an_error_about_the_clients_own_key_is_returned_to_it() -> None:
     for error in (WRONG_KEY, PermissionDeniedError("", status=403)):
         turn = Turn({"a": ["k1"], "b": ["k2"]}, pass_key=True, client_key="own")
         turn.first()
         assert turn.after(error) is None
 
 
-def test_no_key_of_ours_takes_the_place_of_the_clients() -> None:
+def test_the_clients_own_key_is_never_replaced_by_ours() -> None:
     turn = Turn({"a": ["own", "k1"], "b": ["k2"]}, pass_key=True, client_key="own")
     turn.first()
     assert turn.after(LIMIT) == ("b", "own", 0)
     assert turn.after(LIMIT) == ("b", "own", 5.0)
-    assert turn.upstreams["a"].keys.take() == "own"  # it does not rest here, even when it is one of ours
+    assert turn.upstreams["a"].keys.take() == "own"  # it does not rest, even if it is also one of ours
 
 
-# -- what may pass
+# -- transient failures
 
 
-def test_what_may_pass_is_tried_again_and_then_elsewhere() -> None:
+def test_a_transient_failure_is_retried_and_then_falls_back() -> None:
     turn = Turn({"a": ["k1", "k2"], "b": ["k3"]})
     turn.first()
     assert turn.after(BROKEN) == ("a", "k1", 0.25)
@@ -264,7 +269,7 @@ def test_what_may_pass_is_tried_again_and_then_elsewhere() -> None:
 
 
 @pytest.mark.parametrize(("random", "share"), [(1.0, 1.0), (0.0, 0.5)])
-def test_waits_double_up_to_a_bound_and_half_of_them_is_random(random: float, share: float) -> None:
+def test_waits_double_up_to_a_limit_and_half_is_random(random: float, share: float) -> None:
     turn = Turn({"a": []}, retries=7, wait_budget=99.0, random=lambda: random)
     turn.first()
     waits = [after[2] for _ in range(7) if (after := turn.after(BROKEN))]
@@ -272,14 +277,14 @@ def test_waits_double_up_to_a_bound_and_half_of_them_is_random(random: float, sh
     assert turn.after(BROKEN) is None
 
 
-def test_a_wait_that_a_server_asks_for_is_kept_within_the_budget() -> None:
+def test_retry_after_is_obeyed_within_the_budget() -> None:
     turn = Turn({"a": [], "b": []})
     turn.first()
     assert turn.after(OverloadedError("", status=503, retry_after=3.0)) == ("a", "", 3.0)
     assert turn.after(OverloadedError("", status=503, retry_after=60.0)) == ("b", "", 0)
 
 
-def test_without_retries_and_without_a_budget_nothing_is_asked_twice() -> None:
+def test_without_retries_or_budget_no_target_is_tried_twice() -> None:
     for settings in ({"retries": 0}, {"wait_budget": 0.0}):
         for error in (BROKEN, LIMIT):
             turn = Turn({"a": ["k1"], "b": ["k2"]}, **settings)
@@ -288,7 +293,7 @@ def test_without_retries_and_without_a_budget_nothing_is_asked_twice() -> None:
             assert turn.after(error) is None
 
 
-def test_a_key_that_was_waited_for_and_then_meets_a_failure_is_not_asked_again_at_once() -> None:
+def test_a_failure_after_a_wait_for_a_key_is_retried_with_backoff() -> None:
     turn = Turn({"a": ["k1"]})
     turn.first()
     assert turn.after(LIMIT) == ("a", "k1", 5.0)
@@ -296,19 +301,19 @@ def test_a_key_that_was_waited_for_and_then_meets_a_failure_is_not_asked_again_a
     assert turn.after(BROKEN) == ("a", "k1", 0.5)
 
 
-# -- what will not
+# -- other failures
 
 
 @pytest.mark.parametrize("error", [error for error, rule in RULES if rule is FINAL], ids=repr)
-def test_what_is_wrong_with_the_request_goes_to_the_client(error: OpenResponsesError) -> None:
+def test_an_error_of_the_request_is_returned_to_the_client(error: OpenResponsesError) -> None:
     turn = Turn({"a": ["k1", "k2"], "b": ["k3"]})
     turn.first()
     assert turn.after(error) is None
     assert turn.upstreams["a"].keys.take() == "k1"
 
 
-@pytest.mark.parametrize("error", [error for error, rule in RULES if rule is ELSEWHERE], ids=repr)
-def test_what_is_wrong_with_a_target_is_tried_elsewhere_at_once(error: OpenResponsesError) -> None:
+@pytest.mark.parametrize("error", [error for error, rule in RULES if rule is FALLBACK], ids=repr)
+def test_an_error_of_a_target_falls_back_to_the_next_at_once(error: OpenResponsesError) -> None:
     turn = Turn({"a": ["k1", "k2"], "b": ["k3"]})
     turn.first()
     assert turn.after(error) == ("b", "k3", 0)
@@ -316,10 +321,10 @@ def test_what_is_wrong_with_a_target_is_tried_elsewhere_at_once(error: OpenRespo
     assert turn.upstreams["a"].keys.take() == "k1"
 
 
-# -- which target, which key
+# -- the choice of target and key
 
 
-def test_a_target_whose_keys_all_rest_comes_last() -> None:
+def test_a_target_whose_keys_all_rest_is_tried_last() -> None:
     turn = Turn({"a": ["k1"], "b": ["k2"], "c": []})
     turn.upstreams["a"].keys.rest("k1", 60)
     assert turn.first() == ("b", "k2", 0)
@@ -328,14 +333,14 @@ def test_a_target_whose_keys_all_rest_comes_last() -> None:
     assert turn.after(QUOTA) is None
 
 
-def test_where_everything_rests_the_order_is_that_of_the_chain() -> None:
+def test_if_all_keys_rest_targets_are_tried_in_order() -> None:
     turn = Turn({"a": ["k1"], "b": ["k2"]})
     turn.upstreams["a"].keys.rest("k1", 60)
     turn.upstreams["b"].keys.rest("k2", 30)
     assert turn.first() == ("a", "k1", 0)
 
 
-def test_a_rest_is_known_to_the_next_turn() -> None:
+def test_the_next_turn_avoids_a_resting_key() -> None:
     turn = Turn({"a": ["k1", "k2"]})
     turn.first()
     turn.after(LIMIT)
@@ -349,7 +354,7 @@ def test_the_key_that_reasoning_is_bound_to_is_used() -> None:
     assert turn.after(LIMIT) == ("a", "k1", 0)
 
 
-# -- what is told
+# -- numbers and illegal calls
 
 
 def test_attempts_are_numbered_and_show_no_key() -> None:
@@ -361,7 +366,7 @@ def test_attempts_are_numbered_and_show_no_key() -> None:
     assert repr(second) == "Attempt('a', 'm', wait=0.25, number=2)"
 
 
-def test_what_makes_no_sense_is_refused() -> None:
+def test_illegal_calls_raise() -> None:
     turn = Turn({"a": []})
     with pytest.raises(RuntimeError):
         turn.after(BROKEN)
@@ -369,5 +374,31 @@ def test_what_makes_no_sense_is_refused() -> None:
     turn.after(ContextOverflowError(""))
     with pytest.raises(RuntimeError):
         turn.after(BROKEN)
-    with pytest.raises(ValueError, match="nothing to try"):
+    with pytest.raises(ValueError, match="at least one candidate"):
         Attempts([], retries=1, wait_budget=1, random=lambda: 0.5)
+
+
+@pytest.mark.parametrize("code", ERROR_TYPES)
+def test_every_error_code_in_a_stream_becomes_its_class(code: str) -> None:
+    error = failure_of(ErrorDelta(code, "words", param="input", retry_after=2.5))
+    assert type(error) is KINDS[code]
+    assert (error.code, error.message, error.param, error.retry_after) == (code, "words", "input", 2.5)
+    assert error.status is None
+
+
+@pytest.mark.parametrize(
+    "code", ["upstream_truncated", "upstream_invalid", "upstream_empty", "something_new"]
+)
+def test_an_unknown_error_code_in_a_stream_is_transient(code: str) -> None:
+    error = failure_of(ErrorDelta(code, "words"))
+    assert type(error) is ServerError
+    assert error.code == code
+    assert rule_for(error) is TRANSIENT
+
+
+def test_a_rate_limit_in_a_stream_has_its_wait() -> None:
+    delta = error_delta({"error": {"code": "rate_limit_exceeded", "message": "Please try again in 1.5s."}})
+    assert delta.retry_after == 1.5
+    error = failure_of(delta)
+    assert error.retry_after == 1.5
+    assert rule_for(error) is RATE_LIMITED

@@ -1,4 +1,4 @@
-"""What an upstream across the network fails with: times that run out, cuts, refusals; never with a secret."""
+"""Failures of HTTP upstreams: timeouts, disconnects, error responses; never with a secret."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from penstock.errors import (
 )
 from penstock.net.source import Inbox
 from penstock.upstream.http import HttpUpstream
+from tests.client.asking import texts_of_exception
 from tests.client.server import CHUNKED_HEAD, Script, answer, chunk, cut, head, run, send, stall
-from tests.client.test_keys import seen
-from tests.upstream.sending import KEY, ask, ask_in_vain, sending, target, whole
+from tests.upstream.sending import KEY, ask, read_body, send_failing, sending, target
 
 QUICK = 0.3
-BEGUN = send(CHUNKED_HEAD + chunk(b"data: 1\n\n"))
+STARTED = send(CHUNKED_HEAD + chunk(b"data: 1\n\n"))
 
 
-def test_no_connection_in_time() -> None:
+def test_a_connect_timeout_is_raised() -> None:
     async def main() -> None:
         gone = asyncio.Event()
 
         async def deaf(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             while await reader.read(65536):
-                pass  # a handshake that is never answered
+                pass  # never answer the handshake
             writer.close()
             gone.set()
 
@@ -44,7 +44,7 @@ def test_no_connection_in_time() -> None:
         async with server:
             url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
             upstream = HttpUpstream(target(url, connect_timeout=QUICK))
-            error = await ask_in_vain(upstream)
+            error = await send_failing(upstream)
             assert isinstance(error, NetworkError)
             assert error.phase == "connect"
             assert "within 0.3 seconds" in error.message
@@ -54,10 +54,10 @@ def test_no_connection_in_time() -> None:
     run(main())
 
 
-def test_nobody_there() -> None:
+def test_a_refused_connection_is_raised() -> None:
     async def main() -> None:
         upstream = HttpUpstream(target("http://127.0.0.1:1"))
-        error = await ask_in_vain(upstream)
+        error = await send_failing(upstream)
         assert (error.phase, error.code) == ("connect", "network_error")
         await upstream.aclose()
 
@@ -65,7 +65,7 @@ def test_nobody_there() -> None:
 
 
 @pytest.mark.parametrize("script", [[stall], [send(CHUNKED_HEAD), stall]], ids=["no headers", "headers only"])
-def test_no_first_byte_in_time(script: Script) -> None:
+def test_a_first_byte_timeout_is_raised(script: Script) -> None:
     async def main() -> None:
         async with sending(script, first_byte_timeout=QUICK, idle_timeout=None) as (upstream, server):
             with pytest.raises(NetworkError, match="sent nothing") as caught:
@@ -76,12 +76,15 @@ def test_no_first_byte_in_time(script: Script) -> None:
     run(main())
 
 
-def test_silence_in_the_middle() -> None:
+def test_an_idle_timeout_is_raised_after_the_data_before_it() -> None:
     async def main() -> None:
-        async with sending([BEGUN, stall], first_byte_timeout=None, idle_timeout=QUICK) as (upstream, server):
+        async with sending([STARTED, stall], first_byte_timeout=None, idle_timeout=QUICK) as (
+            upstream,
+            server,
+        ):
             inbox = Inbox(await ask(upstream))
             assert await inbox.take() == b"data: 1\n\n"
-            with pytest.raises(NetworkError, match="was silent") as caught:
+            with pytest.raises(NetworkError, match="stopped sending") as caught:
                 await inbox.take()
             assert caught.value.phase == "idle"
             await server.hung_up()
@@ -89,13 +92,13 @@ def test_silence_in_the_middle() -> None:
     run(main())
 
 
-def test_an_answer_that_is_cut_gives_what_came_and_then_says_so() -> None:
+def test_a_broken_response_is_raised_after_the_data_before_it() -> None:
     async def main() -> None:
-        async with sending([BEGUN, cut], [send(CHUNKED_HEAD + b"9\r\ndata")]) as (upstream, _):
+        async with sending([STARTED, cut], [send(CHUNKED_HEAD + b"9\r\ndata")]) as (upstream, _):
             for received in (b"data: 1\n\n", b"data"):
                 inbox = Inbox(await ask(upstream))
                 assert await inbox.take() == received
-                for _ in range(2):  # and goes on saying so
+                for _ in range(2):  # every time
                     with pytest.raises(NetworkError) as caught:
                         await inbox.take()
                     assert caught.value.phase == "cut"
@@ -103,14 +106,14 @@ def test_an_answer_that_is_cut_gives_what_came_and_then_says_so() -> None:
     run(main())
 
 
-def test_a_break_behind_more_than_the_inbox_holds_is_not_lost() -> None:
-    """The source is paused when it breaks: its end must come all the same."""
+def test_a_disconnect_while_the_source_is_paused_is_raised() -> None:
+    """The source is paused when it breaks, but its failure must still be raised."""
     much = b"x" * Inbox.ROOM
 
     async def main() -> None:
         async with sending([send(CHUNKED_HEAD + chunk(much))]) as (upstream, _):
             source = await ask(upstream)
-            await asyncio.sleep(0.1)  # everything has come, and the break as well
+            await asyncio.sleep(0.1)  # everything has arrived, including the disconnect
             inbox = Inbox(source)
             assert len(await inbox.take()) >= Inbox.ROOM
             with pytest.raises(NetworkError):
@@ -119,12 +122,12 @@ def test_a_break_behind_more_than_the_inbox_holds_is_not_lost() -> None:
     run(main())
 
 
-def test_a_connection_that_ends_without_an_answer() -> None:
+def test_a_disconnect_before_the_response_is_raised() -> None:
     async def main() -> None:
         async with sending([cut], []) as (upstream, server):
             for _ in range(2):
-                assert (await ask_in_vain(upstream)).phase == "cut"
-            assert len(server.asked) == 2  # nothing is sent again here
+                assert (await send_failing(upstream)).phase == "cut"
+            assert len(server.asked) == 2  # an upstream does not retry
 
     run(main())
 
@@ -155,13 +158,13 @@ REFUSALS: list[tuple[int, Any, type[OpenResponsesError], str]] = [
 
 
 @pytest.mark.parametrize(("status", "body", "kind", "code"), REFUSALS)
-def test_a_refusal_has_our_code_and_the_vendors_words(
+def test_an_error_has_our_code_and_the_vendors_message(
     status: int, body: Any, kind: type[OpenResponsesError], code: str
 ) -> None:
     async def main() -> None:
         script = [answer(status, body, retry_after="7", x_request_id="req_9")]
         async with sending(script) as (upstream, _):
-            error = await ask_in_vain(upstream, key=KEY)
+            error = await send_failing(upstream, key=KEY)
             assert type(error) is kind
             assert (error.code, error.status) == (code, status)
             assert (error.retry_after, error.request_id) == (7.0, "req_9")
@@ -182,38 +185,36 @@ def test_a_refusal_has_our_code_and_the_vendors_words(
         [send(f"{KEY} 200 {KEY}\r\n\r\n".encode())],
     ],
 )
-def test_a_key_that_comes_back_is_in_no_error(
-    header: str, script: Script, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_repeated_key_is_in_no_error(header: str, script: Script, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with sending(script, key_header=header) as (upstream, _):
-            error = await ask_in_vain(upstream, key=KEY)
-            assert all(KEY not in text for text in seen(error))
+            error = await send_failing(upstream, key=KEY)
+            assert all(KEY not in text for text in texts_of_exception(error))
 
     caplog.set_level(logging.DEBUG)
     run(main())
     assert KEY not in caplog.text
 
 
-def test_secrets_of_the_target_are_masked_too() -> None:
+def test_secrets_of_the_target_are_masked() -> None:
     async def main() -> None:
         secrets = ["sk-in-the-query-1", "sk-in-a-header-1"]
         body = {"error": {"message": f"not with {json.dumps(secrets)}"}}
         settings: dict[str, Any] = {"path": f"/v1?key={secrets[0]}", "headers": {"x-auth-token": secrets[1]}}
         async with sending([answer(400, body)], **settings) as (upstream, _):
-            error = await ask_in_vain(upstream)
-            assert all(secret not in text for text in seen(error) for secret in secrets)
+            error = await send_failing(upstream)
+            assert all(secret not in text for text in texts_of_exception(error) for secret in secrets)
             assert "not with" in error.message
 
     run(main())
 
 
-def test_an_answer_masks_the_secrets_that_it_was_asked_with() -> None:
+def test_a_response_masks_the_secrets_of_its_request() -> None:
     async def main() -> None:
         body = f"data: {KEY}\n\n".encode()
         async with sending([send(head() + body)]) as (upstream, _):
             answered = await ask(upstream, key=KEY)
             assert answered.mask(f"{KEY} is wrong") == "[key] is wrong"
-            assert await whole(answered) == body  # what the model writes is passed on as it is
+            assert await read_body(answered) == body  # the body is passed on unchanged
 
     run(main())

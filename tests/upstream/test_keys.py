@@ -1,4 +1,4 @@
-"""The keys of an upstream: which one is taken, and how one rests."""
+"""The keys of an upstream: which one is used, and how keys rest."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def ring(*keys: str) -> tuple[KeyRing, Clock]:
     return KeyRing(keys, clock=clock), clock
 
 
-def test_without_keys_there_is_none_and_nothing_to_wait_for() -> None:
+def test_without_keys_none_is_returned_and_there_is_no_wait() -> None:
     keys, _ = ring()
     keys.rest("", 5)
     assert (keys.take(), keys.another(()), keys.ready_in()) == ("", None, 0)
 
 
-def test_the_first_key_is_taken_every_time() -> None:
+def test_the_first_key_is_used_every_time() -> None:
     keys, _ = ring("a", "b", "c")
     assert [keys.take() for _ in range(4)] == ["a"] * 4
 
@@ -32,7 +32,7 @@ def test_the_key_that_reasoning_is_bound_to_is_preferred() -> None:
     assert keys.take({"unknown"}) == "a"
 
 
-def test_a_resting_key_is_not_taken_even_when_it_is_preferred() -> None:
+def test_a_resting_key_is_not_used_even_if_it_is_preferred() -> None:
     keys, clock = ring("a", "b")
     keys.rest("a", 10)
     assert keys.take({fingerprint("a")}) == "b"
@@ -40,7 +40,7 @@ def test_a_resting_key_is_not_taken_even_when_it_is_preferred() -> None:
     assert keys.take() == "a"
 
 
-def test_when_all_rest_the_one_whose_rest_ends_first_is_taken() -> None:
+def test_if_all_keys_rest_the_one_that_is_ready_first_is_used() -> None:
     keys, clock = ring("a", "b", "c")
     for key, seconds in (("a", 9), ("b", 4), ("c", 7)):
         keys.rest(key, seconds)
@@ -49,20 +49,29 @@ def test_when_all_rest_the_one_whose_rest_ends_first_is_taken() -> None:
     assert keys.ready_in() == 1
 
 
-def test_a_short_rest_does_not_end_a_long_one() -> None:
+def test_resting_keys_are_counted() -> None:
+    keys, clock = ring("a", "b", "c")
+    keys.rest("a", 5)
+    keys.rest("b", 10)
+    assert keys.resting() == 2
+    clock.now += 5
+    assert keys.resting() == 1
+
+
+def test_a_short_rest_does_not_shorten_a_long_one() -> None:
     keys, _ = ring("a")
     keys.rest("a", 3600)
     keys.rest("a", 1)
     assert keys.ready_in() == 3600
 
 
-def test_a_key_of_another_ring_cannot_rest_here() -> None:
+def test_an_unknown_key_cannot_rest() -> None:
     keys, _ = ring("a")
     keys.rest("gone", 60)
     assert keys.take() == "a"
 
 
-def test_a_key_that_was_written_twice_is_one_key() -> None:
+def test_a_duplicate_key_is_one_key() -> None:
     keys, _ = ring("a", "", "a", "b")
     keys.rest("a", 5)
     assert keys.take() == "b"
@@ -79,7 +88,7 @@ def test_no_key_is_in_a_repr() -> None:
     st.lists(st.tuples(st.sampled_from("abcde"), st.floats(0, 100), st.floats(0, 50))),
     st.sets(st.sampled_from("abcde")),
 )
-def test_a_ready_key_is_taken_whenever_there_is_one(
+def test_a_ready_key_is_used_whenever_there_is_one(
     names: list[str], rests: list[tuple[str, float, float]], preferred: set[str]
 ) -> None:
     keys, clock = ring(*names)

@@ -1,4 +1,4 @@
-"""Where requests go, for every form of a base URL and every dialect (ask L3)."""
+"""The address of a target, for every form of a base URL and every dialect (ask L3)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.dialects.registry import RENDERED, rendered_dialect
 from penstock.errors import InvalidRequestError
 from penstock.upstream.target import address_of
 from tests.client.server import answer, run
-from tests.upstream.sending import ask, ask_in_vain, sending
+from tests.upstream.sending import ask, send_failing, sending
 
 STREAM = "gemini-2.5-flash:streamGenerateContent?alt=sse"
 PATHS = {
@@ -31,7 +31,7 @@ CASES = [
     *((dialect, "/", f"/v1/{PATHS[dialect]}") for dialect in ("chat", "responses", "anthropic")),
     ("gemini", "", f"/v1beta/models/{STREAM}"),
     ("gemini", "/", f"/v1beta/models/{STREAM}"),
-    # A path without a version: some libraries want it so, others mean it
+    # A path without a version: some libraries add it, others do not
     ("chat", "/inference", "/inference/chat/completions"),
     ("responses", "/openai", "/openai/responses"),
     ("anthropic", "/anthropic", "/anthropic/v1/messages"),
@@ -73,7 +73,7 @@ def test_every_form_of_a_base_url_leads_to_the_endpoint(dialect: str, written: s
     run(main())
 
 
-def test_every_dialect_that_is_rendered_has_its_forms() -> None:
+def test_every_rendered_dialect_recognizes_its_endpoint() -> None:
     assert set(PATHS) == RENDERED
     for dialect, path in PATHS.items():
         assert re.search(rendered_dialect(dialect).connection.endpoint, f"/v1/{path.partition('?')[0]}")
@@ -88,8 +88,8 @@ def test_the_base_url_of_a_preset_is_exact(name: str, ending: str) -> None:
     assert address.advice == ""
 
 
-def test_a_placeholder_that_was_not_filled_in_is_named() -> None:
-    with pytest.raises(InvalidRequestError, match=r"instead of \{resource\}") as caught:
+def test_a_placeholder_in_the_base_url_is_reported() -> None:
+    with pytest.raises(InvalidRequestError, match=r"replace \{resource\}") as caught:
         address_of(PRESETS["azure"].base_url, rendered_dialect("responses").connection)
     assert (caught.value.code, caught.value.param) == ("invalid_base_url", "base_url")
 
@@ -97,19 +97,19 @@ def test_a_placeholder_that_was_not_filled_in_is_named() -> None:
 @pytest.mark.parametrize(
     ("dialect", "written", "advice"),
     [
-        ("chat", "", "requests went to http://127.0.0.1:PORT/v1; if its API is elsewhere"),
+        ("chat", "", "requests were sent to http://127.0.0.1:PORT/v1; if that is not the API"),
         ("chat", "/inference", "perhaps it should be http://127.0.0.1:PORT/inference/v1"),
         ("chat", "/chat/completions", "perhaps it should be http://127.0.0.1:PORT/v1"),
-        ("anthropic", "/anthropic", "requests went to http://127.0.0.1:PORT/anthropic/v1; if"),
-        ("gemini", "", "requests went to http://127.0.0.1:PORT/v1beta; if"),
+        ("anthropic", "/anthropic", "requests were sent to http://127.0.0.1:PORT/anthropic/v1; if"),
+        ("gemini", "", "requests were sent to http://127.0.0.1:PORT/v1beta; if"),
         ("chat", "/v1", ""),
     ],
 )
-def test_a_404_of_a_doubtful_url_says_what_to_try(dialect: str, written: str, advice: str) -> None:
+def test_a_404_of_an_ambiguous_url_has_advice(dialect: str, written: str, advice: str) -> None:
     async def main() -> None:
         page = answer(404, b"404 page not found", "text/plain")
         async with sending([page], path=written, dialect=dialect) as (upstream, server):
-            error = await ask_in_vain(upstream)
+            error = await send_failing(upstream)
             assert (error.code, error.status) == ("not_found", 404)
             assert "404 page not found" in error.message
             assert advice.replace("PORT", str(server.port)) in error.message
@@ -120,9 +120,9 @@ def test_a_404_of_a_doubtful_url_says_what_to_try(dialect: str, written: str, ad
 
 def test_a_404_that_names_a_model_is_about_the_model() -> None:
     async def main() -> None:
-        said = {"error": {"message": "The model `m` does not exist", "code": "model_not_exist"}}
-        async with sending([answer(404, said)]) as (upstream, _):
-            error = await ask_in_vain(upstream)
+        body = {"error": {"message": "The model `m` does not exist", "code": "model_not_exist"}}
+        async with sending([answer(404, body)]) as (upstream, _):
+            error = await send_failing(upstream)
             assert (error.code, error.message) == ("model_not_found", "The model `m` does not exist")
 
     run(main())

@@ -88,7 +88,7 @@ class Check:
             return
         terminal = self.terminal
         rule = RULES.get(violation.rule)
-        breaks = f" (breaks: {rule.hurts.rstrip('.')})" if rule and rule.hurts else ""
+        breaks = f" (breaks: {rule.breaks.rstrip('.')})" if rule and rule.breaks else ""
         message = terminal.clean(violation.message)
         terminal.line(
             f"{terminal.paint(violation.rule, 'red')}  {where}: {message}{terminal.paint(breaks, 'dim')}"

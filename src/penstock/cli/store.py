@@ -182,7 +182,7 @@ def _delete(archive: StoreArchive, cutoff: float, max_size: int | None, terminal
 def _dry_run(archive: StoreArchive, cutoff: float, max_size: int | None, terminal: Terminal) -> int:
     """Show what would be deleted. Responses have no recorded size, so --max-size gives no count."""
     size = archive.stats().total.bytes
-    terminal.line(f"would delete {_counts(archive.due(older_than=cutoff))} because of their age")
+    terminal.line(f"would delete {_counts(archive.count_expired(older_than=cutoff))} because of their age")
     if max_size is not None and size > max_size:
         excess = format_size(size - max_size)
         terminal.line(f"the size is {format_size(size)}, {excess} too much: would also delete the oldest")
@@ -214,10 +214,10 @@ def _export(options: argparse.Namespace, terminal: Terminal) -> Act:
 def _write(
     archive: StoreArchive, ids: list[str], since: float, output: str | None, terminal: Terminal
 ) -> int:
-    from penstock.store.export import everything, named
+    from penstock.store.export import export_all, export_responses
 
     missing: list[str] = []
-    lines = named(archive, ids, missing) if ids else everything(archive, since)
+    lines = export_responses(archive, ids, missing) if ids else export_all(archive, since)
     with _output(output, archive.files, terminal) as out:
         for line in lines:
             out.write(line)

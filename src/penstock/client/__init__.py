@@ -1,5 +1,5 @@
-"""OpenResponses over HTTP: the asynchronous client and its synchronous twin.
+"""Clients for OpenResponses over HTTP, asynchronous and synchronous.
 
-`config.py` has what can be set. `client.py` is the surface; `event_stream.py` is one stream, across the
-connections that it may take. Connections come from `penstock.net`, which is imported with the first request.
+`config.py` has the settings and `client.py` the methods; `event_stream.py` reads one stream, over several
+connections if needed. Connections come from `penstock.net`, which is imported with the first request.
 """

@@ -1,4 +1,4 @@
-"""The asynchronous client of an OpenResponses endpoint."""
+"""The asynchronous client for an OpenResponses endpoint."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from penstock.client.config import ClientConfig
 from penstock.client.event_reader import read_body
 from penstock.client.event_stream import EventStream
-from penstock.client.retries import Patience, RetryPolicy, log_failure
+from penstock.client.retries import Retrier, RetryPolicy, log_failure
 from penstock.errors import DecodeError, InvalidRequestError, NotFoundError, OpenResponsesError
-from penstock.net.error_responses import closed_meanwhile, unlawful
+from penstock.net.error_responses import client_closed, protocol_error
 from penstock.net.urls import read_address
 from penstock.protocol.content import JsonObject
 from penstock.protocol.items import Item
@@ -34,7 +34,7 @@ _SSE = "text/event-stream"
 
 
 class ItemPage(Wire):
-    """Some of the items that a response was made from."""
+    """One page of the input items of a response."""
 
     data: list[Item] = []
     has_more: bool = False
@@ -42,15 +42,15 @@ class ItemPage(Wire):
     last_id: str | None = None
 
     def next_after(self, after: str | None) -> str | None:
-        """What to ask for the next page with, if there is one. A server that ignores it is asked no more."""
-        last = self.last_id or (self.data[-1].id if self.data else None)  # some servers do not say it twice
+        """Return the `after` of the next page; None if this is the last or the server ignores `after`."""
+        last = self.last_id or (self.data[-1].id if self.data else None)  # some servers send no `last_id`
         return last if last and self.has_more and last != after else None
 
 
 class OpenResponsesClient:
-    """Talks to one endpoint. Belongs to the event loop that its first request runs on.
+    """A client for one endpoint. It belongs to the event loop of its first request.
 
-    Failures are raised as `penstock.errors.OpenResponsesError`, by kind, and logged to `penstock.client`.
+    Failures are raised as subclasses of `penstock.errors.OpenResponsesError` and logged to `penstock.client`.
     `sleep` and `random` are for tests.
     """
 
@@ -63,7 +63,7 @@ class OpenResponsesClient:
     ) -> None:
         self._config = config
         self._address = read_address(config.base_url)
-        self._patience = Patience(RetryPolicy(config.retries, config.max_retry_wait, random), sleep)
+        self._retrier = Retrier(RetryPolicy(config.retries, config.max_retry_wait, random), sleep)
         self._streams: WeakSet[EventStream] = WeakSet()
         self._opened: Transport | None = None
         self._is_closed = False
@@ -72,7 +72,7 @@ class OpenResponsesClient:
         return f"{type(self).__name__}({self._config!r})"
 
     def stream(self, request: CreateResponse) -> EventStream:
-        """Create a response and read it as it is made. It is sent when the first event is asked for."""
+        """Create a response and stream its events. The request is sent when the first event is read."""
         self._check_open()
         body = encode(replace(request, stream=True))
 
@@ -81,38 +81,42 @@ class OpenResponsesClient:
                 "POST", self._address.url("responses"), accept=_SSE, body=body
             )
 
-        # What is not stored cannot be asked for again.
-        return self._remembered(
-            EventStream(post, self._get_stream if request.store is not False else None, *self._terms())
-        )
+        # A response that is not stored cannot be resumed.
+        resume = self._get_stream if request.store is not False else None
+        return self._track(EventStream(post, resume, self._retrier, self._config.resumes))
 
     def resume(self, response_id: str, *, starting_after: int | None = None) -> EventStream:
-        """Read the stream of a stored response, from the beginning or after an event, be it over or not."""
+        """Stream a stored response, finished or not, from the beginning or after an event."""
         self._check_open()
-        _named(response_id)
+        _check_id(response_id)
 
         async def get() -> HttpAnswer:
             return await self._get_stream(response_id, starting_after)
 
         stream = EventStream(
-            get, self._get_stream, *self._terms(), response_id=response_id, starting_after=starting_after
+            get,
+            self._get_stream,
+            self._retrier,
+            self._config.resumes,
+            response_id=response_id,
+            starting_after=starting_after,
         )
-        return self._remembered(stream)
+        return self._track(stream)
 
     async def create(self, request: CreateResponse) -> Response:
-        """Create a response and wait for all of it."""
+        """Create a response and wait until it is complete."""
         url, body = self._address.url("responses"), encode(replace(request, stream=False))
-        return await self._ask("POST", url, _response, body=body, is_work=True)
+        return await self._request("POST", url, _response, body=body, is_work=True)
 
     async def retrieve(self, response_id: str) -> Response:
-        return await self._ask("GET", self._address.url("responses", _named(response_id)), _response)
+        return await self._request("GET", self._address.url("responses", _check_id(response_id)), _response)
 
     async def cancel(self, response_id: str) -> Response:
-        url = self._address.url("responses", _named(response_id), "cancel")
-        return await self._ask("POST", url, _response)
+        url = self._address.url("responses", _check_id(response_id), "cancel")
+        return await self._request("POST", url, _response)
 
     async def delete(self, response_id: str) -> None:
-        await self._ask("DELETE", self._address.url("responses", _named(response_id)), _nothing)
+        await self._request("DELETE", self._address.url("responses", _check_id(response_id)), _nothing)
 
     async def input_items(
         self,
@@ -122,14 +126,14 @@ class OpenResponsesClient:
         after: str | None = None,
         order: str | None = None,
     ) -> ItemPage:
-        """One page of what the response was made from. `order` is `asc` or `desc`."""
-        asked = {"limit": limit, "after": after, "order": order}
-        parameters = {name: str(value) for name, value in asked.items() if value is not None}
-        url = self._address.url("responses", _named(response_id), "input_items", **parameters)
-        return await self._ask("GET", url, _page)
+        """Return one page of the input items of a response. `order` is `asc` or `desc`."""
+        options = {"limit": limit, "after": after, "order": order}
+        parameters = {name: str(value) for name, value in options.items() if value is not None}
+        url = self._address.url("responses", _check_id(response_id), "input_items", **parameters)
+        return await self._request("GET", url, _page)
 
     async def all_input_items(self, response_id: str, *, order: str | None = None) -> AsyncIterator[Item]:
-        """What the response was made from, page after page."""
+        """Yield all input items of a response, page by page."""
         after: str | None = None
         while True:
             page = await self.input_items(response_id, after=after, order=order)
@@ -140,22 +144,22 @@ class OpenResponsesClient:
                 return
 
     async def models(self) -> list[JsonObject]:
-        """The models that the endpoint lists, each as it describes it."""
-        return await self._ask("GET", self._address.url("models"), _models)
+        """Return the models that the endpoint lists, each as the endpoint describes it."""
+        return await self._request("GET", self._address.url("models"), _models)
 
     async def fetch(self, path: str, body: JsonObject | None = None) -> Any:
-        """Ask the server something outside of the protocol, by a path from its root: GET, or POST of a body.
+        """Send a request outside the protocol to a path from the server's root: GET, or POST with a body.
 
-        None where the server has nothing there.
+        Return None if the server answers 404.
         """
         method, data = ("GET", None) if body is None else ("POST", encode(body))
         try:
-            return await self._ask(method, self._address.from_root(path), _anything, body=data)
+            return await self._request(method, self._address.from_root(path), _anything, body=data)
         except NotFoundError:
             return None
 
     async def aclose(self) -> None:
-        """End every stream and close every connection. The client cannot be used after this."""
+        """End all streams and close all connections. The client cannot be used afterwards."""
         self._is_closed = True
         for stream in list(self._streams):
             await stream.aclose()
@@ -177,16 +181,13 @@ class OpenResponsesClient:
     def _transport(self) -> Transport:
         self._check_open()
         if self._opened is None:
-            # Half a second of imports, which only those pay who send something.
+            # The import takes half a second: delay it until a request is sent.
             from penstock.net.transport import Transport
 
             self._opened = Transport(self._config.connections(), self._address)
         return self._opened
 
-    def _terms(self) -> tuple[Patience, int]:
-        return self._patience, self._config.resumes
-
-    def _remembered(self, stream: EventStream) -> EventStream:
+    def _track(self, stream: EventStream) -> EventStream:
         self._streams.add(stream)
         return stream
 
@@ -197,53 +198,57 @@ class OpenResponsesClient:
         url = self._address.url("responses", response_id, **parameters)
         return await self._transport().send("GET", url, accept=_SSE)
 
-    async def _ask(
+    async def _request(
         self,
         method: str,
         url: str,
-        reading: Callable[[Any], T],
+        convert: Callable[[Any], T],
         *,
         body: bytes | None = None,
         is_work: bool = False,
     ) -> T:
-        """Send a request until it is answered, and read the answer. `is_work`: it must not be done twice."""
+        """Send a request, with retries, and convert the answer. `is_work`: the request must not run twice."""
         attempt = 0
         while True:
             try:
-                return await self._ask_once(method, url, reading, body)
+                return await self._request_once(method, url, convert, body)
             except OpenResponsesError as error:
-                failure = closed_meanwhile() if self._is_closed else error
-            # A server that is silent may still be at work: asked again, it would do everything once more.
+                failure = client_closed() if self._is_closed else error
+            # After a timeout the server may still be working: a retry would do the work twice.
             is_final = is_work and failure.phase in ("first_byte", "idle")
-            if is_final or not await self._patience.allows_another(failure, attempt):
+            if is_final or not await self._retrier.wait_for_retry(failure, attempt):
                 log_failure(failure)
                 raise failure
             attempt += 1
 
-    async def _ask_once(self, method: str, url: str, reading: Callable[[Any], T], body: bytes | None) -> T:
+    async def _request_once(
+        self, method: str, url: str, convert: Callable[[Any], T], body: bytes | None
+    ) -> T:
         answer = await self._transport().send(method, url, body=body)
         try:
             data = await answer.body()
         finally:
             answer.close()
         value = read_body(answer, data)
-        if reading in (_models, _anything):
-            value = answer.mask_value(value)  # what the server says of itself may repeat what it was sent
-        if value is None and reading is not _nothing:
+        if convert in (_models, _anything):
+            value = answer.mask_value(value)  # a server may repeat the key that it was sent
+        if value is None and convert is not _nothing:
             problem = (
-                "streamed although it should not" if answer.content_type == _SSE else "sent no JSON document"
+                "returned an event stream instead of a JSON document"
+                if answer.content_type == _SSE
+                else "did not return a JSON document"
             )
-            raise unlawful(f"the endpoint {problem}", answer.request_id)
+            raise protocol_error(f"the endpoint {problem}", answer.request_id)
         try:
-            return reading(value)
+            return convert(value)
         except DecodeError as error:
-            raise unlawful(f"the answer cannot be read: {error}", answer.request_id) from None
+            raise protocol_error(f"the answer is invalid: {error}", answer.request_id) from None
 
 
-def _named(response_id: str) -> str:
-    """An id that can be a step of a path: without one, the request would mean all responses."""
+def _check_id(response_id: str) -> str:
+    """Return the id if it can be a path segment: without one, the request would address all responses."""
     if response_id.strip(".") == "":
-        raise InvalidRequestError("the id of a response is missing", param="response_id")
+        raise InvalidRequestError("the response id is missing", param="response_id")
     return response_id
 
 
@@ -256,7 +261,7 @@ def _page(value: Any) -> ItemPage:
 
 
 def _nothing(value: Any) -> None:
-    """Whatever a deleted response is said to be, it is gone."""
+    """Ignore the body: the status reports the deletion."""
 
 
 def _anything(value: Any) -> Any:
@@ -264,16 +269,16 @@ def _anything(value: Any) -> Any:
 
 
 def _models(value: Any) -> list[JsonObject]:
-    """A body may have both OpenAI's list and Codex's, which says more of the same models (ask I1)."""
-    more: Any = None
+    """Read a list of models. A body may have OpenAI's list and Codex's, which has more details (ask I1)."""
+    details: Any = None
     listed = value
     if isinstance(value, dict):
-        more = value.get("models")
-        listed = value.get("data") or more or []
-    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+        details = value.get("models")
+        listed = value.get("data") or details or []
+    if not isinstance(listed, list) or not all(isinstance(entry, dict) for entry in listed):
         raise DecodeError("expected an array of objects", "data")
-    known = {_model_name(each): each for each in more or [] if isinstance(each, dict)}
-    return [{**known.get(_model_name(each), {}), **each} for each in listed]
+    known = {_model_name(entry): entry for entry in details or [] if isinstance(entry, dict)}
+    return [{**known.get(_model_name(entry), {}), **entry} for entry in listed]
 
 
 def _model_name(entry: JsonObject) -> str:

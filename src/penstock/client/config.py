@@ -1,4 +1,4 @@
-"""What a client can be told, in one value."""
+"""The settings of a client."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.net.urls import read_address
 
 @dataclass(frozen=True, repr=False)
 class ClientConfig:
-    """How to reach one endpoint. Wrong values raise `InvalidRequestError` here, not with the first request.
+    """How to reach one endpoint. Invalid values raise `InvalidRequestError` here, not with the first request.
 
     Times are in seconds; None means no limit.
     """
@@ -20,31 +20,31 @@ class ClientConfig:
     base_url: str
     """With or without `/v1`, or the URL of the endpoint's `/responses`."""
     key: KeySource | None = None
-    """Asked per request and never kept. It runs on the client's event loop, so a slow one should be async."""
+    """Called for every request, on the client's event loop: make a slow one async. The key is not stored."""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """Sent with every request; they replace those that the client would send itself."""
+    """Sent with every request. They override the client's own headers."""
     secrets: tuple[str, ...] = ()
-    """Values in `headers` and `proxy` that are masked wherever the server repeats them. Those of headers that
-    are named after a secret (`authorization`, `x-api-key`) are masked anyway."""
+    """Values in `headers` and `proxy` that are masked wherever the server repeats them. Headers whose name
+    indicates a secret (`authorization`, `x-api-key`) are masked in any case."""
     connect_timeout: float | None = 10.0
-    """For a connection: name, TCP, TLS and proxy."""
+    """To establish a connection: DNS, TCP, TLS and proxy."""
     first_byte_timeout: float | None = 120.0
-    """From the request to the answer's headers, and from those to the first byte of its body."""
+    """From the request to the headers of the response, and from those to the first byte of its body."""
     idle_timeout: float | None = 120.0
-    """Between two bytes of a body, whatever they are: a comment line is a sign of life."""
+    """Between two bytes of a body. Any byte counts: a comment line is a heartbeat."""
     retries: int = 2
-    """How often a request is sent again when it failed before anything was delivered."""
+    """How often a request that failed before its first event is retried."""
     max_retry_wait: float = 60.0
-    """A server that asks for a longer wait than this is not waited for."""
+    """A request is not retried if the server asks for a longer wait."""
     resumes: int = 2
-    """How often a stream that broke is taken up again before it brings something new."""
+    """How often a broken stream is resumed without receiving a new event."""
     ca_file: str | None = None
-    """A PEM file of the authorities to trust, instead of the system's."""
+    """A PEM file of trusted authorities, instead of the system's."""
     client_cert: str | None = None
     client_key: str | None = None
-    """PEM files with our own certificate and its key; the key may be in the certificate's file."""
+    """PEM files with a client certificate and its key; the key may be in the certificate's file."""
     proxy: str | None = None
-    """None: as the environment says, and never for this machine. Empty: no proxy. Else the proxy for all."""
+    """A proxy for all requests. None: from the environment, but never for this machine. Empty: no proxy."""
 
     def __post_init__(self) -> None:
         read_address(self.base_url)
@@ -54,7 +54,7 @@ class ClientConfig:
                 raise invalid_config(name, "must not be negative")
 
     def connections(self) -> ConnectionConfig:
-        """What of this is about connections."""
+        """Return the settings that concern connections."""
         return ConnectionConfig(
             key=self.key,
             headers=self.headers,
@@ -70,8 +70,7 @@ class ClientConfig:
         )
 
     def __repr__(self) -> str:
-        """Without what may be a secret: the query, the values of headers, the proxy, and whatever a key
-        source would show of itself."""
+        """Leave out possible secrets: the query, the values of headers, the proxy and the key source."""
         url = urlunsplit(urlsplit(self.base_url)._replace(query="", fragment=""))
         key = "set" if self.key is not None else "none"
         return f"ClientConfig(base_url={url!r}, key={key}, headers={sorted(self.headers)!r})"

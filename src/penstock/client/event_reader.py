@@ -1,4 +1,4 @@
-"""One answer, read as a stream of events."""
+"""Reads one HTTP response as a stream of events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.client.retries import TRUNCATED, log
 from penstock.client.surrogates import SurrogateJoiner
 from penstock.errors import DecodeError, FrameTooLarge, OpenResponsesError
 from penstock.lenient import has_surrogates, parse_with_surrogates
-from penstock.net.error_responses import read_json_body, refusal, unlawful
+from penstock.net.error_responses import protocol_error, read_json_body, refusal
 from penstock.protocol.events import ENDS, Event, read_event, with_type
 from penstock.protocol.wire import parse
 from penstock.sse import Decoder, Frame
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 _BOM = b"\xef\xbb\xbf"
 _FIELDS = (b":", b"data:", b"event:", b"id:", b"retry:")
 _LONGEST_BLANK = 64 * 1024
-"""Blank lines keep a connection alive, but a server that sends nothing else for so long streams nothing."""
-_MAY_TELL_THE_KEY = {"error", *ENDS} - {"response.completed"}
-"""Events in which a server says what went wrong, and may repeat the key that it was given."""
+"""Bytes. Blank lines keep a connection alive, but a body of nothing else is not an event stream."""
+_MASKED_EVENTS = {"error", *ENDS} - {"response.completed"}
+"""Events that report a failure, in which a server may repeat the key that it was sent."""
 _LOGGED = 10
-"""A stream of nothing but garbage must not fill the log: what comes after is only counted."""
+"""How many skipped events are logged. Further ones are only counted, to not fill the log with garbage."""
 
 
-class Arrival(NamedTuple):
-    """An event as it came. `number` is None where the server gave none, which the event does not show."""
+class ReceivedEvent(NamedTuple):
+    """An event and its sequence number, None if the server sent none (which `event` does not show)."""
 
     event: Event
-    number: int | None
+    sequence: int | None
 
 
 class EventReader:
-    """Turns the reads of one answer into events. What cannot be read is skipped, logged and counted."""
+    """Reads the events of one response. Invalid events are skipped, logged and counted."""
 
     def __init__(self, answer: HttpAnswer, surrogates: SurrogateJoiner) -> None:
         self.answer = answer
@@ -44,66 +44,67 @@ class EventReader:
         self._is_open = False
         self._is_over = False
         self._is_stream = True
-        self._stated_error: OpenResponsesError | None = None
+        self._reported_error: OpenResponsesError | None = None
         self.skipped = 0
 
-    async def read(self) -> list[Arrival]:
-        """The events of the next read, which may be none. When there is no next read, that is raised."""
+    async def read(self) -> list[ReceivedEvent]:
+        """Return the events of the next read, if any. Raise if the stream has ended."""
         if self._is_over:
-            raise self._end()
+            raise self._end_error()
         try:
-            self._decoder.feed(b"")  # raises where the last read went past the limit, without another read
+            self._decoder.feed(b"")  # raises if the last read exceeded the limit, before another read
             data = await self.answer.read() if self._is_open else await self._first_read()
             frames = self._decoder.feed(data) if data else self._decoder.end()
         except FrameTooLarge as error:
-            raise unlawful(str(error), self.answer.request_id, code="frame_too_large") from None
+            raise protocol_error(str(error), self.answer.request_id, code="frame_too_large") from None
         self._is_over = not data
-        return self._arrivals(frames)
+        return self._events(frames)
 
     def close(self) -> None:
         self.answer.close()
 
     async def _first_read(self) -> bytes:
-        """Read until it is plain what this is: types of content are wrong too often to go by them alone."""
-        head, seen = b"", 0
-        while (verdict := _looks_like_a_stream(head)) is None and (data := await self.answer.read()):
-            # What is blank is dropped as it comes: what is held stays shorter than the name of a field.
+        """Read until the format is known: content types are wrong too often to rely on them alone."""
+        head, size = b"", 0
+        while (is_stream := _is_event_stream(head)) is None and (data := await self.answer.read()):
+            # Drop blanks as they arrive, so that `head` stays shorter than a field name.
             head = (head + data).lstrip().removeprefix(_BOM).lstrip()
-            seen += len(data)
-            if not head and seen > _LONGEST_BLANK:
-                raise self._unlike_a_stream()
+            size += len(data)
+            if not head and size > _LONGEST_BLANK:
+                raise self._not_a_stream()
         self._is_open = True
-        self._is_stream = bool(verdict) or not head
+        self._is_stream = bool(is_stream) or not head
         if self._is_stream:
             return head
         if self.answer.content_type != "text/event-stream" or head[:1] in b"{[<":
-            raise await self._no_stream(head)
+            raise await self._explain_body(head)
         return head
 
-    async def _no_stream(self, head: bytes) -> OpenResponsesError:
+    async def _explain_body(self, head: bytes) -> OpenResponsesError:
+        """Return the error for a body that is not an event stream."""
         value = read_body(self.answer, head + await self.answer.error_body())
         if isinstance(value, dict) and value.get("object") == "response":
-            message = "the endpoint answered with a whole response: it does not stream"
-            return unlawful(message, self.answer.request_id, code="no_event_stream")
-        return self._unlike_a_stream()
+            message = "the endpoint returned a complete response: it does not stream"
+            return protocol_error(message, self.answer.request_id, code="no_event_stream")
+        return self._not_a_stream()
 
-    def _unlike_a_stream(self) -> OpenResponsesError:
+    def _not_a_stream(self) -> OpenResponsesError:
         kind = self.answer.secrets.mask(self.answer.content_type)[:80] or "no content type"
-        message = f"the endpoint answered with something that is no event stream ({kind})"
-        return unlawful(message, self.answer.request_id, code="no_event_stream")
+        message = f"the endpoint did not return an event stream ({kind}); check the base URL"
+        return protocol_error(message, self.answer.request_id, code="no_event_stream")
 
-    def _end(self) -> OpenResponsesError:
-        """Why a stream that has no end is over: the server has said so, or it has said nothing."""
-        if self._stated_error is not None:
-            return self._stated_error
+    def _end_error(self) -> OpenResponsesError:
+        """Return why the stream ended early: the error that the server reported, or a truncated stream."""
+        if self._reported_error is not None:
+            return self._reported_error
         if not self._is_stream:
-            message = "the endpoint answered with a body that holds no event"
-            return unlawful(message, self.answer.request_id, code="no_event_stream")
+            message = "the endpoint returned a body without events; check the base URL"
+            return protocol_error(message, self.answer.request_id, code="no_event_stream")
         message = "the stream was closed before response.completed, response.incomplete or response.failed"
-        return unlawful(message, self.answer.request_id, code=TRUNCATED)
+        return protocol_error(message, self.answer.request_id, code=TRUNCATED)
 
-    def _arrivals(self, frames: list[Frame]) -> list[Arrival]:
-        arrivals: list[Arrival] = []
+    def _events(self, frames: list[Frame]) -> list[ReceivedEvent]:
+        events: list[ReceivedEvent] = []
         for frame in frames:
             self._is_stream = True
             if frame.data.strip() == "[DONE]":
@@ -117,29 +118,29 @@ class EventReader:
                 continue
             if event.type == "error":
                 answer = self.answer
-                self._stated_error = refusal(
+                self._reported_error = refusal(
                     answer.status, answer.headers, json.dumps(raw).encode(), answer.secrets
                 )
             number = raw.get("sequence_number")
-            arrivals.append(Arrival(event, number if number.__class__ is int else None))
+            events.append(ReceivedEvent(event, number if number.__class__ is int else None))
             if event.type in ENDS:
                 break
-        return arrivals
+        return events
 
     def _read(self, frame: Frame) -> Any:
-        """What a frame holds, in whole characters, and without the key where it could be in an error."""
-        is_whole = not self._surrogates
+        """Parse a frame, join split surrogates, and mask the key in events that report a failure."""
+        needs_joining = bool(self._surrogates)
         try:
             raw = parse(frame.data)
         except DecodeError:
             if not has_surrogates(frame.data):
                 raise
-            raw, is_whole = parse_with_surrogates(frame.data), False
+            raw, needs_joining = parse_with_surrogates(frame.data), True
         raw = with_type(raw, frame.event)
-        if not is_whole:
+        if needs_joining:
             raw = self._surrogates.join(raw)
         kind = raw.get("type") if isinstance(raw, dict) else None
-        if isinstance(kind, str) and kind in _MAY_TELL_THE_KEY:
+        if isinstance(kind, str) and kind in _MASKED_EVENTS:
             try:
                 return self.answer.secrets.mask_event(raw)
             except RecursionError:
@@ -149,18 +150,18 @@ class EventReader:
     def _skip(self, error: DecodeError) -> None:
         self.skipped += 1
         if self.skipped <= _LOGGED:
-            log.warning("skipped an event that cannot be read: %s", error)
+            log.warning("skipped an invalid event: %s", error)
 
 
-def _looks_like_a_stream(head: bytes) -> bool | None:
-    """Do these bytes begin server-sent events? None when they are too few to tell."""
+def _is_event_stream(head: bytes) -> bool | None:
+    """Return whether these bytes begin server-sent events; None if there are too few to decide."""
     if head.startswith(_FIELDS):
         return True
     return None if any(start.startswith(head) for start in (_BOM, *_FIELDS)) else False
 
 
 def read_body(answer: HttpAnswer, body: bytes) -> Any:
-    """The JSON of a body, None where it is none. An error is raised, at whatever status it came."""
+    """Return the JSON of a body, None if it is not JSON. Raise the error in it, whatever the status."""
     value = read_json_body(body)
     if isinstance(value, dict) and value.get("error") and not _is_response(value):
         raise refusal(answer.status, answer.headers, body, answer.secrets)
@@ -168,5 +169,5 @@ def read_body(answer: HttpAnswer, body: bytes) -> Any:
 
 
 def _is_response(value: dict[str, Any]) -> bool:
-    """One that failed has an `error` too."""
+    """Return whether a value with an `error` is a failed response."""
     return value.get("object") == "response" or "output" in value

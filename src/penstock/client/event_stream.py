@@ -1,5 +1,5 @@
-"""One stream of events, across the connections that it may take: sent again before the first event came,
-taken up where it broke after that."""
+"""One stream of events over several connections: the request is retried until the first event, and the stream
+is resumed after that."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from penstock.client.event_reader import Arrival, EventReader
-from penstock.client.retries import Patience, is_break, log_failure
+from penstock.client.event_reader import EventReader, ReceivedEvent
+from penstock.client.retries import Retrier, is_disconnect, log_failure
 from penstock.client.surrogates import SurrogateJoiner
 from penstock.errors import OpenResponsesError
 from penstock.protocol.events import ENDS, Event, LifecycleEvent, UnknownEvent
@@ -18,53 +18,53 @@ from penstock.protocol.events import ENDS, Event, LifecycleEvent, UnknownEvent
 if TYPE_CHECKING:
     from penstock.net.answer import HttpAnswer
 
-First = Callable[[], Awaitable["HttpAnswer"]]
+StartStream = Callable[[], Awaitable["HttpAnswer"]]
 """Sends the request that starts the stream."""
 
-Again = Callable[[str, int], Awaitable["HttpAnswer"]]
-"""Asks for what came after: the id of the response, and the number of the last event that is known."""
+ResumeStream = Callable[[str, int], Awaitable["HttpAnswer"]]
+"""Requests the rest of the stream: takes the response id and the sequence number of the last known event."""
 
 
 class UndeliveredEvents(deque[Event]):
-    """Events that have been read and not given out, with the number of the last that was."""
+    """Events that were read but not delivered yet, with the sequence number of the last delivered event."""
 
-    def __init__(self, last_given: int | None) -> None:
+    def __init__(self, last_delivered: int | None) -> None:
         super().__init__()
-        self.last_given = last_given
+        self.last_delivered = last_delivered
 
-    def give(self) -> Event:
+    def deliver(self) -> Event:
         event = self.popleft()
-        if self.last_given is None or event.sequence_number > self.last_given:
-            self.last_given = event.sequence_number
+        if self.last_delivered is None or event.sequence_number > self.last_delivered:
+            self.last_delivered = event.sequence_number
         return event
 
 
 class EventStream:
-    """The events of one response, in order, each once; `async for` ends after the last.
+    """The events of one response, each once and in order; `async for` ends after the last.
 
-    Nothing is sent before the first event is asked for. Leaving the `async with`, `aclose` and cancelling the
-    task that waits close the connection at once; `aclose` from another task makes the waiting one end.
+    The request is sent when the first event is read. Leaving the `async with` block, `aclose` and cancelling
+    the reading task close the connection at once. `aclose` from another task ends the iteration.
     """
 
     _reader: EventReader | None = None
 
     def __init__(
         self,
-        first: First,
-        again: Again | None,
-        patience: Patience,
+        start: StartStream,
+        resume: ResumeStream | None,
+        retrier: Retrier,
         resumes: int,
         *,
         response_id: str | None = None,
         starting_after: int | None = None,
     ) -> None:
-        self._first = first
-        self._again = again
-        self._patience = patience
+        self._start = start
+        self._resume = resume
+        self._retrier = retrier
         self._resumes = resumes
         self._ready = UndeliveredEvents(starting_after)
         self._surrogates = SurrogateJoiner()
-        self._is_complete = False  # the last event has come
+        self._is_complete = False  # the last event was received
         self._is_over = False
         self._is_closed = False
         self._skipped = 0
@@ -75,34 +75,34 @@ class EventStream:
         self._last_read = starting_after
         self._response_id = response_id
         self._request_id: str | None = None
-        self._broken: OpenResponsesError | None = None  # since when nothing new has come
-        self._resumed = 0  # how often since then
-        self._turn = asyncio.Lock()
+        self._failure: OpenResponsesError | None = None  # since the last new event
+        self._resumed = 0  # how often since the last new event
+        self._reading = asyncio.Lock()
         self._interrupt: asyncio.Timeout | None = None
 
     @property
     def response_id(self) -> str | None:
-        """The id of the response, once an event has told it."""
+        """The id of the response, once an event contained it."""
         return self._response_id
 
     @property
     def last_sequence(self) -> int | None:
-        """The number of the last event that was given out: what to take up this stream after."""
-        return self._ready.last_given
+        """The sequence number of the last delivered event, for `starting_after`."""
+        return self._ready.last_delivered
 
     @property
     def skipped(self) -> int:
-        """How many events could not be read."""
+        """The number of invalid events that were skipped."""
         return self._skipped + (self._reader.skipped if self._reader else 0)
 
     @property
     def request_id(self) -> str | None:
-        """What the server calls the last request of this stream."""
+        """The server's id of the last request for this stream."""
         return self._request_id
 
     @property
     def is_over(self) -> bool:
-        """True when nothing more will be read: the end, a failure, or closed."""
+        """Whether nothing more will be read: the stream ended, failed or was closed."""
         return self._is_over
 
     def __aiter__(self) -> Self:
@@ -113,15 +113,15 @@ class EventStream:
             self._ready.extend(await self.batch())
             if not self._ready:
                 raise StopAsyncIteration
-        return self._ready.give()
+        return self._ready.deliver()
 
     async def batch(self) -> list[Event]:
-        """All events of the next read that brings any; an empty list after the last."""
-        async with self._turn:
+        """Return all events of the next read that contains any; an empty list after the last event."""
+        async with self._reading:
             if self._is_over:
                 return []
             try:
-                # A deadline that is moved is the way to stop a waiting task that leaves nothing behind in it.
+                # Moving a deadline stops the waiting task without leaving a cancellation behind.
                 async with asyncio.timeout(None) as self._interrupt:
                     events = await self._next_events()
                 return [] if self._is_closed else events
@@ -138,10 +138,10 @@ class EventStream:
                     self._drop()  # a connection that was made while the stream was being closed
 
     async def aclose(self) -> None:
-        """Close the connection, and end the iteration wherever it is."""
+        """Close the connection and end the iteration."""
         self.abandon()
-        async with self._turn:
-            pass  # whoever was waiting has left
+        async with self._reading:
+            pass  # the reading task has stopped
 
     async def __aenter__(self) -> Self:
         return self
@@ -152,7 +152,7 @@ class EventStream:
         await self.aclose()
 
     def abandon(self) -> None:
-        """The same without waiting for whoever is reading to leave."""
+        """Close the stream without waiting for the reading task to stop."""
         self._is_closed = True
         self._ready.clear()
         self._end()
@@ -160,16 +160,16 @@ class EventStream:
             self._interrupt.reschedule(asyncio.get_running_loop().time())
 
     def __del__(self) -> None:
-        self._drop()  # a loop that was left without closing the stream
+        self._drop()  # the caller left its loop without closing the stream
 
     async def _next_events(self) -> list[Event]:
         if self._is_complete and self._reader is not None:
-            await self._reader.answer.finish()  # not before somebody asks: the last event has been given out
+            await self._reader.answer.finish()  # only now, to deliver the last event without delay
             self._end()
         while not self._is_over:
             try:
                 reader = self._reader or await self._connect()
-                events = self._unseen(await reader.read())
+                events = self._new_events(await reader.read())
             except OpenResponsesError as error:
                 failure = error
             else:
@@ -182,25 +182,25 @@ class EventStream:
         return []
 
     async def _connect(self) -> EventReader:
-        if self._broken is None:
-            answer = await self._first()
+        if self._failure is None:
+            answer = await self._start()
         else:
-            assert self._again is not None  # `_can_resume` has seen to all three
+            assert self._resume is not None  # `_can_resume` has checked all three
             assert self._response_id is not None
             assert self._last_read is not None
-            answer = await self._again(self._response_id, self._last_read)
+            answer = await self._resume(self._response_id, self._last_read)
         self._request_id = answer.request_id
         self._reader = EventReader(answer, self._surrogates)
         return self._reader
 
-    def _unseen(self, arrivals: list[Arrival]) -> list[Event]:
-        """What is new. The last event of a response ends the stream, whatever may come behind it."""
+    def _new_events(self, received: list[ReceivedEvent]) -> list[Event]:
+        """Return the new events. The last event of a response ends the stream, whatever follows it."""
         events: list[Event] = []
-        for event, number in arrivals:
-            # Some servers take no `starting_after` and play everything again (client 5).
-            if self._is_replay and (number is None or number <= (self._last_read or 0)):
+        for event, sequence in received:
+            # Some servers ignore `starting_after` and replay everything (client 5).
+            if self._is_replay and (sequence is None or sequence <= (self._last_read or 0)):
                 continue
-            self._note(event, number)
+            self._note(event, sequence)
             events.append(event)
             if event.type in ENDS:
                 self._is_complete = True
@@ -209,38 +209,39 @@ class EventStream:
                 break
         return events
 
-    def _note(self, event: Event, number: int | None) -> None:
+    def _note(self, event: Event, sequence: int | None) -> None:
         self._has_begun = True
-        self._broken = None
+        self._failure = None
         if self._response_id is None and isinstance(event, LifecycleEvent):
             self._response_id = event.response.id or None
-        if number is not None and (self._last_read is None or number > self._last_read):
-            self._last_read = number
-        elif number is not None or not isinstance(event, UnknownEvent):  # not a mere sign of life
+        if sequence is not None and (self._last_read is None or sequence > self._last_read):
+            self._last_read = sequence
+        elif sequence is not None or not isinstance(event, UnknownEvent):  # not just a heartbeat
             self._is_numbered = False
 
     async def _recover(self, failure: OpenResponsesError) -> None:
-        """Return when the next connection may be tried; raise when there must be none."""
+        """Wait before the next connection; raise if there must be none."""
         if not self._has_begun:
-            if not await self._patience.allows_another(failure, self._failures):
+            if not await self._retrier.wait_for_retry(failure, self._failures):
                 raise failure
             self._failures += 1
             return
-        if self._broken is None:
+        if self._failure is None:
             if not self._can_resume(failure):
                 raise failure
-            self._broken, self._resumed = failure, 0
-        elif self._resumed >= self._resumes or not is_break(failure):
-            raise self._broken from failure
-        wait = self._patience.policy.backoff(self._resumed - 1) if self._resumed else 0.0
+            self._failure, self._resumed = failure, 0
+        elif self._resumed >= self._resumes or not is_disconnect(failure):
+            raise self._failure from failure
+        wait = self._retrier.policy.backoff(self._resumed - 1) if self._resumed else 0.0
         self._resumed += 1
         self._is_replay = True
-        await self._patience.rest(wait, f"the stream broke after event {self._last_read}", failure)
+        await self._retrier.pause(wait, f"the stream broke after event {self._last_read}", failure)
 
     def _can_resume(self, failure: OpenResponsesError) -> bool:
-        """Only where numbers tell old from new: an event that comes twice may run a tool twice."""
+        """Return whether the stream can be resumed. Sequence numbers are needed to tell new events from old:
+        an event that is delivered twice may run a tool twice."""
         known = self._response_id is not None and self._last_read is not None and self._is_numbered
-        return known and self._again is not None and self._resumes > 0 and is_break(failure)
+        return known and self._resume is not None and self._resumes > 0 and is_disconnect(failure)
 
     def _end(self) -> None:
         self._is_over = True

@@ -1,6 +1,6 @@
-"""The same client for programs without an event loop: one thread in the background runs one.
+"""The synchronous client. A background thread runs an event loop with the asynchronous client.
 
-A stream hops between the threads once for each read of the network, with all the events that it brought.
+A stream switches threads once for each network read, with all events of that read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Generic, Self, TypeVar
 from penstock.client.client import ItemPage, OpenResponsesClient
 from penstock.client.config import ClientConfig
 from penstock.client.event_stream import EventStream, UndeliveredEvents
-from penstock.net.error_responses import closed_meanwhile
+from penstock.net.error_responses import client_closed
 from penstock.protocol.content import JsonObject
 from penstock.protocol.events import Event
 from penstock.protocol.items import Item
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class SyncOpenResponsesClient:
-    """Talks to one endpoint, from any number of threads. Close it, or use it in a `with`."""
+    """A client for one endpoint, for any number of threads. Close it, or use it in a `with` statement."""
 
     def __init__(
         self,
@@ -44,17 +44,17 @@ class SyncOpenResponsesClient:
         return repr(self._client).replace(type(self._client).__name__, type(self).__name__, 1)
 
     def stream(self, request: CreateResponse) -> SyncEventStream:
-        """Create a response and read it as it is made. It is sent when the first event is asked for."""
+        """Create a response and stream its events. The request is sent when the first event is read."""
         self._loop.check_open()
         return SyncEventStream(self._client.stream(request), self._loop)
 
     def resume(self, response_id: str, *, starting_after: int | None = None) -> SyncEventStream:
-        """Read the stream of a stored response, from the beginning or after an event, be it over or not."""
+        """Stream a stored response, finished or not, from the beginning or after an event."""
         self._loop.check_open()
         return SyncEventStream(self._client.resume(response_id, starting_after=starting_after), self._loop)
 
     def create(self, request: CreateResponse) -> Response:
-        """Create a response and wait for all of it."""
+        """Create a response and wait until it is complete."""
         return self._loop.run(self._client.create(request))
 
     def retrieve(self, response_id: str) -> Response:
@@ -74,11 +74,11 @@ class SyncOpenResponsesClient:
         after: str | None = None,
         order: str | None = None,
     ) -> ItemPage:
-        """One page of what the response was made from. `order` is `asc` or `desc`."""
+        """Return one page of the input items of a response. `order` is `asc` or `desc`."""
         return self._loop.run(self._client.input_items(response_id, limit=limit, after=after, order=order))
 
     def all_input_items(self, response_id: str, *, order: str | None = None) -> Iterator[Item]:
-        """What the response was made from, page after page."""
+        """Yield all input items of a response, page by page."""
         after: str | None = None
         while True:
             page = self.input_items(response_id, after=after, order=order)
@@ -88,18 +88,18 @@ class SyncOpenResponsesClient:
                 return
 
     def models(self) -> list[JsonObject]:
-        """The models that the endpoint lists, each as it describes it."""
+        """Return the models that the endpoint lists, each as the endpoint describes it."""
         return self._loop.run(self._client.models())
 
     def fetch(self, path: str, body: JsonObject | None = None) -> Any:
-        """Ask the server something outside of the protocol, by a path from its root: GET, or POST of a body.
+        """Send a request outside the protocol to a path from the server's root: GET, or POST with a body.
 
-        None where the server has nothing there.
+        Return None if the server answers 404.
         """
         return self._loop.run(self._client.fetch(path, body))
 
     def close(self) -> None:
-        """End every stream and every request that still runs, close the connections, and end the thread."""
+        """End all streams and running requests, close the connections, and stop the thread."""
         self._loop.close(self._client.aclose)
 
     def __enter__(self) -> Self:
@@ -112,10 +112,10 @@ class SyncOpenResponsesClient:
 
 
 class SyncEventStream:
-    """The events of one response, in order, each once; `for` ends after the last.
+    """The events of one response, each once and in order; `for` ends after the last.
 
-    Leaving the `with` and `close` close the connection at once; `close` from another thread makes the waiting
-    one end.
+    Leaving the `with` block and `close` close the connection at once. `close` from another thread ends the
+    iteration.
     """
 
     def __init__(self, stream: EventStream, loop: _BackgroundLoop) -> None:
@@ -126,22 +126,22 @@ class SyncEventStream:
 
     @property
     def response_id(self) -> str | None:
-        """The id of the response, once an event has told it."""
+        """The id of the response, once an event contained it."""
         return self._stream.response_id
 
     @property
     def last_sequence(self) -> int | None:
-        """The number of the last event that was given out: what to take up this stream after."""
-        return self._ready.last_given
+        """The sequence number of the last delivered event, for `starting_after`."""
+        return self._ready.last_delivered
 
     @property
     def skipped(self) -> int:
-        """How many events could not be read."""
+        """The number of invalid events that were skipped."""
         return self._stream.skipped
 
     @property
     def request_id(self) -> str | None:
-        """What the server calls the last request of this stream."""
+        """The server's id of the last request for this stream."""
         return self._stream.request_id
 
     def __iter__(self) -> Self:
@@ -152,16 +152,16 @@ class SyncEventStream:
             if not self._ready and not self._stream.is_over:
                 self._ready.extend(self._loop.run(self._stream.batch()))
         except _ClosedError:
-            self._is_closed = True  # with its client, which ends every stream
+            self._is_closed = True  # closing the client ends every stream
         except BaseException:
-            self._loop.abandon(self._stream)  # an interrupt may come when the read is already over
+            self._loop.abandon(self._stream)  # an interrupt may come after the read has finished
             raise
         if self._is_closed or not self._ready:
             raise StopIteration
-        return self._ready.give()
+        return self._ready.deliver()
 
     def close(self) -> None:
-        """Close the connection, and end the iteration wherever it is."""
+        """Close the connection and end the iteration."""
         self._is_closed = True
         self._loop.run_if_open(self._stream.aclose)
 
@@ -174,36 +174,36 @@ class SyncEventStream:
         self.close()
 
     def __del__(self) -> None:
-        self._loop.abandon(self._stream)  # a loop that was left without closing the stream
+        self._loop.abandon(self._stream)  # the caller left its loop without closing the stream
 
 
 class _ClosedError(RuntimeError):
-    """Not one of `penstock.errors`: whoever uses a closed client has a mistake in the program."""
+    """Not one of `penstock.errors`: using a closed client is a bug in the calling program."""
 
 
 class _BackgroundLoop:
-    """An event loop in a thread of its own, started with the first thing that it is given to run."""
+    """An event loop in its own thread, started by the first call of `run`."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # a garbage collection may come to `abandon` at any line
+        self._lock = threading.RLock()  # reentrant: garbage collection may call `abandon` at any line
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._is_closed = False
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run to the end and return what it returns. An interrupt of the waiting thread ends it there too."""
-        errand = _LoopCall(coroutine)
+        """Run a coroutine and return its result. An interrupt of the calling thread cancels it."""
+        call = _LoopCall(coroutine)
         try:
-            # What the loop is given before `close` is ended by it, and nothing may come after.
+            # `close` ends every call that was started before it, and no call may start after it.
             with self._lock:
                 loop = self._started()
-                future = asyncio.run_coroutine_threadsafe(errand.run(), loop)
+                future = asyncio.run_coroutine_threadsafe(call.run(), loop)
             return future.result()
         except concurrent.futures.CancelledError:
-            raise closed_meanwhile() from None
+            raise client_closed() from None
         except BaseException:
-            # An interrupt may come at any line, also before there is a future to cancel.
-            errand.call_off(self._loop)
+            # An interrupt may come at any line, even before there is a future to cancel.
+            call.cancel(self._loop)
             raise
 
     def run_if_open(self, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -212,7 +212,7 @@ class _BackgroundLoop:
                 self.run(start())
 
     def abandon(self, stream: EventStream) -> None:
-        """Close a stream without waiting for it. Its connection belongs to the other thread."""
+        """Close a stream without waiting for it. Its connection belongs to the background thread."""
         with self._lock:
             if self._loop is not None and not self._is_closed and not stream.is_over:
                 self._loop.call_soon_threadsafe(stream.abandon)
@@ -228,7 +228,7 @@ class _BackgroundLoop:
         if was_closed or loop is None or thread is None:
             return
         try:
-            asyncio.run_coroutine_threadsafe(_wind_up(finish), loop).result()
+            asyncio.run_coroutine_threadsafe(_shut_down(finish), loop).result()
         finally:
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
@@ -237,7 +237,7 @@ class _BackgroundLoop:
     def _started(self) -> asyncio.AbstractEventLoop:
         self.check_open()
         if threading.current_thread() is self._thread:
-            raise RuntimeError("a key source must not use the client that asks it")
+            raise RuntimeError("a key source must not use the client that calls it")
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(
@@ -248,38 +248,38 @@ class _BackgroundLoop:
 
 
 class _LoopCall(Generic[T]):
-    """Something for the other thread to do, which can be called off at any time."""
+    """A coroutine for the background thread that can be cancelled at any time."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
         self._coroutine = coroutine
         self._task: asyncio.Task[Any] | None = None
-        self._is_off = False
+        self._is_cancelled = False
 
     async def run(self) -> T:
-        if self._is_off:
+        if self._is_cancelled:
             self._coroutine.close()
             raise asyncio.CancelledError
         self._task = asyncio.current_task()
         return await self._coroutine
 
-    def call_off(self, loop: asyncio.AbstractEventLoop | None) -> None:
-        """Also what is over already, or was never begun."""
+    def cancel(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        """Cancel the coroutine, even if it has finished or was never started."""
         try:
             if loop is None:
                 raise RuntimeError
             loop.call_soon_threadsafe(self._stop)
-        except RuntimeError:  # there is no loop, or not any more
+        except RuntimeError:  # there is no loop, or it is closed
             self._coroutine.close()
 
     def _stop(self) -> None:
-        self._is_off = True
+        self._is_cancelled = True
         if self._task is None:
             self._coroutine.close()
         else:
             self._task.cancel()
 
 
-async def _wind_up(finish: Callable[[], Coroutine[Any, Any, None]]) -> None:
+async def _shut_down(finish: Callable[[], Coroutine[Any, Any, None]]) -> None:
     await finish()
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:

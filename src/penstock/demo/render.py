@@ -95,16 +95,16 @@ class _Renderer:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._request = plan.request
-        self._told = Diagnostics()
+        self._diagnostics = Diagnostics()
 
     def request(self) -> UpstreamRequest:
         given = self._request
         history = history_of(self._plan)
-        specs, tools_told = tools_of(self._plan)
+        specs, tool_diagnostics = tools_of(self._plan)
         choice = choice_of(self._plan, specs)
         has_result = self._ends_with_output()
         if has_result and choice.mode in ("required", "tool"):
-            self._told.tell(
+            self._diagnostics.report(
                 "tool_choice_weakened",
                 "the demo model answers from the tool output instead of calling another tool",
             )
@@ -128,11 +128,13 @@ class _Renderer:
         )
         self._report_grammars(declared_tools(given))
         self._report_dropped()
-        diagnostics = [*history.diagnostics, *tools_told, *self._told.told]
+        diagnostics = [*history.diagnostics, *tool_diagnostics, *self._diagnostics.entries]
         return UpstreamRequest("demo", msgspec.to_builtins(rendered), {}, diagnostics)
 
     def _drop(self, field: str) -> None:
-        self._told.tell("field_dropped", f"the demo model does not support `{field}`; it was dropped")
+        self._diagnostics.report(
+            "field_dropped", f"the demo model does not support `{field}`; it was dropped"
+        )
 
     # -- the conversation
 
@@ -183,7 +185,7 @@ class _Renderer:
             elif description := describe(part):
                 media.append(description)
             else:
-                self._told.tell(
+                self._diagnostics.report(
                     "content_left_out",
                     f"the demo model cannot read content of type {part.type!r}; it was left out",
                 )
@@ -202,7 +204,7 @@ class _Renderer:
             if isinstance(tool, NamespaceTool):
                 self._report_grammars(tool.tools)
             elif isinstance(tool, CustomTool) and (tool.format or {}).get("type") == "grammar":
-                self._told.tell(
+                self._diagnostics.report(
                     "grammar_ignored", f"the demo model does not follow the grammar of {tool.name!r}"
                 )
 
@@ -236,7 +238,7 @@ class _Renderer:
         for name in reasoning.extra or ():
             self._drop(f"reasoning.{name}")
         if reasoning.effort and reasoning.effort not in EFFORTS:
-            self._told.tell("effort_changed", f"the effort {reasoning.effort!r} became 'medium'")
+            self._diagnostics.report("effort_changed", f"the effort {reasoning.effort!r} became 'medium'")
             return "medium"
         return reasoning.effort or ""
 

@@ -156,16 +156,16 @@ class _HistoryBuilder:
             self._add(item, calls)
         self._close_turn()
         for call_id in (call_id for call_id, rest in self._outputs.items() if rest):
-            self._diagnostics.tell(
+            self._diagnostics.report(
                 "repeated_output", f"the call {call_id!r} has several outputs; the first was sent"
             )
-        return History(self._system, self._turns, self._diagnostics.told)
+        return History(self._system, self._turns, self._diagnostics.entries)
 
     def _items(self) -> list[Item]:
-        given = self._plan.request.input
-        if isinstance(given, str):
-            return [Message(role="user", content=given)]
-        return given or []
+        raw_input = self._plan.request.input
+        if isinstance(raw_input, str):
+            return [Message(role="user", content=raw_input)]
+        return raw_input or []
 
     def _add(self, item: Item, calls: set[str]) -> None:
         if isinstance(item, Message):
@@ -179,7 +179,7 @@ class _HistoryBuilder:
         elif isinstance(item, Compaction):
             self._add_compaction(item)
         elif not isinstance(item, AdditionalTools | ToolSearchOutput):
-            self._diagnostics.tell(
+            self._diagnostics.report(
                 "item_left_out", f"an item of type {item.type!r} cannot be sent to this upstream"
             )
 
@@ -215,7 +215,7 @@ class _HistoryBuilder:
         envelope = unseal(sealed)
         foreign = bool(sealed) and (envelope is None or not envelope.is_for(self._plan.target))
         if foreign:
-            self._diagnostics.tell("reasoning_left_out", "reasoning from another upstream was left out")
+            self._diagnostics.report("reasoning_left_out", "reasoning from another upstream was left out")
         reasoning = HistoryReasoning(
             text=_plain(item.content or []),
             summary=_plain(item.summary),
@@ -230,7 +230,7 @@ class _HistoryBuilder:
         call_id, name, arguments = call_of(item)
         call_id = fitting(call_id)
         if call_id in self._call_ids:
-            self._diagnostics.tell(
+            self._diagnostics.report(
                 "repeated_call", f"the call id {call_id!r} appears twice; the call was sent once"
             )
             return
@@ -246,7 +246,7 @@ class _HistoryBuilder:
         self._argument_values += max_values(arguments)
         if self._argument_values <= ARGUMENT_VALUES:
             return arguments
-        self._diagnostics.tell(
+        self._diagnostics.report(
             "odd_arguments", "the arguments of all calls together contain too many values to decode"
         )
         return _json({"arguments": arguments})
@@ -265,7 +265,7 @@ class _HistoryBuilder:
         call_id, content = output_of(item)
         if call_id in calls:
             return
-        self._diagnostics.tell(
+        self._diagnostics.report(
             "orphan_output", f"the output of an unknown call {call_id!r} was sent as a message"
         )
         parts: list[ContentPart] = [InputText(text=ORPHAN_OUTPUT)]
@@ -280,7 +280,7 @@ class _HistoryBuilder:
             self._close_turn()
             self._turns.append(UserTurn([InputText(text=text)]))
         else:
-            self._diagnostics.tell("item_left_out", "a compaction from another upstream was left out")
+            self._diagnostics.report("item_left_out", "a compaction from another upstream was left out")
 
     def _close_turn(self) -> None:
         """End the assistant's turn and add the outputs of its calls."""
@@ -300,7 +300,7 @@ class _HistoryBuilder:
         """Return the next output for this id: some upstreams reuse an id in every turn (quirk C19)."""
         outputs = self._outputs.get(call_id)
         if not outputs:
-            self._diagnostics.tell(
+            self._diagnostics.report(
                 "unanswered_call", f"the call {call_id!r} has no output; a placeholder was sent"
             )
             return NO_OUTPUT

@@ -73,7 +73,7 @@ class Pipeline:
         """Before the first bytes: whether the answer may still be one JSON document instead of a stream."""
         self._body: bytearray | None = None
         """The bytes received of an answer that is one JSON document."""
-        self._held: list[Delta] = []
+        self._held_back: list[Delta] = []
         """Deltas from before the first output, which may still be discarded."""
         self.has_output = False
         """Whether there is output. From then on, the turn cannot move to another target."""
@@ -89,7 +89,7 @@ class Pipeline:
 
     def prepare(self, diagnostics: Iterable[Diagnostic] = ()) -> None:
         """Start an attempt: discard what the last attempt held back, and hold this one's diagnostics."""
-        self._held = [DiagnosticDelta(each.code, each.message) for each in diagnostics]
+        self._held_back = [DiagnosticDelta(each.code, each.message) for each in diagnostics]
 
     def open(
         self,
@@ -203,8 +203,8 @@ class Pipeline:
         if self.is_over:
             return []
         events = self.start()
-        held, self._held = self._held, []
-        for delta in held:
+        held_back, self._held_back = self._held_back, []
+        for delta in held_back:
             if isinstance(delta, DiagnosticDelta | UsageDelta):
                 events += self._machine.apply(delta)
         self._fill_usage()
@@ -239,8 +239,8 @@ class Pipeline:
     @property
     def has_finished(self) -> bool:
         """Whether the upstream sent a finish reason. A disconnect after that loses nothing (ask A1)."""
-        held = any(isinstance(each, FinishDelta) for each in self._held)
-        return held or self._machine.deferred_reason is not None
+        is_held_back = any(isinstance(each, FinishDelta) for each in self._held_back)
+        return is_held_back or self._machine.deferred_reason is not None
 
     @property
     def lacks_usage(self) -> bool:
@@ -279,7 +279,7 @@ class Pipeline:
     def _accept(self, deltas: list[Delta]) -> list[Event]:
         deltas = self._mask(deltas)
         if not self.has_output:
-            self._held += deltas
+            self._held_back += deltas
             first = next((each for each in deltas if not isinstance(each, _SILENT)), None)
             if first is None:
                 return self.start()
@@ -291,8 +291,8 @@ class Pipeline:
 
     def _release(self) -> list[Event]:
         """Apply the deltas held back: the turn stays with this target."""
-        held, self._held = self._held, []
-        return self._apply(held)
+        held_back, self._held_back = self._held_back, []
+        return self._apply(held_back)
 
     def _apply(self, deltas: list[Delta]) -> list[Event]:
         events = self.start()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 # Do not import msgspec here: `penstock translate --help` lists the names and must start fast.
 
 DIALECTS: dict[str, str] = {
-    "chat": "Chat Completions, as OpenAI defined it, with the variations of other vendors",
+    "chat": "Chat Completions, with the variations of all vendors",
     "responses": "another Responses endpoint, repaired rather than relayed",
     "anthropic": "Anthropic's Messages",
     "gemini": "Gemini's generateContent, as server-sent events or a JSON array",

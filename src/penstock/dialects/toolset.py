@@ -67,7 +67,7 @@ def tools_of(plan: Plan, *, allowed_only: bool = True) -> tuple[list[ToolSpec], 
     specs: dict[str, ToolSpec] = {}
     for namespace, tool in _flat(declared_tools(plan.request)):
         if not isinstance(tool, FunctionTool | CustomTool):
-            diagnostics.tell(
+            diagnostics.report(
                 "tool_dropped", f"{_shown(tool)} is not supported by this upstream and was left out"
             )
             continue
@@ -76,12 +76,12 @@ def tools_of(plan: Plan, *, allowed_only: bool = True) -> tuple[list[ToolSpec], 
             continue
         spec = _spec(tool, identity.upstream_name)
         if specs.setdefault(spec.name, spec) != spec:
-            diagnostics.tell(
+            diagnostics.report(
                 "repeated_tool", f"the tool {tool.name!r} was declared twice; the first declaration is used"
             )
     if names.filters and not specs:
-        diagnostics.tell("tool_dropped", "this upstream supports none of the allowed tools")
-    return list(specs.values()), diagnostics.told
+        diagnostics.report("tool_dropped", "this upstream supports none of the allowed tools")
+    return list(specs.values()), diagnostics.entries
 
 
 def choice_of(plan: Plan, specs: list[ToolSpec]) -> UpstreamToolChoice:
@@ -110,8 +110,8 @@ def _one_tool(plan: Plan, reference: ToolReference, specs: list[ToolSpec]) -> Up
         upstream_name = names.identity(tool.name, namespace).upstream_name
         if upstream_name in offered:
             return UpstreamToolChoice("tool", upstream_name)
-    wanted = reference.name or reference.type
-    raise DecodeError(f"the tool {wanted!r} is not available at this upstream", "tool_choice")
+    tool_name = reference.name or reference.type
+    raise DecodeError(f"the tool {tool_name!r} is not available at this upstream", "tool_choice")
 
 
 _NAMED = 8
@@ -193,5 +193,5 @@ def _object_schema(parameters: dict[str, Any]) -> dict[str, Any]:
     """Return the schema with `type` and `properties`: some upstreams refuse `{}` (ask B6)."""
     if parameters.keys() & {"$ref", "anyOf", "oneOf", "allOf"}:
         return parameters if "type" in parameters else {"type": "object", **parameters}
-    wanted = {"type": "object", "properties": {}}
-    return {**{key: value for key, value in wanted.items() if key not in parameters}, **parameters}
+    required = {"type": "object", "properties": {}}
+    return {**{key: value for key, value in required.items() if key not in parameters}, **parameters}

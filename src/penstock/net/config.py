@@ -1,4 +1,4 @@
-"""How connections to one server are made, in one value."""
+"""The settings of connections to one server."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock.errors import AuthenticationError, InvalidRequestError
 from penstock.net.urls import read_proxy
 
 KeySource = Callable[[], str | Awaitable[str | None] | None]
-"""Gives the key for one request, or None where there is none. It is asked for every request: keys expire."""
+"""Returns the key for one request, or None. It is called for every request, because keys expire."""
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _NOT_IN_A_HEADER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -19,7 +19,7 @@ _NOT_IN_A_HEADER = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 @dataclass(frozen=True, repr=False)
 class ConnectionConfig:
-    """What a `Transport` needs to know, beside the address. Wrong values raise `InvalidRequestError`.
+    """The settings of a `Transport`, apart from the address. Invalid values raise `InvalidRequestError`.
 
     Times are in seconds; None means no limit. `ClientConfig` describes the fields.
     """
@@ -31,8 +31,8 @@ class ConnectionConfig:
     first_byte_timeout: float | None = 120.0
     idle_timeout: float | None = 120.0
     keep_alive: bool = True
-    """Are connections kept for later requests? The server may close one that is kept, and the request is then
-    sent again: where nothing may be sent twice, none is kept."""
+    """Whether connections are reused. The server may close an idle connection just as a request is sent on
+    it, which is then sent again: turn this off where nothing may be sent twice."""
     ca_file: str | None = None
     client_cert: str | None = None
     client_key: str | None = None
@@ -44,23 +44,23 @@ class ConnectionConfig:
         for name in ("connect_timeout", "first_byte_timeout", "idle_timeout"):
             seconds = getattr(self, name)
             if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
-                raise invalid_config(name, "must be a number of seconds above 0, or None for no limit")
+                raise invalid_config(name, "must be a number of seconds greater than 0, or None for no limit")
         if self.client_key and not self.client_cert:
-            raise invalid_config("client_key", "needs client_cert beside it")
+            raise invalid_config("client_key", "requires client_cert")
         check_headers(self.headers)
 
 
 def check_headers(headers: Mapping[str, str]) -> None:
-    """Refuse what cannot be sent. A value is not shown: it may be a secret."""
+    """Raise if a header cannot be sent. The message does not contain its value, which may be a secret."""
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or _NOT_IN_A_HEADER.search(value):
-            raise invalid_config("headers", f"{name!r} cannot be sent: a header is one line")
+            raise invalid_config("headers", f"{name!r} cannot be sent: a header must be one line")
 
 
 def check_key(key: str) -> None:
-    """Refuse what cannot be sent as a key. The key is not shown."""
+    """Raise if a key cannot be sent. The message does not contain the key."""
     if not key.isascii() or not key.isprintable():
-        message = "what was given cannot be a key (a line break, or not ASCII)"
+        message = "the key is invalid: it contains a line break, or characters that are not ASCII"
         raise AuthenticationError(message, code="invalid_key")
 
 

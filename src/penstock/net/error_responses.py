@@ -1,4 +1,4 @@
-"""What an answer that is no success means, as an exception of `penstock.errors`."""
+"""Converts HTTP error responses to exceptions of `penstock.errors`."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ def request_id_of(headers: Mapping[str, str], secrets: Secrets) -> str | None:
 def refusal(
     status: int, headers: Mapping[str, str], body: bytes, secrets: Secrets, advice: str = ""
 ) -> OpenResponsesError:
-    """What a body says that holds an error, at any status. `advice` is given where a 404 does not say more
-    than that (ask L3)."""
-    # The kind is read from what came, and what is shown from what was masked: a key that is a word of the
-    # error, such as `context`, must not hide what the error is.
+    """Return the exception for a body with an error, whatever the status. `advice` is added to a 404 without
+    details (ask L3)."""
+    # Classify the original body, but show the masked one: a key that is a word of the error, such as
+    # `context`, must not change the classification.
     failure = classify(status, headers, body)
     masked = secrets.mask_body(body)
-    shown = classify(status, headers, masked)
-    message, code = shown.message, _code_in(masked)
+    visible = classify(status, headers, masked)
+    message, code = visible.message, _code_in(masked)
     if status == 404 and not code:
         if failure.code == "model_not_found" and "model" not in failure.message.lower():
-            code = NotFoundError.default_code  # it may be anything that was not found
+            code = NotFoundError.default_code  # something other than a model may be missing
         if advice:
             message = f"{message} ({' '.join(advice.split())})"
     if failure.code == "insufficient_quota":
-        code = failure.code  # whatever the server calls it: this is the word for what no waiting helps
+        code = failure.code  # overrides the server's code: clients must not wait and retry
     kind = NotFoundError if status == 404 else KINDS[failure.code]
     return kind(
         message,
         code=code or failure.code,
         status=status if status >= 400 else None,
-        param=shown.param,
+        param=visible.param,
         request_id=request_id_of(headers, secrets),
         retry_after=_wait_until(headers) if failure.retry_after is None else failure.retry_after,
         limit_tokens=failure.limit_tokens,
@@ -53,7 +53,7 @@ def refusal(
 
 
 def _code_in(body: bytes) -> str:
-    """The server's own word for the failure; a number is none."""
+    """Return the server's own code for the failure. A number does not count."""
     value = read_json_body(body)
     error = value.get("error") if isinstance(value, dict) else None
     if isinstance(value, dict) and value.get("type") == "error" and not isinstance(error, dict):
@@ -63,7 +63,7 @@ def _code_in(body: bytes) -> str:
 
 
 def _wait_until(headers: Mapping[str, str]) -> float | None:
-    """A `retry-after` that is a date: seconds from the server's own now where it says it, else from ours."""
+    """Return the seconds until a `retry-after` date, from the server's `date`, else from our clock."""
     names = {name.lower(): value for name, value in headers.items()}
     try:
         then = parsedate_to_datetime(names["retry-after"]).timestamp()
@@ -77,7 +77,7 @@ def _wait_until(headers: Mapping[str, str]) -> float | None:
 
 
 def redirected(status: int, headers: Mapping[str, str], secrets: Secrets) -> OpenResponsesError:
-    """A redirect is not followed: it would carry the key, and the conversation, to where nobody sent them."""
+    """Return the error for a redirect, which is not followed: the key could be sent to another server."""
     names = {name.lower(): value for name, value in headers.items()}
     target = secrets.mask(names.get("location", ""))
     try:
@@ -86,21 +86,21 @@ def redirected(status: int, headers: Mapping[str, str], secrets: Secrets) -> Ope
         target = ""
     where = f" to {target}" if target else ""
     message = f"the endpoint redirects{where}, which is not followed: use the final address as the base URL"
-    return unlawful(message, request_id_of(headers, secrets), code="redirected", status=status)
+    return protocol_error(message, request_id_of(headers, secrets), code="redirected", status=status)
 
 
-def unlawful(
+def protocol_error(
     message: str, request_id: str | None, *, code: str = "", status: int | None = None
 ) -> ProtocolError:
     return ProtocolError(message, code=code, status=status, request_id=request_id)
 
 
-def closed_meanwhile() -> NetworkError:
-    return NetworkError("the client was closed meanwhile", code="client_closed", phase="cut")
+def client_closed() -> NetworkError:
+    return NetworkError("the client was closed during the request", code="client_closed", phase="cut")
 
 
 def read_json_body(body: bytes) -> Any:
-    """The JSON of a body, None where it is none."""
+    """Return the JSON of a body, None if it is not JSON."""
     try:
         return parse(body)
     except DecodeError:

@@ -1,5 +1,5 @@
-"""What must not be told. Servers repeat the key that they were given, so every text of theirs goes through
-here before it is cut, logged or put in an exception."""
+"""Masks secrets. Servers repeat the key that they were sent, so every text from a server is masked before it
+is truncated, logged or used in an exception."""
 
 from __future__ import annotations
 
@@ -13,51 +13,52 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-_TELLING = ("authorization", "cookie", "key", "token", "secret", "password")
-_MAY_TELL = ("auth", "session", "credential")
-"""Words in the names of headers. The second have a secret only where it is long: `x-auth-mode: api`."""
+_SECRET_NAMES = ("authorization", "cookie", "key", "token", "secret", "password")
+_LIKELY_SECRET_NAMES = ("auth", "session", "credential")
+"""Words in header names. The second group contains a secret only if it is long: not in `x-auth-mode: api`."""
 _MASK = b"[key]"
 _PLACEHOLDER = 8
-"""A shorter key is a placeholder, for servers that want none, and may be a word of the protocol: `error`."""
+"""Characters. A shorter key is a placeholder for servers without keys, and may be a common word: `error`."""
 
 
 class Secrets:
-    """Held for as long as an answer is read; it shows nothing of itself."""
+    """The secrets of one request, for as long as its response is read. Its repr does not show them."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         spellings = {spelling for secret in secrets if secret for spelling in _spellings(secret)}
         self._spellings = sorted(spellings, key=len, reverse=True)
-        self._sure = [spelling for spelling in self._spellings if len(spelling) >= _PLACEHOLDER]
+        self._long_spellings = [spelling for spelling in self._spellings if len(spelling) >= _PLACEHOLDER]
 
     def mask(self, text: str) -> str:
         return _masked(text, self._spellings)
 
     def mask_body(self, body: bytes) -> bytes:
-        """The same body without the secrets. JSON is searched value by value: its text has many ways to write
-        one character, and the names of its fields are needed to read it."""
+        """Mask a body. JSON is masked value by value: a character can be written in many ways in its text,
+        and its field names are needed to read it."""
         try:
             return msgspec.json.encode(self._mask_value(msgspec.json.decode(body), self._spellings))
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             return self.mask(body.decode("utf-8", "replace")).encode()
 
     def mask_bytes(self, data: bytes, before: bytes = b"") -> bytes:
-        """One read without the secrets; `before` has the end of what was read before it, as it came.
+        """Mask one read; `before` is the unmasked end of the previous read.
 
-        A placeholder stays: it may be any word. Of a secret that is cut, its first few characters may.
+        Placeholders are not masked: they may be any word. If a secret is split between reads, its first few
+        characters may remain.
         """
-        for spelling in self._sure:
+        for spelling in self._long_spellings:
             secret = spelling.encode("utf-8", "surrogatepass")
             data = _without_end(data, before, secret).replace(secret, _MASK)
             data = _without_beginning(data, secret)
         return data
 
     def mask_value(self, value: Any) -> Any:
-        """The same value without the secrets, wherever there is text in it; itself where there are none.
+        """Mask all text in a value; return the value itself if there is no secret in it.
 
-        A placeholder stays: this is not only for messages, and a name may hold such a word.
+        Placeholders are not masked: a name may contain such a word.
         """
         if isinstance(value, str):
-            return _masked(value, self._sure)
+            return _masked(value, self._long_spellings)
         if isinstance(value, Struct):
             fields = {name: getattr(value, name) for name in value.__struct_fields__}
             masked = {name: self.mask_value(each) for name, each in fields.items()}
@@ -67,22 +68,22 @@ class Secrets:
             items = [self.mask_value(each) for each in value]
             return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
         if isinstance(value, dict):
-            entries = self._mask_value(value, self._sure)
+            entries = self._mask_value(value, self._long_spellings)
             return value if entries == value else entries
         return value
 
-    def mask_event(self, event: dict[str, Any], kept: str = "type") -> dict[str, Any]:
-        """The same event without the secrets. A placeholder stays: what kind of failure this is will be read
-        from the words that may hold it. What the model wrote stays too: it was given out before, as it came.
+    def mask_event(self, event: dict[str, Any], unmasked: str = "type") -> dict[str, Any]:
+        """Mask an event. Placeholders are not masked: the failure is classified by words that may contain
+        them. The model's output is not masked either: it was delivered unchanged before.
         """
         masked: dict[str, Any] = {}
         for name, value in event.items():
-            if name == kept:
+            if name == unmasked:
                 masked[name] = value
             elif name == "response" and isinstance(value, dict):
-                masked[name] = self.mask_event(value, kept="output")
+                masked[name] = self.mask_event(value, unmasked="output")
             else:
-                masked[_masked(name, self._sure)] = self._mask_value(value, self._sure)
+                masked[_masked(name, self._long_spellings)] = self._mask_value(value, self._long_spellings)
         return masked
 
     def _mask_value(self, value: Any, spellings: list[str]) -> Any:
@@ -92,44 +93,45 @@ class Secrets:
             return [self._mask_value(each, spellings) for each in value]
         if isinstance(value, dict):
             return {
-                _masked(name, self._sure): self._mask_value(each, spellings) for name, each in value.items()
+                _masked(name, self._long_spellings): self._mask_value(each, spellings)
+                for name, each in value.items()
             }
         return value
 
 
 def secrets_in(headers: Mapping[str, str]) -> Iterable[str]:
-    """The values of headers that carry a secret by their name, also without the scheme before it."""
+    """Yield the values of headers whose name indicates a secret, with and without the scheme before it."""
     for name, value in headers.items():
-        words = _TELLING if len(value) < _PLACEHOLDER else _TELLING + _MAY_TELL
+        words = _SECRET_NAMES if len(value) < _PLACEHOLDER else _SECRET_NAMES + _LIKELY_SECRET_NAMES
         if any(word in name.lower() for word in words):
             yield value
             yield value.partition(" ")[2]
 
 
 def secrets_of(values: Iterable[str]) -> Iterable[str]:
-    """The values that are known to be secrets, also without the scheme before them.
+    """Yield values that are known to be secrets, with and without the scheme before them.
 
-    One that is too short is left out: it would be masked in every word that happens to have it.
+    Short values are left out: they would be masked in every word that contains them.
     """
     for value in values:
-        for each in (value, value.partition(" ")[2]):
-            if len(each) >= _PLACEHOLDER:
-                yield each
+        for secret in (value, value.partition(" ")[2]):
+            if len(secret) >= _PLACEHOLDER:
+                yield secret
 
 
 def secrets_in_query(query: str) -> Iterable[str]:
-    """The values of a query that may be a key, as they are written and as they are meant. A version is none,
-    and a message about it should show it."""
+    """Yield the values of a query that may be a key, encoded and decoded. A version is not a key, and
+    messages about it should show it."""
     for pair in query.split("&"):
         name, _, value = pair.partition("=")
-        value = value or name  # a key may stand there without a name
+        value = value or name  # a key may have no parameter name
         if len(value) >= _PLACEHOLDER and not name.lower().endswith("version"):
             yield value
             yield unquote_plus(value)
 
 
 def _without_end(data: bytes, before: bytes, secret: bytes) -> bytes:
-    """Without the rest of a secret that the read before has begun."""
+    """Remove the rest of a secret that began in the previous read."""
     longest = len(secret) - 1 if _may_begin(before, secret) else _PLACEHOLDER - 1
     for size in range(longest, 0, -1):
         if not before.endswith(secret[:size]):
@@ -137,7 +139,7 @@ def _without_end(data: bytes, before: bytes, secret: bytes) -> bytes:
         rest = secret[size:]
         if data.startswith(rest):
             left = data[len(rest) :]
-            # Nothing for what was masked with its beginning; but an empty read is the end of an answer.
+            # The mask is already in place of its beginning; but an empty read would mean the end of the body.
             return left if left and size >= _PLACEHOLDER else _MASK + left
         if rest.startswith(data) and size + len(data) >= _PLACEHOLDER:
             return _MASK
@@ -145,7 +147,7 @@ def _without_end(data: bytes, before: bytes, secret: bytes) -> bytes:
 
 
 def _without_beginning(data: bytes, secret: bytes) -> bytes:
-    """Without the beginning of a secret that the next read may go on with."""
+    """Remove the beginning of a secret that may continue in the next read."""
     longest = len(secret) - 1 if _may_begin(data, secret) else 0
     for size in range(longest, _PLACEHOLDER - 1, -1):
         if data.endswith(secret[:size]):
@@ -154,7 +156,7 @@ def _without_beginning(data: bytes, secret: bytes) -> bytes:
 
 
 def _may_begin(data: bytes, secret: bytes) -> bool:
-    """Hardly ever: it saves the search for every length of a long secret in every read."""
+    """Return whether a secret may begin near the end. Usually it does not, which saves a slow search."""
     return secret[:_PLACEHOLDER] in data[-len(secret) :]
 
 
@@ -164,12 +166,12 @@ def _masked(text: str, spellings: list[str]) -> str:
     for spelling in spellings:
         beginning = spelling[: max(_PLACEHOLDER, (len(spelling) + 1) // 2)]
         if len(spelling) > _PLACEHOLDER and beginning in text and " " not in spelling:
-            text = _without_cut(text, spelling, beginning)
+            text = _mask_truncated(text, spelling, beginning)
     return text
 
 
-def _without_cut(text: str, spelling: str, beginning: str) -> str:
-    """Without what is left of a secret in a message that was cut in the middle of it: half of it, or more."""
+def _mask_truncated(text: str, spelling: str, beginning: str) -> str:
+    """Mask a secret that was truncated, if at least half of it is left."""
     start = 0
     while (start := text.find(beginning, start)) >= 0:
         end = start + len(beginning)
@@ -181,7 +183,7 @@ def _without_cut(text: str, spelling: str, beginning: str) -> str:
 
 
 def _spellings(secret: str) -> Iterable[str]:
-    """As it is, in JSON, in the JSON of those who escape the slash, in a URL, and in a web page."""
+    """Return the secret plain, in JSON (also with escaped slashes), in a URL, and in HTML."""
     in_json = json.dumps(secret)[1:-1]
     in_url = (quote(secret), quote(secret, safe=""), quote_plus(secret))
     return secret, in_json, in_json.replace("/", "\\/"), *in_url, escape(secret)

@@ -1,6 +1,6 @@
-"""What feeds a turn: an answer whose body is still on its way, wherever it comes from.
+"""Sources: responses whose body is still arriving, wherever they come from.
 
-A source calls back with what arrives. Network connections, the demo model and recordings are sources.
+A source passes what arrives to callbacks. HTTP responses, the demo model and recordings are sources.
 """
 
 from __future__ import annotations
@@ -11,54 +11,54 @@ from typing import Any, Protocol
 
 
 class SourceCallbacks(Protocol):
-    """Who is fed. After `end` or `failed` nothing more is called."""
+    """Receives the body. After `end` or `failed` there are no more calls."""
 
     def data(self, data: bytes) -> None:
-        """Some more bytes of the body; never empty."""
+        """Receive bytes of the body; never empty."""
 
     def end(self) -> None:
-        """The body came to its end."""
+        """Receive the end of the body."""
 
     def failed(self, error: Exception) -> None:
-        """It broke, or a time ran out: an `OpenResponsesError`, unless the fault is ours."""
+        """Receive a disconnect or timeout: an `OpenResponsesError`, unless there is a bug on our side."""
 
 
 class UpstreamSource(Protocol):
-    """An answer that is a success. Whoever has it must close it."""
+    """A successful response. The caller must close it."""
 
     status: int
     content_type: str
-    """In small letters and without parameters; empty where the upstream named none."""
+    """In lower case and without parameters; empty if the upstream sent none."""
     request_id: str | None
-    """How the upstream calls this request, for those who run it."""
+    """The upstream's id of this request, for its operators."""
 
     def start(self, callbacks: SourceCallbacks) -> None:
-        """Begin to read. Called once, on the event loop that the callbacks are to run on."""
+        """Start reading. Call it once, on the event loop of the callbacks."""
 
     def pause(self) -> None:
-        """Read no more until `resume`. What is already on its way may still arrive."""
+        """Stop reading until `resume`. Data that is already on its way may still arrive."""
 
     def resume(self) -> None:
-        """Whoever is fed has taken everything, and waits for more."""
+        """Continue reading: the receiver has consumed everything."""
 
     async def finish(self) -> None:
-        """Read the little that is left, so that the connection can be used again. Nothing is called back."""
+        """Read the rest without calling back, so that the connection can be reused."""
 
     def close(self) -> None:
-        """Stop reading at once. Closing twice does nothing."""
+        """Stop reading at once. Closing twice is allowed."""
 
     def mask(self, text: str) -> str:
-        """The same text without the secrets that were sent."""
+        """Return the text without the secrets that were sent."""
 
     def mask_value(self, value: Any) -> Any:
-        """The same value without them, wherever there is text in it."""
+        """Return a value without the secrets, wherever there is text in it."""
 
     def mask_bytes(self, data: bytes, before: bytes = b"") -> bytes:
-        """What was read without them, to be written down; `before` is the end of what was read before it."""
+        """Return one read without the secrets, for recordings; `before` is the end of the previous read."""
 
 
 class PulledSource(ABC):
-    """A source on top of something that is read by awaiting `read`: a task reads and calls back."""
+    """A source for something with an asynchronous `read`: a task reads it and calls back."""
 
     def __init__(self) -> None:
         self._reading: asyncio.Task[None] | None = None
@@ -67,7 +67,7 @@ class PulledSource(ABC):
 
     @abstractmethod
     async def read(self) -> bytes:
-        """What comes next; empty at the end. Raises when it breaks."""
+        """Return the next bytes; empty at the end. Raise when the connection breaks."""
 
     def start(self, callbacks: SourceCallbacks) -> None:
         self._reading = asyncio.create_task(self._read_all(callbacks))
@@ -83,7 +83,7 @@ class PulledSource(ABC):
             self._reading.cancel()
 
     async def _stop_reading(self) -> None:
-        """Nothing is called back from here on."""
+        """Stop the reading task: there are no more callbacks."""
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
@@ -103,7 +103,7 @@ class PulledSource(ABC):
 
 
 class Inbox:
-    """What a source has sent and nobody has taken yet. A source that is much faster is paused."""
+    """Buffers what a source has sent until it is taken. A source that is much faster is paused."""
 
     ROOM = 64 * 1024
     """Bytes."""
@@ -115,7 +115,7 @@ class Inbox:
         self._is_ended = False
         self._error: Exception | None = None
         self._arrival: asyncio.Future[None] | None = None
-        """Set while somebody waits."""
+        """Set while `take` waits."""
         source.start(self)
 
     def data(self, data: bytes) -> None:
@@ -135,11 +135,12 @@ class Inbox:
 
     @property
     def is_ready(self) -> bool:
-        """Would `take` return, or raise, at once?"""
+        """Whether `take` would return or raise at once."""
         return bool(self._chunks) or self._is_ended or self._error is not None
 
     async def take(self) -> bytes:
-        """Everything that has come, or what comes next; empty at the end. A break is raised behind it."""
+        """Return everything received, or wait for the next bytes; empty at the end. A failure is raised after
+        everything received before it was returned."""
         while not self.is_ready:
             self._source.resume()
             self._arrival = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""Requests over HTTP to one endpoint, on aiohttp."""
+"""Sends HTTP requests to one endpoint with aiohttp."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 JSON = "application/json"
 
 Refusal = Callable[[int, Mapping[str, str], bytes, Secrets, str], OpenResponsesError]
-"""What an answer that is no success means, from its status, headers and body; with advice for a 404."""
+"""Converts the status, headers and body of an error response to an exception; takes advice for a 404."""
 
 _Call = Callable[[], Awaitable[aiohttp.ClientResponse]]
 _NO_HEADERS: Mapping[str, str] = {}
 
 _LARGE = 1024 * 1024
 _HEADER_LINE = 64 * 1024
-"""aiohttp allows 8 KB, which a policy header in front of a gateway may pass."""
+"""aiohttp allows 8 KB, which the policy header of a proxy may exceed."""
 
 
 class Transport:
-    """Sends requests to one endpoint. The session is opened with the first request, on its event loop."""
+    """Sends requests to one endpoint. The first request opens the session on its event loop."""
 
     def __init__(self, config: ConnectionConfig, address: Address, explain: Refusal = refusal) -> None:
         self._config = config
@@ -52,11 +52,11 @@ class Transport:
         self._session: aiohttp.ClientSession | None = None
         self._tls: ssl.SSLContext | bool | None = None
         self._is_known_plain = self._address.scheme != "http"
-        """There is no doubt any more whether plain HTTP is right."""
+        """Whether the server is known to accept plain HTTP, or TLS is used anyway."""
 
     def check(self) -> None:
-        """Raise now what would be raised with the first request: files and proxies that cannot be used."""
-        self._trust()
+        """Raise the errors of the first request now: certificate files and proxies that cannot be used."""
+        self._tls_context()
         proxy_for(self._address, self._config.proxy, os.environ)
 
     async def send(
@@ -68,9 +68,9 @@ class Transport:
         body: bytes | None = None,
         headers: Mapping[str, str] = _NO_HEADERS,
     ) -> HttpAnswer:
-        """The answer, when it is a success; whatever else happens is raised.
+        """Send a request and return its response; raise unless it is a success.
 
-        `headers` are this request's own; those of the configuration replace them.
+        `headers` are for this request; those of the configuration override them.
         """
         proxy = proxy_for(self._address, self._config.proxy, os.environ)
         all_headers, secrets = await self._headers(accept, body is not None, proxy, headers)
@@ -94,16 +94,16 @@ class Transport:
     ) -> tuple[dict[str, str], Secrets]:
         headers = {
             "accept": accept,
-            # What stands in between may hold back a stream to compress it.
+            # A proxy may delay a stream in order to compress it.
             "accept-encoding": "identity",
             "user-agent": f"penstock/{VERSION}",
         }
         if has_body:
             headers["content-type"] = JSON
-        if self._config.key is not None and (key := await _ask_for_key(self._config.key)):
+        if self._config.key is not None and (key := await _get_key(self._config.key)):
             headers["authorization"] = f"Bearer {key}"
-        for named in (more, self._config.headers):
-            headers.update((name.lower(), value) for name, value in named.items())
+        for extra in (more, self._config.headers):
+            headers.update((name.lower(), value) for name, value in extra.items())
         headers.update(self._proxy_headers(proxy, "http"))
         sent = headers | self._proxy_headers(proxy, "https")
         known = secrets_of(self._config.secrets)
@@ -112,22 +112,22 @@ class Transport:
     def _call(
         self, method: str, url: str, headers: dict[str, str], body: bytes | None, proxy: Proxy | None
     ) -> _Call:
-        session = self._session = self._session or _open_session(keep=self._config.keep_alive)
+        session = self._session = self._session or _open_session(keep_alive=self._config.keep_alive)
         return lambda: session.request(
             method,
             url,
             headers=headers,
-            # In pieces where it is large, which aiohttp asks for: the loop has others to serve meanwhile.
+            # Send a large body in pieces, as aiohttp recommends: the event loop has other work to do.
             data=BytesIO(body) if body and len(body) > _LARGE else body,
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(total=None, connect=self._config.connect_timeout),
             proxy=proxy.url if proxy else None,
             proxy_headers=self._proxy_headers(proxy, "https"),
-            ssl=self._trust() if self._address.scheme == "https" else True,
+            ssl=self._tls_context() if self._address.scheme == "https" else True,
         )
 
     async def _respond(self, call: _Call, proxy: Proxy | None, secrets: Secrets) -> aiohttp.ClientResponse:
-        """Send the request and wait for the headers of the answer."""
+        """Send the request and wait for the headers of the response."""
         while True:
             opening = _Opening(self._config.first_byte_timeout)
             token = _OPENING.set(opening)
@@ -148,13 +148,13 @@ class Transport:
             is_closed = self._session is None
             if may_want_tls and not is_closed and not self._is_known_plain:
                 if await speaks_tls(self._address.host, self._address.port):
-                    raise network_errors.wants_tls(self._address.authority)
-                self._is_known_plain = True  # to ask once is enough
-            if is_closed or not opening.was_kept or failure.phase != "cut":
-                raise failure  # not from within the handler: see `network_errors`
+                    raise network_errors.tls_required(self._address.authority)
+                self._is_known_plain = True  # one check is enough
+            if is_closed or not opening.was_reused or failure.phase != "cut":
+                raise failure  # outside the handler, so that nothing is chained: see `network_errors`
 
     def _proxy_headers(self, proxy: Proxy | None, scheme: str) -> dict[str, str]:
-        """A proxy is shown its password on the way to it: in the request itself, or before the tunnel."""
+        """Return the proxy's authorization: sent with an HTTP request, or before an HTTPS tunnel."""
         if proxy is None or not proxy.authorization or self._address.scheme != scheme:
             return {}
         return {"proxy-authorization": proxy.authorization}
@@ -162,49 +162,49 @@ class Transport:
     def _failure(
         self, error: Exception, opening: _Opening, proxy: Proxy | None, secrets: Secrets
     ) -> OpenResponsesError:
-        place = self._address.authority
+        server = self._address.authority
         if isinstance(error, aiohttp.ClientHttpProxyError):
             error.message = secrets.mask(error.message)
         if not opening.is_connected:
             seconds = self._config.connect_timeout
-            return network_errors.no_connection(error, place, proxy.place if proxy else "", seconds)
+            return network_errors.connection_failed(error, server, proxy.authority if proxy else "", seconds)
         if opening.deadline.expired():
-            return network_errors.silence(place, "first_byte", self._config.first_byte_timeout)
-        return network_errors.cut(error, place)
+            return network_errors.timed_out(server, "first_byte", self._config.first_byte_timeout)
+        return network_errors.disconnected(error, server)
 
     async def _refusal(self, answer: HttpAnswer) -> OpenResponsesError:
         if answer.status < 400:
             return redirected(answer.status, answer.headers, answer.secrets)
         body = await answer.error_body()
-        if self._address.scheme == "http" and network_errors.says_it_wants_tls(body):
-            return network_errors.wants_tls(self._address.authority)
+        if self._address.scheme == "http" and network_errors.body_asks_for_tls(body):
+            return network_errors.tls_required(self._address.authority)
         return self._explain(answer.status, answer.headers, body, answer.secrets, self._address.advice)
 
-    def _trust(self) -> ssl.SSLContext | bool:
+    def _tls_context(self) -> ssl.SSLContext | bool:
         if self._tls is None:
             self._tls = tls_context(self._config.ca_file, self._config.client_cert, self._config.client_key)
         return self._tls
 
 
 class _Opening:
-    """A request on its way: the clock of the first byte runs from the moment there is a connection."""
+    """A request without a response yet. The first-byte timeout starts when there is a connection."""
 
     def __init__(self, first_byte_timeout: float | None) -> None:
         self._seconds = first_byte_timeout
         self._transport: asyncio.Transport | None = None
         self.deadline: asyncio.Timeout
         self.is_connected = False
-        self.was_kept = False
+        self.was_reused = False
 
-    def connected(self, connection: Connection, was_kept: bool) -> None:
+    def connected(self, connection: Connection, was_reused: bool) -> None:
         self._transport = connection.transport
         self.is_connected = True
-        self.was_kept = was_kept
+        self.was_reused = was_reused
         if self._seconds is not None:
             self.deadline.reschedule(asyncio.get_running_loop().time() + self._seconds)
 
     def abort(self) -> None:
-        """Close without ceremony. aiohttp closes in good order, which waits for a peer that does not read."""
+        """Close at once. aiohttp closes gracefully, which waits for a peer that does not read."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -213,36 +213,37 @@ _OPENING: ContextVar[_Opening] = ContextVar("penstock_opening")
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Says when a request has its connection, which aiohttp keeps to itself until the headers are there."""
+    """Reports when a request has its connection, which aiohttp does not expose before the headers arrive."""
 
-    def __init__(self, *, keep: bool) -> None:
-        super().__init__(limit=0, force_close=not keep)  # a stream is long: none may wait for another's end
+    def __init__(self, *, keep_alive: bool) -> None:
+        # No limit: streams are long, and a request must not wait for one to end.
+        super().__init__(limit=0, force_close=not keep_alive)
         self._known: WeakSet[object] = WeakSet()
 
     async def connect(
         self, req: ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
     ) -> Connection:
         connection = await super().connect(req, traces, timeout)
-        _OPENING.get().connected(connection, was_kept=connection.protocol in self._known)
+        _OPENING.get().connected(connection, was_reused=connection.protocol in self._known)
         self._known.add(connection.protocol)
         return connection
 
 
-def _open_session(*, keep: bool) -> aiohttp.ClientSession:
+def _open_session(*, keep_alive: bool) -> aiohttp.ClientSession:
     session = aiohttp.ClientSession(
-        connector=_Connector(keep=keep),
+        connector=_Connector(keep_alive=keep_alive),
         cookie_jar=aiohttp.DummyCookieJar(),
         max_line_size=_HEADER_LINE,
         max_field_size=_HEADER_LINE,
     )
-    # aiohttp sends a GET again by itself when it broke. What is sent again, and when, is the client's to say.
+    # aiohttp retries a broken GET by itself. Retries are up to the client.
     session._retry_connection = False
     return session
 
 
-async def _ask_for_key(source: KeySource) -> str:
-    given = source()
-    key = (await given if inspect.isawaitable(given) else given) or ""
+async def _get_key(source: KeySource) -> str:
+    result = source()
+    key = (await result if inspect.isawaitable(result) else result) or ""
     key = key.strip()
     check_key(key)
     return key

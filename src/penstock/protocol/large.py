@@ -27,18 +27,18 @@ def max_values(text: str) -> int:
     return 1 + text.count(",") + text.count("[") + text.count("{")
 
 
-def has_more_values(data: bytes, most: int) -> bool:
-    """Return whether this JSON has more than `most` values, without building any of them.
+def has_more_values(data: bytes, limit: int) -> bool:
+    """Return whether this JSON has more than `limit` values, without building any of them.
 
     A separator or an opening bracket counts as a value. Strings are excluded only if there are many of these
     characters. The data is read in slices, because each call holds the interpreter lock.
     """
-    if len(data) <= most:
+    if len(data) <= limit:
         return False
-    if sum(_separators(data[at : at + _SLICE]) for at in range(0, len(data), _SLICE)) <= most:
+    if sum(_separators(data[at : at + _SLICE]) for at in range(0, len(data), _SLICE)) <= limit:
         return False
     count = at = inside = 0
-    while at < len(data) and count <= most:
+    while at < len(data) and count <= limit:
         piece = data[at : at + _SLICE]
         if piece.endswith(b"\\"):  # an escaped character belongs to its backslash
             end = _ESCAPED.match(data, at + len(piece) - 1)
@@ -47,7 +47,7 @@ def has_more_values(data: bytes, most: int) -> bool:
         between_quotes = piece.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
         count += _separators(b"".join(between_quotes[inside::2]))
         inside ^= len(between_quotes) % 2 ^ 1
-    return count > most
+    return count > limit
 
 
 _SLICE = 256 * 1024

@@ -78,8 +78,7 @@ class StoredResponse(Struct, frozen=True, kw_only=True):
     """The last snapshot; while the turn runs, the first."""
     verdict: bytes = b""
     dropped: int = 0
-    """The number of events that are missing from its log because the disk was too slow, or full, for too
-    long."""
+    """The number of events missing from its log because the disk was too slow, or full, for too long."""
     is_durable: bool = True
     """False if it may not survive a restart, which is reported to the client. The row of a running turn, or
     the end of a finished one, is not written yet."""
@@ -154,8 +153,7 @@ class Stats(Struct, frozen=True):
 
 
 class Store(Protocol):
-    """Stores turns and conversations. For an unknown id, methods return None, False or nothing, and do not
-    raise.
+    """Stores turns and conversations. For an unknown id, methods return None, False or nothing.
 
     Use it from one event loop. Methods that change something other than a running turn raise `StoreError`
     when the change could not be written.
@@ -263,7 +261,7 @@ class Store(Protocol):
 
     async def delete_item(self, tenant: str, id: str, item_id: str) -> bool: ...
 
-    async def quiet(self, tenant: str, id: str) -> None:
+    async def wait_for_turns(self, tenant: str, id: str) -> None:
         """Wait for the turns that are running in a conversation: their output belongs to it."""
 
     # The reasoning memory (ask C1): small values by key
@@ -368,10 +366,9 @@ class StoreArchive(Protocol):
     def stats(self) -> ArchiveStats: ...
 
     def time(self, now: float) -> float:
-        """Return the time from which ages are measured: the clock, unless it is far ahead of the store's
-        own."""
+        """Return the time from which ages are measured: the clock, unless the store's own is far behind."""
 
-    def due(self, *, older_than: float) -> Pruned:
+    def count_expired(self, *, older_than: float) -> Pruned:
         """Count what `prune` would delete because of its age."""
 
     def prune(

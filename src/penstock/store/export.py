@@ -22,7 +22,7 @@ Record = dict[str, object]
 _NULL = Raw(b"null")
 
 
-def everything(archive: StoreArchive, since: float) -> Iterator[bytes]:
+def export_all(archive: StoreArchive, since: float) -> Iterator[bytes]:
     """Yield a line for each response created, and each conversation changed, since a time."""
     for stored in archive.responses():
         if stored.created_at >= since:
@@ -32,7 +32,7 @@ def everything(archive: StoreArchive, since: float) -> Iterator[bytes]:
             yield _line(conversation_record(archived))
 
 
-def named(archive: StoreArchive, ids: Sequence[str], missing: list[str]) -> Iterator[bytes]:
+def export_responses(archive: StoreArchive, ids: Sequence[str], missing: list[str]) -> Iterator[bytes]:
     """Yield a line for each of these responses; add the ids that do not exist to `missing`."""
     for id in ids:
         stored = archive.find(id)

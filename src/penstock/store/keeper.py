@@ -187,8 +187,7 @@ class StoreKeeper:
         return await self._store.close(self._opened.id, end)
 
     async def _close_large(self, response: Response) -> bool:
-        """Close a turn whose terminal event is in the log already: after a crash the end is read from
-        there."""
+        """Close a turn whose terminal event is logged already: after a crash the end is read from the log."""
         body = await encode_large(_as_recorded(response))
         items = [StoredItem(str(item.id), await encode_large(item)) for item in response.output]
         end = self._end(response, body, tuple(items))

@@ -32,8 +32,7 @@ from penstock.store.turn_buffer import TurnBuffer, size_of_events, size_of_items
 MOST_BYTES = 256 * 1024 * 1024
 MOST_RESPONSES = 10_000
 _LONGEST_LOG = 16 * 1024 * 1024
-"""Bytes of one turn's events. A larger response is stored as well, but its stream cannot be resumed
-completely."""
+"""Bytes of one turn's events. A larger response is stored, but its stream cannot be resumed completely."""
 
 Key = tuple[str, str]
 """A tenant, and the id of a response, conversation or item of that tenant."""
@@ -277,7 +276,7 @@ class MemoryStore:
         self._resize(record, -size_of_items(deleted))
         return True
 
-    async def quiet(self, tenant: str, id: str) -> None:
+    async def wait_for_turns(self, tenant: str, id: str) -> None:
         for running in [*self._running.values()]:
             if (running.opened.tenant, running.opened.conversation_id) == (tenant, id):
                 await running.finished.wait()

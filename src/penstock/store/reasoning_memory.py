@@ -55,8 +55,7 @@ class ReasoningSource(Protocol):
 
 
 def reasoning_by_call(output: Iterable[Item], context: str = "") -> dict[str, bytes]:
-    """Return what to remember of a response's output, by the ids of its calls. `context` is that of its
-    input."""
+    """Return what to remember of an output, by the ids of its calls. `context` is that of the input."""
     by_call: dict[str, bytes] = {}
     slots: list[list[str]] = [[]]
     for item in output:

@@ -17,7 +17,7 @@ MESSAGES: dict[str, str] = {
     "shared_call_id": "two parallel calls had the same id; one of them got a new id",
     "late_call_id": "the id of a call arrived after the call was announced with another id",
     "name_changed": "the name of a call changed; the first name was used",
-    "unmarked_call": "a call began with a new name, but without an id or an index",
+    "unmarked_call": "a call began with a new name, but without an id of its own",
     "glued_calls": "the arguments of several calls arrived as one text; they were split",
     "repeated_arguments": "the arguments of a call arrived more than once; they were sent once",
     "arguments_disagree": "a call was repeated with different arguments; the first arguments were used",

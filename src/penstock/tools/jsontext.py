@@ -17,13 +17,13 @@ SPACE = " \t\n\r"
 """JSON whitespace; Python's `strip()` would remove more."""
 
 
-MOST_BRACKETS = 100_000
+MAX_BRACKETS = 100_000
 """Counting brackets one by one is slow. In arguments with more of them, the end is not searched for."""
 
 
 class ObjectScanner:
     """Finds the end of one top-level JSON object. Text that does not begin with `{` has no end, and neither
-    has an object with more than `MOST_BRACKETS` brackets."""
+    has an object with more than `MAX_BRACKETS` brackets."""
 
     __slots__ = ("_brackets", "_depth", "_escaped", "_in_string", "_started", "ended", "is_object")
 
@@ -53,7 +53,7 @@ class ObjectScanner:
         if self._escaped and position < len(text):
             position += 1
             self._escaped = False
-        while position < len(text) and self._brackets <= MOST_BRACKETS:
+        while position < len(text) and self._brackets <= MAX_BRACKETS:
             skipped = (_TO_QUOTE if self._in_string else _TO_BRACKET).match(text, position)
             position = skipped.end() + 1  # type: ignore[union-attr]  # both match everywhere
             found = text[position - 1 : position]

@@ -1,1 +1,1 @@
-"""Sending a rendered request: targets, keys, connections, and what to try next when it fails."""
+"""Sends rendered requests: targets, keys, connections, retries and fallback."""

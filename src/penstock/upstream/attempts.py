@@ -1,7 +1,7 @@
-"""What to try next when a request has failed: another key, the same target again, the next one, or nothing.
+"""Decides what to try when a request has failed: another key, a retry, the next target, or nothing.
 
-It is asked before the first output of a turn went to the client; after that nothing is ever sent again
-(decision 9). It sends nothing and waits for nothing itself.
+This applies until the first output of a turn was sent to the client; after that nothing is ever retried
+(decision 9). Nothing here sends or waits.
 """
 
 from __future__ import annotations
@@ -25,81 +25,83 @@ from penstock.upstream.target import Upstream
 
 FIRST_WAIT = 0.25
 LONGEST_REST = 3600.0
-"""However long a vendor says: a wrong header must not take a key away for days."""
+"""Seconds. A wrong header of a vendor must not make a key unusable for days."""
 
 
 class NextStep(Enum):
-    """What can be done about a failure."""
+    """One way to react to a failure."""
 
     OTHER_KEY = "another ready key of the same target, at once"
-    AGAIN = "the same target again, after a wait"
-    NEXT = "the next target"
+    RETRY = "the same target again, after a wait"
+    NEXT_TARGET = "the next target"
 
 
 class RetryRule(Struct, frozen=True):
-    """The steps are tried in their order; the first that is possible is taken. Without one it is the end."""
+    """Steps to try in order. The first possible step is taken; if there is none, the turn fails."""
 
     steps: tuple[NextStep, ...] = ()
     rest: float = 0.0
-    """Seconds for which the key is not used while another one is ready."""
-    is_rest_told: bool = False
-    """Does the vendor know better how long?"""
+    """Seconds for which the key rests: it is not used while another key is ready."""
+    uses_retry_after: bool = False
+    """Whether the vendor's `retry-after` overrides `rest`."""
     is_final_for_own_key: bool = False
-    """A client whose own key is wrong must be told, or it will never know."""
+    """Whether a client that sent its own key gets the failure: it must learn that the key is wrong."""
 
 
-LIMITED = RetryRule((NextStep.OTHER_KEY, NextStep.NEXT, NextStep.AGAIN), rest=30.0, is_rest_told=True)
-SPENT = RetryRule((NextStep.OTHER_KEY, NextStep.NEXT), rest=3600.0)
-REFUSED = RetryRule((NextStep.OTHER_KEY, NextStep.NEXT), rest=600.0, is_final_for_own_key=True)
-FORBIDDEN = RetryRule((NextStep.OTHER_KEY, NextStep.NEXT), is_final_for_own_key=True)
-"""Without a rest: what is not allowed is mostly this model, and the key is good for others."""
-PASSING = RetryRule((NextStep.AGAIN, NextStep.NEXT))
-ELSEWHERE = RetryRule((NextStep.NEXT,))
+RATE_LIMITED = RetryRule(
+    (NextStep.OTHER_KEY, NextStep.NEXT_TARGET, NextStep.RETRY), rest=30.0, uses_retry_after=True
+)
+QUOTA_EXHAUSTED = RetryRule((NextStep.OTHER_KEY, NextStep.NEXT_TARGET), rest=3600.0)
+UNAUTHORIZED = RetryRule((NextStep.OTHER_KEY, NextStep.NEXT_TARGET), rest=600.0, is_final_for_own_key=True)
+FORBIDDEN = RetryRule((NextStep.OTHER_KEY, NextStep.NEXT_TARGET), is_final_for_own_key=True)
+"""The key does not rest: usually only this model is forbidden, and the key works for others."""
+TRANSIENT = RetryRule((NextStep.RETRY, NextStep.NEXT_TARGET))
+FALLBACK = RetryRule((NextStep.NEXT_TARGET,))
 FINAL = RetryRule()
 
 BY_CODE: dict[str, RetryRule] = {
-    "insufficient_quota": SPENT,
-    # An overflow must reach the client as what it is: only a shorter conversation helps (ask E4).
+    "insufficient_quota": QUOTA_EXHAUSTED,
+    # An overflow must reach the client unchanged: only a shorter conversation helps (ask E4).
     "context_length_exceeded": FINAL,
     "content_filter": FINAL,
     "invalid_prompt": FINAL,
-    # What stands between us and this target will not change by asking again.
-    "certificate_error": ELSEWHERE,
-    "tls_error": ELSEWHERE,
-    "proxy_error": ELSEWHERE,
-    "unsupported_proxy": ELSEWHERE,
+    # A retry does not change the network path to this target.
+    "certificate_error": FALLBACK,
+    "tls_error": FALLBACK,
+    "proxy_error": FALLBACK,
+    "unsupported_proxy": FALLBACK,
 }
 
 BY_KIND: tuple[tuple[type[OpenResponsesError], RetryRule], ...] = (
-    (RateLimitError, LIMITED),
-    (AuthenticationError, REFUSED),
+    (RateLimitError, RATE_LIMITED),
+    (AuthenticationError, UNAUTHORIZED),
     (PermissionDeniedError, FORBIDDEN),
-    (NotFoundError, ELSEWHERE),
+    (NotFoundError, FALLBACK),
     (ContextOverflowError, FINAL),
     (InvalidRequestError, FINAL),
 )
 
 
 def rule_for(error: OpenResponsesError) -> RetryRule:
-    """The row for a failure: by its code, else by its kind, else by whether it may pass."""
+    """Return the rule for a failure: by its code, else by its class, else by whether it is transient."""
     if error.code in BY_CODE:
         return BY_CODE[error.code]
-    passes = is_transient(error)
+    transient = is_transient(error)
     for kind, rule in BY_KIND:
-        if isinstance(error, kind) and not (passes and rule is FINAL):  # a 408 is no wrong request
+        if isinstance(error, kind) and not (transient and rule is FINAL):  # a 408 is not an invalid request
             return rule
-    return PASSING if passes else ELSEWHERE
+    return TRANSIENT if transient else FALLBACK
 
 
 class Candidate(Struct, frozen=True):
-    """One step of a chain: an upstream, and the model's name there."""
+    """One target of a fallback chain: an upstream, and the model's name there."""
 
     upstream: Upstream
     model: str
 
 
 class Attempt(Struct, frozen=True):
-    """What to do now: wait, then ask this upstream with this key."""
+    """The next attempt: wait, then send to this upstream with this key."""
 
     upstream: Upstream
     model: str
@@ -110,16 +112,17 @@ class Attempt(Struct, frozen=True):
     """1 for the first of the turn."""
 
     def __repr__(self) -> str:
-        """Without the key."""
+        """Leave out the key."""
         where = f"{self.upstream.name!r}, {self.model!r}"
         return f"Attempt({where}, wait={self.wait:g}, number={self.number})"
 
 
 class Attempts:
-    """The attempts of one turn. `random` gives numbers from 0 to 1: it spreads out what failed together.
+    """The attempts of one turn. `random` returns numbers from 0 to 1, to spread out turns that failed
+    together.
 
-    `client_key` is sent to upstreams that take the client's own key; it never rests, and no key of ours takes
-    its place. `prefer` holds the fingerprints of keys that the conversation's reasoning is bound to.
+    `client_key` is sent to upstreams that accept the client's own key; it never rests, and is never replaced
+    by one of ours. `prefer` contains the fingerprints of keys that the conversation's reasoning is bound to.
     """
 
     def __init__(
@@ -133,7 +136,7 @@ class Attempts:
         prefer: Collection[str] = (),
     ) -> None:
         if not candidates:
-            raise ValueError("there is nothing to try")
+            raise ValueError("at least one candidate is required")
         self._untried = list(candidates)
         self._retries = retries
         self._wait_budget = wait_budget
@@ -143,18 +146,18 @@ class Attempts:
         self._number = 0
         self._waited = 0.0
         self._current: Attempt | None = None
-        # Of the target that is being asked:
-        self._repeats = 0
+        # For the current target:
+        self._retried = 0
         self._refused: set[str] = set()
 
     def first(self) -> Attempt:
-        return self._move_on()
+        return self._next_target()
 
     def after(self, error: OpenResponsesError) -> Attempt | None:
-        """What comes after the attempt that failed with this; None: the error goes to the client."""
+        """Return the next attempt after a failure; None if the error is returned to the client."""
         failed, self._current = self._current, None
         if failed is None:
-            raise RuntimeError("there is no attempt that could have failed")
+            raise RuntimeError("no attempt is in progress")
         rule = rule_for(error)
         if rule.is_final_for_own_key and self._is_own(failed.upstream):
             return None
@@ -167,26 +170,26 @@ class Attempts:
         return None
 
     def _take(self, step: NextStep, failed: Attempt, error: OpenResponsesError) -> Attempt | None:
-        """The attempt that this step leads to; None where it is not possible."""
+        """Return the attempt for a step; None if the step is not possible."""
         match step:
             case NextStep.OTHER_KEY:
                 return self._other_key(failed)
-            case NextStep.AGAIN:
-                return self._again(failed, error)
-            case NextStep.NEXT:
-                return self._move_on() if self._untried else None
+            case NextStep.RETRY:
+                return self._retry(failed, error)
+            case NextStep.NEXT_TARGET:
+                return self._next_target() if self._untried else None
 
     def _rest(self, failed: Attempt, rule: RetryRule, error: OpenResponsesError) -> None:
         """Let the key rest, if it is one of ours."""
         if not failed.key or self._is_own(failed.upstream):
             return
-        seconds = (error.retry_after if rule.is_rest_told else None) or rule.rest
+        seconds = (error.retry_after if rule.uses_retry_after else None) or rule.rest
         failed.upstream.keys.rest(failed.key, min(seconds, LONGEST_REST))
         self._refused.add(failed.key)
 
     def _other_key(self, failed: Attempt) -> Attempt | None:
-        """A key that was not refused since the last wait. One whose short rest is over already must not be
-        taken at once: two of them would be asked in turn for ever."""
+        """Try a key that was not refused since the last wait. A key whose short rest is already over is not
+        used at once: two such keys would be tried alternately forever."""
         if self._is_own(failed.upstream):
             return None
         if failed.key:
@@ -194,29 +197,29 @@ class Attempts:
         key = failed.upstream.keys.another(self._refused, self._prefer)
         return None if key is None else self._attempt(failed.upstream, failed.model, key)
 
-    def _again(self, failed: Attempt, error: OpenResponsesError) -> Attempt | None:
-        if self._repeats >= self._retries:
+    def _retry(self, failed: Attempt, error: OpenResponsesError) -> Attempt | None:
+        if self._retried >= self._retries:
             return None
         wait = error.retry_after or self._backoff()
         if failed.key in self._refused:
             wait = min(wait, failed.upstream.keys.ready_in())  # another key may be ready before this one
         if self._waited + wait > self._wait_budget:
             return None
-        self._repeats += 1
+        self._retried += 1
         self._refused = set()
         return self._attempt(failed.upstream, failed.model, self._key_for(failed.upstream), wait)
 
     def _backoff(self) -> float:
-        """Doubling, of which a random half is taken off."""
-        longest: float = min(FIRST_WAIT * 2 ** min(self._repeats, 16), LONGEST_WAIT)
+        """Return a wait that doubles with every retry, minus up to a random half."""
+        longest: float = min(FIRST_WAIT * 2 ** min(self._retried, 16), LONGEST_WAIT)
         return longest * (0.5 + self._random() / 2)
 
-    def _move_on(self) -> Attempt:
-        """To the next target with a ready key; to one whose keys all rest only when there is no other."""
+    def _next_target(self) -> Attempt:
+        """Try the next target with a ready key; a target whose keys all rest only if there is no other."""
         ready = (candidate for candidate in self._untried if self._is_ready(candidate.upstream))
         candidate = next(ready, self._untried[0])
         self._untried.remove(candidate)
-        self._repeats = 0
+        self._retried = 0
         self._refused = set()
         return self._attempt(candidate.upstream, candidate.model, self._key_for(candidate.upstream))
 
@@ -230,7 +233,7 @@ class Attempts:
         return self._client_key if self._is_own(upstream) else upstream.keys.take(self._prefer)
 
     def _is_own(self, upstream: Upstream) -> bool:
-        """Is the client's own key sent there?"""
+        """Return whether the client's own key is sent to an upstream."""
         return upstream.pass_key and bool(self._client_key)
 
     def _is_ready(self, upstream: Upstream) -> bool:

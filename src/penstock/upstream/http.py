@@ -1,4 +1,4 @@
-"""An upstream across the network."""
+"""An upstream that is reached over HTTP."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.dialects.registry import rendered_dialect, unknown
 from penstock.errors import InvalidRequestError, NotFoundError, OpenResponsesError
 from penstock.net.answer import HttpAnswer
 from penstock.net.config import check_headers, check_key
-from penstock.net.error_responses import closed_meanwhile, refusal
+from penstock.net.error_responses import client_closed, refusal
 from penstock.net.masking import Secrets
 from penstock.net.source import UpstreamSource
 from penstock.net.transport import Refusal, Transport
@@ -24,14 +24,14 @@ from penstock.upstream.keys import KeyRing
 from penstock.upstream.target import UpstreamTarget, address_of
 
 _ACCEPT = "text/event-stream, application/json"
-"""Every request asks for a stream; some servers answer with a whole document all the same."""
+"""Every request asks for a stream, but some servers return a JSON document."""
 
 
 class HttpUpstream:
-    """Sends requests over connections that are kept, as many at a time as there are turns.
+    """Sends requests over reused connections, as many at a time as there are turns.
 
-    A target that cannot work raises here, not with the first request. It belongs to the event loop of that
-    one. `clock` is what the rests of the keys are measured by.
+    An invalid target raises here, not with the first request. The upstream belongs to the event loop of its
+    first request. `clock` measures how long keys rest.
     """
 
     def __init__(self, target: UpstreamTarget, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -59,7 +59,7 @@ class HttpUpstream:
 
     async def send(self, request: UpstreamRequest, *, key: str, headers: Mapping[str, str]) -> UpstreamSource:
         if self._is_closed:
-            raise closed_meanwhile()
+            raise client_closed()
         check_headers(headers)
         answer = await self._transport.send(
             "POST",
@@ -72,14 +72,14 @@ class HttpUpstream:
         return answer
 
     async def aclose(self) -> None:
-        """Close every connection; what is still being read on one breaks."""
+        """Close every connection; responses that are still being read fail."""
         self._is_closed = True
         for answer in list(self._answers):
-            answer.abort()  # aiohttp closes connections without a word to those who read from them
+            answer.abort()  # aiohttp closes connections without waking the tasks that read from them
         await self._transport.aclose()
 
     def _key(self, key: str) -> dict[str, str]:
-        """The header that the key is sent in. A client's own key was not seen before, so it is checked."""
+        """Return the header for a key, which is checked here: a client's own key was not checked before."""
         check_key(key)
         name, form = self._key_header
         return {name: form.format(key=key)} if key else {}
@@ -93,7 +93,7 @@ def _config(target: UpstreamTarget) -> ClientConfig:
         connect_timeout=target.connect_timeout,
         first_byte_timeout=target.first_byte_timeout,
         idle_timeout=target.idle_timeout,
-        # `attempts` says what is sent again; here it means that connections are kept.
+        # `attempts` decides about retries; here the value only enables connection reuse.
         retries=1,
         ca_file=target.ca_file,
         client_cert=target.client_cert,
@@ -103,7 +103,7 @@ def _config(target: UpstreamTarget) -> ClientConfig:
 
 
 def listing_config(target: UpstreamTarget, key: str = "") -> ClientConfig:
-    """How to ask a target for its models: with this key, else with its own."""
+    """Return the settings for listing a target's models: with this key, else with the target's own."""
     connection = _dialect(target.dialect).connection
     address = address_of(target.base_url, connection)
     key = key if key and target.pass_key else next(iter(target.keys), "")
@@ -119,16 +119,17 @@ def listing_config(target: UpstreamTarget, key: str = "") -> ClientConfig:
 
 
 def _refusal_in(dialect: Dialect) -> Refusal:
-    """How an answer that is no success is read: as the client reads it, but under our word for the failure.
+    """Return a function that converts error responses like the client does, but with our code for the
+    failure.
 
-    Clients decide by the code what to do next, and know ours; the vendor's is in no client's table.
+    Clients act on the code, and know ours but not the vendor's.
     """
 
     def explain(
         status: int, headers: Mapping[str, str], body: bytes, secrets: Secrets, advice: str
     ) -> OpenResponsesError:
         error = refusal(status, headers, body, secrets, advice)
-        if error.code != NotFoundError.default_code:  # it is the address that was not found, not the model
+        if error.code != NotFoundError.default_code:  # the URL was not found, not the model
             error.code = dialect.classify(status, headers, body).code
         return error
 
@@ -143,7 +144,7 @@ def _dialect(name: str) -> Dialect:
 
 
 def _key_header(name: str) -> tuple[str, str]:
-    """The header and the form of its value."""
+    """Return the name of the header and the format of its value."""
     if name not in KEY_HEADERS:
         message = str(unknown("key header", name, KEY_HEADERS))
         raise InvalidRequestError(message, code="invalid_config", param="key_header")

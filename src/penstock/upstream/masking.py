@@ -1,4 +1,4 @@
-"""What an upstream says of itself, without the secrets that it was sent: some repeat them (ask K3)."""
+"""Masks secrets in deltas: some upstreams repeat the key that they were sent (ask K3)."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ FIELDS: dict[type[Any], tuple[str, ...]] = {
     ItemDelta: ("item",),
     EventDelta: ("type", "fields"),
 }
-"""The fields of each delta that hold words of the upstream. Text, reasoning and arguments are the model's:
-they are given out as they came. Keys of blocks and calls stay inside."""
+"""The fields of each delta whose text comes from the upstream. Text, reasoning and arguments come from the
+model and are passed on unchanged. Keys of blocks and calls are internal."""
 
 
 def masked(deltas: list[Delta], source: UpstreamSource) -> list[Delta]:
@@ -43,8 +43,8 @@ def _masked(delta: Delta, source: UpstreamSource) -> Delta:
     changes: dict[str, Any] = {}
     for name in FIELDS[type(delta)]:
         value = getattr(delta, name)
-        if value is not None and (clean := source.mask_value(value)) is not value:
-            changes[name] = clean
+        if value is not None and (masked_value := source.mask_value(value)) is not value:
+            changes[name] = masked_value
     if isinstance(delta, ErrorDelta):
         changes["message"] = source.mask(delta.message)
     return replace(delta, **changes) if changes else delta

@@ -1,6 +1,6 @@
 """Stream parts on which an oracle and the reader differ: in which aspects, and why."""
 
-_NOT_JSON = "calls, finish: a call whose arguments are no whole JSON fails the answer (invariant 10)"
+_NOT_JSON = "calls, finish: a call with incomplete JSON arguments fails the answer (invariant 10)"
 _COPILOT = "chat-completions.github-copilot.vscode-copilot-chat."
 _FLUSHED = "chat-completions.openrouter.ai-sdk-provider.should-"
 

@@ -1,17 +1,17 @@
-"""Recordings of Chat Completions that both oracles read otherwise, and why we are right."""
+"""Recordings of Chat Completions that both oracles read differently, and why our reading is right."""
 
 _ORACLE_REASONING = "the oracles do not read this field of reasoning (quirk C24, quirk C26)"
 _LEGACY_CALL = "the oracles do not read the legacy function_call (quirk C23)"
-_CUT_CALL = "arguments that are no whole JSON at a normal end fail the response (decision 5)"
-_REASONING_APART = "reasoning tokens are counted beside the output; ours has them in it (quirk C7)"
+_CUT_CALL = "incomplete JSON arguments at a normal end fail the response (decision 5)"
+_REASONING_APART = "the vendor counts reasoning tokens separately; our output tokens include them (quirk C7)"
 _NO_FINISH = "[DONE] without a finish_reason is an end (quirk C9)"
 
 EXCEPTIONS: dict[str, str] = {
     "chat-completions/azure.ai.azure-azure-deepseek-reasoning-1.0.jsonl": _ORACLE_REASONING,
-    "chat-completions/cloudflare.opencode.cloudflare-ai-gateway-cloudflare-ai-gateway-workers-ai-llama-3-1-8b-text.0.sse": "a usage of zeros does not take back the real one (quirk C6)",  # noqa: E501
+    "chat-completions/cloudflare.opencode.cloudflare-ai-gateway-cloudflare-ai-gateway-workers-ai-llama-3-1-8b-text.0.sse": "a usage of zeros does not replace the real one (quirk C6)",  # noqa: E501
     "chat-completions/github-copilot.vscode-copilot-chat.single-function-call.17.sse": _LEGACY_CALL,
-    "chat-completions/github-copilot.vscode-copilot-chat.stream-containing-cot-summary-and-cot-id.13.sse": "cot_summary is reasoning (quirk C29), and its call has no JSON for arguments (decision 5)",  # noqa: E501
-    "chat-completions/github-copilot.vscode-copilot-chat.stream-from-github-bing-search-skill.20.sse": "two frames lost their escapes when they were pasted; a frame that is no JSON fails the response (ask E1)",  # noqa: E501
+    "chat-completions/github-copilot.vscode-copilot-chat.stream-containing-cot-summary-and-cot-id.13.sse": "cot_summary is reasoning (quirk C29), and the arguments of its call are not JSON (decision 5)",  # noqa: E501
+    "chat-completions/github-copilot.vscode-copilot-chat.stream-from-github-bing-search-skill.20.sse": "two frames lost their escapes when they were pasted; a frame that is not JSON fails the response (ask E1)",  # noqa: E501
     "chat-completions/openai.openai-python.external-173417d553406f034f643e5db3f8d591fb691ebac56f5ae39a22cc7d455c5353.0.sse": "a refusal is a content part of a completed response (quirk C30)",  # noqa: E501
     "chat-completions/openai.weave.openai-test-test-openai-function-call-async-stream.0.sse": _LEGACY_CALL,
     "chat-completions/openrouter.ai-sdk-provider.should-attach-reasoning-details-providermetadata-only-to-the-first-tool-call-in.38.sse": _ORACLE_REASONING,  # noqa: E501

@@ -37,7 +37,7 @@ THINKING: dict[str, tuple[str, str, str]] = {
         "hm",
         "use `<think>` and </think>",
     ),
-    "spoken of in a line": ("<think>hm</think>the <think> tag", "hm", "the <think> tag"),
+    "mentioned in a line": ("<think>hm</think>the <think> tag", "hm", "the <think> tag"),
     "a stray backtick": ("<think>a ` b\nc</think>hi", "a ` b\nc", "hi"),
     "nested": ("<think>a\n<think>b</think>c</think>hi", "a\nbc", "hi"),
     "twice": ("<think>a</think>hi\n<think>b</think>you", "ab", "hi\nyou"),
@@ -47,25 +47,25 @@ THINKING: dict[str, tuple[str, str, str]] = {
 
 
 @pytest.mark.parametrize("name", THINKING)
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 100])
-def test_think_tags(name: str, size: int) -> None:
-    text, reasoning, answered = THINKING[name]
-    told = read(*split_at(text, size), chunk(finish="stop"), given=plan(think_tags=True))
-    assert "".join(each.text for each in of(told, ReasoningDelta)) == reasoning
-    assert "".join(each.text for each in of(told, TextDelta)) == answered
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_think_tags_separate_reasoning_from_text(name: str, size: int) -> None:
+    text, reasoning, answer_text = THINKING[name]
+    deltas = read(*split_at(text, size), chunk(finish="stop"), for_plan=plan(think_tags=True))
+    assert "".join(each.text for each in of(deltas, ReasoningDelta)) == reasoning
+    assert "".join(each.text for each in of(deltas, TextDelta)) == answer_text
     assert of(read(*split_at(text, size)), ReasoningDelta) == []
 
 
-def test_text_does_not_wait_where_reasoning_came_apart() -> None:
+def test_text_is_not_held_back_if_reasoning_has_its_own_field() -> None:
     reader = DIALECT.reader(plan(think_tags=True))
     reader.feed(as_frame(chunk({"reasoning_content": "hm"})))
     assert reader.feed(as_frame(chunk({"content": "hi"}))) == [TextDelta("hi")]
 
 
-def test_a_tool_call_decides_what_waiting_text_was() -> None:
+def test_a_tool_call_releases_text_that_was_held_back() -> None:
     call = {"index": 0, "id": "a", "function": {"name": "f"}}
-    told = read(chunk({"content": "hi"}), chunk({"tool_calls": [call]}), given=plan(think_tags=True))
-    assert [type(each) for each in told[:2]] == [TextDelta, ToolCallDelta]
+    deltas = read(chunk({"content": "hi"}), chunk({"tool_calls": [call]}), for_plan=plan(think_tags=True))
+    assert [type(each) for each in deltas[:2]] == [TextDelta, ToolCallDelta]
 
 
 # Tool markup
@@ -74,7 +74,7 @@ JSON_CALL = '<tool_call>\n{"name": "f", "arguments": {"x": 1}}\n</tool_call>'
 XML_CALL = "<function=g>\n<parameter=path>\na.py\n</parameter>\n<parameter=n>\n3\n</parameter>\n</function>"
 F, G = ("f", {"x": 1}), ("g", {"path": "a.py", "n": 3})
 MARKUP: dict[str, tuple[str, list[tuple[str, Any]], str]] = {
-    # text, calls, what stays text
+    # text, calls, remaining text
     "JSON": (JSON_CALL, [F], ""),
     "parameters for arguments": ('<tool_call>{"name":"f","parameters":{"x":1}}</tool_call>', [F], ""),
     "no arguments": ('<tool_call>{"name":"f"}</tool_call>', [("f", {})], ""),
@@ -83,7 +83,7 @@ MARKUP: dict[str, tuple[str, list[tuple[str, Any]], str]] = {
     "tags in tags": (f"<tool_call>\n{XML_CALL}\n</tool_call>", [G], ""),
     "after text": (f"Look:\n{JSON_CALL}", [F], "Look:"),
     "two": (f"{JSON_CALL}\n{XML_CALL}\n", [F, G], ""),
-    "text behind": (f"{JSON_CALL}\nthen", [F], "\nthen"),
+    "text after": (f"{JSON_CALL}\nthen", [F], "\nthen"),
     "a closing tag inside": (
         '<tool_call>{"name":"f","arguments":{"x":"</tool_call>"}}</tool_call>',
         [("f", {"x": "</tool_call>"})],
@@ -105,34 +105,34 @@ TYPED = FunctionTool(
 
 
 @pytest.mark.parametrize("name", MARKUP)
-@pytest.mark.parametrize("size", [1, 3, 7, 1000])
-def test_tool_markup(name: str, size: int) -> None:
-    text, expected, left = MARKUP[name]
-    given_plan = plan(tool_markup=True, tools=[TYPED])
-    told = read(*split_at(text, size), chunk(finish="stop"), given=given_plan)
-    found = [(each.name, each.arguments) for each in of(told, ToolCallDelta)]
+@pytest.mark.parametrize("size", [1, 4, 1000])
+def test_tool_markup_becomes_calls(name: str, size: int) -> None:
+    text, expected, remaining = MARKUP[name]
+    markup_plan = plan(tool_markup=True, tools=[TYPED])
+    deltas = read(*split_at(text, size), chunk(finish="stop"), for_plan=markup_plan)
+    found = [(each.name, each.arguments) for each in of(deltas, ToolCallDelta)]
     assert [
         (called, json.loads(args) if isinstance(args, str) else args) for called, args in found
     ] == expected
-    assert "".join(each.text for each in of(told, TextDelta)) == left
+    assert "".join(each.text for each in of(deltas, TextDelta)) == remaining
     assert of(read(*split_at(text, size)), ToolCallDelta) == []
-    response = answer(*split_at(text, size), chunk(finish="stop"), given=given_plan)
+    response = answer(*split_at(text, size), chunk(finish="stop"), for_plan=markup_plan)
     assert response["status"] == "completed"
 
 
-def test_markup_behind_think_tags() -> None:
+def test_markup_counts_only_after_think_tags() -> None:
     text = f"<think>hm {JSON_CALL}</think>\n\n{JSON_CALL}"
-    told = read(*split_at(text, 4), DONE, given=plan(think_tags=True, tool_markup=True))
-    assert "".join(each.text for each in of(told, ReasoningDelta)) == f"hm {JSON_CALL}"
-    assert [each.arguments for each in of(told, ToolCallDelta)] == [{"x": 1}]
-    assert of(told, TextDelta) == []
+    deltas = read(*split_at(text, 4), DONE, for_plan=plan(think_tags=True, tool_markup=True))
+    assert "".join(each.text for each in of(deltas, ReasoningDelta)) == f"hm {JSON_CALL}"
+    assert [each.arguments for each in of(deltas, ToolCallDelta)] == [{"x": 1}]
+    assert of(deltas, TextDelta) == []
 
 
-def test_markup_of_a_tool_in_a_namespace_has_its_types() -> None:
+def test_markup_uses_the_schema_of_a_tool_in_a_namespace() -> None:
     space = NamespaceTool(name="mcp", tools=[TYPED])
     text = XML_CALL.replace("<function=g>", "<function=mcp__g>").replace("\n3\n", "\nthree\n")
-    told = read(chunk({"content": text}), DONE, given=plan(tool_markup=True, tools=[space]))
-    assert of(told, ToolCallDelta)[0].arguments == {"path": "a.py", "n": "three"}
+    deltas = read(chunk({"content": text}), DONE, for_plan=plan(tool_markup=True, tools=[space]))
+    assert of(deltas, ToolCallDelta)[0].arguments == {"path": "a.py", "n": "three"}
 
 
 PIECES = st.sampled_from(
@@ -142,18 +142,20 @@ PIECES = st.sampled_from(
 
 @settings(max_examples=examples(200), deadline=None)
 @given(st.lists(PIECES, max_size=12), st.booleans(), st.booleans())
-def test_splitting_loses_no_text(texts: list[str], think_tags: bool, tool_markup: bool) -> None:
-    """However the text is cut into deltas, the same comes out."""
-    given_plan = plan(think_tags=think_tags, tool_markup=tool_markup)
-    whole = _joined(read(chunk({"content": "".join(texts)}), given=given_plan))
-    assert _joined(read(*[chunk({"content": each}) for each in texts], given=given_plan)) == whole
-    assert _joined(read(*split_at("".join(texts), 1), given=given_plan)) == whole
+def test_the_result_does_not_depend_on_how_the_text_is_split(
+    texts: list[str], think_tags: bool, tool_markup: bool
+) -> None:
+    """The result is the same for one delta, for the given deltas, and for single characters."""
+    markup_plan = plan(think_tags=think_tags, tool_markup=tool_markup)
+    expected = _joined(read(chunk({"content": "".join(texts)}), for_plan=markup_plan))
+    assert _joined(read(*[chunk({"content": each}) for each in texts], for_plan=markup_plan)) == expected
+    assert _joined(read(*split_at("".join(texts), 1), for_plan=markup_plan)) == expected
 
 
-def _joined(told: list[Delta]) -> list[tuple[str, str]]:
-    """Kinds and their texts, with neighbours of a kind as one."""
+def _joined(deltas: list[Delta]) -> list[tuple[str, str]]:
+    """Return the deltas as kinds and texts, with neighbours of one kind joined."""
     joined: list[tuple[str, str]] = []
-    for each in of(told, TextDelta, ReasoningDelta, ToolCallDelta):
+    for each in of(deltas, TextDelta, ReasoningDelta, ToolCallDelta):
         kind, text = type(each).__name__, str(getattr(each, "text", each))
         if joined and joined[-1][0] == kind != "ToolCallDelta":
             kind, text = kind, joined.pop()[1] + text

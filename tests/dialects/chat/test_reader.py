@@ -1,4 +1,4 @@
-"""Reading Chat Completions, as every vendor speaks it."""
+"""Reading the Chat Completions of every vendor: streams and complete answers."""
 
 from __future__ import annotations
 
@@ -10,21 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.dialects.chat import DIALECT
-from penstock.dialects.envelope import unseal
-from penstock.protocol.content import UrlCitation
 from penstock.sse import Frame
 from penstock.stream.deltas import (
-    AnnotationDelta,
     Delta,
     DiagnosticDelta,
     ErrorDelta,
     FinishDelta,
     FinishReason,
-    ItemDelta,
-    OpaqueReasoning,
     ReasoningDelta,
     RefusalDelta,
-    SummaryDelta,
     TextDelta,
     ToolCallDelta,
     UpstreamInfo,
@@ -42,21 +36,24 @@ from tests.dialects.block_stream_checks import (
     smallest,
 )
 from tests.dialects.chat.oracle_exceptions import EXCEPTIONS
-from tests.dialects.chat_streams import DONE, STOP, answer, calls, chunk, of, payloads, plan, read
+from tests.dialects.chat_streams import DONE, STOP, answer, calls, chunk, of, plan, read
 from tests.dialects.recording_checks import assert_agrees
-from tests.dialects.recordings import files, needs_recordings, translate
+from tests.dialects.recordings import files, needs_recordings, of_each_provider, translate
 from tests.effort import examples
 
 FOLDER = "chat-completions"
 FILES = files(FOLDER)
+SAMPLE = of_each_provider(FOLDER)
+"""`make recordings` tests the other ones."""
 GARBLED = [file for file in FILES if "bing-search-skill" in file]
-"""With frames that are no JSON."""
-# The recordings
+"""Recordings with frames that are not JSON."""
+
+# Recordings
 
 
 @needs_recordings
 @pytest.mark.parametrize("file", FILES)
-def test_a_recording_is_read_as_the_oracles_read_it(file: str) -> None:
+def test_a_recording_is_read_like_the_oracles_read_it(file: str) -> None:
     assert_agrees(DIALECT, file, EXCEPTIONS)
 
 
@@ -66,8 +63,8 @@ def test_every_exception_is_a_recording() -> None:
 
 
 @needs_recordings
-@pytest.mark.parametrize("file", [file for file in FILES if file.endswith(".sse")])
-def test_however_the_bytes_come_the_frames_are_the_same(file: str) -> None:
+@pytest.mark.parametrize("file", [file for file in SAMPLE if file.endswith(".sse")])
+def test_frames_do_not_depend_on_how_the_bytes_are_split(file: str) -> None:
     check_splits(file)
 
 
@@ -82,15 +79,15 @@ NOISE = [
 
 
 @needs_recordings
-@pytest.mark.parametrize("file", [file for file in FILES if file not in GARBLED])
+@pytest.mark.parametrize("file", [file for file in SAMPLE if file not in GARBLED])
 def test_noise_changes_nothing(file: str) -> None:
     check_noise(DIALECT, file, NOISE)
 
 
-def said(given: dict[str, Any]) -> tuple[str, str]:
-    """The text and the reasoning in one chunk, read as simply as can be."""
+def text_and_reasoning(raw: dict[str, Any]) -> tuple[str, str]:
+    """Return the text and the reasoning in one chunk, read as simply as possible."""
     text = reasoning = ""
-    for choice in given.get("choices") or []:
+    for choice in raw.get("choices") or []:
         delta = choice.get("delta") or {}
         if choice.get("index", 0) != 0:
             continue
@@ -108,17 +105,27 @@ def said(given: dict[str, Any]) -> tuple[str, str]:
 
 
 @needs_recordings
-@pytest.mark.parametrize("file", smallest(FOLDER, 60))
+@pytest.mark.parametrize("file", smallest(FOLDER, 30))
 def test_nothing_before_a_cut_is_lost(file: str) -> None:
-    check_cuts(DIALECT, file, chunk_borders(file), said)
-    check_cuts(DIALECT, file, byte_cuts(file), said)
+    check_cuts(DIALECT, file, chunk_borders(file), text_and_reasoning)
+    check_cuts(DIALECT, file, byte_cuts(file), text_and_reasoning)
 
 
-# How it ends
+@needs_recordings
+@pytest.mark.recordings
+@pytest.mark.parametrize("file", [file for file in FILES if file not in SAMPLE])
+def test_all_recordings_survive_splits_and_noise(file: str) -> None:
+    if file.endswith(".sse"):
+        check_splits(file)
+    if file not in GARBLED:
+        check_noise(DIALECT, file, NOISE)
+
+
+# Ends and errors
 
 
 ENDS: dict[str, tuple[list[Any], Delta]] = {
-    "nothing at all": ([], ErrorDelta("upstream_empty", "the upstream ended without sending anything")),
+    "nothing": ([], ErrorDelta("upstream_empty", "the upstream ended without sending anything")),
     "nothing but [DONE]": (
         [DONE],
         ErrorDelta("upstream_empty", "the upstream ended without sending anything"),
@@ -153,12 +160,12 @@ ENDS: dict[str, tuple[list[Any], Delta]] = {
 
 
 @pytest.mark.parametrize("name", ENDS)
-def test_how_it_ends(name: str) -> None:
+def test_the_end_of_a_stream(name: str) -> None:
     chunks, end = ENDS[name]
     assert of(read(*chunks), FinishDelta, ErrorDelta)[0] == end
 
 
-def test_an_unknown_finish_is_told() -> None:
+def test_an_unknown_finish_reason_is_reported() -> None:
     assert of(read(chunk(finish="other")), DiagnosticDelta) == [
         DiagnosticDelta(
             "unknown_finish", "the finish reason 'other' is unknown; it was read as a normal stop"
@@ -166,7 +173,7 @@ def test_an_unknown_finish_is_told() -> None:
     ]
 
 
-def test_a_second_finish_ends_nothing_twice() -> None:
+def test_a_second_finish_reason_does_not_end_the_response_twice() -> None:
     response = answer(
         chunk({"content": "a"}, finish="stop"), chunk(finish="length"), chunk(finish="stop"), DONE
     )
@@ -194,8 +201,12 @@ ERRORS: dict[str, tuple[Any, str, str]] = {
         "no",
     ),
     "Groq's": ({"choices": [], "x_groq": {"error": "no"}}, "server_error", "no"),
-    "beside choices": ({"choices": [], "error": {"code": 429, "message": "no"}}, "rate_limit_exceeded", "no"),
-    "by the event's name": (
+    "next to choices": (
+        {"choices": [], "error": {"code": 429, "message": "no"}},
+        "rate_limit_exceeded",
+        "no",
+    ),
+    "by the name of the event": (
         Frame("error", '{"reason": "no"}'),
         "server_error",
         "the upstream reported an error without a message",
@@ -206,13 +217,13 @@ ERRORS: dict[str, tuple[Any, str, str]] = {
 @pytest.mark.parametrize("name", ERRORS)
 def test_an_error_in_the_stream(name: str) -> None:
     error, code, message = ERRORS[name]
-    told = read(chunk({"content": "a"}), error)
-    assert told[0] == TextDelta("a")
-    found = of(told, ErrorDelta)[0]
+    deltas = read(chunk({"content": "a"}), error)
+    assert deltas[0] == TextDelta("a")
+    found = of(deltas, ErrorDelta)[0]
     assert (found.code, found.message) == (code, message)
 
 
-def test_an_error_keeps_what_came_with_it() -> None:
+def test_content_and_usage_next_to_an_error_are_kept() -> None:
     failing = chunk({"content": "b"}, usage={"prompt_tokens": 3}, error={"message": "no"})
     response = answer(chunk({"content": "a"}), failing)
     assert response["status"] == "failed"
@@ -236,14 +247,14 @@ def test_an_error_after_length_is_a_failure() -> None:
         {"base_resp": {"status_code": 0}},
     ],
 )
-def test_no_error_is_none(harmless: dict[str, Any]) -> None:
+def test_an_empty_error_object_is_not_an_error(harmless: dict[str, Any]) -> None:
     assert of(read(harmless, DONE), ErrorDelta) == []
 
 
 # Text
 
 
-def test_roles_and_empty_content_say_nothing() -> None:
+def test_roles_and_empty_content_give_no_deltas() -> None:
     opening = [chunk({"role": "assistant", "content": ""}), chunk({"role": "", "content": None}), {"id": ""}]
     assert read(*opening, chunk({"role": "assistant", "content": "a"}), chunk(finish="stop")) == [
         TextDelta("a"),
@@ -251,7 +262,7 @@ def test_roles_and_empty_content_say_nothing() -> None:
     ]
 
 
-def test_a_refusal_is_no_text() -> None:
+def test_a_refusal_is_not_text() -> None:
     response = answer(chunk({"refusal": "I "}), chunk({"refusal": "won't."}), chunk(finish="stop"))
     assert response["output"][0]["content"] == [{"type": "refusal", "refusal": "I won't."}]
     assert of(read(chunk({"refusal": "no"})), RefusalDelta) == [RefusalDelta("no")]
@@ -259,18 +270,18 @@ def test_a_refusal_is_no_text() -> None:
 
 def test_only_the_first_choice_is_read() -> None:
     both = {"choices": [{"index": 1, "delta": {"content": "no"}}, {"index": 0, "delta": {"content": "a"}}]}
-    told = read(both, {"choices": [{"delta": {"content": "b"}}]}, DONE)
-    assert of(told, TextDelta) == [TextDelta("a"), TextDelta("b")]
-    assert [each.code for each in of(told, DiagnosticDelta)] == ["choice_left_out"]
+    deltas = read(both, {"choices": [{"delta": {"content": "b"}}]}, DONE)
+    assert of(deltas, TextDelta) == [TextDelta("a"), TextDelta("b")]
+    assert [each.code for each in of(deltas, DiagnosticDelta)] == ["choice_left_out"]
 
 
-def test_a_message_beside_the_delta_is_ignored() -> None:
+def test_a_message_next_to_the_delta_is_ignored() -> None:
     one = {"choices": [{"delta": {"content": "a"}, "message": {"content": "a"}}]}
     two = {"choices": [{"delta": {"content": "b"}, "message": {"content": "ab"}, "finish_reason": "stop"}]}
     assert of(read(one, two), TextDelta) == [TextDelta("a"), TextDelta("b")]
 
 
-WHOLE = {
+COMPLETE_MESSAGE = {
     "content": "hello",
     "reasoning_content": "hm",
     "tool_calls": [
@@ -281,9 +292,9 @@ WHOLE = {
 
 
 def test_a_message_without_any_delta_is_read() -> None:
-    last = {"choices": [{"index": 0, "message": WHOLE, "finish_reason": "tool_calls"}]}
-    told = read(chunk({"role": "assistant"}), last, DONE)
-    assert [type(each) for each in told] == [
+    last = {"choices": [{"index": 0, "message": COMPLETE_MESSAGE, "finish_reason": "tool_calls"}]}
+    deltas = read(chunk({"role": "assistant"}), last, DONE)
+    assert [type(each) for each in deltas] == [
         ReasoningDelta,
         TextDelta,
         ToolCallDelta,
@@ -298,7 +309,7 @@ def test_messages_that_grow_are_read_once() -> None:
     assert read(*growing, DONE) == [TextDelta("abc"), STOP]
 
 
-def test_bare_text_of_a_choice_is_read_where_there_is_no_delta() -> None:
+def test_plain_text_of_a_choice_is_read_if_there_is_no_delta() -> None:
     assert read(
         {"choices": [{"text": "a"}]}, {"choices": [{"text": "b", "delta": {"content": "b"}}]}, DONE
     ) == [
@@ -316,9 +327,9 @@ def test_content_may_be_a_list() -> None:
         {"type": "text", "text": "a"},
         {"type": "reference"},
     ]
-    told = read(chunk({"content": parts}, finish="stop"))
-    assert told[:3] == [ReasoningDelta("hm"), ReasoningDelta("so"), TextDelta("a")]
-    assert told[3].code == "content_left_out"  # type: ignore[union-attr]
+    deltas = read(chunk({"content": parts}, finish="stop"))
+    assert deltas[:3] == [ReasoningDelta("hm"), ReasoningDelta("so"), TextDelta("a")]
+    assert deltas[3].code == "content_left_out"  # type: ignore[union-attr]
 
 
 def test_logprobs_have_every_field() -> None:
@@ -329,10 +340,10 @@ def test_logprobs_have_every_field() -> None:
         "top_logprobs": [{"token": "b", "logprob": -1, "bytes": [98]}],
     }
     early = {"choices": [{"delta": {"content": ""}, "logprobs": {"content": [{"token": "z"}]}}]}
-    told = read(
+    deltas = read(
         early, {"choices": [{"delta": {"content": "a"}, "logprobs": {"content": [entry], "refusal": None}}]}
     )
-    assert of(told, TextDelta)[0].logprobs == [
+    assert of(deltas, TextDelta)[0].logprobs == [
         {"token": "z", "logprob": 0.0, "bytes": [], "top_logprobs": []},
         {
             "token": "a",
@@ -343,143 +354,27 @@ def test_logprobs_have_every_field() -> None:
     ]
 
 
-def test_logprobs_of_reasoning_are_not_the_texts() -> None:
+def test_logprobs_of_reasoning_are_not_added_to_the_text() -> None:
     logprobs = {"content": [{"token": "hm"}]}
-    told = read({"choices": [{"delta": {"reasoning": "hm"}, "logprobs": logprobs}]}, chunk({"content": "a"}))
-    assert of(told, TextDelta) == [TextDelta("a")]
+    deltas = read(
+        {"choices": [{"delta": {"reasoning": "hm"}, "logprobs": logprobs}]}, chunk({"content": "a"})
+    )
+    assert of(deltas, TextDelta) == [TextDelta("a")]
 
 
-def test_who_answers_is_told_when_it_is_known() -> None:
-    told = read(
+def test_id_model_and_tier_are_reported_when_they_are_known() -> None:
+    deltas = read(
         {"id": "", "model": ""},
         {"id": "x", "model": "m1"},
         {"id": "y", "model": "m1", "service_tier": "flex"},
         DONE,
     )
-    assert of(told, UpstreamInfo) == [UpstreamInfo("x", "m1"), UpstreamInfo("x", "m1", "flex")]
+    assert of(deltas, UpstreamInfo) == [UpstreamInfo("x", "m1"), UpstreamInfo("x", "m1", "flex")]
 
 
 @pytest.mark.parametrize("field", ["audio", "copilot_annotations"])
-def test_what_has_no_place_is_told(field: str) -> None:
+def test_a_field_without_an_equivalent_is_reported(field: str) -> None:
     assert of(read(chunk({field: {"a": 1}})), DiagnosticDelta)[0].code == "field_left_out"
-
-
-# Reasoning
-
-
-def detail(kind: str, **fields: Any) -> dict[str, Any]:
-    return {"reasoning_details": [{"type": f"reasoning.{kind}", "index": 0, **fields}]}
-
-
-REASONING: dict[str, tuple[list[dict[str, Any]], str, str]] = {
-    # deltas, reasoning text, summary
-    "reasoning_content": ([{"reasoning_content": "a"}, {"reasoning_content": "b"}], "ab", ""),
-    "reasoning": ([{"reasoning": "a"}, {"reasoning": "b"}], "ab", ""),
-    "both": ([{"reasoning": "a", "reasoning_content": "a"}], "a", ""),
-    "details alone": ([detail("text", text="a"), detail("text", text="b")], "ab", ""),
-    "details beside": ([{"reasoning": "a", **detail("text", text="a")}], "a", ""),
-    "a summary in details": ([{"reasoning": "a", **detail("summary", summary="a")}], "", "a"),
-    "encrypted beside": ([{"reasoning": "a", **detail("encrypted", data="x")}], "a", ""),
-    "details once more at the end": (
-        [{"reasoning": "a"}, {"reasoning": "b"}, detail("text", text="ab")],
-        "ab",
-        "",
-    ),
-    "LiteLLM": (
-        [{"reasoning_content": "a", "thinking_blocks": [{"type": "thinking", "thinking": "a"}]}],
-        "a",
-        "",
-    ),
-    "two lists": ([{**detail("text", text="a"), "thinking_blocks": [{"thinking": "a"}]}], "a", ""),
-    "a content list": (
-        [{"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "a"}]}]}],
-        "a",
-        "",
-    ),
-    "Google's mark": ([{"content": "a", "extra_content": {"google": {"thought": True}}}], "a", ""),
-    "cot_summary": ([{"cot_summary": "a"}, {"cot_summary": "b"}], "", "ab"),
-    "wrong types": ([{"reasoning": {"a": 1}, "reasoning_details": "x"}], "", ""),
-}
-
-
-@pytest.mark.parametrize("name", REASONING)
-def test_reasoning_is_read_once_in_every_shape(name: str) -> None:
-    deltas, text, summary = REASONING[name]
-    told = read(*map(chunk, deltas), DONE)
-    assert "".join(each.text for each in of(told, ReasoningDelta)) == text
-    assert "".join(each.text for each in of(told, SummaryDelta)) == summary
-
-
-def test_a_signature_is_sealed_with_its_text_before_what_follows() -> None:
-    told = read(
-        chunk({"reasoning": "a", **detail("text", text="a", format="f")}),
-        chunk({"reasoning": "b", **detail("text", text="b", format="f")}),
-        chunk(detail("text", signature="s+/=", format=None)),
-        chunk({"content": "hi"}),
-    )
-    sealed = {"type": "reasoning.text", "index": 0, "text": "ab", "format": "f", "signature": "s+/="}
-    assert payloads(told) == [{"reasoning_details": [sealed]}]
-    assert [type(each) for each in told[:4]] == [ReasoningDelta, ReasoningDelta, OpaqueReasoning, TextDelta]
-
-
-def test_details_stay_apart_by_type_index_id_and_signature() -> None:
-    told = read(
-        chunk(detail("summary", summary="a", id="r1")),
-        chunk(detail("encrypted", data="x", id="r1")),
-        chunk(detail("encrypted", data="y")),
-        chunk(calls({"index": 0, "id": "c", "function": {"name": "f"}})["choices"][0]["delta"]),
-    )
-    (payload,) = payloads(told)
-    assert [each.get("data") for each in payload["reasoning_details"]] == [None, "x", "y"]
-    reasoning, call = answer(
-        chunk({"reasoning": "a", **detail("summary", summary="a")}),
-        chunk(detail("encrypted", data="x")),
-        chunk({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f"}}]}, finish="tool_calls"),
-    )["output"]
-    assert reasoning["encrypted_content"].startswith("pk1.")
-    assert call["call_id"] == "c"
-
-
-def test_details_without_a_secret_are_not_sealed() -> None:
-    assert payloads(read(chunk(detail("text", text="a")), chunk({"content": "hi"}), DONE)) == []
-
-
-def test_opaque_fields_are_given_back_under_their_names() -> None:
-    assert payloads(read(chunk({"content": "a"}), chunk({"cot_id": "cot_1"}), DONE)) == [{"cot_id": "cot_1"}]
-    extra = {"google": {"thought_signature": "sig"}}
-    assert payloads(read(chunk({"content": "", "extra_content": extra}), DONE)) == [{"extra_content": extra}]
-    assert payloads(read(chunk({"reasoning_opaque": "x", "extra_content": {"google": {}}}), DONE)) == [
-        {"reasoning_opaque": "x"}
-    ]
-
-
-def test_a_signature_on_a_call_stands_directly_before_it() -> None:
-    extra = {"google": {"thought_signature": "sig"}}
-    first = {"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"}, "extra_content": extra}
-    second = {"index": 1, "id": "b", "function": {"name": "g", "arguments": "{}"}}
-    told = read(calls(first, second), chunk(finish="tool_calls"))
-    assert [type(each) for each in told[:3]] == [OpaqueReasoning, ToolCallDelta, ToolCallDelta]
-    assert told[0].call == 0  # type: ignore[union-attr]
-    assert payloads(told) == [{"extra_content": extra}]
-    sealed = unseal(told[0].data)  # type: ignore[union-attr]
-    assert sealed is not None
-    assert sealed.attached == "call"
-
-
-def test_a_signature_behind_its_call_is_told() -> None:
-    extra = {"google": {"thought_signature": "sig"}}
-    late = {"index": 0, "function": {"arguments": "{}"}, "extra_content": extra}
-    told = read(calls({"index": 0, "id": "a", "function": {"name": "f"}}), calls(late))
-    assert [each.code for each in of(told, DiagnosticDelta)] == ["late_signature"]
-    assert of(told, OpaqueReasoning) == []
-
-
-def test_a_signature_that_is_repeated_goes_out_once() -> None:
-    extra = {"google": {"thought_signature": "sig"}}
-    call = {"index": 0, "id": "a", "function": {"name": "f"}, "extra_content": extra}
-    told = read(calls(call), calls(call), calls({**call, "id": "b"}))
-    assert len(of(told, OpaqueReasoning)) == 2
-    assert of(told, DiagnosticDelta) == []
 
 
 # Calls
@@ -530,7 +425,7 @@ CALLS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str]]]] = {
 
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("together", [True, False])
-def test_calls_come_in_every_shape(name: str, together: bool) -> None:
+def test_calls_are_read_in_every_shape(name: str, together: bool) -> None:
     entries, expected = CALLS[name]
     chunks = [calls(*entries)] if together else [calls(entry) for entry in entries]
     response = answer(*chunks, chunk(finish="tool_calls"))
@@ -570,239 +465,19 @@ def test_text_and_calls_in_one_chunk_are_both_read() -> None:
     assert response["status"] == "completed"
 
 
-# Usage
-
-USAGE: dict[str, tuple[list[dict[str, Any]], tuple[int, int, int, int]]] = {
-    # chunks, (input, output, cached, reasoning)
-    "in a chunk of its own": (
-        [{"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}}],
-        (3, 2, 0, 0),
-    ),
-    "with the finish": (
-        [chunk(finish="stop", usage={"prompt_tokens": 3, "completion_tokens": 2})],
-        (3, 2, 0, 0),
-    ),
-    "cumulative": (
-        [chunk(usage={"prompt_tokens": 3, "completion_tokens": each}) for each in (1, 2, 3)],
-        (3, 3, 0, 0),
-    ),
-    "Groq": ([chunk(x_groq={"usage": {"prompt_tokens": 3, "completion_tokens": 2}})], (3, 2, 0, 0)),
-    "zeros after the real one (quirk C6)": (
-        [
-            chunk(usage={"prompt_tokens": 3, "completion_tokens": 2}),
-            chunk(usage={"prompt_tokens": 0, "completion_tokens": 0}),
-        ],
-        (3, 2, 0, 0),
-    ),
-    "OpenAI's details": (
-        [
-            chunk(
-                usage={
-                    "prompt_tokens": 9,
-                    "completion_tokens": 8,
-                    "total_tokens": 17,
-                    "prompt_tokens_details": {"cached_tokens": 4},
-                    "completion_tokens_details": {"reasoning_tokens": 5},
-                }
-            )
-        ],
-        (9, 8, 4, 5),
-    ),
-    "DeepSeek": (
-        [chunk(usage={"prompt_tokens": 9, "completion_tokens": 8, "prompt_cache_hit_tokens": 4})],
-        (9, 8, 4, 0),
-    ),
-    "Moonshot": (
-        [chunk(usage={"prompt_tokens": 9, "completion_tokens": 8, "cached_tokens": 4})],
-        (9, 8, 4, 0),
-    ),
-    "xAI (quirk C7)": (
-        [
-            chunk(
-                usage={
-                    "prompt_tokens": 12,
-                    "completion_tokens": 1,
-                    "total_tokens": 303,
-                    "completion_tokens_details": {"reasoning_tokens": 290},
-                }
-            )
-        ],
-        (12, 291, 0, 290),
-    ),
-    "reasoning beyond the output": (
-        [
-            chunk(
-                usage={
-                    "prompt_tokens": 57,
-                    "completion_tokens": 10,
-                    "total_tokens": 67,
-                    "completion_tokens_details": {"reasoning_tokens": 37},
-                }
-            )
-        ],
-        (57, 47, 0, 37),
-    ),
-    "other names": (
-        [
-            chunk(
-                usage={
-                    "input_tokens": 3,
-                    "output_tokens": 2,
-                    "output_tokens_details": {"reasoning_tokens": 1},
-                }
-            )
-        ],
-        (3, 2, 0, 1),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", USAGE)
-def test_usage_is_read_wherever_it_is(name: str) -> None:
-    chunks, expected = USAGE[name]
-    usage = answer(chunk({"content": "a"}), *chunks, DONE)["usage"]
-    details = (
-        usage["input_tokens_details"]["cached_tokens"],
-        usage["output_tokens_details"]["reasoning_tokens"],
-    )
-    assert (usage["input_tokens"], usage["output_tokens"], *details) == expected
-    assert usage["total_tokens"] == expected[0] + expected[1]
-
-
-@pytest.mark.parametrize("usage", [None, {}, [], {"cost": 1}, {"prompt_tokens": "3"}, {"prompt_tokens": -1}])
-def test_no_usage_says_nothing(usage: Any) -> None:
-    assert of(read(chunk({"content": "a"}, usage=usage)), UsageDelta) == []
-
-
-def test_cache_writes_are_counted() -> None:
-    usage = {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": {"cache_write_tokens": 5}}
-    assert of(read(chunk(usage=usage)), UsageDelta)[0].cache_write_tokens == 5
-
-
-# Citations and hosted tools
-
-
-def test_a_citation_goes_out_once() -> None:
-    nested = {
-        "type": "url_citation",
-        "url_citation": {"url": "http://a", "title": "A", "start_index": 0, "end_index": 0},
-    }
-    told = read(
-        chunk({"content": "", "annotations": [nested]}), chunk({"content": "x", "annotations": [nested]})
-    )
-    assert of(told, AnnotationDelta) == [AnnotationDelta(UrlCitation(url="http://a", title="A"))]
-
-
-def test_places_tell_citations_apart() -> None:
-    flat = [
-        {"type": "url_citation", "url": "http://a", "start_index": 3, "end_index": end} for end in (5, 9, 1)
-    ]
-    told = read(chunk({"content": "x", "annotations": flat}))
-    assert [
-        (each.annotation.start_index, each.annotation.end_index) for each in of(told, AnnotationDelta)
-    ] == [
-        (3, 5),
-        (3, 9),
-        (3, 3),
-    ]
-
-
-def test_sources_beside_the_text_are_citations() -> None:
-    sources = {
-        "citations": ["http://a", {"url": "http://b"}, 7],
-        "search_results": [{"url": "http://a", "title": "A"}],
-    }
-    response = answer(
-        chunk({}, **sources), chunk({"content": "x"}, **sources), chunk(finish="stop", **sources)
-    )
-    annotations = response["output"][0]["content"][0]["annotations"]
-    assert [(each["url"], each["title"]) for each in annotations] == [("http://a", "A"), ("http://b", "")]
-
-
-def test_an_annotation_without_a_url_is_told() -> None:
-    told = read(chunk({"annotations": [{"type": "file", "file": {"name": "a.pdf"}}]}))
-    assert [each.code for each in of(told, DiagnosticDelta)] == ["annotation_left_out"]
-
-
-SEARCH = {"index": 0, "type": "search", "arguments": '{"query": "q"}'}
-RESULTS = {"results": [{"url": "http://a", "title": "A"}]}
-
-
-def test_a_search_of_the_vendors_is_an_item_and_no_call() -> None:
-    found = {**SEARCH, "output": "Title: …", "search_results": RESULTS}
-    told = read(
-        chunk({"executed_tools": [SEARCH]}),
-        chunk({"executed_tools": [found]}),
-        chunk({"executed_tools": [found]}),
-    )
-    items = of(told, ItemDelta)
-    assert [(each.item.type, each.done) for each in items] == [
-        ("web_search_call", False),
-        ("web_search_call", True),
-    ]
-    assert items[1].item.action == {
-        "type": "search",
-        "query": "q",
-        "sources": [{"type": "url", "url": "http://a"}],
-    }
-    assert of(told, AnnotationDelta) == [AnnotationDelta(UrlCitation(url="http://a", title="A"))]
-    assert of(told, ToolCallDelta) == []
-    response = answer(
-        chunk({"executed_tools": [SEARCH]}), chunk({"executed_tools": [found], "content": "x"}), DONE
-    )
-    assert [item["type"] for item in response["output"]] == ["web_search_call", "message"]
-
-
-EXECUTED: list[tuple[dict[str, Any], Any]] = [
-    (
-        {"type": "visit", "arguments": '{"url": "http://a"}', "output": ""},
-        ("action", {"type": "open_page", "url": "http://a"}),
-    ),
-    ({"type": "search", "arguments": "{", "output": ""}, ("action", {"type": "search", "query": ""})),
-]
-
-
-@pytest.mark.parametrize(("tool", "expected"), EXECUTED)
-def test_other_tools_of_the_vendors(tool: dict[str, Any], expected: tuple[str, Any]) -> None:
-    (item,) = of(read(chunk({"executed_tools": [tool]})), ItemDelta)
-    assert getattr(item.item, expected[0]) == expected[1]
-
-
-def test_code_that_the_vendor_ran() -> None:
-    tool = {"type": "python", "arguments": '{"code": "1+1"}', "output": "2"}
-    (item,) = of(read(chunk({"executed_tools": [tool]})), ItemDelta)
-    assert item.item.type == "code_interpreter_call"
-    assert item.item.extra["outputs"] == [{"type": "logs", "logs": "2"}]
-
-
-def test_a_tool_of_the_vendors_that_nobody_knows_is_told_once() -> None:
-    told = read(*[chunk({"executed_tools": [{"type": "oracle"}]})] * 2)
-    assert [each.code for each in of(told, DiagnosticDelta)] == ["executed_tool_left_out"]
-
-
-def test_images_are_items() -> None:
-    images = [
-        {"type": "image_url", "image_url": {"url": url}} for url in ("data:image/png;base64,AAAA", "http://a")
-    ]
-    told = read(*[chunk({"images": images})] * 2)
-    (item,) = of(told, ItemDelta)
-    assert (item.item.type, item.item.extra) == ("image_generation_call", {"result": "AAAA"})
-    assert [each.code for each in of(told, DiagnosticDelta)] == ["image_left_out"]
-
-
 # Answers that are not streamed
 
 
-def test_a_whole_answer_is_read_as_a_streamed_one() -> None:
+def test_a_body_is_read_like_its_stream() -> None:
     body = {
         "id": "x",
         "model": "m1",
-        "choices": [{"index": 0, "message": WHOLE, "finish_reason": "tool_calls"}],
+        "choices": [{"index": 0, "message": COMPLETE_MESSAGE, "finish_reason": "tool_calls"}],
     }
-    told = DIALECT.read_body(
+    deltas = DIALECT.read_body(
         plan(), json.dumps(body | {"usage": {"prompt_tokens": 3, "completion_tokens": 2}}).encode()
     )
-    assert told == [
+    assert deltas == [
         UpstreamInfo("x", "m1"),
         UsageDelta(3, 2),
         ReasoningDelta("hm"),
@@ -823,7 +498,7 @@ def test_a_whole_answer_is_read_as_a_streamed_one() -> None:
         (b"{}", "upstream_truncated"),
     ],
 )
-def test_a_whole_answer_that_is_none(body: bytes, code: str) -> None:
+def test_a_body_that_is_not_an_answer_is_an_error(body: bytes, code: str) -> None:
     assert of(DIALECT.read_body(plan(), body), ErrorDelta)[0].code == code
 
 
@@ -832,7 +507,7 @@ def test_failures_are_classified() -> None:
     assert DIALECT.name == "chat"
 
 
-# Anything at all
+# Any input
 
 TEXTS = st.sampled_from(
     ["a", "<think>", "</think>", "`", "\n", "<tool_call>", '{"name":"f"}', "</tool_call>", ""]
@@ -911,7 +586,7 @@ CHUNK = objects(
 @given(
     st.lists((CHUNK | json_values).map(as_frame) | st.just(DONE), max_size=6), st.booleans(), st.booleans()
 )
-def test_anything_ends_lawfully(frames: list[Frame], think_tags: bool, tool_markup: bool) -> None:
+def test_any_frames_end_in_a_lawful_stream(frames: list[Frame], think_tags: bool, tool_markup: bool) -> None:
     translate(DIALECT, plan(think_tags=think_tags, tool_markup=tool_markup), frames)
 
 

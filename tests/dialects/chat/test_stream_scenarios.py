@@ -1,6 +1,6 @@
-"""The twenty streams on which four other gateways were measured: here all of them come out right.
+"""The scenarios on which other gateways fail give the expected response here.
 
-Lawful in every accent, numbered from 0 without a gap, one terminal event, the right data, the right usage.
+Each stream is lawful in every accent, numbered from 0 without a gap, and has one terminal event.
 """
 
 from __future__ import annotations
@@ -8,159 +8,21 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec import Struct
 
 from penstock.dialects.chat import DIALECT
-from penstock.protocol.tools import CustomTool, FunctionTool, Tool
 from penstock.protocol.wire import to_builtins
 from tests.dialects.block_stream_checks import as_frame
-from tests.dialects.chat_streams import DONE, calls, chunk, plan
+from tests.dialects.chat.stream_scenarios import SCENARIOS, TOOLS, USAGE_CHUNK
+from tests.dialects.chat_streams import DONE, plan
 from tests.dialects.recordings import translate
 
-USAGE = {
-    "prompt_tokens": 11,
-    "completion_tokens": 7,
-    "total_tokens": 18,
-    "prompt_tokens_details": {"cached_tokens": 5},
-    "completion_tokens_details": {"reasoning_tokens": 3},
-}
-USAGE_CHUNK = {"choices": [], "usage": USAGE}
-TOOLS: list[Tool] = [FunctionTool(name="read"), FunctionTool(name="write"), CustomTool(name="apply_patch")]
 
-
-class Scenario(Struct):
-    """Chunks, and what becomes of them: items as (type, text or (name, arguments), status)."""
-
-    chunks: list[dict[str, Any]]
-    output: list[tuple[str, Any, str]]
-    status: str = "completed"
-    reason: str = ""
-    ends: bool = True
-    """False: the upstream just stops, without finish, usage or [DONE]."""
-
-
-def text(*pieces: str) -> list[dict[str, Any]]:
-    return [chunk({"content": piece}) for piece in pieces]
-
-
-def call(index: int, id: str | None = None, name: str | None = None, arguments: str | None = None) -> Any:
-    entry: dict[str, Any] = {"index": index, "function": {}}
-    if id is not None:
-        entry |= {"id": id, "type": "function"}
-    if name is not None:
-        entry["function"]["name"] = name
-    if arguments is not None:
-        entry["function"]["arguments"] = arguments
-    return entry
-
-
-ROLE = chunk({"role": "assistant", "content": ""})
-STOP, TOOL_CALLS = chunk(finish="stop"), chunk(finish="tool_calls")
-HELLO = ("message", "Hello there", "completed")
-THOUGHT = ("reasoning", "Let me see", "completed")
-READ = ("function_call", ("read", '{"x":1}'), "completed")
-WRITE = ("function_call", ("write", '{"y":2}'), "completed")
-READ_CHUNKS = [
-    calls(call(0, "a", "read", "")),
-    calls(call(0, arguments='{"x"')),
-    calls(call(0, arguments=":1}")),
-]
-THINKING = [chunk({"reasoning_content": "Let me"}), chunk({"reasoning_content": " see"})]
-
-SCENARIOS: dict[str, Scenario] = {
-    "text": Scenario([ROLE, *text("Hello", " there"), STOP], [HELLO]),
-    "reasoning then text": Scenario([ROLE, *THINKING, *text("Hello there"), STOP], [THOUGHT, HELLO]),
-    "text then tool": Scenario([ROLE, *text("Hello there"), *READ_CHUNKS, TOOL_CALLS], [HELLO, READ]),
-    "reasoning then tool": Scenario([*THINKING, *READ_CHUNKS, TOOL_CALLS], [THOUGHT, READ]),
-    "parallel, interleaved indexes": Scenario(
-        [
-            calls(call(0, "a", "read", "")),
-            calls(call(1, "b", "write", "")),
-            calls(call(0, arguments='{"x":')),
-            calls(call(1, arguments='{"y":')),
-            calls(call(0, arguments="1}"), call(1, arguments="2}")),
-            TOOL_CALLS,
-        ],
-        [READ, WRITE],
-    ),
-    "parallel, one chunk": Scenario(
-        [calls(call(0, "a", "read", '{"x":1}'), call(1, "b", "write", '{"y":2}')), TOOL_CALLS], [READ, WRITE]
-    ),
-    "later chunks repeat empty id and name": Scenario(
-        [READ_CHUNKS[0], calls(call(0, "", "", '{"x"')), calls(call(0, "", "", ":1}")), TOOL_CALLS], [READ]
-    ),
-    "later chunks have null id and name": Scenario(
-        [
-            READ_CHUNKS[0],
-            calls({"index": 0, "id": None, "type": None, "function": {"name": None, "arguments": '{"x":1}'}}),
-            TOOL_CALLS,
-        ],
-        [READ],
-    ),
-    "name after arguments": Scenario(
-        [calls(call(0, "a", None, '{"x":')), calls(call(0, None, "read", "1}")), TOOL_CALLS], [READ]
-    ),
-    "content and tool in one chunk": Scenario(
-        [
-            chunk({"content": "Hello there", "tool_calls": [call(0, "a", "read", '{"x":1}')]}),
-            TOOL_CALLS,
-        ],
-        [HELLO, READ],
-    ),
-    "text, tool, text": Scenario(
-        [*text("Hello there"), *READ_CHUNKS, *text("Bye"), STOP],
-        [HELLO, READ, ("message", "Bye", "completed")],
-    ),
-    "tool without arguments": Scenario(
-        [calls(call(0, "a", "read")), TOOL_CALLS], [("function_call", ("read", "{}"), "completed")]
-    ),
-    "finish length": Scenario(
-        [*text("Hello there"), chunk(finish="length")],
-        [("message", "Hello there", "incomplete")],
-        "incomplete",
-        "max_output_tokens",
-    ),
-    "length in the middle of a tool call": Scenario(
-        [*READ_CHUNKS[:2], chunk(finish="length")],
-        [("function_call", ("read", '{"x"'), "incomplete")],
-        "incomplete",
-        "max_output_tokens",
-    ),
-    "content_filter": Scenario(
-        [*text("Hello there"), chunk(finish="content_filter")],
-        [("message", "Hello there", "incomplete")],
-        "incomplete",
-        "content_filter",
-    ),
-    "upstream ends without finish_reason": Scenario(
-        text("Hello there"), [("message", "Hello there", "incomplete")], "failed", "upstream_truncated", False
-    ),
-    "upstream sends nothing": Scenario([], [], "failed", "upstream_empty", False),
-    "error object mid-stream": Scenario(
-        [*text("Hello there"), USAGE_CHUNK, {"error": {"message": "The engine is on fire", "code": 503}}],
-        [("message", "Hello there", "incomplete")],
-        "failed",
-        "server_is_overloaded",
-    ),
-    "first chunk without role": Scenario([*text("Hello", " there"), STOP], [HELLO]),
-    "custom tool": Scenario(
-        [
-            calls(call(0, "a", "apply_patch", "")),
-            calls(call(0, arguments='{"input": "*** Begin')),
-            calls(call(0, arguments=' Patch\\n+\\u00e9"}')),
-            TOOL_CALLS,
-        ],
-        [("custom_tool_call", ("apply_patch", "*** Begin Patch\n+é"), "completed")],
-    ),
-}
-
-
-def test_there_are_twenty() -> None:
+def test_there_are_twenty_scenarios() -> None:
     assert len(SCENARIOS) == 20
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_stream_on_which_peers_fail(name: str) -> None:
+def test_a_scenario_gives_the_expected_response(name: str) -> None:
     scenario = SCENARIOS[name]
     frames = [as_frame(each) for each in scenario.chunks]
     if scenario.ends:
@@ -169,11 +31,11 @@ def test_a_stream_on_which_peers_fail(name: str) -> None:
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
     response = events[-1]["response"]
     assert response["status"] == scenario.status
-    assert [_told(item) for item in response["output"]] == scenario.output
-    blame = (
+    assert [_summary(item) for item in response["output"]] == scenario.output
+    reason = (
         (response["error"] or {}).get("code") or (response["incomplete_details"] or {}).get("reason") or ""
     )
-    assert blame == scenario.reason
+    assert reason == scenario.reason
     usage = response["usage"]
     if not scenario.ends:
         assert usage is None
@@ -183,13 +45,13 @@ def test_a_stream_on_which_peers_fail(name: str) -> None:
         assert usage["output_tokens_details"]["reasoning_tokens"] == 3
 
 
-def test_the_error_is_told_in_the_vendors_words() -> None:
+def test_an_error_keeps_the_vendors_message() -> None:
     scenario = SCENARIOS["error object mid-stream"]
     events = translate(DIALECT, plan(), [as_frame(each) for each in scenario.chunks])
     assert to_builtins(events[-1])["response"]["error"]["message"] == "The engine is on fire"
 
 
-def _told(item: dict[str, Any]) -> tuple[str, Any, str]:
+def _summary(item: dict[str, Any]) -> tuple[str, Any, str]:
     if "name" in item:
         return item["type"], (item["name"], item.get("arguments", item.get("input"))), item["status"]
     return item["type"], "".join(part["text"] for part in item["content"]), item["status"]

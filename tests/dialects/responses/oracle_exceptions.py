@@ -28,7 +28,7 @@ _REASONS: dict[str, str] = {
         "text: only `done` events have the text, and the oracle reads deltas (quirk R5)"
     ),
     "openai.ai.should-send-finish-reason-for-incomplete-response.3.sse": (
-        "text: made by hand; `output_text.done` has more than the deltas, and the oracle reads deltas"
+        "text: written by hand; `output_text.done` has more than the deltas, and the oracle reads deltas"
     ),
     "huggingface.ai.should-handle-non-message-item-types.2.sse": (
         "finish: the oracle's schema refuses an event, and counts that as an error"

@@ -12,7 +12,7 @@ from tests.gateway.null_fields import holes
 from tests.gateway.running import Reply, Running
 from tests.gateway.scripts import RICH, TOOLS, body
 from tests.gateway.upstream import ScriptedUpstream
-from tests.protocol.test_openai_models import models
+from tests.protocol.openai_models import models
 
 Json = dict[str, Any]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from penstock.protocol.wire import to_builtins
-from tests.dialects.chat.test_stream_scenarios import SCENARIOS, TOOLS, USAGE_CHUNK, Scenario
+from tests.dialects.chat.stream_scenarios import SCENARIOS, TOOLS, USAGE_CHUNK, Scenario
 from tests.gateway.reply_assertions import codes
 from tests.gateway.running import Running
 from tests.gateway.upstream import ScriptedUpstream, streamed

@@ -135,7 +135,7 @@ def test_an_upstream_that_stalls_fails_and_keeps_the_partial_output(
     upstream.play("over-hasty", [*begun(chat_chunk({"content": SECRET_ANSWER})), stall])
     reply = penstock.stream("over-hasty")
     assert reply.last["error"]["code"] == "upstream_timeout"
-    assert "was silent for 0.5 seconds" in reply.last["error"]["message"]
+    assert "nothing arrived for 0.5 seconds" in reply.last["error"]["message"]
     assert reply.text == SECRET_ANSWER
     verdict = penstock.verdict(reply.headers["x-request-id"])
     assert (verdict["closer"], verdict["terminal_sent"]) == ("timeout", True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.gateway.turn.stopwatch import Stopwatch
-from tests.store.making import Clock
+from tests.store.builders import Clock
 
 
 def test_waiting_for_others_is_not_overhead() -> None:

@@ -76,7 +76,7 @@ FAILURES: dict[str, tuple[str, Script, str, str]] = {
         HASTY,
         [*begun(*text(*TEN)), until_gone(Event())],
         "upstream_timeout",
-        "silent for 0.5 seconds",
+        "nothing arrived for 0.5 seconds",
     ),
     "the rate limit": ("d10", streamed(*text(*TEN), RATE_LIMITED), "rate_limit_exceeded", "try again in 20s"),
 }

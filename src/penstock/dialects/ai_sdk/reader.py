@@ -216,8 +216,8 @@ class AiSdkReader:
         return self._hold(deltas, BlockEnd(id, BlockKind.TEXT))
 
     def _hold(self, deltas: list[Delta], end: BlockEnd) -> list[Delta]:
-        before, self._ending = self._ending, end
-        return deltas if before is None else [before, *deltas]
+        previous, self._ending = self._ending, end
+        return deltas if previous is None else [previous, *deltas]
 
     def _compaction(self, id: str, text: str) -> list[Delta]:
         """Return a summary that replaces the conversation so far. It is not part of the text (quirk A11)."""

@@ -56,14 +56,14 @@ def _block(part: ContentPart, quirks: Quirks, diagnostics: Diagnostics) -> Block
 
 
 def _note(what: str, diagnostics: Diagnostics) -> Block:
-    diagnostics.tell("content_left_out", f"{what} cannot be sent to this upstream; a note replaces it")
+    diagnostics.report("content_left_out", f"{what} cannot be sent to this upstream; a note replaces it")
     return {"type": "text", "text": f"[{what} was left out here: it cannot be shown to this model]"}
 
 
 def _image(part: InputImage, quirks: Quirks, diagnostics: Diagnostics) -> Block:
     url = part.image_url or ""
     if part.detail and part.detail != "auto":
-        diagnostics.tell(
+        diagnostics.report(
             "field_dropped", "`input_image.detail` was dropped: this upstream does not support it"
         )
     if not quirks.images:
@@ -91,7 +91,7 @@ def _file(part: InputFile, quirks: Quirks, diagnostics: Diagnostics) -> Block:
     if source is None or (not quirks.files and source["type"] != "text"):
         return _note(label, diagnostics)
     if not quirks.files:
-        diagnostics.tell("file_as_text", f"{label} was sent as text")
+        diagnostics.report("file_as_text", f"{label} was sent as text")
         return {"type": "text", "text": f"[{label}]\n{source['data']}"}
     block: Block = {"type": "image" if kind in IMAGES else "document", "source": source}
     if part.filename and block["type"] == "document":

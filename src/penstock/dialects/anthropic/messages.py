@@ -79,7 +79,7 @@ class _MessagesWriter:
         if not self._messages:
             raise DecodeError("the input has no content that can be sent to this upstream", "input")
         if self._messages[-1]["role"] != "user":
-            self._diagnostics.tell(
+            self._diagnostics.report(
                 "turn_added", "the input does not end with the user; a request to continue was added"
             )
             self._add("user", [{"type": "text", "text": CONTINUE}])
@@ -89,7 +89,7 @@ class _MessagesWriter:
         if not blocks:
             return
         if not self._messages and role == "assistant":
-            self._diagnostics.tell(
+            self._diagnostics.report(
                 "turn_added", "the input begins with the assistant; a user turn was added before it"
             )
             self._messages.append({"role": "user", "content": [{"type": "text", "text": BEGINNING}]})
@@ -117,7 +117,7 @@ class _MessagesWriter:
         ]
         while blocks and blocks[-1]["type"] in THINKING:
             blocks.pop()
-            self._diagnostics.tell("reasoning_left_out", "reasoning with nothing after it was left out")
+            self._diagnostics.report("reasoning_left_out", "reasoning with nothing after it was left out")
         return blocks
 
     def _assistant_block(self, piece: HistoryReasoning | HistoryText | Call) -> Block | None:
@@ -145,7 +145,7 @@ class _MessagesWriter:
         if isinstance(data, str) and data:
             return {"type": "redacted_thinking", "data": data}
         if not thought.foreign:
-            self._diagnostics.tell("reasoning_left_out", "reasoning without a signature was left out")
+            self._diagnostics.report("reasoning_left_out", "reasoning without a signature was left out")
         return None
 
     def _arguments(self, call: Call) -> dict[str, Any]:
@@ -155,7 +155,7 @@ class _MessagesWriter:
             arguments = None
         if isinstance(arguments, dict):
             return arguments
-        self._diagnostics.tell(
+        self._diagnostics.report(
             "odd_arguments", f"the arguments of a call to {call.name!r} are not a JSON object"
         )
         return {"arguments": call.arguments}

@@ -116,11 +116,13 @@ class _AnthropicRenderer:
         # Last, so that the bytes of one turn are a prefix of the next turn's (ask D5).
         self._body["messages"] = messages
         self._mark_for_caching()
-        diagnostics = [*history.diagnostics, *tool_diagnostics, *self._diagnostics.told]
+        diagnostics = [*history.diagnostics, *tool_diagnostics, *self._diagnostics.entries]
         return UpstreamRequest("messages", self._body, {**HEADERS}, diagnostics)
 
     def _drop(self, field: str) -> None:
-        self._diagnostics.tell("field_dropped", f"`{field}` cannot be sent to this upstream and was dropped")
+        self._diagnostics.report(
+            "field_dropped", f"`{field}` cannot be sent to this upstream and was dropped"
+        )
 
     # -- tools
 
@@ -154,7 +156,7 @@ class _AnthropicRenderer:
         pieces = [piece for turn in history.turns if isinstance(turn, AssistantTurn) for piece in turn.pieces]
         names = dict.fromkeys(piece.name for piece in pieces if isinstance(piece, Call))
         if names:
-            self._diagnostics.tell(
+            self._diagnostics.report(
                 "tools_added", "the tools of earlier calls were declared; the model may not call them"
             )
         return [ToolSpec(name, parameters={"type": "object", "properties": {}}) for name in names]
@@ -169,12 +171,12 @@ class _AnthropicRenderer:
         if closed is not None:
             return {**tool, "input_schema": closed, "strict": True}
         if spec.strict:
-            self._diagnostics.tell(
+            self._diagnostics.report(
                 "strict_dropped", f"the schema of the tool {spec.name!r} cannot be enforced here"
             )
         tool["input_schema"], changed = tool_schema(spec.parameters, self._budget)
         if changed:
-            self._diagnostics.tell(
+            self._diagnostics.report(
                 "schema_changed", f"the schema of the tool {spec.name!r} was converted to a plain object"
             )
         return tool
@@ -209,7 +211,7 @@ class _AnthropicRenderer:
 
     def _ask_in_prompt(self, text: str, reason: str) -> None:
         self._extra_system.append(text)
-        self._diagnostics.tell("format_weakened", f"{reason}: the prompt asks the model for it instead")
+        self._diagnostics.report("format_weakened", f"{reason}: the prompt asks the model for it instead")
 
     def _output_config(self) -> dict[str, Any]:
         config: dict[str, Any] = self._body.setdefault("output_config", {})
@@ -242,7 +244,7 @@ class _AnthropicRenderer:
             else:
                 self._body["temperature"] = min(temperature, 1.0)
                 if temperature > 1:
-                    self._diagnostics.tell(
+                    self._diagnostics.report(
                         "temperature_changed", f"the temperature {temperature} was lowered to 1, the maximum"
                     )
         if top_p is not UNSET:
@@ -251,7 +253,7 @@ class _AnthropicRenderer:
             else:
                 self._drop("top_p")
 
-    # -- the rest
+    # -- other fields
 
     def _metadata(self) -> None:
         request = self._request

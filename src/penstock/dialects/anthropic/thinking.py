@@ -112,7 +112,7 @@ def thinking_of(traits: ClaudeTraits, request: ThinkingRequest, diagnostics: Dia
     effort = request.reasoning.effort or ""
     if traits.thinking == "none":
         if effort not in ("", "none"):
-            diagnostics.tell(
+            diagnostics.report(
                 "field_dropped", "`reasoning.effort` was dropped: this model does not support thinking"
             )
         return Thinking()
@@ -121,12 +121,12 @@ def thinking_of(traits: ClaudeTraits, request: ThinkingRequest, diagnostics: Dia
     if request.forced_tool:
         # Every generation rejects the combination, even where thinking is on by default.
         if effort:
-            diagnostics.tell(
+            diagnostics.report(
                 "effort_changed", "thinking was turned off: it cannot be combined with a forced tool call"
             )
         return _turned_off(traits, diagnostics) if effort or traits.thinking == "adaptive" else Thinking()
     if effort and effort not in EFFORTS:
-        diagnostics.tell("effort_changed", f"the effort {effort!r} is unknown; {_UNKNOWN_EFFORT} was used")
+        diagnostics.report("effort_changed", f"the effort {effort!r} is unknown; {_UNKNOWN_EFFORT} was used")
         effort = _UNKNOWN_EFFORT
     return (
         _budget(request, effort, diagnostics)
@@ -137,7 +137,7 @@ def thinking_of(traits: ClaudeTraits, request: ThinkingRequest, diagnostics: Dia
 
 def _turned_off(traits: ClaudeTraits, diagnostics: Diagnostics) -> Thinking:
     if not traits.off:
-        diagnostics.tell("effort_changed", "this model always thinks; the lowest effort was used")
+        diagnostics.report("effort_changed", "this model always thinks; the lowest effort was used")
         return Thinking(effort="low")
     return Thinking({"type": traits.off})
 
@@ -145,17 +145,17 @@ def _turned_off(traits: ClaudeTraits, diagnostics: Diagnostics) -> Thinking:
 def _budget(request: ThinkingRequest, effort: str, diagnostics: Diagnostics) -> Thinking:
     if not effort:
         if request.reasoning.summary:
-            diagnostics.tell(
+            diagnostics.report(
                 "field_dropped", "`reasoning.summary` was dropped: this model thinks only if an effort is set"
             )
         return Thinking()
     room = request.max_tokens - _MIN_ANSWER
     if request.unsigned_loop:
-        diagnostics.tell(
+        diagnostics.report(
             "effort_changed", "thinking was turned off: the current tool loop began without thinking"
         )
     elif room < _MIN_BUDGET:
-        diagnostics.tell(
+        diagnostics.report(
             "effort_changed",
             f"thinking was turned off: {request.max_tokens} output tokens leave no room for it",
         )
@@ -174,7 +174,7 @@ def _adaptive(
         return Thinking(config) if request.reasoning.summary else Thinking()
     sent = traits.xhigh if effort == "xhigh" else EFFORTS[effort]
     if sent != effort:
-        diagnostics.tell(
+        diagnostics.report(
             "effort_changed", f"this model does not support the effort {effort!r}; {sent} was used"
         )
     return Thinking(config, sent)

@@ -115,7 +115,7 @@ class BedrockReader(TextRuns):
             return self._fail(error_delta({"type": name, "error": event}))
         if name == _PADDING:
             return []
-        return [DiagnosticDelta("unknown_event", f"an event {name[:100]!r} was left out")]
+        return [DiagnosticDelta("unknown_event", f"an event of type {name[:100]!r} was left out")]
 
     def _on_message_start(self, _event: dict[str, Any]) -> list[Delta]:
         return []
@@ -195,7 +195,7 @@ class BedrockReader(TextRuns):
         if model := text_of(object_of(trace.get("promptRouter")).get("invokedModelId")):
             deltas.append(UpstreamInfo(model=model))
         if action := text_of(object_of(trace.get("guardrail")).get("actionReason")):
-            deltas.append(DiagnosticDelta("guardrail", f"a guardrail of the upstream acted: {action}"))
+            deltas.append(DiagnosticDelta("guardrail", f"a guardrail of the upstream intervened: {action}"))
         return deltas
 
     def _on_metrics(self, event: dict[str, Any]) -> list[Delta]:

@@ -56,7 +56,7 @@ class Content:
             return {"type": "file", "file": {"file_id": part.file_id}}
         text = _decoded_text(part.file_data or "")
         if text:
-            self._diagnostics.tell("file_as_text", f"the file {name!r} was sent as text")
+            self._diagnostics.report("file_as_text", f"the file {name!r} was sent as text")
             return _text(f"[file {name}]\n{text}")
         where = f" at {part.file_url}" if part.file_url else ""
         return self._left_out(f"the file {name!r}{where}")
@@ -67,7 +67,7 @@ class Content:
         return self._left_out("a video")
 
     def _left_out(self, what: str) -> _Part:
-        self._diagnostics.tell(
+        self._diagnostics.report(
             "content_left_out", f"{what} cannot be sent to this upstream; a note was sent instead"
         )
         return _text(f"[{what} was left out: this model cannot be given it]")

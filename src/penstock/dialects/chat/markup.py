@@ -29,7 +29,8 @@ class Splitter:
         self._tools = ToolMarkup(_parameter_types(plan)) if quirks.tool_markup else None
 
     @classmethod
-    def wanted_by(cls, plan: Plan) -> Splitter | None:
+    def for_plan(cls, plan: Plan) -> Splitter | None:
+        """Return a splitter if the target's quirks need one."""
         quirks = plan.target.quirks
         return cls(plan) if quirks.think_tags or quirks.tool_markup else None
 

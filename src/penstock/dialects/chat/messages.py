@@ -109,7 +109,7 @@ class Messages:
         if text and field:
             message[field] = text
         elif text and not sealed:
-            self._diagnostics.tell(
+            self._diagnostics.report(
                 "reasoning_left_out", "reasoning was left out: this upstream does not accept it"
             )
         message.update({name: value for name, value in sealed.items() if name not in message})
@@ -141,7 +141,7 @@ class Messages:
                 return call.arguments
         except (msgspec.DecodeError, RecursionError):
             pass
-        self._diagnostics.tell(
+        self._diagnostics.report(
             "odd_arguments", f"the arguments of a call to {call.name!r} are not a JSON object"
         )
         return msgspec.json.encode({"arguments": call.arguments}).decode()

@@ -87,7 +87,7 @@ class ChatReader:
         self._reasoning = Reasoning(plan.target)
         self._citations = Citations()
         self._hosted = Hosted(self._citations)
-        self._splitter = Splitter.wanted_by(plan)
+        self._splitter = Splitter.for_plan(plan)
         self._info = UpstreamInfo()
         self._last_info: tuple[Any, ...] = ()
         self._logprobs: list[LogProb] = []
@@ -370,20 +370,22 @@ def _part_text(part: Any) -> str:
 
 def _logprobs_of(choice: dict[str, Any]) -> list[LogProb]:
     """Return the logprobs with every field that the Responses schema requires (quirk C34)."""
-    made: list[LogProb] = []
+    logprobs: list[LogProb] = []
     for entry in objects_of(object_of(choice.get("logprobs")).get("content")):
         top = [_logprob(each) for each in objects_of(entry.get("top_logprobs"))]
         one = _logprob(entry)
-        made.append(
+        logprobs.append(
             {"token": one["token"], "logprob": one["logprob"], "bytes": one["bytes"], "top_logprobs": top}
         )
-    return made
+    return logprobs
 
 
 def _logprob(entry: dict[str, Any]) -> TopLogProb:
-    value, given = entry.get("logprob"), entry.get("bytes")
+    value, token_bytes = entry.get("logprob"), entry.get("bytes")
     return {
         "token": text_of(entry.get("token")),
         "logprob": float(value) if isinstance(value, int | float) else 0.0,
-        "bytes": [each for each in given if isinstance(each, int)] if isinstance(given, list) else [],
+        "bytes": [each for each in token_bytes if isinstance(each, int)]
+        if isinstance(token_bytes, list)
+        else [],
     }

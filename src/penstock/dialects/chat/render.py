@@ -111,11 +111,13 @@ class _ChatRenderer:
             raise DecodeError("the request has neither input nor instructions to send", "input")
         # Last, so that the bytes of one turn are a prefix of the next turn's (ask D5).
         self._body["messages"] = messages
-        diagnostics = [*history.diagnostics, *tool_diagnostics, *self._diagnostics.told]
+        diagnostics = [*history.diagnostics, *tool_diagnostics, *self._diagnostics.entries]
         return UpstreamRequest("chat/completions", self._body, self._headers, diagnostics)
 
     def _drop(self, field: str) -> None:
-        self._diagnostics.tell("field_dropped", f"`{field}` cannot be sent to this upstream and was dropped")
+        self._diagnostics.report(
+            "field_dropped", f"`{field}` cannot be sent to this upstream and was dropped"
+        )
 
     # -- tools
 
@@ -146,7 +148,7 @@ class _ChatRenderer:
         if choice.mode == "none":
             return [], UpstreamToolChoice()
         if choice.mode in ("required", "tool"):
-            self._diagnostics.tell(
+            self._diagnostics.report(
                 "tool_choice_weakened",
                 "this upstream cannot be forced to call a tool; the model may answer without a call",
             )
@@ -157,7 +159,7 @@ class _ChatRenderer:
         if self._vendor.inline_schemas:
             parameters, cut = inlined(parameters, self._budget)
             if cut:
-                self._diagnostics.tell(
+                self._diagnostics.report(
                     "schema_cut",
                     f"the schema of the tool {spec.name!r} is recursive or too large; it was cut",
                 )
@@ -176,7 +178,7 @@ class _ChatRenderer:
         allowed, diagnostics = tools_of(self._plan)
         choice = choice_of(self._plan, allowed)
         if not allowed:
-            self._diagnostics.tell(diagnostics[-1].code, diagnostics[-1].message)
+            self._diagnostics.report(diagnostics[-1].code, diagnostics[-1].message)
             return "none"
         tools = [_named(spec.name) for spec in allowed]
         return {"type": "allowed_tools", "allowed_tools": {"mode": choice.mode, "tools": tools}}
@@ -193,31 +195,31 @@ class _ChatRenderer:
             self._drop("text.verbosity")
         for name in text.extra or ():
             self._drop(f"text.{name}")
-        wanted = text.format
-        if isinstance(wanted, JsonSchemaFormat):
-            self._schema_format(wanted)
-        elif isinstance(wanted, JsonObjectFormat):
+        format = text.format
+        if isinstance(format, JsonSchemaFormat):
+            self._schema_format(format)
+        elif isinstance(format, JsonObjectFormat):
             self._body["response_format"] = {"type": "json_object"}
-        elif wanted and not isinstance(wanted, TextFormat) and wanted.type:
+        elif format and not isinstance(format, TextFormat) and format.type:
             raise DecodeError(
-                f"this upstream does not support the format {wanted.type!r}", "text.format.type"
+                f"this upstream does not support the format {format.type!r}", "text.format.type"
             )
 
-    def _schema_format(self, wanted: JsonSchemaFormat) -> None:
-        schema = wanted.schema or {"type": "object"}
+    def _schema_format(self, format: JsonSchemaFormat) -> None:
+        schema = format.schema or {"type": "object"}
         if not self._quirks.json_schema:
             self._body["response_format"] = {"type": "json_object"}
             self._more_system.append(_SCHEMA_REQUEST + msgspec.json.encode(schema).decode())
-            self._diagnostics.tell(
+            self._diagnostics.report(
                 "format_weakened",
                 "this upstream does not support JSON schemas; the schema was sent as an instruction",
             )
             return
-        described: dict[str, Any] = {"name": wanted.name or "answer", "schema": schema}
-        if wanted.description:
-            described["description"] = wanted.description
-        if isinstance(wanted.strict, bool):
-            described["strict"] = wanted.strict
+        described: dict[str, Any] = {"name": format.name or "answer", "schema": schema}
+        if format.description:
+            described["description"] = format.description
+        if isinstance(format.strict, bool):
+            described["strict"] = format.strict
         self._body["response_format"] = {"type": "json_schema", "json_schema": described}
 
     def _effort(self) -> None:
@@ -235,7 +237,7 @@ class _ChatRenderer:
             self._drop("reasoning.effort")
             return
         if effort != reasoning.effort:
-            self._diagnostics.tell(
+            self._diagnostics.report(
                 "effort_changed", f"the effort {reasoning.effort!r} was changed to {effort!r}"
             )
         self._body.update(EFFORTS[self._quirks.effort][effort])

@@ -55,14 +55,14 @@ def _part(part: ContentPart, quirks: Quirks, diagnostics: Diagnostics) -> Part |
 
 
 def _note(what: str, diagnostics: Diagnostics) -> Part:
-    diagnostics.tell("content_left_out", f"{what} cannot be sent to this upstream; a note replaces it")
+    diagnostics.report("content_left_out", f"{what} cannot be sent to this upstream; a note replaces it")
     return {"text": f"[{what} was left out here: it cannot be shown to this model]"}
 
 
 def _image(part: InputImage, quirks: Quirks, diagnostics: Diagnostics) -> Part:
     url = part.image_url or ""
     if part.detail and part.detail != "auto":
-        diagnostics.tell(
+        diagnostics.report(
             "field_dropped", "`input_image.detail` was dropped: this upstream does not support it"
         )
     if not quirks.images:
@@ -89,7 +89,7 @@ def _file(part: InputFile, quirks: Quirks, diagnostics: Diagnostics) -> Part:
     text = _text_of(kind, data)
     if not text:
         return _note(label, diagnostics)
-    diagnostics.tell("file_as_text", f"{label} was sent as text")
+    diagnostics.report("file_as_text", f"{label} was sent as text")
     return {"text": f"[{label}]\n{text}"}
 
 

@@ -76,7 +76,7 @@ class _ContentsWriter:
         if not self._contents:
             raise DecodeError("the input has no content that can be sent to this upstream", "input")
         if self._contents[-1]["role"] == "model":
-            self._diagnostics.tell(
+            self._diagnostics.report(
                 "turn_added", "the input does not end with the user; a request to continue was added"
             )
             self._add("user", [{"text": CONTINUE}])
@@ -86,7 +86,7 @@ class _ContentsWriter:
         if not parts:
             return
         if not self._contents and role == "model":
-            self._diagnostics.tell(
+            self._diagnostics.report(
                 "turn_added", "the input begins with the assistant; a user turn was added before it"
             )
             self._contents.append({"role": "user", "parts": [{"text": BEGINNING}]})
@@ -135,7 +135,7 @@ class _ModelTurn:
             else:
                 self._add_call(piece)
         if self._signature:
-            self._diagnostics.tell("reasoning_left_out", "a signature without its call was left out")
+            self._diagnostics.report("reasoning_left_out", "a signature without its call was left out")
         self._mark_unsigned_call()
         return self._parts
 
@@ -153,7 +153,7 @@ class _ModelTurn:
         signature = payload.get("thoughtSignature")
         if not isinstance(signature, str) or not signature:
             if thought.text and not thought.foreign:
-                self._diagnostics.tell("reasoning_left_out", "reasoning without a signature was left out")
+                self._diagnostics.report("reasoning_left_out", "reasoning without a signature was left out")
             return
         kind = str(payload.get("part") or ("functionCall" if thought.attached == "call" else "empty_text"))
         if kind == "functionCall" and not payload.get("after"):
@@ -167,7 +167,7 @@ class _ModelTurn:
         elif kind == "empty_text":
             self._parts.append({"text": "", "thoughtSignature": signature})
         else:
-            self._diagnostics.tell(
+            self._diagnostics.report(
                 "reasoning_left_out", f"the signature of a part of type {kind!r} was left out"
             )
 
@@ -184,7 +184,7 @@ class _ModelTurn:
         calls = [part for part in self._parts if "functionCall" in part]
         if self._traits.signed_calls and calls and not any("thoughtSignature" in part for part in calls):
             calls[0]["thoughtSignature"] = UNSIGNED
-            self._diagnostics.tell("unsigned_call", "a call by another model was sent without a signature")
+            self._diagnostics.report("unsigned_call", "a call by another model was sent without a signature")
 
     def _arguments(self, call: Call) -> dict[str, Any]:
         try:
@@ -193,7 +193,7 @@ class _ModelTurn:
             arguments = None
         if isinstance(arguments, dict):
             return arguments
-        self._diagnostics.tell(
+        self._diagnostics.report(
             "odd_arguments", f"the arguments of a call to {call.name!r} are not a JSON object"
         )
         return {"arguments": call.arguments}

@@ -116,7 +116,7 @@ class _GeminiRenderer:
             self._body["generationConfig"] = self._config
         # Last, so that the bytes of one turn are a prefix of the next turn's (ask D5).
         self._body["contents"] = contents
-        diagnostics = [*history.diagnostics, *tool_diagnostics, *self._diagnostics.told]
+        diagnostics = [*history.diagnostics, *tool_diagnostics, *self._diagnostics.entries]
         return UpstreamRequest(self._path(), self._body, {}, diagnostics)
 
     def _path(self) -> str:
@@ -127,7 +127,9 @@ class _GeminiRenderer:
         return f"{path}:streamGenerateContent?alt=sse"
 
     def _drop(self, field: str) -> None:
-        self._diagnostics.tell("field_dropped", f"`{field}` cannot be sent to this upstream and was dropped")
+        self._diagnostics.report(
+            "field_dropped", f"`{field}` cannot be sent to this upstream and was dropped"
+        )
 
     # -- tools
 
@@ -158,11 +160,11 @@ class _GeminiRenderer:
             self._drop("tools.strict")
         cleaned = CleanedSchema(spec.parameters, self._budget)
         if cleaned.cut:
-            self._diagnostics.tell(
+            self._diagnostics.report(
                 "schema_cut", f"the recursive schema of the tool {spec.name!r} was truncated"
             )
         if cleaned.changed:
-            self._diagnostics.tell("schema_changed", f"the schema of the tool {spec.name!r} was simplified")
+            self._diagnostics.report("schema_changed", f"the schema of the tool {spec.name!r} was simplified")
         if cleaned.schema.get("properties"):
             # Gemini rejects an object without properties, but accepts a function without parameters.
             function["parameters"] = cleaned.schema
@@ -200,14 +202,14 @@ class _GeminiRenderer:
             cleaned = CleanedSchema(schema, self._budget)
             self._config["responseSchema"] = cleaned.schema
             if cleaned.cut or cleaned.changed:
-                self._diagnostics.tell("format_weakened", "the schema of the answer was simplified")
+                self._diagnostics.report("format_weakened", "the schema of the answer was simplified")
         else:
             encoded = msgspec.json.encode(schema).decode()
             self._ask_in_prompt(_SCHEMA_REQUEST + encoded, "this upstream cannot enforce the schema")
 
     def _ask_in_prompt(self, text: str, reason: str) -> None:
         self._extra_system.append(text)
-        self._diagnostics.tell("format_weakened", f"{reason}: the prompt asks the model for it instead")
+        self._diagnostics.report("format_weakened", f"{reason}: the prompt asks the model for it instead")
 
     def _generation_config(self) -> None:
         request = self._request
@@ -227,7 +229,7 @@ class _GeminiRenderer:
         if thinking := thinking_of(self._traits, reasoning, self._diagnostics):
             self._config["thinkingConfig"] = thinking
 
-    # -- the rest
+    # -- other fields
 
     def _unmapped(self) -> None:
         request = self._request

@@ -89,20 +89,20 @@ def thinking_of(traits: GeminiTraits, reasoning: ReasoningConfig, diagnostics: D
     if not traits.effort:
         for name, value in (("effort", effort), ("summary", reasoning.summary)):
             if value and value != "none":
-                diagnostics.tell(
+                diagnostics.report(
                     "field_dropped", f"`reasoning.{name}` was dropped: this model does not support thinking"
                 )
         return {}
     row = EFFORTS[traits.effort]
     config: dict[str, Any] = {}
     if effort and effort not in row:
-        diagnostics.tell("effort_changed", f"the effort {effort!r} is unknown; {_UNKNOWN_EFFORT} was used")
+        diagnostics.report("effort_changed", f"the effort {effort!r} is unknown; {_UNKNOWN_EFFORT} was used")
         config |= row[_UNKNOWN_EFFORT]
     elif effort:
         config |= row[effort]
         sent = str(config.get("thinkingLevel", "")).lower()
         if sent != effort if sent else effort == "none" and config["thinkingBudget"]:
-            diagnostics.tell(
+            diagnostics.report(
                 "effort_changed",
                 f"this model does not support the effort {effort!r}; the closest one was used",
             )

@@ -60,5 +60,5 @@ def nearest(row: str, effort: str) -> str | None:
         return effort
     if effort not in SCALE or not known:
         return None
-    wanted = SCALE.index(effort)
-    return min(known, key=lambda each: (abs(SCALE.index(each) - wanted), -SCALE.index(each)))
+    requested = SCALE.index(effort)
+    return min(known, key=lambda each: (abs(SCALE.index(each) - requested), -SCALE.index(each)))

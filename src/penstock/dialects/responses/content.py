@@ -82,7 +82,7 @@ class Parts:
 
     def _left_out(self, part: ContentPart) -> str:
         what = f"content of type {part.type!r}"
-        self._diagnostics.tell(
+        self._diagnostics.report(
             "content_left_out", f"{what} cannot be sent to this upstream; a note was sent instead"
         )
         return f"[{what} was left out: this model cannot be given it]"

@@ -66,8 +66,10 @@ class InputItems:
         """Outputs that precede their calls in the input."""
 
     def items(self) -> list[_Rendered]:
-        given = self._plan.request.input
-        items: list[Item] = [Message(role="user", content=given)] if isinstance(given, str) else given or []
+        raw_input = self._plan.request.input
+        items: list[Item] = (
+            [Message(role="user", content=raw_input)] if isinstance(raw_input, str) else raw_input or []
+        )
         keys = _keys(items)
         for item, key in zip(items, keys, strict=True):
             if call_of(item)[0]:
@@ -78,8 +80,8 @@ class InputItems:
             self._add(item, key)
         return self._with_followed_reasoning() if self._is_original else self._rendered
 
-    def _tell(self, code: str, message: str) -> None:
-        self._diagnostics.tell(code, message)
+    def _report(self, code: str, message: str) -> None:
+        self._diagnostics.report(code, message)
 
     def _add(self, item: Item, key: str) -> None:
         if isinstance(item, Message):
@@ -95,7 +97,7 @@ class InputItems:
         elif isinstance(item, _PASSES) and self._is_original:
             self._pass(item)
         elif not isinstance(item, AdditionalTools | ToolSearchOutput):
-            self._tell("item_left_out", f"an item of type {item.type!r} cannot be sent to this upstream")
+            self._report("item_left_out", f"an item of type {item.type!r} cannot be sent to this upstream")
 
     def _message(self, message: Message) -> None:
         role, content = message.role, message.content
@@ -122,7 +124,7 @@ class InputItems:
         sealed = item.encrypted_content or ""
         envelope = unseal(sealed)
         if sealed and (envelope is None or not envelope.is_for(self._plan.target)):
-            self._tell("reasoning_left_out", "reasoning from another upstream was left out")
+            self._report("reasoning_left_out", "reasoning from another upstream was left out")
             return
         payload = envelope.payload if envelope is not None else None
         encrypted = payload.get("encrypted_content") if isinstance(payload, dict) else None
@@ -132,13 +134,13 @@ class InputItems:
         if isinstance(encrypted, str) and encrypted:
             rendered["encrypted_content"] = encrypted
         elif self._is_original or not (item.summary or item.content):
-            self._tell("reasoning_left_out", "reasoning that the upstream cannot read was left out")
+            self._report("reasoning_left_out", "reasoning that the upstream cannot read was left out")
             return
         self._rendered.append(rendered)
 
     def _call(self, item: Item, call_id: str) -> None:
         if call_id in self._call_ids:
-            self._tell("repeated_call", f"the call id {call_id!r} appears twice; the call was sent once")
+            self._report("repeated_call", f"the call id {call_id!r} appears twice; the call was sent once")
             return
         # In a flat list, two calls with one id are ambiguous, so a suffix that is needed stays.
         upstream_id = self._upstream_ids.first_free(original(call_id), call_id, separator="-pk")
@@ -146,7 +148,7 @@ class InputItems:
         self._types[call_id] = item.type if self._is_original else "function_call"
         output = self._outputs.get(call_id)
         if output is None:
-            self._tell("unanswered_call", f"the call {call_id!r} has no output; a placeholder was sent")
+            self._report("unanswered_call", f"the call {call_id!r} has no output; a placeholder was sent")
             if self._types[call_id] not in _OUTPUT_TYPES:
                 # A typed call needs an output of its type, for which there is no placeholder.
                 self._rendered.append(_assistant(f"[a call without an output: {encode(item).decode()}]"))
@@ -178,7 +180,7 @@ class InputItems:
         if call_id not in self._calls:
             self._orphan(item)
         elif self._outputs[call_id] is not item:
-            self._tell("repeated_output", f"the call {call_id!r} has several outputs; the first was sent")
+            self._report("repeated_output", f"the call {call_id!r} has several outputs; the first was sent")
         elif call_id in self._call_ids:
             self._render_output(item, call_id)
         else:
@@ -191,7 +193,7 @@ class InputItems:
             self._rendered.append({"type": "additional_tools", "role": "developer", "tools": tools})
             return
         call_id, content = output_of(item)
-        self._tell("orphan_output", f"the output of an unknown call {call_id!r} was sent as a message")
+        self._report("orphan_output", f"the output of an unknown call {call_id!r} was sent as a message")
         parts: list[ContentPart] = [InputText(text=ORPHAN_OUTPUT)]
         parts += [InputText(text=content)] if isinstance(content, str) else content
         self._rendered.append(_user(self._parts.message_parts("user", parts)))
@@ -219,7 +221,7 @@ class InputItems:
         elif isinstance(encrypted, str) and envelope is not None and envelope.is_for(self._plan.target):
             self._rendered.append({"type": "compaction", "encrypted_content": encrypted})
         else:
-            self._tell("item_left_out", "a compaction from another upstream was left out")
+            self._report("item_left_out", "a compaction from another upstream was left out")
 
     def _pass(self, item: Item) -> None:
         rendered = _without_id(item)
@@ -235,7 +237,9 @@ class InputItems:
             if item["type"] != "reasoning":
                 is_followed = item.get("role") == "assistant" or item["type"].endswith("_call")
             elif not is_followed:
-                self._tell("reasoning_left_out", "reasoning without a message or call after it was left out")
+                self._report(
+                    "reasoning_left_out", "reasoning without a message or call after it was left out"
+                )
                 continue
             kept.append(item)
         return kept[::-1]

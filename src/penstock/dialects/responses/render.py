@@ -115,10 +115,12 @@ class _ResponsesRenderer:
         self._copy_fields()
         # Last, so that the bytes of one turn are a prefix of the next turn's (ask D5).
         self._body["input"] = items
-        return UpstreamRequest("responses", self._body, {}, [*tool_diagnostics, *self._diagnostics.told])
+        return UpstreamRequest("responses", self._body, {}, [*tool_diagnostics, *self._diagnostics.entries])
 
     def _drop(self, field: str) -> None:
-        self._diagnostics.tell("field_dropped", f"`{field}` cannot be sent to this upstream and was dropped")
+        self._diagnostics.report(
+            "field_dropped", f"`{field}` cannot be sent to this upstream and was dropped"
+        )
 
     # -- tools
 
@@ -185,7 +187,7 @@ class _ResponsesRenderer:
         if isinstance(text.format, JsonSchemaFormat) and not (self._quirks.json_schema or self._is_original):
             rendered["format"] = {"type": "json_object"}
             instruction = _SCHEMA_REQUEST + msgspec.json.encode(text.format.schema or {}).decode()
-            self._diagnostics.tell(
+            self._diagnostics.report(
                 "format_weakened",
                 "this upstream does not support JSON schemas; the schema was sent as an instruction",
             )

@@ -191,7 +191,7 @@ def _conversation_of(request: CreateResponse) -> str | None:
 
 
 async def _conversation(store: Store, tenant: str, id: str) -> tuple[list[Item], int]:
-    await store.quiet(tenant, id)
+    await store.wait_for_turns(tenant, id)
     found = await all_items(store, tenant, id)
     if found is None:
         message = f"there is no conversation {id[:_LONGEST_ID]!r}, or it is no longer stored"

@@ -149,7 +149,7 @@ class SqliteArchive:
     def stats(self) -> ArchiveStats:
         return self._run(_stats)
 
-    def due(self, *, older_than: float) -> Pruned:
+    def count_expired(self, *, older_than: float) -> Pruned:
         return self._run(_count_expired, older_than)
 
     def prune(

@@ -51,8 +51,7 @@ _WRITER = (
 class FileLock:
     """Locks the file for this process. The system releases the lock when the process ends, however it ends.
 
-    SQLite's own locks would let two gateways share a file, and each would end the other's turns as
-    interrupted.
+    SQLite's own locks would let two gateways share a file, and each would end the other's turns.
     """
 
     def __init__(self, path: Path) -> None:
@@ -144,7 +143,6 @@ def as_store_errors(path: Path) -> Iterator[None]:
 
 
 def failure_of(error: sqlite3.Error) -> tuple[str, str]:
-    """Return our code and message for an error. SQLite's own message may contain stored data, and is never
-    used."""
+    """Return our code and message for an error, never SQLite's message: it may contain stored data."""
     name = getattr(error, "sqlite_errorname", "")
     return FAILURES.get("_".join(name.split("_")[:2]), _OTHER)

@@ -1,5 +1,4 @@
-"""Opens a store's file for the one process that writes to it: locks it, migrates it, ends interrupted
-turns."""
+"""Opens a store's file for the process that writes to it: locks and migrates it, ends interrupted turns."""
 
 from __future__ import annotations
 

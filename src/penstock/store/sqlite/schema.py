@@ -1,7 +1,6 @@
 """The tables, as numbered migration steps. A released step never changes: a new step is added after it.
 
-The file's `user_version` is the number of steps applied to it; its `application_id` marks it as a Penstock
-store.
+The file's `user_version` is the number of applied steps; its `application_id` marks it as our own.
 """
 
 from __future__ import annotations

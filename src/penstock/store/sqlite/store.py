@@ -71,8 +71,7 @@ async def open_sqlite_store(
 
 
 class SqliteStore:
-    """See `penstock.store.contract.Store` for what each method promises; `open_sqlite_store` opens a
-    store."""
+    """See `penstock.store.contract.Store` for what each method promises; open it with `open_sqlite_store`."""
 
     def __init__(
         self,
@@ -347,7 +346,7 @@ class SqliteStore:
     async def delete_item(self, tenant: str, id: str, item_id: str) -> bool:
         return await self._writer.do(partial(statements.delete_item, tenant=tenant, id=id, item_id=item_id))
 
-    async def quiet(self, tenant: str, id: str) -> None:
+    async def wait_for_turns(self, tenant: str, id: str) -> None:
         for running in [*self._turns.values()]:
             if (running.opened.tenant, running.opened.conversation_id) == (tenant, id):
                 await running.finished.wait()

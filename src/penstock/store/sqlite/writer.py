@@ -143,8 +143,7 @@ class Writer:
             await asyncio.wait({commit})
 
     async def aclose(self) -> list[str]:
-        """Write what is waiting, with retries, and close; return the ids of turns that could not be
-        written."""
+        """Write what is waiting, with retries, and close; return the ids of turns that were not written."""
         deadline = self._loop.time() + CLOSE_TIMEOUT
         await self.flush()
         while (self._waiting or self._jobs) and self._loop.time() < deadline:
@@ -296,8 +295,8 @@ def commit(connection: sqlite3.Connection, batch: _Batch) -> None:
 
 
 def _commit_all(connection: sqlite3.Connection, batch: _Batch) -> None:
-    # An end that was reported survives a power cut; deltas survive only the end of the process. The file
-    # stays intact in either mode. A sync for each part of a log would cost more than writing it.
+    # A reported end survives a power cut; deltas survive a crash of the process, but not a power cut. The
+    # file stays intact in either mode. A sync for each part of a log would cost more than writing it.
     connection.execute(f"PRAGMA synchronous = {'FULL' if batch.has_waiting_caller else 'NORMAL'}")
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -312,8 +311,7 @@ def _commit_all(connection: sqlite3.Connection, batch: _Batch) -> None:
 
 
 def _commit_one_by_one(connection: sqlite3.Connection, batch: _Batch) -> None:
-    """Commit each entry in its own transaction: an entry that can never be written must not affect the
-    rest."""
+    """Commit each entry in its own transaction, so that an invalid entry does not affect the rest."""
     entries = [_Batch([entry], []) for entry in batch.parts] + [_Batch([], [job]) for job in batch.jobs]
     for position, single in enumerate(entries):
         try:

@@ -124,18 +124,18 @@ class ToolCallAssembler:
 
     def feed(self, delta: ToolCallDelta) -> list[Event]:
         """Process a delta; return its events. Raise `TypeError` and change nothing if a field is invalid."""
-        text, whole = _arguments_of(delta)
-        if not (delta.id or delta.name or text or whole):
+        text, is_complete = _arguments_of(delta)
+        if not (delta.id or delta.name or text or is_complete):
             return []  # ignore an empty entry (ask B6)
-        block = self._find(delta, text if whole else "")
+        block = self._find(delta, text if is_complete else "")
         block, events = self._take_name(block, delta)
-        if text or whole:
-            events += self._take_arguments(block, Piece(join_surrogates(text), whole, bool(delta.id)))
+        if text or is_complete:
+            events += self._take_arguments(block, Piece(join_surrogates(text), is_complete, bool(delta.id)))
         return events
 
     # Which call
 
-    def _find(self, delta: ToolCallDelta, whole: str) -> ToolCallBlock:
+    def _find(self, delta: ToolCallDelta, arguments: str) -> ToolCallBlock:
         id, key = delta.id or None, delta.key
         with_id = None if id is None else self._by_id.get(id)
         with_key = None if key is None else self._by_key.get(key)
@@ -153,7 +153,9 @@ class ToolCallAssembler:
                 is_new_call = bool(delta.name) and (with_key.is_complete or with_key.ended)
                 found = with_key if with_key.may_be_called(delta.name) and not is_new_call else None
             case Action.TWIN if with_id is not None:
-                repeated = bool(whole) and with_id.may_be_called(delta.name) and with_id.tail.knows(whole)
+                repeated = (
+                    bool(arguments) and with_id.may_be_called(delta.name) and with_id.tail.knows(arguments)
+                )
                 found = with_id if with_id.key is None or repeated else None
                 if found is None:
                     self._diagnostics.add("shared_call_id")
@@ -266,7 +268,7 @@ class ToolCallAssembler:
         events = self._settle_name(block)
         if block.suppressed:
             return events
-        if piece.whole:
+        if piece.is_complete:
             return events + self._take_complete(block, piece)
         return events + self._take_fragment(block, piece.text)
 
@@ -275,8 +277,8 @@ class ToolCallAssembler:
             return self._take_trailing(block, text)
         end = block.scanner.feed(text) if block.splits and not block.raw else -1
         if end >= 0:
-            whole = block.announced.received + text[:end]
-            if not is_json(whole) or not block.announced.may_end_with(whole):
+            arguments = block.announced.received + text[:end]
+            if not is_json(arguments) or not block.announced.may_end_with(arguments):
                 block.splits, end = False, -1
         fragment, rest = (text, "") if end < 0 else (text[:end], text[end:])
         block.slots_at_last_fragment = len(self._output.slots)

@@ -13,10 +13,10 @@ from penstock.tools.jsontext import ObjectScanner
 
 
 class Piece(Struct, frozen=True):
-    """The arguments of one delta: a fragment, or all of them (`whole`)."""
+    """The arguments of one delta: a fragment, or all of them (`is_complete`)."""
 
     text: str
-    whole: bool
+    is_complete: bool
     has_id: bool
 
 

@@ -19,7 +19,7 @@ _BEGIN = re.compile(r'[{"]')
 _WINDOW = 4096
 """Number of characters searched at a time. The text after a value is copied, so a long text full of short
 values would be copied once for each value."""
-MOST_VALUES = 256
+MAX_VALUES = 256
 """No upstream joins more calls than this. Text after them is dropped."""
 
 
@@ -45,15 +45,15 @@ class TrailingArguments:
         self._inner: list[str] = []
         self._values = 0
 
-    def remember(self, whole: str) -> None:
+    def remember(self, arguments: str) -> None:
         """Store the arguments of a call that was sent."""
-        self._texts.append(whole)
-        self._uncompared.append(whole)
+        self._texts.append(arguments)
+        self._uncompared.append(arguments)
 
-    def knows(self, whole: str) -> bool:
+    def knows(self, arguments: str) -> bool:
         self._known.update(map(canonical, self._uncompared))
         self._uncompared.clear()
-        return canonical(whole) in self._known
+        return canonical(arguments) in self._known
 
     def feed(self, text: str) -> list[tuple[TrailingKind, str]]:
         """Add text; return the kind and the text of every value that it completes."""
@@ -67,7 +67,7 @@ class TrailingArguments:
 
     def _feed(self, text: str, found: list[tuple[TrailingKind, str]]) -> str:
         """Add up to `_WINDOW` characters; return the rest of the text if there were too many values."""
-        while text and self._values + len(found) < MOST_VALUES:
+        while text and self._values + len(found) < MAX_VALUES:
             if self._string is not None:
                 text = self._feed_string(self._string, text, found)
                 continue
@@ -79,19 +79,19 @@ class TrailingArguments:
             if end < 0:
                 self._buffer += [text] if text else []
                 return ""
-            whole = "".join([*self._buffer, text[:end]])
+            arguments = "".join([*self._buffer, text[:end]])
             text = text[end:]
             self.clear()
-            found.append((self._judge(whole), whole))
+            found.append((self._classify(arguments), arguments))
         return text
 
-    def _judge(self, whole: str) -> TrailingKind:
+    def _classify(self, arguments: str) -> TrailingKind:
         """Classify a text with balanced braces."""
-        if not is_json(whole):
+        if not is_json(arguments):
             return TrailingKind.RUBBISH
-        if self.knows(whole):
+        if self.knows(arguments):
             return TrailingKind.REPEAT
-        self.remember(whole)
+        self.remember(arguments)
         return TrailingKind.OTHER
 
     def _next_value(self, text: str, found: list[tuple[TrailingKind, str]]) -> str:

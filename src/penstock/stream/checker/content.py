@@ -254,12 +254,12 @@ class Contents:
             return
         if item.prefilled:
             self._report(
-                "item.prefilled", f"{item} was added with {flow.field}, but also has deltas", item.number
+                "item.prefilled", f"{item} was added with `{flow.field}`, but also has deltas", item.number
             )
         if item.flow_done:
             self._report(
                 "arguments.closed",
-                f"{event['type']} after the end of the {flow.field} of {item}",
+                f"{event['type']} after the end of `{flow.field}` of {item}",
                 item.number,
             )
             item.disputed = True
@@ -281,7 +281,7 @@ class Contents:
         if text is None or item.prefilled or (self._items.is_resumed and item.adopted):
             return
         if text and not item.flow:
-            self._report("arguments.no-delta", f"the {flow.field} of {item} has no deltas", item.number)
+            self._report("arguments.no-delta", f"`{flow.field}` of {item} has no deltas", item.number)
             item.flow.add(text)
         elif not item.flow.equals(text):
             self._report("arguments.differs", f"{event['type']} of {item} differs from its deltas")

@@ -318,12 +318,12 @@ class Items:
         if flow is None or not isinstance(final, str):
             return
         if not item.flow_done:
-            self._report("arguments.done-missing", f"the {flow.field} of {item} has no `.done` event")
+            self._report("arguments.done-missing", f"`{flow.field}` of {item} has no `.done` event")
         if final and not item.flow and not item.flow_done and not item.prefilled:
-            self._report("arguments.no-delta", f"the {flow.field} of {item} has no deltas", item.number)
+            self._report("arguments.no-delta", f"`{flow.field}` of {item} has no deltas", item.number)
         elif not item.prefilled and not item.disputed and not item.flow.equals(final):
             self._report(
-                "arguments.item-differs", f"the final {flow.field} of {item} differs from what was streamed"
+                "arguments.item-differs", f"the final `{flow.field}` of {item} differs from what was streamed"
             )
         if flow is ARGUMENTS and value.get("status") != "incomplete" and not _is_json(final):
             self._report("arguments.json", f"the arguments of {item} are not JSON")

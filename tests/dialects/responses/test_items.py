@@ -1,0 +1,159 @@
+"""One item of an upstream's Responses stream: texts, citations and logprobs that arrive more than once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from penstock.dialects.responses import DIALECT
+from penstock.dialects.responses.items import ARGUMENTS, REASONING, TEXT, UpstreamItem
+from penstock.protocol.content import UrlCitation
+from penstock.stream.deltas import (
+    AnnotationDelta,
+    DiagnosticDelta,
+    FinishReason,
+    ReasoningDelta,
+    RefusalDelta,
+    TextDelta,
+)
+from tests.dialects import keyed_stream_checks as checks
+from tests.dialects.responses.stream_events import DELTAS, completed, done, inner, message
+
+
+def test_citations_are_emitted_once_and_shifted_with_their_part() -> None:
+    def url(at: int) -> dict[str, Any]:
+        return {
+            "type": "url_citation",
+            "url": f"https://{at}",
+            "title": "",
+            "start_index": at,
+            "end_index": at,
+        }
+
+    cited = [
+        {"type": "output_text", "text": "Hello", "annotations": [url(1), url(1), url(2)]},
+        {
+            "type": "output_text",
+            "text": "Bye",
+            "annotations": [url(0), {"type": "file_citation", "file_id": "f"}],
+        },
+    ]
+    events = [
+        *(*DELTAS, inner("output_text.annotation.added", 0, content_index=0, annotation=url(1))),
+        inner("output_text_annotation.added", 0, content_index=0, annotation=url(1)),
+        inner("output_text.annotation.added", 0, content_index=0, annotation=None),
+        inner("output_text.delta", 0, content_index=1, delta="Bye"),
+        *(done(0, message(content=cited)), completed(message(content=cited))),
+    ]
+    [item] = checks.answer(DIALECT, events)["output"]
+    annotations = item["content"][0]["annotations"]
+    assert [each.get("start_index") for each in annotations] == [1, 1, 2, 5, None]
+
+
+def test_an_invalid_citation_is_kept_as_unknown() -> None:
+    events = [
+        *DELTAS,
+        inner("output_text.annotation.added", 0, annotation={"type": "url_citation", "url": 5}),
+    ]
+    [item] = checks.answer(DIALECT, [*events, completed()])["output"]
+    assert item["content"][0]["annotations"] == [{"type": "unknown", "url": 5}]
+
+
+def test_logprobs_have_every_field_of_the_schema() -> None:
+    given_logprobs = [
+        {
+            "token": "Hi",
+            "logprob": -1,
+            "top_logprobs": [{"token": "Ho", "logprob": -2.5, "bytes": [72, 111]}, {}],
+        },
+        {"token": 5, "logprob": -1},
+        {"token": "x", "logprob": True},
+    ]
+    events = [inner("output_text.delta", 0, delta="Hi", logprobs=given_logprobs), completed()]
+    [item] = checks.answer(DIALECT, events)["output"]
+    top = [{"token": "Ho", "logprob": -2.5, "bytes": [72, 111]}]
+    assert item["content"][0]["logprobs"] == [
+        {"token": "Hi", "logprob": -1, "bytes": [72, 105], "top_logprobs": top}
+    ]
+
+
+def test_the_cost_of_an_event_does_not_grow_with_the_answer() -> None:
+    """Empty `done` events do not make the reader join the received text again and again."""
+    item = [inner("output_text.delta", 0, delta="x" * 50)] * 2000 + [
+        inner("output_text.done", 0, text="")
+    ] * 2000
+    assert checks.deltas(DIALECT, [*item, completed()])[-1].reason is FinishReason.STOP  # type: ignore[union-attr]
+
+
+# One item, directly
+
+
+def test_of_two_names_of_one_event_the_first_counts() -> None:  # decision 20
+    item = UpstreamItem(0, "reasoning", 0, "rs")
+    assert item.add_delta(REASONING, {"delta": "H"}, "response.reasoning.delta") == [ReasoningDelta("H", 0)]
+    assert item.add_delta(REASONING, {"delta": "H"}, "response.reasoning_text.delta") == []
+    assert item.add_delta(REASONING, {"delta": "m"}, "response.reasoning.delta") == [ReasoningDelta("m", 0)]
+    assert item.received(REASONING) == "Hm"
+
+
+@pytest.mark.parametrize(
+    ("received", "full", "added", "disagrees"),
+    [
+        ("", "Hello", "Hello", False),
+        ("Hel", "Hello", "lo", False),
+        ("Hello", "Hello", "", False),
+        ("Hello", "", "", False),
+        ("Hello", "Bye", "", True),
+        ("Hello", "Hel", "", True),
+    ],
+)
+def test_a_full_text_adds_only_what_is_missing(
+    received: str, full: str, added: str, disagrees: bool
+) -> None:  # quirk R5
+    item = UpstreamItem(0, "message", 0, "msg")
+    item.add_delta(TEXT, {"delta": received}, "d")
+    deltas = [delta for _ in range(2) for delta in item.supply(TEXT, 0, {"text": full})]
+    assert "".join(each.text for each in deltas if isinstance(each, TextDelta)) == added
+    assert [each.code for each in deltas if isinstance(each, DiagnosticDelta)] == (
+        ["upstream_disagrees"] if disagrees else []
+    )
+
+
+def test_parts_are_received_separately() -> None:
+    item = UpstreamItem(0, "message", 0, "msg")
+    item.add_delta(TEXT, {"content_index": 1, "delta": "b"}, "d")
+    raw = {"content": [{"type": "output_text", "text": "a"}, "bc", {"type": "refusal", "refusal": "no"}]}
+    assert item.supply_parts(raw) == [TextDelta("a", 0), TextDelta("c", 0), RefusalDelta("no", 0)]
+    assert item.supply_parts(raw) == []
+
+
+def test_an_unknown_part_is_reported_once() -> None:
+    item = UpstreamItem(0, "message", 0, "msg")
+    part = {"type": "output_audio"}
+    assert [each.code for each in item.supply_part(0, part) if isinstance(each, DiagnosticDelta)] == [
+        "part_left_out"
+    ]
+    assert item.supply_part(1, part) == []
+
+
+@pytest.mark.parametrize("repeats", [True, False])
+def test_repeats_and_hosted_calls_are_collected_but_not_emitted(repeats: bool) -> None:
+    item = UpstreamItem(1, "function_call", 1, "fc")
+    if repeats:
+        item.first = UpstreamItem(0, "function_call", 0, "fc")
+    else:
+        item.is_hosted = True
+    assert item.add_delta(ARGUMENTS, {"delta": "{}"}, "d") == []
+    assert item.received(ARGUMENTS) == "{}"
+
+
+def test_citations_are_not_shifted_next_to_a_refusal() -> None:
+    """Texts around a refusal stay separate parts."""
+    item = UpstreamItem(0, "message", 0, "msg")
+    item.supply_parts({"content": ["Hello", {"type": "refusal", "refusal": "no"}, "Bye"]})
+    citation = {"type": "url_citation", "url": "https://a", "title": "", "start_index": 1, "end_index": 2}
+    [delta] = item.cite(2, citation)
+    assert isinstance(delta, AnnotationDelta)
+    assert isinstance(delta.annotation, UrlCitation)
+    assert (delta.annotation.start_index, delta.annotation.end_index) == (1, 2)

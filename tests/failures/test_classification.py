@@ -1,0 +1,369 @@
+"""HTTP errors and error objects of every vendor get the right code, message and retry delay."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.dialects.frames import error_delta
+from penstock.failures import ERROR_TYPES, classify, explain
+from tests.dialects.block_stream_checks import json_values, objects
+
+ERRORS = objects(
+    {
+        name: st.sampled_from(["rate_limit_error", "", "500"])
+        for name in ("code", "type", "status", "message", "param")
+    }
+    | {"error": json_values, "details": json_values, "innererror": json_values, "metadata": json_values}
+)
+
+OVERFLOWS: dict[str, tuple[int, dict[str, Any]]] = {
+    "openai": (
+        400,
+        {
+            "error": {
+                "message": "This model's maximum context length is 8192 tokens. However, your messages"
+                " resulted in 9001 tokens. Please reduce the length of the messages.",
+                "type": "invalid_request_error",
+                "param": "messages",
+                "code": "context_length_exceeded",
+            }
+        },
+    ),
+    "openai responses": (
+        400,
+        {"error": {"message": "Your input exceeds the context window of this model.", "code": None}},
+    ),
+    "azure": (
+        400,
+        {"error": {"message": "Input tokens exceed the configured limit of 272000 tokens.", "code": "400"}},
+    ),
+    "anthropic": (
+        400,
+        {
+            "type": "error",
+            "error": {
+                "type": "invalid_request_error",
+                "message": "prompt is too long: 208310 tokens > 200000 maximum",
+            },
+        },
+    ),
+    "anthropic with output": (
+        400,
+        {
+            "type": "error",
+            "error": {
+                "type": "invalid_request_error",
+                "message": "input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000",
+            },
+        },
+    ),
+    "gemini": (
+        400,
+        {
+            "error": {
+                "code": 400,
+                "message": "The input token count (1048577) exceeds the maximum number of tokens allowed.",
+                "status": "INVALID_ARGUMENT",
+            }
+        },
+    ),
+    "vllm": (
+        400,
+        {
+            "object": "error",
+            "message": "The decoder prompt (length 5000) is longer than the maximum model length of 4096.",
+            "type": "BadRequestError",
+            "param": None,
+            "code": 400,
+        },
+    ),
+    "llama.cpp": (
+        400,
+        {
+            "error": {
+                "code": 400,
+                "message": "the request exceeds the available context size. try increasing it",
+                "type": "exceed_context_size_error",
+            }
+        },
+    ),
+    "llama.cpp, old": (
+        500,
+        {"error": {"code": 500, "message": "input is larger than the max context size. skipped"}},
+    ),
+    "ollama": (500, {"error": "the input length exceeds the context length"}),
+    "lm studio": (
+        400,
+        {
+            "error": "Trying to keep the first 5203 tokens when context the overflows. However, the model is"
+            " loaded with context length of only 4096 tokens"
+        },
+    ),
+    "openrouter": (
+        400,
+        {
+            "error": {
+                "message": "This endpoint's maximum context length is 131072 tokens. However, you requested"
+                " about 140000 tokens.",
+                "code": 400,
+            }
+        },
+    ),
+    "openrouter, behind": (
+        400,
+        {
+            "error": {
+                "message": "Provider returned error",
+                "code": 400,
+                "metadata": {"raw": '{"error":{"message":"Input is too long for requested model."}}'},
+            }
+        },
+    ),
+    "deepseek": (
+        400,
+        {
+            "error": {
+                "message": "This model's maximum context length is 65536 tokens. However, …",
+                "type": "invalid_request_error",
+                "code": "invalid_request_error",
+            }
+        },
+    ),
+    "mistral": (
+        400,
+        {"message": "Prompt contains 40000 tokens, too large for model with 32768 maximum context length"},
+    ),
+    "xai": (
+        400,
+        {"error": "This model's maximum prompt length is 131072 but the request contains 537812 tokens."},
+    ),
+    "copilot": (
+        400,
+        {
+            "error": {
+                "message": "prompt token count of 130000 exceeds the limit of 128000",
+                "code": "model_max_prompt_tokens_exceeded",
+            }
+        },
+    ),
+    "too many bytes": (413, {"type": "error", "error": {"type": "request_too_large", "message": "too big"}}),
+}
+
+
+@pytest.mark.parametrize("vendor", OVERFLOWS)
+def test_a_context_overflow_is_recognised_in_every_vendors_words(vendor: str) -> None:
+    status, body = OVERFLOWS[vendor]
+    error = classify(status, {}, json.dumps(body).encode())
+    assert (error.code, error.type, error.status) == ("context_length_exceeded", "invalid_request", status)
+    assert error_delta(body).code == "context_length_exceeded"
+    assert error.message == error_delta(body).message
+
+
+NUMBERS: dict[str, tuple[int | None, int | None]] = {
+    "openai": (8192, 9001),
+    "openai responses": (None, None),
+    "azure": (272000, None),
+    "anthropic": (200000, 208310),
+    "anthropic with output": (200000, 188240 + 21333),
+    "vllm": (4096, 5000),
+    "lm studio": (4096, 5203),
+    "openrouter": (131072, 140000),
+    "mistral": (32768, 40000),
+    "xai": (131072, 537812),
+    "copilot": (128000, 130000),
+}
+
+
+@pytest.mark.parametrize("vendor", NUMBERS)
+def test_a_context_overflow_has_the_token_counts_of_the_vendor(vendor: str) -> None:
+    status, body = OVERFLOWS[vendor]
+    error = classify(status, {}, json.dumps(body).encode())
+    assert (error.limit_tokens, error.used_tokens) == NUMBERS[vendor]
+
+
+def test_token_counts_may_be_fields_or_have_commas() -> None:
+    fields = {"type": "exceed_context_size_error", "n_ctx": 4096, "n_prompt_tokens": 5000}
+    assert (explain(fields).limit_tokens, explain(fields).used_tokens) == (4096, 5000)
+    commas = {"message": "prompt is too long: 1,200,000 tokens > 1,048,576 maximum"}
+    assert (explain(commas).limit_tokens, explain(commas).used_tokens) == (1048576, 1200000)
+
+
+def test_other_errors_have_no_token_counts() -> None:
+    error = explain({"code": "rate_limit_exceeded", "message": "limit of 3000 tokens > 2000 maximum"})
+    assert (error.limit_tokens, error.used_tokens) == (None, None)
+
+
+BODIES: list[tuple[int, Any, str]] = [
+    (400, {"error": {"message": "bad", "type": "invalid_request_error"}}, "invalid_request"),
+    (400, {"error": {"code": 400, "message": "m", "status": "FAILED_PRECONDITION"}}, "invalid_request"),
+    (400, {"error": {"message": "m", "code": "invalid_prompt"}}, "invalid_prompt"),
+    (400, {"error": {"message": "Your credit balance is too low", "type": "x"}}, "insufficient_quota"),
+    (400, {"error": {"message": "foo/bar is not a valid model ID", "code": 400}}, "model_not_found"),
+    (
+        400,
+        {
+            "error": {
+                "message": "The response was filtered",
+                "code": "content_filter",
+                "innererror": {"code": "ResponsibleAIPolicyViolation"},
+            }
+        },
+        "content_filter",
+    ),
+    (
+        400,
+        {"error": {"code": None, "innererror": {"code": "ResponsibleAIPolicyViolation"}}},
+        "content_filter",
+    ),
+    (400, {"error": {"message": "API key not valid. Please pass a valid API key."}}, "authentication_error"),
+    (401, {"error": {"message": "Incorrect API key provided: sk-…"}}, "authentication_error"),
+    (
+        402,
+        {"error": {"message": "Insufficient Balance", "code": "invalid_request_error"}},
+        "insufficient_quota",
+    ),
+    (403, {"error": "no"}, "permission_denied"),
+    (400, {"error": {"code": "429", "message": "no"}}, "rate_limit_exceeded"),
+    (400, {"error": {"message": "This model takes no images: not supported"}}, "invalid_request"),
+    (404, {"error": "model 'x' not found"}, "model_not_found"),
+    (404, {"detail": "Not Found"}, "model_not_found"),
+    (408, {}, "upstream_timeout"),
+    (408, {"error": {"message": "no", "type": "invalid_request_error"}}, "upstream_timeout"),
+    (408, {"error": {"message": "no", "code": "rate_limit_exceeded"}}, "rate_limit_exceeded"),
+    (504, {"error": {"message": "no", "code": 429}}, "rate_limit_exceeded"),
+    (500, {"type": "error", "error": {"type": "timeout_error", "message": "no"}}, "upstream_timeout"),
+    (504, {"error": {"status": "DEADLINE_EXCEEDED", "message": "no"}}, "upstream_timeout"),
+    (422, {"detail": [{"loc": ["body", "x"], "msg": "field required"}]}, "invalid_request"),
+    (429, {"error": {"message": "slow", "code": "rate_limit_exceeded"}}, "rate_limit_exceeded"),
+    (
+        429,
+        {"error": {"message": "You exceeded your current quota", "code": "insufficient_quota"}},
+        "insufficient_quota",
+    ),
+    (
+        429,
+        {"error": {"message": "You exceeded your current quota", "status": "RESOURCE_EXHAUSTED"}},
+        "rate_limit_exceeded",
+    ),
+    (
+        413,
+        {"error": {"message": "Request too large, tokens per minute", "code": "rate_limit_exceeded"}},
+        "rate_limit_exceeded",
+    ),
+    (500, {"error": {"message": "boom", "type": "server_error"}}, "server_error"),
+    (502, b"<html>Bad Gateway</html>", "server_error"),
+    (503, {"error": {"message": "no"}}, "server_is_overloaded"),
+    (503, {"error": "Model x is currently loading", "estimated_time": 20.0}, "server_is_overloaded"),
+    (
+        529,
+        {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}},
+        "server_is_overloaded",
+    ),
+    (200, {"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}}, "insufficient_quota"),
+    (
+        200,
+        {"type": "response.failed", "response": {"error": {"code": "slow_down", "message": "m"}}},
+        "server_is_overloaded",
+    ),
+    (400, {"errors": [{"message": "No such model", "code": 5007}]}, "model_not_found"),
+    (400, [{"error": {"code": 503, "message": "busy", "status": "UNAVAILABLE"}}], "server_is_overloaded"),
+    (400, {"__type": "com.amazon#ThrottlingException"}, "rate_limit_exceeded"),
+]
+
+
+@pytest.mark.parametrize(("status", "body", "code"), BODIES)
+def test_a_failure_gets_its_code(status: int, body: Any, code: str) -> None:
+    error = classify(status, {}, body if isinstance(body, bytes) else json.dumps(body).encode())
+    assert error.code == code
+    assert error.type == ERROR_TYPES[code]
+    assert error.message
+
+
+def test_an_error_in_a_stream_gets_its_code() -> None:
+    assert error_delta({"error": {"code": 429, "message": "m"}}).code == "rate_limit_exceeded"
+    assert error_delta({"message": "m", "code": 503}).code == "server_is_overloaded"
+    assert error_delta({"error": {"type": "invalid_request_error", "message": "m"}}).code == "invalid_request"
+    assert error_delta({"error": {"type": "not_found_error", "message": "m"}}).code == "model_not_found"
+    assert error_delta({"detail": "no"}).message == "no"
+    assert error_delta({"error": {"message": "m", "param": "tools"}}).param == "tools"
+    assert error_delta({}).code == "server_error"
+
+
+def test_the_message_is_that_of_the_vendor() -> None:
+    assert classify(500, {}, b"plain words").message == "plain words"
+    assert classify(500, {}, b"").message == "the upstream returned HTTP 500 and no body"
+    assert error_delta(
+        {"error": {"message": "Provider returned error", "metadata": {"raw": "why"}}}
+    ).message == ("Provider returned error: why")
+
+
+PAGES: dict[bytes, str] = {
+    b"<html><head><title>524: A timeout\n occurred</title><style>p{}</style>": "524: A timeout occurred",
+    b"<!DOCTYPE html><html><body><script>var a = 1</script><h1>Bad &amp; gone</h1></body>": "Bad & gone",
+    b"\r\n<html><title></title><center><h1>502 Bad Gateway</h1></center>": "502 Bad Gateway",
+    b"<html><p>" + b"w" * 5000: "w" * 200,
+    b"<html>bad gateway": "bad gateway",
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=PAGES.values())
+def test_of_a_web_page_only_the_title_or_the_beginning_is_shown(page: bytes) -> None:
+    expected = f"the upstream returned HTTP 502 and a web page: {PAGES[page]}"
+    assert classify(502, {}, page).message == expected
+
+
+def test_the_body_of_a_web_page_does_not_decide_the_code() -> None:
+    page = b"<html><title>Bad gateway</title><body>Learn about rate limits and invalid API keys</body></html>"
+    assert classify(502, {}, page).code == "server_error"
+
+
+def test_a_web_page_without_text_is_reported_as_a_web_page() -> None:
+    assert classify(502, {}, b"<html></html>").message == "the upstream returned HTTP 502 and a web page"
+
+
+def test_amazon_names_the_error_in_a_header() -> None:
+    error = classify(400, {"X-Amzn-ErrorType": "ThrottlingException:http://x"}, b'{"message":"m"}')
+    assert error.code == "rate_limit_exceeded"
+
+
+WAITS: list[tuple[dict[str, str], Any, float | None]] = [
+    ({"Retry-After": "3"}, {}, 3.0),
+    ({"retry-after-ms": "1500", "retry-after": "2"}, {}, 1.5),
+    ({"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}, {}, None),
+    ({"retry-after": "-1"}, {}, None),
+    ({"retry-after": "nan"}, {}, None),
+    ({}, {"error": {"details": [{"@type": "x"}, {"retryDelay": "34.5s"}]}}, 34.5),
+    ({}, {"error": {"message": "Please try again in 250ms."}}, 0.25),
+    ({}, {"error": {"message": "Please try again in 7m12.5s. Need"}}, 432.5),
+    ({}, {"error": {"message": "Please retry in 20 seconds"}}, 20.0),
+    ({}, {"error": {"message": "Please try again in 2 days"}}, None),
+    ({}, {"error": {"message": "Please try again in 1.5s. Visit"}}, 1.5),
+    ({}, {}, None),
+]
+
+
+@pytest.mark.parametrize(("headers", "body", "seconds"), WAITS)
+def test_the_retry_delay_is_read_from_headers_details_or_text(
+    headers: dict[str, str], body: Any, seconds: float | None
+) -> None:
+    assert classify(429, headers, json.dumps(body).encode()).retry_after == seconds
+
+
+@given(
+    objects({"error": ERRORS, "detail": json_values, "message": json_values}),
+    st.integers(100, 599),
+    st.dictionaries(st.text(), st.text()),
+)
+def test_any_json_is_classified(body: dict[str, Any], status: int, headers: dict[str, str]) -> None:
+    assert classify(status, headers, json.dumps(body).encode()).code in ERROR_TYPES
+    assert error_delta(body).code in ERROR_TYPES
+
+
+@given(st.binary())
+def test_any_bytes_are_classified(body: bytes) -> None:
+    assert classify(500, {}, body).code in ERROR_TYPES

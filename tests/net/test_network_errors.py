@@ -1,0 +1,159 @@
+"""Errors of aiohttp and the system as exceptions of Penstock."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import ssl
+from types import SimpleNamespace
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp.client_reqrep import ConnectionKey
+
+from penstock.errors import NetworkError, ProtocolError
+from penstock.net.network_errors import (
+    body_asks_for_tls,
+    connection_failed,
+    disconnected,
+    is_no_tls,
+    may_want_tls,
+    timed_out,
+    tls_required,
+)
+
+SERVER = "host.example:8080"
+REQUEST: Any = SimpleNamespace(real_url="http://host.example:8080/?key=secret", headers={"x": "secret"})
+KEY = ConnectionKey("host.example", 8080, False, True, None, None, None)
+
+
+def tls_alert(reason: str) -> ssl.SSLError:
+    error = ssl.SSLError(1, f"[SSL] {reason}")
+    error.reason = reason
+    return error
+
+
+def failed(cause: OSError) -> aiohttp.ClientConnectorError:
+    """Wrap a system error as aiohttp does for a connection."""
+    return aiohttp.ClientConnectorError(KEY, cause)
+
+
+CONNECTING: list[tuple[Exception, str, str]] = [
+    (failed(ConnectionRefusedError(111, "refused")), "network_error", "connection refused. Is the server"),
+    (failed(socket.gaierror(-2, "unknown")), "network_error", "the host name cannot be resolved"),
+    (failed(ConnectionResetError()), "network_error", "closed during the TLS handshake"),
+    (failed(OSError(errno.ENETUNREACH, "")), "network_error", "Network is unreachable"),
+    (failed(tls_alert("WRONG_VERSION_NUMBER")), "tls_error", "does not support TLS: use http://"),
+    (failed(tls_alert("TLSV13_ALERT_CERTIFICATE_REQUIRED")), "tls_error", "set client_cert"),
+    (failed(tls_alert("SSLV3_ALERT_HANDSHAKE_FAILURE")), "tls_error", "refused the TLS handshake"),
+    (failed(tls_alert("TLSV1_ALERT_UNKNOWN_CA")), "tls_error", "does not trust the authority"),
+    (failed(tls_alert("SOMETHING_NEW")), "network_error", "SOMETHING_NEW"),
+    (TimeoutError(), "network_error", f"no connection to {SERVER} within 1.5 seconds"),
+]
+
+
+@pytest.mark.parametrize(("error", "code", "message"), CONNECTING, ids=lambda value: repr(value)[:50])
+def test_a_failed_connection_has_its_phase_and_a_reason(error: Exception, code: str, message: str) -> None:
+    found = connection_failed(error, SERVER, "", 1.5)
+    assert isinstance(found, NetworkError)
+    assert (found.code, found.phase, found.status) == (code, "connect", None)
+    assert SERVER in found.message
+    assert message in found.message
+
+
+def test_without_a_connect_timeout_no_seconds_are_reported() -> None:
+    assert connection_failed(TimeoutError(), SERVER, "", None).message == f"no connection to {SERVER}"
+
+
+def test_an_untrusted_certificate_is_reported_with_its_reason() -> None:
+    cause = ssl.SSLCertVerificationError(1, "failed")
+    cause.verify_message = "self-signed certificate"
+    error = aiohttp.ClientConnectorCertificateError(KEY, cause)
+    found = connection_failed(error, SERVER, "", None)
+    assert (found.code, found.phase) == ("certificate_error", "connect")
+    assert (
+        found.message == f"the certificate of {SERVER} is not trusted: self-signed certificate; check ca_file"
+    )
+
+
+def test_failures_of_a_proxy_name_the_proxy() -> None:
+    refused = aiohttp.ClientHttpProxyError(REQUEST, (), status=407, message="Not for you")
+    found = connection_failed(refused, SERVER, "proxy:3128", None)
+    assert (found.code, found.status, found.phase) == ("proxy_error", 407, "connect")
+    assert found.message == "the proxy proxy:3128 returned 407 Not for you"
+    unreachable = aiohttp.ClientProxyConnectionError(KEY, ConnectionRefusedError())
+    found = connection_failed(unreachable, SERVER, "proxy:3128", None)
+    assert found.message.startswith("no connection to the proxy proxy:3128: connection refused")
+    assert found.status is None
+
+
+@pytest.mark.parametrize(
+    ("phase", "message"),
+    [
+        ("first_byte", f"{SERVER} sent nothing for 0.5 seconds"),
+        ("idle", f"{SERVER} stopped sending: nothing arrived for 0.5 seconds"),
+    ],
+)
+def test_a_timeout_has_its_phase_and_seconds(phase: str, message: str) -> None:
+    found = timed_out(SERVER, phase, 0.5, "req_1")
+    assert (found.message, found.phase, found.request_id) == (message, phase, "req_1")
+
+
+DISCONNECTS: list[tuple[Exception, str]] = [
+    (aiohttp.ServerDisconnectedError(), "it was closed without a response"),
+    (aiohttp.ClientPayloadError(), "it ended in the middle of the body"),
+    (aiohttp.ClientOSError(errno.ECONNRESET, "GET http://host/?key=secret"), "Connection reset by peer"),
+    (aiohttp.ClientConnectionError("secret"), "ClientConnectionError"),
+]
+
+
+@pytest.mark.parametrize(("error", "reason"), DISCONNECTS, ids=lambda value: type(value).__name__)
+def test_a_disconnect_has_a_reason_without_the_url(error: Exception, reason: str) -> None:
+    """The text of a system error may contain the URL, with a key in its query."""
+    found = disconnected(error, SERVER, "req_1")
+    assert isinstance(found, NetworkError)
+    assert found.message == f"the connection to {SERVER} broke: {reason}"
+    assert (found.phase, found.request_id) == ("cut", "req_1")
+
+
+def test_bytes_that_are_not_http_are_a_protocol_error() -> None:
+    error = aiohttp.ClientResponseError(REQUEST, (), message="secret")
+    found = disconnected(error, SERVER)
+    assert isinstance(found, ProtocolError)
+    assert found.code == "invalid_http"
+    assert "secret" not in found.message
+    assert "check the scheme and the port" in found.message
+
+
+def test_a_tls_alert_after_the_request_is_reported_as_such() -> None:
+    """TLS 1.3 refuses a client certificate only after the handshake."""
+    error = aiohttp.ClientOSError()
+    error.__cause__ = tls_alert("TLSV13_ALERT_CERTIFICATE_REQUIRED")
+    found = disconnected(error, SERVER)
+    assert (found.code, found.phase) == ("tls_error", "cut")
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (aiohttp.ServerDisconnectedError(), True),
+        (ConnectionResetError(), True),
+        (aiohttp.ClientResponseError(REQUEST, ()), True),
+        (TimeoutError(), False),
+        (aiohttp.ClientPayloadError(), False),
+    ],
+)
+def test_some_failures_suggest_a_server_that_requires_tls(error: Exception, expected: bool) -> None:
+    assert may_want_tls(error) is expected
+
+
+def test_an_error_page_about_plain_http_is_recognized() -> None:
+    assert body_asks_for_tls(b"<p>You're speaking plain HTTP to an SSL-enabled server port.")
+    assert not body_asks_for_tls(b"<p>Bad Request")
+    assert "use https:// in its address" in tls_required(SERVER).message
+
+
+def test_only_some_errors_mean_that_the_server_has_no_tls() -> None:
+    assert is_no_tls(tls_alert("RECORD_LAYER_FAILURE"))
+    assert not is_no_tls(tls_alert("CERTIFICATE_VERIFY_FAILED"))

@@ -1,0 +1,263 @@
+"""TLS: trusted authorities, client certificates, and how failures are explained."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from penstock.client.client import OpenResponsesClient
+from penstock.client.config import ClientConfig
+from penstock.errors import InvalidRequestError, NetworkError, OpenResponsesError
+from tests.client.asking import KEY, REQUEST, Clock, asking, read
+from tests.client.server import (
+    CHUNKED_HEAD,
+    HELLO,
+    Connection,
+    Script,
+    Server,
+    answer,
+    chunk,
+    open_files,
+    run,
+    send,
+    sse,
+    streamed,
+)
+from tests.net.certificates import server_context
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture
+def ca_file(authority: trustme.CA, tmp_path: Path) -> str:
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    return str(tmp_path / "ca.pem")
+
+
+async def failure_with_tls(
+    context: ssl.SSLContext, *scripts: Script, **settings: Any
+) -> tuple[OpenResponsesError, list[float]]:
+    """Return the failure of a request to a server with TLS, and the waits before it."""
+    clock = Clock()
+    async with Server(*scripts, tls=context) as server:
+        config = ClientConfig(server.url, **settings)
+        async with OpenResponsesClient(config, sleep=clock.sleep, random=lambda: 1.0) as client:
+            with pytest.raises(OpenResponsesError) as caught:
+                await client.models()
+    return caught.value, clock.waits
+
+
+def test_a_server_with_a_certificate_of_ca_file_is_trusted(authority: trustme.CA, ca_file: str) -> None:
+    async def main() -> None:
+        async with (
+            Server(streamed(), [answer(200, [])], tls=server_context(authority)) as server,
+            OpenResponsesClient(ClientConfig(server.url, ca_file=ca_file)) as client,
+        ):
+            assert len(await read(client.stream(REQUEST))) == 11
+            assert await client.models() == []
+
+    run(main())
+
+
+def test_a_server_of_an_unknown_authority_is_not_trusted(authority: trustme.CA) -> None:
+    error, waits = run(failure_with_tls(server_context(authority)))
+    assert isinstance(error, NetworkError)
+    assert (error.code, error.phase) == ("certificate_error", "connect")
+    assert "is not trusted" in error.message
+    assert "ca_file" in error.message
+    assert waits == []
+
+
+def test_the_client_certificate_is_sent(authority: trustme.CA, ca_file: str, tmp_path: Path) -> None:
+    ours = authority.issue_cert("client@example.org")
+    chain, key, both = tmp_path / "chain.pem", tmp_path / "key.pem", tmp_path / "both.pem"
+    ours.cert_chain_pems[0].write_to_path(str(chain))
+    ours.private_key_pem.write_to_path(str(key))
+    ours.private_key_and_cert_chain_pem.write_to_path(str(both))
+
+    async def main() -> None:
+        context = server_context(authority, wants_client=True)
+        async with Server([answer(200, [])], [answer(200, [])], tls=context) as server:
+            for cert, its_key in ((str(chain), str(key)), (str(both), None)):
+                config = ClientConfig(server.url, ca_file=ca_file, client_cert=cert, client_key=its_key)
+                async with OpenResponsesClient(config) as client:
+                    assert await client.models() == []
+
+    run(main())
+
+
+def test_a_missing_client_certificate_is_reported(authority: trustme.CA, ca_file: str) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Do TLS by hand: asyncio's own server disconnects without an alert."""
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = server_context(authority, wants_client=True).wrap_bio(incoming, outgoing, server_side=True)
+        while data := await reader.read(65536):
+            incoming.write(data)
+            with suppress(ssl.SSLError):
+                tls.do_handshake()
+            writer.write(outgoing.read())
+        writer.close()
+
+    async def main() -> None:
+        clock = Clock()
+        server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+        config = ClientConfig(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}", ca_file=ca_file)
+        async with server, OpenResponsesClient(config, sleep=clock.sleep) as client:
+            with pytest.raises(
+                NetworkError, match="the server requires a client certificate; set client_cert"
+            ) as caught:
+                await client.models()
+            assert caught.value.code == "tls_error"
+        assert clock.waits == []
+
+    run(main())
+
+
+async def failure_at(address: str) -> OpenResponsesError:
+    """Return the failure of a request, which must not be retried."""
+    clock = Clock()
+    async with OpenResponsesClient(ClientConfig(address, key=lambda: KEY), sleep=clock.sleep) as client:
+        with pytest.raises(OpenResponsesError) as caught:
+            await client.models()
+    assert clock.waits == []
+    return caught.value
+
+
+def test_https_to_a_server_without_tls_is_explained() -> None:
+    async def main() -> None:
+        async def refuse(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            writer.close()
+
+        server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+        authority_text = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with server:
+            error = await failure_at(f"https://{authority_text}")
+        assert (error.code, error.phase) == ("tls_error", "connect")
+        assert error.message == (
+            f"the server at {authority_text} does not support TLS: use http:// in its address instead of https://"
+        )
+
+    run(main())
+
+
+@pytest.mark.parametrize("wants_client", [False, True])
+def test_http_to_a_server_with_tls_is_explained(authority: trustme.CA, wants_client: bool) -> None:
+    async def main() -> None:
+        async with Server(tls=server_context(authority, wants_client=wants_client)) as server:
+            address = server.url.replace("https:", "http:")
+            error = await failure_at(address)
+        authority_text = address.removeprefix("http://")
+        assert error.code == "tls_error"
+        assert error.message == (
+            f"the server at {authority_text} requires TLS: use https:// in its address instead of http://"
+        )
+
+    run(main())
+
+
+WANTS_TLS: dict[str, bytes] = {
+    "nginx": b"<html><head><title>400 The plain HTTP request was sent to HTTPS port</title></head></html>",
+    "Go": b"Client sent an HTTP request to an HTTPS server.\n",
+    "Apache": b"<p>Reason: You're speaking plain HTTP to an SSL-enabled server port.<br />",
+}
+
+
+@pytest.mark.parametrize("name", WANTS_TLS)
+def test_an_error_page_about_tls_is_explained(name: str) -> None:
+    async def main() -> None:
+        async with Server([answer(400, WANTS_TLS[name], "text/html")]) as server:
+            error = await failure_at(server.url)
+        assert error.code == "tls_error"
+        assert "use https://" in error.message
+
+    run(main())
+
+
+def test_a_plain_server_that_disconnects_is_checked_for_tls_once() -> None:
+    async def main() -> None:
+        greetings: list[bytes] = []
+
+        async def close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            greetings.append(await reader.read(1))
+            writer.close()
+
+        server = await asyncio.start_server(close, "127.0.0.1", 0)
+        config = ClientConfig(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", retries=0)
+        async with server, OpenResponsesClient(config) as client:
+            for _ in range(3):
+                with pytest.raises(NetworkError, match="closed without a response"):
+                    await client.models()
+        assert sorted(greetings) == [b"\x16", b"G", b"G", b"G"]
+
+    run(main())
+
+
+def test_closing_does_not_wait_for_a_tls_shutdown(authority: trustme.CA, ca_file: str) -> None:
+    async def main() -> None:
+        async def deaf(connection: Connection) -> None:
+            connection.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            try:
+                await asyncio.Event().wait()
+            finally:
+                connection.writer.transport.abort()
+
+        script = [send(CHUNKED_HEAD + chunk(sse(HELLO[:2]))), deaf]
+        async with (
+            Server(script, tls=server_context(authority)) as server,
+            OpenResponsesClient(ClientConfig(server.url, ca_file=ca_file)) as client,
+        ):
+            before = open_files()
+            async with client.stream(REQUEST) as events:
+                await anext(events)
+                assert open_files() == before + 2  # both ends
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert open_files() == before + 1  # only the server's
+
+    run(main())
+
+
+def encrypted_key(authority: trustme.CA, tmp_path: Path) -> dict[str, str]:
+    from cryptography.hazmat.primitives import serialization
+
+    ours = authority.issue_cert("client@example.org")
+    key = serialization.load_pem_private_key(ours.private_key_pem.bytes(), None)
+    locked = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"secret"),
+    )
+    ours.cert_chain_pems[0].write_to_path(str(tmp_path / "chain.pem"))
+    (tmp_path / "locked.pem").write_bytes(locked)
+    return {"client_cert": str(tmp_path / "chain.pem"), "client_key": str(tmp_path / "locked.pem")}
+
+
+@pytest.mark.parametrize("case", ["no such ca", "no ca", "no such certificate", "no certificate", "locked"])
+def test_an_invalid_certificate_file_is_reported(case: str, authority: trustme.CA, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("hello")
+    files: dict[str, Any] = {
+        "no such ca": {"ca_file": str(tmp_path / "nothing")},
+        "no ca": {"ca_file": str(tmp_path / "text")},
+        "no such certificate": {"client_cert": str(tmp_path / "nothing")},
+        "no certificate": {"client_cert": str(tmp_path / "text")},
+        "locked": encrypted_key(authority, tmp_path),
+    }[case]
+
+    async def main() -> None:
+        async with asking(base_url="https://127.0.0.1:1", key=lambda: KEY, **files) as (client, _):
+            with pytest.raises(InvalidRequestError, match="cannot be used") as caught:
+                await client.models()
+            assert caught.value.param == next(iter(files))
+            assert case != "locked" or "encrypted" in caught.value.message
+
+    run(main())

@@ -1,0 +1,68 @@
+"""Pruning the file: the store's own time, and the size of the file."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+from penstock.store.sqlite.store import open_sqlite_store
+from tests.store.aging import DAY, prune_repeatedly, store_numbered, stored_ids
+from tests.store.builders import (
+    Clock,
+    complete_turn,
+    event,
+    incompressible_text,
+)
+
+# The time from which ages are measured
+
+
+def test_restarts_with_a_clock_that_is_ahead_do_not_advance_the_time(tmp_path: Path) -> None:
+    clock = Clock()
+
+    async def run() -> None:
+        for number in range(5):
+            store = await open_sqlite_store(tmp_path / "store.db", clock=clock)
+            await store_numbered(store, number)
+            await prune_repeatedly(store)
+            assert "resp_0" in await stored_ids(store)
+            await store.aclose()
+            clock.now += 40 * DAY
+
+    asyncio.run(run())
+
+
+def test_a_file_of_the_first_format_starts_with_the_time_of_its_newest_row(tmp_path: Path) -> None:
+    path, clock = tmp_path / "store.db", Clock()
+
+    async def run() -> None:
+        store = await open_sqlite_store(path, clock=clock)
+        await store_numbered(store, 0)
+        await store.aclose()
+        with sqlite3.connect(path) as file:
+            file.execute("DROP TABLE store_time")
+            file.execute("PRAGMA user_version = 1")
+        clock.now += 40 * DAY
+        store = await open_sqlite_store(path, clock=clock)
+        await prune_repeatedly(store)
+        assert await stored_ids(store) == ["resp_0", "conv_0"]
+        await store.aclose()
+
+    asyncio.run(run())
+
+
+def test_the_file_shrinks_when_much_is_deleted(tmp_path: Path) -> None:
+    async def run() -> None:
+        path = tmp_path / "store.db"
+        store = await open_sqlite_store(path)
+        for number in range(30):
+            await complete_turn(store, f"resp_{number}", log=[event(0, incompressible_text(number))])
+        await store.aclose()
+        before = path.stat().st_size
+        store = await open_sqlite_store(path)
+        await store.prune(older_than=0, most_bytes=0)
+        await store.aclose()
+        assert path.stat().st_size < before / 2
+
+    asyncio.run(run())
