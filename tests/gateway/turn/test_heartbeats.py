@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -119,6 +119,55 @@ def test_a_stream_that_has_begun_is_not_begun_again() -> None:
         turn.start()
 
     assert beats(16, act=begun) == [(15, ": waiting for the model")]
+
+
+class StalledOutlet:
+    """A client that does not read: the turn, or the heartbeat itself, waits in a write."""
+
+    def __init__(self, clock: Clock, *, turn_is_writing: bool) -> None:
+        self._clock, self.gave_up_at = clock, list[float]()
+        self.lock = asyncio.Lock()
+        self.last_event = self.last_write = 0.0
+        self.writing_since: float | None = 0.0 if turn_is_writing else None
+
+    async def write_locked(self, events: Sequence[Event]) -> None:  # noqa: ARG002 - never finished
+        await asyncio.Event().wait()
+
+    async def comment(self) -> None:
+        await asyncio.Event().wait()
+
+    def give_up(self) -> None:
+        self.gave_up_at.append(self._clock.now)
+
+
+def given_up_at(limits: Limits, *, turn_is_writing: bool) -> float | None:
+    """When a stalled client was given up first, within the first 40 seconds."""
+
+    async def beat() -> float | None:
+        clock = Clock(40)
+        outlet = StalledOutlet(clock, turn_is_writing=turn_is_writing)
+        if turn_is_writing:
+            await outlet.lock.acquire()
+        verdict = Verdict(request_id="r")
+        heartbeats = Heartbeats(Patient(), outlet, limits, verdict, clock=clock, sleep=clock.sleep)
+        with suppress(asyncio.CancelledError):
+            await heartbeats.run()
+        return outlet.gave_up_at[0] if outlet.gave_up_at else None
+
+    return run(beat())
+
+
+def test_a_client_that_does_not_read_is_given_up_after_its_timeout() -> None:
+    """The write of the turn is checked four times per `client_timeout`, before the stream begins as well."""
+    for patience in (0, 5, 20):
+        limits = Limits(patience=patience, client_timeout=8)
+        assert 8 <= (given_up_at(limits, turn_is_writing=True) or 0) <= 10
+    assert given_up_at(Limits(client_timeout=None), turn_is_writing=True) is None
+
+
+def test_a_heartbeat_that_cannot_be_written_gives_the_client_up() -> None:
+    """The client has stopped reading while the model is silent: nothing else is written."""
+    assert given_up_at(Limits(patience=0, client_timeout=0.01), turn_is_writing=False) is not None
 
 
 def test_heartbeats_never_busy_loop_whatever_the_limits() -> None:
