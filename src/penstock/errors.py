@@ -2,6 +2,7 @@
 
 PenstockError
 ├── DecodeError                a value on the wire does not have the type that the protocol requires
+│   └── JsonSyntaxError        it is not even JSON
 ├── FrameTooLarge              a server-sent event exceeds the decoder's limit
 ├── BridgeError                a call that the stream state machine does not allow
 ├── ConfigError                a configuration file is invalid; `errors` lists everything wrong in it
@@ -47,6 +48,10 @@ class DecodeError(PenstockError):
         """Return the same error with `step`, a field name or `[index]`, prepended to its path."""
         separator = "." if self.param and not self.param.startswith("[") else ""
         return DecodeError(self.message, f"{step}{separator}{self.param}")
+
+
+class JsonSyntaxError(DecodeError):
+    """A text is not valid JSON."""
 
 
 class FrameTooLarge(PenstockError):  # noqa: N818 - named after what happened, like its siblings above

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from penstock.errors import DecodeError
+from penstock.errors import DecodeError, JsonSyntaxError
 
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -101,7 +101,7 @@ def parse_with_surrogates(text: str) -> Any:
     try:
         return _loads(text)
     except ValueError as error:
-        raise DecodeError(f"not valid JSON ({error})") from None
+        raise JsonSyntaxError(f"not valid JSON ({error})") from None
     except RecursionError:
         raise DecodeError("nested too deeply") from None
 

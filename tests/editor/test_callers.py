@@ -1,4 +1,4 @@
-"""What is kept for those who call `POST /v1/parts`."""
+"""Each caller of `POST /v1/parts` has its own state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def config(key: str) -> ClientConfig:
     return ClientConfig("http://127.0.0.1:9", headers={"authorization": f"Bearer {key}"})
 
 
-def test_each_caller_has_figures_of_its_own_and_the_oldest_are_forgotten() -> None:
+def test_each_caller_has_its_own_figures_and_the_least_recent_are_forgotten() -> None:
     callers = Callers()
     first, second = callers.find("", config("a")), callers.find("", config("b"))
     assert first is callers.find("", config("a"))
@@ -18,5 +18,5 @@ def test_each_caller_has_figures_of_its_own_and_the_oldest_are_forgotten() -> No
     assert first is not callers.find("another tenant", config("a"))
     for number in range(MAX_CALLERS - 2):
         callers.find("", config(str(number)))
-    assert first is callers.find("", config("a"))  # it called again, and stays
+    assert first is callers.find("", config("a"))  # it called again, so it is remembered
     assert second is not callers.find("", config("b"))

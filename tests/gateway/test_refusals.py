@@ -8,6 +8,7 @@ from penstock.errors import (
     AuthenticationError,
     ContextOverflowError,
     DecodeError,
+    JsonSyntaxError,
     NetworkError,
     NotFoundError,
     OpenResponsesError,
@@ -92,8 +93,8 @@ def test_a_refusal_tells_the_client_how_long_to_wait(
 @pytest.mark.parametrize(
     ("error", "code", "param"),
     [
-        (DecodeError("the body is not JSON"), "invalid_json", None),
-        (DecodeError("expected JSON here", "tools[0]"), "invalid_request", "tools[0]"),
+        (JsonSyntaxError("not valid"), "invalid_json", None),
+        (DecodeError("expected a JSON object"), "invalid_request", None),
         (DecodeError("expected a list", "input"), "invalid_request", "input"),
     ],
 )

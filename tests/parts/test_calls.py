@@ -137,12 +137,12 @@ def test_malformed_arguments_add_a_diagnostic_and_are_an_error_without_other_out
     place: Callable[[Any], Events], arguments: Any
 ) -> None:
     Expected(error=MALFORMED, finish="error", diagnostics={"malformed_tool_call": 1}).check(place(arguments))
-    spoken = [text_delta("m", "Hm.", 1), *place(arguments)]
-    Expected(text="Hm.", diagnostics={"malformed_tool_call": 1}).check(spoken)
+    with_text = [text_delta("m", "Hm.", 1), *place(arguments)]
+    Expected(text="Hm.", diagnostics={"malformed_tool_call": 1}).check(with_text)
     again = [item_done(call("fc_1", "add", arguments)), *place(arguments)]
     Expected(error=MALFORMED, finish="error", diagnostics={"malformed_tool_call": 1}).check(again)
-    beside = [item_done(call("fc_2", "multiply", '{"c":4}'), 1), *place(arguments)]
-    Expected(calls=[MULTIPLY], finish="tool_calls", diagnostics={"malformed_tool_call": 1}).check(beside)
+    with_call = [item_done(call("fc_2", "multiply", '{"c":4}'), 1), *place(arguments)]
+    Expected(calls=[MULTIPLY], finish="tool_calls", diagnostics={"malformed_tool_call": 1}).check(with_call)
 
 
 COMPLETE_SOMEWHERE: dict[str, Events] = {

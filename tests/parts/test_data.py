@@ -1,4 +1,4 @@
-"""Bytes in a response, in every shape that servers have for them, and citations as links."""
+"""Data in a response is found in every shape that servers use; citations become links."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PNG = b"\x89PNG\r\n\x1a\n..."
 ENCODED = b64encode(PNG).decode()
 IMAGE = DataPart(PNG, "image/png")
 
-CARRIED: dict[str, tuple[dict[str, Any], DataPart]] = {
+DATA: dict[str, tuple[dict[str, Any], DataPart]] = {
     "base64, with its type": ({"mime_type": "image/png", "data": ENCODED}, IMAGE),
     "base64, with another type": (
         {"mediaType": "image/x-icon", "base64": ENCODED},
@@ -27,7 +27,7 @@ CARRIED: dict[str, tuple[dict[str, Any], DataPart]] = {
     "a nested file with nothing in it": ({"file": {"file_id": "f"}, "result": ENCODED}, IMAGE),
     "a data URL": ({"image_url": f"data:image/png;base64,{ENCODED}"}, IMAGE),
     "a data URL in an object": ({"image_url": {"url": f"data:image/png;base64,{ENCODED}"}}, IMAGE),
-    "a data URL whose type is right and whose neighbour's is not": (
+    "a data URL whose type overrides the field": (
         {"mime_type": "text/plain", "url": f"data:image/png;base64,{ENCODED}"},
         IMAGE,
     ),
@@ -39,10 +39,10 @@ CARRIED: dict[str, tuple[dict[str, Any], DataPart]] = {
         DataPart("éé".encode(), "text/plain;charset=utf-8"),
     ),
     "a data URL of nothing but text": ({"url": "data:,Hi"}, DataPart(b"Hi", "text/plain")),
-    "an address": ({"file_url": "https://example.com/a.png"}, DataPart(b"https://example.com/a.png", LINK)),
-    "an address that is not safe": ({"url": "http://example.com"}, DataPart(b"http://example.com", LINK)),
+    "a URL": ({"file_url": "https://example.com/a.png"}, DataPart(b"https://example.com/a.png", LINK)),
+    "an http:// URL": ({"url": "http://example.com"}, DataPart(b"http://example.com", LINK)),
     "text with a type": ({"text": "a,b", "mime_type": "text/csv"}, DataPart(b"a,b", "text/csv")),
-    "broken base64 beside an address": (
+    "invalid base64 next to a URL": (
         {"data": "!", "url": "https://example.com"},
         DataPart(b"https://example.com", LINK),
     ),
@@ -50,17 +50,17 @@ CARRIED: dict[str, tuple[dict[str, Any], DataPart]] = {
 }
 
 
-@pytest.mark.parametrize(("raw", "part"), CARRIED.values(), ids=CARRIED.keys())
-def test_bytes_are_found_in_every_shape(raw: dict[str, Any], part: DataPart) -> None:
+@pytest.mark.parametrize(("raw", "part"), DATA.values(), ids=DATA.keys())
+def test_data_is_found_in_every_shape(raw: dict[str, Any], part: DataPart) -> None:
     assert data_of(raw) == part
 
 
 NOTHING: dict[str, dict[str, Any]] = {
     "an empty object": {},
-    "a file that is only named": {"file": {"file_id": "file_1", "filename": "a.png"}},
+    "a file with only a name": {"file": {"file_id": "file_1", "filename": "a.png"}},
     "base64 that is broken": {"data": "not base64!"},
     "base64 that is cut": {"data": "QUI"},
-    "base64 that is no ASCII": {"data": "é"},
+    "base64 that is not ASCII": {"data": "é"},
     "fields that are empty": {"data": "", "url": "", "image_url": {"url": ""}},
     "fields of other types": {"data": 5, "file": "x", "image": [], "url": None, "image_url": {}},
     "text without a type": {"text": "a,b"},
@@ -72,7 +72,7 @@ NOTHING: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("raw", NOTHING.values(), ids=NOTHING.keys())
-def test_where_there_are_no_bytes_there_is_no_part(raw: dict[str, Any]) -> None:
+def test_no_bytes_make_no_part(raw: dict[str, Any]) -> None:
     assert data_of(raw) is None
 
 
@@ -87,19 +87,19 @@ MAGIC = {
 
 
 @pytest.mark.parametrize(("mime", "data"), MAGIC.items(), ids=MAGIC.keys())
-def test_bytes_without_a_type_are_known_by_how_they_begin(mime: str, data: bytes) -> None:
+def test_data_without_a_type_is_recognised_by_its_first_bytes(mime: str, data: bytes) -> None:
     assert data_of({"data": b64encode(data).decode()}) == DataPart(data, mime)
 
 
 GENERATED: dict[str, tuple[dict[str, Any], DataPart | None]] = {
-    "its format is told": ({"result": ENCODED, "output_format": "webp"}, DataPart(PNG, "image/webp")),
+    "with a format": ({"result": ENCODED, "output_format": "webp"}, DataPart(PNG, "image/webp")),
     "jpg is jpeg": ({"result": ENCODED, "output_format": "jpg"}, DataPart(PNG, "image/jpeg")),
-    "its format is not told": ({"result": ENCODED}, IMAGE),
+    "without a format": ({"result": ENCODED}, IMAGE),
     "its format is unknown": ({"result": ENCODED, "output_format": "acme"}, IMAGE),
     "it is not there yet": ({"result": None}, None),
     "it is empty": ({"result": ""}, None),
     "it is missing": ({}, None),
-    "it is no text": ({"result": [ENCODED]}, None),
+    "it is not a string": ({"result": [ENCODED]}, None),
 }
 
 
@@ -137,10 +137,3 @@ LINKS: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize(("annotation", "link"), LINKS.values(), ids=LINKS.keys())
 def test_a_citation_as_a_link(annotation: Any, link: str) -> None:
     assert link_to(annotation) == link
-
-
-def test_the_helpers_of_a_data_part() -> None:
-    assert DataPart.image(PNG, "image/png") == IMAGE
-    assert DataPart.json({"a": [1, None]}) == DataPart(b'{"a":[1,null]}', "text/x-json")
-    assert DataPart.json("é", "application/json") == DataPart('"é"'.encode(), "application/json")
-    assert DataPart.text("é") == DataPart("é".encode(), "text/plain")

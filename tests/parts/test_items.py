@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from penstock.parts.items import CALL, MESSAGE, TEXT, OutputItem, OutputItems
 from tests.cli import streams
 from tests.parts.adapted import adapt
 from tests.parts.events import (
@@ -234,3 +235,75 @@ def test_equal_calls_with_different_ids_are_two_calls(place: int) -> None:
     alike = [call("fc_1", "add", '{"a":2}'), call("fc_2", "add", '{"a":2}')]
     found = adapt([item_done(alike[0], 0), item_done(alike[1], place), completed()])
     assert [each.call_id for each in found.calls] == ["gw-call_fc_1", "gw-call_fc_2"]
+
+
+# The items themselves
+
+
+def never(_: OutputItem, __: JSON) -> bool:
+    return False
+
+
+def test_an_item_is_found_by_every_id_that_it_had() -> None:
+    items = OutputItems()
+    item = items.find_added(MESSAGE, "a", 0, message("a"))
+    assert items.find(MESSAGE, "b", 0) == (item, True)
+    assert items.find_done(MESSAGE, "c", 0, message("c"), never) is item
+    assert [items.find(MESSAGE, id, 7)[0] for id in ("a", "b", "c")] == [item] * 3
+    assert item.id == "a"
+
+
+def test_an_event_for_one_of_two_open_items_at_an_index_is_not_certain() -> None:
+    items = OutputItems()
+    items.find_added(CALL, "a", 0, call("a", "add"))
+    newest = items.find_added(CALL, "b", 0, call("b", "add"))
+    assert items.find(CALL, "", 0) == (newest, False)
+    assert items.find(CALL, "a", 0)[1]
+
+
+def test_an_id_that_two_calls_share_identifies_neither() -> None:
+    items = OutputItems()
+    first = items.find_added(CALL, "x", 0, call("x", "add", call_id="call_1"))
+    items.name_call(first, "call_1")
+    second = items.find_added(CALL, "x", 1, call("x", "add", call_id="call_2"))
+    assert second is not first
+    assert items.find(CALL, "x", 0)[0] is first
+    assert items.find(CALL, "x", 1)[0] is second
+
+
+def test_the_first_call_id_is_final() -> None:
+    items = OutputItems()
+    item = items.find_added(CALL, "a", 0, call("a", "add"))
+    items.name_call(item, "call_1")
+    items.name_call(item, "call_2")
+    assert item.call_id == "call_1"
+    assert items.find(CALL, "call_1", 5) == (item, True)
+
+
+@pytest.mark.parametrize(
+    ("deltas", "text", "agreement"),
+    [
+        ([], "Hello", 0),
+        ([(0, "Hel")], "Hello", 1),
+        ([(0, "Hel"), (1, "lo")], "Hello", 2),
+        ([(0, "Bye")], "Hello", -1),
+    ],
+    ids=["nothing received", "the beginning", "everything, in two parts", "different"],
+)
+def test_received_text_is_compared_with_an_item(
+    deltas: list[tuple[int, str]], text: str, agreement: int
+) -> None:
+    item = OutputItem(MESSAGE, 0, 0)
+    for index, delta in deltas:
+        item.add_text(TEXT, index, delta)
+    assert item.agreement(message("m", text)) == agreement
+    assert (item.received_length(TEXT, text) is None) == (agreement < 0)
+
+
+def test_the_terminal_response_matches_items_by_id_then_by_content_then_by_order() -> None:
+    items = OutputItems()
+    streamed = [items.find_added(MESSAGE, id, index, message(id)) for index, id in enumerate("abc")]
+    streamed[1].add_text(TEXT, 0, "Two.")
+    output = [message("x", "Two."), message("c", "Three."), message("y", "One.")]
+    found = items.match_output([(MESSAGE, raw) for raw in output], never)
+    assert [each.number for each in found] == [1, 2, 0]

@@ -1,4 +1,4 @@
-"""State that travels through the editor: which response a message was, and whose a call id is."""
+"""Markers name the response of a message for a follow-up (decision 28)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.parts.exchanges import PREFIX, from_editor, to_editor
 from penstock.parts.markers import PRIVATE_MIMES, STATEFUL_MARKER, marked_response, marker_part
 from penstock.parts.parts import DataPart
 
@@ -17,15 +16,13 @@ response_ids = plain.filter(lambda name: name != "" and "\\" not in name)
 
 
 @given(plain, plain, response_ids)
-def test_a_marker_names_the_response_for_its_own_model_and_endpoint(
-    model: str, endpoint: str, id: str
-) -> None:
+def test_a_marker_names_the_response_for_its_model_and_endpoint(model: str, endpoint: str, id: str) -> None:
     marker = marker_part(model, endpoint, id)
     assert marker.mime == STATEFUL_MARKER
     assert marked_response(marker, model, endpoint) == id
 
 
-def test_a_marker_begins_with_the_model_as_the_editor_wants_it() -> None:
+def test_a_marker_begins_with_the_model_and_hides_the_endpoint() -> None:
     text = marker_part("acme/large", ENDPOINT, "resp_1").data.decode()
     assert text.startswith("acme/large\\resp_1@")
     assert ENDPOINT not in text
@@ -46,7 +43,9 @@ FOREIGN: dict[str, tuple[DataPart, str, str]] = {
 
 
 @pytest.mark.parametrize(("part", "model", "endpoint"), FOREIGN.values(), ids=FOREIGN.keys())
-def test_a_marker_that_is_not_ours_names_nothing(part: DataPart, model: str, endpoint: str) -> None:
+def test_a_marker_of_another_model_or_provider_names_nothing(
+    part: DataPart, model: str, endpoint: str
+) -> None:
     assert marked_response(part, model, endpoint) is None
 
 
@@ -64,18 +63,6 @@ def test_a_slash_at_the_end_of_the_endpoint_makes_no_difference() -> None:
     assert marker_part("m", f"{ENDPOINT}/", "resp_1") == MARKER
 
 
-def test_the_editors_own_types_of_data_are_known() -> None:
+def test_the_private_types_of_the_editor_are_known() -> None:
     own = {STATEFUL_MARKER, "usage", "cache_control", "context_management", "thinking", "phase_data"}
     assert own == PRIVATE_MIMES
-
-
-@given(st.text())
-def test_a_call_id_comes_back_as_it_was(call_id: str) -> None:
-    there = to_editor(call_id)
-    assert from_editor(there) == call_id
-    assert len(there) == len(call_id) + len(PREFIX)
-
-
-@pytest.mark.parametrize("call_id", ["call_1", "toolu_01", "", "gw_1", "GW-1"])
-def test_a_foreign_call_id_is_as_it_was(call_id: str) -> None:
-    assert from_editor(call_id) == call_id

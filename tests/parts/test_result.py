@@ -13,6 +13,7 @@ from penstock.errors import (
     RateLimitError,
     ServerError,
 )
+from penstock.parts.result import finish_of, has_message, no_answer
 from tests.parts.adapted import adapt
 from tests.parts.events import (
     JSON,
@@ -292,3 +293,59 @@ def test_the_result_has_the_fields_of_the_last_snapshot() -> None:
 def test_every_error_is_an_open_responses_error() -> None:
     assert isinstance(adapt([]).result.error, OpenResponsesError)
     assert adapt([failed("server_error", "boom")]).error == (ServerError, "server_error")
+
+
+# The functions themselves
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "has_calls", "finish"),
+    [
+        ("completed", "", False, "stop"),
+        ("completed", "", True, "tool_calls"),
+        ("incomplete", "max_output_tokens", True, "length"),
+        ("incomplete", "max_tokens", False, "length"),
+        ("incomplete", "content_filter", False, "content_filter"),
+        ("incomplete", "vendor_reason", False, "vendor_reason"),
+        ("incomplete", "", False, "incomplete"),
+        ("cancelled", "max_output_tokens", False, "cancelled"),
+    ],
+)
+def test_the_reason_that_the_model_stopped(status: str, reason: str, has_calls: bool, finish: str) -> None:
+    response = {"incomplete_details": {"reason": reason} if reason else None}
+    assert finish_of(status, response, has_calls=has_calls) == finish
+
+
+@pytest.mark.parametrize(
+    ("finish", "malformed", "has_thinking", "code", "message"),
+    [
+        ("stop", "", False, "empty_response", "the model returned no answer"),
+        ("stop", "", True, "empty_response", "the model returned only reasoning and no answer"),
+        ("stop", "add", True, "malformed_tool_call", "the model called 'add' with malformed arguments"),
+        ("length", "add", False, "incomplete_length", "raise max_output_tokens"),
+        ("content_filter", "", False, "content_filter", "a content filter blocked the answer"),
+        ("incomplete", "", False, "incomplete", "the response ended before the model answered"),
+        ("vendor_reason", "", False, "incomplete_vendor_reason", "the response ended before"),
+    ],
+)
+def test_the_error_of_a_response_without_an_answer(
+    finish: str, malformed: str, has_thinking: bool, code: str, message: str
+) -> None:
+    error = no_answer(finish, malformed=malformed, has_thinking=has_thinking)
+    assert error.code == code
+    assert message in error.message
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        ({}, False),
+        ({"message": "  "}, False),
+        ({"message": "boom"}, True),
+        ({"error": {"message": "boom"}}, True),
+        ({"error": {"code": "x"}, "message": "boom"}, True),
+        ({"error": {"code": "x"}}, False),
+    ],
+)
+def test_an_error_has_a_message_or_not(payload: JSON, expected: bool) -> None:
+    assert has_message(payload) is expected

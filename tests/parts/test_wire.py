@@ -1,4 +1,4 @@
-"""Parts and messages as JSON: the shapes that the command line and the editor's host speak."""
+"""Parts and messages as JSON, for the command line and the editor host."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ JSON = dict[str, Any]
 
 SHAPES: dict[str, tuple[MessagePart, JSON]] = {
     "text": (TextPart("Hi"), {"type": "text", "value": "Hi"}),
-    "text for somebody": (
+    "text with an audience": (
         TextPart("Hi", (Audience.USER, Audience.EXTENSION)),
         {"type": "text", "value": "Hi", "audience": ["user", "extension"]},
     ),
@@ -68,7 +68,7 @@ SHAPES: dict[str, tuple[MessagePart, JSON]] = {
         DataPart(b"\x00\xff", "image/png"),
         {"type": "data", "mime": "image/png", "base64": b64encode(b"\x00\xff").decode()},
     ),
-    "data for somebody": (
+    "data with an audience": (
         DataPart(b"", "text/plain", (Audience.ASSISTANT,)),
         {"type": "data", "mime": "text/plain", "base64": "", "audience": ["assistant"]},
     ),
@@ -92,7 +92,7 @@ SHAPES: dict[str, tuple[MessagePart, JSON]] = {
 
 
 @pytest.mark.parametrize(("part", "shape"), SHAPES.values(), ids=SHAPES.keys())
-def test_every_part_has_its_shape_and_comes_back(part: MessagePart, shape: JSON) -> None:
+def test_every_part_has_its_json_format_and_is_restored(part: MessagePart, shape: JSON) -> None:
     assert part_to_json(part) == shape
     assert part_from_json(json.loads(encode_line(shape))) == part
 
@@ -103,19 +103,19 @@ values = st.recursive(
 )
 objects = st.dictionaries(text, values, max_size=2)
 audiences = st.lists(st.sampled_from(Audience), max_size=2).map(tuple)
-spoken = st.builds(TextPart, text, audiences)
-carried = st.builds(DataPart, st.binary(max_size=5), text, audiences)
+text_parts = st.builds(TextPart, text, audiences)
+data_parts = st.builds(DataPart, st.binary(max_size=5), text, audiences)
 parts: st.SearchStrategy[MessagePart] = st.one_of(
-    spoken,
-    carried,
+    text_parts,
+    data_parts,
     st.builds(ThinkingPart, text | st.lists(text, max_size=2), st.none() | text, st.none() | objects),
     st.builds(ToolCallPart, text, text, objects),
-    st.builds(ToolResultPart, text, st.lists(spoken | carried, max_size=2), st.booleans()),
+    st.builds(ToolResultPart, text, st.lists(text_parts | data_parts, max_size=2), st.booleans()),
 )
 
 
 @given(st.builds(ChatMessage, st.integers(1, 3), st.lists(parts, max_size=3), st.none() | text))
-def test_every_message_comes_back_over_one_line(message: ChatMessage) -> None:
+def test_every_message_is_restored_from_one_line(message: ChatMessage) -> None:
     line = encode_line(message_to_json(message))
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
@@ -123,16 +123,16 @@ def test_every_message_comes_back_over_one_line(message: ChatMessage) -> None:
 
 
 WRONG_PARTS: dict[str, tuple[Any, str]] = {
-    "no object": ("text", ""),
+    "not an object": ("text", ""),
     "nothing": (None, ""),
     "no type": ({"value": "Hi"}, "type"),
     "an unknown type": ({"type": "image"}, "type"),
-    "a type that is no text": ({"type": 5}, "type"),
+    "a type that is not a string": ({"type": 5}, "type"),
     "a type that is a list": ({"type": []}, "type"),
     "text without a value": ({"type": "text"}, "value"),
     "text that is a number": ({"type": "text", "value": 5}, "value"),
     "thinking without a value": ({"type": "thinking"}, "value"),
-    "thinking in pieces that are none": ({"type": "thinking", "value": ["a", 5]}, "value"),
+    "thinking with pieces that are not strings": ({"type": "thinking", "value": ["a", 5]}, "value"),
     "thinking with a number for its id": ({"type": "thinking", "value": "", "id": 5}, "id"),
     "thinking with a list for metadata": ({"type": "thinking", "value": "", "metadata": []}, "metadata"),
     "a call without an id": ({"type": "tool_call", "name": "add", "input": {}}, "call_id"),
@@ -146,8 +146,8 @@ WRONG_PARTS: dict[str, tuple[Any, str]] = {
         "input",
     ),
     "data without a type": ({"type": "data", "base64": ""}, "mime"),
-    "data that is no base64": ({"type": "data", "mime": "x", "base64": "!"}, "base64"),
-    "data that is no ASCII": ({"type": "data", "mime": "x", "base64": "é"}, "base64"),
+    "data that is not base64": ({"type": "data", "mime": "x", "base64": "!"}, "base64"),
+    "data that is not ASCII": ({"type": "data", "mime": "x", "base64": "é"}, "base64"),
     "data that is missing": ({"type": "data", "mime": "x"}, "base64"),
     "a result without an id": ({"type": "tool_result", "content": []}, "call_id"),
     "a result that is a text": ({"type": "tool_result", "call_id": "c", "content": "5"}, "content"),
@@ -170,14 +170,14 @@ WRONG_PARTS: dict[str, tuple[Any, str]] = {
     "an audience that is a text": ({"type": "text", "value": "", "audience": "user"}, "audience"),
     "an audience that is a number": ({"type": "text", "value": "", "audience": 1}, "audience"),
     "an audience that is an object": ({"type": "text", "value": "", "audience": {"user": 1}}, "audience"),
-    "an audience of nobody": ({"type": "text", "value": "", "audience": ["everybody"]}, "audience"),
+    "an unknown audience": ({"type": "text", "value": "", "audience": ["everybody"]}, "audience"),
     "an audience of numbers": ({"type": "data", "mime": "x", "base64": "", "audience": [1]}, "audience"),
     "an audience of lists": ({"type": "text", "value": "", "audience": [[]]}, "audience"),
 }
 
 
 @pytest.mark.parametrize(("raw", "field"), WRONG_PARTS.values(), ids=WRONG_PARTS.keys())
-def test_what_is_no_part_is_refused_with_the_field_that_is_wrong(raw: Any, field: str) -> None:
+def test_an_invalid_part_is_rejected_with_its_invalid_field(raw: Any, field: str) -> None:
     with pytest.raises(DecodeError) as caught:
         part_from_json(raw)
     assert caught.value.param == field
@@ -199,19 +199,19 @@ LENIENT: dict[str, tuple[JSON, MessagePart]] = {
         TextPart("a", (Audience.USER,)),
     ),
     "an audience that is empty": ({"type": "text", "value": "a", "audience": []}, TextPart("a")),
-    "fields that nobody knows": ({"type": "text", "value": "a", "color": "blue"}, TextPart("a")),
+    "unknown fields": ({"type": "text", "value": "a", "color": "blue"}, TextPart("a")),
 }
 
 
 @pytest.mark.parametrize(("raw", "part"), LENIENT.values(), ids=LENIENT.keys())
-def test_what_may_be_left_out(raw: JSON, part: MessagePart) -> None:
+def test_optional_fields_may_be_missing(raw: JSON, part: MessagePart) -> None:
     assert part_from_json(raw) == part
 
 
 # Messages
 
 
-def test_a_message_has_its_shape() -> None:
+def test_the_json_format_of_a_message() -> None:
     message = ChatMessage(Role.SYSTEM, [TextPart("Hi")], "host")
     assert message_to_json(message) == {
         "role": 3,
@@ -221,7 +221,7 @@ def test_a_message_has_its_shape() -> None:
     assert "name" not in message_to_json(ChatMessage(1, []))
 
 
-def test_the_content_of_a_message_may_be_a_bare_text() -> None:
+def test_the_content_of_a_message_may_be_a_string() -> None:
     assert decode_message('{"role":1,"content":"Hi","name":"me"}') == ChatMessage(1, [TextPart("Hi")], "me")
 
 
@@ -238,7 +238,7 @@ WRONG_MESSAGES: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize(("line", "field"), WRONG_MESSAGES.values(), ids=WRONG_MESSAGES.keys())
-def test_what_is_no_message_is_refused_with_the_field_that_is_wrong(line: str, field: str) -> None:
+def test_an_invalid_message_is_rejected_with_its_invalid_field(line: str, field: str) -> None:
     with pytest.raises(DecodeError) as caught:
         decode_message(line)
     assert caught.value.param == field
@@ -279,11 +279,11 @@ ERRORS: dict[str, tuple[OpenResponsesError, JSON]] = {
 
 
 @pytest.mark.parametrize(("error", "shape"), ERRORS.values(), ids=ERRORS.keys())
-def test_an_error_has_its_shape(error: OpenResponsesError, shape: JSON) -> None:
+def test_the_json_format_of_an_error(error: OpenResponsesError, shape: JSON) -> None:
     assert error_to_json(error) == shape
 
 
-def test_a_result_has_its_shape() -> None:
+def test_the_json_format_of_a_result() -> None:
     result = StreamResult(
         response_id="resp_1",
         model="m",
@@ -321,7 +321,7 @@ def test_a_result_has_its_shape() -> None:
     }
 
 
-def test_a_result_of_nothing_is_written_too() -> None:
+def test_an_empty_result_is_converted() -> None:
     shape = result_to_json(StreamResult())
     assert (shape["response_id"], shape["usage"], shape["finish"], shape["status"]) == (
         None,
@@ -336,7 +336,7 @@ def test_a_result_of_nothing_is_written_too() -> None:
 
 
 def documented() -> dict[str, list[str]]:
-    """The fields of each line that `penstock parts --help` tells of, by their type."""
+    """Return the fields of each line in `penstock parts --help`, by type."""
     parser = argparse.ArgumentParser()
     command.configure(parser)
     lines = re.findall(r'^  \{"type":"(\w+)",(.*?)\}', parser.epilog or "", re.MULTILINE)
@@ -353,13 +353,13 @@ WRITTEN: dict[str, JSON] = {
 }
 
 
-def test_the_help_tells_of_every_line() -> None:
+def test_the_help_lists_every_type_of_line() -> None:
     assert documented().keys() == WRITTEN.keys()
 
 
 @pytest.mark.parametrize("type", WRITTEN)
-def test_a_line_has_the_fields_that_the_help_tells_of(type: str) -> None:
+def test_a_line_has_the_fields_in_the_help(type: str) -> None:
     names = [name for name in WRITTEN[type] if name != "type"]
     assert WRITTEN[type]["type"] == type
-    # The line of a result is told as far as there is room for it.
+    # The help lists only the first fields of a result.
     assert documented()[type] == (names[:5] if type == "result" else names)

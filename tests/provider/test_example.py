@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.client.server import answer, served, streamed
-from tests.provider.talking import call_stream, text_stream
+from tests.provider.scripted_provider import call_stream, text_stream
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "agent.py"
 

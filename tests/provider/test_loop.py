@@ -1,4 +1,4 @@
-"""The consumer loop: tools run, together, once; the next turn says what they gave back."""
+"""The consumer loop: tools run concurrently and once; the next turn has their results."""
 
 from __future__ import annotations
 
@@ -26,21 +26,29 @@ from penstock.provider.loop import CANCELLED, Listener, Tool, converse
 from tests.cli import streams
 from tests.client.server import HELLO as HELLO_STREAM
 from tests.client.server import head, run, send, sse, stall, streamed
-from tests.provider.talking import HELLO, MODEL, call_stream, refused, talking, text_stream, user
+from tests.provider.scripted_provider import (
+    HELLO,
+    MODEL,
+    call_stream,
+    refused,
+    scripted_provider,
+    text_stream,
+    user,
+)
 
 
 def tool(name: str, run: Any) -> Tool:
     return Tool(ChatTool(name, f"To {name}"), run)
 
 
-class Watching(Listener):
+class RecordingListener(Listener):
     def __init__(self, allowed: bool = True) -> None:
-        self.heard: list[Part] = []
+        self.received: list[Part] = []
         self.results: list[ToolResultPart] = []
         self._allowed = allowed
 
     def part(self, part: Part) -> None:
-        self.heard.append(part)
+        self.received.append(part)
 
     async def may_run(self, call: ToolCallPart) -> bool:  # noqa: ARG002
         return self._allowed
@@ -63,10 +71,13 @@ def test_two_parallel_tools_and_then_an_answer() -> None:
 
         async def listen(input: Mapping[str, Any]) -> dict[str, Any]:
             await together.wait()
-            return {"heard": input["to"]}
+            return {"received": input["to"]}
 
-        watching = Watching()
-        async with talking(streamed(TWO), streamed(text_stream("A ship, and wind."))) as (provider, server):
+        watching = RecordingListener()
+        async with scripted_provider(streamed(TWO), streamed(text_stream("A ship, and wind."))) as (
+            provider,
+            server,
+        ):
             tools = [tool("look", look), tool("listen", listen)]
             answer = await converse(provider, MODEL, HELLO, tools, listener=watching)
         assert (answer.text, answer.stopped, len(answer.results)) == ("A ship, and wind.", "answered", 2)
@@ -80,7 +91,7 @@ def test_two_parallel_tools_and_then_an_answer() -> None:
             "function_call_output",
             "function_call_output",
         ]
-        assert [each["output"] for each in sent[4:]] == ["a ship at sea", '{"heard":"wind"}']
+        assert [each["output"] for each in sent[4:]] == ["a ship at sea", '{"received":"wind"}']
         assert sent[1]["content"] == [
             {"type": "output_text", "text": "Let me see.", "annotations": [], "logprobs": []}
         ]
@@ -89,9 +100,9 @@ def test_two_parallel_tools_and_then_an_answer() -> None:
     run(scenario())
 
 
-def test_texts_in_a_row_are_one_part_of_the_message() -> None:
+def test_consecutive_texts_become_one_part() -> None:
     async def scenario() -> None:
-        async with talking(streamed()) as (provider, _):
+        async with scripted_provider(streamed()) as (provider, _):
             answer = await converse(provider, MODEL, HELLO)
         (message,) = answer.messages
         assert list(message.content) == [TextPart("Hello, water 水 🌊")]
@@ -126,26 +137,29 @@ OUTPUTS: dict[str, tuple[Any, list[Any], bool]] = {
 
 
 @pytest.mark.parametrize(("work", "content", "is_error"), OUTPUTS.values(), ids=OUTPUTS.keys())
-def test_what_a_tool_gives_back(work: Any, content: list[Any], is_error: bool) -> None:
+def test_the_output_of_a_tool_becomes_content(work: Any, content: list[Any], is_error: bool) -> None:
     async def scenario() -> None:
-        watching = Watching()
+        watching = RecordingListener()
         events = call_stream(("1", "look", {}))
-        async with talking(streamed(events), streamed()) as (provider, _):
+        async with scripted_provider(streamed(events), streamed()) as (provider, _):
             await converse(provider, MODEL, HELLO, [tool("look", work)], listener=watching)
         assert watching.results == [ToolResultPart("gw-call_1", content, is_error)]
 
     run(scenario())
 
 
-def test_a_tool_that_is_not_there_or_not_allowed_is_told_to_the_model() -> None:
+def test_the_model_gets_an_error_for_an_unknown_or_refused_tool() -> None:
     async def scenario() -> None:
-        for allowed, called, words in ((True, "swim", "no tool 'swim'"), (False, "look", "did not allow")):
-            watching = Watching(allowed)
+        for allowed, called, message_part in (
+            (True, "swim", "no tool 'swim'"),
+            (False, "look", "did not allow"),
+        ):
+            watching = RecordingListener(allowed)
             events = call_stream(("1", called, {}))
-            async with talking(streamed(events), streamed()) as (provider, server):
+            async with scripted_provider(streamed(events), streamed()) as (provider, server):
                 await converse(provider, MODEL, HELLO, [tool("look", raises)], listener=watching)
             output = server.asked[1].json["input"][-1]["output"]
-            assert words in output
+            assert message_part in output
             assert watching.results[0].is_error
 
     run(scenario())
@@ -154,14 +168,14 @@ def test_a_tool_that_is_not_there_or_not_allowed_is_told_to_the_model() -> None:
 def test_a_model_that_never_answers_is_stopped() -> None:
     async def scenario() -> None:
         scripts = [streamed(call_stream((str(number), "look", {}))) for number in range(3)]
-        async with talking(*scripts) as (provider, server):
+        async with scripted_provider(*scripts) as (provider, server):
             answer = await converse(provider, MODEL, HELLO, [tool("look", lambda _: "again")], turns=3)
         assert (answer.stopped, len(server.asked), len(answer.messages)) == ("turns", 3, 6)
 
     run(scenario())
 
 
-def test_cancel_while_the_model_speaks_keeps_what_was_said() -> None:
+def test_cancel_during_the_answer_keeps_the_partial_answer() -> None:
     async def scenario() -> None:
         cancel = asyncio.Event()
 
@@ -169,7 +183,7 @@ def test_cancel_while_the_model_speaks_keeps_what_was_said() -> None:
             def part(self, part: Part) -> None:  # noqa: ARG002
                 cancel.set()
 
-        async with talking([send(head() + sse(HELLO_STREAM[:5])), stall]) as (provider, server):
+        async with scripted_provider([send(head() + sse(HELLO_STREAM[:5])), stall]) as (provider, server):
             answer = await converse(provider, MODEL, HELLO, listener=Stopping(), cancel=cancel)
             await server.hung_up()
         assert (answer.stopped, answer.text) == ("cancelled", "Hello, ")
@@ -178,7 +192,7 @@ def test_cancel_while_the_model_speaks_keeps_what_was_said() -> None:
     run(scenario())
 
 
-def test_cancel_while_a_tool_runs_ends_the_tool_and_leaves_no_open_call() -> None:
+def test_cancel_during_a_tool_ends_it_and_leaves_no_open_call() -> None:
     async def scenario() -> None:
         cancel = asyncio.Event()
         ended = asyncio.Event()
@@ -191,7 +205,10 @@ def test_cancel_while_a_tool_runs_ends_the_tool_and_leaves_no_open_call() -> Non
                 ended.set()
             return ""
 
-        async with talking(streamed(call_stream(("1", "look", {}))), streamed()) as (provider, server):
+        async with scripted_provider(streamed(call_stream(("1", "look", {}))), streamed()) as (
+            provider,
+            server,
+        ):
             answer = await converse(provider, MODEL, HELLO, [tool("look", forever)], cancel=cancel)
             assert (answer.stopped, ended.is_set(), len(server.asked)) == ("cancelled", True, 1)
             # The conversation can go on from there: the call has an answer.
@@ -204,10 +221,10 @@ def test_cancel_while_a_tool_runs_ends_the_tool_and_leaves_no_open_call() -> Non
     run(scenario())
 
 
-def test_a_cancel_at_the_question_starts_nothing() -> None:
+def test_cancel_during_the_permission_check_starts_nothing() -> None:
     async def scenario() -> None:
         cancel = asyncio.Event()
-        watching = Watching()
+        watching = RecordingListener()
 
         class Asking(Listener):
             async def may_run(self, call: ToolCallPart) -> bool:  # noqa: ARG002
@@ -218,7 +235,7 @@ def test_a_cancel_at_the_question_starts_nothing() -> None:
                 watching.ran(call, result)
 
         ran: list[int] = []
-        async with talking(streamed(call_stream(("1", "look", {})))) as (provider, _):
+        async with scripted_provider(streamed(call_stream(("1", "look", {})))) as (provider, _):
             answer = await converse(
                 provider, MODEL, HELLO, [tool("look", ran.append)], listener=Asking(), cancel=cancel
             )
@@ -228,7 +245,7 @@ def test_a_cancel_at_the_question_starts_nothing() -> None:
     run(scenario())
 
 
-def test_plain_functions_run_together_however_many_there_are() -> None:
+def test_any_number_of_synchronous_functions_run_concurrently() -> None:
     async def scenario() -> None:
         number = 40
         together = threading.Barrier(number)
@@ -238,15 +255,15 @@ def test_plain_functions_run_together_however_many_there_are() -> None:
             return "a ship"
 
         calls = call_stream(*((str(each), "look", {}) for each in range(number)))
-        watching = Watching()
-        async with talking(streamed(calls), streamed()) as (provider, _):
+        watching = RecordingListener()
+        async with scripted_provider(streamed(calls), streamed()) as (provider, _):
             await converse(provider, MODEL, HELLO, [tool("look", look)], listener=watching)
         assert [result.is_error for result in watching.results] == [False] * number
 
     run(scenario())
 
 
-def test_a_plain_function_that_hangs_is_not_waited_for() -> None:
+def test_a_hanging_synchronous_function_is_not_waited_for() -> None:
     async def scenario() -> None:
         cancel = asyncio.Event()
         released = threading.Event()
@@ -257,7 +274,7 @@ def test_a_plain_function_that_hangs_is_not_waited_for() -> None:
             released.wait(timeout=10)
             return "too late"
 
-        async with talking(streamed(call_stream(("1", "look", {})))) as (provider, _):
+        async with scripted_provider(streamed(call_stream(("1", "look", {})))) as (provider, _):
             answer = await converse(provider, MODEL, HELLO, [tool("look", hang)], cancel=cancel)
         released.set()
         result = answer.messages[-1].content[0]
@@ -267,10 +284,13 @@ def test_a_plain_function_that_hangs_is_not_waited_for() -> None:
     run(scenario())
 
 
-def test_of_two_tools_with_one_name_the_first_is_offered_and_run() -> None:
+def test_of_two_tools_with_the_same_name_the_first_is_used() -> None:
     async def scenario() -> None:
         tools = [tool("look", lambda _: "first"), tool("look", lambda _: "second")]
-        async with talking(streamed(call_stream(("1", "look", {}))), streamed()) as (provider, server):
+        async with scripted_provider(streamed(call_stream(("1", "look", {}))), streamed()) as (
+            provider,
+            server,
+        ):
             await converse(provider, MODEL, HELLO, tools)
         assert len(server.asked[0].json["tools"]) == 1
         assert server.asked[1].json["input"][-1]["output"] == "first"
@@ -278,7 +298,7 @@ def test_of_two_tools_with_one_name_the_first_is_offered_and_run() -> None:
     run(scenario())
 
 
-def test_after_a_cancel_no_thinking_is_left_without_what_it_led_to() -> None:
+def test_cancel_removes_thinking_at_the_end() -> None:
     async def scenario() -> None:
         cancel = asyncio.Event()
 
@@ -292,7 +312,7 @@ def test_after_a_cancel_no_thinking_is_left_without_what_it_led_to() -> None:
         ended = {"type": "response.output_item.done", "output_index": 1, "item": thought}
         call, made = streams.call("1", 2, "look", ["{}"])
         events = streams.response([*said, ended, *call], [item, thought, made])
-        async with talking(streamed(events)) as (provider, _):
+        async with scripted_provider(streamed(events)) as (provider, _):
             answer = await converse(
                 provider, MODEL, HELLO, [tool("look", raises)], listener=Stopping(), cancel=cancel
             )
@@ -301,7 +321,7 @@ def test_after_a_cancel_no_thinking_is_left_without_what_it_led_to() -> None:
     run(scenario())
 
 
-def test_a_call_that_was_heard_with_the_cancel_is_not_run_and_not_kept() -> None:
+def test_a_call_received_with_the_cancel_is_not_run_or_recorded() -> None:
     async def scenario() -> None:
         cancel = asyncio.Event()
 
@@ -310,7 +330,7 @@ def test_a_call_that_was_heard_with_the_cancel_is_not_run_and_not_kept() -> None
                 if isinstance(part, ToolCallPart):
                     cancel.set()
 
-        async with talking(streamed(call_stream(("1", "look", {})))) as (provider, _):
+        async with scripted_provider(streamed(call_stream(("1", "look", {})))) as (provider, _):
             answer = await converse(
                 provider, MODEL, HELLO, [tool("look", raises)], listener=Stopping(), cancel=cancel
             )
@@ -319,7 +339,7 @@ def test_a_call_that_was_heard_with_the_cancel_is_not_run_and_not_kept() -> None
     run(scenario())
 
 
-def test_thinking_is_joined_by_blocks_and_keeps_its_end() -> None:
+def test_thinking_is_joined_by_block_and_keeps_its_metadata() -> None:
     async def scenario() -> None:
         thought = [
             {"type": "response.reasoning.delta", "item_id": id, "output_index": index, "delta": piece}
@@ -329,7 +349,7 @@ def test_thinking_is_joined_by_blocks_and_keeps_its_end() -> None:
         ended = {"type": "response.output_item.done", "output_index": 1, "item": item}
         said, message = streams.message("msg_1", 2, ["Yes."])
         events = streams.response([*thought, ended, *said], [message])
-        async with talking(streamed(events)) as (provider, _):
+        async with scripted_provider(streamed(events)) as (provider, _):
             answer = await converse(provider, MODEL, HELLO)
         one, two, sealed, text = answer.messages[0].content
         assert (one, two, text) == (ThinkingPart("ab", "rs_1"), ThinkingPart("c", "rs_2"), TextPart("Yes."))
@@ -339,11 +359,11 @@ def test_thinking_is_joined_by_blocks_and_keeps_its_end() -> None:
     run(scenario())
 
 
-def test_after_a_failure_the_record_has_what_was_done_before_it() -> None:
+def test_after_a_failure_the_record_has_everything_before_it() -> None:
     async def scenario() -> None:
         record: list[ChatMessage] = []
         scripts = [streamed(call_stream(("1", "look", {}))), refused(400, "bad", "no more")]
-        async with talking(*scripts) as (provider, _):
+        async with scripted_provider(*scripts) as (provider, _):
             with pytest.raises(OpenResponsesError, match="no more"):
                 await converse(provider, MODEL, HELLO, [tool("look", lambda _: "a ship")], record=record)
         assert [message.role for message in record] == [Role.ASSISTANT, Role.USER]
@@ -351,7 +371,7 @@ def test_after_a_failure_the_record_has_what_was_done_before_it() -> None:
     run(scenario())
 
 
-def test_nobody_is_asked_about_a_tool_that_is_not_there() -> None:
+def test_permission_is_not_requested_for_an_unknown_tool() -> None:
     async def scenario() -> None:
         asked: list[str] = []
 
@@ -361,7 +381,7 @@ def test_nobody_is_asked_about_a_tool_that_is_not_there() -> None:
                 return True
 
         events = call_stream(("1", "swim", {}), ("2", "look", {}))
-        async with talking(streamed(events), streamed()) as (provider, _):
+        async with scripted_provider(streamed(events), streamed()) as (provider, _):
             await converse(provider, MODEL, HELLO, [tool("look", lambda _: "x")], listener=Asking())
         assert asked == ["look"]
 
@@ -370,7 +390,7 @@ def test_nobody_is_asked_about_a_tool_that_is_not_there() -> None:
 
 def test_a_failure_is_raised() -> None:
     async def scenario() -> None:
-        async with talking(refused(401, "invalid_api_key", "wrong key")) as (provider, _):
+        async with scripted_provider(refused(401, "invalid_api_key", "wrong key")) as (provider, _):
             with pytest.raises(OpenResponsesError, match="wrong key"):
                 await converse(provider, MODEL, HELLO)
 

@@ -1,4 +1,4 @@
-"""What was used: every request once, with the endpoint's figures or with estimates that are marked."""
+"""Every request is counted once, with the endpoint's figures or with marked estimates."""
 
 from __future__ import annotations
 
@@ -8,18 +8,8 @@ from hypothesis import strategies as st
 
 from penstock.errors import ServerError
 from penstock.models.info import Prices
-from penstock.protocol.response import InputTokensDetails, OutputTokensDetails, Usage
 from penstock.provider.tracker import RECENT, Tokens, UsageTracker
-
-
-def usage(given: int, made: int, cached: int = 0, reasoning: int = 0, written: int = 0) -> Usage:
-    return Usage(
-        input_tokens=given,
-        output_tokens=made,
-        total_tokens=given + made,
-        input_tokens_details=InputTokensDetails(cached_tokens=cached, cache_write_tokens=written),
-        output_tokens_details=OutputTokensDetails(reasoning_tokens=reasoning),
-    )
+from tests.provider.usages import usage
 
 
 def test_a_running_request_shows_its_estimate_and_how_full_the_context_is() -> None:
@@ -41,7 +31,7 @@ def test_a_completed_request_has_the_endpoints_figures() -> None:
     assert tracker.by_model["m"] == tracker.total
 
 
-def test_figures_are_kept_by_model_and_in_total() -> None:
+def test_figures_are_summed_by_model_and_in_total() -> None:
     tracker = UsageTracker()
     for agent, model, tokens in (("a", "m", 10), ("b", "n", 20), ("c", "m", 30)):
         tracker.start_request(agent, tokens, 100, model)
@@ -84,11 +74,13 @@ COSTS = {
 
 
 @pytest.mark.parametrize(("tokens", "prices", "millionths"), COSTS.values(), ids=COSTS.keys())
-def test_what_it_costs(tokens: Tokens, prices: Prices, millionths: float) -> None:
+def test_the_cost_uses_the_prices_of_cache_reads_and_writes(
+    tokens: Tokens, prices: Prices, millionths: float
+) -> None:
     assert tokens.cost(prices) == pytest.approx(millionths / 1e6)
 
 
-def test_the_cost_leaves_out_models_without_prices_and_says_so() -> None:
+def test_the_cost_excludes_models_without_prices_and_counts_them() -> None:
     tracker = UsageTracker()
     for agent, prices in (("a", PRICES), ("b", None)):
         tracker.start_request(agent, 10, 100, "m", prices=prices)
@@ -108,19 +100,19 @@ def test_the_accuracy_compares_estimates_with_real_figures_only() -> None:
     assert tracker.by_model["m"].accuracy == pytest.approx(0.85)
 
 
-def test_every_change_is_told_until_nobody_wants_to_know() -> None:
+def test_a_listener_is_called_on_every_change_until_it_is_removed() -> None:
     tracker = UsageTracker()
-    told: list[int] = []
-    stop = tracker.on_change(lambda: told.append(tracker.total.requests))
+    totals: list[int] = []
+    stop = tracker.on_change(lambda: totals.append(tracker.total.requests))
     tracker.start_request("a", 1, 10, "m")
     tracker.complete_request("a", None)
     stop()
     stop()
     tracker.start_request("b", 1, 10, "m")
-    assert told == [0, 1]
+    assert totals == [0, 1]
 
 
-def test_a_listener_that_fails_hurts_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_listener_is_logged_and_ignored(caplog: pytest.LogCaptureFixture) -> None:
     tracker = UsageTracker()
     tracker.on_change(lambda: print(1 / 0))
     tracker.start_request("a", 1, 10, "m")
@@ -139,7 +131,7 @@ def test_a_long_session_keeps_only_the_newest_requests() -> None:
     assert tracker.total.requests == RECENT + 10
 
 
-def test_a_context_of_no_size_is_never_full() -> None:
+def test_a_context_without_a_limit_is_never_full() -> None:
     tracker = UsageTracker()
     tracker.start_request("a", 5, 0, "m")
     assert tracker.running[0].fill == 0.0
@@ -149,7 +141,7 @@ COUNTS = st.integers(0, 10**7)
 
 
 @given(st.lists(st.tuples(COUNTS, COUNTS, COUNTS, COUNTS, COUNTS), max_size=20))
-def test_totals_are_the_sum_of_what_was_told(figures: list[tuple[int, int, int, int, int]]) -> None:
+def test_totals_are_the_sum_of_all_requests(figures: list[tuple[int, int, int, int, int]]) -> None:
     tracker = UsageTracker()
     for number, each in enumerate(figures):
         tracker.start_request(str(number), 1, 10, "m", prices=PRICES)

@@ -1,4 +1,4 @@
-"""The extension: its own tests in node, and what must agree between it and the Python backend."""
+"""The extension: its node tests, and what must match between it and the Python backend."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ ROOT = Path(__file__).parent.parent.parent
 EXTENSION = ROOT / "vscode"
 TESTS = sorted((Path(__file__).parent / "unit").glob("*.test.js"))
 OLDEST_NODE = 20
-"""The global fetch and `Object.hasOwn` are there, and what VS Code 1.104 has is newer."""
+"""It has the global `fetch` and `Object.hasOwn`; VS Code 1.104 has a newer node."""
 
 MANIFEST = json.loads((EXTENSION / "package.json").read_text())
 
 
 def node() -> str:
-    """The node to run with; skips where there is none, or an old one."""
+    """Return the path of node; skip the test if there is none, or an old one."""
     program = shutil.which("node")
     if program is None:
         pytest.skip("there is no node")
@@ -39,12 +39,12 @@ def node() -> str:
 @pytest.mark.parametrize(
     "file", [each for each in TESTS if each.name != "real.test.js"], ids=lambda file: file.name
 )
-def test_the_files_of_the_extension(file: Path) -> None:
+def test_the_node_tests_pass(file: Path) -> None:
     run_tests(file)
 
 
 @pytest.mark.e2e
-def test_the_extension_in_front_of_the_real_host(tmp_path: Path) -> None:
+def test_the_extension_with_the_real_host(tmp_path: Path) -> None:
     with gateway(tmp_path) as running:
         output = run_tests(
             Path(__file__).parent / "unit" / "real.test.js",
@@ -67,18 +67,18 @@ def run_tests(file: Path, **environment: str) -> str:
     return done.stdout
 
 
-def test_versions_and_licence_are_those_of_the_package() -> None:
+def test_version_and_licence_match_the_package() -> None:
     assert MANIFEST["version"] == VERSION
     assert (EXTENSION / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
 
 
 def test_types_are_those_of_the_oldest_editor() -> None:
-    """Whoever checks against newer types finds out from a user that something is not there."""
+    """Newer types would hide that an API is missing in the oldest version."""
     oldest = MANIFEST["engines"]["vscode"].lstrip("^")
     assert f"@types/vscode@{oldest} " in (ROOT / "Makefile").read_text()
 
 
-def test_presets_that_are_offered_speak_responses() -> None:
+def test_the_offered_presets_support_the_responses_api() -> None:
     rows = re.findall(r"^  \['(\w+)', '", (EXTENSION / "src" / "endpoints.js").read_text(), re.MULTILINE)
     assert "vercel" in rows
     assert [name for name in rows if name not in PRESETS or not speaks_responses(PRESETS[name])] == []
@@ -89,6 +89,6 @@ def test_no_proposal_is_enabled() -> None:
 
 
 @pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md"])
-def test_pictures_and_links_of_a_page_are_there(page: str) -> None:
+def test_images_and_links_of_a_page_exist(page: str) -> None:
     links = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", (EXTENSION / page).read_text())
     assert [link for link in links if not (EXTENSION / link).exists()] == []

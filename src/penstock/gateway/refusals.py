@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import math
 
-from penstock.errors import DecodeError, NetworkError, OpenResponsesError, ProtocolError, StoreError
+from penstock.errors import (
+    DecodeError,
+    JsonSyntaxError,
+    NetworkError,
+    OpenResponsesError,
+    ProtocolError,
+    StoreError,
+)
 from penstock.failures import ERROR_TYPES
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.telemetry.logs import log_fault
@@ -79,7 +86,7 @@ def with_request_id(message: str, request_id: str) -> str:
 
 def wrong_request(error: DecodeError) -> RequestRefused:
     """Return the refusal of a request that cannot be decoded, or cannot be sent to this upstream."""
-    code = "invalid_json" if not error.param and "JSON" in error.message else "invalid_request"
+    code = "invalid_json" if isinstance(error, JsonSyntaxError) else "invalid_request"
     return RequestRefused(400, code, str(error), param=error.param or None)
 
 

@@ -124,7 +124,7 @@ class OpenResponsesStreamAdapter:
             stored=self._stored,
             refused=self._item_parts.refused,
             annotations=list(self._item_parts.annotations),
-            diagnostics=self._diagnostics.told,
+            diagnostics=self._diagnostics.entries,
             error=self._error,
         )
 
@@ -310,7 +310,7 @@ class OpenResponsesStreamAdapter:
             self._report("unknown_event", f"an event of type {type[:80]!r} was ignored")
 
     def _report(self, code: str, message: str) -> None:
-        self._diagnostics.tell(code, message)
+        self._diagnostics.report(code, message)
         if self._log is not None:
             self._log(WARNING, f"{code}: {message}")
 

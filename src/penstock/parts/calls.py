@@ -14,7 +14,7 @@ from penstock.parts.exchanges import to_editor
 from penstock.parts.items import OutputItem, OutputItems
 from penstock.parts.parts import ToolCallPart
 from penstock.protocol.content import JsonObject
-from penstock.stream.diagnostics import Tell
+from penstock.stream.diagnostics import Report
 from penstock.tools.custom import RUN_BY_SERVER
 from penstock.tools.jsontext import SPACE
 
@@ -36,7 +36,7 @@ CALL_TYPES = frozenset({*ARGUMENT_FIELDS, *TYPED})
 class Calls:
     """The calls of one response. `offered` are the tool names in the request, if known."""
 
-    def __init__(self, items: OutputItems, report: Tell, offered: Collection[str] | None) -> None:
+    def __init__(self, items: OutputItems, report: Report, offered: Collection[str] | None) -> None:
         self._items = items
         self._report = report
         self._offered = offered

@@ -97,19 +97,19 @@ def content_of(part: DataPart, place: ContentPlace, diagnostics: Diagnostics) ->
     if "/" not in mime:
         # All of the editor's own types look like this. Unknown ones are not content either (ask N4).
         if mime not in PRIVATE_MIMES:
-            diagnostics.tell("private_data", f"data of the private type {mime!r} was omitted")
+            diagnostics.report("private_data", f"data of the private type {mime!r} was omitted")
         return None
     kind, text = _classify(mime, part.data)
     if kind is ContentKind.TEXT:
         return place.text(text) if text else None
     if not part.data:
-        diagnostics.tell("empty_data", f"data of type {mime!r} was omitted: it is empty")
+        diagnostics.report("empty_data", f"data of type {mime!r} was omitted: it is empty")
         return None
     if kind not in place.allowed:
         # The specification allows videos only in the output of a tool; elsewhere send a file.
         kind = ContentKind.FILE
     if kind not in place.allowed:
-        diagnostics.tell("data_as_note", f"data of type {mime!r} is not allowed there; a note replaces it")
+        diagnostics.report("data_as_note", f"data of type {mime!r} is not allowed there; a note replaces it")
         return place.text(f"[{mime}, {_size(len(part.data))}]")
     return _MEDIA[kind](mime, f"data:{mime};base64,{b64encode(part.data).decode()}")
 
@@ -134,7 +134,9 @@ def result_of(
 
 def _result_part(part: object, place: ContentPlace, diagnostics: Diagnostics) -> ContentPart | None:
     if not isinstance(part, TextPart | DataPart):
-        diagnostics.tell("part_left_out", f"a {type(part).__name__} inside the result of a tool was omitted")
+        diagnostics.report(
+            "part_left_out", f"a {type(part).__name__} inside the result of a tool was omitted"
+        )
         return None
     if not is_for_model(part):
         return None

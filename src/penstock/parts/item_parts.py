@@ -28,7 +28,7 @@ from penstock.parts.reasoning import METADATA
 from penstock.protocol.content import Annotation, JsonObject
 from penstock.protocol.events import read_annotation
 from penstock.protocol.wire import to_builtins
-from penstock.stream.diagnostics import Tell
+from penstock.stream.diagnostics import Report
 
 Thinking = Literal["part", "text", "none"]
 """How reasoning is reported: as thinking parts, as text, or not at all (decision 24)."""
@@ -40,7 +40,7 @@ DATA_PARTS = frozenset(("output_image", "image", "output_file", "file", "input_i
 class ItemParts:
     """The parts of one response. With `links`, a citation with a URL becomes a link in the text."""
 
-    def __init__(self, thinking: Thinking, report: Tell, *, links: bool) -> None:
+    def __init__(self, thinking: Thinking, report: Report, *, links: bool) -> None:
         self._thinking = thinking
         self._report = report
         self._links = links

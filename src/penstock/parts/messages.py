@@ -87,11 +87,11 @@ def translate_messages(
             own = Diagnostics()
             translator = _Translator(messages, exchanges, model, system_role, own)
             if items := translator.after(number):
-                return TranslatedMessages(items, response_id, own.told)
-        diagnostics.tell("marker_not_used", "the full history was sent although a response in it is marked")
+                return TranslatedMessages(items, response_id, own.entries)
+        diagnostics.report("marker_not_used", "the full history was sent although a response in it is marked")
     translator = _Translator(messages, exchanges, model, system_role, diagnostics)
     items = translator.full(prompt)
-    return TranslatedMessages(items, None, diagnostics.told)
+    return TranslatedMessages(items, None, diagnostics.entries)
 
 
 def system_prompt_of(given: str | None, options: Mapping[str, Any]) -> str:
@@ -211,13 +211,13 @@ class _Translator:
 
     def _role_and_place(self, message: ChatMessage) -> tuple[str, ContentPlace]:
         if message.name:
-            self._diagnostics.tell("name_left_out", "the name in a message was omitted: items have none")
+            self._diagnostics.report("name_left_out", "the name in a message was omitted: items have none")
         if message.role == Role.SYSTEM:
             return self._system_role, SYSTEM
         if message.role == Role.ASSISTANT:
             return "assistant", ASSISTANT
         if message.role != Role.USER:
-            self._diagnostics.tell(
+            self._diagnostics.report(
                 "unknown_role", f"a message with the role {message.role} was sent as a user message"
             )
         return "user", USER
@@ -228,7 +228,7 @@ class _Translator:
             # Only assistant messages can contain our reasoning items.
             reasoning = ReturnedReasoning({}, reasoning.omitted + len(reasoning.items))
         for _ in range(reasoning.omitted):
-            self._diagnostics.tell("thinking_left_out", "thinking of another model or provider was omitted")
+            self._diagnostics.report("thinking_left_out", "thinking of another model or provider was omitted")
         return reasoning
 
     def _add_text(self, part: TextPart) -> None:
@@ -244,13 +244,13 @@ class _Translator:
         """Do nothing: `_add_message` handles the thinking blocks of a message."""
 
     def _omit(self, part: object) -> None:
-        self._diagnostics.tell("part_left_out", f"a {type(part).__name__} in a message was omitted")
+        self._diagnostics.report("part_left_out", f"a {type(part).__name__} in a message was omitted")
 
     def _add_call(self, part: ToolCallPart) -> None:
         exchange = self._exchanges[self._position]
         if exchange.call != self._position:
             # Editors store a repeated call twice, with both of its results (editor 6).
-            self._diagnostics.tell(
+            self._diagnostics.report(
                 "repeated_call", f"the call {part.call_id!r} appears more than once; it was sent once"
             )
             return
@@ -265,13 +265,13 @@ class _Translator:
         """Return a valid tool name: a single invalid one, from another provider, fails the request."""
         valid = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "tool"
         if valid != name:
-            self._diagnostics.tell("tool_renamed", f"calls to {name!r} were sent as calls to {valid!r}")
+            self._diagnostics.report("tool_renamed", f"calls to {name!r} were sent as calls to {valid!r}")
         return valid
 
     def _arguments(self, part: ToolCallPart) -> str:
         value, is_object = _as_object(part.input)
         if not is_object:
-            self._diagnostics.tell(
+            self._diagnostics.report(
                 "odd_arguments", f"the input of a call to {part.name!r} was converted to an object"
             )
         try:
@@ -283,12 +283,12 @@ class _Translator:
         exchange = self._exchanges[self._position]
         call_id = repr(part.call_id)
         if exchange.call == NO_POSITION:
-            self._diagnostics.tell(
+            self._diagnostics.report(
                 "orphan_output", f"the output of an unknown call {call_id} was sent as a message"
             )
             self._add_orphan(part)
         elif exchange.output != self._position:
-            self._diagnostics.tell(
+            self._diagnostics.report(
                 "repeated_output", f"the call {call_id} has several outputs; the first was sent"
             )
         elif self._position > exchange.call:
@@ -310,7 +310,7 @@ class _Translator:
             )
         else:
             call_id = repr(exchange.wire_id)
-            self._diagnostics.tell(
+            self._diagnostics.report(
                 "unanswered_call", f"the call {call_id} has no output; a placeholder was sent"
             )
         return FunctionCallOutput(call_id=exchange.wire_id, output=content)

@@ -28,7 +28,7 @@ from typing import (
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from penstock.errors import DecodeError
+from penstock.errors import DecodeError, JsonSyntaxError
 
 Reader = Callable[[Any], Any]
 """Turns a decoded JSON value into a typed one, or raises `DecodeError`."""
@@ -71,7 +71,7 @@ def parse(data: bytes | str) -> Any:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise DecodeError(f"not valid JSON ({error})") from None
+        raise JsonSyntaxError(f"not valid JSON ({error})") from None
     except RecursionError:
         raise DecodeError("nested too deeply") from None
 

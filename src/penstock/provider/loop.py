@@ -37,7 +37,7 @@ from penstock.provider.provider import LanguageModelProvider
 T = TypeVar("T")
 
 TURNS = 25
-CANCELLED = "the user cancelled this call; what it had begun may still go on"
+CANCELLED = "the user cancelled this call; work that it had started may still continue"
 
 Output = str | TextPart | DataPart | Sequence[TextPart | DataPart] | Mapping[str, Any] | None
 """What a tool may return; an object is sent as JSON."""

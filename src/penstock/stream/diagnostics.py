@@ -8,7 +8,6 @@ from penstock.protocol.errors import Diagnostic
 
 Report = Callable[[str, str], None]
 """Records a diagnostic: its code and its message."""
-Tell = Report
 
 MESSAGES: dict[str, str] = {
     # tool calls
@@ -78,7 +77,3 @@ class Diagnostics:
             Diagnostic(code=code, message=message, count=count)
             for (code, message), count in self._counts.items()
         ]
-
-    # Former names, still used by callers.
-    tell = report
-    told = entries

@@ -1,4 +1,4 @@
-"""A gateway, a scripted upstream behind it, and a host in front: shared where nothing special is needed."""
+"""A gateway with a scripted upstream, and a host that uses it; shared by tests that need nothing special."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pytest
 
 from tests.gateway.conftest import penstock, upstream
 from tests.gateway.running import SECRET_KEY, Running
-from tests.provider.host.hosts import HostProcess, host_process
+from tests.provider.host.host_process import HostProcess, host_process
 
 __all__ = ["host", "penstock", "upstream"]
 
 
 @pytest.fixture(scope="session")
 def host(penstock: Running) -> Iterator[HostProcess]:
-    """Its group `work` is the gateway."""
+    """Return a host whose group `work` uses the gateway."""
     with host_process() as running:
         running.configure("work", penstock.url, key=SECRET_KEY)
         yield running

@@ -1,4 +1,4 @@
-"""Figures that add up, and updates of them that do not come too often."""
+"""Models and usage as JSON: the figures add up, and updates are not sent too often."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.models.enrich import enrich
 from penstock.models.info import ModelFacts, Prices
 from penstock.provider.host.figures import PAUSE, UsageUpdates, model_to_json, usage_to_json
 from penstock.provider.tracker import UsageTracker
-from tests.provider.test_tracker import usage
+from tests.provider.usages import usage
 
 PRICES = Prices(input=2.0, output=10.0, cached_input=0.5)
 SUMS = ("requests", "failed", "cancelled", "input", "cached", "reasoning", "output", "unpriced")
@@ -32,10 +32,10 @@ turns = st.lists(
 )
 
 
-def played(happened: list[tuple[str, str, str, bool, int]]) -> dict[str, UsageTracker]:
+def track(requests: list[tuple[str, str, str, bool, int]]) -> dict[str, UsageTracker]:
     ticks = count(1)
     trackers = {name: UsageTracker(lambda: float(next(ticks))) for name in ("a", "b")}
-    for index, (group, model, outcome, is_priced, tokens) in enumerate(happened):
+    for index, (group, model, outcome, is_priced, tokens) in enumerate(requests):
         tracker, agent = trackers[group], str(index)
         tracker.start_request(agent, tokens, 1000, model, prices=PRICES if is_priced else None)
         if outcome == "completed":
@@ -48,21 +48,21 @@ def played(happened: list[tuple[str, str, str, bool, int]]) -> dict[str, UsageTr
 
 
 @given(turns)
-def test_the_figures_add_up(happened: list[tuple[str, str, str, bool, int]]) -> None:
-    told = usage_to_json(played(happened))
+def test_the_figures_add_up(requests: list[tuple[str, str, str, bool, int]]) -> None:
+    figures = usage_to_json(track(requests))
     for name in SUMS:
-        assert told["total"][name] == sum(row[name] for row in told["by_model"])
-    assert told["total"]["input"] == sum(row["input"] for row in told["recent"])
-    costs = [row["cost"] for row in told["recent"] if row["cost"] is not None]
-    assert told["total"]["cost"] == (pytest.approx(sum(costs)) if costs else None)
-    assert len(told["running"]) == sum(outcome == "running" for *_, outcome, _, _ in happened)
-    assert len(told["running"]) + told["total"]["requests"] == len(happened)
-    assert told["last"] == (told["recent"][0] if told["recent"] else None)
+        assert figures["total"][name] == sum(row[name] for row in figures["by_model"])
+    assert figures["total"]["input"] == sum(row["input"] for row in figures["recent"])
+    costs = [row["cost"] for row in figures["recent"] if row["cost"] is not None]
+    assert figures["total"]["cost"] == (pytest.approx(sum(costs)) if costs else None)
+    assert len(figures["running"]) == sum(outcome == "running" for *_, outcome, _, _ in requests)
+    assert len(figures["running"]) + figures["total"]["requests"] == len(requests)
+    assert figures["last"] == (figures["recent"][0] if figures["recent"] else None)
 
 
-def test_the_newest_comes_first_whatever_its_group() -> None:
-    told = usage_to_json(
-        played(
+def test_the_newest_request_is_first_in_any_group() -> None:
+    figures = usage_to_json(
+        track(
             [
                 ("a", "m", "completed", True, 10),
                 ("b", "n", "failed", True, 20),
@@ -70,30 +70,30 @@ def test_the_newest_comes_first_whatever_its_group() -> None:
             ]
         )
     )
-    assert [(row["group"], row["outcome"]) for row in told["recent"]] == [
+    assert [(row["group"], row["outcome"]) for row in figures["recent"]] == [
         ("a", "cancelled"),
         ("b", "failed"),
         ("a", "completed"),
     ]
-    assert [row["response_id"] for row in told["recent"]] == [None, None, "resp_0"]
-    assert [row["seconds"] for row in told["recent"]] == [1.0, 1.0, 1.0]
-    assert told["recent"][1]["error"] == "boom"
+    assert [row["response_id"] for row in figures["recent"]] == [None, None, "resp_0"]
+    assert [row["seconds"] for row in figures["recent"]] == [1.0, 1.0, 1.0]
+    assert figures["recent"][1]["error"] == "boom"
 
 
-def test_a_request_that_used_nothing_makes_no_estimate_of_the_sum() -> None:
-    told = usage_to_json(played([("a", "m", "completed", True, 10), ("a", "m", "failed", True, 10)]))
-    assert (told["total"]["is_estimate"], told["total"]["failed"]) == (False, 1)
-    told = usage_to_json(played([("a", "m", "cancelled", True, 10)]))
-    assert told["total"]["is_estimate"] is True
+def test_a_request_without_usage_does_not_make_the_sum_an_estimate() -> None:
+    figures = usage_to_json(track([("a", "m", "completed", True, 10), ("a", "m", "failed", True, 10)]))
+    assert (figures["total"]["is_estimate"], figures["total"]["failed"]) == (False, 1)
+    figures = usage_to_json(track([("a", "m", "cancelled", True, 10)]))
+    assert figures["total"]["is_estimate"] is True
 
 
-def test_a_running_request_tells_its_share() -> None:
-    (row,) = usage_to_json(played([("a", "m", "running", True, 250)]))["running"]
+def test_a_running_request_has_its_share_of_the_context() -> None:
+    (row,) = usage_to_json(track([("a", "m", "running", True, 250)]))["running"]
     assert (row["estimated_input"], row["max_input"], row["share"], row["seconds"]) == (250, 1000, 0.25, 0.0)
 
 
-def test_a_model_is_told_with_all_that_is_shown() -> None:
-    told = ModelFacts(
+def test_a_model_has_all_fields_and_a_tooltip() -> None:
+    facts = ModelFacts(
         id="vendor/big-1",
         window=100_000,
         max_output=20_000,
@@ -102,7 +102,7 @@ def test_a_model_is_told_with_all_that_is_shown() -> None:
         prices=PRICES,
         description="The big one.",
     )
-    model = model_to_json(enrich(told))
+    model = model_to_json(enrich(facts))
     assert (model["id"], model["max_input_tokens"], model["max_output_tokens"]) == (
         "vendor/big-1",
         80_000,
@@ -115,60 +115,60 @@ def test_a_model_is_told_with_all_that_is_shown() -> None:
         "$2 in, $0.5 cached, $10 out per million tokens",
         "The big one.",
     ]
-    plain = model_to_json(enrich(ModelFacts(id="nobody-knows")))
+    plain = model_to_json(enrich(ModelFacts(id="unknown-model")))
     assert (plain["prices"], plain["efforts"], plain["source"]) == (None, [], "default")
     assert len(plain["tooltip"]) == 1
 
 
 class Clock:
-    """Time that a test moves."""
+    """A clock that a test moves."""
 
     def __init__(self) -> None:
         self.now = 100.0
-        self._planned: list[tuple[float, Callable[[], None]]] = []
+        self._scheduled: list[tuple[float, Callable[[], None]]] = []
 
     def time(self) -> float:
         return self.now
 
     def call_later(self, delay: float, callback: Callable[[], None], /) -> Any:
-        self._planned.append((self.now + delay, callback))
+        self._scheduled.append((self.now + delay, callback))
 
     def move(self, seconds: float) -> None:
         self.now += seconds
-        due = [each for each in self._planned if each[0] <= self.now]
-        self._planned = [each for each in self._planned if each[0] > self.now]
-        for _, callback in due:
+        ready = [each for each in self._scheduled if each[0] <= self.now]
+        self._scheduled = [each for each in self._scheduled if each[0] > self.now]
+        for _, callback in ready:
             callback()
 
 
-def test_news_come_at_most_ten_times_a_second_and_the_last_state_always() -> None:
-    clock, state, told = Clock(), [0], list[int]()
+def test_updates_are_sent_at_most_ten_times_a_second_with_the_last_state() -> None:
+    clock, state, sent = Clock(), [0], list[int]()
 
-    def tell() -> bool:
-        told.append(state[0])
+    def send() -> bool:
+        sent.append(state[0])
         return True
 
-    updates = UsageUpdates(tell, clock)
+    updates = UsageUpdates(send, clock)
     for tick in range(1, 101):  # a change every millisecond, for a tenth of a second
         state[0] = tick
         updates.changed()
         clock.move(0.001)
-    assert told == [1]
+    assert sent == [1]
     clock.move(PAUSE)
-    assert told == [1, 100]
+    assert sent == [1, 100]
     clock.move(10 * PAUSE)
-    assert told == [1, 100]
+    assert sent == [1, 100]
 
 
-def test_news_that_find_no_room_are_told_later() -> None:
-    clock, answers, told = Clock(), [False, False, True], list[float]()
+def test_an_update_is_retried_if_the_outbox_is_full() -> None:
+    clock, answers, sent = Clock(), [False, False, True], list[float]()
 
-    def tell() -> bool:
-        told.append(clock.now)
+    def send() -> bool:
+        sent.append(clock.now)
         return answers.pop(0)
 
-    UsageUpdates(tell, clock).changed()
+    UsageUpdates(send, clock).changed()
     for _ in range(40):
         clock.move(PAUSE / 4)
-    assert len(told) == 3
+    assert len(sent) == 3
     assert answers == []

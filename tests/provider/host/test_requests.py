@@ -1,4 +1,4 @@
-"""Requests are read into values, and what is wrong with one is named."""
+"""Requests are parsed, and errors name the invalid field."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from penstock.provider.host.requests import (
 HELLO = {"role": 1, "content": [{"type": "text", "value": "Hello"}]}
 
 
-def test_every_method_is_read() -> None:
+def test_every_method_is_parsed() -> None:
     assert read_request({"method": "models", "group": "g", "refresh": True}) == ModelsRequest("g", True)
     assert read_request({"method": "models", "group": None}) == ModelsRequest("", False)
     assert read_request({"method": "cancel", "request": "r"}) == CancelRequest("r")
@@ -35,7 +35,7 @@ def test_every_method_is_read() -> None:
     assert configured == ConfigureRequest(endpoint="http://x", key="k", thinking="text", account="a1")
 
 
-def test_a_response_is_asked_for_with_tools_and_options() -> None:
+def test_a_respond_request_has_tools_and_options() -> None:
     thinking = {"type": "thinking", "value": "hm", "thinking_id": "t", "metadata": {"a": 1}}
     request = read_request(
         {
@@ -89,20 +89,20 @@ def test_a_response_is_asked_for_with_tools_and_options() -> None:
         ({"method": "count_tokens", "model": "m", "message": "x"}, "message"),
     ],
 )
-def test_what_is_wrong_is_named(raw: dict[str, Any], param: str) -> None:
+def test_an_invalid_field_is_named(raw: dict[str, Any], param: str) -> None:
     with pytest.raises(DecodeError) as caught:
         read_request(raw)
     assert caught.value.param == param
 
 
 @pytest.mark.parametrize("id", [True, [], {}, False])
-def test_an_id_is_a_text_or_a_number(id: Any) -> None:
+def test_an_id_is_a_string_or_a_number(id: Any) -> None:
     assert (id_of({"id": "a"}), id_of({"id": 0}), id_of({"id": 1.5}), id_of({})) == ("a", 0, 1.5, None)
     with pytest.raises(DecodeError):
         id_of({"id": id})
 
 
 def test_a_configuration_does_not_show_its_secrets() -> None:
-    asked = ConfigureRequest(endpoint="http://x/?key=sesame", key="sesame", headers={"x-key": "sesame"})
-    assert "sesame" not in repr(asked)
-    assert "x-key" in repr(asked)
+    request = ConfigureRequest(endpoint="http://x/?key=sesame", key="sesame", headers={"x-key": "sesame"})
+    assert "sesame" not in repr(request)
+    assert "x-key" in repr(request)

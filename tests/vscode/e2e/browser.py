@@ -1,4 +1,4 @@
-"""The page of a VS Code, and the few things that a person does in it."""
+"""A VS Code page, and the actions of a user."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tests.vscode.e2e.pictures import keep
 from tests.vscode.e2e.servers import end_group
 
 LONGEST = 40_000
-"""Milliseconds in which anything must show. It is a limit and no pause: what shows sooner is seen sooner."""
+"""Milliseconds until a wait fails. It is a limit, not a pause."""
 
 EDGE = 3
-"""Pixels between a part of the window and the middle of the line that moves it."""
+"""Pixels between a part of the window and the middle of its sash."""
 
 DRIVER = Path(__file__).with_name("driver.mjs")
 WORKBENCH = ".monaco-workbench .part.editor"
 
 
 class BrowserError(AssertionError):
-    """What the page did not do."""
+    """An action on the page failed."""
 
 
 class Browser:
@@ -48,7 +48,7 @@ class Browser:
         return reply["result"]
 
     def open(self, url: str, options: Mapping[str, Any] | None = None) -> None:
-        """Open VS Code and wait until its window is there."""
+        """Open VS Code and wait for its window."""
         self.ask("open", url=url, options=options)
         self.wait(WORKBENCH)
 
@@ -81,25 +81,25 @@ class Browser:
         return path
 
     def picture(self, name: str, *selectors: str) -> None:
-        """A picture for the documentation, cut to what these places take up."""
+        """Take a screenshot for the documentation, cropped to these elements."""
         path = self._artefacts.parent / "pictures" / f"{name}.png"
         self.ask("screenshot", path=str(path), selectors=selectors)
         keep(name, path)
 
     def widen(self, selector: str, pixels: int) -> None:
-        """Draw the left edge of a part of the window further to the left."""
+        """Drag the left edge of a part of the window to the left."""
         box = self.ask("box", selector=selector)
         edge, middle = box["x"] - EDGE, box["y"] + box["height"] / 2
         self.ask("drag", **{"from": [edge, middle], "to": [edge - pixels, middle]})
         self.look(lambda: self.ask("box", selector=selector)["width"] > box["width"] + pixels / 2)
 
     def frames(self) -> list[str]:
-        """What the page and all pages in it say."""
+        """Return the texts of the page and of all its frames."""
         texts: list[str] = self.ask("frames")
         return texts
 
     def command(self, title: str) -> None:
-        """Run a command by its name, as a person does it."""
+        """Run a command by its name, as a user does."""
         self.press("F1")
         self.wait(".quick-input-widget input")
         self.type(title)
@@ -108,7 +108,7 @@ class Browser:
         self.wait(".quick-input-widget", state="hidden")
 
     def look(self, is_there: Callable[[], bool]) -> None:
-        """Look until it is there."""
+        """Check until the condition is met."""
         deadline = time.monotonic() + LONGEST / 1000
         while not is_there():
             if time.monotonic() > deadline:

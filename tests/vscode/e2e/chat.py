@@ -1,4 +1,4 @@
-"""The chat view, as a person uses it: ask, wait for the end, read."""
+"""The chat view as a user sees it: ask, wait for the end, read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.vscode.e2e.browser import Browser
 
 COPILOT = "GitHub.copilot-chat"
 OPTIONS = {"enabledExtensions": [COPILOT]}
-"""The built-in agent is off until somebody signs in; this option of the page turns it on (editor 1)."""
+"""The built-in agent is off until a user signs in; this page option turns it on (editor 1)."""
 
 SETTINGS = {
     "chat.tools.global.autoApprove": True,
@@ -14,8 +14,8 @@ SETTINGS = {
     "chat.utilityModel": "nobody/none",
     "chat.utilitySmallModel": "nobody/none",
 }
-"""Tools run without a question, and the agent's helpers ask no model of ours behind a test's back: they are
-to use one that is not there. Then there is no banner over the box either that asks for one."""
+"""Tools run without confirmation. The agent's helpers use a model that does not exist, so that they send
+no requests during a test. This also hides the banner that asks for such a model."""
 
 SESSION = ".interactive-session"
 INPUT_PART = f"{SESSION} .interactive-input-part"
@@ -38,16 +38,16 @@ class Chat:
         self.browser = browser
 
     def widen(self) -> None:
-        """In a narrow view the model's name gives way to its effort."""
+        """Widen the view: a narrow one hides the name of the model."""
         self.browser.wait(SESSION)
         self.browser.widen(SIDE_BAR, 260)
 
     def wait_for_model(self, *names: str) -> None:
-        """Wait until one of these is chosen; VS Code chooses one itself when it has heard of any."""
+        """Wait until one of these is selected; VS Code selects one when it has the list."""
         self.browser.look(lambda: any(name in shown for shown in self.browser.texts(MODEL) for name in names))
 
     def choose_model(self, name: str) -> None:
-        """By the picker under the box."""
+        """Select a model in the picker below the input box."""
         self.browser.click(f"{MODEL} .model-picker-name")
         self.browser.wait(f"{PICKER} input")
         self.browser.type(name)  # those that were not used lately are folded away until they are looked for
@@ -55,12 +55,12 @@ class Chat:
         self.wait_for_model(name)
 
     def show_efforts(self) -> None:
-        """Open the other half of the picker."""
+        """Open the effort part of the picker."""
         self.browser.click(EFFORT)
         self.browser.wait(f"{PICKER} .monaco-list-row")
 
     def choose_effort(self, name: str) -> None:
-        """In the list that is open. It stays open when something was chosen."""
+        """Select an entry in the open list. The list stays open."""
         self.browser.click(f"{PICKER} .monaco-list-row", name)
         self.browser.wait(EFFORT, name)
         self.close_picker()
@@ -74,7 +74,7 @@ class Chat:
         self.browser.wait(ANSWER, state="hidden")
 
     def rows(self) -> int:
-        """How many questions and answers there are, with those that have scrolled away."""
+        """Return the number of questions and answers, including those out of view."""
         shown = self.browser.attributes(f"{SESSION} .interactive-list .monaco-list-row", "data-index")
         return max((int(index or 0) + 1 for index in shown), default=0)
 
@@ -89,7 +89,7 @@ class Chat:
         self.browser.look(lambda: self.rows() > before)
 
     def ask(self, words: str) -> str:
-        """Send it, wait for the end of the answer, and return all that is shown of it."""
+        """Send a question, wait for the end of the answer, and return its text."""
         before = self.rows()
         self.send(words)
         self.browser.look(lambda: self.rows() >= before + 2)

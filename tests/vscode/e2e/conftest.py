@@ -1,4 +1,4 @@
-"""One VS Code, one gateway and one scripted upstream for each module: a start costs more than a case."""
+"""One VS Code, one gateway and one scripted upstream per module, because starting them is slow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def installed() -> Installed:
     try:
         return install()
     except InstallError as missing:
-        # Continuous integration must not go green on an installation that broke; no network is no fault.
+        # A broken installation must fail in continuous integration; a missing network must not.
         if os.environ.get("CI") == "true" and not isinstance(missing, OutOfReachError):
             pytest.fail(f"VS Code could not be installed: {missing}", pytrace=False)
         pytest.skip(f"VS Code could not be installed: {str(missing).splitlines()[0]}")
@@ -42,6 +42,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
 
 @pytest.fixture(scope="module")
 def page(installed: Installed, request: pytest.FixtureRequest) -> Iterator[Browser]:
-    """A browser of the module's own. Its pictures are kept under the module's name."""
+    """Return a browser for the module. Its screenshots are stored under the module's name."""
     with browser(installed, ARTEFACTS / request.module.__name__.rpartition(".")[2]) as opened:
         yield opened

@@ -1,4 +1,4 @@
-"""The test's end of the consumer extension: orders go into a folder, and answers come back by it."""
+"""Control the consumer extension: orders and answers are files in a folder."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Json = dict[str, Any]
 
 EXTENSION = Path(__file__).with_name("consumer")
 ORDERS = "PENSTOCK_E2E_ORDERS"
-"""The variable by which the extension knows the folder."""
+"""The environment variable with the folder."""
 
 LONGEST = 60.0
-"""Seconds in which an answer must be there. It is a limit and no pause."""
+"""Seconds until waiting for an answer fails. It is a limit, not a pause."""
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a consumer got."""
+    """The answer that a consumer received."""
 
     parts: list[Json]
     error: Json | None = None
@@ -72,11 +72,11 @@ class Consumer:
         return found
 
     def command(self, command: str, *words: Any) -> None:
-        """Begin a command; what it asks is asked in the page."""
+        """Start a command; its questions appear in the page."""
         self.order("command", command=command, words=words)
 
     def configure(self, name: str, value: Any) -> None:
-        """Change a setting of the user."""
+        """Change a user setting."""
         self.order("configure", name=name, value=value)
 
     def count_tokens(self, model: str, text: str) -> int:

@@ -1,4 +1,4 @@
-"""What a real VS Code without a screen is made of, installed once into a cache folder (editor 1)."""
+"""Install a real VS Code without a display once into a cache folder (editor 1)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ PACKAGES = {
     "code-server": "4.139.1",
     "playwright-core": "1.65.0",
 }
-"""All that is pinned: the node that code-server wants, VS Code as a server, and what drives the page."""
+"""The pinned versions: node for code-server, VS Code as a server, and the browser driver."""
 
 LONGEST = 600
-"""Seconds that one step of the installation may take. Without a registry it is over much sooner."""
+"""Seconds that one step of the installation may take. Without a registry it fails much sooner."""
 
 QUIET = ("--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1")
-"""Scripts would build native modules, and nothing here needs one that is not there already."""
+"""Install scripts would build native modules, which are not needed here."""
 
 
 NO_NETWORK = (
@@ -38,19 +38,19 @@ NO_NETWORK = (
     "ENOTFOUND",
     "ETIMEDOUT",
 )
-"""How npm says that there is no registry."""
+"""The error codes of npm if there is no registry."""
 
 
 class InstallError(Exception):
-    """Why there is no VS Code here."""
+    """VS Code could not be installed."""
 
 
 class OutOfReachError(InstallError):
-    """Nothing is broken: what is needed cannot be had on this machine."""
+    """The registry cannot be reached from this machine."""
 
 
 class Installed(msgspec.Struct, frozen=True):
-    """Where the parts are."""
+    """The paths of the installed programs."""
 
     node: Path
     code_server: Path
@@ -59,7 +59,7 @@ class Installed(msgspec.Struct, frozen=True):
 
 
 def installed() -> Installed:
-    """The parts, installed if need be. `InstallError` says what is missing."""
+    """Return the paths, after installing what is missing. Raise `InstallError` if that fails."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         raise OutOfReachError("there is no chromium: install it with `apt-get install chromium`")
@@ -76,7 +76,7 @@ def installed() -> Installed:
 
 
 def cache_folder() -> Path:
-    """A folder of its own for every set of versions: an old one is never half replaced."""
+    """Return a separate folder for every set of versions, so that an old one is never partly replaced."""
     home = os.environ.get("PENSTOCK_CACHE")
     root = Path(home) if home else Path.home() / ".cache" / "penstock" / "vscode-e2e"
     versions = hashlib.sha256(msgspec.json.encode(PACKAGES)).hexdigest()[:12]
@@ -85,7 +85,7 @@ def cache_folder() -> Path:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """One run installs, the others wait for it. The lock goes with the process, however that ends."""
+    """Let one process install while others wait. The lock is released when the process ends."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

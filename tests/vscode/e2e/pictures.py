@@ -1,4 +1,4 @@
-"""Pictures for the documentation. Tests take them; `make pictures` puts them where pages show them."""
+"""Screenshots for the documentation. Tests take them; `make pictures` copies them to the pages."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 WANTED = "PENSTOCK_PICTURES"
-"""The variable that says to replace the pictures of the documentation."""
+"""The environment variable to replace the screenshots of the documentation."""
 
 LARGEST = 150_000
-"""Bytes. The pictures of the extension travel with it."""
+"""The largest size in bytes: the extension contains its screenshots."""
 
 PAGES = {
     "docs/vscode.md": "docs/images/vscode-{name}.png",
     "vscode/README.md": "vscode/images/{name}.png",
 }
-"""Each page has its own: the extension is packed without the rest of the repository."""
+"""Each page has its own copy: the extension is packed without the rest of the repository."""
 
 PICTURES = {
     "chat": ("docs/vscode.md", "vscode/README.md"),
@@ -27,16 +27,16 @@ PICTURES = {
     "error": ("docs/vscode.md",),
     "recent": ("docs/vscode.md",),
 }
-"""Which pages show which picture."""
+"""The pages that show each screenshot."""
 
 
 def places(name: str) -> dict[str, Path]:
-    """Where a picture is kept, by the page that shows it."""
+    """Return the path of a screenshot for each page that shows it."""
     return {page: ROOT / PAGES[page].format(name=name) for page in PICTURES[name]}
 
 
 def keep(name: str, taken: Path) -> None:
-    """Put a picture that was just taken into the documentation, if that is wanted."""
+    """Copy a new screenshot into the documentation, if enabled."""
     targets = places(name).values()
     size = taken.stat().st_size
     assert size < LARGEST, f"the picture {name} has {size} bytes"

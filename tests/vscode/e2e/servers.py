@@ -1,4 +1,4 @@
-"""VS Code as a server of this machine: a folder of its own for everything, ended with all that it started."""
+"""VS Code as a local server, with its own folder; it is stopped with all its child processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import msgspec
 from tests.vscode.e2e.install import Installed
 
 LONGEST = 60.0
-"""Seconds in which the server must listen. It is a limit and no pause."""
+"""Seconds until waiting for the server fails. It is a limit, not a pause."""
 
 SETTINGS: dict[str, Any] = {
     "chat.disableAIFeatures": False,
@@ -37,23 +37,23 @@ SETTINGS: dict[str, Any] = {
     "workbench.tips.enabled": False,
     "workbench.welcomePage.walkthroughs.openOnInstall": False,
 }
-"""What would go out to the network, or stand before what a test looks at, is off."""
+"""Features that use the network or cover what a test checks are off."""
 
 LISTENING = re.compile(r"HTTP server listening on (http://\S+?)/?\s")
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """What one VS Code is started with."""
+    """The configuration of a VS Code."""
 
     extensions: Sequence[Path] = ()
     settings: Mapping[str, Any] = {}
     groups: Sequence[Mapping[str, Any]] = ()
-    """The named groups of models: what `User/chatLanguageModels.json` has."""
+    """The named groups of models, the content of `User/chatLanguageModels.json`."""
     environment: Mapping[str, str] = {}
 
 
 class CodeServer:
-    """A running one. `folder` has all of its files, and `workspace` is the folder to open."""
+    """A running VS Code. `folder` has all of its files, and `workspace` is the folder to open."""
 
     def __init__(self, process: subprocess.Popen[bytes], url: str, folder: Path) -> None:
         self.process, self.url, self.folder = process, url, folder
@@ -92,7 +92,7 @@ def code_server(installed: Installed, folder: Path, setup: Setup) -> Iterator[Co
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End a process that leads a group, and whatever is left of the group."""
+    """Stop a process and its process group."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
@@ -119,7 +119,7 @@ def _lay_out(folder: Path, setup: Setup) -> None:
 
 
 def _environment(folder: Path, setup: Setup) -> dict[str, str]:
-    """The extension host has the server's environment: this is how a test tells an extension anything."""
+    """The extension host inherits the server's environment, which is how a test configures an extension."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(("VSCODE_", "XDG_"))}
     return {**own, "HOME": str(folder / "home"), **setup.environment}
 

@@ -1,4 +1,4 @@
-"""The extension in the real chat view, with the agent that VS Code brings along (editor 1)."""
+"""The extension in the real chat view, with VS Code's built-in agent (editor 1)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Json = dict[str, Any]
 OURS = Path(__file__).parents[3] / "vscode"
 LARGE, SMALL = "millstream", "puddle"
 SMALL_WINDOW = 48_000
-"""The agent's own prompt and the descriptions of its tools take about half of it."""
+"""The agent's prompt and tool descriptions use about half of it."""
 
 RING = ".chat-context-usage-widget"
 
@@ -124,7 +124,7 @@ def test_a_conversation_with_a_tool_call(chat: Chat, upstream: ScriptedUpstream,
     assert "The valve opens at **seven**." in [m["content"] for m in messages if m["role"] == "assistant"]
 
 
-def test_the_effort_that_is_picked_reaches_the_upstream(chat: Chat, upstream: ScriptedUpstream) -> None:
+def test_the_selected_effort_reaches_the_upstream(chat: Chat, upstream: ScriptedUpstream) -> None:
     upstream.play(LARGE, streamed(*said("I have thought about it.")))
     chat.browser.click(f"{MODEL} .model-picker-name")
     chat.browser.wait(f"{PICKER} .monaco-list-row", LARGE)
@@ -138,7 +138,7 @@ def test_the_effort_that_is_picked_reaches_the_upstream(chat: Chat, upstream: Sc
     chat.ask("Think about it.")
     assert upstream.asked_for(LARGE)[-1].json["reasoning_effort"] == "high"
 
-    # "Automatic" is no effort at all: the endpoint decides (decision 29).
+    # "Automatic" sends no effort: the endpoint decides (decision 29).
     chat.show_efforts()
     chat.choose_effort("Automatic")
     chat.ask("And again.")
@@ -164,9 +164,7 @@ ERRORS: dict[str, Script] = {
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_an_error_is_one_sentence_that_people_can_read(
-    chat: Chat, upstream: ScriptedUpstream, name: str
-) -> None:
+def test_an_error_is_one_readable_sentence(chat: Chat, upstream: ScriptedUpstream, name: str) -> None:
     upstream.play(LARGE, ERRORS[name])
     shown = chat.ask("Well?")
     chat.browser.screenshot(f"error-{name}")
@@ -182,7 +180,7 @@ def test_an_error_is_one_sentence_that_people_can_read(
 
 
 class SmallModel:
-    """Answers at length, and refuses a prompt that is longer than its window, as an upstream does."""
+    """Returns long answers, and rejects a prompt that is longer than its context window."""
 
     def __init__(self) -> None:
         self.refused = 0

@@ -1,4 +1,4 @@
-"""The commands of the extension in a real VS Code, each with what a person sees and answers."""
+"""The commands of the extension in a real VS Code, with what the user sees and answers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ROOT = Path(__file__).parents[3]
 OURS = ROOT / "vscode"
 FIRST, SECOND = "Mill", "Weir"
 MODELS = {FIRST: ("millrace", "sluice"), SECOND: ("spillway",)}
-"""A group that is there from the beginning, one that a test adds, and their models."""
+"""A group that exists from the start, one that a test adds, and their models."""
 
 CONFIG = """
 [limits]
@@ -55,7 +55,7 @@ limits = "window:64k output:8k tools reasoning price:1.25/10/0.125"
 READ = {"name": "read_gauge", "description": "To read.", "inputSchema": {"type": "object", "properties": {}}}
 KEY = "a-key-of-the-weir"
 INSTALLING = 180_000
-"""Milliseconds that pip may take. It is a limit and no pause."""
+"""Milliseconds until waiting for pip fails. It is a limit, not a pause."""
 
 RUNNING = re.compile(r"^~\d[\d.k]* of \d[\d.k]* \(\d+%\)$")
 """The estimate, the limit, and the share of it."""
@@ -63,7 +63,7 @@ RUNNING = re.compile(r"^~\d[\d.k]* of \d[\d.k]* \(\d+%\)$")
 
 @pytest.fixture(scope="module")
 def endpoints(upstream: ScriptedUpstream, folder: Path) -> Iterator[dict[str, str]]:
-    """The address of each group's gateway."""
+    """Return the URL of each group's gateway."""
     with ExitStack() as stack:
         urls = {}
         for group, models in MODELS.items():
@@ -83,7 +83,7 @@ def port() -> int:
 
 
 def path_without_penstock() -> str:
-    """A `penstock` on the path would be found before the private environment."""
+    """Remove `penstock` from the PATH: it would be found before the private environment."""
     folders = os.environ["PATH"].split(os.pathsep)
     return os.pathsep.join(each for each in folders if not (Path(each) / "penstock").exists())
 
@@ -113,7 +113,7 @@ def workbench(window: Workbench) -> Workbench:
 
 
 def ids(consumer: Consumer) -> list[str]:
-    """The models that are listed. Every gateway also has `demo`; VS Code does not tell whose it is."""
+    """Wait for these models. Every gateway also has `demo`; VS Code does not show whose it is."""
     return sorted(model["id"] for model in consumer.models() if model["id"] != "demo")
 
 
@@ -135,7 +135,7 @@ def usage(prompt: int, cached: int, completion: int, reasoning: int) -> Json:
 FIGURES = usage(42_000, 30_000, 900, 600)
 
 
-def test_the_status_bar_estimates_a_turn_that_runs_and_then_has_its_tokens(
+def test_the_status_bar_shows_an_estimate_and_then_the_real_tokens(
     workbench: Workbench, upstream: ScriptedUpstream
 ) -> None:
     opened = threading.Event()
@@ -156,7 +156,7 @@ def test_the_status_bar_estimates_a_turn_that_runs_and_then_has_its_tokens(
     assert rows == [["millrace", "1", "42k", "30k", "600", "900", "$0.03"]]
 
 
-def test_recent_turns_say_how_each_ended_and_open_as_a_page(
+def test_recent_turns_have_their_outcome_and_open_as_a_page(
     workbench: Workbench, upstream: ScriptedUpstream
 ) -> None:
     gauge = calls(call(0, "call_1", "read_gauge", "{}"))
@@ -181,7 +181,7 @@ def test_recent_turns_say_how_each_ended_and_open_as_a_page(
     )
 
 
-def test_the_figures_of_all_turns_are_a_page(workbench: Workbench, upstream: ScriptedUpstream) -> None:
+def test_usage_opens_as_a_page(workbench: Workbench, upstream: ScriptedUpstream) -> None:
     for model in ("millrace", "sluice"):
         upstream.play(model, streamed(*text("It turns."), STOP, FIGURES))
         workbench.consumer.ask(model)
@@ -201,7 +201,7 @@ def test_a_restart_is_a_new_process_with_the_same_models(
     workbench.run("restart")
     wait_for_models(workbench, *MODELS[FIRST])
     assert workbench.consumer.ask("sluice").text == "After."
-    # The process adds up: only a new one has forgotten the turns before.
+    # The process sums up: only a new one has forgotten the earlier turns.
     workbench.browser.look(lambda: workbench.status() == "11 in, 7 out · Σ 18")
 
 
@@ -225,7 +225,7 @@ def test_an_endpoint_is_added_by_answering_three_questions(
 
 
 def status_of(port: int) -> int | None:
-    """What the gateway at a port answers, or nothing where none listens."""
+    """Return the status that the gateway at a port returns; None if none is listening."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     try:
         connection.request("GET", "/v1/models")
@@ -239,7 +239,7 @@ def status_of(port: int) -> int | None:
 def test_a_local_gateway_is_started_used_and_stopped(
     workbench: Workbench, upstream: ScriptedUpstream, folder: Path, port: int
 ) -> None:
-    # It reads the settings of the folder that is open.
+    # It reads the settings of the open folder.
     settings = CONFIG.format(url=upstream.url) + MODEL_CONFIG.format(model="tailrace")
     (folder / "vscode" / "workspace" / "penstock.toml").write_text(settings)
     upstream.play("tailrace", streamed(*said("From here.")))
@@ -255,7 +255,9 @@ def test_a_local_gateway_is_started_used_and_stopped(
     assert status_of(port) is None
 
 
-def test_a_gateway_that_cannot_start_says_why(workbench: Workbench, upstream: ScriptedUpstream) -> None:
+def test_a_gateway_that_cannot_start_reports_the_reason(
+    workbench: Workbench, upstream: ScriptedUpstream
+) -> None:
     workbench.consumer.configure("penstock.gatewayPort", urlsplit(upstream.url).port)
     workbench.run("startGateway")
     workbench.notified("The gateway did not start")
@@ -264,7 +266,7 @@ def test_a_gateway_that_cannot_start_says_why(workbench: Workbench, upstream: Sc
     assert "Traceback" not in message
 
 
-def test_signing_out_takes_the_models_away_until_a_restart(workbench: Workbench) -> None:
+def test_signing_out_hides_the_models_until_a_restart(workbench: Workbench) -> None:
     wait_for_models(workbench, *MODELS[FIRST])
     workbench.run("signOut")
     workbench.notified("Penstock has forgotten its keys and models")
@@ -276,7 +278,7 @@ def test_signing_out_takes_the_models_away_until_a_restart(workbench: Workbench)
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """The package as `pip` takes it, in a copy: a build leaves things behind."""
+    """Return a copy of the package for `pip`: a build leaves files behind."""
     copy = tmp_path / "penstock"
     shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
@@ -306,7 +308,7 @@ def hosts() -> list[str]:
     return [line for line in lines if " vscode-host" in line]
 
 
-def test_the_python_side_is_offered_and_installed_where_there_is_none(
+def test_the_python_backend_is_offered_and_installed_if_it_is_missing(
     workbench: Workbench, upstream: ScriptedUpstream, source: Path, folder: Path
 ) -> None:
     workbench.consumer.configure("penstock.package", str(source))

@@ -53,7 +53,7 @@ OFFERED = {"options": {"tools": TOOLS}}
 
 @pytest.fixture(scope="module")
 def endpoints(upstream: ScriptedUpstream, folder: Path) -> Iterator[dict[str, str]]:
-    """The address of each group's gateway."""
+    """Return the URL of each group's gateway."""
     with ExitStack() as stack:
         urls = {}
         for group, models in GROUPS.items():
@@ -123,7 +123,7 @@ def test_a_follow_up_with_the_marker_keeps_the_conversation(
     assert [message["role"] for message in messages] == ["user", "assistant", "user"]
 
 
-def test_thinking_is_a_part_of_its_own(consumer: Consumer, upstream: ScriptedUpstream) -> None:
+def test_thinking_is_a_separate_part(consumer: Consumer, upstream: ScriptedUpstream) -> None:
     thoughts = [chat_chunk({"reasoning_content": each}) for each in ("Let me ", "think.")]
     upstream.play("brook", streamed(*thoughts, *text("Thought."), STOP, USAGE))
     answered = consumer.ask("brook")
@@ -145,7 +145,7 @@ PIECES = [
 ONCE: dict[str, Script] = {
     "in pieces that mix": streamed(*PIECES, TOOL_CALLS, USAGE),
     "the whole calls again at the end": streamed(*PIECES, calls(WHOLE_READ, WHOLE_WRITE), TOOL_CALLS, USAGE),
-    "everything again behind the finish": streamed(
+    "everything repeated after the finish": streamed(
         calls(WHOLE_READ, WHOLE_WRITE), TOOL_CALLS, calls(WHOLE_READ, WHOLE_WRITE), TOOL_CALLS, USAGE
     ),
     "the id and the name in every chunk": streamed(
@@ -168,9 +168,7 @@ def test_parallel_calls_arrive_once_each(consumer: Consumer, upstream: ScriptedU
     assert len({part["callId"] for part in answered.of("tool_call")}) == 2
 
 
-def test_results_go_back_to_the_calls_that_they_are_of(
-    consumer: Consumer, upstream: ScriptedUpstream
-) -> None:
+def test_results_are_sent_with_the_ids_of_their_calls(consumer: Consumer, upstream: ScriptedUpstream) -> None:
     upstream.play("delta", ONCE["in pieces that mix"], streamed(*said("Both are done.")))
     first = consumer.ask("delta", "Read and write.", **OFFERED)
     made = [

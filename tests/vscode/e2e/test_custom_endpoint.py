@@ -1,4 +1,4 @@
-"""VS Code without an extension of ours: its own Custom Endpoint, pointed at the gateway (editor 2)."""
+"""VS Code without our extension: its built-in Custom Endpoint with the gateway (editor 2)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def chat(window: Chat) -> Chat:
 
 
 class Turns:
-    """The responses that the gateway has given since this was made, as it keeps them."""
+    """The responses that the gateway has stored since this object was created."""
 
     def __init__(self, penstock: Running) -> None:
         self._penstock, self._before = penstock, len(self._logged(penstock))
@@ -145,7 +145,9 @@ def test_a_lost_session_is_sent_again_in_full(
     assert "Remember the otter." in [m["content"] for m in messages if m["role"] == "assistant"]
 
 
-def test_a_failed_stream_keeps_its_text_and_says_why(chat: Chat, upstream: ScriptedUpstream) -> None:
+def test_a_failed_stream_keeps_its_text_and_reports_the_reason(
+    chat: Chat, upstream: ScriptedUpstream
+) -> None:
     upstream.play(MODEL, begun(*text("Half of an ", "answer")), streamed(*said("Whole again.")))
     shown = chat.ask("Say something long.")
     chat.browser.screenshot("failed-stream")
@@ -154,7 +156,7 @@ def test_a_failed_stream_keeps_its_text_and_says_why(chat: Chat, upstream: Scrip
     assert "Whole again." in chat.ask("Once more.")
 
 
-def test_a_refused_request_says_why(chat: Chat, upstream: ScriptedUpstream) -> None:
+def test_a_rejected_request_reports_the_reason(chat: Chat, upstream: ScriptedUpstream) -> None:
     refusal = {"error": {"message": "The key is not good.", "type": "invalid_request_error"}}
     upstream.play(MODEL, [answer(401, refusal)])
     shown = chat.ask("Hello?")

@@ -1,4 +1,4 @@
-"""The pictures of the documentation: they are there, they are small, and their page shows them."""
+"""The screenshots of the documentation exist, are small, and are shown on their page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WIDEST = 1_200
     [(page, path) for name in PICTURES for page, path in places(name).items()],
     ids=lambda value: value.name if isinstance(value, Path) else None,
 )
-def test_a_picture_is_small_and_shown(page: str, picture: Path) -> None:
+def test_a_screenshot_is_small_and_shown(page: str, picture: Path) -> None:
     data = picture.read_bytes()
     assert data.startswith(b"\x89PNG")
     assert len(data) < LARGEST
@@ -28,7 +28,7 @@ def test_a_picture_is_small_and_shown(page: str, picture: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_there_is_no_picture_that_nobody_takes(page: str) -> None:
+def test_every_screenshot_is_taken_by_a_test(page: str) -> None:
     taken = {places(name)[page] for name, pages in PICTURES.items() if page in pages}
     pattern = ROOT / PAGES[page].format(name="*")
     assert set(pattern.parent.glob(pattern.name)) == taken

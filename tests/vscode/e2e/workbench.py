@@ -1,4 +1,4 @@
-"""What commands show in the window: lists to pick from, boxes to fill in, notifications, the status bar."""
+"""What commands show in the window: quick picks, input boxes, notifications, the status bar."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ EDITOR = ".monaco-workbench .part.editor"
 
 
 class Workbench:
-    """A window in which another extension begins commands, and a person answers."""
+    """A window in which another extension starts commands and a user answers."""
 
     def __init__(self, browser: Browser, consumer: Consumer) -> None:
         self.browser, self.consumer = browser, consumer
 
     def run(self, command: str) -> None:
-        """Begin a command of ours."""
+        """Start one of our commands."""
         self.consumer.command(f"penstock.{command}")
 
     def rows(self, title: str) -> list[str]:
-        """The rows of a list, when it is there."""
+        """Wait for a list and return its rows."""
         self.browser.wait(TITLE, title)
         self.browser.wait(ROW)
         return [row for row in self.browser.texts(ROW) if row]
@@ -35,7 +35,7 @@ class Workbench:
         self.browser.click(ROW, row)
 
     def enter(self, title: str, text: str) -> None:
-        """Fill in a box. Whatever was in it is replaced."""
+        """Fill in an input box, replacing its text."""
         self.browser.wait(TITLE, title)
         self.browser.press("Control+a")
         self.browser.type(text)
@@ -45,11 +45,11 @@ class Workbench:
         self.browser.ask("wait", selector=TOAST, text=words, limit=within)
 
     def press_button(self, words: str) -> None:
-        """A button of a notification."""
+        """Press a button of a notification."""
         self.browser.click(f"{TOAST} .monaco-button", words)
 
     def clear(self) -> None:
-        """Take away what an earlier test has left to be seen."""
+        """Close what an earlier test left open."""
         self.consumer.command("notifications.clearAll")
         self.consumer.command("workbench.action.closeAllEditors")
         self.browser.wait(TOAST, state="hidden")
@@ -61,11 +61,11 @@ class Workbench:
         )
 
     def status(self) -> str:
-        """The text of our entry in the status bar, or nothing."""
+        """Return the text of our status bar entry, or "" if it is hidden."""
         return " ".join(" ".join(self.browser.texts(STATUS)).split())
 
     def hover_status(self) -> list[list[str]]:
-        """The table that the entry shows, row by row."""
+        """Return the table in the hover, row by row."""
         self.browser.hover(STATUS)
         self.browser.wait(f"{HOVER} table")
         return [row.split("\t") for row in self.browser.texts(f"{HOVER} table tr")]

@@ -1,4 +1,4 @@
-// The whole shell, as the editor activates it, in front of the host of host_script.js.
+// The whole extension, activated as by the editor, with the scripted host of host_script.js.
 'use strict';
 const assert = require('node:assert/strict');
 const fs = require('node:fs');
@@ -30,7 +30,7 @@ function context(folder) {
   };
 }
 
-/** The extension at work, and what the editor does with it. */
+/** The activated extension, and what the editor does with it. */
 function opened(t, mode = 'good') {
   const folder = fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), 'penstock-')));
   setHost(folder, mode);
@@ -64,7 +64,7 @@ test('the status bar does not spin for a process that has ended', { skip }, asyn
   Object.defineProperty(bar, 'text', { get: () => spun.at(-1), set: (text) => spun.push(text) });
   const [model] = await list();
   await assert.rejects(ask(model, 'crashing'), /has stopped/);
-  assert.equal(await ask(model, 'words'), undefined); // by now the old one has ended in every respect
+  assert.equal(await ask(model, 'words'), undefined); // the old process has ended completely by now
   assert.deepEqual(spun.map((text) => text.includes('spin')), [true, false]);
 });
 
@@ -83,7 +83,7 @@ test('a turn that comes right after a restart is answered', { skip }, async (t) 
   }
 });
 
-test('trust that is granted has Python looked for at once', { skip }, async (t) => {
+test('granted trust starts a new search for Python', { skip }, async (t) => {
   const { folder, provider, list } = opened(t, 'dies');
   const preset = { preset: 'vercel', apiKey: 'k' };
   await assert.rejects(list(preset), /No module named penstock/);
@@ -95,19 +95,19 @@ test('trust that is granted has Python looked for at once', { skip }, async (t) 
   assert.equal((await list(preset)).length, 1);
 });
 
-test('who has signed out stays so until asking for it', { skip }, async (t) => {
+test('the user stays signed out until a command signs in', { skip }, async (t) => {
   const { list, run, change } = opened(t);
   assert.equal((await list()).length, 1);
   await run('signOut');
   await change('logLevel');
   assert.deepEqual(await list(), []);
-  await run('addEndpoint'); // and leaves the first question with Escape
+  await run('addEndpoint'); // and cancels the first question
   assert.deepEqual(await list(), []);
   await run('restart');
   assert.equal((await list()).length, 1);
 });
 
-/** A gateway that is not started, and where it would have been. */
+/** A gateway that only records where it would start. */
 function gateways(t) {
   const started = [];
   t.mock.method(Gateway.prototype, 'launch', async (_command, cwd) => (started.push(cwd), 'http://127.0.0.1:9/v1'));
@@ -127,7 +127,7 @@ test('no gateway is started in a workspace that is not trusted', { skip }, async
   assert.deepEqual(started, [folder]);
 });
 
-test('a gateway of a virtual workspace runs in our own folder', { skip }, async (t) => {
+test('the gateway of a virtual workspace runs in the folder of the extension', { skip }, async (t) => {
   const started = gateways(t);
   const { folder, run } = opened(t);
   vscode.workspace.workspaceFolders = [{ uri: { scheme: 'vscode-vfs', fsPath: '/no/such/folder' } }];
@@ -135,7 +135,7 @@ test('a gateway of a virtual workspace runs in our own folder', { skip }, async 
   assert.deepEqual(started, [folder]);
 });
 
-test('a gateway that is ready has the editor ask for models again', { skip }, async (t) => {
+test('the editor asks for models again when a gateway is ready', { skip }, async (t) => {
   gateways(t);
   const { provider, list, run } = opened(t);
   await list();

@@ -1,4 +1,4 @@
-// A VS Code that is just enough for the files of the extension: required in its place.
+// A fake `vscode` module with what the extension needs.
 'use strict';
 const Module = require('node:module');
 const path = require('node:path');
@@ -101,17 +101,17 @@ const vscode = {
 const load = Module._load;
 Module._load = (name, ...rest) => (name === 'vscode' ? vscode : load(name, ...rest));
 
-/** A file of the extension. */
+/** Loads a file of the extension. */
 const extension = (name) => require(path.join(__dirname, '..', '..', '..', 'vscode', 'src', name));
 
-/** A log that can be read. */
+/** A log that records its entries. */
 function log() {
   const entries = [];
   const write = (level) => (text) => entries.push([level, text]);
   return { entries, trace: write('trace'), info: write('info'), warn: write('warn'), error: write('error') };
 }
 
-/** A cancellation token, and the way to fire it. */
+/** A cancellation token, and a function to fire it. */
 function cancellation() {
   const emitter = new EventEmitter();
   const token = { isCancellationRequested: false, onCancellationRequested: emitter.event };
@@ -125,7 +125,7 @@ function cancellation() {
   };
 }
 
-/** The command that starts the host of host_script.js in a mode. */
+/** The command that starts host_script.js in a mode. */
 const scripted = (mode) => ({ file: process.execPath, arguments: [path.join(__dirname, 'host_script.js'), mode], label: mode });
 
 module.exports = { vscode, settings, extension, log, cancellation, scripted };

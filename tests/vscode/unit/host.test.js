@@ -15,7 +15,7 @@ async function started(t, mode = 'good', surroundings = {}) {
 
 const respond = (host, model, listening) => host.request('respond', { model, messages: [] }, listening);
 
-test('lines of many turns reach their own, in order', async (t) => {
+test('lines of concurrent turns reach their turn, in order', async (t) => {
   const host = await started(t);
   const turns = Array.from({ length: 20 }, async () => {
     const texts = [];
@@ -26,7 +26,7 @@ test('lines of many turns reach their own, in order', async (t) => {
   assert.equal(host.pending.size, 0);
 });
 
-test('a burst comes whole', async (t) => {
+test('a burst of lines is complete', async (t) => {
   const host = await started(t);
   const seen = [];
   await respond(host, 'burst', { onLine: (line) => seen.push(Number(line.value)) });
@@ -45,20 +45,20 @@ test('cancel is sent once, and nothing comes after it', async (t) => {
     },
   });
   assert.equal(done.result.finish, 'cancelled');
-  const { asked } = await host.request('asked', {}); // behind the late lines: they have been read by now
+  const { asked } = await host.request('asked', {}); // the late lines have been read by now
   assert.deepEqual(asked.map((each) => each.method), ['respond', 'cancel', 'asked']);
   assert.equal(asked[1].request, asked[0].id);
   assert.deepEqual(seen, ['first']);
 });
 
-test('what was cancelled before is not sent', async (t) => {
+test('a request that is already cancelled is not sent', async (t) => {
   const host = await started(t);
   const done = await respond(host, 'words', { signal: AbortSignal.abort() });
   assert.equal(done.result.finish, 'cancelled');
   assert.deepEqual((await host.request('asked', {})).asked.map((each) => each.method), ['asked']);
 });
 
-test('an error line rejects, without a stack, and what came before is kept', async (t) => {
+test('an error line rejects without a stack, and the parts before it stay', async (t) => {
   const host = await started(t);
   const seen = [];
   const error = await respond(host, 'failing', { onLine: (line) => seen.push(line.value) }).catch((thrown) => thrown);
@@ -86,7 +86,7 @@ test('a crash rejects the running requests and reports the exit code', async (t)
   await assert.rejects(respond(host, 'words'), /has stopped/);
 });
 
-test('what does not start says why', async () => {
+test('a process that does not start reports the reason', async () => {
   const missing = { file: '/nowhere/python', arguments: [], label: 'nowhere' };
   await assert.rejects(HostProcess.start(missing, { log: log() }), /ENOENT/);
   await assert.rejects(HostProcess.start(scripted('dies'), { log: log() }), /No module named penstock/);
@@ -123,7 +123,7 @@ test('a process whose output cannot be read is killed, and its requests fail', {
   await assert.rejects(waiting, /has stopped \(signal SIGKILL/);
 });
 
-test('what JSON cannot write is refused in a sentence, and nothing of it is kept', async (t) => {
+test('a value that JSON cannot express is rejected with one sentence', async (t) => {
   const host = await started(t);
   const aborter = new AbortController();
   const circle = {};
@@ -164,7 +164,7 @@ function backend(t, modes) {
 
 const methods = async (door) => (await door.host.request('asked', {})).asked.map((each) => each.method);
 
-test('many who ask at once share one start and one configuration', async (t) => {
+test('concurrent requests share one start and one configuration', async (t) => {
   const { door, starts } = backend(t, ['good']);
   await Promise.all(Array.from({ length: 8 }, () => door.request(CONFIGURATION, 'models', {})));
   assert.equal(starts.length, 1);
@@ -181,7 +181,7 @@ test('after a crash the next request starts another process and configures it', 
   assert.deepEqual(await methods(door), ['configure', 'respond', 'asked']);
 });
 
-test('a process that starts after a crash is ended too', async (t) => {
+test('a process that starts after a crash is stopped too', async (t) => {
   const { door } = backend(t, ['good']);
   const first = await door.session();
   first.child.kill('SIGKILL');

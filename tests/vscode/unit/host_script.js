@@ -1,4 +1,4 @@
-// A host of docs/host.md that does on demand what a real one does seldom. Started as `host_script.js MODE vscode-host`.
+// A scripted host (docs/host.md) that fails on demand. Started as `host_script.js MODE vscode-host`.
 'use strict';
 const readline = require('node:readline');
 
@@ -56,7 +56,7 @@ const METHODS = {
     say({ id, type: 'done' });
   },
   count_tokens: ({ id, text }) => say({ id, type: 'done', tokens: text.length }),
-  // Not of the protocol: what was asked so far, for the tests.
+  // Not in the protocol: the requests so far, for tests.
   asked: ({ id }) => say({ id, type: 'done', asked, environment: process.env }),
 };
 

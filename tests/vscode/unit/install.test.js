@@ -1,4 +1,4 @@
-// Which program is started, where, and what is said when it does not do. The programs are scripts that write down how they were called.
+// Which program is started and where, and the error if it does not work. The programs are scripts that record their calls.
 'use strict';
 const assert = require('node:assert/strict');
 const fs = require('node:fs');
@@ -24,13 +24,13 @@ function program(file, ...lines) {
   return file;
 }
 
-/** A `penstock` that is the host of host_script.js in a mode. */
+/** A `penstock` program that runs host_script.js in a mode. */
 function penstock(folder, mode) {
   const { file, arguments: words } = scripted(mode);
   return program(path.join(folder, mode, 'penstock'), `exec "${file}" "${words[0]}" ${mode} "$@"`);
 }
 
-/** A Python on the path, whose environments have a `pip` that does as `pip` says. */
+/** A Python on the PATH, whose environments have a scripted `pip`. */
 function pythons(t, folder, pip) {
   const calls = path.join(folder, 'calls');
   const own = program(path.join(folder, 'own'), `echo "$PWD $*" >> "${calls}"`, pip);
@@ -47,7 +47,7 @@ function withProgress(t, token) {
   t.after(() => delete vscode.window.withProgress);
 }
 
-test('an installation runs in our own folder and imports nothing from where the editor was started', { skip }, async (t) => {
+test('an installation runs in the folder of the extension and imports nothing from the current folder', { skip }, async (t) => {
   const folder = folderOf(t);
   const calls = pythons(t, folder, 'exit 0');
   withProgress(t, cancellation().token);
@@ -82,7 +82,7 @@ test('a name is searched for in absolute folders only, and resolved to an absolu
   assert.throws(() => programOf('first/python3', folder, ''), /no such program/);
 });
 
-test('the host that runs is known by its whole path: a gateway is started with it elsewhere', { skip }, async (t) => {
+test('the host has an absolute path, because a gateway is started with it elsewhere', { skip }, async (t) => {
   const folder = folderOf(t);
   const file = penstock(folder, 'good');
   const before = process.env.PATH;

@@ -12,7 +12,7 @@ const split = (chunks) => {
   return [...chunks.flatMap((chunk) => splitter.feed(chunk)), ...splitter.end()];
 };
 
-test('lines are the same however the bytes are cut', () => {
+test('lines do not depend on the chunks', () => {
   const bytes = Buffer.from(TEXT);
   for (let size = 1; size <= bytes.length; size += 1) {
     const chunks = [];
@@ -24,7 +24,7 @@ test('lines are the same however the bytes are cut', () => {
   }
 });
 
-test('a line over the bound is skipped, and not the one behind it', () => {
+test('a line over the limit is skipped, and the next one is not', () => {
   const splitter = new LineSplitter();
   const megabytes = Buffer.alloc(1024 * 1024, 'x');
   for (let count = 0; count < 65; count += 1) assert.deepEqual(splitter.feed(megabytes), []);

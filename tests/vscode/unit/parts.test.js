@@ -22,12 +22,12 @@ test('every line becomes its part', () => {
   }
 });
 
-test('a type of a later version is ignored, and so is one that every object has', () => {
+test('unknown types are ignored, including names of object properties', () => {
   assert.equal(partOfLine({ type: 'hologram' }), undefined);
   assert.equal(partOfLine({ type: 'toString' }), undefined);
 });
 
-test('an editor without a class gets nothing of it', (t) => {
+test('parts are omitted if the editor has no class for them', (t) => {
   const { LanguageModelThinkingPart, LanguageModelDataPart } = vscode;
   t.after(() => Object.assign(vscode, { LanguageModelThinkingPart, LanguageModelDataPart }));
   assert.deepEqual(['auto', 'part', 'text', 'none', 'junk'].map(thinkingMode), ['part', 'part', 'text', 'none', 'part']);
@@ -38,7 +38,7 @@ test('an editor without a class gets nothing of it', (t) => {
   assert.deepEqual(['auto', 'part', 'text', 'none'].map(thinkingMode), ['text', 'none', 'text', 'none']);
 });
 
-test('every part of a message is written', () => {
+test('every part of a message is converted', () => {
   const result = new vscode.LanguageModelToolResultPart('gw-1', [
     new vscode.LanguageModelTextPart('seen'),
     new vscode.LanguageModelDataPart(bytes('png'), 'image/png'),
@@ -74,12 +74,12 @@ test('every part of a message is written', () => {
   assert.equal(partToJson({ unheard: 'of' }), undefined);
 });
 
-test('bytes that are a window into a larger buffer are written alone', () => {
+test('a view of a larger buffer is converted alone', () => {
   const part = new vscode.LanguageModelDataPart(Uint8Array.from(bytes('--body--')).subarray(2, 6), 'text/plain');
   assert.equal(partToJson(part).base64, base64('body'));
 });
 
-test('the system role passes, and an empty name does not', () => {
+test('the system role is passed on, and an empty name is not', () => {
   const content = [new vscode.LanguageModelTextPart('be brief'), { unheard: 'of' }];
   assert.deepEqual(messageToJson({ role: 3, content, name: '' }), { role: 3, content: [{ type: 'text', value: 'be brief' }] });
   assert.deepEqual(messageToJson({ role: 2, content: 'bare', name: 'x' }), { role: 2, content: [{ type: 'text', value: 'bare' }], name: 'x' });

@@ -11,7 +11,7 @@ const { Provider } = extension('provider.js');
 const CONFIGURATION = { endpoint: 'http://one/v1', apiKey: ' k ' };
 const MODEL = { id: 'm', name: 'M', max_input_tokens: 10, max_output_tokens: 5, tool_calling: true, efforts: ['low', 'high'], tooltip: ['a', 'b'] };
 
-/** A provider in front of a backend that answers as `answer` says. */
+/** A provider whose backend answers with `answer`. */
 function provider(answer) {
   const asked = [];
   const backend = {
@@ -28,7 +28,7 @@ function provider(answer) {
 const models = () => ({ models: [MODEL] });
 const list = (shell, configuration = CONFIGURATION) => shell.provideLanguageModelChatInformation({ silent: true, configuration });
 
-test('no configuration is an empty list, and nobody is asked', async () => {
+test('without a configuration the list is empty and nothing is requested', async () => {
   const { shell, asked } = provider(models);
   for (const configuration of [undefined, {}, { apiKey: 'k' }, { endpoint: ' ' }, { endpoint: 3 }]) {
     assert.deepEqual(await shell.provideLanguageModelChatInformation({ silent: true, configuration }), []);
@@ -36,7 +36,7 @@ test('no configuration is an empty list, and nobody is asked', async () => {
   assert.equal(asked.length, 0);
 });
 
-test('lists are shared while they are fresh and asked for again after', async () => {
+test('lists are shared while they are fresh and requested again afterwards', async () => {
   const { shell, asked, clock } = provider(models);
   const lists = await Promise.all(Array.from({ length: 8 }, () => list(shell)));
   assert.equal(new Set(lists).size, 1);
@@ -47,7 +47,7 @@ test('lists are shared while they are fresh and asked for again after', async ()
   assert.equal(asked.length, 2);
 });
 
-test('a list that was good outlives a failure; without one the failure is reported briefly', async () => {
+test('the last good list is used after a failure; without one the failure is reported briefly', async () => {
   let isDown = true;
   const { shell, asked, clock } = provider(() => {
     if (isDown) throw new Error('down');
@@ -65,7 +65,7 @@ test('a list that was good outlives a failure; without one the failure is report
   assert.equal((await list(shell))[0].id, 'm');
 });
 
-test('a person who asks for models gets what there is now, and who asks meanwhile shares it', async () => {
+test('a refresh by the user gets a current list, which concurrent requests share', async () => {
   const { shell, asked } = provider(models);
   await list(shell);
   const insisting = () => shell.provideLanguageModelChatInformation({ silent: false, configuration: CONFIGURATION });
@@ -76,7 +76,7 @@ test('a person who asks for models gets what there is now, and who asks meanwhil
   assert.equal(asked.length, 2);
 });
 
-test('news about models has the editor ask again, but not while it is asking', async () => {
+test('changed models make the editor ask again, but not while it is asking', async () => {
   let release;
   const held = new Promise((resolve) => (release = resolve));
   const { shell, asked } = provider(() => held);
@@ -93,7 +93,7 @@ test('news about models has the editor ask again, but not while it is asking', a
   assert.equal(asked.length, 2);
 });
 
-test('a model has what the editor reads, and neither the key nor what is gated', () => {
+test('a model has the fields that the editor reads, without the key and gated fields', () => {
   const information = modelInformation(MODEL, 'digest');
   assert.equal(information.tooltip, 'a\nb');
   assert.deepEqual(information.capabilities, { imageInput: false, toolCalling: true });
@@ -105,7 +105,7 @@ test('a model has what the editor reads, and neither the key nor what is gated',
   assert.ok(!('configurationSchema' in modelInformation({ ...MODEL, efforts: [] }, 'digest')));
 });
 
-test('effort comes from either place, and the private options stay', () => {
+test('the effort can be in two places, and private options are not sent', () => {
   const rows = [
     [{ modelConfiguration: { reasoningEffort: 'high' } }, { reasoning_effort: 'high' }],
     [{ configuration: { reasoningEffort: 'low' } }, { reasoning_effort: 'low' }],
@@ -125,7 +125,7 @@ async function respond(shell, { token = cancellation().token, options = { toolMo
   return parts;
 }
 
-test('a response is asked for and its parts are reported in order', async () => {
+test('a response is requested and its parts are reported in order', async () => {
   const { shell, asked } = provider(({ method, listening }) => {
     if (method === 'models') return models();
     listening.onLine({ type: 'text', value: 'a' });
@@ -159,7 +159,7 @@ test('the token cancels the request, and its subscription ends with the turn', a
   assert.equal(emitter.listeners.length, 0);
 });
 
-test('a failure is rejected without a stack and noted', async () => {
+test('a failure is rejected without a stack and recorded', async () => {
   const { shell } = provider(({ method }) => {
     if (method === 'models') return models();
     throw new TypeError('broken');
@@ -169,7 +169,7 @@ test('a failure is rejected without a stack and noted', async () => {
   assert.deepEqual([shell.journal.turns[0].outcome, shell.journal.turns[0].error], ['error', 'broken (internal)']);
 });
 
-test('the words of an endpoint are not in the log', async () => {
+test('the message of an endpoint is not logged', async () => {
   const refused = plainError('The request was refused: planted prompt', { name: 'InvalidRequestError', code: 'invalid_request', status: 400 });
   const { shell, clock } = provider(({ method, count }) => {
     if (method === 'models' && count === 1) return models();
@@ -183,7 +183,7 @@ test('the words of an endpoint are not in the log', async () => {
   assert.deepEqual(shell.log.entries, [['error', `m: ${brief}`], ['warn', `tokens are estimated: ${brief}`], ['warn', `models: ${brief}`]]);
 });
 
-test('a value that cannot be written costs no count', async () => {
+test('a value that cannot be encoded does not fail a count', async () => {
   const { shell } = provider(models);
   const [model] = await list(shell);
   const circle = {};
@@ -192,7 +192,7 @@ test('a value that cannot be written costs no count', async () => {
   assert.equal(await shell.provideTokenCount(model, { role: 1, content, name: undefined }), 0);
 });
 
-test('models that are loaded again leave the keys where they are', async () => {
+test('reloading models keeps the keys', async () => {
   const { shell, asked } = provider(({ method }) => (method === 'models' ? models() : { result: {} }));
   const [model] = await list(shell);
   shell.reload();
@@ -202,7 +202,7 @@ test('models that are loaded again leave the keys where they are', async () => {
   assert.deepEqual(asked.map((each) => each.method), ['models', 'respond', 'models']);
 });
 
-test('tokens are counted by the host, and estimated when it cannot', async () => {
+test('tokens are counted by the host, and estimated if it fails', async () => {
   let isDown = false;
   const { shell } = provider(({ method, fields }) => {
     if (isDown) throw new Error('down');
@@ -215,7 +215,7 @@ test('tokens are counted by the host, and estimated when it cannot', async () =>
   assert.ok((await shell.provideTokenCount(model, 'x'.repeat(400))) >= 100);
 });
 
-test('a short text is counted once for a model, and a long one or a failure is not kept', async () => {
+test('a short text is counted once per model; long texts and failures are not cached', async () => {
   let isDown = true;
   const { shell, asked } = provider(({ method, fields }) => {
     if (method === 'models') return models();
@@ -238,7 +238,7 @@ test('a short text is counted once for a model, and a long one or a failure is n
   assert.equal(shell.counts.known.size, 5000);
 });
 
-test('a model whose group is forgotten says so', async () => {
+test('a model whose group was forgotten reports that', async () => {
   const { shell } = provider(models);
   const [model] = await list(shell);
   shell.forget();
@@ -247,7 +247,7 @@ test('a model whose group is forgotten says so', async () => {
   await assert.rejects(asking, (error) => error.code === 'NotFound' && /select the model again/.test(error.message));
 });
 
-test('groups go by their place, and two at one place do not share a name', () => {
+test('groups are named after their endpoint, and two at one endpoint have different names', () => {
   const names = new GroupNames();
   const [one, other] = ['k1', 'k2'].map((apiKey) => readConfiguration({ endpoint: 'https://h:8/v1', apiKey }));
   assert.equal(names.nameOf(one), 'h:8');

@@ -1,4 +1,4 @@
-// The shell in front of the real Python backend, by both transports. Started by test_extension.py with an endpoint.
+// The extension with the real Python backend, over both transports. Started by test_extension.py with an endpoint.
 'use strict';
 const assert = require('node:assert/strict');
 const os = require('node:os');
@@ -68,7 +68,7 @@ for (const transport of Object.keys(TRANSPORTS)) {
     assert.deepEqual([turn.outcome, turn.figures.output], ['stop', usage.completion_tokens]);
   });
 
-  test(`${transport}: thinking and a tool call come as such`, { skip }, async (t) => {
+  test(`${transport}: thinking and a tool call are separate parts`, { skip }, async (t) => {
     const shell = await opened(t, transport);
     const thought = await ask(shell, 'think about it');
     assert.ok(thought.parts.some((part) => part instanceof vscode.LanguageModelThinkingPart));
@@ -83,7 +83,7 @@ for (const transport of Object.keys(TRANSPORTS)) {
     assert.deepEqual([parts.length, error], [3, undefined]);
   });
 
-  test(`${transport}: a failure is one sentence, and what came before it stays`, { skip }, async (t) => {
+  test(`${transport}: a failure is one sentence, and the parts before it stay`, { skip }, async (t) => {
     const { parts, error } = await ask(await opened(t, transport), 'fail in the middle');
     assert.ok(parts.length > 0);
     assert.equal(error.stack, undefined);
@@ -92,7 +92,7 @@ for (const transport of Object.keys(TRANSPORTS)) {
 
   test(`${transport}: tokens are counted`, { skip }, async (t) => {
     const { provider, model } = await opened(t, transport);
-    // The counter learns from what the endpoint reports, so that the number may move a little.
+    // The counter learns from the endpoint's usage, so the number may change a little.
     const [few, many] = await Promise.all([1, 100].map((times) => provider.provideTokenCount(model, 'four words are here '.repeat(times))));
     assert.ok(few >= 2 && few <= 8 && many >= 200 && many <= 800, `${few}, ${many}`);
   });

@@ -7,7 +7,7 @@ const { Backend } = extension('backend.js');
 const { plainError } = extension('errors.js');
 const { RemoteGateway, partsUrl } = extension('remote.js');
 
-/** A gateway that answers with `answer`, and a door without Python that leads to it. */
+/** A gateway that answers with `answer`, and a backend without Python that uses it. */
 async function withoutPython(t, answer) {
   const requests = [];
   const server = http.createServer((request, response) => {
@@ -38,12 +38,12 @@ async function withoutPython(t, answer) {
 
 const line = (fields) => `${JSON.stringify({ id: 1, ...fields })}\n`;
 
-test('the address is completed', () => {
+test('the URL is completed', () => {
   for (const given of ['http://h', 'http://h/', 'http://h/v1', 'http://h/v1//']) assert.equal(partsUrl(given).href, 'http://h/v1/parts');
   assert.equal(partsUrl('http://h/v1?version=2').href, 'http://h/v1/parts?version=2');
 });
 
-test('the same lines come over HTTP, in any pieces', async (t) => {
+test('the same lines arrive over HTTP, in any chunks', async (t) => {
   const lines = Buffer.from(line({ type: 'text', value: 'a €' }) + line({ type: 'done', result: {}, usage: { last: 1 } }));
   const { door, requests, heard, configuration } = await withoutPython(t, (response) => {
     for (const byte of lines) response.write(Buffer.from([byte]));
@@ -58,7 +58,7 @@ test('the same lines come over HTTP, in any pieces', async (t) => {
   assert.deepEqual(body, { id: 1, method: 'respond', thinking: 'part', model: 'm' });
 });
 
-test('Python is not looked for with every request, but again after a while or a restart', async (t) => {
+test('Python is not searched for with every request, but again after a while or a restart', async (t) => {
   const { door, heard, configuration } = await withoutPython(t, (response) => response.end(line({ type: 'done', tokens: 1 })));
   const count = () => door.request(configuration, 'count_tokens', { text: 'a' });
   await count();
@@ -109,19 +109,19 @@ for (const [name, answer, message, code] of FAILURES) {
   });
 }
 
-test('how thinking is shown goes along with a turn, and with nothing else', async (t) => {
+test('the thinking mode is sent with a turn and with nothing else', async (t) => {
   const { door, requests, configuration } = await withoutPython(t, (response) => response.end(line({ type: 'done', models: [] })));
   for (const method of ['models', 'count_tokens', 'usage', 'respond']) await door.request(configuration, method, {});
   assert.deepEqual(requests.map(({ body }) => body.thinking), [undefined, undefined, undefined, 'part']);
 });
 
-test('a header that is written wins over the key, in any case', async (t) => {
+test('a configured header overrides the key, in upper or lower case', async (t) => {
   const { door, requests, configuration } = await withoutPython(t, (response) => response.end(line({ type: 'done' })));
   await door.request({ ...configuration, headers: { Authorization: 'Bearer other' } }, 'models', {});
   assert.equal(requests[0].headers.authorization, 'Bearer other');
 });
 
-test('no secret of an address or a header is in an error', async () => {
+test('an error contains no secret of a URL or a header', async () => {
   const given = { endpoint: 'http://127.0.0.1:1/v1', preset: '', key: '', headers: {} };
   const rows = [
     [{ ...given, endpoint: 'http://user:secret@127.0.0.1:1/v1' }, /user name or password/],
@@ -137,7 +137,7 @@ test('no secret of an address or a header is in an error', async () => {
   }
 });
 
-test('what a listener throws is not called a connection', async (t) => {
+test('an error of a listener is not reported as a connection error', async (t) => {
   const { door, configuration } = await withoutPython(t, (response) => response.end(line({ type: 'text', value: 'a' }) + line({ type: 'done' })));
   const onLine = () => {
     throw new TypeError('no such class');
@@ -150,10 +150,10 @@ const SILENCES = {
   'before the first line': async () => {
     throw timeout('UND_ERR_HEADERS_TIMEOUT');
   },
-  'behind a line': async () => new Response(new ReadableStream({ pull: (stream) => stream.error(timeout('UND_ERR_BODY_TIMEOUT')) })),
+  'after a line': async () => new Response(new ReadableStream({ pull: (stream) => stream.error(timeout('UND_ERR_BODY_TIMEOUT')) })),
 };
 for (const [when, fetching] of Object.entries(SILENCES)) {
-  test(`a gateway that says nothing ${when} was reached all the same`, async (t) => {
+  test(`a gateway that sends nothing ${when} is a timeout`, async (t) => {
     t.mock.method(globalThis, 'fetch', fetching);
     const gateway = new RemoteGateway({ endpoint: 'http://h/v1', preset: '', key: '', headers: {} });
     const error = await gateway.request('respond', {}).catch((thrown) => thrown);

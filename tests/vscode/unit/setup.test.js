@@ -10,7 +10,7 @@ const { Gateway } = extension('gateway.js');
 const { candidates, commandOf, startHost } = extension('python.js');
 const manifest = require('../../../vscode/package.json');
 
-/** A folder with Pythons in it, and a workspace that has one of them. */
+/** A folder with Pythons, and a workspace with one of them. */
 function places(t) {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'penstock-'));
   const bin = process.platform === 'win32' ? ['Scripts', 'python.exe'] : ['bin', 'python'];
@@ -41,7 +41,7 @@ async function files(storage) {
   return all;
 }
 
-test('Python is looked for on the path, as selected, in the workspace, and in the private environment', async (t) => {
+test('Python is searched for on the PATH, as selected, in the workspace, and in the private environment', async (t) => {
   const storage = places(t);
   const found = (await files(storage)).map((file) => file.split(path.sep).slice(-4, -2).join('/') || file);
   assert.equal(found.length, 4);
@@ -49,7 +49,7 @@ test('Python is looked for on the path, as selected, in the workspace, and in th
   assert.deepEqual(found.slice(2), ['workspace/.venv', 'storage/python']);
 });
 
-test('what a workspace brings is not run before the workspace is trusted', async (t) => {
+test('programs of a workspace are not run before it is trusted', async (t) => {
   const storage = places(t);
   vscode.workspace.isTrusted = false;
   const found = await files(storage);
@@ -57,18 +57,18 @@ test('what a workspace brings is not run before the workspace is trusted', async
   assert.ok(found[1].startsWith(storage));
 });
 
-test('the setting is the only one when it is there', async (t) => {
+test('if the setting is set, nothing else is tried', async (t) => {
   const storage = places(t);
   settings.pythonPath = ' /my/python ';
   assert.deepEqual(await files(storage), ['/my/python']);
 });
 
-test('a program is started as it is, a Python with the module', () => {
+test('the program is started directly, a Python with the module', () => {
   for (const file of ['penstock', '/a/bin/penstock', 'penstock.exe']) assert.deepEqual(commandOf(file, '').arguments, []);
   for (const file of ['python3', '/a/penstock/bin/python']) assert.deepEqual(commandOf(file, '').arguments, ['-m', 'penstock']);
 });
 
-test('what is missing is said in a sentence, and the log has every reason', async (t) => {
+test('a missing Python is reported in one sentence, and the log has every reason', async (t) => {
   const storage = places(t);
   settings.pythonPath = '/nowhere/python';
   const logged = log();
@@ -90,7 +90,7 @@ function context() {
 
 const GROUP = { name: 'n', endpoint: 'http://h/v1', apiKey: 'k' };
 
-test('a group is given to an editor that has groups', async (t) => {
+test('a group is added in an editor with groups', async (t) => {
   t.after(() => ((vscode.commands.known = []), (vscode.commands.calls = [])));
   vscode.commands.known = ['lm.addLanguageModelsProviderGroup'];
   const kept = context();
@@ -99,7 +99,7 @@ test('a group is given to an editor that has groups', async (t) => {
   assert.equal(await ownConfiguration(kept), undefined);
 });
 
-test('an editor without groups gets one configuration, its key apart, and forgets it', async () => {
+test('an editor without groups stores one configuration, its key separately, and forgets it', async () => {
   const kept = context();
   await addGroup(kept, GROUP);
   assert.ok(!JSON.stringify([...kept.state]).includes('"k"'));
@@ -109,12 +109,12 @@ test('an editor without groups gets one configuration, its key apart, and forget
   assert.equal(await kept.secrets.get('penstock.configuration'), undefined);
 });
 
-test('an address is looked at before it is taken', () => {
+test('a URL is validated', () => {
   for (const good of ['http://h', 'https://h:1/v1']) assert.equal(addressFault(good), undefined);
   for (const bad of ['', 'h', 'ftp://h', 'file:///x']) assert.equal(typeof addressFault(bad), 'string');
 });
 
-test('a gateway that cannot start says its last words, and can be started again', async () => {
+test('a gateway that cannot start reports its last output, and can be started again', async () => {
   const gateway = new Gateway();
   const { file, arguments: words } = scripted('dies');
   const starting = () => gateway.start({ file, arguments: words, label: '' }, undefined);
@@ -131,7 +131,7 @@ test('the folder of a gateway is not searched for modules', async (t) => {
   assert.equal(endpoint, 'safe:1');
 });
 
-test('who asks while a gateway starts waits for the same one, and it is forgotten when it has ended', async () => {
+test('concurrent starts share one gateway, which is forgotten when it has ended', async () => {
   const gateway = new Gateway();
   const script = "console.log('Penstock is ready at http://127.0.0.1:1/v1'); setInterval(() => {}, 1000)";
   const starting = () => gateway.start({ file: process.execPath, arguments: ['-e', script], label: '' }, undefined);

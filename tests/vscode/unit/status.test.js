@@ -17,7 +17,7 @@ test('numbers are short', () => {
   for (const [cost, text] of costs) assert.equal(dollars(cost), text);
 });
 
-test('the bar tells the estimate while a turn runs, and the truth after', () => {
+test('the status bar shows the estimate while a turn runs, and the real figures afterwards', () => {
   const rows = [
     [{}, '$(dashboard) Penstock'],
     [{ running: [running], last, total: totals }, '$(loading~spin) ~12k of 128k (10%)'],
@@ -29,7 +29,7 @@ test('the bar tells the estimate while a turn runs, and the truth after', () => 
   for (const [usage, text] of rows) assert.equal(statusText(usage), text);
 });
 
-test('the hover has a row for each model, a sum, and remarks', () => {
+test('the hover has a row for each model, a sum, and notes', () => {
   const by_model = [{ group: 'a', model: 'x|y', ...totals }, { group: 'b', model: 'x|y', ...totals, cost: null }];
   const text = usageMarkdown({ by_model, total: { ...totals, unpriced: 2, is_estimate: true } });
   const lines = text.split('\n');
@@ -40,7 +40,7 @@ test('the hover has a row for each model, a sum, and remarks', () => {
   assert.equal(usageMarkdown({}), 'No turns yet.');
 });
 
-test('the bar is hidden until something was asked, and when it is not wanted', (t) => {
+test('the status bar item is hidden until the first turn, and if it is disabled', (t) => {
   t.after(() => delete settings.statusBar);
   const status = new Status();
   assert.equal(status.item.isShown, false);

@@ -21,8 +21,7 @@ _MAX_ID_LENGTH = 80
 
 
 class HostLogFormatter(logging.Formatter):
-    """Formats records as JSON. For other libraries it writes the message without arguments, and for an
-    exception only its type."""
+    """Formats records as JSON; for other libraries without the arguments and the text of exceptions."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))

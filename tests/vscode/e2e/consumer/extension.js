@@ -1,5 +1,5 @@
-// Uses language models as any extension would, as tests tell it to: they put orders into a folder, one file each, and
-// find what came of each beside it. The folder's name comes with the environment.
+// Uses language models like any extension, controlled by tests: each order is a file in a folder, and its answer is written
+// next to it. The folder is in the environment.
 'use strict';
 const fs = require('node:fs');
 const path = require('node:path');
@@ -94,7 +94,7 @@ async function carryOut(name) {
   }
   const target = path.join(FOLDER, name.replace('.order', '.answer'));
   fs.writeFileSync(`${target}.part`, JSON.stringify(reply));
-  fs.renameSync(`${target}.part`, target); // whoever looks sees all of it or nothing
+  fs.renameSync(`${target}.part`, target); // so that a reader sees the complete file or none
 }
 
 exports.activate = (context) => {

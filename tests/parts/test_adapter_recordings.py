@@ -1,4 +1,4 @@
-"""Every recorded stream as parts: what was said, called and counted arrives, and each call once."""
+"""Every recorded stream becomes parts with the same text, calls and usage."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ pytestmark = needs_recordings
 
 RESPONSES = files(FOLDERS["responses"])
 TYPED = {"shell", "local_shell", "apply_patch", "tool_search"}
-"""Tools that have a type instead of a name: the oracles' words have no calls of theirs."""
+"""Tools that have a type instead of a name: the expected readings do not contain their calls."""
 
 
 translated = cache(events_of)
 
 
 def as_recorded(file: str) -> list[Event]:
-    """The events of a Responses recording, untouched. A frame that is none is skipped, as clients do."""
+    """Return the unchanged events of a Responses recording. Invalid frames are skipped, as clients do."""
     events: list[Event] = []
     for frame in frames(file):
         with suppress(DecodeError):
@@ -43,14 +43,14 @@ def as_recorded(file: str) -> list[Event]:
     return events
 
 
-def assert_says(found: Adapted, told: Reading) -> None:
-    assert found.text == told.text
+def assert_equal_content(found: Adapted, expected: Reading) -> None:
+    assert found.text == expected.text
     named = [(call.name, call.input) for call in found.calls if call.name not in TYPED]
     assert named == [
-        (name, input if isinstance(input, dict) else {"input": input}) for name, input in told.calls
+        (name, input if isinstance(input, dict) else {"input": input}) for name, input in expected.calls
     ]
     status = found.result.status
-    assert status == (told.status if told.status in ("completed", "failed") else "incomplete")
+    assert status == (expected.status if expected.status in ("completed", "failed") else "incomplete")
     has_answer = bool(found.text.strip() or found.calls or found.data)
     assert (found.result.error is None) == (has_answer and status != "failed")
     if found.result.error is not None:
@@ -63,17 +63,16 @@ def assert_says(found: Adapted, told: Reading) -> None:
 def test_a_translated_recording_as_parts(file: str, name: str) -> None:
     events = translated(file, name)
     found = adapt(events)
-    assert_says(found, reading(events))
+    assert_equal_content(found, reading(events))
     assert found.result.usage == events[-1].response.usage  # type: ignore[attr-defined]
     assert found.result.response_id == "resp_1"
 
 
 @pytest.mark.parametrize("file", RESPONSES)
 def test_a_responses_recording_as_parts(file: str) -> None:
-    """Without translation: the adapter meets every server as it is."""
+    """Without translation: the adapter reads the stream of the server."""
     found = adapt(as_recorded(file))
-    told = reading(translated(file, "responses"))
-    assert_says(found, told)
+    assert_equal_content(found, reading(translated(file, "responses")))
     assert _tokens(found) == _provider_tokens(file)
 
 
@@ -83,7 +82,7 @@ def _tokens(found: Adapted) -> tuple[int, int] | None:
 
 
 def _provider_tokens(file: str) -> tuple[int, int] | None:
-    """The last figures that the recording has."""
+    """Return the last usage in the recording."""
     last: Any = None
     for frame in frames(file):
         if '"usage"' in frame.data:
@@ -93,8 +92,8 @@ def _provider_tokens(file: str) -> tuple[int, int] | None:
 
 
 @pytest.mark.parametrize("file", RESPONSES)
-def test_the_recorded_thinking_arrives_whole(file: str) -> None:
-    """Content, and the summary of an item that has none; the pieces of each block under one id."""
+def test_the_recorded_thinking_is_complete(file: str) -> None:
+    """The content of each item, or its summary if it has none."""
     events = translated(file, "responses")
     output = to_builtins(events[-1])["response"]["output"]
     thoughts = [item.get("content") or item["summary"] for item in output if item["type"] == "reasoning"]
@@ -103,12 +102,12 @@ def test_the_recorded_thinking_arrives_whole(file: str) -> None:
 
 
 @pytest.mark.parametrize("file", RESPONSES)
-def test_a_recording_that_breaks_off_ends_in_an_error(file: str) -> None:
-    """Wherever it breaks off, before its end: what came stays, nothing is made up, and it is told."""
+def test_a_recording_that_is_cut_off_ends_in_an_error(file: str) -> None:
+    """Wherever it breaks off, before its end: what came stays, nothing is made up, and it is expected."""
     events = as_recorded(file)
-    whole = adapt(events).parts
+    complete = adapt(events).parts
     end = next((n for n, event in enumerate(events) if event.type in TERMINAL), len(events))
     for length in sorted({round(end * part / 9) for part in range(10)}):
         cut = adapt(events[:length])
-        assert cut.parts == whole[: len(cut.parts)]
+        assert cut.parts == complete[: len(cut.parts)]
         assert cut.result.error is not None

@@ -1,4 +1,4 @@
-"""What must hold for every stream: the adapter says what was said, however badly it is told."""
+"""Properties of the adapter that hold for every stream, valid or faulty."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from penstock.protocol.items import CLIENT_CALLS, Message, ReasoningItem
 from penstock.protocol.response import Response
 from penstock.protocol.wire import to_builtins
 from penstock.stream.accents import ACCENTS
+from penstock.stream.machine import ResponseStreamStateMachine
 from tests.effort import examples
 from tests.parts.adapted import Adapted, adapt
 from tests.stream import strategies
-from tests.stream.running import end, machine, plain
-from tests.stream.strategies import ENDINGS
+from tests.stream.running import finish, machine, plain
 
 JSON = dict[str, Any]
 Calls = dict[str, tuple[str, Any]]
@@ -34,8 +34,8 @@ Calls = dict[str, tuple[str, Any]]
 some = settings(max_examples=examples(120), deadline=None)
 
 
-class Made(Struct):
-    """A lawful stream, and the response that it tells of."""
+class LawfulStream(Struct):
+    """A lawful stream and its response."""
 
     events: list[Event]
     response: Response
@@ -50,15 +50,17 @@ class Made(Struct):
             if isinstance(item, Message) and not isinstance(item.content, str)
         }
 
-    def calls(self, *, whole: bool) -> Calls:
-        """The calls that are completed; with `whole` also those that are not, but have all their arguments.
+    def calls(self, *, with_incomplete: bool) -> Calls:
+        """Return the completed calls, optionally with incomplete calls that have all their arguments.
 
-        Arguments that are no object make no call that could be run (decision 22).
+        A call whose arguments are not an object cannot be run (decision 22).
         """
         found: Calls = {}
         for item in to_builtins(self.response)["output"]:
             is_function = item["type"] == "function_call"
-            if item["type"] in CLIENT_CALLS and (item["status"] == "completed" or (whole and is_function)):
+            if item["type"] in CLIENT_CALLS and (
+                item["status"] == "completed" or (with_incomplete and is_function)
+            ):
                 name, input = _call(item)
                 if isinstance(input, dict):
                     found.setdefault(item["call_id"], (name, input))
@@ -83,18 +85,22 @@ def _value(text: str) -> Any:
 
 
 @st.composite
-def made(draw: st.DrawFn) -> Made:
-    """What the machine makes of random deltas, in a random accent."""
+def lawful_streams(draw: st.DrawFn) -> LawfulStream:
+    """Return the stream that the machine produces for random deltas, with a random event naming (accent)."""
     stream = machine(strategies.TOOLS)
     speak = ACCENTS[draw(st.sampled_from(list(ACCENTS)))]()
     events = stream.start()
     for delta in draw(st.lists(strategies.deltas, max_size=25)):
         events += stream.apply(delta)
-    events += end(stream, draw(ENDINGS))
-    return Made([speak(event) for event in events], stream.snapshot)
+    events += draw(st.sampled_from([finish, _fail, ResponseStreamStateMachine.cancel]))(stream)
+    return LawfulStream([speak(event) for event in events], stream.snapshot)
 
 
-def called(found: Adapted) -> Calls:
+def _fail(stream: ResponseStreamStateMachine) -> list[Event]:
+    return stream.fail("server_error", "broken")
+
+
+def calls_of(found: Adapted) -> Calls:
     return {call.call_id.removeprefix("gw-"): (call.name, call.input) for call in found.calls}
 
 
@@ -102,8 +108,8 @@ def called(found: Adapted) -> Calls:
 
 
 @some
-@given(made())
-def test_text_and_thinking_are_told_as_they_come(case: Made) -> None:
+@given(lawful_streams())
+def test_text_and_thinking_are_forwarded_as_they_arrive(case: LawfulStream) -> None:
     adapter = OpenResponsesStreamAdapter()
     texts = dict.fromkeys(case.texts(), "")
     thoughts: dict[str, str] = {}
@@ -112,39 +118,39 @@ def test_text_and_thinking_are_told_as_they_come(case: Made) -> None:
             item = getattr(event, "item_id", "")
             if isinstance(part, TextPart | ThinkingPart) and part.value:
                 assert part.value == event.delta  # type: ignore[attr-defined]
-                told = texts if isinstance(part, TextPart) else thoughts
-                told[item] = told.get(item, "") + str(part.value)
+                channel = texts if isinstance(part, TextPart) else thoughts
+                channel[item] = channel.get(item, "") + str(part.value)
     assert texts == case.texts()
     for reasoning in case.response.output:
         if isinstance(reasoning, ReasoningItem) and not (reasoning.summary and reasoning.content):
             parts = reasoning.content or reasoning.summary
-            whole = "".join(part.text for part in parts)  # type: ignore[union-attr]
-            assert thoughts.get(str(reasoning.id), "") == whole
+            full_text = "".join(part.text for part in parts)  # type: ignore[union-attr]
+            assert thoughts.get(str(reasoning.id), "") == full_text
 
 
 @some
-@given(made())
-def test_calls_usage_and_errors_are_those_of_the_response(case: Made) -> None:
+@given(lawful_streams())
+def test_calls_usage_and_errors_are_those_of_the_response(case: LawfulStream) -> None:
     found = adapt(case.events)
-    assert called(found) == case.calls(whole=True)
+    assert calls_of(found) == case.calls(with_incomplete=True)
     assert found.result.usage == case.response.usage
     assert found.result.response_id == case.response.id
     assert found.result.status == case.response.status
-    answered = bool(found.calls) or any(text and not text.isspace() for text in case.texts().values())
-    assert (found.result.error is None) == (answered and case.response.status != "failed")
+    has_answer = bool(found.calls) or any(text and not text.isspace() for text in case.texts().values())
+    assert (found.result.error is None) == (has_answer and case.response.status != "failed")
 
 
-# Streams with faults that change nothing of what is said
+# Streams with faults that do not change the content
 
 
 class Faults(Struct):
     dropped: frozenset[str]
-    doubled: frozenset[int]
-    """The places of the events that come twice."""
+    repeated: frozenset[int]
+    """The positions of the events that are repeated."""
     ids: str
     numbers: str
-    places: bool = True
-    """Do the events say where their item stands?"""
+    indexes: bool = True
+    """Whether the events have an output index."""
 
 
 DROPPABLE = (
@@ -155,49 +161,49 @@ DROPPABLE = (
     *("custom_tool_call_input.delta", "custom_tool_call_input.done"),
     "output_item.done",
 )
-"""Events that another one repeats: what is left has the item as it ended, or the response as it did."""
+"""Events that can be dropped: their content is also in the done item or in the terminal response."""
 
 faults = st.builds(
     Faults,
     dropped=st.frozensets(st.sampled_from(DROPPABLE)),
-    doubled=st.frozensets(st.integers(0, 60)),
+    repeated=st.frozensets(st.integers(0, 60)),
     ids=st.sampled_from(["as they are", "others", "another one in every event", "none"]),
     numbers=st.sampled_from(["as they are", "none", "one for all"]),
-    places=st.booleans(),
+    indexes=st.booleans(),
 )
 
 
 def damaged(events: list[JSON], faults: Faults) -> list[JSON]:
     rename = _renaming(faults.ids)
-    told: list[JSON] = []
-    for place, event in enumerate(events):
+    damaged_events: list[JSON] = []
+    for position, event in enumerate(events):
         if event["type"].removeprefix("response.") in faults.dropped:
             continue
         event = _renamed(event, rename)
-        if not faults.places:
+        if not faults.indexes:
             event.pop("output_index", None)
         if faults.numbers == "none":
             del event["sequence_number"]
         elif faults.numbers == "one for all":
             event["sequence_number"] = 1
-        # Without a number of its own an event that comes twice is two events.
-        twice = place in faults.doubled and faults.numbers == "as they are"
-        told += [event, event] if twice else [event]
-    return told
+        # Without unique numbers, a repeated event is two events.
+        twice = position in faults.repeated and faults.numbers == "as they are"
+        damaged_events += [event, event] if twice else [event]
+    return damaged_events
 
 
-def _renaming(how: str) -> Callable[[str], str | None]:
+def _renaming(mode: str) -> Callable[[str], str | None]:
     numbers = count()
     return {
         "as they are": lambda name: name,
         "others": lambda name: f"x_{name}",
         "another one in every event": lambda name: f"{name}_{next(numbers)}",
         "none": lambda _: None,
-    }[how]
+    }[mode]
 
 
 def _renamed(event: JSON, rename: Callable[[str], str | None]) -> JSON:
-    """The event with other ids for its items. Those of calls stay."""
+    """Return the event with other item ids. Call ids stay."""
     event = dict(event)
     if "item_id" in event:
         event["item_id"] = rename(event["item_id"])
@@ -210,40 +216,44 @@ def _renamed(event: JSON, rename: Callable[[str], str | None]) -> JSON:
 
 
 @some
-@given(made(), faults)
-def test_faults_in_the_telling_change_nothing_of_what_is_said(case: Made, faults: Faults) -> None:
+@given(lawful_streams(), faults)
+def test_faults_do_not_change_the_content(case: LawfulStream, faults: Faults) -> None:
     assume("output_item.done" not in faults.dropped or case.response.status != "failed")
-    # An item must be known by something: without a place by its id, and that is told by `added`.
-    is_known = faults.ids in ("as they are", "others") and "output_item.added" not in faults.dropped
-    assume(faults.places or is_known)
+    # An item must be identifiable: without an index by its id, which is in `added`.
+    is_identifiable = faults.ids in ("as they are", "others") and "output_item.added" not in faults.dropped
+    assume(faults.indexes or is_identifiable)
     found = adapt(damaged(plain(case.events), faults))
-    meant = adapt(case.events)
+    expected = adapt(case.events)
     if faults.dropped & {"output_text.delta", "refusal.delta"}:
-        # What was not streamed comes when its item ends: two that were open at once may change places.
-        assert sorted(found.text) == sorted(meant.text)
+        # Text that was not streamed is reported when its item ends: two open items may swap places.
+        assert sorted(found.text) == sorted(expected.text)
     else:
-        assert found.text == meant.text
-    assert case.calls(whole=False).items() <= called(found).items() <= case.calls(whole=True).items()
-    assert found.result.usage == meant.result.usage
-    assert found.result.refused == meant.result.refused
+        assert found.text == expected.text
+    assert (
+        case.calls(with_incomplete=False).items()
+        <= calls_of(found).items()
+        <= case.calls(with_incomplete=True).items()
+    )
+    assert found.result.usage == expected.result.usage
+    assert found.result.refused == expected.result.refused
 
 
 @some
-@given(made(), st.sampled_from(["as they are", "another one in every event"]))
-def test_a_terminal_response_that_is_made_anew_adds_nothing(case: Made, ids: str) -> None:
-    """Other ids for items and calls alike, and nothing of items that have no text (ask A3)."""
+@given(lawful_streams(), st.sampled_from(["as they are", "another one in every event"]))
+def test_a_regenerated_terminal_response_adds_nothing(case: LawfulStream, ids: str) -> None:
+    """It has other ids for items and calls, and lacks items without text (ask A3)."""
     events = damaged(plain(case.events), Faults(frozenset(), frozenset(), ids, "as they are"))
     response = events[-1]["response"]
     output = [item for item in response["output"] if item.get("content") != []]
     for number, item in enumerate(output):
-        item["id"] = f"anew_{number}"
+        item["id"] = f"new_{number}"
         if "call_id" in item:
-            item["call_id"] = f"call_anew_{number}"
+            item["call_id"] = f"call_new_{number}"
     events[-1] = {**events[-1], "response": {**response, "output": output}}
     assert adapt(events).summary == adapt(case.events).summary
 
 
-# Anything at all
+# Arbitrary events
 
 
 EVENT_TYPES = sorted({*EVENTS, *HANDLERS, "response.nonsense", "ping", ""})
@@ -252,13 +262,13 @@ ids = st.sampled_from(["", "a", "b", None, 3])
 words = st.sampled_from(
     ["", "{}", '{"x":1}', '{"x":', "[1]", "text", " ", "completed", "incomplete", "failed"]
 )
-oddities = [None, True, -1, 2, 0.5, "", "x", [], [None], ["x"], {}, {"x": 1}, {"text": "x", "url": "y"}]
+odd_values = [None, True, -1, 2, 0.5, "", "x", [], [None], ["x"], {}, {"x": 1}, {"text": "x", "url": "y"}]
 part_types = ("output_text", "text", "refusal", "reasoning_text", "summary_text", "output_image", "nonsense")
 
 
 def loosely(fields: dict[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[JSON]:
     """An object with some of these fields, mostly with values of the right type."""
-    odd = st.sampled_from(oddities)
+    odd = st.sampled_from(odd_values)
     return st.fixed_dictionaries({}, optional={name: value | odd for name, value in fields.items()})
 
 
@@ -315,7 +325,7 @@ junk = st.lists(
 
 @settings(max_examples=examples(200), deadline=None)
 @given(junk, st.sampled_from(["part", "text", "none"]), st.booleans())
-def test_junk_never_raises_never_doubles_a_call_and_never_is_silent(
+def test_arbitrary_events_never_raise_never_repeat_a_call_and_never_end_silently(
     events: list[JSON], thinking: str, annotations: bool
 ) -> None:
     found = adapt(events, thinking=thinking, annotations=annotations)
@@ -325,7 +335,7 @@ def test_junk_never_raises_never_doubles_a_call_and_never_is_silent(
     assert len(found.result.diagnostics) <= 64
 
 
-# Streams that are made to be expensive
+# Streams that are designed to be expensive
 
 
 def _added(number: int) -> JSON:
@@ -360,45 +370,45 @@ def _completed(output: list[JSON]) -> JSON:
 
 
 EXPENSIVE: dict[str, Callable[[int], list[JSON]]] = {
-    "calls at one place, then arguments without an id": lambda n: (
+    "calls at one index, then arguments without an id": lambda n: (
         [_added(k) for k in range(n)]
         + [{"type": "response.function_call_arguments.delta", "delta": "{"} for _ in range(n)]
     ),
-    "calls at one place that end as others": lambda n: (
+    "calls at one index that end with other ids": lambda n: (
         [_added(k) for k in range(n)] + [_ended(k) for k in range(n)]
     ),
-    "a broken call that ends again and again": lambda n: [_added(0)] + [_ended(0)] * n,
-    "a part for every piece of text": lambda n: (
+    "a malformed call that ends repeatedly": lambda n: [_added(0)] + [_ended(0)] * n,
+    "a part for every text delta": lambda n: (
         [_said(k) for k in range(n)]
         + [{**_said(k), "type": "response.output_text.done", "text": "b"} for k in range(n)]
     ),
-    "a part for every piece of a summary": lambda n: [
+    "a part for every summary delta": lambda n: [
         {**_said(0), "type": "response.reasoning_summary_text.delta", "summary_index": k} for k in range(n)
     ],
-    "citations, and the message again and again": lambda n: (
+    "citations, and the same message repeatedly": lambda n: (
         [_cited(k) for k in range(n)] + [_done(_message(0, "a"))] * n
     ),
-    "a terminal response that has nothing of what was streamed": lambda n: [
+    "a terminal response with none of the streamed items": lambda n: [
         *(_done(_message(k, f"a{k}")) for k in range(n)),
         *(_added(k) for k in range(n)),
         _completed([_message(-1 - k, f"b{k}") for k in range(n)]),
     ],
-    "events that nobody knows": lambda n: [{"type": f"x{k}"} for k in range(n)],
+    "unknown events": lambda n: [{"type": f"x{k}"} for k in range(n)],
 }
 
 
 def work(events: list[JSON]) -> int:
-    """How many functions are called to read a stream: the same count on every machine."""
+    """Return the number of function calls to read a stream: it is the same on every machine."""
     known = [read_event(event) for event in events]
     adapter = OpenResponsesStreamAdapter()
     calls = 0
 
-    def note(_frame: FrameType, event: str, _argument: object) -> None:
+    def count_call(_frame: FrameType, event: str, _argument: object) -> None:
         nonlocal calls
         calls += event in ("call", "c_call")
 
     before = sys.getprofile()
-    sys.setprofile(note)
+    sys.setprofile(count_call)
     try:
         for event in known:
             adapter.feed(event)
@@ -409,5 +419,5 @@ def work(events: list[JSON]) -> int:
 
 
 @pytest.mark.parametrize("stream", EXPENSIVE.values(), ids=EXPENSIVE.keys())
-def test_twice_the_stream_is_twice_the_work(stream: Callable[[int], list[JSON]]) -> None:
+def test_work_grows_linearly_with_the_stream(stream: Callable[[int], list[JSON]]) -> None:
     assert work(stream(400)) < 2.3 * work(stream(200))

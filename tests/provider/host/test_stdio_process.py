@@ -1,4 +1,4 @@
-"""The host as a process: bad input, an editor that is slow or gone, signals, and what it writes."""
+"""The host as a process: invalid input, a slow or disconnected editor, signals, and its output."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from tests.gateway.upstream import (
     streamed,
     until_gone,
 )
-from tests.provider.host.hosts import HostProcess, command, host_process, user
+from tests.provider.host.host_process import HostProcess, command, host_process, user
 
 pytestmark = pytest.mark.e2e
 
 TIMES = 8192
-"""Deltas of a flood: 64 MiB, which no buffer on the way holds."""
+"""Deltas of a flood: 64 MiB, more than all buffers in between."""
 
 LISTED: Script = [answer(200, {"data": [{"id": "one"}]})]
 
 
 class Flood:
-    """Deltas of 8 KiB for as long as somebody takes them; `sent` counts their bytes."""
+    """Sends deltas of 8 KiB as long as they are read; `sent` counts their bytes."""
 
     def __init__(self, delta: streams.Event) -> None:
         self._delta = delta
@@ -51,7 +51,7 @@ class Flood:
 
 
 def flooding() -> tuple[ScriptedUpstream, Flood]:
-    """An endpoint that speaks for as long as it is heard."""
+    """Return an endpoint that sends as long as it is read."""
     events, _ = streams.message("msg_1", 0, ["x" * 8192])
     lawful = streams.response(events, [])
     begin, flood = lawful[:4], Flood(lawful[4])
@@ -62,7 +62,7 @@ def flooding() -> tuple[ScriptedUpstream, Flood]:
 
 
 def settled(flood: Flood) -> int:
-    """How much was sent when nothing more is taken: the same figure many times in a row."""
+    """Wait until nothing more is sent, and return the number of bytes."""
     last, same = -1, 0
     while same < 20:
         time.sleep(0.05)
@@ -70,7 +70,7 @@ def settled(flood: Flood) -> int:
     return last
 
 
-def test_an_editor_that_does_not_read_stops_the_upstream() -> None:
+def test_an_editor_that_does_not_read_pauses_the_upstream() -> None:
     scripted, flood = flooding()
     with in_a_thread(scripted) as served, host_process(reads=False) as host:
         host.send({"id": "c", "method": "configure", "endpoint": served.url})
@@ -86,7 +86,7 @@ def test_an_editor_that_does_not_read_stops_the_upstream() -> None:
         assert host.answer("r").end["result"]["finish"] == "cancelled"
 
 
-def test_cancel_reaches_a_turn_whose_parts_nobody_reads() -> None:
+def test_cancel_works_while_the_editor_does_not_read() -> None:
     scripted, flood = flooding()
     with in_a_thread(scripted) as served, host_process(reads=False) as host:
         host.send({"id": "c", "method": "configure", "endpoint": served.url})
@@ -95,7 +95,7 @@ def test_cancel_reaches_a_turn_whose_parts_nobody_reads() -> None:
             time.sleep(0.01)
         stopped = settled(flood)
         host.send({"id": "x", "method": "cancel", "request": "r"})
-        while scripted._tasks:  # the connection is closed although nothing was read
+        while scripted._tasks:  # wait until the connection is closed
             time.sleep(0.01)
         assert flood.sent < stopped + 1024 * 1024
         host.read()
@@ -105,7 +105,7 @@ def test_cancel_reaches_a_turn_whose_parts_nobody_reads() -> None:
         assert [line["type"] for line in host.lines[place:] if line.get("id") == "r"] == ["done"]
 
 
-def test_the_end_of_the_input_cancels_what_runs(upstream: ScriptedUpstream, penstock: Running) -> None:
+def test_closed_input_cancels_running_requests(upstream: ScriptedUpstream, penstock: Running) -> None:
     gone = threading.Event()
     upstream.play("pipe-closed", [*begun(chat_chunk({"content": "begun"})), until_gone(gone)])
     with host_process() as host:
@@ -117,9 +117,9 @@ def test_the_end_of_the_input_cancels_what_runs(upstream: ScriptedUpstream, pens
         assert host.of(id)[-1]["result"]["finish"] == "cancelled"
 
 
-def test_the_end_of_the_input_ends_a_host_whose_output_nobody_reads() -> None:
+def test_closed_input_ends_a_host_whose_output_is_not_read() -> None:
     scripted, flood = flooding()
-    with in_a_thread(scripted) as served, host_process(reads=False, judged=False) as host:
+    with in_a_thread(scripted) as served, host_process(reads=False, checked=False) as host:
         host.send({"id": "c", "method": "configure", "endpoint": served.url})
         host.send({"id": "r", "method": "respond", "model": "one", "messages": [user("Hello")]})
         while not flood.sent:
@@ -128,8 +128,8 @@ def test_the_end_of_the_input_ends_a_host_whose_output_nobody_reads() -> None:
         assert host.close() == 0
 
 
-def test_the_end_of_the_input_does_not_wait_for_a_name_that_is_looked_up() -> None:
-    """The thread that does it cannot be stopped: it would hold the process for as long as it takes."""
+def test_closed_input_does_not_wait_for_a_name_lookup() -> None:
+    """The lookup thread cannot be stopped and would delay the exit."""
     script = (
         "import socket, sys, threading\n"
         "def look_up(*_, **__):\n"
@@ -148,24 +148,24 @@ def test_the_end_of_the_input_does_not_wait_for_a_name_that_is_looked_up() -> No
         process.stdin.write(asked + b'{"id": 2, "method": "models"}\n')
         process.stdin.flush()
         assert any(line == b"looking up\n" for line in process.stderr)
-        told, _ = process.communicate(timeout=30)
+        output, _ = process.communicate(timeout=30)
     finally:
         process.kill()
         process.wait()
-    lines = [json.loads(line) for line in told.splitlines()]
+    lines = [json.loads(line) for line in output.splitlines()]
     assert [line["type"] for line in lines if line.get("id") == 1] == ["done"]
     assert process.returncode == 0
 
 
-def test_a_byte_order_mark_before_the_first_line_does_no_harm() -> None:
+def test_a_byte_order_mark_before_the_first_line_is_ignored() -> None:
     asked = b'\xef\xbb\xbf{"id": 1, "method": "count_tokens", "text": "Hello"}\r\n'
     run = subprocess.run(command(), input=asked, capture_output=True, timeout=60)
     lines = [json.loads(line) for line in run.stdout.splitlines()]
     assert lines[1:] == [{"id": 1, "type": "done", "tokens": 1}]
 
 
-def test_an_editor_that_has_gone_ends_it() -> None:
-    with host_process(reads=False, judged=False) as host:
+def test_a_disconnected_editor_ends_the_host() -> None:
+    with host_process(reads=False, checked=False) as host:
         assert host.process.stdout
         assert host.process.stdout.readline().startswith(b'{"type":"ready"')
         host.process.stdout.close()
@@ -174,7 +174,7 @@ def test_an_editor_that_has_gone_ends_it() -> None:
         assert b"Traceback" not in host.log
 
 
-def test_questions_that_were_asked_before_the_end_are_answered() -> None:
+def test_requests_before_the_end_of_the_input_are_answered() -> None:
     asked = b'{"id": 1, "method": "count_tokens", "text": "Hello"}\n{"id": 2, "method": "models"}'
     run = subprocess.run(command(), input=asked, capture_output=True, timeout=60)
     lines = [json.loads(line) for line in run.stdout.splitlines()]
@@ -183,7 +183,7 @@ def test_questions_that_were_asked_before_the_end_are_answered() -> None:
     assert lines[1:] == [{"id": 1, "type": "done", "tokens": 1}, {"id": 2, "type": "done", "models": []}]
 
 
-JUNK = [
+INVALID_LINES = [
     (b"junk", "invalid_line"),
     (b"\xff\xfe\x00", "invalid_line"),
     (b"[]", "invalid_line"),
@@ -194,17 +194,17 @@ JUNK = [
 ]
 
 
-def test_junk_is_told_and_harms_nothing(host: HostProcess) -> None:
-    before = len(host.news("error"))
-    host.write(b"".join(line + b"\n" for line, _ in JUNK) + b"\n \r\n")
+def test_invalid_lines_are_reported_and_ignored(host: HostProcess) -> None:
+    before = len(host.notifications("error"))
+    host.write(b"".join(line + b"\n" for line, _ in INVALID_LINES) + b"\n \r\n")
     assert host.ask("usage").end["type"] == "done"
-    host.wait(lambda: len(host.news("error")) == before + len(JUNK), "word of the junk")
-    assert [line["code"] for line in host.news("error")[before:]] == [code for _, code in JUNK]
+    host.wait(lambda: len(host.notifications("error")) == before + len(INVALID_LINES), "the errors")
+    assert [line["code"] for line in host.notifications("error")[before:]] == [
+        code for _, code in INVALID_LINES
+    ]
 
 
-def test_an_id_that_runs_already_is_refused_without_its_id(
-    host: HostProcess, upstream: ScriptedUpstream
-) -> None:
+def test_a_duplicate_id_is_reported_without_an_id(host: HostProcess, upstream: ScriptedUpstream) -> None:
     gone = threading.Event()
     upstream.play("pipe-twice", [*begun(chat_chunk({"content": "begun"})), until_gone(gone)])
     asked = {
@@ -217,26 +217,26 @@ def test_an_id_that_runs_already_is_refused_without_its_id(
     host.send(asked)
     host.begun("twice")
     host.send(asked)
-    host.wait(lambda: any(line["code"] == "duplicate_id" for line in host.news("error")), "refusal")
+    host.wait(lambda: any(line["code"] == "duplicate_id" for line in host.notifications("error")), "refusal")
     host.ask("cancel", request="twice")
     assert host.answer("twice").end["result"]["finish"] == "cancelled"
     assert len(upstream.asked_for("pipe-twice")) == 1
 
 
-def test_a_line_that_is_too_long_is_skipped_without_being_held(host: HostProcess) -> None:
+def test_a_line_over_the_limit_is_skipped_and_not_kept_in_memory(host: HostProcess) -> None:
     before = peak_memory(host.process.pid)
     piece = b"x" * (1024 * 1024)
     for _ in range(MAX_LENGTH // len(piece) + 64):
         host.write(piece)
     host.write(b'"}\n')
     assert host.ask("usage").end["type"] == "done"
-    assert [line["code"] for line in host.news("error")].count("line_too_long") == 1
+    assert [line["code"] for line in host.notifications("error")].count("line_too_long") == 1
     if before:
         assert peak_memory(host.process.pid) - before < 2 * MAX_LENGTH / 1024
 
 
 def peak_memory(pid: int) -> int:
-    """In KiB; 0 where the system does not tell."""
+    """Return the peak memory in KiB; 0 if the system does not report it."""
     try:
         with open(f"/proc/{pid}/status") as status:
             return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
@@ -244,15 +244,13 @@ def peak_memory(pid: int) -> int:
         return 0
 
 
-def test_a_long_line_is_a_request(host: HostProcess) -> None:
+def test_a_long_line_is_accepted(host: HostProcess) -> None:
     text = "water " * (4 * 1024 * 1024 // 6)
     assert host.ask("count_tokens", model="gpt-4o", text=text).end["tokens"] > 100_000
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
-def test_an_interrupt_is_not_meant_for_it_and_a_termination_is(
-    upstream: ScriptedUpstream, penstock: Running
-) -> None:
+def test_sigint_is_ignored_and_sigterm_ends_the_host(upstream: ScriptedUpstream, penstock: Running) -> None:
     gone = threading.Event()
     upstream.play("pipe-signal", [*begun(chat_chunk({"content": "begun"})), until_gone(gone)])
     with host_process() as host:
@@ -268,8 +266,8 @@ def test_an_interrupt_is_not_meant_for_it_and_a_termination_is(
         assert host.of(id)[-1]["result"]["finish"] == "cancelled"
 
 
-def test_nothing_but_lines_is_written_whatever_a_library_prints() -> None:
-    """Also what C code writes to the descriptor."""
+def test_output_of_libraries_goes_to_standard_error() -> None:
+    """Including output that C code writes to the descriptor."""
     script = (
         "import os, sys, penstock.tokens.counter as counter\n"
         "def count(self, model, text):\n"
@@ -287,17 +285,17 @@ def test_nothing_but_lines_is_written_whatever_a_library_prints() -> None:
 
 
 def test_it_imports_no_server(penstock: Running) -> None:
-    """It must run where uvloop does not exist, and start quickly: after a whole turn."""
+    """Checked after a turn: the host must run without uvloop, and start quickly."""
     script = (
         "import os, sys\n"
         "from penstock.cli import main\n"
         "names = ('uvicorn', 'uvloop', 'penstock.gateway', 'penstock.store', 'penstock.upstream')\n"
         "leave = os._exit\n"
-        "def tell(code):\n"
+        "def report(code):\n"
         "    imported = sorted(name for name in sys.modules if name.startswith(names))\n"
         "    print(imported, code, file=sys.stderr, flush=True)\n"
         "    leave(code)\n"
-        "os._exit = tell\n"
+        "os._exit = report\n"
         "main(['vscode-host'])\n"
     )
     asked = [
@@ -318,8 +316,8 @@ def test_it_imports_no_server(penstock: Running) -> None:
         stream.close()
 
 
-def test_keys_and_words_are_never_logged(upstream: ScriptedUpstream, penstock: Running) -> None:
-    """At the most talkative level, through good and bad turns, and a key that an endpoint sends back."""
+def test_keys_and_messages_are_never_logged(upstream: ScriptedUpstream, penstock: Running) -> None:
+    """At level debug, with successful and failed turns, and an endpoint that echoes the key."""
     upstream.play("pipe-said", streamed(*said(SECRET_ANSWER)))
     echo = {"error": {"message": f"{SECRET_KEY} {SECRET_ANSWER}", "type": "x", "code": SECRET_ANSWER}}
     scripted = ScriptedUpstream()
@@ -335,7 +333,7 @@ def test_keys_and_words_are_never_logged(upstream: ScriptedUpstream, penstock: R
         assert SECRET_KEY not in json.dumps(host.lines)
 
 
-def test_what_only_requests_need_is_not_imported_before_one() -> None:
+def test_aiohttp_is_not_imported_before_the_first_request() -> None:
     environment = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}
     run = subprocess.run(command(), input=b"", capture_output=True, timeout=60, env=environment)
     imported = [line.rpartition("|")[2].strip() for line in run.stderr.decode().splitlines() if "|" in line]

@@ -1,7 +1,7 @@
-"""A marker is followed in the conversation that it was left in, and in no other.
+"""A marker is used only in the conversation that it was reported in.
 
-Messages come back as VS Code's agent sends them (editor 8): the marker first, then thinking within the
-turn, one text, the calls; one message for each result.
+Messages are returned as VS Code's agent sends them (editor 8): the marker first, then thinking within the
+turn, one text, the calls; one message per result.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from penstock.provider.editor_turn import Host
 from penstock.provider.options import ResponseOptions
 from tests.cli import streams
 from tests.client.server import run, streamed
-from tests.provider.talking import MODEL, Heard, talking, text_stream, user
+from tests.provider.scripted_provider import MODEL, ReceivedParts, scripted_provider, text_stream, user
 
 HOST = Host(markers=True, usage_parts=True, endpoint="http://here/v1")
 OPTIONS = ResponseOptions({}, [ChatTool("look", "Look", {"type": "object"})])
@@ -38,17 +38,17 @@ ASKED = [SYSTEM, user("<environment>Linux</environment>"), user("What is in the 
 SUMMARY = [SYSTEM, user("<conversation-summary>a harbour</conversation-summary>")]
 
 
-def thought_and_called(id: str) -> list[streams.Event]:
-    """A response that thinks, says something and calls a tool."""
+def reasoning_text_and_call(id: str) -> list[streams.Event]:
+    """Return a response with reasoning, text and a call."""
     thought = {"type": "reasoning", "id": f"rs_{id}", "summary": [], "encrypted_content": "gAAA"}
     said, message = streams.message(f"msg_{id}", 1, ["Let me", " see.\n"])
     call, made = streams.call(id, 2, "look", ['{"10": 1.0, "2": "ship"}'])
-    told = {"type": "response.output_item.done", "item": thought}
-    return streams.response([told, *said, *call], [thought, message, made])
+    done = {"type": "response.output_item.done", "item": thought}
+    return streams.response([done, *said, *call], [thought, message, made])
 
 
 def returned(parts: Sequence[Part], *, is_later: bool = False) -> ChatMessage:
-    """The assistant's message as the agent sends it, within the turn or in a later one."""
+    """Return the assistant's message as the agent sends it, in the same turn or in a later one."""
     markers = [part for part in parts if isinstance(part, DataPart) and part.mime == "stateful_marker"]
     thinking = [] if is_later else [part for part in parts if isinstance(part, ThinkingPart)]
     text = "".join(part.value for part in parts if isinstance(part, TextPart))
@@ -58,7 +58,7 @@ def returned(parts: Sequence[Part], *, is_later: bool = False) -> ChatMessage:
 
 
 def _through_javascript(input: Any) -> Any:
-    """Names that are numbers come first, and a number without a fraction has no point."""
+    """Convert the input as JavaScript does: numeric keys come first, and 1.0 becomes 1."""
     return {name: int(value) if isinstance(value, float) else value for name, value in sorted(input.items())}
 
 
@@ -72,7 +72,7 @@ def results(parts: Sequence[Part]) -> list[ChatMessage]:
 
 
 class Conversation:
-    """Two rounds of a tool loop, an answer, and what was heard of each."""
+    """Two rounds of a tool loop and an answer, with the parts of each."""
 
     def __init__(self) -> None:
         self.rounds: list[list[Part]] = []
@@ -87,22 +87,25 @@ class Conversation:
 def follow(
     change: Callable[[Conversation], list[ChatMessage]],
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What is sent for the messages that `change` makes of a conversation, and what was sent before."""
+    """Return the request for the messages that `change` returns, and the requests before it."""
     sent: list[dict[str, Any]] = []
 
     async def scenario() -> None:
         talk = Conversation()
         scripts = [
-            thought_and_called("1"),
-            thought_and_called("2"),
+            reasoning_text_and_call("1"),
+            reasoning_text_and_call("2"),
             text_stream("A ship."),
             text_stream("So."),
         ]
-        async with talking(*map(streamed, scripts), host=HOST, reasoning=True) as (provider, server):
+        async with scripted_provider(*map(streamed, scripts), host=HOST, reasoning=True) as (
+            provider,
+            server,
+        ):
             for _ in range(3):
-                heard = Heard()
-                await provider.provide_response(MODEL, talk.messages(), OPTIONS, heard)
-                talk.rounds.append(heard.parts)
+                received = ReceivedParts()
+                await provider.provide_response(MODEL, talk.messages(), OPTIONS, received)
+                talk.rounds.append(received.parts)
             await provider.provide_response(MODEL, change(talk), OPTIONS)
             sent.extend(asked.json for asked in server.asked)
 
@@ -126,12 +129,12 @@ def test_a_tool_loop_and_the_turn_after_it_send_only_what_is_new() -> None:
 
 
 def compacted_in_the_loop(talk: Conversation) -> list[ChatMessage]:
-    """What the agent does when the window is full: the last round stays as it is, with its marker."""
+    """Compact the conversation as the agent does: the last round stays unchanged, with its marker."""
     return [*SUMMARY, returned(talk.rounds[1]), *results(talk.rounds[1])]
 
 
 def edited(messages: list[ChatMessage], number: int, part: MessagePart) -> list[ChatMessage]:
-    """The same messages, where one part takes the place of those of its type."""
+    """Return the messages with one part replaced by another of its type."""
     old = messages[number]
     kept = [part if type(each) is type(part) else each for each in old.content]
     return [*messages[:number], replace(old, content=kept), *messages[number + 1 :]]
@@ -153,7 +156,7 @@ CHANGES: dict[str, Callable[[Conversation], list[ChatMessage]]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
-def test_a_conversation_that_was_changed_is_sent_whole(
+def test_a_changed_conversation_is_sent_in_full(
     change: Callable[[Conversation], list[ChatMessage]],
 ) -> None:
     last, _ = follow(change)
@@ -166,11 +169,11 @@ LATE_CHANGES: dict[str, tuple[int, MessagePart, int]] = {
     "an edited answer": (-2, TextPart("A boat."), 3),
     "an edited result": (4, ToolResultPart("gw-call_1", [TextPart("A boat.")]), 6),
 }
-"""Which message is edited, how, and how many items are then sent."""
+"""The edited message, its new part, and the number of items that are sent."""
 
 
 @pytest.mark.parametrize(("number", "part", "items"), LATE_CHANGES.values(), ids=LATE_CHANGES.keys())
-def test_what_was_changed_is_sent_behind_an_older_marker(number: int, part: MessagePart, items: int) -> None:
+def test_an_edit_is_sent_after_an_older_marker(number: int, part: MessagePart, items: int) -> None:
     last, _ = follow(lambda talk: edited(next_turn(talk), number, part))
     assert ("previous_response_id" in last, len(last["input"])) == (True, items)
     assert "A boat." in str(last["input"])
@@ -199,21 +202,21 @@ SAME: dict[str, list[MessagePart]] = {
 
 
 @pytest.mark.parametrize("parts", SAME.values(), ids=SAME.keys())
-def test_what_an_editor_does_to_a_message_does_not_change_its_history(parts: list[MessagePart]) -> None:
-    told = ChatMessage(Role.ASSISTANT, [TextPart("Let me see."), CALL])
+def test_changes_by_the_editor_do_not_change_the_history(parts: list[MessagePart]) -> None:
+    content = ChatMessage(Role.ASSISTANT, [TextPart("Let me see."), CALL])
     assert history_of([user("Hello"), ChatMessage(Role.ASSISTANT, parts)]) == history_of(
-        [user("Hello"), told]
+        [user("Hello"), content]
     )
 
 
-def test_halves_of_a_character_are_one_when_they_come_back() -> None:
-    told = [TextPart("\ud83d"), TextPart("\ude00")]
-    assert history_of([ChatMessage(Role.ASSISTANT, told)]) == history_of(
+def test_a_split_surrogate_pair_has_the_same_history() -> None:
+    content = [TextPart("\ud83d"), TextPart("\ude00")]
+    assert history_of([ChatMessage(Role.ASSISTANT, content)]) == history_of(
         [ChatMessage(Role.ASSISTANT, [TextPart("😀")])]
     )
 
 
-def test_who_said_something_is_part_of_the_history() -> None:
+def test_the_role_is_part_of_the_history() -> None:
     asked, said = user("Hello"), ChatMessage(Role.ASSISTANT, [TextPart("Hello")])
     found = {history_of(each) for each in ([], [asked], [said], [asked, asked], [user("HelloHello")])}
     assert len(found) == 5

@@ -1,4 +1,4 @@
-"""A real `penstock vscode-host` on pipes, and an editor that judges every line before it uses it."""
+"""A real `penstock vscode-host` process on pipes, with an editor that checks every line."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from tests.gateway.running import PLANTED, SECRET_PROMPT
 
 Json = dict[str, Any]
 
-PATIENCE = 30
-"""Seconds after which a test gives up; no test waits for them."""
+TIMEOUT = 30
+"""Seconds until a test fails; a passing test never waits that long."""
 
 ENDS = ("done", "error")
 
 
 @dataclass
 class Answer:
-    """All lines of one request, the last of which ended it."""
+    """All lines of one request; the last one ends it."""
 
     lines: list[Json] = field(default_factory=list)
 
@@ -50,7 +50,7 @@ class Answer:
         return {"type": "data", "mime": line["mime"], "base64": line["base64"]}
 
 
-def marked(line: Json) -> str:
+def decoded(line: Json) -> str:
     return b64decode(line["base64"]).decode()
 
 
@@ -59,7 +59,7 @@ def user(text: str) -> Json:
 
 
 class HostProcess:
-    """What it writes is read by a thread, unless `reads` is false: then by `read` when a test says so."""
+    """Its output is read by a thread; with `reads=False` only after the test calls `read`."""
 
     def __init__(self, process: subprocess.Popen[bytes], *, reads: bool) -> None:
         self.process = process
@@ -99,8 +99,8 @@ class HostProcess:
         return self.answer(self.start_respond(model, *messages, group=group, **fields))
 
     def start_respond(self, model: str, *messages: Json, group: str = "work", **fields: Any) -> int:
-        told = list(messages) or [user(SECRET_PROMPT)]
-        return self.start("respond", group=group, model=model, messages=told, **fields)
+        sent = list(messages) or [user(SECRET_PROMPT)]
+        return self.start("respond", group=group, model=model, messages=sent, **fields)
 
     def configure(self, group: str, endpoint: str, **fields: Any) -> Json:
         end = self.ask("configure", group=group, endpoint=endpoint, **fields).end
@@ -119,38 +119,38 @@ class HostProcess:
     def of(self, id: Any) -> list[Json]:
         return [line for line in self.lines if line.get("id") == id]
 
-    def news(self, type: str) -> list[Json]:
+    def notifications(self, type: str) -> list[Json]:
         return [line for line in self.lines if "id" not in line and line["type"] == type]
 
-    def wait(self, is_so: Callable[[], bool], what: str) -> None:
+    def wait(self, condition: Callable[[], bool], what: str) -> None:
         with self._changed:
-            found = self._changed.wait_for(lambda: self._is_over or is_so(), PATIENCE)
-            assert found, f"there is no {what}"
-            assert is_so(), f"the host ended without {what}: {self.log.decode()}"
+            found = self._changed.wait_for(lambda: self._is_over or condition(), TIMEOUT)
+            assert found, f"timed out waiting for {what}"
+            assert condition(), f"the host ended without {what}: {self.log.decode()}"
 
     def close(self) -> int:
-        """Close its input, and wait for its end and for the last line."""
+        """Close its input, and wait until it exits."""
         assert self.process.stdin
         if not self.process.stdin.closed:
             self.process.stdin.close()
         return self.ended()
 
     def ended(self) -> int:
-        code = self.process.wait(PATIENCE)
+        code = self.process.wait(TIMEOUT)
         for thread in self._threads:
-            thread.join(PATIENCE)
+            thread.join(TIMEOUT)
         return code
 
-    def judge(self) -> None:
-        """What must hold of every run: each request ends once and nothing follows; no secret in the log."""
+    def check(self) -> None:
+        """Check every run: each request ends once, nothing follows its end, and the log has no secret."""
         ended: set[Any] = set()
         for line in self.lines:
             if "id" in line:
-                assert line["id"] not in ended, f"{line} comes after the end"
+                assert line["id"] not in ended, f"{line} follows the end"
                 ended |= {line["id"]} if line["type"] in ENDS else set()
-        told = self.log.decode()
-        assert [secret for secret in PLANTED if secret in told] == []
-        assert [line for line in told.splitlines() if json.loads(line)["level"] == "error"] == []
+        log = self.log.decode()
+        assert [secret for secret in PLANTED if secret in log] == []
+        assert [line for line in log.splitlines() if json.loads(line)["level"] == "error"] == []
 
     def _read_output(self) -> None:
         assert self.process.stdout
@@ -174,7 +174,7 @@ def command(*options: str) -> list[str]:
 
 
 @contextmanager
-def host_process(*, reads: bool = True, judged: bool = True) -> Iterator[HostProcess]:
+def host_process(*, reads: bool = True, checked: bool = True) -> Iterator[HostProcess]:
     pipe = subprocess.PIPE
     environment = {**os.environ, "PYTHONWARNINGS": "default"}
     process = subprocess.Popen(command(), stdin=pipe, stdout=pipe, stderr=pipe, env=environment)
@@ -183,8 +183,8 @@ def host_process(*, reads: bool = True, judged: bool = True) -> Iterator[HostPro
         yield running
         if process.poll() is None:
             assert running.close() == 0
-        if judged:
-            running.judge()
+        if checked:
+            running.check()
     finally:
         if process.poll() is None:
             process.kill()

@@ -1,4 +1,4 @@
-"""`POST /v1/parts`: the same lines from a gateway, for one request at a time."""
+"""`POST /v1/parts`: the lines of the editor host from a gateway, one request at a time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.gateway.upstream import (
     until,
     until_gone,
 )
-from tests.provider.host.hosts import Answer, Json, user
+from tests.provider.host.host_process import Answer, Json, user
 
 pytestmark = pytest.mark.e2e
 
@@ -39,18 +39,18 @@ def ask(penstock: Running, method: str, *, key: str = "", **fields: Any) -> tupl
 
 
 def lines_of(body: bytes) -> list[Json]:
-    """Without the empty ones, which mean nothing."""
+    """Return the lines without the empty ones, which are heartbeats."""
     return [json.loads(line) for line in body.splitlines() if line]
 
 
 def respond(penstock: Running, model: str, *messages: Json, key: str = "", **fields: Any) -> Answer:
-    told = list(messages) or [user(SECRET_PROMPT)]
-    reply, answered = ask(penstock, "respond", key=key, model=model, messages=told, **fields)
+    sent = list(messages) or [user(SECRET_PROMPT)]
+    reply, answered = ask(penstock, "respond", key=key, model=model, messages=sent, **fields)
     assert reply.status == 200, reply.body
     return answered
 
 
-def test_a_response_is_told_in_lines(penstock: Running, upstream: ScriptedUpstream) -> None:
+def test_a_response_is_sent_in_lines(penstock: Running, upstream: ScriptedUpstream) -> None:
     upstream.play("route-text", streamed(*said(SECRET_ANSWER)))
     answered = respond(penstock, "route-text", id="mine")
     assert {line["id"] for line in answered.lines} == {"mine"}
@@ -63,7 +63,7 @@ def test_a_response_is_told_in_lines(penstock: Running, upstream: ScriptedUpstre
     )
 
 
-def test_without_an_id_there_is_none(penstock: Running, upstream: ScriptedUpstream) -> None:
+def test_without_an_id_lines_have_none(penstock: Running, upstream: ScriptedUpstream) -> None:
     upstream.play("route-plain", streamed(*said("well")))
     assert all("id" not in line for line in respond(penstock, "route-plain").lines)
 
@@ -89,14 +89,14 @@ def test_the_other_methods(penstock: Running) -> None:
         (b'{"method": "respond", "model": "m", "messages": [1]}', "invalid_request", "messages[0]"),
     ],
 )
-def test_what_is_no_request_is_an_http_error(
+def test_an_invalid_request_is_an_http_error(
     penstock: Running, body: bytes, code: str, param: str | None
 ) -> None:
     reply = penstock.ask(body, PATH)
     assert (reply.status, reply.error["code"], reply.error["param"]) == (400, code, param)
 
 
-def test_only_posts_are_taken(penstock: Running) -> None:
+def test_only_post_is_allowed(penstock: Running) -> None:
     reply = penstock.ask(path=PATH, method="GET")
     assert (reply.status, reply.headers["allow"]) == (405, "POST")
 
@@ -104,7 +104,7 @@ def test_only_posts_are_taken(penstock: Running) -> None:
 def test_a_failure_before_the_first_line_is_an_http_error(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
-    from tests.provider.talking import refused
+    from tests.provider.scripted_provider import refused
 
     upstream.play("route-refused", refused(429, "rate_limit_exceeded", "slow", retry_after="77"))
     reply, _ = ask(penstock, "respond", model="route-refused", messages=[user("a")])
@@ -116,7 +116,9 @@ def test_a_failure_before_the_first_line_is_an_http_error(
     assert reply.error["message"].startswith("Too many requests: wait 77 s and try again (")
 
 
-def test_a_failure_after_it_is_a_line(penstock: Running, upstream: ScriptedUpstream) -> None:
+def test_a_failure_after_the_first_line_is_an_error_line(
+    penstock: Running, upstream: ScriptedUpstream
+) -> None:
     error = {"error": {"message": "the machine is on fire", "type": "server_error"}}
     upstream.play("route-broken", streamed(chat_chunk({"content": "half"}), error))
     answered = respond(penstock, "route-broken")
@@ -132,7 +134,7 @@ def opened(
     return connection
 
 
-def test_lines_come_as_they_are_made_and_leaving_cancels(
+def test_lines_are_sent_immediately_and_a_disconnect_cancels(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
     gone = threading.Event()
@@ -146,7 +148,7 @@ def test_lines_come_as_they_are_made_and_leaving_cancels(
     assert gone.wait(20), "the upstream is still read"
 
 
-def test_leaving_before_the_first_line_cancels(penstock: Running, upstream: ScriptedUpstream) -> None:
+def test_a_disconnect_before_the_first_line_cancels(penstock: Running, upstream: ScriptedUpstream) -> None:
     asked, gone = threading.Event(), threading.Event()
 
     async def came(_: Any) -> None:
@@ -159,7 +161,7 @@ def test_leaving_before_the_first_line_cancels(penstock: Running, upstream: Scri
     assert gone.wait(20), "the upstream is still asked"
 
 
-def test_a_follow_up_names_the_response_before_it(penstock: Running, upstream: ScriptedUpstream) -> None:
+def test_a_follow_up_references_the_previous_response(penstock: Running, upstream: ScriptedUpstream) -> None:
     upstream.play("route-follow", streamed(*said("well")))
     first = respond(penstock, "route-follow", user("Hello"))
     said_before = {"role": 2, "content": [{"type": "text", "value": "well"}, first.marker()]}
@@ -177,7 +179,7 @@ keys = ["UPSTREAM_KEY"]
 """
 
 
-def test_tenants_see_their_own_figures_only(tmp_path: Path, upstream: ScriptedUpstream) -> None:
+def test_tenants_see_only_their_own_figures(tmp_path: Path, upstream: ScriptedUpstream) -> None:
     from penstock.gateway.http.access import create_key
 
     made = {name: create_key(name) for name in ("ada", "bob")}
@@ -199,26 +201,26 @@ def test_tenants_see_their_own_figures_only(tmp_path: Path, upstream: ScriptedUp
             assert (reply.status, reply.error["code"]) == (401, "authentication_error")
 
 
-IMPATIENT = """
+SHORT_LIMITS = """
 [limits]
 patience = 0.05
 comment_every = 0.05
 """
 
 
-def test_silence_is_filled_with_empty_lines(tmp_path: Path, upstream: ScriptedUpstream) -> None:
-    """Before the first part and between two; what fails after the answer has begun is a line."""
-    spoken, ended = threading.Event(), threading.Event()
+def test_heartbeats_are_empty_lines(tmp_path: Path, upstream: ScriptedUpstream) -> None:
+    """Before the first part and between two parts; a later failure is an error line."""
+    may_start, ended = threading.Event(), threading.Event()
     error = {"error": {"message": "the machine is on fire", "type": "server_error"}}
     rest = send(chunk(frames(error)) + LAST_CHUNK)
-    script = [until(spoken), *begun(chat_chunk({"content": "half"})), until(ended), rest]
+    script = [until(may_start), *begun(chat_chunk({"content": "half"})), until(ended), rest]
     upstream.play("route-silent", script)
-    config = KEYS.format(url=upstream.url).replace("[targets", f"{IMPATIENT}\n[targets", 1)
+    config = KEYS.format(url=upstream.url).replace("[targets", f"{SHORT_LIMITS}\n[targets", 1)
     with gateway(tmp_path, config=config, environment={"UPSTREAM_KEY": SECRET_KEY}) as penstock:
         connection = opened(penstock, "route-silent")
         answer = connection.getresponse()
         assert (answer.status, answer.readline(), answer.readline()) == (200, b"\n", b"\n")
-        spoken.set()
+        may_start.set()
         lines = iter(answer.readline, b"")
         assert json.loads(next(line for line in lines if line != b"\n"))["value"] == "half"
         assert (next(lines), next(lines)) == (b"\n", b"\n")
@@ -228,7 +230,7 @@ def test_silence_is_filled_with_empty_lines(tmp_path: Path, upstream: ScriptedUp
     assert (last["type"], last["name"]) == ("error", "ServerError")
 
 
-def test_a_response_may_have_its_own_way_of_thinking(penstock: Running, upstream: ScriptedUpstream) -> None:
+def test_a_response_can_override_the_thinking_mode(penstock: Running, upstream: ScriptedUpstream) -> None:
     thought = chat_chunk({"reasoning_content": "Hm."})
     upstream.play("route-thinking", streamed(thought, *said("A ship.")))
     answers = [respond(penstock, "route-thinking", thinking=each) for each in ("part", "text", "none")]
@@ -236,7 +238,7 @@ def test_a_response_may_have_its_own_way_of_thinking(penstock: Running, upstream
     assert ["Hm." in each.text for each in answers] == [False, True, False]
 
 
-def test_a_gateway_that_stops_lets_a_turn_end(tmp_path: Path, upstream: ScriptedUpstream) -> None:
+def test_a_stopping_gateway_lets_a_turn_finish(tmp_path: Path, upstream: ScriptedUpstream) -> None:
     go_on = threading.Event()
     rest = send(
         chunk(frames(chat_chunk({"content": "ended"}), chat_chunk(finish="stop"), USAGE)) + LAST_CHUNK

@@ -1,4 +1,4 @@
-"""A provider in front of a scripted endpoint."""
+"""A provider with a scripted endpoint."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def user(text: str) -> ChatMessage:
 HELLO = [user("Hello")]
 
 
-class Listed:
-    """A directory needs something to ask; the scripts are for the answers."""
+class ModelList:
+    """Lists one model, so that the scripts contain only responses."""
 
     def __init__(self, reasoning: bool = False) -> None:
         self._entry: JsonObject = {"id": MODEL, "supported_parameters": ["reasoning"] if reasoning else []}
@@ -39,16 +39,16 @@ class Listed:
 
 
 @asynccontextmanager
-async def talking(
+async def scripted_provider(
     *scripts: Script, host: Host | None = None, reasoning: bool = False, **settings: Any
 ) -> AsyncIterator[tuple[LanguageModelProvider, Server]]:
     async with asking(*scripts, **settings) as (client, server):
-        directory = ModelDirectory(Listed(reasoning), overrides=[parse_override(OVERRIDE)])
+        directory = ModelDirectory(ModelList(reasoning), overrides=[parse_override(OVERRIDE)])
         yield LanguageModelProvider(client, directory, host=host), server
 
 
 def call_stream(*calls: tuple[str, str, dict[str, Any]], text: str = "") -> list[streams.Event]:
-    """A response that calls tools: (call id, name, input) each."""
+    """Return a response that calls tools, each given as (call id, name, input)."""
     events, output = streams.message("msg_1", 0, [text]) if text else ([], None)
     items = [output] if output else []
     for index, (id, name, input) in enumerate(calls, start=len(items)):
@@ -71,7 +71,7 @@ def refused(status: int, code: str, message: str, **headers: str) -> Script:
     return [answer(status, body, **headers)]
 
 
-class Heard:
+class ReceivedParts:
     def __init__(self) -> None:
         self.parts: list[Part] = []
 
