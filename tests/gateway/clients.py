@@ -1,4 +1,4 @@
-"""Clients that a library would not write: on a bare socket, and in a thread."""
+"""Clients that do what a library would not: on a bare socket, and in a thread."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.gateway.running import (
 
 
 class RawClient:
-    """A client that does with its socket what a library would not."""
+    """A client that uses its socket in ways that no library does."""
 
     def __init__(self, running: Running, model: str, *, stream: bool = True, buffer: int = 0) -> None:
         self.request_id = f"raw-{model}"
@@ -50,7 +50,7 @@ class RawClient:
 
 
 class TurnThread(threading.Thread):
-    """A turn in the background."""
+    """A streamed turn in a thread."""
 
     def __init__(self, running: Running, model: str) -> None:
         super().__init__()

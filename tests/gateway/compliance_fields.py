@@ -1,6 +1,6 @@
-"""What the validators of the official compliance suite insist on, field by field (spec S6, spec S10).
+"""The fields that the validators of the official compliance suite require (spec S6, spec S10).
 
-The published schemas say most of it too. This is written by hand, and holds where they are absent.
+The published schemas require most of them too. This list is written by hand and works without them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TOOL = ("type", "name", "description", "parameters", "strict")
 
 
 def faults(response: Json) -> list[str]:
-    """What the suite would not take of a snapshot."""
+    """The fields of a snapshot that the suite would reject."""
     found = [f"{name} is missing" for name in REQUIRED if name not in response]
     found += [f"{name} is null" for name in NEVER_NULL if response.get(name, "") is None]
     found += [f"{name} of a tool" for tool in response["tools"] for name in TOOL if name not in tool]
@@ -45,7 +45,7 @@ def faults(response: Json) -> list[str]:
 
 
 def faults_in(events: list[Json]) -> list[str]:
-    """The same of a stream: every event is numbered, and every snapshot is whole."""
+    """The same for a stream: every event is numbered, and every snapshot is complete."""
     found = []
     for event in events:
         if not isinstance(event.get("sequence_number"), int):

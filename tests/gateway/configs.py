@@ -41,7 +41,7 @@ keys = ["UPSTREAM_KEY"]
 first_byte_timeout = 0.5
 idle_timeout = 0.5
 
-# Without keys: one that was refused rests, and its target is then asked last.
+# Without keys: a refused key rests, and its target is then asked last.
 [targets.first]
 base_url = "{url}/v1"
 

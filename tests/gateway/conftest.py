@@ -1,4 +1,4 @@
-"""One gateway and one scripted upstream for all tests of a worker that need nothing special of them."""
+"""One gateway and one scripted upstream, shared by the tests of a worker."""
 
 from __future__ import annotations
 

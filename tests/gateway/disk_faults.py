@@ -1,4 +1,4 @@
-"""Disks that go wrong under a running gateway: context managers that put things right at their end."""
+"""Disk faults under a running gateway: context managers that repair the disk when they exit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tests.gateway.running import Json, Running
 
 CANNOT_WRITE = "the store cannot be written"
-"""What the log says of a bad disk, once."""
+"""The log message for a disk fault, logged once."""
 
 
 def file_of(folder: Path) -> Path:
@@ -45,7 +45,7 @@ def locked(_: Running, file: Path) -> Iterator[None]:
 
 @contextmanager
 def away(_: Running, file: Path) -> Iterator[None]:
-    """Deleted, as far as anybody sees, and put back in the end."""
+    """Move the file away, and restore it at the end."""
     elsewhere = file.parent / "elsewhere"
     elsewhere.mkdir()
     moved = [file.with_name(file.name + end) for end in ("", "-wal", "-shm")]
@@ -64,5 +64,5 @@ HARMS = pytest.mark.parametrize("harm", [full, locked, away], ids=["full", "lock
 
 
 def late_count(response: Json) -> int:
-    """How often a response says that it may not survive a restart."""
+    """How many diagnostics report that the response may not survive a restart."""
     return [each["code"] for each in response.get("diagnostics") or []].count("store_late")

@@ -1,7 +1,7 @@
-"""A second opinion on every answer: what clients dereference without asking is there, and is never null.
+"""An independent check of every answer: fields that clients dereference are present and never null.
 
-Ask A7: a null or a missing list has stopped whole communities. The schemas say the same in the
-strict accent; this reads every accent, and knows no schema.
+Ask A7: a null or a missing list has broken whole communities of clients. The schemas require the same in the
+strict accent; this check works for every accent and needs no schema.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LISTS: dict[str, tuple[str, ...]] = {
     "response.output_text.delta": ("logprobs",),
     "response.output_text.done": ("logprobs",),
 }
-"""Fields that are lists, by the type of what has them."""
+"""Fields that are lists, by the type of the object."""
 
 TEXTS: dict[str, tuple[str, ...]] = {
     "output_text": ("text",),
@@ -31,7 +31,7 @@ TEXTS: dict[str, tuple[str, ...]] = {
 }
 
 INDEXES = ("output_index", "content_index", "summary_index", "annotation_index", "sequence_number")
-"""Always numbers, wherever they stand."""
+"""Fields that are always numbers."""
 
 PLACES: dict[str, tuple[str, ...]] = {
     "response.output_item.": ("output_index",),
@@ -43,7 +43,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     "response.function_call_arguments.": ("output_index", "item_id"),
     "response.custom_tool_call_input.": ("output_index", "item_id"),
 }
-"""What every event must say of its place, by the beginning of its type."""
+"""The index fields that every event must have, by the beginning of its type."""
 
 RESPONSE: dict[str, type] = {
     "id": str,
@@ -60,7 +60,7 @@ RESPONSE: dict[str, type] = {
 
 
 def holes(value: Any, path: str = "") -> list[str]:
-    """Where something that must be there is not, or is null."""
+    """The paths of required fields that are missing or null."""
     return list(_holes(value, path))
 
 
@@ -72,7 +72,7 @@ def _holes(value: Any, path: str) -> Iterator[str]:
         return
     yield from _holes_of(value, path)
     for name, each in value.items():
-        if name not in ("parameters", "schema"):  # a schema of the client's own may look like anything
+        if name not in ("parameters", "schema"):  # a schema of the client may contain anything
             yield from _holes(each, f"{path}.{name}")
 
 

@@ -1,4 +1,4 @@
-"""Another client of a gateway, which sees how long everybody else has to wait."""
+"""What a test can observe of a running gateway: its health, metrics, log, memory and connections."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.gateway.running import Running
 
 
 class HealthPoller:
-    """Asks for the gateway's health again and again, one request at a time."""
+    """Requests `/healthz` repeatedly, one request at a time, to measure how long other clients wait."""
 
     def __init__(self, running: Running) -> None:
         self._running = running
@@ -46,17 +46,17 @@ class HealthPoller:
         connection.close()
 
     def count(self, began: float, ended: float) -> int:
-        """The answers while something else was done."""
+        """The number of answers in this period."""
         return sum(began < each < ended for each in self.answers)
 
     def longest_gap(self, began: float, ended: float) -> float:
-        """Between two answers while something else was done."""
+        """The longest time between two answers in this period."""
         within = [began, *(each for each in self.answers if began < each < ended), ended]
         return max(later - earlier for earlier, later in pairwise(within))
 
 
 class Memory:
-    """What the gateway's process has taken beyond what it had."""
+    """The memory that the gateway's process uses beyond what it had."""
 
     def __init__(self, running: Running) -> None:
         self._status = Path(f"/proc/{running.process.pid}/status")

@@ -1,4 +1,4 @@
-"""Bytes on a socket, for clients that do what no library would; and what they cost the gateway's process."""
+"""Raw bytes on a socket, for clients that do what no library would."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class HasAddress(Protocol):
 
 
 def connect(running: HasAddress, *pieces: bytes, buffer: int = 0, timeout: float = 20) -> socket.socket:
-    """A connection on which these bytes were sent. `buffer`: what the kernel keeps for a client to read."""
+    """Open a connection and send these bytes. `buffer` is the size of the client's receive buffer."""
     client = socket.socket()
     if buffer:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
@@ -59,7 +59,7 @@ def turn(model: str, *lines: str, stream: bool = True, version: str = "1.1") -> 
 
 
 def upgrade(*lines: str, start: str = "GET /v1/responses HTTP/1.1") -> bytes:
-    """A lawful request for a WebSocket, unless `lines` or `start` make it another."""
+    """A valid request for a WebSocket, unless `lines` or `start` change it."""
     key = base64.b64encode(os.urandom(16)).decode()
     needed = ("connection: Upgrade", "upgrade: websocket", f"sec-websocket-key: {key}")
     return head(start, *needed, "sec-websocket-version: 13", *lines)
@@ -74,7 +74,7 @@ def frame(data: bytes, opcode: int = 1, *, is_last: bool = True) -> bytes:
 
 
 def answer(client: socket.socket) -> Reply:
-    """The next answer on a connection, judged."""
+    """The next answer on a connection, checked."""
     response = http.client.HTTPResponse(client)
     response.begin()
     headers = {name.lower(): value for name, value in response.getheaders()}
@@ -84,7 +84,7 @@ def answer(client: socket.socket) -> Reply:
 
 
 def everything(client: socket.socket) -> bytes:
-    """What comes until the gateway closes the connection."""
+    """Everything that is received until the gateway closes the connection."""
     data = bytearray()
     while more := client.recv(1 << 20):
         data += more
@@ -93,7 +93,7 @@ def everything(client: socket.socket) -> bytes:
 
 
 def is_closed(client: socket.socket) -> bool:
-    """Does the gateway close the connection? What it says before that is skipped."""
+    """Return whether the gateway closes the connection, ignoring what it sends before that."""
     try:
         while client.recv(1 << 20):
             pass
@@ -105,7 +105,8 @@ def is_closed(client: socket.socket) -> bool:
 
 
 def flood(client: socket.socket, data: bytes, most: int, *, seconds: float = 10, patience: float = 1) -> int:
-    """Send the same again and again, until nothing is taken for `patience` seconds; how many bytes were."""
+    """Send the data repeatedly until nothing is read for `patience` seconds; return the number of bytes
+    sent."""
     client.settimeout(patience)
     sent, until = 0, time.monotonic() + seconds
     try:

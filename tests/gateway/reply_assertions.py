@@ -1,4 +1,4 @@
-"""What the tests of day one ask of an answer, over and over."""
+"""Reading and asserting what a reply contains: errors, items, calls and diagnostics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def statuses(reply: Reply) -> list[str]:
 
 
 def calls_in(response: Json) -> list[tuple[str, str]]:
-    """The calls of a response: what was called, with which arguments."""
+    """The calls of a response: names and arguments."""
     return [
         (item["name"], item["arguments"]) for item in response["output"] if item["type"] == "function_call"
     ]
@@ -38,12 +38,12 @@ def call_ids(response: Json) -> list[str]:
 
 
 def codes(response: Json) -> list[str]:
-    """What the response says was dropped, changed or repaired."""
+    """The codes of the response's diagnostics."""
     return [sent["code"] for sent in response.get("diagnostics", [])]
 
 
 def said(response: Json) -> list[tuple[str, str]]:
-    """The items of a response: what they are, and the text in them."""
+    """The items of a response: types and texts."""
     return [(item["type"], _text_in(item)) for item in response["output"]]
 
 
@@ -54,7 +54,7 @@ def _text_in(item: Json) -> str:
 
 
 def assert_begins(short: list[tuple[str, str]], whole: list[tuple[str, str]]) -> None:
-    """Item by item, what the short answer says is how the whole one begins."""
+    """Assert that each item of the short answer is the beginning of that of the whole one."""
     assert len(short) <= len(whole)
     for (kind, beginning), (whole_kind, text) in zip(short, whole, strict=False):
         assert kind == whole_kind

@@ -42,7 +42,7 @@ def ids(count: int, pattern: str = "c{}") -> list[str]:
 
 
 def unclean(count: int) -> list[str]:
-    """Names that differ only in letters that upstreams do not take."""
+    """Names that differ only in characters that upstreams do not accept."""
     return [f"name{chr(0x4E00 + number)}" for number in range(count)]
 
 

@@ -1,4 +1,4 @@
-"""A real gateway process, and a client that believes nothing: every answer is judged before it is used."""
+"""A real gateway process, and a client that checks every answer before a test uses it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Reply:
 
 
 def judge(status: int, headers: dict[str, str], body: bytes, accent: str = "openresponses") -> Reply:
-    """The answer, if it is a lawful one; else an `AssertionError` says which rule it breaks."""
+    """Return the answer if it is valid; otherwise an `AssertionError` names the rule that it breaks."""
     reply = Reply(status, headers, body)
     assert headers.get("x-request-id"), "every answer has a request id"
     if headers.get("content-type") == "text/event-stream":
@@ -96,7 +96,7 @@ def judge(status: int, headers: dict[str, str], body: bytes, accent: str = "open
 
 
 def releases_for(body: bytes) -> tuple[str, ...]:
-    """The releases that an answer must be valid by: the older one does not know compactions yet."""
+    """The releases of the schema that an answer must match: the older one has no compactions."""
     return RELEASES[:1] if b'"type":"compaction"' in body else RELEASES
 
 
@@ -143,7 +143,7 @@ def without_extensions(response: Json) -> Json:
 
 
 def read_all(answer: http.client.HTTPResponse) -> bytes:
-    """The rest of a body. Signs of life may come for ever, so there is a deadline."""
+    """The rest of a body. Heartbeats may continue forever, so there is a deadline."""
     deadline = time.monotonic() + 15
     body = b""
     while data := answer.read1(65536):
@@ -162,7 +162,8 @@ class Live:
         self.body = b""
 
     def until(self, words: bytes, times: int = 1) -> None:
-        """Read until these words have come so often; comments may come for ever, so there is a deadline."""
+        """Read until these words have appeared so often; comments may continue forever, so there is a
+        deadline."""
         deadline = time.monotonic() + 10
         while self.body.count(words) < times:
             assert time.monotonic() < deadline, f"there is no {words!r} in {self.body!r}"
@@ -171,7 +172,7 @@ class Live:
             self.body += data
 
     def rest(self) -> Reply:
-        """Read to the end, and judge all of it."""
+        """Read to the end, and check all of it."""
         self.body += read_all(self._answer)
         return judge(self.status, self.headers, self.body, self._accent)
 
@@ -212,7 +213,7 @@ class Running:
         accent: str = "openresponses",
         headers: dict[str, str] | None = None,
     ) -> Reply:
-        """One request, and its answer, judged."""
+        """One request, and its answer, checked."""
         connection = self.connect()
         try:
             data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
@@ -233,7 +234,7 @@ class Running:
 
     @contextmanager
     def live(self, model: str, prompt: str = SECRET_PROMPT, **fields: Any) -> Iterator[Live]:
-        """A streamed turn, read step by step. Leaving it early is leaving the gateway."""
+        """A streamed turn, read step by step. Leaving the block early disconnects the client."""
         connection = self.connect()
         try:
             accent = fields.pop("accent", "openresponses")

@@ -1,4 +1,4 @@
-"""Answers of upstreams in each dialect, written by hand, for tests that run them through a gateway."""
+"""Answers of upstreams in each dialect, written by hand."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ANTHROPIC, RESPONSES, HASTY = "over-anthropic", "over-responses", "over-hasty"
 
 
 def body(data: bytes, content_type: str = "text/event-stream") -> Script:
-    """These bytes as a streamed answer that ends in good order."""
+    """These bytes as a streamed answer that ends properly."""
     return [send(head(200, content_type, transfer_encoding="chunked") + chunk(data) + LAST_CHUNK)]
 
 

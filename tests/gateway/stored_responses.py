@@ -1,4 +1,4 @@
-"""TurnThread a gateway for what it stored, and an upstream for what it was sent."""
+"""Stored responses: retrieving them from a gateway, and reading what was sent to its upstream."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def get(running: Running, path: str, **options: Any) -> Reply:
 
 
 def id_in(live: Live) -> str:
-    """What a client knows as soon as a stream has begun."""
+    """The id of a response, as soon as its stream has begun."""
     live.until(b"response.in_progress")
     return live.body.partition(b'"id":"')[2].partition(b'"')[0].decode()
 
 
 def events_only(body: bytes) -> bytes:
-    """Signs of life that are comments are not part of the log."""
+    """Drop heartbeat comments, which are not part of the log."""
     return b"".join(part + b"\n\n" for part in body.split(b"\n\n") if part and not part.startswith(b":"))
 
 
@@ -42,7 +42,7 @@ def calling(id: str) -> Script:
 
 
 def begin(running: Running, model: str, **fields: Any) -> Json:
-    """A turn that is answered at once, without having been run."""
+    """Start a background turn, and return its queued response."""
     reply = running.whole(model, background=True, **fields)
     assert reply.status == 200
     assert (reply.last["status"], reply.last["background"], reply.last["output"]) == ("queued", True, [])
@@ -50,7 +50,7 @@ def begin(running: Running, model: str, **fields: Any) -> Json:
 
 
 def ended(running: Running, id: str, **options: Any) -> Json:
-    """Ask for it, as pollers do, until it has ended."""
+    """Poll a response until it has ended."""
     seen: list[Json] = []
 
     def has_ended() -> bool:

@@ -27,7 +27,7 @@ CODEX_REQUIRES: dict[str, type | tuple[type, ...]] = {
     "supports_parallel_tool_calls": bool,
     "experimental_supported_tools": list,
 }
-"""What Codex 0.105 or 0.166 refuses a list without: each was left out before the real program."""
+"""Fields without which Codex 0.105 or 0.166 rejects the list, each verified with the real program."""
 
 
 CODEX_WORDS: dict[str, set[str | None]] = {
@@ -37,7 +37,7 @@ CODEX_WORDS: dict[str, set[str | None]] = {
     "default_reasoning_level": {*SAFE_EFFORTS, None},
     "default_verbosity": {None},
 }
-"""Words that both know. 0.105 refuses the list for an effort called `max`, 0.166 for one called ``."""
+"""Values that both accept. 0.105 rejects the list for an effort `max`, 0.166 for an empty one."""
 
 
 @given(st.lists(MODEL_FACTS, max_size=3))

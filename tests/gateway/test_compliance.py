@@ -1,7 +1,7 @@
 """The tests of the official compliance suite, as our own (spec S10): the demo model passes all 17.
 
-The suite looks at shapes alone. Here every answer is also judged by the checker and both schemas, and what
-its validators insist on is asserted by name.
+The suite checks shapes only. Here every answer is also checked by the stream checker and both schemas, and
+the fields that the suite's validators require are asserted by name.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def test_every_test_of_the_suite_is_here() -> None:
 
 
 def passes(local: LocalGateway, name: str, stream: bool) -> Reply:
-    """What most of the suite's tests ask: a valid response with output, completed."""
+    """Most of the suite's tests require a valid, completed response with output."""
     reply = local.ask({"model": "demo", "stream": stream, **REQUESTS[name]})
     assert reply.status == 200
     assert reply.last["status"] == "completed"
@@ -129,7 +129,7 @@ def passes(local: LocalGateway, name: str, stream: bool) -> Reply:
 
 
 both = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-"""The suite asks without a stream; here each is asked both ways."""
+"""The suite does not stream; here each request is made both ways."""
 
 
 @both
@@ -219,7 +219,7 @@ def test_compact_missing_model(local: LocalGateway) -> None:
     assert refused.error["param"] == "model"
 
 
-# Traps: what costs tests of the suite when it is wrong
+# Details that fail tests of the suite when they are wrong
 
 
 def chunks_of(penstock: Running, body: Json) -> Iterator[bytes]:
@@ -290,7 +290,7 @@ TRAPS: dict[str, Json] = {
 
 @pytest.mark.parametrize("name", TRAPS)
 def test_what_the_suite_would_not_take_is_seen_here(local: LocalGateway, name: str) -> None:
-    """The judge of the traps, judged: whatever is put into a good answer is found."""
+    """The checks themselves: every fault that is put into a valid answer is found."""
     answered = local.ask({"model": "demo", **REQUESTS["basic-response"]}).last
     assert faults(answered) == []
     assert faults({**answered, **TRAPS[name]}) != []
@@ -314,7 +314,7 @@ def talk(penstock: Running) -> Iterator[Talk]:
 
 
 def passes_on_websocket(talk: Talk, input: Any, **fields: Any) -> Json:
-    """One turn that the suite takes: valid events, and a response that is completed."""
+    """One turn that the suite accepts: valid events, and a completed response."""
     talk.ask("demo", input, **fields)
     events = talk.events()
     assert events[-1]["type"] == "response.completed", events[-1]
@@ -367,7 +367,7 @@ def test_websocket_previous_response_not_found(talk: Talk) -> None:
 
 @pytest.mark.e2e
 def test_websocket_failed_continuation_evicts_cache(talk: Talk) -> None:
-    """An output for a call that is nowhere fails, and what it continued is forgotten."""
+    """An output without its call fails, and the response that it continued is evicted."""
     id = passes_on_websocket(talk, "Say one.", store=False)["id"]
     output = {"type": "function_call_output", "call_id": "call_unknown", "output": "{}"}
     failed = talk.turn("demo", [output], store=False, previous_response_id=id)

@@ -30,7 +30,7 @@ POWERLESS = (sys.executable, "-c", DROP) if os.geteuid() == 0 else ()
 
 
 def is_late(reply: Reply) -> bool:
-    """Judged as every answer is; and its end says that it may not survive."""
+    """A checked answer whose end reports that it may not survive a restart."""
     assert (reply.status, reply.last["status"]) == (200, "completed")
     return late_count(reply.last) == 1
 
@@ -40,7 +40,7 @@ def get(running: Running, id: str) -> Reply:
 
 
 def promised(reply: Reply) -> Json:
-    """A response without what was only to be said of it at the time."""
+    """A response without its `store_late` diagnostics."""
     return {name: value for name, value in reply.last.items() if name != "diagnostics"}
 
 
@@ -185,7 +185,7 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 
 
 def serve(file: Path, *, through: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    """A gateway that is not expected to stay."""
+    """Start a gateway that is expected to fail."""
     command = [*through, sys.executable, "-m", "penstock", "serve", "--port", "0", "--store", str(file)]
     options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 60, "check": False}
     return subprocess.run(command, cwd=file.parent.parent, stdin=subprocess.DEVNULL, **options)

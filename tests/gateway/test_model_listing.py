@@ -1,4 +1,4 @@
-"""What the gateway lists: whose limits, under which names, for whom, and when an upstream does not answer."""
+"""The list of models: limits, names, visibility, and upstreams that do not answer."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Clock:
 
 
 class HastyLoop(asyncio.SelectorEventLoop):
-    """Does not wait for a timer: it says that the time has passed."""
+    """Skips timers: their time counts as passed at once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -190,7 +190,7 @@ def test_a_step_without_a_model_asks_for_the_name_itself() -> None:
 def test_an_override_holds_for_every_name_after_which_the_model_is(
     lines: list[str], windows: tuple[int, ...]
 ) -> None:
-    """The name that was asked for is the strongest, then what it stands for, then the upstream's."""
+    """The requested name takes precedence, then the name that it stands for, then the upstream's."""
     given = settings(*lines, models=routes(fast=("far/llama",)), aliases={"quick": "fast"}, passthrough="far")
     found = listed(given, Upstreams(far=[{"id": "llama", "context_length": 9000}]))
     assert tuple(found[name].context_window for name in ("llama", "fast", "quick")) == windows
@@ -383,7 +383,7 @@ def test_an_unknown_output_limit_is_not_listed() -> None:
 
 @given(MODEL_FACTS)
 def test_another_penstock_reads_back_what_this_one_knows(facts: ModelFacts) -> None:
-    """A gateway before a gateway, and the editor's own client."""
+    """A gateway in front of a gateway, and the editor's own client."""
     info = enrich(facts)
     (read,) = read_listing(read_by_our_client(body(info)))
     again = enrich(read)

@@ -1,4 +1,4 @@
-"""The gateway as a process: how it starts, how it reloads, how it ends."""
+"""The gateway as a process: how it starts and how it stops."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.gateway.upstream import ScriptedUpstream, begun, rest, said, streamed
 
 
 def serve(*options: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A start that is to fail."""
+    """Start a gateway that is expected to fail."""
     command = [sys.executable, "-m", "penstock", "serve", *options]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=30, env=environment)
 

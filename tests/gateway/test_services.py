@@ -1,4 +1,4 @@
-"""Services: the upstreams, the routes and the counts of one state of the settings."""
+"""Services: the upstreams, routes and counters that belong to one version of the settings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def services(settings: Settings = ROUTED) -> Services:
 
 
 def test_an_upstream_whose_target_did_not_change_survives_a_reload() -> None:
-    """Its connections stay open, and the rests of its keys are not forgotten."""
+    """Its connections stay open, and resting keys keep resting."""
     fleet = Fleet()
     before, dropped = fleet.renew([target("same"), target("moved"), target("removed")])
     assert dropped == []

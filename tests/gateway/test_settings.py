@@ -1,4 +1,4 @@
-"""Settings: where the name of a model leads."""
+"""Settings: where the name of a model is routed."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""One client or one upstream must not take the gateway away from the others: the event loop is shared, a
-large answer costs a few times its size, and a client that does not read is cut off."""
+"""One client or one upstream must not monopolise the gateway: the event loop is shared, a large answer
+costs a few times its size, and a client that does not read is disconnected."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def serving(folder: Path, upstream: ScriptedUpstream, *options: str, limits: str
 
 
 def flooded(delta: dict[str, str], size: int, times: int) -> Script:
-    """An answer of `times` blocks, as fast as they are taken, each of about `size` bytes of this delta."""
+    """An answer of `times` blocks, each of about `size` bytes of this delta, as fast as they are read."""
     one = frames(chat_chunk(delta), done=False)
     block = chunk(one * max(1, size // len(one)))
     end = send(chunk(frames(chat_chunk(finish="stop"), USAGE)) + LAST_CHUNK)
@@ -182,7 +182,7 @@ def test_clients_that_read_nothing_are_cut_off(
 
 
 def test_a_slow_reader_is_not_cut_off(tmp_path: Path, upstream: ScriptedUpstream) -> None:
-    """It takes longer than `client_timeout` in all, and takes a little all the time."""
+    """It takes longer than `client_timeout` in total, but reads a little all the time."""
     upstream.play("large", flooded({"content": SENTENCE}, 400_000, 5))
     with serving(tmp_path, upstream, limits="client_timeout = 1") as running:
         client = connect(running, turn("large", "connection: close", stream=False), buffer=65536)

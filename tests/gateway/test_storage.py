@@ -28,7 +28,7 @@ async def keep(store: Store, id: str) -> None:
 
 @asynccontextmanager
 async def pruning(store: Store, limits: Limits, *, every: float = 0) -> AsyncIterator[None]:
-    """Housekeeping that has had its first look, and without `every` some more."""
+    """Pruning that has run once, and without `every` several times."""
     task = asyncio.create_task(prune_regularly(store, lambda: limits, every=every))
     for _ in range(50):
         await asyncio.sleep(0)

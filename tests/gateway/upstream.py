@@ -1,7 +1,7 @@
 """A scripted upstream that many tests share: the model's name picks the script.
 
-It plays whatever a test wrote for a model, at any byte, for every request that names the model; with several
-scripts the first request gets the first one, and the last script is played from then on.
+Every request for a model gets the script that a test has set for it. With several scripts, the first request
+gets the first one, and so on; the last script is repeated.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def streamed(*chunks: Any, done: bool = True) -> Script:
 
 
 def begun(*chunks: Any) -> Script:
-    """The beginning of one, which another step goes on with."""
+    """The beginning of an answer, which another step continues."""
     return [send(SSE_HEAD + (chunk(frames(*chunks, done=False)) if chunks else b""))]
 
 
@@ -100,7 +100,7 @@ USAGE = {
 
 
 def until_gone(gone: threading.Event) -> Step:
-    """Say nothing until the gateway closes the connection, and tell that it has."""
+    """Send nothing until the gateway closes the connection, and set the event then."""
 
     async def step(connection: Connection) -> None:
         with suppress(OSError):
@@ -112,7 +112,7 @@ def until_gone(gone: threading.Event) -> Step:
 
 
 def until(opened: threading.Event) -> Step:
-    """Say nothing until the test lets it go on."""
+    """Send nothing until the test sets the event."""
 
     async def step(_: Connection) -> None:
         while not opened.is_set():
@@ -122,7 +122,7 @@ def until(opened: threading.Event) -> Step:
 
 
 class Flood:
-    """Sends chunks for as long as the gateway takes them; `sent` counts their bytes."""
+    """Sends chunks for as long as the gateway reads them; `sent` counts their bytes."""
 
     def __init__(self, data: bytes, times: int) -> None:
         self._data, self._times = data, times

@@ -32,7 +32,7 @@ from tests.protocol.schema import complaints, event_components
 
 
 class Talk:
-    """A client that believes nothing: every turn is judged, as an answer over HTTP is."""
+    """A client that checks every turn, as answers over HTTP are checked."""
 
     def __init__(self, socket: Connection) -> None:
         self.socket = socket
@@ -94,11 +94,11 @@ def talking(running: Running, path: str = "/v1/responses", **options: Any) -> It
         yield Talk(socket)
 
 
-# Who may come in
+# Access
 
 
 class FakeClient:
-    """The other end of an exchange, without a network."""
+    """The client's end of an exchange, without a network."""
 
     def __init__(self) -> None:
         self.sent: list[Message] = []

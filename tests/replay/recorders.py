@@ -1,4 +1,4 @@
-"""A gateway that records, what it has kept, and what that becomes when it is replayed."""
+"""A gateway that records, what it has stored, and the result of replaying it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ KEYED = """
 [models.over-keys]
 targets = ["chat/keyed-first", "anthropic/keyed-second"]
 """
-"""A chain of targets with keys: one that was refused rests, and its target is then not asked."""
+"""A chain of targets with keys: a refused key rests, and its target is then not asked."""
 
 
 class Recorder:
-    """A gateway that records, and what it has kept."""
+    """A gateway that records, and what it has stored."""
 
     def __init__(self, folder: Path, running: Running) -> None:
         self.folder, self.running = folder, running
@@ -36,7 +36,7 @@ class Recorder:
             return file.events(stored.tenant, id), file.traces(stored.tenant, id), stored.verdict
 
     def wait_for_the_end(self, id: str) -> None:
-        """Until it is in the file, which is a moment after the gateway knows it."""
+        """Wait until its end is in the file, which is shortly after the gateway has sent it."""
 
         def has_ended() -> bool:
             with open_archive(self.folder / "store.sqlite") as file:
@@ -46,7 +46,7 @@ class Recorder:
         wait_for(has_ended)
 
     def has_a_read(self, id: str) -> bool:
-        """Is anything of the upstream's in the file already?"""
+        """Return whether a read of the upstream is in the file."""
         with open_archive(self.folder / "store.sqlite") as file:
             stored = file.find(id)
             return stored is not None and any(

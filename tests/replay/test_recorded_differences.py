@@ -81,7 +81,7 @@ def test_a_text_that_differs_is_reported_once(rich: Recording) -> None:
 def test_code_that_behaves_differently_is_reported(
     recorder: Recorder, upstream: ScriptedUpstream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What replay is for: the bytes are as they were, and the gateway is another."""
+    """What replay is for: the bytes are the same, and the gateway is another version."""
     model = upstream.play("other code", streamed(*text("ab"), chat_chunk(finish="stop")))
     recording = recorder.recording(recorder.running.stream(model).last["id"])
     assert found(again(recording)[1]) == []
@@ -115,7 +115,7 @@ def test_a_request_that_would_be_rendered_differently_is_reported_separately(ric
 def test_a_request_that_would_now_be_refused_is_reported(
     recorder: Recorder, upstream: ScriptedUpstream
 ) -> None:
-    """A failure that comes sooner than it did: nothing was sent yet, so that it is a status."""
+    """A failure that comes earlier than it did: nothing was sent yet, so it is an HTTP status."""
     model = upstream.play("refused", streamed(*said("a fine answer")))
     recording = recorder.recording(recorder.running.stream(model).last["id"])
     attempt = recording.attempts[0]
@@ -131,7 +131,7 @@ def test_a_request_that_would_now_be_refused_is_reported(
 def test_a_failure_that_was_in_the_bytes_must_be_found_in_them_again(
     recorder: Recorder, upstream: ScriptedUpstream
 ) -> None:
-    """An attempt that broke off without output, and whose bytes now come to an end: nobody else is asked."""
+    """An attempt that broke off without output, and whose bytes now complete: no other target is asked."""
     upstream.play(FIRST, streamed(chat_chunk({"role": "assistant", "content": ""}), done=False))
     upstream.play(SECOND, body(typed([message_start(), *text_block(0, "Yes."), *message_end()])))
     recording = recorder.recording(recorder.running.stream(CHAIN).last["id"])

@@ -1,4 +1,4 @@
-"""A recorded turn through today's code comes out as it did."""
+"""A recorded turn that is replayed through the present code comes out the same."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_both_attempts_of_a_chain_are_replayed(recorder: Recorder, upstream: Scr
 def test_an_attempt_that_was_taken_back_is_read_again_before_the_next(
     recorder: Recorder, upstream: ScriptedUpstream
 ) -> None:
-    """Its bytes hold the failure: the turn finds it, and nobody raises it."""
+    """The failure is in the recorded bytes: the turn finds it there."""
     upstream.play(FIRST, streamed({"error": {"message": "broken", "code": 500}}))
     upstream.play(SECOND, body(typed([message_start(), *text_block(0, "Yes."), *message_end()])))
     recording = recorder.recording(recorder.running.stream(CHAIN).last["id"])
@@ -165,7 +165,7 @@ def test_a_compaction_that_nobody_could_read_is_reported_as_before(
 def test_a_stream_that_had_begun_for_patience_is_not_refused(
     recorder: Recorder, upstream: ScriptedUpstream
 ) -> None:
-    """The upstream fails after the client was given its beginning, and before it said anything."""
+    """The upstream fails after the stream has begun, and before any output."""
     begins = threading.Event()
     model = upstream.play("patience", [until(begins), answer(500, {"error": {"message": "broken"}})])
     with recorder.running.live(model) as live:
@@ -266,7 +266,7 @@ def test_a_turn_that_ended_with_its_gateway_is_replayed_to_there(
     with recording_gateway(tmp_path, upstream) as recorder:
         with recorder.running.live(model) as live:
             live.until(b"response.output_text.delta")
-            for _ in range(2):  # the first one only lets turns come to their end
+            for _ in range(2):  # the first signal only waits for running turns
                 recorder.running.signal(signal.SIGTERM)
                 wait_for(lambda: any("stop" in line["message"] for line in recorder.running.log))
             reply = live.rest()
@@ -281,7 +281,7 @@ def test_a_turn_that_ended_with_its_gateway_is_replayed_to_there(
 def test_a_killed_gateway_is_replayed_as_far_as_its_file_goes(
     events: int, reads: int, recorder: Recorder, upstream: ScriptedUpstream
 ) -> None:
-    """What it wrote of its log and what it wrote of its recording need not end in the same place."""
+    """Its log and its recording need not end at the same place."""
     data = RICH["chat"]()
     upstream.play("killed", pieces([data[i : i + 100] for i in range(0, len(data), 100)]))
     id = recorder.running.stream("killed", tools=TOOLS).last["id"]

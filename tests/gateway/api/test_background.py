@@ -115,7 +115,7 @@ def test_another_tenant_cannot_find_or_cancel_a_background_turn(tmp_path: Path) 
 
 @pytest.mark.e2e
 def test_a_background_turn_may_end_after_sigterm(tmp_path: Path) -> None:
-    """It survives its client, and the process waits for it as for others."""
+    """It outlives its client, and the process waits for it like for any other turn."""
     scripted, opened = ScriptedUpstream(), threading.Event()
     with in_a_thread(scripted):
         config = CONFIG.format(url=scripted.url)
@@ -214,7 +214,7 @@ def test_a_background_turn_must_be_stored() -> None:
 def test_a_turn_that_the_store_does_not_take_is_refused_and_asks_nobody(
     monkeypatch: pytest.MonkeyPatch, verdicts: list[Json]
 ) -> None:
-    """After a crash nobody would know of it."""
+    """After a crash there would be no record of it."""
 
     async def fail(*_: object, **__: object) -> bool:
         raise StoreError(StoreError.FULL, "the disk is full: planted path")
@@ -233,7 +233,7 @@ def test_a_turn_that_the_store_does_not_take_is_refused_and_asks_nobody(
 
 
 def test_a_refusal_of_the_upstream_is_in_the_record() -> None:
-    """The client was answered long ago: there is no status left to answer with."""
+    """The client has already been answered, so an HTTP status is no longer possible."""
     upstream = FakeUpstream("only", AuthenticationError("no such key", status=401))
 
     async def test(gateway: Gateway) -> None:

@@ -1,4 +1,4 @@
-"""Ask G4: any model compacts a conversation, for the one it belongs to, in every way to ask for it."""
+"""Compaction (ask G4): any model compacts a conversation, over every route, for its own tenant only."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ KEYS = {"alice": "pk-alice", "bob": "pk-bob"}
 
 
 class Client:
-    """Asks a gateway that is in the same process."""
+    """A client of a gateway in the same process."""
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
@@ -65,7 +65,7 @@ class Client:
         leaves: Callable[[], Any] | None = None,
         **body: Any,
     ) -> Reply:
-        """The answer. The client goes when `leaves` says so."""
+        """Return the answer. The client disconnects when `leaves` is set."""
         sent: list[Message] = [{"type": "http.request", "body": json.dumps(body).encode()}]
         replied: list[Message] = []
 
@@ -200,7 +200,7 @@ def test_a_stored_chain_is_compacted(served: Any, scripted: ScriptedUpstream) ->
         sent = messages(scripted, model)
         assert sent[:2] == [("user", "where is the lamp?"), ("assistant", "on the table")]
         gone = await client.ask(f"/v1/responses/{reply.json['id']}", method="GET")
-        assert gone.status == 404  # it is no response, and nothing can continue it
+        assert gone.status == 404  # it is not a response, and cannot be continued
 
     served(test)
 
@@ -281,7 +281,7 @@ def test_tools_that_came_as_items_are_not_offered(served: Any, scripted: Scripte
     served(test)
 
 
-# How it goes wrong
+# Failures
 
 
 def test_a_compaction_fails_like_any_turn(served: Any, scripted: ScriptedUpstream) -> None:
@@ -334,7 +334,7 @@ def test_an_incomplete_summary_is_a_failure(
 
 
 def test_a_summary_that_broke_off_is_retried(served: Any, scripted: ScriptedUpstream) -> None:
-    """Nothing of it was sent yet, however much of it had come."""
+    """Nothing was sent yet, however much had been received."""
     model = scripted.play("again", BREAKS, streamed(*said("Whole.")))
 
     async def test(client: Client) -> None:
@@ -362,7 +362,7 @@ def test_a_client_that_disconnects_ends_the_call(served: Any, scripted: Scripted
     served(test)
 
 
-# What comes back
+# Compactions in the input
 
 
 def item_of(tenant: str, summary: str, sealer: Sealer = SEALER) -> dict[str, str]:
@@ -398,7 +398,7 @@ def test_a_compaction_is_compacted_again(served: Any, scripted: ScriptedUpstream
 
 
 def test_another_tenant_cannot_read_a_compaction(served: Any, scripted: ScriptedUpstream) -> None:
-    """Ask K1: as of one that is foreign."""
+    """Ask K1: like a foreign compaction."""
     model = scripted.play("shared", streamed(*said("the secret plan")), streamed(*said("a summary")))
     keys = tuple(ClientKey(name=name, digest=sha256(key.encode()).digest()) for name, key in KEYS.items())
 

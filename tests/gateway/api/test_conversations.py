@@ -162,7 +162,7 @@ def test_a_conversation_and_a_previous_response_exclude_each_other(penstock: Run
 
 @pytest.mark.e2e
 def test_another_tenant_finds_nothing(tmp_path: Path) -> None:
-    """Ask K1: on every route the same answer as for an id that never was."""
+    """Ask K1: on every route the same answer as for an unknown id."""
     (mine, first), (theirs, second) = create_key("mine"), create_key("theirs")
     with gateway(tmp_path, config=f"{first}\n{second}\n") as running:
         me, them = {"x-api-key": mine}, {"x-api-key": theirs}

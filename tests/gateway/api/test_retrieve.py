@@ -46,7 +46,7 @@ from tests.gateway.upstream import (
 
 
 def delete(running: Running, id: str) -> Any:
-    """Not judged: what it answers is called a response, and is none."""
+    """Delete a response. The answer is not checked: its object is `response`, but it is not one."""
     connection = running.connect()
     connection.request("DELETE", f"/v1/responses/{id}")
     body = json.loads(connection.getresponse().read())
@@ -98,7 +98,8 @@ def test_failed_and_interrupted_responses_are_stored(penstock: Running, upstream
 @pytest.mark.e2e
 @pytest.mark.parametrize("accent", ["openresponses", "openai", "copilot"])
 def test_a_stream_is_resumed(penstock: Running, upstream: ScriptedUpstream, accent: str) -> None:
-    """Ask G6: while it runs, by two at once, from any event, byte for byte; the upstream is asked once."""
+    """Ask G6: while it runs, by two clients at once, from any event, byte for byte; the upstream gets one
+    request."""
     opened = threading.Event()
     reasoned = begun(chat_chunk({"reasoning_content": "hm"}), chat_chunk({"content": "a"}))
     model = upstream.play(f"resumed-{accent}", [*reasoned, until(opened), rest("b")])
@@ -171,7 +172,8 @@ def test_a_client_that_disconnected_finds_the_partial_response(
 def test_a_response_is_cancelled_over_another_connection(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
-    """Decision 6: the stream ends as one that broke off, the record says what it was; twice is once."""
+    """Decision 6: the stream ends as incomplete and the record as cancelled; cancelling twice changes
+    nothing."""
     gone = threading.Event()
     upstream.play("to-cancel", [*begun(chat_chunk({"content": "a"})), until_gone(gone)])
     with penstock.live("to-cancel") as live:
@@ -227,7 +229,7 @@ def test_a_response_is_deleted_with_everything(penstock: Running) -> None:
 
 @pytest.mark.e2e
 def test_another_tenant_finds_nothing(tmp_path: Path) -> None:
-    """Ask K1: on every route the same answer as for an id that never was."""
+    """Ask K1: on every route the same answer as for an unknown id."""
     (mine, first), (theirs, second) = create_key("mine"), create_key("theirs")
     with gateway(tmp_path, config=f"{first}\n{second}\n") as running:
         me, them = {"x-api-key": mine}, {"x-api-key": theirs}
@@ -259,7 +261,7 @@ def test_another_tenant_finds_nothing(tmp_path: Path) -> None:
 @pytest.mark.e2e
 @pytest.mark.parametrize("id", ["", "x" * 100_000, "resp_\x00", "../../etc", "r\u00e9sp", "a/b?c=d%00"])
 def test_an_odd_id_is_not_found(penstock: Running, id: str) -> None:
-    """What a client calls a response is never a fault of the gateway."""
+    """No id that a client sends may cause an internal error."""
     follow = penstock.whole("demo", previous_response_id=id)
     assert follow.status == 200 if not id else follow.error["code"] == "previous_response_not_found"
     reference = penstock.ask({"model": "demo", "input": [{"type": "item_reference", "id": id}]})
@@ -270,7 +272,7 @@ def test_an_odd_id_is_not_found(penstock: Running, id: str) -> None:
 
 @pytest.mark.e2e
 def test_ids_chosen_by_clients_may_repeat(penstock: Running, upstream: ScriptedUpstream) -> None:
-    """Twice in one input, and in turns that have nothing to do with each other."""
+    """Twice in one input, and in unrelated turns."""
     model = upstream.play("same-ids", streamed(*said("ok")))
     items = [{"id": "msg_mine", "role": "user", "content": f"part {number}"} for number in range(2)]
     for _ in range(2):
@@ -315,7 +317,7 @@ def test_every_snapshot_says_whether_the_response_is_stored(penstock: Running, s
 
 
 def number_of(live: Live) -> int:
-    """The number of the last whole event that a client has read."""
+    """The number of the last complete event that a client has read."""
     return int(re.findall(rb'"sequence_number":(\d+)', live.body.rpartition(b"\n\n")[0])[-1])
 
 
@@ -323,7 +325,7 @@ def number_of(live: Live) -> int:
 def test_a_dropped_stream_is_resumed_without_a_second_request(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
-    """The client is cut off behind event 17; it comes back while the turn runs, and again after its end."""
+    """The client is cut off after event 17; it reconnects while the turn runs, and again after its end."""
     opened = threading.Event()
     words = text(*(f"{number} " for number in range(20)))
     model = upstream.play("g6", [*begun(*words), until(opened), rest("the end")])
@@ -333,7 +335,7 @@ def test_a_dropped_stream_is_resumed_without_a_second_request(
     connection = penstock.connect()
     connection.request("GET", f"/v1/responses/{id}?stream=true&starting_after=17")
     reply = connection.getresponse()
-    first_line = reply.readline()  # it runs still
+    first_line = reply.readline()  # it is still running
     opened.set()
     resumed = events_only(first_line + reply.read())
     whole = get(penstock, f"{id}?stream=true")
@@ -349,7 +351,7 @@ def test_a_dropped_stream_is_resumed_without_a_second_request(
 
 @pytest.mark.e2e
 def test_a_pruned_response_is_a_typed_error(upstream: ScriptedUpstream, tmp_path: Path) -> None:
-    """The store has a bound: what had to go is answered as an id that never was, and the rest goes on."""
+    """The store is bounded: a pruned response is answered like an unknown id, and everything else works."""
     config = CONFIG.format(url=upstream.url)
     model = upstream.play("g6-expired", streamed(*said("ok")))
     with gateway(tmp_path, config=config) as running:
@@ -401,7 +403,7 @@ def test_cancelling_a_finished_response_changes_nothing(penstock: Running) -> No
 
 @pytest.mark.e2e
 def test_an_interrupted_response_keeps_its_partial_output(upstream: ScriptedUpstream, tmp_path: Path) -> None:
-    """The upstream, the client and the gateway are ended in the middle of a sentence."""
+    """The upstream, the client and the gateway stop in the middle of a sentence."""
     config, gone = CONFIG.format(url=upstream.url), threading.Event()
     half = begun(*text("half of it"))
     broken = upstream.play("g8-upstream", [*half, cut])
@@ -489,7 +491,7 @@ def test_a_running_response_is_shown_cancelled_and_then_deleted() -> None:
         assert (shown["status"], shown["output"][0]["content"][0]["text"]) == ("in_progress", "a")
         refused = await call(gateway, f"/v1/responses/{first.id}", method="DELETE")
         assert (refused.status, refused.error["code"]) == (409, "response_running")
-        for _ in range(2):  # ask F3: twice is as good as once
+        for _ in range(2):  # ask F3: cancelling twice is the same as once
             cancelled = await call(gateway, f"/v1/responses/{first.id}/cancel")
             assert (cancelled.status, cancelled.json["status"]) == (200, "cancelled")
         await first.task

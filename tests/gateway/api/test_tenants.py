@@ -1,4 +1,5 @@
-"""Ask K1: another tenant's id is answered exactly like one that never was, wherever an id can be given."""
+"""Ask K1: an id of another tenant is answered exactly like an unknown one, wherever a client can send an
+id."""
 
 from __future__ import annotations
 
@@ -35,9 +36,9 @@ keys = ["UPSTREAM_KEY"]
 
 
 class Row(Struct, frozen=True):
-    """One way to give an id. `{...}` stands for it; `{mine}` and `{my_response}` belong to the client.
+    """One way to send an id. `{...}` stands for the id; `{mine}` and `{my_response}` belong to the client.
 
-    `status` is what a stranger gets, and `kept` what the owner gets.
+    `status` is what another tenant gets, and `kept` what the owner gets.
     """
 
     method: str
@@ -66,7 +67,7 @@ def reference(id: str) -> Json:
 
 
 def asking(path: str, **fields: Any) -> list[Row]:
-    """The ways to give an id within a request to a model."""
+    """The ways to send an id within a request to a model."""
     output = {"type": "function_call_output", "call_id": "{call}", "output": "x"}
     unknown_compaction = {"type": "compaction", "encrypted_content": "{sealed}"}
     user = {"role": "user", "content": "hello"}
@@ -134,11 +135,11 @@ SOCKET_ROWS = [
 ]
 
 WITHOUT_IDS = ("models", "models/*", "metrics")
-"""Routes that only those with a key are answered on, and that know nothing of anybody."""
+"""Routes that need a key and return nothing that belongs to a tenant."""
 
 
 def test_every_route_has_a_row() -> None:
-    """A new route says here how it keeps tenants apart, or that it knows nothing of them."""
+    """A new route is listed here with how it separates tenants, or as one that returns nothing of them."""
     names = {path: re.sub(r"{.*?}", "*", path) for path in ROUTES}
     routes = [(names[path], method) for path, methods in ROUTES.items() for method in methods]
     open_routes = [
@@ -152,7 +153,7 @@ def test_every_route_has_a_row() -> None:
 
 
 class Answer(Struct, frozen=True):
-    """What a client sees of an answer, and what its upstream was sent."""
+    """What a client receives, and what its upstream was sent."""
 
     status: int
     headers: dict[str, str]
@@ -161,7 +162,7 @@ class Answer(Struct, frozen=True):
 
 
 class Tenant:
-    """One of those who use the gateway."""
+    """A client with a key of its own."""
 
     def __init__(self, running: Running, upstream: ScriptedUpstream, key: str) -> None:
         self._running, self.upstream, self.key = running, upstream, key
@@ -205,7 +206,7 @@ Ids = dict[str, str]
 
 
 def belongings(tenant: Tenant) -> Ids:
-    """Something of every kind that has an id, all new."""
+    """New ids of every kind."""
     asked = [{"role": "user", "content": each} for each in ("a question", "and another")]
     made = tenant.json("POST", "/v1/responses", {"model": "any", "input": asked})
     by_type = {item["type"]: item for item in made["output"]}
@@ -227,7 +228,7 @@ def belongings(tenant: Tenant) -> Ids:
 
 
 def unknown(ids: Ids) -> Ids:
-    """Ids of the same shape that never were."""
+    """Unknown ids of the same shape."""
     return {name: f"{id[:-8]}{'0' * 8}" for name, id in ids.items()}
 
 
@@ -241,7 +242,7 @@ def filled(value: Any, ids: Ids) -> Any:
 
 
 def plain(answer: Answer, ids: Ids) -> Answer:
-    """An answer without what is new in every one, and without the ids that were asked for."""
+    """An answer without the values that differ every time, and without the requested ids."""
     body = answer.body
     for name, id in ids.items():
         body = body.replace(id, f"<{name}>").replace(id[:64], f"<{name}>")
@@ -252,7 +253,7 @@ def plain(answer: Answer, ids: Ids) -> Answer:
 
 
 def everything(tenant: Tenant, ids: Ids) -> list[str]:
-    """All that a tenant can see of its own."""
+    """Everything that a tenant can see of its own."""
     response, conversation = f"/v1/responses/{ids['response']}", f"/v1/conversations/{ids['conversation']}"
     paths = [response, f"{response}?stream=true", f"{response}/input_items"]
     paths += [conversation, f"{conversation}/items"]
@@ -263,7 +264,7 @@ def everything(tenant: Tenant, ids: Ids) -> list[str]:
 
 @pytest.fixture(scope="module")
 def tenants(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Tenant, Tenant, Running]]:
-    """The owner and a stranger. Every model says a sentence and makes a call, each under ids of its own."""
+    """The owner and another tenant. Every model sends a sentence and a call, each with new ids."""
     upstream = ScriptedUpstream()
     upstream.play("any", streamed(*text("a sentence"), calls(call(0, None, "look", "{}")), TOOL_CALLS))
     (owned, first), (strange, second) = create_key("owner"), create_key("stranger")
@@ -276,7 +277,7 @@ def tenants(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Tenant, 
 
 
 def check(row: Row, owner: Tenant, stranger: Tenant, ask: Callable[[Tenant, Ids], Answer]) -> None:
-    """A stranger learns nothing and changes nothing; to the owner the same request means something."""
+    """Another tenant learns and changes nothing; for the owner the same request has an effect."""
     owned, own = belongings(owner), belongings(stranger)
     own = {name: own[name] for name in ("mine", "my_response")}
     theirs, never = {**owned, **own}, {**unknown(owned), **own}
@@ -322,7 +323,7 @@ RUNNING = [
 def test_a_running_turn_cannot_be_seen_awaited_or_ended_by_another_tenant(
     tenants: tuple[Tenant, Tenant, Running], is_background: bool
 ) -> None:
-    """To wait for it, as the owner would, would tell that it is there."""
+    """Waiting for it, as the owner's request does, would reveal that it exists."""
     owner, stranger, running = tenants
     opened = threading.Event()
     steps = [*begun(chat_chunk({"content": "a"})), until(opened), rest("b")]

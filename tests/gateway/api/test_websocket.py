@@ -1,4 +1,4 @@
-"""Responses over a WebSocket (spec N9 to spec N26, decision 9, decision 14, decision 18), judged frame by
+"""Responses over a WebSocket (spec N9 to spec N26, decision 9, decision 14, decision 18), checked frame by
 frame."""
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ def _kept(running: Running, id: str) -> Json:
 def test_clients_that_are_cut_off_leave_no_fault_in_the_log(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
-    """They go without a word while events are being sent; the fixture looks for faults when it ends."""
+    """They disconnect while events are being sent; the fixture checks the log for faults when it ends."""
     for number in range(10):
         flood = Flood(chunk(frames(*[chat_chunk({"content": "x" * 500})] * 20, done=False)), 50)
         model = upstream.play(f"ws-cut-{number}", [send(SSE_HEAD), flood, until_gone(threading.Event())])
@@ -312,7 +312,7 @@ def test_access_to_a_websocket(path: str, headers: dict[str, str], status: int) 
 
 
 def test_websockets_can_be_turned_off() -> None:
-    """426 is the one answer at which Codex goes on over HTTP at once (client 2)."""
+    """426 is the only status after which Codex falls back to HTTP at once (client 2)."""
     assert upgrade(Settings(websocket=False)) == (426, "websocket_not_offered")
 
 
@@ -337,11 +337,11 @@ def test_tenants_are_separate_on_websockets(tmp_path: Path) -> None:
             assert them.refused(input=[reference])["code"] == "item_not_found"
 
 
-# The longest life of a connection
+# The maximum duration of a connection
 
 
 def test_a_connection_lasts_sixty_minutes() -> None:
-    """Spec N24: the first frame behind them gets the named code, and the connection is closed."""
+    """Spec N24: the first frame after that gets the named code, and the connection is closed."""
 
     async def live() -> list[Message]:
         now = 1000.0

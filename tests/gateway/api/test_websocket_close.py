@@ -1,4 +1,4 @@
-"""How a WebSocket ends: with the process, and after its hour (decision 18, spec N24)."""
+"""How a WebSocket is closed: when the process stops, and after an hour (decision 18, spec N24)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_an_idle_socket_is_closed_when_the_gateway_stops(tmp_path: Path) -> None
 
 @pytest.mark.e2e
 def test_a_running_turn_ends_before_its_socket_is_closed(tmp_path: Path) -> None:
-    """As over HTTP: nobody is cut off without a word."""
+    """As over HTTP: no client is disconnected without an explanation."""
     scripted, opened = ScriptedUpstream(), threading.Event()
     scripted.play("m", [*begun(chat_chunk({"content": "a"})), until(opened), rest("b")])
     with (
@@ -65,7 +65,7 @@ def test_a_running_turn_ends_before_its_socket_is_closed(tmp_path: Path) -> None
         talking(running) as talk,
     ):
         begin(talk, "m")
-        talk.ask("m")  # waits for its turn, and does not get it
+        talk.ask("m")  # waits, and is never run
         running.signal(signal.SIGTERM)
         wait_for(lambda: refuses(running))
         opened.set()
@@ -99,7 +99,7 @@ def test_a_turn_that_does_not_end_fails_as_shutting_down(tmp_path: Path) -> None
 
 
 def test_an_idle_connection_is_closed_after_sixty_minutes() -> None:
-    """Spec N24, also where no frame comes that could be refused."""
+    """Spec N24, also without a frame that could be refused."""
 
     async def live() -> list[str]:
         client, made = FakeClient(), Gateway(Settings(), store=MemoryStore())

@@ -35,7 +35,7 @@ def read(text: str, **more: str) -> Settings:
 
 
 def errors(text: str, **more: str) -> list[str]:
-    """All that is wrong, without the name of the file."""
+    """All errors, without the name of the file."""
     with pytest.raises(ConfigError) as caught:
         read(text, **more)
     text_of_all = str(caught.value)

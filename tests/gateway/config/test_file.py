@@ -23,7 +23,7 @@ from tests.gateway.config.reading import ENVIRONMENT, PAGE, errors, read, read_o
 
 
 def example(folder: Path) -> Settings:
-    """The example of the documentation, in a folder that has the files it names."""
+    """The example of the documentation, in a folder with the files that it names."""
     authority = trustme.CA()
     certificate = authority.issue_cert("client.example")
     authority.cert_pem.write_to_path(folder / "ca.pem")

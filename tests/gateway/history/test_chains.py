@@ -63,7 +63,7 @@ def two_calls(*between: Step) -> Script:
 
 
 def answered(running: Running, model: str, id: str) -> Reply:
-    """Give the outputs of both calls, with the id of the response that made them."""
+    """Send the outputs of both calls, with the id of the response that made them."""
     return running.stream(model, OUTPUTS, tools=LOOK, previous_response_id=id)  # type: ignore[arg-type]
 
 
@@ -105,7 +105,7 @@ def test_outputs_follow_at_once_with_the_id_of_any_event(
 
 @pytest.mark.e2e
 def test_a_chain_continues_after_the_gateway_was_killed(upstream: ScriptedUpstream, tmp_path: Path) -> None:
-    """No set-up, no warning: what was reported completed is there after SIGKILL."""
+    """Without any setup, a response that was completed exists after SIGKILL."""
     config = CONFIG.format(url=upstream.url)
     model = upstream.play("g1-killed", two_calls(), streamed(*said("there")), streamed(*said("still there")))
     with gateway(tmp_path, config=config) as running:
@@ -135,7 +135,7 @@ def test_an_unknown_id_is_a_400_with_its_code(penstock: Running, stream: bool, i
 def test_a_shortened_history_continues_from_an_answer_that_was_cut_off(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
-    """The host sends only what came after its marker; how the turn before ended does not matter."""
+    """The host sends only what follows its marker; how the previous turn ended does not matter."""
     cut_off = streamed(*text("half of"), chat_chunk(finish="length"))
     model = upstream.play("g2-cut", cut_off, streamed(*said("the rest")))
     first = penstock.stream(model, "tell me").last
@@ -203,7 +203,7 @@ def test_a_turn_that_still_runs_can_be_continued(penstock: Running, upstream: Sc
 
 @pytest.mark.e2e
 def test_a_chain_branches_and_outlives_the_process(upstream: ScriptedUpstream, tmp_path: Path) -> None:
-    """Ask G1: across a restart, without any set-up."""
+    """Ask G1: across a restart, without any setup."""
     config = f'passthrough = "chat"\n[targets.chat]\nbase_url = "{upstream.url}/v1"\n'
     model = upstream.play("restarted", streamed(*said("root answer")), streamed(*said("left answer")))
     with gateway(tmp_path, config=config) as running:

@@ -24,7 +24,7 @@ TRIGGER = {"type": "compaction_trigger"}
 QUESTION = {"type": "message", "role": "user", "content": "where is the lamp?"}
 
 
-# What comes back
+# Compactions in the input
 
 
 def item_of(tenant: str, summary: str, sealer: Sealer = SEALER) -> dict[str, str]:
@@ -66,7 +66,7 @@ def test_a_request_without_compactions_is_unchanged() -> None:
 
 
 def test_only_a_trigger_at_the_end_asks_for_a_compaction() -> None:
-    """One before it was answered in an earlier turn of the chain."""
+    """An earlier trigger was answered in an earlier turn of the chain."""
     answered, _ = expand(request_of(QUESTION, TRIGGER, item_of("local", "ours"), QUESTION), SEALER, "local")
     assert not wants_compaction(answered)
     assert isinstance(answered.input, list)

@@ -1,4 +1,4 @@
-"""A chain has no limit: two thousand turns, of which the last are made over HTTP."""
+"""A chain has no length limit: two thousand turns, the last of them over HTTP."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def message(id: str, role: str, text: str) -> StoredItem:
 
 
 async def keep(store: SqliteStore, number: int) -> None:
-    """One turn as the gateway would have kept it."""
+    """One turn as the gateway stores it."""
     id = f"resp_{number}"
     await store.open(
         Opened(
@@ -54,7 +54,7 @@ async def seed(file: Path, count: int) -> None:
 
 
 def conversation(count: int) -> list[tuple[str, str]]:
-    """What the turns up to this one asked and said."""
+    """The messages of the turns up to this one."""
     return [
         spoken
         for number in range(1, count + 1)
@@ -93,7 +93,7 @@ def test_a_turn_from_the_middle_gets_what_was_before_it(
 
 
 def test_the_items_of_a_long_chain_are_paged_without_a_gap(penstock: Running) -> None:
-    """Each page begins behind the last item of the one before, and there is no end before the end."""
+    """Each page begins after the last item of the previous one, up to the very last item."""
     found: list[str] = []
     after, has_more = "", True
     while has_more:

@@ -1,4 +1,4 @@
-"""Reasoning that survives a tool loop, whatever the client gives back of it (ask C1, ask C2)."""
+"""Reasoning survives a tool loop, whatever the client sends back of it (ask C1, ask C2)."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ def test_a_signature_is_sent_back_to_its_vendor(
 def test_reasoning_is_restored_many_turns_later(
     penstock: Running, upstream: ScriptedUpstream, way: str
 ) -> None:
-    """What a client sends back without its seal is kept as input, and must not stand for the whole."""
+    """Reasoning that is sent back without its encrypted content is stored as input, and must not replace
+    the original."""
     before = len(upstream.asked_for("over-anthropic"))
     upstream.play("over-anthropic", thinking_and_calling(f"toolu_later_{way}"), *[answering()] * 3)
     first = penstock.stream("over-anthropic", input=[ASKED], tools=LOOK)
@@ -105,7 +106,7 @@ def test_reasoning_is_restored_many_turns_later(
 
 @pytest.fixture(scope="module")
 def own(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """With two tenants, and an upstream that wants plain reasoning back."""
+    """With two tenants, and an upstream that expects plain reasoning."""
     config = "".join(
         f'[targets.{dialect}]\nbase_url = "{upstream.url}/v1"\ndialect = "{dialect}"\n'
         for dialect in ("chat", "anthropic")
@@ -148,7 +149,7 @@ def test_plain_reasoning_is_sent_back_with_its_calls(
 
 @pytest.mark.parametrize("store", [True, False])
 def test_another_tenant_gets_no_reasoning(own: Running, upstream: ScriptedUpstream, store: bool) -> None:
-    """Ask K1: a call of the same id, by somebody else."""
+    """Ask K1: a call with the same id, by another tenant."""
     model = "shared-thoughts"
     fields: Json = {"tools": LOOK, "store": store}
     before = len(upstream.asked_for(model))

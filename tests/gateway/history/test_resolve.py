@@ -42,7 +42,7 @@ IDS: dict[str, Any] = {
 @pytest.mark.e2e
 @pytest.mark.parametrize("name", IDS)
 def test_any_id_in_a_history_is_accepted(penstock: Running, upstream: ScriptedUpstream, name: str) -> None:
-    """An old task of another provider must not be dead for ever."""
+    """A task that began at another provider can be continued."""
     model = upstream.play(f"g3-{name}", streamed(*said("ok")))
     id = {} if IDS[name] is None else {"id": IDS[name]}
     said_before = {
@@ -71,7 +71,7 @@ def test_any_id_in_a_history_is_accepted(penstock: Running, upstream: ScriptedUp
 
 @pytest.mark.e2e
 def test_a_reference_never_reaches_an_upstream(penstock: Running, upstream: ScriptedUpstream) -> None:
-    """Not even one that has references of its own: ours mean nothing there."""
+    """Not even one that supports references: ours are unknown there."""
     upstream.play(RESPONSES, body(typed(rich_responses())))
     made = penstock.whole(RESPONSES, "hello").last
     [message] = [item for item in made["output"] if item["type"] == "message"]
@@ -90,7 +90,7 @@ def test_a_reference_never_reaches_an_upstream(penstock: Running, upstream: Scri
 
 @pytest.mark.e2e
 def test_an_item_is_referenced_instead_of_sent(penstock: Running, upstream: ScriptedUpstream) -> None:
-    """The AI SDK replays its history by references."""
+    """The AI SDK sends its history as references."""
     model = upstream.play("referred", streamed(*said("the answer")), streamed(*said("ok")))
     [message] = penstock.whole(model, "hello").last["output"]
     given = [{"type": "item_reference", "id": message["id"]}, {"role": "user", "content": "again"}]

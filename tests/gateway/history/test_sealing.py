@@ -1,4 +1,4 @@
-"""What is sealed is read by the gateway that sealed it, for the tenant it was sealed for, and by nobody."""
+"""Sealed data can be read only by the gateway that sealed it, for the tenant that it was sealed for."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_same_data_is_never_sealed_the_same_way() -> None:
 
 
 def test_no_character_can_be_changed() -> None:
-    """Also not those bits of the last one that base64 does not use."""
+    """Not even the bits of the last character that base64 does not use."""
     sealer = Sealer("a secret")
     for data in (DATA, DATA + b"1", DATA + b"12"):
         sealed = sealer.seal("local", data)
@@ -83,7 +83,7 @@ def test_the_environment_has_the_secret_and_the_old_ones(tmp_path: Path) -> None
 def test_without_a_variable_the_secret_is_in_a_file_next_to_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others cannot read it from its first moment on: nothing has to be closed to them later."""
+    """The file is private from the moment it is created."""
     folder = tmp_path / "data" / "penstock"
     monkeypatch.delattr(Path, "chmod")
     before = os.umask(0)

@@ -1,4 +1,4 @@
-"""Who may use the gateway: keys of clients, keys for the upstream, and which web pages."""
+"""Who may use the gateway: keys of clients, keys for the upstream, and web pages."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_every_key_is_compared_even_after_a_match(monkeypatch: pytest.MonkeyPatc
         (CLOSED, {**bearer("sk-up"), "x-api-key": LAPTOP}, "sk-up"),
         (CLOSED, {**bearer(LAPTOP), "x-api-key": "sk-up"}, "sk-up"),
         (CLOSED, {**bearer(LAPTOP), "x-api-key": CI}, ""),
-        # A key of ours that is known no more must not go to a stranger either.
+        # A gateway key that was removed must not be sent to an upstream either.
         (OPEN, bearer(LAPTOP), ""),
         (CLOSED, {**bearer(LAPTOP), "x-api-key": "pk_" + "o" * 43}, ""),
     ],
@@ -144,7 +144,7 @@ def test_no_header_lets_anybody_in_or_breaks_anything(authorization: str, api_ke
 
 
 def refusal(settings: Settings, host: str | None, origin: str | None = None, port: int = 8080) -> str:
-    """The code of the refusal; empty when there is none."""
+    """The code of the refusal; empty if there is none."""
     try:
         check_origin(settings, host, origin, port)
     except RequestRefused as refused:

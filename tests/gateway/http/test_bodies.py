@@ -1,4 +1,4 @@
-"""Bodies of requests: every encoding, cut, broken, stacked, and much larger than they look."""
+"""Request bodies: every encoding, truncated, corrupt, stacked, and much larger than they look."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ ENCODED = pytest.mark.parametrize(("encoding", "encode"), ENCODERS.values(), ids
 
 
 def decode_body(data: bytes, encodings: str, limit: int) -> bytes:
-    """A body that comes at once, as the gateway reads it."""
+    """A body that arrives at once, as the gateway reads it."""
 
     async def receive() -> dict[str, object]:
         return {"type": "http.request", "body": data, "more_body": False}
@@ -211,7 +211,7 @@ def bombs() -> dict[str, bytes]:
 
 @pytest.mark.e2e
 def test_a_compression_bomb_is_413_and_never_expanded() -> None:
-    """64 MiB in a few bytes: no more than the limit and a few chunks are ever there."""
+    """64 MiB in a few bytes: never more than the limit and a few chunks are in memory."""
     for encodings, bomb in bombs().items():
         assert len(bomb) < 128 * 1024
         tracemalloc.start()
@@ -228,7 +228,7 @@ def test_a_compression_bomb_is_413_and_never_expanded() -> None:
 def test_no_decompression_step_returns_much_more_than_a_chunk(
     encoding: str, encode: Callable[[bytes], bytes]
 ) -> None:
-    """What the decoders allocate themselves is not seen by tracemalloc; what they give is."""
+    """tracemalloc does not see what the decoders allocate themselves, only what they return."""
     given = [len(chunk) for chunk in DECODERS[encoding.lower()](encode(b"\0" * (8 * MIB)))]
     assert sum(given) == 8 * MIB
     assert max(given) <= 2 * CHUNK
@@ -273,7 +273,7 @@ def test_a_large_incompressible_body_is_decoded() -> None:
 
 
 class Connection:
-    """What a server gives an application: these messages, and an end of the test where more is asked for."""
+    """An ASGI `receive` that returns these messages, and fails the test if more are requested."""
 
     def __init__(self, messages: Iterable[dict[str, object]]) -> None:
         self.left = list(messages)
@@ -354,7 +354,7 @@ def test_a_client_that_disconnects_sends_no_body() -> None:
 
 @pytest.mark.parametrize("encoding", ENCODERS)
 def test_a_compressed_body_is_read(penstock: Running, upstream: ScriptedUpstream, encoding: str) -> None:
-    """Ask K4; the upstream is sent what was in it, uncompressed and without the header."""
+    """Ask K4: the upstream gets the contents, uncompressed and without the header."""
     model = upstream.play(f"compressed-{encoding}", streamed(*said("ok")))
     body = json.dumps({"model": model, "input": SECRET_PROMPT * 50}).encode()
     reply = penstock.ask(ENCODERS[encoding][1](body), headers={"content-encoding": ENCODERS[encoding][0]})
@@ -364,7 +364,7 @@ def test_a_compressed_body_is_read(penstock: Running, upstream: ScriptedUpstream
 
 
 def test_a_body_that_is_too_large_unknown_or_broken_is_refused(penstock: Running) -> None:
-    """Ask K4: 413 for a bomb, 415 for an encoding that nobody knows, 400 for what cannot be unpacked."""
+    """Ask K4: 413 for a bomb, 415 for an unknown encoding, 400 for a corrupt body."""
     bomb = zstandard.ZstdCompressor().compress(b" " * (65 * 1024 * 1024))
     for body, encoding, status in ((bomb, "zstd", 413), (b"x", "lzma", 415), (b"x", "gzip", 400)):
         reply = penstock.ask(body, headers={"content-encoding": encoding})

@@ -1,4 +1,4 @@
-"""What bodies cost: one is freed with its request, and all of them together are bounded."""
+"""The memory of request bodies: a body is freed with its request, and all bodies together are bounded."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ REFUSED: dict[str, tuple[int, dict[str, Any] | bytes, str]] = {
 
 @contextmanager
 def without_collector() -> Iterator[None]:
-    """What is in a reference cycle stays: under load, that is for long."""
+    """Objects in a reference cycle stay in memory: under load, for a long time."""
     gc.collect()
     gc.disable()
     tracemalloc.start()
@@ -97,12 +97,12 @@ def test_a_body_is_freed_with_its_request(status: int, body: dict[str, Any] | by
         quick: dict[str, Upstream] = {DEMO: DemoUpstream(pace=0)}
         gateway.services = Services(Settings(), quick, gateway.metrics, TokenCounter())
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        assert await ask(gateway, data, encoding) == status  # what is only made once is made now
+        assert await ask(gateway, data, encoding) == status  # caches are filled by the first request
         with without_collector():
             before, _ = tracemalloc.get_traced_memory()
             for _ in range(3):
                 assert await ask(gateway, data, encoding) == status
-            for _ in range(100):  # a thread that decompressed may still have its last step to go
+            for _ in range(100):  # a decompression thread may not have finished yet
                 await asyncio.sleep(0.01)
                 after, _ = tracemalloc.get_traced_memory()
                 if after - before < len(BIG) / 2:
@@ -113,7 +113,7 @@ def test_a_body_is_freed_with_its_request(status: int, body: dict[str, Any] | by
     assert asyncio.run(left()) < len(BIG) / 2
 
 
-# Of a process
+# In a process of its own
 
 
 LIMIT = 64 * 1024 * 1024
@@ -158,7 +158,7 @@ def test_large_bodies_do_not_add_up(running: Running, model: str, status: int) -
 
 @pytest.mark.e2e
 def test_large_frames_do_not_add_up(running: Running) -> None:
-    """They are not kept by a connection that waits for the next one either."""
+    """A connection that waits for the next frame does not keep them either."""
     data = frame(json.dumps({"type": "response.create", "model": "nope", "input": "x" * 20 * MB}).encode())
     memory = Memory(running)
     for _ in range(10):
@@ -215,7 +215,7 @@ def test_uploads_that_do_not_end_are_bounded_and_hinder_only_large_ones(running:
 
 
 def test_a_decompression_slot_is_held_until_its_thread_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that does not wait for its bomb does not make room for another one."""
+    """A client that disconnects does not free the slot while its bomb is being decompressed."""
     working, counts, lock = 0, list[int](), threading.Lock()
 
     def decode(_: bytes) -> Iterator[bytes]:

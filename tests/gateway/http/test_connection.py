@@ -1,4 +1,4 @@
-"""Connections that nobody means well with: each gets an answer or an end, and costs a bounded amount."""
+"""Hostile connections: each gets an answer or is closed, and costs a bounded amount of memory and time."""
 
 from __future__ import annotations
 
@@ -90,12 +90,12 @@ def hasty() -> Iterator[ThreadedGateway]:
             yield running
 
 
-# Sending ahead
+# Pipelining
 
 
 @pytest.mark.e2e
 def test_requests_that_wait_cost_no_memory(hostile: Running) -> None:
-    """Neither the requests that were sent ahead, nor the answers that nobody reads."""
+    """Neither pipelined requests nor answers that are not read."""
     memory = Memory(hostile)
     client = connect(hostile, buffer=8192)
     sent = flood(client, head("GET /v1/models HTTP/1.1") * 400, 20 * MB)
@@ -188,7 +188,7 @@ def test_what_never_ends_is_ended(hostile: Running, first: bytes, again: bytes) 
 
 def test_endless_trailers_are_431(served: ThreadedGateway) -> None:
     client = connect(served, CHUNKED + b"2\r\n{}\r\n0\r\n" + b"x: y\r\n" * 12_000)
-    assert answer(client).status in (400, 431)  # the body alone was wrong, and may have been looked at first
+    assert answer(client).status in (400, 431)  # the body is invalid as well, and may be checked first
 
 
 def test_trailers_are_not_headers(served: ThreadedGateway) -> None:
@@ -271,7 +271,7 @@ def test_an_old_client_gets_a_whole_answer_by_its_length(
     ids=["pings", "pongs", "chunks", "requests"],
 )
 def test_a_flood_does_not_keep_other_clients_waiting(hostile: Running, begin: bytes, again: bytes) -> None:
-    """Tens of thousands of frames can come in one read. The others get their turn in between."""
+    """Tens of thousands of frames can arrive in one read. Other clients are served in between."""
     client = connect(hostile, begin, timeout=60)
     if begin is not CHUNKED:
         client.recv(65536)
@@ -311,7 +311,7 @@ def test_a_client_must_come_to_an_end(hasty: ThreadedGateway, sent: bytes, answe
 
 @pytest.mark.e2e
 def test_a_client_that_reads_no_answers_is_disconnected(impatient: Running) -> None:
-    """Otherwise it would hold its connection, and what waits there, for ever."""
+    """Otherwise it would keep its connection and the buffered data forever."""
     client = connect(impatient, buffer=8192)
     flood(client, head("GET /v1/models HTTP/1.1") * 400, 20 * MB)
     wait_for(lambda: connections(impatient) == 0)
@@ -323,7 +323,7 @@ def test_a_client_that_reads_no_answers_is_disconnected(impatient: Running) -> N
 
 @pytest.mark.e2e
 def test_open_connections_do_not_disturb_the_end(tmp_path: Path) -> None:
-    """A stream that runs is drained, whatever else is open; then the process ends in good order."""
+    """A running stream is drained, whatever else is open; then the process exits cleanly."""
     opened = threading.Event()
     rest = send(chunk(frames(chat_chunk({"content": "end"}), chat_chunk(finish="stop"))) + LAST_CHUNK)
     with in_a_thread(scripted := ScriptedUpstream()):
@@ -346,7 +346,7 @@ def test_open_connections_do_not_disturb_the_end(tmp_path: Path) -> None:
             assert is_closed(idle)
             assert is_closed(half_head)
             assert (1012).to_bytes(2, "big") in websocket.recv(65536)
-            time.sleep(2.5)  # longer than clients have that are ended by force
+            time.sleep(2.5)  # longer than clients get that are aborted
             opened.set()
             assert b"response.completed" in everything(stream)
             assert running.process.wait(30) == 0
@@ -382,7 +382,7 @@ def test_a_head_without_end_is_refused_before_it_fills_the_memory(penstock: Runn
 def test_a_failure_in_the_stream_closes_the_connection(
     served: ThreadedGateway, upstream: ScriptedUpstream
 ) -> None:
-    """Ask A10: Codex tells of it only then. The client did not ask for the connection to be closed."""
+    """Ask A10: Codex reports a failure only then. The client did not request `connection: close`."""
     upstream.play("fails", streamed(chat_chunk({"content": "a"}), {"error": {"message": "no"}}))
     data = everything(connect(served, turn("fails")))
     assert data.rstrip().endswith(b"data: [DONE]\n\n\r\n0")

@@ -120,7 +120,7 @@ def test_an_upgrade_may_follow_an_answer(served: ThreadedGateway) -> None:
 
 
 def test_compression_is_not_offered(served: ThreadedGateway) -> None:
-    """Frames of a few kilobytes would inflate to the limit, and wait like that."""
+    """Compressed frames of a few kilobytes would expand to the limit while they wait."""
     with connect_websocket(f"ws://{served.address.netloc}/v1/responses", compression="deflate") as client:
         assert client.protocol.extensions == []
         client.send(json.dumps({"type": "response.create", "model": "demo", "input": "hi"}))
@@ -193,7 +193,7 @@ def test_more_frames_than_may_wait_are_no_fault_of_the_gateway(
 
 
 def has_stopped(flooding: Flood) -> bool:
-    """Is nothing taken of it any more?"""
+    """Has the gateway stopped reading it?"""
     before = flooding.sent
     time.sleep(0.2)
     return before > 0 and flooding.sent == before

@@ -25,7 +25,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def _restored() -> Iterator[None]:
-    """Logging belongs to the process: what was set up here must not stay."""
+    """Restore the logging of the process."""
     root = logging.getLogger()
     handlers, level, ours = root.handlers[:], root.level, log.level
     yield

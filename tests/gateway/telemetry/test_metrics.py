@@ -1,4 +1,4 @@
-"""The metrics as a scraper reads them: every line is of the format, and no client can make them grow."""
+"""The metrics as a scraper reads them: every line has the right format, and no client can make them grow."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _SUFFIXES = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("",), "gaug
 
 
 def parse(data: bytes) -> Samples:
-    """Read text format 0.0.4 as its description has it, and take nothing else."""
+    """Parse text format 0.0.4 strictly."""
     text = data.decode()
     assert text.endswith("\n")
     samples: Samples = {}

@@ -1,4 +1,4 @@
-"""Making a summary of what a model answers to a request for a compaction."""
+"""Turning the answer of a model into the summary of a compaction."""
 
 from __future__ import annotations
 

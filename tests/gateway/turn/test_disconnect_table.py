@@ -1,4 +1,5 @@
-"""What it means that a client goes: a test for every row of the table in docs/state.md (decision 16)."""
+"""What happens when a client disconnects: a test for every row of the table in docs/state.md (decision
+16)."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.e2e
 
 DOCS = Path(__file__).parents[3] / "docs" / "state.md"
 NONE, SHORT, LONG = 0.0, 0.3, 600.0
-"""Seconds of grace: over before anybody can come back, and not over before the test is."""
+"""Seconds of grace: too short to reconnect, and longer than the test."""
 
 CONFIG = """
 passthrough = "chat"
@@ -42,7 +43,7 @@ Row = tuple[str, str, str, str]
 
 
 class House:
-    """A gateway for each grace, and an upstream that says half an answer."""
+    """A gateway for each grace, and an upstream that sends half an answer."""
 
     def __init__(self, upstream: ScriptedUpstream, running: dict[float, Running]) -> None:
         self.upstream, self.running = upstream, running
@@ -53,7 +54,7 @@ class House:
         return self.upstream.play(f"disconnect-{self._count}", script)
 
     def half(self) -> tuple[str, threading.Event]:
-        """A model that says half an answer, and what is set when its connection was closed."""
+        """A model that sends half an answer, and the event that is set when its connection is closed."""
         gone = threading.Event()
         return self.play([*begun(chat_chunk({"content": "half"})), until_gone(gone)]), gone
 
@@ -75,7 +76,7 @@ def house(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) 
 
 
 def stream_and_leave(_: House, running: Running, model: str, **fields: Any) -> str:
-    """The id of a response whose client went when it had the first text."""
+    """The id of a response whose client disconnected after the first text."""
     with running.live(model, **fields) as live:
         live.until(b"response.output_text.delta")
         return live.body.partition(b'"id":"')[2].partition(b'"')[0].decode()
@@ -92,7 +93,7 @@ def talk_and_leave(_: House, running: Running, model: str, **fields: Any) -> str
 
 
 def ask_and_leave(house: House, running: Running, model: str, **fields: Any) -> str:
-    """The same of an answer that is not streamed: only the log knows its id."""
+    """The same for an answer that is not streamed: its id is in the log only."""
     request_id = f"whole-{model}"
     connection = running.connect()
     body = json.dumps({"model": model, "input": "x", **fields}).encode()

@@ -1,4 +1,4 @@
-"""Somebody leaves, or does not listen: nobody else pays for it (ask F1, ask J3)."""
+"""A client that disconnects ends its turn and its upstream, and affects no other client (ask F1, ask J3)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ keys = ["UPSTREAM_KEY"]
 
 @pytest.fixture(scope="module")
 def patient(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A gateway that asks again, and waits for it."""
+    """A gateway that retries."""
     config = CONFIG.format(url=upstream.url, client_timeout=300)
     folder: Path = tmp_path_factory.mktemp("patient")
     with gateway(folder, config=config, environment={"UPSTREAM_KEY": SECRET_KEY}) as running:
@@ -138,7 +138,7 @@ def test_finished_turns_leave_no_tasks_sockets_or_memory(
     settled(patient)
     after = counts(patient)
     assert after["tasks"] <= before["tasks"]
-    assert after["files"] <= before["files"] + 2  # a kept connection more or less
+    assert after["files"] <= before["files"] + 2  # one keep-alive connection more or less
     assert memory_of(patient) < memory + 8_000_000
 
 
@@ -147,7 +147,7 @@ def settled(running: Running) -> None:
 
 
 def counts(running: Running) -> dict[str, int]:
-    """When nothing changes any more: connections are closed a moment after their answer."""
+    """Return the counts when they no longer change: connections are closed shortly after their answer."""
     seen: list[dict[str, int]] = []
     while len(seen) < 3 or any(each != seen[-1] for each in seen[-3:]):
         files = len(list(Path(f"/proc/{running.process.pid}/fd").iterdir()))

@@ -1,5 +1,4 @@
-"""Events that are numbered, that come also in silence, and that are never null: ask A6 to ask A8, over
-HTTP."""
+"""No field that clients read is null, in any accent: ask A6 to ask A8, over HTTP."""
 
 from __future__ import annotations
 
@@ -63,7 +62,7 @@ def test_the_check_for_null_fields_finds_each(
     nulled, holder = next((event, holder) for event in named for holder in _holders(event, name))
     holder[name] = None
     assert holes(nulled)
-    if name != "sequence_number":  # whether it is there, the judge asks of every event
+    if name != "sequence_number":  # whether it is present is checked for every event
         del holder[name]
         assert holes(nulled)
 

@@ -1,4 +1,4 @@
-"""When a target fails the next one answers, until the first output: ask E7, over HTTP."""
+"""If a target fails before the first output, the next one answers: ask E7, over HTTP."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_failure_before_the_first_output_is_answered_by_the_next_target(
 def test_a_stream_that_has_begun_continues_at_the_next_target(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
-    """`created` is no output: who waits longer than the patience still sees one stream."""
+    """`created` is not output: after the patience, the client still gets one stream."""
     released = Event()
     upstream.play(FIRST, [until(released), cut])
     upstream.play(SECOND, SAYS_YES)

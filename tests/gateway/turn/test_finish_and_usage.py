@@ -34,7 +34,7 @@ LEAST = 30
 # ask E3
 
 FINISHES: dict[tuple[str, str], tuple[str, str | None]] = {
-    # Who says it, and how: what becomes of the response, and why it is not whole.
+    # Dialect and finish reason: the status of the response, and why it is incomplete.
     ("chat", "stop"): ("completed", None),
     ("chat", "eos"): ("completed", None),
     ("chat", "end_turn"): ("completed", None),
@@ -244,7 +244,7 @@ UNREPORTED: dict[str, tuple[str, Script, str]] = {
 def test_usage_that_is_not_reported_is_estimated_and_marked(
     penstock: Running, upstream: ScriptedUpstream, how: str
 ) -> None:
-    """Ask D4: also where the turn failed, because it is billed all the same."""
+    """Ask D4: also for a failed turn, because it is billed as well."""
     model, script, status = UNREPORTED[how]
     upstream.play(model, script)
     reply = penstock.stream(model, "A prompt of some length that has about a dozen words in it.")

@@ -1,4 +1,4 @@
-"""Several clients read one running response: each gets all of it, and none of them sets another's pace."""
+"""Several clients follow one running response: each gets all of it, and none slows another down."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from tests.gateway.stored_responses import TEXT_DELTA, events_only, get, id_in
 from tests.gateway.upstream import ScriptedUpstream, begun, frames, rest, streamed, until, until_gone
 
 SMALL = 4096
-"""Bytes that the system keeps for a reader that does not read: it then notices after a few events."""
+"""The receive buffer of a reader that does not read: it is full after a few events."""
 
 PIECE, PIECES = "x" * 65536, 80
-"""Said so often it is more than the buffers between two processes hold."""
+"""Sent so often, it is more than the buffers between two processes hold."""
 
 
 @contextmanager
 def reading(running: Running, path: str, accent: str = "openresponses") -> Iterator[Live]:
-    """Take a stream up again, and read it step by step."""
+    """Resume a stream, and read it step by step."""
     connection = running.connect()
     try:
         connection.request("GET", f"/v1/responses/{path}", headers={"x-penstock-accent": accent})
@@ -43,7 +43,7 @@ def reading(running: Running, path: str, accent: str = "openresponses") -> Itera
 
 @contextmanager
 def not_reading(running: Running, path: str) -> Iterator[http.client.HTTPResponse]:
-    """The same for one that reads its head, and then nothing until the test does."""
+    """The same for a client that reads its head, and then nothing until the test reads."""
     connection = running.connect()
     raw = socket.socket()
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL)
@@ -58,7 +58,7 @@ def not_reading(running: Running, path: str) -> Iterator[http.client.HTTPRespons
 
 
 def in_three(first: threading.Event, second: threading.Event) -> Script:
-    """An answer whose second and third parts come when the test lets them."""
+    """An answer whose second and third parts are sent when the test sets their events."""
     middle = chunk(frames(*text("and then ", "more ", "of it "), done=False))
     return [*begun(chat_chunk({"content": "a "})), until(first), send(middle), until(second), rest("the end")]
 
@@ -75,7 +75,7 @@ def behind(body: bytes, sequence: int) -> bytes:
 def test_each_reader_gets_the_same_bytes(
     penstock: Running, upstream: ScriptedUpstream, is_background: bool
 ) -> None:
-    """One made the request, one reads from the start and one from the middle, all while it runs."""
+    """One client made the request, one reads from the start and one from the middle, all while it runs."""
     first, second = threading.Event(), threading.Event()
     model = upstream.play(f"many-readers-{is_background}", in_three(first, second))
     with ExitStack() as stack:
@@ -106,7 +106,7 @@ def test_each_reader_gets_the_same_bytes(
 def test_a_reader_that_disconnects_does_not_affect_the_others(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
-    """Only the client that made the request can end it by leaving."""
+    """Only the client that made the request can end it by disconnecting."""
     first, second = threading.Event(), threading.Event()
     model = upstream.play("one-leaves", in_three(first, second))
     with penstock.live(model) as maker:
@@ -148,7 +148,7 @@ def test_a_stalled_reader_does_not_slow_the_others(penstock: Running, upstream: 
 
 @pytest.mark.e2e
 def test_a_reader_of_a_silent_turn_gets_heartbeats(penstock: Running, upstream: ScriptedUpstream) -> None:
-    """Nobody else does when nobody waits for the turn; a proxy would take the reader for dead (ask A8)."""
+    """The turn sends followers no comments; without any, a proxy would close the connection (ask A8)."""
     opened = threading.Event()
     model = upstream.play("silent-turn", [*begun(*text("a ")), until(opened), rest("b")])
     with penstock.live(model, background=True) as maker:
@@ -164,7 +164,8 @@ def test_a_reader_of_a_silent_turn_gets_heartbeats(penstock: Running, upstream: 
 
 @pytest.mark.e2e
 def test_a_reader_that_reads_nothing_is_disconnected(upstream: ScriptedUpstream, tmp_path: Path) -> None:
-    """Like a client of a turn (`client_timeout`): what waits for it must not stay in memory for ever."""
+    """Like the client of a turn (`client_timeout`): data that waits for it must not stay in memory
+    forever."""
     config = CONFIG.format(url=upstream.url).replace("[limits]", "[limits]\nclient_timeout = 0.2")
     model = upstream.play("let-go", streamed(*text(*[PIECE] * PIECES), chat_chunk(finish="stop")))
     with gateway(tmp_path, config=config) as running:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -29,7 +29,7 @@ LIMITS = Limits(patience=5, comment_every=15, event_every=60, client_timeout=Non
 
 
 class Clock:
-    """Time that passes only when somebody sleeps; `until` ends the test."""
+    """A clock that advances only in `sleep`; `until` ends the test."""
 
     def __init__(self, until: float) -> None:
         self.now, self._until = 0.0, until
@@ -45,7 +45,7 @@ class Clock:
 
 
 class Patient:
-    """A turn that says nothing by itself."""
+    """A turn without output."""
 
     def __init__(self) -> None:
         self.machine = ResponseStreamStateMachine(Response(id="resp_1", model="m"), clock=lambda: 0)
@@ -64,7 +64,7 @@ class Patient:
 def beats(
     until: float, limits: Limits = LIMITS, act: Callable[[Clock, Patient], None] | None = None
 ) -> list[Any]:
-    """What is written by then: the time, and what it was."""
+    """What was written until then, and when."""
     clock, turn, written = Clock(until), Patient(), []
 
     async def send(message: Message) -> None:
@@ -121,6 +121,55 @@ def test_a_stream_that_has_begun_is_not_begun_again() -> None:
     assert beats(16, act=begun) == [(15, ": waiting for the model")]
 
 
+class StalledOutlet:
+    """A client that does not read: the turn, or the heartbeat itself, waits in a write."""
+
+    def __init__(self, clock: Clock, *, turn_is_writing: bool) -> None:
+        self._clock, self.gave_up_at = clock, list[float]()
+        self.lock = asyncio.Lock()
+        self.last_event = self.last_write = 0.0
+        self.writing_since: float | None = 0.0 if turn_is_writing else None
+
+    async def write_locked(self, events: Sequence[Event]) -> None:  # noqa: ARG002 - never finished
+        await asyncio.Event().wait()
+
+    async def comment(self) -> None:
+        await asyncio.Event().wait()
+
+    def give_up(self) -> None:
+        self.gave_up_at.append(self._clock.now)
+
+
+def given_up_at(limits: Limits, *, turn_is_writing: bool) -> float | None:
+    """When a stalled client was given up first, within the first 40 seconds."""
+
+    async def beat() -> float | None:
+        clock = Clock(40)
+        outlet = StalledOutlet(clock, turn_is_writing=turn_is_writing)
+        if turn_is_writing:
+            await outlet.lock.acquire()
+        verdict = Verdict(request_id="r")
+        heartbeats = Heartbeats(Patient(), outlet, limits, verdict, clock=clock, sleep=clock.sleep)
+        with suppress(asyncio.CancelledError):
+            await heartbeats.run()
+        return outlet.gave_up_at[0] if outlet.gave_up_at else None
+
+    return run(beat())
+
+
+def test_a_client_that_does_not_read_is_given_up_after_its_timeout() -> None:
+    """The write of the turn is checked four times per `client_timeout`, before the stream begins as well."""
+    for patience in (0, 5, 20):
+        limits = Limits(patience=patience, client_timeout=8)
+        assert 8 <= (given_up_at(limits, turn_is_writing=True) or 0) <= 10
+    assert given_up_at(Limits(client_timeout=None), turn_is_writing=True) is None
+
+
+def test_a_heartbeat_that_cannot_be_written_gives_the_client_up() -> None:
+    """The client has stopped reading while the model is silent: nothing else is written."""
+    assert given_up_at(Limits(patience=0, client_timeout=0.01), turn_is_writing=False) is not None
+
+
 def test_heartbeats_never_busy_loop_whatever_the_limits() -> None:
     hasty = Limits(patience=0, comment_every=0, event_every=0)
     assert len(beats(1, hasty)) <= 101
@@ -133,7 +182,7 @@ def test_a_stopwatch_separates_waiting_from_overhead() -> None:
     with watch.waiting():
         now[0] = 5.0
         assert watch.overhead == 1.0
-        with watch.waiting():  # the heart waits for the client at the same time
+        with watch.waiting():  # the heartbeat waits for the client at the same time
             now[0] = 6.0
         now[0] = 7.0
     assert (watch.overhead, watch.seconds, watch.idle) == (1.0, 7.0, 7.0)

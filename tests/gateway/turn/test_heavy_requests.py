@@ -1,4 +1,4 @@
-"""A heavy request of one client does not keep the others waiting."""
+"""A heavy request of one client does not block the others."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ HEAVY: dict[str, Callable[[], Json]] = {
 """The largest that the limits allow, by what is large in them."""
 
 LARGEST_SHARE = 0.3
-"""Of the time that a heavy request takes, how much others may wait. On the loop it is about a half."""
+"""The share of a heavy request's time that others may wait. On the event loop it would be about a half."""
 LONG_ENOUGH = 0.5
-"""Seconds. The share of a shorter time says nothing."""
+"""Seconds. For a shorter time, the share means nothing."""
 TRIES = 3
 
 

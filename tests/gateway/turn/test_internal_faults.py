@@ -1,4 +1,4 @@
-"""Faults of the gateway itself: whatever breaks, a stream that has begun gets its terminal event."""
+"""Faults of the gateway itself: a stream that has begun always gets its terminal event."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One server-sent event of 20 MB: it is passed on, or the turn fails with a code, and the gateway goes on."""
+"""A server-sent event of 20 MB is passed on, or the turn fails with a code; the gateway keeps running."""
 
 from __future__ import annotations
 

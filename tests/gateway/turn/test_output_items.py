@@ -1,4 +1,4 @@
-"""Items that are announced once and closed once, under one id: ask A2 to ask A5, over HTTP."""
+"""Every item is announced once and closed once, under one id: ask A2 to ask A5, over HTTP."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ KINDS = ("text", "reasoning", "refusal", "read", "write", "empty")
 
 
 def said_by(kind: str, place: int) -> list[Json]:
-    """A model that says one thing of this kind, in two pieces where it can."""
+    """An answer with one item of this kind, in two pieces where possible."""
     if kind in ("read", "write"):
         return [calls(call(place, f"call_{place}", kind, '{"x"')), calls(call(place, arguments=":1}"))]
     if kind == "empty":
@@ -66,7 +66,7 @@ def said_by(kind: str, place: int) -> list[Json]:
 
 
 def assert_opened_and_closed(events: list[Json]) -> None:
-    """Written apart from the checker: whatever names an item stands between its `added` and its `done`."""
+    """Independent of the checker: every event of an item is between its `added` and its `done`."""
     opened: list[str] = []
     closed: list[str] = []
     for event in events:
@@ -201,7 +201,7 @@ def openai_client(penstock: Running) -> Any:
 def test_openai_pythons_helper_reads_every_dialect(
     openai_client: OpenAI, upstream: ScriptedUpstream, model: str
 ) -> None:
-    """It raises at a part that was not opened, and wants `created` first."""
+    """It raises for a part that was not opened, and requires `created` first."""
     upstream.play(model, body(RICH[model]()))
     tools: Any = TOOLS
     with openai_client.responses.stream(model=model, input="go", tools=tools) as stream:

@@ -1,6 +1,6 @@
-"""The twenty streams on which four other gateways were measured, through a real gateway: 20 of 20.
+"""Twenty streams on which other gateways fail, through a real gateway.
 
-Every answer is judged by the harness: the strict checker, numbers from 0 without a gap, one terminal event,
+Every answer is checked by the harness: the strict checker, numbers from 0 without a gap, one terminal event,
 [DONE], nothing null, and both published schemas in the strict accent.
 """
 
@@ -90,7 +90,7 @@ def test_the_error_has_the_vendors_message(penstock: Running, upstream: Scripted
 
 
 def test_a_late_name_announces_no_placeholder(penstock: Running, upstream: ScriptedUpstream) -> None:
-    """Two of the peers announce the call under a name that they make up."""
+    """Two other gateways announce the call under an invented name."""
     play(upstream, "name after arguments")
     reply = penstock.stream("peers", tools=DECLARED)
     names = [event["item"]["name"] for event in reply.events if "name" in event.get("item", {})]

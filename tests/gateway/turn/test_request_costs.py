@@ -1,4 +1,4 @@
-"""What a request costs before it reaches its upstream grows with its size, and no faster."""
+"""The cost of a request before it reaches its upstream grows linearly with its size."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ DOUBLINGS = 2
 
 
 MOST = 2.6**DOUBLINGS
-"""Twice the entries may cost 2.6 times as much. On a busy machine two doublings tell a line from a curve."""
+"""Twice the entries may cost 2.6 times as much. On a busy machine two doublings distinguish linear from
+quadratic cost."""
 
 
 NOISE = 0.004
@@ -96,7 +97,7 @@ class Bill:
         try:
             yield
         except DecodeError:
-            pass  # not every request can be rendered for every upstream; to refuse one must be as cheap
+            pass  # not every request can be rendered for every upstream; a refusal must be as cheap
         finally:
             self.seconds[name] = time.process_time() - began
 
@@ -142,7 +143,7 @@ def bill_for(body: dict[str, Any]) -> dict[str, float]:
 
 @contextmanager
 def without_collections() -> Iterator[None]:
-    """The collector looks at all objects of the process, which says nothing about a request."""
+    """The garbage collector visits all objects of the process, which would distort the measurement."""
     gc.collect()
     gc.disable()
     try:

@@ -30,7 +30,7 @@ from tests.gateway.request_lists import (
 
 
 class Tight(Struct, frozen=True):
-    """A request that is just too much, the limit that it breaks, and the field that the error names."""
+    """A request that is just over a limit, the limit, and the field that the error names."""
 
     name: str
     body: dict[str, Any]

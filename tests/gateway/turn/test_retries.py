@@ -1,4 +1,4 @@
-"""What is tried again, with which key, and for how long: ask E5, over HTTP."""
+"""Which failures are retried, with which key, and for how long: ask E5, over HTTP."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def stubborn(
     authority: trustme.CA,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Running]:
-    """A gateway that asks twice more, and waits a second for it."""
+    """A gateway with two retries within one second."""
     folder: Path = tmp_path_factory.mktemp("stubborn")
     authority.cert_pem.write_to_path(str(folder / "ca.pem"))
     config = CONFIG.format(url=upstream.url, tls_url=tls_upstream.url, ca_file="ca.pem")
@@ -214,7 +214,7 @@ def test_another_key_is_used_at_once_and_the_limited_one_rests(
     assert [each.headers["authorization"] for each in upstream.asked_for("over-ring")] == [ONE, TWO]
     assert stubborn.stream("over-ring").text == "Yes."
     assert upstream.asked_for("over-ring")[-1].headers["authorization"] == TWO
-    # With both at rest it is the client's turn to wait, for as long as the vendor says.
+    # If both keys rest, the client has to wait, for as long as the vendor says.
     upstream.play("over-ring", [answer(429, {"error": {"message": "both"}}, retry_after="70")])
     reply = stubborn.stream("over-ring")
     assert (reply.status, reply.headers["retry-after"]) == (429, "70")

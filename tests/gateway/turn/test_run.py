@@ -54,7 +54,7 @@ def test_a_caller_that_is_cancelled_repeatedly_leaves_no_tasks() -> None:
 
 
 def test_the_client_gets_its_end_when_every_task_is_cancelled_at_once() -> None:
-    """As a loop does that is being closed. The turn writes its end when its caller hears of it."""
+    """As a closing event loop does. The turn writes its end when its caller is cancelled."""
 
     async def test(gateway: Gateway) -> None:
         caller = Caller(gateway, input=SLOW, stream=True)
@@ -71,7 +71,7 @@ def test_the_client_gets_its_end_when_every_task_is_cancelled_at_once() -> None:
 
 @pytest.mark.parametrize("ticks", range(25))
 def test_a_turn_ends_whenever_it_is_stopped(ticks: int) -> None:
-    """Also between the moment in which it is known and its first step."""
+    """Also between its registration and its first step."""
 
     async def test(gateway: Gateway) -> None:
         caller = Caller(gateway, input=SLOW, background=True)

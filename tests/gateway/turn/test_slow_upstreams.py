@@ -1,4 +1,4 @@
-"""Slow models are waited for, and every client sees that somebody is there (ask A8)."""
+"""Slow models: the gateway waits for them, and clients get heartbeats meanwhile (ask A8)."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_an_upstream_that_never_answers_is_a_timeout(
     upstream.play("over-hasty", script)
     reply = penstock.whole("over-hasty")
     assert (reply.status, reply.error["code"]) == (504, "upstream_timeout")
-    streamed = penstock.stream("over-hasty")  # patience was over before the time was
+    streamed = penstock.stream("over-hasty")  # the patience was over before the timeout
     assert streamed.last["error"]["code"] == "upstream_timeout"
     assert penstock.verdict(streamed.headers["x-request-id"])["closer"] == "timeout"
 

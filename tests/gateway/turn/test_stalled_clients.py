@@ -1,4 +1,4 @@
-"""Clients that stop reading: nothing piles up for them, and they are disconnected in the end."""
+"""Clients that stop reading: memory stays bounded, and they are disconnected after `client_timeout`."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_turn_that_is_cancelled_while_its_client_does_not_read_ends(
 def test_a_dead_connection_does_not_end_the_turn_of_a_reconnected_client(
     upstream: ScriptedUpstream, tmp_path: Path
 ) -> None:
-    """Ask G6: a network that went away sends no farewell."""
+    """Ask G6: a network that fails does not close its connections."""
     flooding(upstream, "half-open")
     with gateway(tmp_path, config=STALL_CONFIG.format(url=upstream.url, grace=600)) as running:
         client = RawClient(running, "half-open", buffer=8192)
@@ -79,7 +79,7 @@ def test_a_dead_connection_does_not_end_the_turn_of_a_reconnected_client(
         connection = running.connect()
         connection.request("GET", f"/v1/responses/{id}?stream=true")
         came = 0
-        while came < PIECES * 20_000:  # all that the upstream said, behind what the dead one could take
+        while came < PIECES * 20_000:  # all that the upstream sent, after what the dead connection could take
             came += len(connection.sock.recv(1 << 20))
         assert get(running, id).json["status"] == "in_progress"
         assert running.ask(path=f"/v1/responses/{id}/cancel").json["status"] == "cancelled"
@@ -102,7 +102,7 @@ def test_a_whole_answer_that_is_never_read_is_dropped(upstream: ScriptedUpstream
 def test_a_client_that_stops_reading_while_the_model_is_silent_is_disconnected(
     upstream: ScriptedUpstream, tmp_path: Path
 ) -> None:
-    """The heart is then the one that writes in vain."""
+    """Then it is the heartbeat that cannot write."""
     gone = threading.Event()
     much = send(SSE_HEAD + chunk(frames(chat_chunk({"content": "x" * 12_000_000}), done=False)))
     upstream.play("heart-stalls", [much, until_gone(gone)])
@@ -118,7 +118,7 @@ def test_a_client_that_stops_reading_while_the_model_is_silent_is_disconnected(
 
 @pytest.fixture(scope="module")
 def patient(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A gateway that asks again, and waits for it."""
+    """A gateway that retries."""
     config = STALL_CONFIG.format(url=upstream.url, grace=0).replace(
         "client_timeout = 1", "client_timeout = 300"
     )
@@ -142,7 +142,7 @@ def test_a_client_that_does_not_read_stops_the_reading_of_the_upstream(
     whole = times * 100 * len(piece)
     wait_for(lambda: flood.sent > 0)
     last = -1
-    while flood.sent != last:  # until nothing moves any more
+    while flood.sent != last:  # until nothing is sent any more
         last = flood.sent
         time.sleep(0.5)
     assert flood.sent < whole * 2 / 3  # the system holds some megabytes in its sockets

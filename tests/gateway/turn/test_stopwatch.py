@@ -1,4 +1,4 @@
-"""The stopwatch: which part of a turn's time was the gateway's own."""
+"""The stopwatch: how much of a turn's time was the gateway's own."""
 
 from __future__ import annotations
 

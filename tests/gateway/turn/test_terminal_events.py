@@ -1,4 +1,4 @@
-"""Every stream has one end, whatever the upstream does: ask A1, over HTTP."""
+"""Every stream has exactly one terminal event, whatever the upstream does: ask A1, over HTTP."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.gateway.upstream import (
 Json = dict[str, Any]
 
 OFFSETS = 16
-"""Cuts of one stream. Which, the seed decides: a build says the same of the same code every time."""
+"""Cuts of one stream. The seed decides which, so that a build is reproducible."""
 
 
 # ask A1
@@ -67,7 +67,7 @@ ENDLESS: dict[str, Script] = {
 def test_a_break_after_the_finish_reason_is_not_a_failure(
     penstock: Running, upstream: ScriptedUpstream, how: str
 ) -> None:
-    """The model has said that it is done, and all that it said is there: decision 5."""
+    """The model has finished, and all of its output has arrived: decision 5."""
     upstream.play("d01-b2", [*begun(*text("One", " two"), STOP, USAGE), *ENDLESS[how]])
     reply = penstock.stream("d01-b2")
     assert reply.types[-1] == "response.completed", reply.last["error"]

@@ -1,4 +1,5 @@
-"""Every tool call is delivered once, whole and apart from its neighbours: ask B4 to ask B6, over HTTP."""
+"""Every tool call is delivered once, complete and separate from its neighbours: ask B4 to ask B6, over
+HTTP."""
 
 from __future__ import annotations
 
@@ -131,7 +132,7 @@ ONCE: dict[str, tuple[str, Script, list[Call]]] = {
 
 
 def delivered(reply: Reply) -> list[Call]:
-    """The calls as a client that reads events gets them: announced, filled, done."""
+    """The calls as a client reads them from the events: announced, filled, done."""
     found = []
     for added in (event for event in reply.events if event["type"] == "response.output_item.added"):
         if added["item"]["type"] != "function_call":
@@ -298,7 +299,7 @@ def test_null_or_empty_tool_calls_are_ignored(
     assert codes(reply.last) == []
 
 
-# What is not whole is not delivered (ask B9, decision 5)
+# Incomplete calls are not delivered (ask B9, decision 5)
 
 
 def test_a_call_cut_off_by_the_length_is_marked_so(penstock: Running, upstream: ScriptedUpstream) -> None:

@@ -1,4 +1,4 @@
-"""A client's keys to its own tool servers go to the upstream, and nowhere else."""
+"""A client's keys to its own tool servers are sent to the upstream, and stored and logged nowhere."""
 
 from __future__ import annotations
 

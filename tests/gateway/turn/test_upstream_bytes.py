@@ -1,4 +1,4 @@
-"""However the bytes come, the events are the same: ask A9, over HTTP."""
+"""The events do not depend on how the upstream's bytes are split: ask A9, over HTTP."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from penstock.protocol.wire import to_builtins
 from penstock.stream.machine import ResponseStreamStateMachine
 from tests.client.server import head, send, trickle
 from tests.dialects.chat_streams import plan
+from tests.gateway.in_process import LocalGateway
 from tests.gateway.reply_assertions import calls_in
 from tests.gateway.running import Reply, Running
 from tests.gateway.scripts import (
@@ -58,7 +59,7 @@ def test_there_is_something_to_split() -> None:
 
 
 def without_ids(reply: Reply) -> list[Json]:
-    """The events without what every turn has of its own: ids and times."""
+    """The events without the ids and times that differ in every turn."""
     text = json.dumps([event for event in reply.events if event["type"] != "response.in_progress"])
     names = {reply.last["id"]: "resp"} | {
         item["id"]: f"item_{index}" for index, item in enumerate(reply.last["output"])
@@ -104,13 +105,13 @@ def test_the_events_are_the_same_byte_by_byte(
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("model", RICH)
-def test_the_events_are_the_same_in_random_pieces(
-    penstock: Running, upstream: ScriptedUpstream, model: str, seed: int
-) -> None:
-    """Through chunked encoding as well: its borders are in the middle of characters and of line ends."""
+def test_the_events_are_the_same_in_random_pieces(local: LocalGateway, model: str, seed: int) -> None:
+    """Cuts are in the middle of characters and of line ends."""
     data = WHOLE[model] if seed % 2 else WHOLE[model].replace(b"\n", b"\r\n")
-    upstream.play(model, pieces(cut_up(data, seed)), body(WHOLE[model]))
-    cut, whole = penstock.stream(model, tools=TOOLS), penstock.stream(model, tools=TOOLS)
+    local.play(model, *cut_up(data, seed))
+    cut = local.stream(model, tools=TOOLS)
+    local.play(model, WHOLE[model])
+    whole = local.stream(model, tools=TOOLS)
     assert_whole(cut, model)
     assert without_ids(cut) == without_ids(whole)
 
@@ -210,7 +211,7 @@ def test_bytes_after_done_are_not_read(penstock: Running, upstream: ScriptedUpst
 def translate_with_limit(
     monkeypatch: pytest.MonkeyPatch, data: list[bytes], content_type: str
 ) -> list[dict[str, Any]]:
-    """What these reads become when the pipeline may hold 1000 bytes."""
+    """The events of these reads if the pipeline may buffer 1000 bytes."""
     monkeypatch.setattr(pipeline, "DEFAULT_LIMIT", 1000)
     given = plan()
     response = response_for(given.request, id="resp_1", created_at=0, model="m")

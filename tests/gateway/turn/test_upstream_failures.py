@@ -163,7 +163,7 @@ HANGING: dict[str, tuple[str, bytes, str]] = {
 def test_an_upstream_that_keeps_its_socket_open_does_not_keep_the_client(
     penstock: Running, upstream: ScriptedUpstream, kind: str
 ) -> None:
-    """The body of our answer ends, and the upstream's connection with it."""
+    """The answer to the client ends, and the upstream's connection is closed."""
     model, data, end = HANGING[kind]
     gone = Event()
     upstream.play(model, [send(SSE_HEAD + chunk(data)), until_gone(gone)])
@@ -187,7 +187,7 @@ STATUSES: dict[int, tuple[int, str]] = {
     502: (500, "server_error"),
     503: (503, "server_is_overloaded"),
     529: (503, "server_is_overloaded"),
-    # What proxies say for a server that did not answer: nothing is wrong with the request.
+    # Statuses of proxies for a server that did not answer: the request itself is valid.
     408: (504, "upstream_timeout"),
     421: (500, "server_error"),
     425: (503, "server_is_overloaded"),
@@ -330,7 +330,7 @@ def test_an_error_document_with_status_200_is_an_http_error(
 
 
 def test_an_unreachable_upstream_is_a_502(penstock: Running, upstream: ScriptedUpstream) -> None:
-    """It accepts, and closes without a word."""
+    """It accepts the connection and closes it without an answer."""
     upstream.play("e2-closed", [cut])
     reply = penstock.stream("e2-closed")
     assert (reply.status, reply.error["code"]) == (502, "upstream_truncated")
@@ -339,7 +339,7 @@ def test_an_unreachable_upstream_is_a_502(penstock: Running, upstream: ScriptedU
 def test_after_the_patience_a_failure_is_sent_in_the_stream(
     penstock: Running, upstream: ScriptedUpstream
 ) -> None:
-    """`created` went out while the upstream thought, so a status can no longer tell it (decision 9)."""
+    """`created` was already sent, so an HTTP status is no longer possible (decision 9)."""
     released = Event()
     refused = answer(429, {"error": {"message": "too many"}}, retry_after="9")
     upstream.play("e2-late", [until(released), refused])

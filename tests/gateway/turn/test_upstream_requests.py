@@ -1,4 +1,4 @@
-"""What an upstream is asked, and what is reported of the rest: ask T1 and ask E6, over HTTP."""
+"""What is sent to an upstream, and which diagnostics report the rest: ask T1 and ask E6."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_instructions_and_developer_items_are_one_leading_system_message(local: 
 
 
 def test_the_next_turn_begins_with_the_same_bytes(local: LocalGateway) -> None:
-    """Ask D5: a late developer item, and whatever comes behind it, leaves the prefix as it was."""
+    """Ask D5: a late developer item, and everything after it, leaves the prefix unchanged."""
     history: list[Json] = []
     bodies: list[bytes] = []
     for item in (*CODEX, LATE, message("user", "Fourth.")):
@@ -281,7 +281,7 @@ def test_a_tool_choice_is_never_dropped(local: LocalGateway, model: str, name: s
 
 @pytest.mark.parametrize("model", ["chat", ANTHROPIC])
 def test_a_required_tool_that_cannot_be_offered_is_refused_by_name(local: LocalGateway, model: str) -> None:
-    """Ask B3: a request whose only tool was dropped, and that wants it called."""
+    """Ask B3: a request whose only tool was dropped, and that requires a call."""
     local.play(model, ANSWERS[model])
     before = len(local.sent_to(model))
     tools = [{"type": "image_generation"}]
@@ -299,7 +299,7 @@ def test_stop_reaches_upstreams_that_support_it(local: LocalGateway) -> None:
 
 
 def test_a_diagnostic_of_the_stream_is_in_the_response(local: LocalGateway) -> None:
-    """It was not known when the headers went out."""
+    """It was not known when the headers were sent."""
     local.play("late", frames(calls(call(0, "a", "rm", "{}")), STOP, USAGE))
     reply = local.stream("late", tools=TOOLS)
     assert codes(reply.last)

@@ -1,6 +1,6 @@
-"""An upstream that repeats the secrets it was sent, wherever it has words of its own: they come out nowhere.
+"""Secrets that an upstream repeats are masked wherever the upstream's own words appear.
 
-What the model writes is not among them: it is given out as it came.
+The model's own text is not masked.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ target = "{name}"
 DIALECTS = ("chat", "anthropic", "gemini", "responses")
 
 
-# What each dialect has words of its own for
+# Where each dialect has text of the upstream
 
 
 def chat(s: str) -> bytes:
@@ -263,7 +263,7 @@ SCRIPTS: dict[str, Callable[[str, str], Script]] = {
 }
 
 
-# Where it may come out
+# Where it could appear
 
 
 def spellings(secret: str) -> list[str]:

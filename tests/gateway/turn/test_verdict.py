@@ -1,4 +1,4 @@
-"""Every turn that ended is explained, by one record (ask M1)."""
+"""Every turn that has ended is explained by one record (ask M1)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_every_end_has_one_verdict(
     reply = penstock.stream(model) if stream else penstock.whole(model)
     verdict = penstock.verdict(reply.headers["x-request-id"])
     if name == "nothing" and not stream:
-        outcome = "refused"  # nothing had been sent yet: there is a status left to tell it
+        outcome = "refused"  # nothing had been sent yet, so it is an HTTP status
     assert (verdict["outcome"], verdict["closer"], verdict.get("code", "")) == (outcome, closer, code)
     assert verdict["model"] == verdict["upstream_model"] == model
     assert (verdict["target"], verdict["attempts"], verdict["status"]) == ("chat", 1, reply.status)
