@@ -17,8 +17,8 @@ from penstock.net.network_errors import (
     body_asks_for_tls,
     connection_failed,
     disconnected,
-    is_no_tls,
-    may_want_tls,
+    is_not_tls,
+    may_require_tls,
     timed_out,
     tls_required,
 )
@@ -145,7 +145,7 @@ def test_a_tls_alert_after_the_request_is_reported_as_such() -> None:
     ],
 )
 def test_some_failures_suggest_a_server_that_requires_tls(error: Exception, expected: bool) -> None:
-    assert may_want_tls(error) is expected
+    assert may_require_tls(error) is expected
 
 
 def test_an_error_page_about_plain_http_is_recognized() -> None:
@@ -155,5 +155,5 @@ def test_an_error_page_about_plain_http_is_recognized() -> None:
 
 
 def test_only_some_errors_mean_that_the_server_has_no_tls() -> None:
-    assert is_no_tls(tls_alert("RECORD_LAYER_FAILURE"))
-    assert not is_no_tls(tls_alert("CERTIFICATE_VERIFY_FAILED"))
+    assert is_not_tls(tls_alert("RECORD_LAYER_FAILURE"))
+    assert not is_not_tls(tls_alert("CERTIFICATE_VERIFY_FAILED"))
