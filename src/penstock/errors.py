@@ -6,7 +6,8 @@ PenstockError
 ├── BridgeError                a call that the stream state machine does not allow
 ├── ConfigError                a configuration file is invalid; `errors` lists everything wrong in it
 ├── StoreError                 the store cannot be opened or written; `code` says why
-├── RequestRefused, ClientGone how the gateway ends a request (`penstock.gateway.errors`)
+├── RequestRefused             the gateway answers with an HTTP error (`penstock.gateway.errors`)
+├── ClientDisconnected         the client of the gateway disconnected (`penstock.gateway.errors`)
 ├── CannotReplay               a turn was not recorded completely (`penstock.replay.recording`)
 └── OpenResponsesError         an endpoint returned an error, or no response
     ├── AuthenticationError    the API key is missing or wrong

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.explain.meanings import MEANINGS
 from penstock.gateway.refusals import STATUSES
-from penstock.gateway.turn.stop_reasons import CANCELLED, CLIENT_GONE, CLIENT_STALLED, SHUTTING_DOWN
+from penstock.gateway.turn.stop_reasons import CANCELLED, CLIENT_DISCONNECTED, CLIENT_STALLED, SHUTTING_DOWN
 from penstock.store.contract import Trace
 from penstock.store.sqlite.store import open_sqlite_store
 from penstock.stream.recovery import RESTARTED
@@ -225,7 +225,7 @@ def test_dropped_events_are_told_and_shown_where_they_are_missing(tmp_path: Path
 
 
 def test_every_code_of_the_gateway_has_a_meaning() -> None:
-    stops = {each.code for each in (CANCELLED, CLIENT_GONE, CLIENT_STALLED, SHUTTING_DOWN)}
+    stops = {each.code for each in (CANCELLED, CLIENT_DISCONNECTED, CLIENT_STALLED, SHUTTING_DOWN)}
     assert {*STATUSES, *stops, RESTARTED} - {*MEANINGS} == set()
 
 

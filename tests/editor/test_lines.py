@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from penstock.editor.lines import LineWriter
-from penstock.gateway.errors import ClientGone
+from penstock.gateway.errors import ClientDisconnected
 from penstock.gateway.http.exchange import Exchange, Message
 from penstock.gateway.settings import Limits
 
@@ -27,7 +27,7 @@ def test_a_client_that_reads_nothing_is_let_go() -> None:
         scope = {"type": "http", "method": "POST", "path": "/v1/parts", "query_string": b"", "headers": []}
         writer = LineWriter(Exchange(scope, receive, send), "r1", Limits(client_timeout=0.01))
         await writer.send({"type": "part"})
-        with pytest.raises(ClientGone):
+        with pytest.raises(ClientDisconnected):
             await writer.send({"type": "part"})
         return sent
 

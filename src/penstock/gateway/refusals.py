@@ -77,13 +77,13 @@ def with_request_id(message: str, request_id: str) -> str:
     return f"{message} (request {request_id})"
 
 
-def wrong_request(error: DecodeError) -> RequestRefused:
+def invalid_request(error: DecodeError) -> RequestRefused:
     """Return the refusal of a request that cannot be decoded, or cannot be sent to this upstream."""
     code = "invalid_json" if not error.param and "JSON" in error.message else "invalid_request"
     return RequestRefused(400, code, str(error), param=error.param or None)
 
 
-def refused_by(error: Exception, request_id: str) -> RequestRefused:
+def refusal_for(error: Exception, request_id: str) -> RequestRefused:
     """Return the response to a request that failed before its turn began.
 
     The traceback is removed: its frames hold the request body, and one is the caller's, which holds the

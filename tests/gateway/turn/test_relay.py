@@ -54,7 +54,7 @@ class RecordingOutlet:
     async def refuse(self, refused: RequestRefused) -> None:
         self.refused.append(refused)
 
-    async def end_at_once(self, response: Response) -> None:
+    async def send_failure(self, response: Response) -> None:
         raise AssertionError(response)
 
     @property
@@ -78,7 +78,7 @@ class Carried:
 
     def run(self) -> None:
         async def carry() -> None:
-            await self.relay.carry(FakeSource(self.steps), DIALECT, plan())
+            await self.relay.forward(FakeSource(self.steps), DIALECT, plan())
             await self.relay.write()
 
         asyncio.run(carry())
@@ -96,7 +96,7 @@ def test_the_events_of_one_read_leave_in_one_write() -> None:
     carried = Carried(first, pause, second)
 
     async def carry() -> None:
-        task = asyncio.create_task(carried.relay.carry(FakeSource(carried.steps), DIALECT, plan()))
+        task = asyncio.create_task(carried.relay.forward(FakeSource(carried.steps), DIALECT, plan()))
         while not carried.outlet.writes:
             await asyncio.sleep(0)
         pause.set()
@@ -176,7 +176,7 @@ def test_events_that_were_not_written_are_stored_when_the_client_has_disconnecte
     carried = Carried(words("a"))
 
     async def carry() -> None:
-        await carried.relay.carry(FakeSource(carried.steps), DIALECT, plan())
+        await carried.relay.forward(FakeSource(carried.steps), DIALECT, plan())
         await carried.relay.keep(carried.pipeline.cancel())
 
     asyncio.run(carry())

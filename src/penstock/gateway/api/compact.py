@@ -24,7 +24,7 @@ from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.refusals import refusal, with_request_id
 from penstock.gateway.settings import ClientKey
 from penstock.gateway.turn.compaction import CompactionCodec
-from penstock.gateway.turn.outlets import WholeOutlet
+from penstock.gateway.turn.outlets import JsonOutlet
 from penstock.gateway.turn.prepare import Prepared, diagnostics_header, prepare
 from penstock.gateway.turn.requests import read_request
 from penstock.gateway.turn.run import run_turn
@@ -125,12 +125,14 @@ async def compact(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -
     with watch.waiting():
         resolved = await gateway.unless_disconnected(exchange, complete(gateway, key, request, weight))
     prepared = await run_heavy(resolved.weight, prepare_compaction, gateway, exchange, key, resolved, watch)
-    await run_turn(gateway, prepared, CompactOutlet(exchange, prepared), exchange, exchange.gone())
+    await run_turn(
+        gateway, prepared, CompactOutlet(exchange, prepared), exchange, exchange.wait_disconnected()
+    )
     if prepared.verdict.closer == "client":
-        await exchange.cut()
+        await exchange.abort_and_wait()
 
 
-class CompactOutlet(WholeOutlet):
+class CompactOutlet(JsonOutlet):
     """Sends one JSON body, which is a compaction and not a response."""
 
     def __init__(self, exchange: Exchange, prepared: Prepared) -> None:

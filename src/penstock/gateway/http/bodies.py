@@ -17,7 +17,7 @@ from typing import TypeVar
 import brotli  # type: ignore[import-untyped]
 import zstandard
 
-from penstock.gateway.errors import ClientGone, RequestRefused
+from penstock.gateway.errors import ClientDisconnected, RequestRefused
 
 T = TypeVar("T")
 
@@ -64,8 +64,8 @@ class BodyReader:
     async def read(self, receive: Receive, headers: Mapping[str, str], limit: int) -> bytes:
         """Return the complete body, decompressed. Header names are in lower case.
 
-        Raise `RequestRefused` if it is too large or cannot be decompressed, `ClientGone` if the client
-        disconnects.
+        Raise `RequestRefused` if it is too large or cannot be decompressed, and `ClientDisconnected` if
+        the client disconnects.
         """
         if _content_length(headers.get("content-length", "")) > limit:
             raise _too_large(limit)
@@ -87,7 +87,7 @@ class BodyReader:
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise ClientGone
+                    raise ClientDisconnected
                 part = message.get("body", b"")
                 if isinstance(part, bytes):
                     self._receiving += data.write(part)

@@ -253,7 +253,7 @@ class Turn:
         self._is_accepted = True
         verdict.upstream_status, verdict.upstream_id = source.status, shown(source.request_id or "")
         try:
-            await self._relay.carry(source, upstream.dialect, plan)
+            await self._relay.forward(source, upstream.dialect, plan)
             await self._finish()
             with self._watch.waiting():
                 await source.finish()
@@ -349,7 +349,7 @@ class Turn:
         if not self._is_refused and not self._verdict.terminal_sent:
             failed = ResponseError(code="internal_error", message=message)
             response = replace(self.snapshot, status="failed", output=[], error=failed)
-            await outlet.end_at_once(response)
+            await outlet.send_failure(response)
 
     # Usage that the upstream does not report
 
