@@ -74,7 +74,8 @@ class Gateway:
             async with asyncio.timeout(limits.client_timeout):
                 return await self._bodies.read(exchange.receive, exchange.headers, limits.body_bytes)
         except TimeoutError:
-            message = f"the request body was not complete after {limits.client_timeout or 0:g} seconds"
+            seconds = f"{limits.client_timeout or 0:g} seconds (limits.client_timeout)"
+            message = f"the request body was not complete after {seconds}"
             raise RequestRefused(408, "request_timeout", message) from None
 
     def refuse_if_full(self) -> None:

@@ -97,5 +97,5 @@ def refusal_for(error: Exception, request_id: str) -> RequestRefused:
         headers = [("retry-after", "2")]
         return RequestRefused(503, "store_unavailable", message, type="server_error", headers=headers)
     log_fault(error, request_id)
-    message = "the gateway failed; its log contains the error under the id of this request"
+    message = "internal error in the gateway: look for the id of this request in its log"
     return RequestRefused(500, "internal_error", message, type="server_error")

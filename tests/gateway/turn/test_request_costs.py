@@ -246,13 +246,13 @@ def test_an_error_does_not_list_every_tool() -> None:
 def test_diagnostics_of_one_code_are_counted_together_after_a_few() -> None:
     diagnostics = Diagnostics()
     for number in range(1000):
-        diagnostics.tell("unanswered_call", f"the call {number} has no output")
-        diagnostics.tell("orphan_output", "x" * 1_000_000)
-    by_code = [each for each in diagnostics.told if each.code == "unanswered_call"]
+        diagnostics.report("unanswered_call", f"the call {number} has no output")
+        diagnostics.report("orphan_output", "x" * 1_000_000)
+    by_code = [each for each in diagnostics.entries if each.code == "unanswered_call"]
     assert len(by_code) < 20
     assert by_code[-1].message == OTHERS
     assert sum(each.count for each in by_code) == 1000
-    assert sum(len(each.message) for each in diagnostics.told) < 10_000
+    assert sum(len(each.message) for each in diagnostics.entries) < 10_000
 
 
 @pytest.mark.parametrize("word", ["word ", "line\n", "x", "水 "])

@@ -68,7 +68,7 @@ def prepare_any(
     *,
     error_event: bool = True,
 ) -> Prepared:
-    """Prepare a turn; if the input ends with a trigger, one whose only output is a compaction."""
+    """Prepare a turn. If the input ends with a trigger, its only output is a compaction."""
     prepare_turn = prepare_compaction if wants_compaction(resolved.request) else prepare
     return prepare_turn(gateway, exchange, key, resolved, watch, error_event=error_event)
 
@@ -100,7 +100,8 @@ def _summary_request(request: CreateResponse) -> CreateResponse:
     items = [_without_tools(item) for item in given if item.type != TRIGGER]
     items = [item for item in items if not isinstance(item, AdditionalTools)]
     if not items:
-        raise RequestRefused(400, "invalid_request", "there is no conversation to compact", param="input")
+        message = "there is no conversation to compact: send it as `input`, or set `previous_response_id`"
+        raise RequestRefused(400, "invalid_request", message, param="input")
     instruction = Message(role="user", content=INSTRUCTION)
     return replace(request, input=[*items, instruction], **_NO_TOOLS)
 

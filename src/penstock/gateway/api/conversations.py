@@ -128,7 +128,8 @@ def unknown_conversation(id: str, param: str = "conversation_id") -> RequestRefu
 
 
 def _missing(name: str) -> RequestRefused:
-    return RequestRefused(400, "missing_required_parameter", f"`{name}` is missing", param=name)
+    message = f"`{name}` is missing: add it to the request"
+    return RequestRefused(400, "missing_required_parameter", message, param=name)
 
 
 def _unknown_item(id: str) -> RequestRefused:

@@ -119,7 +119,7 @@ class Socket:
             await asyncio.gather(reading, return_exceptions=True)
 
     async def _next(self) -> str | None:
-        """Return the next frame. None: there are no more, and a connected client has got the reason."""
+        """Return the next frame; None if there are no more. A connected client has then got the reason."""
         try:
             async with asyncio.timeout(self._until - self._clock()):
                 frame = await self._frames.get()

@@ -49,7 +49,7 @@ _ZLIB, _RAW, _GZIP = zlib.MAX_WBITS, -zlib.MAX_WBITS, zlib.MAX_WBITS | 16
 
 
 class _Corrupt(Exception):  # noqa: N818 - never leaves this file
-    """The data are not valid in their encoding."""
+    """The data is not valid in its encoding."""
 
 
 class BodyReader:
@@ -188,7 +188,7 @@ def _undeflate(data: bytes) -> Iterator[bytes]:
     has_header = len(data) >= 2 and data[0] & 15 == 8 and int.from_bytes(data[:2], "big") % 31 == 0
     at = yield from _inflate(data, 0, _ZLIB if has_header else _RAW)
     if at < len(data):
-        raise _Corrupt("there are data after its end")
+        raise _Corrupt("there is data after its end")
 
 
 def _inflate(data: bytes, at: int, window_bits: int) -> Generator[bytes, None, int]:

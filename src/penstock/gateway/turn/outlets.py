@@ -47,7 +47,7 @@ class Outlet(Protocol):
         """Send an HTTP error instead; only before anything was written."""
 
     async def send_failure(self, response: Response) -> None:
-        """Send this failed response as the end, and nothing before it: pending events cannot be sent."""
+        """Send only this failed response: the pending events cannot be sent."""
 
 
 class StoredEvents:
@@ -311,7 +311,7 @@ class JsonOutlet:
 
     async def send_failure(self, response: Response) -> None:
         error = response.error or ResponseError(
-            code="internal_error", message="the gateway failed; see its log"
+            code="internal_error", message="internal error in the gateway: see its log"
         )
         await self.refuse(refusal(error.code, error.message))
 

@@ -268,7 +268,7 @@ class Turn:
         return encoded, self._tracer.body_of(encoded)
 
     def _fallback_diagnostics(self, attempt: Attempt) -> list[Diagnostic]:
-        """Return a diagnostic if another target than the preferred one is called (ask E6)."""
+        """Return a diagnostic if the target is not the preferred one (ask E6)."""
         first = self._request.first
         if (attempt.upstream.name, attempt.model) == (first.upstream.name, first.model):
             return []
@@ -341,7 +341,7 @@ class Turn:
 
     async def _fail_after_fault(self, outlet: Outlet) -> None:
         """Report a bug of ours; if the usual way fails as well, send only a terminal event."""
-        message = "the gateway failed; its log contains the error under this request id"
+        message = "internal error in the gateway: look for this request id in its log"
         try:
             await self._fail("internal_error", message, closer="gateway")
         except Exception as error:
