@@ -47,7 +47,7 @@ CONNECTING: list[tuple[Exception, str, str]] = [
     (failed(tls_alert("WRONG_VERSION_NUMBER")), "tls_error", "does not support TLS: use http://"),
     (failed(tls_alert("TLSV13_ALERT_CERTIFICATE_REQUIRED")), "tls_error", "set client_cert"),
     (failed(tls_alert("SSLV3_ALERT_HANDSHAKE_FAILURE")), "tls_error", "refused the TLS handshake"),
-    (failed(tls_alert("TLSV1_ALERT_UNKNOWN_CA")), "tls_error", "does not trust the authority"),
+    (failed(tls_alert("TLSV1_ALERT_UNKNOWN_CA")), "tls_error", "does not trust the issuer"),
     (failed(tls_alert("SOMETHING_NEW")), "network_error", "SOMETHING_NEW"),
     (TimeoutError(), "network_error", f"no connection to {SERVER} within 1.5 seconds"),
 ]
@@ -91,8 +91,8 @@ def test_failures_of_a_proxy_name_the_proxy() -> None:
 @pytest.mark.parametrize(
     ("phase", "message"),
     [
-        ("first_byte", f"{SERVER} sent nothing for 0.5 seconds"),
-        ("idle", f"{SERVER} stopped sending: nothing arrived for 0.5 seconds"),
+        ("first_byte", f"{SERVER} sent nothing for 0.5 seconds (first_byte_timeout)"),
+        ("idle", f"{SERVER} stopped sending: nothing arrived for 0.5 seconds (idle_timeout)"),
     ],
 )
 def test_a_timeout_has_its_phase_and_seconds(phase: str, message: str) -> None:

@@ -17,9 +17,9 @@ from penstock.errors import NetworkError, OpenResponsesError, ProtocolError
 _TLS_ALERTS = {
     "CERTIFICATE_REQUIRED": "the server requires a client certificate; set client_cert",
     "HANDSHAKE_FAILURE": "the server refused the TLS handshake; it may require client_cert",
-    "BAD_CERTIFICATE": "the server does not accept our client certificate",
-    "UNKNOWN_CA": "the server does not trust the authority of our client certificate",
-    "CERTIFICATE_UNKNOWN": "the server does not accept our client certificate",
+    "BAD_CERTIFICATE": "the server rejected the client certificate; check client_cert",
+    "UNKNOWN_CA": "the server does not trust the issuer of the client certificate; check client_cert",
+    "CERTIFICATE_UNKNOWN": "the server rejected the client certificate; check client_cert",
 }
 """Messages for TLS alerts of a server, by OpenSSL's name. None of these failures is transient."""
 TLS_REQUIRED = "the server at {place} requires TLS: use https:// in its address instead of http://"
@@ -48,7 +48,7 @@ def connection_failed(error: Exception, server: str, proxy: str, seconds: float 
     if (tls_error := _tls_error(error, server, "connect")) is not None:
         return tls_error
     if isinstance(error, TimeoutError):
-        within = f" within {seconds:g} seconds" if seconds else ""
+        within = f" within {seconds:g} seconds (connect_timeout)" if seconds else ""
         return NetworkError(f"no connection to {server}{within}", phase="connect")
     return NetworkError(f"no connection to {server}: {_reason(error)}", phase="connect")
 
@@ -56,7 +56,8 @@ def connection_failed(error: Exception, server: str, proxy: str, seconds: float 
 def timed_out(server: str, phase: str, seconds: float | None, request_id: str | None = None) -> NetworkError:
     """Return the error for a timeout: `first_byte` or `idle`."""
     message = "sent nothing for" if phase == "first_byte" else "stopped sending: nothing arrived for"
-    return NetworkError(f"{server} {message} {seconds:g} seconds", phase=phase, request_id=request_id)
+    message = f"{server} {message} {seconds:g} seconds ({phase}_timeout)"
+    return NetworkError(message, phase=phase, request_id=request_id)
 
 
 def disconnected(error: Exception, server: str, request_id: str | None = None) -> OpenResponsesError:
@@ -118,7 +119,7 @@ def _reason(error: Exception) -> str:
     if isinstance(cause, ConnectionRefusedError):
         return "connection refused. Is the server running, and is the port right?"
     if isinstance(error, aiohttp.ClientConnectorDNSError) or isinstance(cause, socket.gaierror):
-        return "the host name cannot be resolved"
+        return "the host name cannot be resolved; check the address"
     if isinstance(error, aiohttp.ClientConnectorError) and isinstance(cause, ConnectionResetError):
         return "it was closed during the TLS handshake. If the server does not support TLS, use http://"
     if isinstance(error, aiohttp.ServerDisconnectedError):

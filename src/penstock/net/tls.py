@@ -47,7 +47,7 @@ async def supports_tls(host: str, port: int) -> bool:
 
 
 def _no_password() -> str:
-    raise ValueError("the key is encrypted; remove its password, which cannot be entered here")
+    raise ValueError("the private key is encrypted: use a key without a password")
 
 
 def _invalid_file(name: str, error: Exception) -> InvalidRequestError:
