@@ -159,7 +159,7 @@ class OpenResponsesError(PenstockError):
         self.limit_tokens = limit_tokens
         self.used_tokens = used_tokens
         self.phase = phase
-        """For network errors: `connect`, `first_byte` or `idle` for a timeout, `cut` for a broken one."""
+        """`connect` (no connection), `first_byte` or `idle` (a timeout), or `cut` (the connection broke)."""
 
 
 class AuthenticationError(OpenResponsesError):
