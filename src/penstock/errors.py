@@ -7,7 +7,8 @@ PenstockError
 ├── BridgeError                a call that the stream state machine does not allow
 ├── ConfigError                a configuration file is invalid; `errors` lists everything wrong in it
 ├── StoreError                 the store cannot be opened or written; `code` says why
-├── RequestRefused, ClientGone how the gateway ends a request (`penstock.gateway.errors`)
+├── RequestRefused             the gateway answers with an HTTP error (`penstock.gateway.errors`)
+├── ClientDisconnected         the client of the gateway disconnected (`penstock.gateway.errors`)
 ├── CannotReplay               a turn was not recorded completely (`penstock.replay.recording`)
 └── OpenResponsesError         an endpoint returned an error, or no response
     ├── AuthenticationError    the API key is missing or wrong
@@ -163,7 +164,7 @@ class OpenResponsesError(PenstockError):
         self.limit_tokens = limit_tokens
         self.used_tokens = used_tokens
         self.phase = phase
-        """For network errors: `connect`, `first_byte` or `idle` for a timeout, `cut` for a broken one."""
+        """`connect` (no connection), `first_byte` or `idle` (a timeout), or `cut` (the connection broke)."""
 
 
 class AuthenticationError(OpenResponsesError):

@@ -1,3 +1,3 @@
-"""The version, where every room can read it without importing the public list."""
+"""The version, in its own module so that any module can import it cheaply."""
 
 VERSION = "0.1.0"

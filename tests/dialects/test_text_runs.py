@@ -22,10 +22,10 @@ class Runs(TextRuns):
         block.run.open = False
 
     def other(self, deltas: list[Delta]) -> list[Delta]:
-        return self._beside(deltas)
+        return self._end_text_before(deltas)
 
     def finish(self) -> list[Delta]:
-        return self._ended()
+        return self._flush_ends()
 
 
 def test_a_block_that_follows_another_joins_its_run_at_the_offset_of_its_text() -> None:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from penstock.editor.lines import LineWriter
-from penstock.gateway.errors import ClientGone
+from penstock.gateway.errors import ClientDisconnected
 from penstock.gateway.http.exchange import Exchange, Message
 from penstock.gateway.settings import Limits
 from penstock.provider.host.requests import Id
@@ -89,7 +89,7 @@ def test_a_client_that_reads_nothing_is_disconnected() -> None:
         client = Client(room=2)
         writer = client.writer("r1", client_timeout=0.01)
         await writer.send({"type": "part"})
-        with pytest.raises(ClientGone):
+        with pytest.raises(ClientDisconnected):
             await writer.send({"type": "part"})
         types = [message["type"] for message in client.sent]
         assert types == ["http.response.start", "http.response.body", "http.response.body"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import InvalidRequestError
-from penstock.gateway.errors import ClientGone, RequestRefused
+from penstock.gateway.errors import ClientDisconnected, RequestRefused
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange, Message
 from penstock.gateway.settings import Limits, Settings
@@ -85,7 +85,7 @@ def test_work_for_a_client_that_disconnects_is_dropped() -> None:
             await started.wait()
             return {"type": "http.disconnect"}
 
-        with pytest.raises(ClientGone):
+        with pytest.raises(ClientDisconnected):
             await gateway.unless_disconnected(exchange(receive), work())
         assert dropped.is_set()
 

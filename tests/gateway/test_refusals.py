@@ -23,11 +23,11 @@ from penstock.gateway.refusals import (
     STATUSES,
     closer_of,
     code_of,
+    invalid_request,
     refusal,
-    refused_by,
+    refusal_for,
     status_of,
     type_of,
-    wrong_request,
 )
 
 
@@ -101,7 +101,7 @@ def test_a_refusal_tells_the_client_how_long_to_wait(
 def test_a_request_that_cannot_be_read_names_its_field(
     error: DecodeError, code: str, param: str | None
 ) -> None:
-    refused = wrong_request(error)
+    refused = invalid_request(error)
     assert (refused.status, refused.code, refused.param) == (400, code, param)
 
 
@@ -120,14 +120,14 @@ def test_a_refusal_keeps_no_frames_that_hold_the_body() -> None:
     """A cycle through the traceback would keep a large body until garbage is collected."""
     error = raised(RequestRefused(400, "invalid_request", "wrong"))
     assert error.__traceback__ is not None
-    refused = refused_by(error, "req_1")
+    refused = refusal_for(error, "req_1")
     assert refused is error
     assert refused.__traceback__ is None
     assert refused.__context__ is None
 
 
 def test_a_broken_store_is_a_503_that_does_not_name_the_file() -> None:
-    refused = refused_by(StoreError(StoreError.FULL, "cannot write /home/me/planted.sqlite"), "req_1")
+    refused = refusal_for(StoreError(StoreError.FULL, "cannot write /home/me/planted.sqlite"), "req_1")
     assert (refused.status, refused.code) == (503, "store_unavailable")
     assert "(full)" in refused.message
     assert "planted" not in refused.message
@@ -135,7 +135,7 @@ def test_a_broken_store_is_a_503_that_does_not_name_the_file() -> None:
 
 
 def test_a_fault_is_a_500_whose_words_are_in_no_answer_and_no_log(caplog: pytest.LogCaptureFixture) -> None:
-    refused = refused_by(raised(ValueError("planted prompt")), "req_1")
+    refused = refusal_for(raised(ValueError("planted prompt")), "req_1")
     assert (refused.status, refused.code) == (500, "internal_error")
     assert "planted" not in refused.message + caplog.text
     assert "ValueError at" in caplog.text

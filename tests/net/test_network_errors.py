@@ -17,8 +17,8 @@ from penstock.net.network_errors import (
     body_asks_for_tls,
     connection_failed,
     disconnected,
-    is_no_tls,
-    may_want_tls,
+    is_not_tls,
+    may_require_tls,
     timed_out,
     tls_required,
 )
@@ -47,7 +47,7 @@ CONNECTING: list[tuple[Exception, str, str]] = [
     (failed(tls_alert("WRONG_VERSION_NUMBER")), "tls_error", "does not support TLS: use http://"),
     (failed(tls_alert("TLSV13_ALERT_CERTIFICATE_REQUIRED")), "tls_error", "set client_cert"),
     (failed(tls_alert("SSLV3_ALERT_HANDSHAKE_FAILURE")), "tls_error", "refused the TLS handshake"),
-    (failed(tls_alert("TLSV1_ALERT_UNKNOWN_CA")), "tls_error", "does not trust the authority"),
+    (failed(tls_alert("TLSV1_ALERT_UNKNOWN_CA")), "tls_error", "does not trust the issuer"),
     (failed(tls_alert("SOMETHING_NEW")), "network_error", "SOMETHING_NEW"),
     (TimeoutError(), "network_error", f"no connection to {SERVER} within 1.5 seconds"),
 ]
@@ -91,8 +91,8 @@ def test_failures_of_a_proxy_name_the_proxy() -> None:
 @pytest.mark.parametrize(
     ("phase", "message"),
     [
-        ("first_byte", f"{SERVER} sent nothing for 0.5 seconds"),
-        ("idle", f"{SERVER} stopped sending: nothing arrived for 0.5 seconds"),
+        ("first_byte", f"{SERVER} sent nothing for 0.5 seconds (first_byte_timeout)"),
+        ("idle", f"{SERVER} stopped sending: nothing arrived for 0.5 seconds (idle_timeout)"),
     ],
 )
 def test_a_timeout_has_its_phase_and_seconds(phase: str, message: str) -> None:
@@ -145,7 +145,7 @@ def test_a_tls_alert_after_the_request_is_reported_as_such() -> None:
     ],
 )
 def test_some_failures_suggest_a_server_that_requires_tls(error: Exception, expected: bool) -> None:
-    assert may_want_tls(error) is expected
+    assert may_require_tls(error) is expected
 
 
 def test_an_error_page_about_plain_http_is_recognized() -> None:
@@ -155,5 +155,5 @@ def test_an_error_page_about_plain_http_is_recognized() -> None:
 
 
 def test_only_some_errors_mean_that_the_server_has_no_tls() -> None:
-    assert is_no_tls(tls_alert("RECORD_LAYER_FAILURE"))
-    assert not is_no_tls(tls_alert("CERTIFICATE_VERIFY_FAILED"))
+    assert is_not_tls(tls_alert("RECORD_LAYER_FAILURE"))
+    assert not is_not_tls(tls_alert("CERTIFICATE_VERIFY_FAILED"))

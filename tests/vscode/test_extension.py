@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.dialects.presets import PRESETS, speaks_responses
+from penstock.dialects.presets import PRESETS, supports_responses
 from penstock.version import VERSION
 from tests.gateway.running import gateway
 
@@ -81,7 +81,7 @@ def test_types_are_those_of_the_oldest_editor() -> None:
 def test_the_offered_presets_support_the_responses_api() -> None:
     rows = re.findall(r"^  \['(\w+)', '", (EXTENSION / "src" / "endpoints.js").read_text(), re.MULTILINE)
     assert "vercel" in rows
-    assert [name for name in rows if name not in PRESETS or not speaks_responses(PRESETS[name])] == []
+    assert [name for name in rows if name not in PRESETS or not supports_responses(PRESETS[name])] == []
 
 
 def test_no_proposal_is_enabled() -> None:

@@ -61,12 +61,12 @@ class EndpointOptions(NamedTuple):
 def read_endpoint(options: argparse.Namespace, *, responses: bool = True) -> EndpointOptions:
     """Return the endpoint; raise `UsageError` for bad options. `responses`: require the Responses API."""
     from penstock.client.config import ClientConfig
-    from penstock.dialects.presets import speaks_responses
+    from penstock.dialects.presets import supports_responses
     from penstock.errors import InvalidRequestError
     from penstock.net.urls import read_address
 
     preset = _preset(options.preset)
-    if preset is not None and responses and not speaks_responses(preset):
+    if preset is not None and responses and not supports_responses(preset):
         raise UsageError(
             f"--preset {preset.name}: {preset.title} does not support the Responses API: start the gateway "
             f"with `penstock serve --preset {preset.name}`, and run this command without --preset"

@@ -16,7 +16,7 @@ import penstock
 from penstock.cli import UsageError
 from penstock.errors import InvalidRequestError
 from penstock.net import network_errors
-from penstock.net.tls import speaks_tls
+from penstock.net.tls import supports_tls
 from penstock.net.urls import is_loopback, read_address
 
 _ERROR_BODY = 64 * 1024
@@ -113,10 +113,10 @@ def _reason(error: Exception, timeout: float, url: SplitResult) -> str:
         return f"timed out after {timeout:g} seconds (raise it with --timeout)"
     if isinstance(cause, ConnectionRefusedError):
         return "connection refused. Is the server running, and is the port correct?"
-    if isinstance(cause, ssl.SSLError) and network_errors.is_no_tls(cause):
-        return network_errors.NO_TLS.format(place=url.netloc)
+    if isinstance(cause, ssl.SSLError) and network_errors.is_not_tls(cause):
+        return network_errors.TLS_NOT_SUPPORTED.format(place=url.netloc)
     if isinstance(cause, (http.client.BadStatusLine, ConnectionResetError)) and _wants_tls(url):
-        return network_errors.WANTS_TLS.format(place=url.netloc)
+        return network_errors.TLS_REQUIRED.format(place=url.netloc)
     if isinstance(cause, http.client.BadStatusLine) and not isinstance(cause, http.client.RemoteDisconnected):
         return "the server did not answer with HTTP: check the scheme and the port of the URL"
     if isinstance(cause, (http.client.InvalidURL, ValueError)):  # its text would repeat the URL's query
@@ -127,7 +127,7 @@ def _reason(error: Exception, timeout: float, url: SplitResult) -> str:
 
 
 def _wants_tls(url: SplitResult) -> bool:
-    return url.scheme == "http" and asyncio.run(speaks_tls(url.hostname or "", url.port or 80))
+    return url.scheme == "http" and asyncio.run(supports_tls(url.hostname or "", url.port or 80))
 
 
 def _message_in(text: str) -> str:

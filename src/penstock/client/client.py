@@ -238,7 +238,7 @@ class OpenResponsesClient:
                 if answer.content_type == _SSE
                 else "did not return a JSON document"
             )
-            raise protocol_error(f"the endpoint {problem}", answer.request_id)
+            raise protocol_error(f"the endpoint {problem}; check the base URL", answer.request_id)
         try:
             return convert(value)
         except DecodeError as error:

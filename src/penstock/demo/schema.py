@@ -314,7 +314,7 @@ def _type_of(schema: Schema, *, prefer_null: bool) -> str:
 
 
 def _target_of(root: Schema, reference: str) -> Any:
-    """Resolve a reference into this document (RFC 6901). One that leads nowhere allows anything."""
+    """Resolve a reference into this document (RFC 6901). A broken reference allows anything."""
     if not reference.startswith("#"):
         return True
     target: Any = root
@@ -330,7 +330,7 @@ def _target_of(root: Schema, reference: str) -> Any:
 
 
 def _numbers(schema: Schema, variant: int) -> Iterator[Decimal]:
-    """Yield plain numbers near one, near the bounds and between them, as multiples where asked for."""
+    """Yield plain numbers near one, near the bounds and between them, as multiples of `multipleOf`."""
     low, high = _limits(schema)
     unit = schema.get("multipleOf")
     step = Decimal(str(unit)) if _is_number(unit) and 1e-9 < unit < 1e15 else Decimal(1)

@@ -39,7 +39,7 @@ class Pause(Struct, frozen=True):
 class SendGarbage(Struct, frozen=True):
     """A frame that is not JSON."""
 
-    data: str = "{this is no JSON"
+    data: str = "{this is not JSON"
 
 
 class CloseStream(Struct, frozen=True):

@@ -54,7 +54,7 @@ class FrameDecoder(Protocol):
 
 
 class Pipeline:
-    """`sign` amends the message of a failure; `estimate` counts usage that the upstream does not report."""
+    """`sign` extends the message of a failure; `estimate` counts usage that the upstream does not report."""
 
     def __init__(
         self,

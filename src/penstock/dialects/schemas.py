@@ -111,7 +111,8 @@ class _Inliner:
         self.cut = False
 
     def inline(self, schema: Schema, within: tuple[str, ...], depth: int) -> Schema:
-        """`within` are the references that led here; meeting one of them again is recursion."""
+        """Return the schema without references. `within` has the references that led to it: one of them
+        inside it is a recursion."""
         if depth > DEPTH or (within and not self._spend_schema()):
             self.cut = True
             return {}

@@ -45,13 +45,14 @@ class TextRuns:
         self._ends: list[Delta] = []
         """The end of the block that stopped last, held back until it is known that nothing was cut off."""
 
-    def _ended(self) -> list[Delta]:
-        """Return the ends held back: nothing was cut off."""
+    def _flush_ends(self) -> list[Delta]:
+        """Return the ends that were held back, now that it is known that nothing was cut off."""
         ends, self._ends = self._ends, []
         return ends + self._end_text()
 
-    def _beside(self, deltas: list[Delta]) -> list[Delta]:
-        """Return deltas of an item other than the text: any text after them is a new message."""
+    def _end_text_before(self, deltas: list[Delta]) -> list[Delta]:
+        """Return the deltas of an item that is not text, after the end of the text before them. Text that
+        follows is a new message."""
         if all(isinstance(delta, DiagnosticDelta) for delta in deltas):
             return deltas  # not visible in the output
         return self._end_text() + deltas

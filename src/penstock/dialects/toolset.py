@@ -138,7 +138,7 @@ class _ToolNames:
 
     def identity(self, name: str, namespace: str | None) -> ToolIdentity:
         found = self._declared.declared(name, namespace) or self._all.declared(name, namespace)
-        assert found is not None, "every tool of the request is in the map of all of them"
+        assert found is not None, "`_all` contains every tool of the request"
         return found
 
     def allows(self, identity: ToolIdentity) -> bool:

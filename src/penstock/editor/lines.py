@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from penstock.gateway.errors import ClientGone
+from penstock.gateway.errors import ClientDisconnected
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import Limits
 from penstock.parts.wire import encode_line
@@ -73,4 +73,4 @@ class LineWriter:
                 self._last_write = asyncio.get_running_loop().time()
         except TimeoutError:
             self._exchange.abort()
-            raise ClientGone from None
+            raise ClientDisconnected from None

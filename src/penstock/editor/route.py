@@ -17,9 +17,9 @@ from penstock.client.config import ClientConfig
 from penstock.editor.callers import CREDENTIALS, Caller, Callers
 from penstock.editor.lines import LineWriter
 from penstock.errors import DecodeError, OpenResponsesError
-from penstock.gateway.errors import ClientGone, RequestRefused
+from penstock.gateway.errors import ClientDisconnected, RequestRefused
 from penstock.gateway.http.exchange import Exchange
-from penstock.gateway.refusals import code_of, status_of, type_of, wrong_request
+from penstock.gateway.refusals import code_of, invalid_request, status_of, type_of
 from penstock.gateway.routes import Route, Routes
 from penstock.gateway.settings import ClientKey
 from penstock.provider.editor_turn import Host
@@ -76,7 +76,7 @@ class EditorRoute:
                     )
             except OpenResponsesError as error:
                 await _fail(exchange, lines, error, request)
-            except ClientGone:
+            except ClientDisconnected:
                 raise
             except Exception as error:
                 if exchange.status:
@@ -116,7 +116,7 @@ def _parse(body: bytes) -> tuple[Id | None, HostRequest]:
         raw = read_object(body)
         return id_of(raw), read_request(raw)
     except DecodeError as error:
-        raise wrong_request(error) from None
+        raise invalid_request(error) from None
 
 
 def _provider(client: OpenResponsesClient, caller: Caller, tenant: str) -> LanguageModelProvider:
@@ -146,7 +146,7 @@ async def _disconnect_watched(exchange: Exchange) -> AsyncIterator[asyncio.Event
     is_disconnected = asyncio.Event()
 
     async def watch() -> None:
-        await exchange.gone()
+        await exchange.wait_disconnected()
         is_disconnected.set()
 
     watching = asyncio.create_task(watch(), name="penstock parts")

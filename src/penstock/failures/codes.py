@@ -172,7 +172,7 @@ MESSAGES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 """Message texts that are more specific than a general code or a status, in the order they are checked."""
 
 TYPES: dict[str, str] = {
-    # General words: they tell whether the client or the server is at fault, and little else.
+    # General words: they show whether the client or the server is at fault, and little else.
     "invalid_request_error": "invalid_request",
     "invalid_request": "invalid_request",
     "invalid_argument": "invalid_request",

@@ -6,11 +6,11 @@ import asyncio
 
 from penstock.gateway.api.status import SUPPORTED
 from penstock.gateway.api.websocket import Socket
-from penstock.gateway.errors import ClientGone, RequestRefused
+from penstock.gateway.errors import ClientDisconnected, RequestRefused
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.access import authenticate, check_origin
 from penstock.gateway.http.exchange import Exchange, Message, Receive, Send
-from penstock.gateway.refusals import refused_by
+from penstock.gateway.refusals import refusal_for
 from penstock.gateway.routes import ROUTES, Router, Routes, resource_of
 from penstock.gateway.storage import prune_regularly
 from penstock.gateway.telemetry.logs import log_refused
@@ -59,10 +59,10 @@ class GatewayApp:
             name, route, params = self._router.find(exchange.path, exchange.method)
             key = None if route.is_open else authenticate(self.gateway.services.settings, exchange.headers)
             await route.handler(self.gateway, exchange, key, **params)
-        except ClientGone:
+        except ClientDisconnected:
             pass
         except Exception as error:
-            refused = refused_by(error, exchange.request_id)
+            refused = refusal_for(error, exchange.request_id)
         if refused is not None:
             log_refused(refused, exchange.method, name, exchange.request_id)
             if not exchange.status:

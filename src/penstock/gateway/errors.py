@@ -1,8 +1,8 @@
 """Exceptions that end a request before, or instead of, a response.
 
 PenstockError
-├── RequestRefused    the request is answered with an HTTP error
-└── ClientGone        the client disconnected and needs no response
+├── RequestRefused      the request is answered with an HTTP error
+└── ClientDisconnected  the client disconnected and needs no response
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class RequestRefused(PenstockError):  # noqa: N818 - named after what happened, 
         return encode(ErrorBody(error=payload))
 
 
-class ClientGone(PenstockError):  # noqa: N818 - named after what happened, as the tree above shows
+class ClientDisconnected(PenstockError):  # noqa: N818 - named after what happened, as the tree above shows
     """The client closed the connection before its request was complete or its turn began."""
 
     def __init__(self) -> None:

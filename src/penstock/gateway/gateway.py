@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from penstock.gateway.errors import ClientGone, RequestRefused
+from penstock.gateway.errors import ClientDisconnected, RequestRefused
 from penstock.gateway.history.sealing import Sealer, load_sealer
 from penstock.gateway.http.bodies import BodyReader
 from penstock.gateway.http.exchange import Exchange
@@ -74,7 +74,8 @@ class Gateway:
             async with asyncio.timeout(limits.client_timeout):
                 return await self._bodies.read(exchange.receive, exchange.headers, limits.body_bytes)
         except TimeoutError:
-            message = f"the request body was not complete after {limits.client_timeout or 0:g} seconds"
+            seconds = f"{limits.client_timeout or 0:g} seconds (limits.client_timeout)"
+            message = f"the request body was not complete after {seconds}"
             raise RequestRefused(408, "request_timeout", message) from None
 
     def refuse_if_full(self) -> None:
@@ -89,14 +90,15 @@ class Gateway:
 
     async def unless_disconnected(self, exchange: Exchange, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of `work`, which precedes the client's turn. If the client disconnects, cancel
-        the work and raise `ClientGone`: a follow-up may wait long for the response that it continues."""
+        the work and raise `ClientDisconnected`: a follow-up may wait a long time for the response that it
+        continues."""
         working = asyncio.create_task(work)
-        disconnecting = asyncio.create_task(exchange.gone())
+        disconnecting = asyncio.create_task(exchange.wait_disconnected())
         self._waiting += 1
         try:
             await asyncio.wait({working, disconnecting}, return_when=asyncio.FIRST_COMPLETED)
             if not working.done():
-                raise ClientGone
+                raise ClientDisconnected
             return working.result()
         finally:
             self._waiting -= 1

@@ -152,8 +152,8 @@ def _pricing(prices: Prices) -> dict[str, str]:
 class _UpstreamList:
     """The latest list of one upstream's models.
 
-    The directory decides when to fetch it again and does nothing else here: it gives a new list only to
-    callers that wait for it, whereas an old list is used here until a new one arrives.
+    The directory only decides when to fetch it again. It makes its callers wait for a new list, whereas here
+    the old list is used until the new one arrives.
     """
 
     def __init__(

@@ -84,13 +84,13 @@ def with_request_id(message: str, request_id: str) -> str:
     return f"{message} (request {request_id})"
 
 
-def wrong_request(error: DecodeError) -> RequestRefused:
+def invalid_request(error: DecodeError) -> RequestRefused:
     """Return the refusal of a request that cannot be decoded, or cannot be sent to this upstream."""
     code = "invalid_json" if isinstance(error, JsonSyntaxError) else "invalid_request"
     return RequestRefused(400, code, str(error), param=error.param or None)
 
 
-def refused_by(error: Exception, request_id: str) -> RequestRefused:
+def refusal_for(error: Exception, request_id: str) -> RequestRefused:
     """Return the response to a request that failed before its turn began.
 
     The traceback is removed: its frames hold the request body, and one is the caller's, which holds the
@@ -104,5 +104,5 @@ def refused_by(error: Exception, request_id: str) -> RequestRefused:
         headers = [("retry-after", "2")]
         return RequestRefused(503, "store_unavailable", message, type="server_error", headers=headers)
     log_fault(error, request_id)
-    message = "the gateway failed; its log contains the error under the id of this request"
+    message = "internal error in the gateway: look for the id of this request in its log"
     return RequestRefused(500, "internal_error", message, type="server_error")

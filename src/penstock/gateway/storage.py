@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from penstock.errors import PenstockError, StoreError
+from penstock.formatting import counted
 from penstock.gateway.settings import Limits
 from penstock.gateway.telemetry.logs import log
 from penstock.store import IN_MEMORY, open_store
@@ -81,4 +82,4 @@ async def _prune(store: Store, limits: Limits, *, by_age: bool) -> None:
         log.warning("%s", f"the store could not be pruned: {error}")
     else:
         if deleted:
-            log.info("%s", f"{deleted} old responses were deleted from the store")
+            log.info("%s", f"pruning deleted {counted(deleted, 'old response')} from the store")

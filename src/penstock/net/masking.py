@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 _SECRET_NAMES = ("authorization", "cookie", "key", "token", "secret", "password")
 _LIKELY_SECRET_NAMES = ("auth", "session", "credential")
-"""Words in header names. The second group contains a secret only if it is long: not in `x-auth-mode: api`."""
+"""Words in header names. With these, only a long value is a secret: `x-auth-mode: api` has none."""
 _MASK = b"[key]"
 _PLACEHOLDER = 8
 """Characters. A shorter key is a placeholder for servers without keys, and may be a common word: `error`."""

@@ -17,17 +17,19 @@ from penstock.errors import NetworkError, OpenResponsesError, ProtocolError
 _TLS_ALERTS = {
     "CERTIFICATE_REQUIRED": "the server requires a client certificate; set client_cert",
     "HANDSHAKE_FAILURE": "the server refused the TLS handshake; it may require client_cert",
-    "BAD_CERTIFICATE": "the server does not accept our client certificate",
-    "UNKNOWN_CA": "the server does not trust the authority of our client certificate",
-    "CERTIFICATE_UNKNOWN": "the server does not accept our client certificate",
+    "BAD_CERTIFICATE": "the server rejected the client certificate; check client_cert",
+    "UNKNOWN_CA": "the server does not trust the issuer of the client certificate; check client_cert",
+    "CERTIFICATE_UNKNOWN": "the server rejected the client certificate; check client_cert",
 }
 """Messages for TLS alerts of a server, by OpenSSL's name. None of these failures is transient."""
-WANTS_TLS = "the server at {place} requires TLS: use https:// in its address instead of http://"
-NO_TLS = "the server at {place} does not support TLS: use http:// in its address instead of https://"
+TLS_REQUIRED = "the server at {place} requires TLS: use https:// in its address instead of http://"
+TLS_NOT_SUPPORTED = (
+    "the server at {place} does not support TLS: use http:// in its address instead of https://"
+)
 
-_NO_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG")
-"""OpenSSL's names for bytes that are not TLS."""
-_WANTS_TLS = re.compile(
+_NOT_TLS_REASONS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG")
+"""Parts of OpenSSL's names for bytes that are not TLS."""
+_TLS_REQUIRED_PAGE = re.compile(
     rb"plain HTTP request was sent to HTTPS port"  # nginx
     rb"|sent an HTTP request to an HTTPS server"  # Go
     rb"|speaking plain HTTP to an SSL-enabled server"  # Apache
@@ -46,7 +48,7 @@ def connection_failed(error: Exception, server: str, proxy: str, seconds: float 
     if (tls_error := _tls_error(error, server, "connect")) is not None:
         return tls_error
     if isinstance(error, TimeoutError):
-        within = f" within {seconds:g} seconds" if seconds else ""
+        within = f" within {seconds:g} seconds (connect_timeout)" if seconds else ""
         return NetworkError(f"no connection to {server}{within}", phase="connect")
     return NetworkError(f"no connection to {server}: {_reason(error)}", phase="connect")
 
@@ -54,7 +56,8 @@ def connection_failed(error: Exception, server: str, proxy: str, seconds: float 
 def timed_out(server: str, phase: str, seconds: float | None, request_id: str | None = None) -> NetworkError:
     """Return the error for a timeout: `first_byte` or `idle`."""
     message = "sent nothing for" if phase == "first_byte" else "stopped sending: nothing arrived for"
-    return NetworkError(f"{server} {message} {seconds:g} seconds", phase=phase, request_id=request_id)
+    message = f"{server} {message} {seconds:g} seconds ({phase}_timeout)"
+    return NetworkError(message, phase=phase, request_id=request_id)
 
 
 def disconnected(error: Exception, server: str, request_id: str | None = None) -> OpenResponsesError:
@@ -68,24 +71,24 @@ def disconnected(error: Exception, server: str, request_id: str | None = None) -
     return NetworkError(message, phase="cut", request_id=request_id)
 
 
-def may_want_tls(error: Exception) -> bool:
+def may_require_tls(error: Exception) -> bool:
     """Return whether a server that requires TLS may react to plain HTTP like this."""
     return isinstance(error, _PLAIN_CAUSES)
 
 
 def body_asks_for_tls(body: bytes) -> bool:
     """Return whether a body is the page that servers return for plain HTTP on a TLS port."""
-    return _WANTS_TLS.search(body) is not None
+    return _TLS_REQUIRED_PAGE.search(body) is not None
 
 
 def tls_required(server: str) -> NetworkError:
     """Return the error for plain HTTP to a server that requires TLS."""
-    return NetworkError(WANTS_TLS.format(place=server), code="tls_error", phase="cut")
+    return NetworkError(TLS_REQUIRED.format(place=server), code="tls_error", phase="cut")
 
 
-def is_no_tls(error: ssl.SSLError) -> bool:
+def is_not_tls(error: ssl.SSLError) -> bool:
     """Return whether the server answered the TLS handshake with something else."""
-    return any(name in (error.reason or "") for name in _NO_TLS)
+    return any(name in (error.reason or "") for name in _NOT_TLS_REASONS)
 
 
 def _tls_error(error: Exception, server: str, phase: str) -> NetworkError | None:
@@ -94,8 +97,8 @@ def _tls_error(error: Exception, server: str, phase: str) -> NetworkError | None
             message = f"the certificate of {server} is not trusted: {cause.verify_message}; check ca_file"
             return NetworkError(message, code="certificate_error", phase=phase)
         if isinstance(cause, ssl.SSLError):
-            if is_no_tls(cause):
-                return NetworkError(NO_TLS.format(place=server), code="tls_error", phase=phase)
+            if is_not_tls(cause):
+                return NetworkError(TLS_NOT_SUPPORTED.format(place=server), code="tls_error", phase=phase)
             for name, message in _TLS_ALERTS.items():
                 if name in (cause.reason or ""):
                     return NetworkError(f"{server}: {message}", code="tls_error", phase=phase)
@@ -116,7 +119,7 @@ def _reason(error: Exception) -> str:
     if isinstance(cause, ConnectionRefusedError):
         return "connection refused. Is the server running, and is the port right?"
     if isinstance(error, aiohttp.ClientConnectorDNSError) or isinstance(cause, socket.gaierror):
-        return "the host name cannot be resolved"
+        return "the host name cannot be resolved; check the address"
     if isinstance(error, aiohttp.ClientConnectorError) and isinstance(cause, ConnectionResetError):
         return "it was closed during the TLS handshake. If the server does not support TLS, use http://"
     if isinstance(error, aiohttp.ServerDisconnectedError):

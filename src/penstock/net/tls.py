@@ -30,7 +30,7 @@ _HANDSHAKE = 1.0
 """Seconds. A server with TLS answers a handshake at once; a server without it may wait for more data."""
 
 
-async def speaks_tls(host: str, port: int) -> bool:
+async def supports_tls(host: str, port: int) -> bool:
     """Return whether a server supports TLS. This tries only the handshake, and sends no request."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
@@ -47,7 +47,7 @@ async def speaks_tls(host: str, port: int) -> bool:
 
 
 def _no_password() -> str:
-    raise ValueError("the key is encrypted; remove its password, which cannot be entered here")
+    raise ValueError("the private key is encrypted: use a key without a password")
 
 
 def _invalid_file(name: str, error: Exception) -> InvalidRequestError:

@@ -20,7 +20,7 @@ from penstock.net.answer import HttpAnswer
 from penstock.net.config import ConnectionConfig, KeySource, check_key
 from penstock.net.error_responses import redirected, refusal
 from penstock.net.masking import Secrets, secrets_in, secrets_in_query, secrets_of
-from penstock.net.tls import speaks_tls, tls_context
+from penstock.net.tls import supports_tls, tls_context
 from penstock.net.urls import Address, Proxy, proxy_for
 from penstock.version import VERSION
 
@@ -138,7 +138,8 @@ class Transport:
                     return response
             except (aiohttp.ClientError, OSError) as error:  # a TimeoutError is an OSError
                 failure = self._failure(error, opening, proxy, secrets)
-                may_want_tls = opening.is_connected and proxy is None and network_errors.may_want_tls(error)
+                is_direct = opening.is_connected and proxy is None
+                may_require_tls = is_direct and network_errors.may_require_tls(error)
             except BaseException:
                 opening.abort()
                 raise
@@ -146,8 +147,8 @@ class Transport:
                 _OPENING.reset(token)
             opening.abort()
             is_closed = self._session is None
-            if may_want_tls and not is_closed and not self._is_known_plain:
-                if await speaks_tls(self._address.host, self._address.port):
+            if may_require_tls and not is_closed and not self._is_known_plain:
+                if await supports_tls(self._address.host, self._address.port):
                     raise network_errors.tls_required(self._address.authority)
                 self._is_known_plain = True  # one check is enough
             if is_closed or not opening.was_reused or failure.phase != "cut":

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         top_logprobs: list[TopLogProb]
 
 else:
-    # At run time they are plain dicts: vendors' log probabilities pass unread, on a hot path.
+    # At run time they are plain dicts: vendors' log probabilities are passed on unread, on a hot path.
     TopLogProb = LogProb = dict[str, Any]
 
 

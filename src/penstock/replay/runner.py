@@ -124,7 +124,7 @@ class _Stage:
     async def refuse(self, refused: RequestRefused) -> None:
         self.replayed.refused = refused
 
-    async def end_at_once(self, response: Response) -> None:
+    async def send_failure(self, response: Response) -> None:
         number = len(self.replayed.events)
         await self.write([LifecycleEvent(type="response.failed", sequence_number=number, response=response)])
 

@@ -168,9 +168,8 @@ class Store(Protocol):
         than `patience` seconds, or failed: it then stays in memory and is written later, and a diagnostic in
         the first event informs the client (ask G1).
 
-        A background turn is a promise to a client that may already have disconnected, so it never returns
-        False: the turn is synced to the disk within `patience` seconds, or `StoreError` is raised and nothing
-        is stored.
+        A background turn never returns False, because its client may already have disconnected: the turn is
+        synced to the disk within `patience` seconds, or `StoreError` is raised and nothing is stored.
 
         The id must be new: raise `StoreError` if a turn with that id is running.
         """

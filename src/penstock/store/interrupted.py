@@ -22,7 +22,7 @@ class InterruptedTurn(Struct, frozen=True):
 def end_interrupted(
     id: str, response: bytes, events: Iterable[LoggedEvent], now: float = 0.0
 ) -> InterruptedTurn:
-    """End a turn as its log says, else as failed. `response` is the first snapshot, `events` the log."""
+    """End a turn as its log shows, or else as failed. `response` is the first snapshot, `events` the log."""
     recovered = recover(id, response, ((event.sequence, event.data) for event in events))
     missing = [
         LoggedEvent(event["sequence_number"], now, msgspec.json.encode(event)) for event in recovered.events

@@ -45,7 +45,7 @@ class BlockSet:
 
     def summary_part(self, part_key: Key, key: Key | None) -> tuple[OpenSummaryPart, list[Event]]:
         block, events = self._block(BlockKind.REASONING, key)
-        assert isinstance(block, ReasoningBlock), "the type of a block follows from its kind"
+        assert isinstance(block, ReasoningBlock), "a block for reasoning is a ReasoningBlock"
         if block.summary_part is not None and block.summary_part.key == part_key:
             return block.summary_part, events
         part, more = block.open_summary(part_key)

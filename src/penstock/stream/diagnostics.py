@@ -40,7 +40,7 @@ _LIMIT = 64
 _PER_CODE = 8
 """Maximum number of different messages per code. The others are counted together."""
 
-OTHERS = "the same happened to others"
+OTHERS = "the same happened again, with other values"
 """Replaces the messages of a code that are only counted."""
 
 _LONGEST = 500

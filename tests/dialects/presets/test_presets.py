@@ -10,7 +10,7 @@ from penstock.dialects.presets import (
     as_markdown,
     fingerprint,
     preset,
-    speaks_responses,
+    supports_responses,
     target_for,
 )
 
@@ -43,4 +43,4 @@ def test_the_documented_table_has_a_row_for_every_preset() -> None:
 
 @pytest.mark.parametrize(("name", "supported"), [("openai", True), ("ollama", True), ("mistral", False)])
 def test_vendors_that_support_responses(name: str, supported: bool) -> None:
-    assert speaks_responses(preset(name)) is supported
+    assert supports_responses(preset(name)) is supported

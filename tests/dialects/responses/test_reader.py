@@ -168,7 +168,7 @@ STREAMS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
         [("function_call", '{"a":1}')],
     ),
     "added never": ([*PIECES, done(0, call()), completed(call())], [("function_call", '{"a":1}')]),
-    "ask B4: announced anew under another id": (
+    "ask B4: announced again under another id": (
         [
             *(added(0, call("")), *PIECES, done(0, call())),
             *(added(1, call(id="fc_2")), inner("function_call_arguments.done", 1, arguments='{"a": 1}')),
@@ -176,14 +176,14 @@ STREAMS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
         ],
         [("function_call", '{"a":1}')],
     ),
-    "ask B4: announced anew before its end": (
+    "ask B4: announced again before its end": (
         [
             *(added(0, call("")), PIECES[0], added(1, call("", id="fc_2")), done(1, call(id="fc_2"))),
             *(PIECES[1], done(0, call()), completed()),
         ],
         [("function_call", '{"a":1}')],
     ),
-    "a custom call announced anew": (
+    "a custom call announced again": (
         [done(0, custom()), done(1, custom(id="c2")), completed()],
         [("custom_tool_call", "text")],
     ),

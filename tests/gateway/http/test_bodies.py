@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 
-from penstock.gateway.errors import ClientGone, RequestRefused
+from penstock.gateway.errors import ClientDisconnected, RequestRefused
 from penstock.gateway.http import bodies
 from penstock.gateway.http.bodies import CHUNK, DECODERS, BodyReader
 from tests.effort import examples
@@ -348,7 +348,7 @@ def test_without_a_usable_length_a_body_is_bounded_as_it_comes(length: str) -> N
 
 def test_a_client_that_disconnects_sends_no_body() -> None:
     gone: dict[str, object] = {"type": "http.disconnect"}
-    with pytest.raises(ClientGone):
+    with pytest.raises(ClientDisconnected):
         received(Connection([{"type": "http.request", "body": b"x", "more_body": True}, gone]))
 
 

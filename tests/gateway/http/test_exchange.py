@@ -135,8 +135,8 @@ def test_a_client_is_gone_when_it_disconnects_whatever_it_sent_before() -> None:
         for type in ("http.request", "http.request", "http.disconnect"):
             client.incoming.put_nowait({"type": type})
         async with asyncio.timeout(5):
-            await client.exchange().gone()
-            await client.exchange().cut()
+            await client.exchange().wait_disconnected()
+            await client.exchange().abort_and_wait()
         assert client.aborts == 1
 
     asyncio.run(test())
@@ -152,7 +152,7 @@ def test_a_server_without_our_extension_is_enough() -> None:
         exchange.client_timeout = 1.0
         exchange.abort()
         exchange.close()
-        await exchange.cut()
+        await exchange.abort_and_wait()
         await exchange.delivered()
 
     asyncio.run(test())

@@ -198,7 +198,7 @@ async def some_steps() -> None:
 def test_a_response_that_nobody_follows_is_given_up_after_the_grace() -> None:
     async def test() -> None:
         async with asyncio.timeout(5):
-            await Followers().gone(KEY, 0)
+            await Followers().wait_until_unfollowed(KEY, 0)
 
     asyncio.run(test())
 
@@ -209,7 +209,7 @@ def test_a_client_that_reconnects_keeps_the_response_running() -> None:
     async def test() -> None:
         followers = Followers()
         with followers.following(KEY):
-            waiting = asyncio.create_task(followers.gone(KEY, 0))
+            waiting = asyncio.create_task(followers.wait_until_unfollowed(KEY, 0))
             await some_steps()
             assert not waiting.done()
             with followers.following(KEY), followers.following(("bob", "resp_1")):
@@ -225,7 +225,7 @@ def test_a_client_that_reconnects_keeps_the_response_running() -> None:
 def test_a_client_that_reconnects_within_the_grace_is_in_time() -> None:
     async def test() -> None:
         followers = Followers()
-        waiting = asyncio.create_task(followers.gone(KEY, 60))
+        waiting = asyncio.create_task(followers.wait_until_unfollowed(KEY, 60))
         await asyncio.sleep(0)
         with followers.following(KEY):
             await asyncio.sleep(0)

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.gateway.http.exchange import Exchange, Message
 from penstock.gateway.refusals import refusal
-from penstock.gateway.turn.outlets import LARGE_ANSWER, StreamOutlet, WholeOutlet, first_batch
+from penstock.gateway.turn.outlets import LARGE_ANSWER, JsonOutlet, StreamOutlet, first_batch
 from penstock.gateway.turn.stopwatch import Stopwatch
 from penstock.gateway.turn.verdict import Verdict
 from penstock.protocol.errors import Diagnostic
@@ -105,8 +105,8 @@ class Stage:
             lambda: [("x-penstock-test", "yes")],
         )
 
-    def whole(self) -> WholeOutlet:
-        return WholeOutlet(self.connection.exchange(), self.accent, self.keeper, self.verdict, list)
+    def whole(self) -> JsonOutlet:
+        return JsonOutlet(self.connection.exchange(), self.accent, self.keeper, self.verdict, list)
 
     def events(self, text: str = "Hello") -> list[Event]:
         """All events of an answer, without its end."""
@@ -189,7 +189,7 @@ def test_a_stream_that_its_client_left_is_still_stored() -> None:
 
     async def act(outlet: StreamOutlet) -> None:
         await outlet.write(stage.events())
-        outlet.leave()
+        outlet.mark_disconnected()
         await outlet.write(stage.end())
         await outlet.comment()
 
@@ -229,7 +229,7 @@ def test_the_last_resort_is_a_failed_response_with_the_next_number() -> None:
         events = [*stage.events(), *stage.end()]
         with pytest.raises(OSError, match="planted"):
             await outlet.write(events)
-        await outlet.end_at_once(Response(id="resp_1", model="m", status="failed"))
+        await outlet.send_failure(Response(id="resp_1", model="m", status="failed"))
         assert stage.verdict.last_sequence == len(events)
         await outlet.write([])  # nothing is left of the events that could not be sent
 

@@ -54,7 +54,7 @@ class RecordingOutlet:
     async def refuse(self, refused: RequestRefused) -> None:
         self.refused.append(refused)
 
-    async def end_at_once(self, response: Response) -> None:
+    async def send_failure(self, response: Response) -> None:
         raise AssertionError(response)
 
     @property
@@ -62,7 +62,7 @@ class RecordingOutlet:
         return "".join(getattr(event, "delta", "") for write in self.writes for event in write)
 
 
-class Carried:
+class Forwarded:
     """A relay between a scripted source and an outlet that remembers."""
 
     def __init__(self, *steps: Step, most_bytes: int = 1_000_000) -> None:
@@ -77,11 +77,11 @@ class Carried:
         self.steps = steps
 
     def run(self) -> None:
-        async def carry() -> None:
-            await self.relay.carry(FakeSource(self.steps), DIALECT, plan())
+        async def forward() -> None:
+            await self.relay.forward(FakeSource(self.steps), DIALECT, plan())
             await self.relay.write()
 
-        asyncio.run(carry())
+        asyncio.run(forward())
 
 
 def words(*texts: str) -> bytes:
@@ -93,60 +93,60 @@ END = frames(chunk(finish="stop"), USAGE)
 
 def test_the_events_of_one_read_leave_in_one_write() -> None:
     first, pause, second = words("one ", "two ", "three "), asyncio.Event(), words("four") + END
-    carried = Carried(first, pause, second)
+    forwarded = Forwarded(first, pause, second)
 
-    async def carry() -> None:
-        task = asyncio.create_task(carried.relay.carry(FakeSource(carried.steps), DIALECT, plan()))
-        while not carried.outlet.writes:
+    async def forward() -> None:
+        task = asyncio.create_task(forwarded.relay.forward(FakeSource(forwarded.steps), DIALECT, plan()))
+        while not forwarded.outlet.writes:
             await asyncio.sleep(0)
         pause.set()
         await task
-        await carried.relay.write()
+        await forwarded.relay.write()
 
-    asyncio.run(carry())
-    deltas = [[event.type for event in write].count(DELTA) for write in carried.outlet.writes]
+    asyncio.run(forward())
+    deltas = [[event.type for event in write].count(DELTA) for write in forwarded.outlet.writes]
     assert deltas == [3, 1]
-    assert carried.outlet.text == "one two three four"
+    assert forwarded.outlet.text == "one two three four"
 
 
 def test_a_stream_that_has_begun_without_output_can_still_go_to_another_target() -> None:
     begun = frames(chunk({"role": "assistant", "content": ""}), done=False)
-    carried = Carried(begun, NetworkError("cut", phase="read"))
+    forwarded = Forwarded(begun, NetworkError("cut", phase="read"))
     with pytest.raises(NetworkError):
-        carried.run()
-    [begin] = carried.outlet.writes
+        forwarded.run()
+    [begin] = forwarded.outlet.writes
     assert [event.type for event in begin] == ["response.created", "response.in_progress"]
-    assert not carried.pipeline.has_output
-    assert carried.verdict.first_output_ms == -1
+    assert not forwarded.pipeline.has_output
+    assert forwarded.verdict.first_output_ms == -1
 
 
 def test_sizes_and_the_time_of_the_first_output_are_recorded() -> None:
     data = words("a") + END
-    carried = Carried(data)
-    carried.now = 0.25
-    carried.run()
-    assert carried.verdict.bytes_in == len(data)
-    assert carried.verdict.first_output_ms == 250
-    assert [(trace.kind, trace.size) for trace in carried.traces] == [("read", len(data))]
+    forwarded = Forwarded(data)
+    forwarded.now = 0.25
+    forwarded.run()
+    assert forwarded.verdict.bytes_in == len(data)
+    assert forwarded.verdict.first_output_ms == 250
+    assert [(trace.kind, trace.size) for trace in forwarded.traces] == [("read", len(data))]
 
 
 LONG = words("a", "b", "c") + END
 
 
 def test_an_answer_may_be_as_long_as_the_limit() -> None:
-    carried = Carried(*pieces(LONG), most_bytes=len(LONG))
-    carried.run()
-    assert carried.outlet.text == "abc"
+    forwarded = Forwarded(*pieces(LONG), most_bytes=len(LONG))
+    forwarded.run()
+    assert forwarded.outlet.text == "abc"
 
 
 @pytest.mark.parametrize("limit", [0, 6, 7, 8, 70, len(words("a")), len(words("a")) + 7, len(LONG) - 30])
 def test_an_answer_that_is_longer_than_the_limit_fails(limit: int) -> None:
     """What may be read of it is delivered first, wherever the reads are cut."""
-    carried = Carried(*pieces(LONG), most_bytes=limit)
+    forwarded = Forwarded(*pieces(LONG), most_bytes=limit)
     with pytest.raises(ProtocolError, match="answer_bytes") as caught:
-        carried.run()
+        forwarded.run()
     assert caught.value.code == "upstream_invalid"
-    assert carried.outlet.text == "abc"[: LONG[:limit].count(b"\n\n")]
+    assert forwarded.outlet.text == "abc"[: LONG[:limit].count(b"\n\n")]
 
 
 def pieces(data: bytes) -> list[bytes]:
@@ -156,34 +156,34 @@ def pieces(data: bytes) -> list[bytes]:
 @pytest.mark.parametrize("is_finished", [False, True])
 def test_a_break_matters_only_before_the_finish_reason(is_finished: bool) -> None:
     end = [frames(chunk(finish="stop"), done=False)] if is_finished else []
-    carried = Carried(words("half"), *end, NetworkError("cut", phase="read"))
+    forwarded = Forwarded(words("half"), *end, NetworkError("cut", phase="read"))
     if is_finished:
-        carried.run()
+        forwarded.run()
     else:
         with pytest.raises(NetworkError):
-            carried.run()
-    assert carried.pipeline.has_output
+            forwarded.run()
+    assert forwarded.pipeline.has_output
 
 
 def test_the_upstreams_own_id_is_recorded_as_one_line() -> None:
     named = frames(chunk({"content": "a"}, id="chatcmpl-1\n2026 forged"), done=False)
-    carried = Carried(named, END)
-    carried.run()
-    assert carried.verdict.upstream_id == "chatcmpl-1?2026 forged"
+    forwarded = Forwarded(named, END)
+    forwarded.run()
+    assert forwarded.verdict.upstream_id == "chatcmpl-1?2026 forged"
 
 
 def test_events_that_were_not_written_are_stored_when_the_client_has_disconnected() -> None:
-    carried = Carried(words("a"))
+    forwarded = Forwarded(words("a"))
 
-    async def carry() -> None:
-        await carried.relay.carry(FakeSource(carried.steps), DIALECT, plan())
-        await carried.relay.keep(carried.pipeline.cancel())
+    async def forward() -> None:
+        await forwarded.relay.forward(FakeSource(forwarded.steps), DIALECT, plan())
+        await forwarded.relay.keep(forwarded.pipeline.cancel())
 
-    asyncio.run(carry())
-    types = [event.type for write in carried.outlet.writes for event in write]
-    assert [*types, *(event.type for event in carried.outlet.kept)][-1] == "response.incomplete"
-    numbers = [event.sequence_number for write in carried.outlet.writes for event in write]
-    numbers += [event.sequence_number for event in carried.outlet.kept]
+    asyncio.run(forward())
+    types = [event.type for write in forwarded.outlet.writes for event in write]
+    assert [*types, *(event.type for event in forwarded.outlet.kept)][-1] == "response.incomplete"
+    numbers = [event.sequence_number for write in forwarded.outlet.writes for event in write]
+    numbers += [event.sequence_number for event in forwarded.outlet.kept]
     assert numbers == list(range(len(numbers)))
 
 

@@ -18,7 +18,7 @@ from penstock.errors import (
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.services import Services
 from penstock.gateway.settings import Limits
-from penstock.gateway.turn.stop_reasons import CANCELLED, CLIENT_GONE, SHUTTING_DOWN, StopReason
+from penstock.gateway.turn.stop_reasons import CANCELLED, CLIENT_DISCONNECTED, SHUTTING_DOWN, StopReason
 from penstock.store.contract import LOCAL
 from tests.dialects.chat_streams import chunk
 from tests.gateway.fake_upstreams import Answer, FakeUpstream, answer
@@ -215,7 +215,7 @@ def test_usage_is_estimated_only_if_the_upstream_reports_none(
     [
         (CANCELLED, "incomplete", "cancelled", "client"),
         (SHUTTING_DOWN, "failed", "failed", "gateway"),
-        (CLIENT_GONE, None, "cancelled", "client"),
+        (CLIENT_DISCONNECTED, None, "cancelled", "client"),
     ],
     ids=lambda value: value.code if isinstance(value, StopReason) else None,
 )
@@ -250,7 +250,7 @@ def test_a_turn_that_waits_for_a_retry_can_be_stopped(verdicts: list[Json]) -> N
         caller = Caller(gateway, model="m", input="Hi")
         while not upstream.requests:
             await asyncio.sleep(0)
-        gateway.turns.stop(CLIENT_GONE)
+        gateway.turns.stop(CLIENT_DISCONNECTED)
         await caller.task
 
     with_gateway(test, upstream)

@@ -322,7 +322,7 @@ class AiSdkReader:
     def _tool_result(self, part: JSON) -> list[Delta]:
         id = text_of(part.get("toolCallId")) or _id(part)
         if id in self._started:
-            message = "the upstream sent a result for a call of the client's; it was left out"
+            message = "the upstream sent a result for a call that the client runs; it was left out"
             return [DiagnosticDelta("tool_result_left_out", message)]
         return self._hosted.result(id, part)
 

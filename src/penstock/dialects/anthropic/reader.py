@@ -98,7 +98,7 @@ class AnthropicReader(TextRuns):
             cut = ErrorDelta("upstream_truncated", "the upstream's answer ended before it was complete")
             return deltas + self._fail(cut)
         deltas += self._tools.close("completed" if self._is_complete else "incomplete")
-        return deltas if self._finished else [*deltas, *self._ended(), FinishDelta(FinishReason.STOP)]
+        return deltas if self._finished else [*deltas, *self._flush_ends(), FinishDelta(FinishReason.STOP)]
 
     # Events
 
@@ -196,7 +196,7 @@ class AnthropicReader(TextRuns):
             return []
         self._finished = True
         self._is_complete = reason in (FinishReason.STOP, FinishReason.TOOL_CALLS)
-        ends = [] if reason in CUT_SHORT else self._ended()
+        ends = [] if reason in CUT_SHORT else self._flush_ends()
         return [*finish_diagnostics(message), *ends, FinishDelta(reason)]
 
     # Blocks
@@ -219,7 +219,7 @@ class AnthropicReader(TextRuns):
         if handle is not None:
             return before + handle(self, block, content)
         if type.endswith(RESULT_SUFFIX):
-            return before + self._beside(self._tools.result(key, content))
+            return before + self._end_text_before(self._tools.result(key, content))
         return [*before, DiagnosticDelta("unknown_block", f"a block of type {type!r} was left out")]
 
     def _stop_block(self, block: AnthropicBlock) -> list[Delta]:
@@ -251,7 +251,7 @@ class AnthropicReader(TextRuns):
         if block.signature:
             text = "".join(block.thinking)
             payload = {"type": "thinking", "thinking": text, "signature": block.signature}
-            deltas += self._beside([OpaqueReasoning(seal(self._target, payload), block.key)])
+            deltas += self._end_text_before([OpaqueReasoning(seal(self._target, payload), block.key)])
         if block.type == "compaction":
             deltas += self._compaction(block)
         return deltas
@@ -261,7 +261,7 @@ class AnthropicReader(TextRuns):
         if not text_of(block.compaction.get("text")):
             return [DiagnosticDelta("compaction_left_out", "the upstream sent a compaction without content")]
         item = Compaction(encrypted_content=seal(self._target, block.compaction))
-        return self._beside([ItemDelta(f"compaction_{block.key}", item, done=True)])
+        return self._end_text_before([ItemDelta(f"compaction_{block.key}", item, done=True)])
 
     def _fail(self, error: ErrorDelta) -> list[Delta]:
         return [*self._tools.close("incomplete"), error]
@@ -278,17 +278,19 @@ class AnthropicReader(TextRuns):
     def _start_redacted(self, block: AnthropicBlock, content: dict[str, Any]) -> list[Delta]:
         data = text_of(content.get("data"))
         payload = {"type": "redacted_thinking", "data": data}
-        return [] if not data else self._beside([OpaqueReasoning(seal(self._target, payload), block.key)])
+        if not data:
+            return []
+        return self._end_text_before([OpaqueReasoning(seal(self._target, payload), block.key)])
 
     def _start_call(self, block: AnthropicBlock, content: dict[str, Any]) -> list[Delta]:
         input = content.get("input")
         arguments = input if input and isinstance(input, dict | str) else None  # quirk A3
         block.has_arguments = arguments is not None
         id, name = text_of(content.get("id")), text_of(content.get("name"))
-        return self._beside([ToolCallDelta(block.key, id, name, arguments=arguments)])
+        return self._end_text_before([ToolCallDelta(block.key, id, name, arguments=arguments)])
 
     def _start_server_tool(self, block: AnthropicBlock, content: dict[str, Any]) -> list[Delta]:
-        return self._beside(self._tools.start(block.key, content))
+        return self._end_text_before(self._tools.start(block.key, content))
 
     def _start_compaction(self, block: AnthropicBlock, content: dict[str, Any]) -> list[Delta]:
         block.compaction = {"type": "compaction"}
@@ -315,7 +317,7 @@ class AnthropicReader(TextRuns):
         if not text:
             return []
         block.thinking.append(text)
-        return self._beside([ReasoningDelta(text, block.key)])
+        return self._end_text_before([ReasoningDelta(text, block.key)])
 
     def _signature_delta(self, block: AnthropicBlock, delta: dict[str, Any]) -> list[Delta]:
         """Store the signature until the end of the block; the last one counts, as in Anthropic's own SDK."""
@@ -339,7 +341,7 @@ class AnthropicReader(TextRuns):
         if block.type not in ("tool_use", ""):
             return [DiagnosticDelta("unexpected_delta", f"arguments in a {block.type} block were left out")]
         block.has_arguments = True
-        return self._beside([ToolCallDelta(block.key, arguments=fragment)])
+        return self._end_text_before([ToolCallDelta(block.key, arguments=fragment)])
 
     def _compaction_delta(self, block: AnthropicBlock, delta: dict[str, Any]) -> list[Delta]:
         names = {"content": "text", "encrypted_content": "encrypted_content"}

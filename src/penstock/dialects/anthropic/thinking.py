@@ -1,4 +1,4 @@
-"""How each Claude model is request to think, and which fields it then rejects.
+"""How each Claude model is asked to think, and which fields it then rejects.
 
 Every generation changed this, and each rejects the fields of the others with HTTP 400. So a model's traits
 are a row of a table, found by its name. An unknown Claude is treated as a current one. Any other name is

@@ -102,7 +102,7 @@ class BedrockReader(TextRuns):
             return deltas + self._fail(self._finish)
         status = "incomplete" if self._finish in _CUT_SHORT else "completed"
         deltas += self._tools.close(status)
-        return deltas if self._finish else [*deltas, *self._ended(), FinishDelta(FinishReason.STOP)]
+        return deltas if self._finish else [*deltas, *self._flush_ends(), FinishDelta(FinishReason.STOP)]
 
     # Events
 
@@ -126,7 +126,8 @@ class BedrockReader(TextRuns):
         call, result = object_of(start.get("toolUse")), object_of(start.get("toolResult"))
         if call.get("type") == "server_tool_use":
             block.kind = "server"
-            return before + self._beside(self._tools.start(block.key, call)) + self._arguments(block, call)
+            started = self._end_text_before(self._tools.start(block.key, call))
+            return before + started + self._arguments(block, call)
         if call:
             return before + self._start_call(block, call)
         if result:
@@ -165,7 +166,7 @@ class BedrockReader(TextRuns):
         elif block.kind == "reasoning":
             self._ends.append(BlockEnd(block.key, BlockKind.REASONING))
         elif block.kind == "result":
-            deltas += self._beside(self._tools.end_result(block.key))
+            deltas += self._end_text_before(self._tools.end_result(block.key))
         elif block.run is not None:
             block.run.open = False
         return deltas
@@ -185,7 +186,7 @@ class BedrockReader(TextRuns):
         if name not in FINISHES:
             deltas.append(DiagnosticDelta("unknown_finish", f"the upstream stopped with {name!r}"))
         if reason not in _CUT_SHORT:
-            deltas += self._ended()
+            deltas += self._flush_ends()
         return [*deltas, FinishDelta(reason)]
 
     def _on_metadata(self, event: dict[str, Any]) -> list[Delta]:
@@ -227,7 +228,7 @@ class BedrockReader(TextRuns):
         if block.signatures:
             signed = {"text": "".join(block.thinking), "signature": "".join(block.signatures)}
             sealed = seal(self._target, {"reasoningText": signed})
-            deltas += self._beside([OpaqueReasoning(sealed, block.key)])
+            deltas += self._end_text_before([OpaqueReasoning(sealed, block.key)])
         return deltas
 
     def _fail(self, error: ErrorDelta) -> list[Delta]:
@@ -238,7 +239,7 @@ class BedrockReader(TextRuns):
     def _start_call(self, block: _Block, call: dict[str, Any]) -> list[Delta]:
         block.kind = "call"
         id, name = text_of(call.get("toolUseId")), text_of(call.get("name"))
-        return self._beside([ToolCallDelta(block.key, id, name), *self._arguments(block, call)])
+        return self._end_text_before([ToolCallDelta(block.key, id, name), *self._arguments(block, call)])
 
     def _text(self, block: _Block, value: Any) -> list[Delta]:
         text = text_of(value)
@@ -257,7 +258,7 @@ class BedrockReader(TextRuns):
             self._tools.feed(block.key, input if isinstance(input, str) else _json(input))
             return []
         block.kind, block.has_arguments = "call", True
-        return self._beside([ToolCallDelta(block.key, arguments=input)])
+        return self._end_text_before([ToolCallDelta(block.key, arguments=input)])
 
     def _result(self, block: _Block, value: Any) -> list[Delta]:
         self._tools.feed_result(block.key, objects_of(value))
@@ -274,7 +275,7 @@ class BedrockReader(TextRuns):
             block.signatures.append(signature)
         if redacted := text_of(content.get("redactedContent")):
             deltas.append(OpaqueReasoning(seal(self._target, {"redactedContent": redacted}), block.key))
-        return self._beside(deltas)
+        return self._end_text_before(deltas)
 
     def _citation(self, block: _Block, value: Any) -> list[Delta]:
         """Store the citation until the end of the block: it applies to the block's whole text (quirk A8)."""

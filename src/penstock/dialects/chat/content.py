@@ -70,7 +70,7 @@ class Content:
         self._diagnostics.report(
             "content_left_out", f"{what} cannot be sent to this upstream; a note was sent instead"
         )
-        return _text(f"[{what} was left out: this model cannot be given it]")
+        return _text(f"[{what} was left out: this model cannot read it]")
 
 
 _MEDIA: dict[type, Callable[[Content, Any], _Part]] = {

@@ -150,7 +150,7 @@ class GeminiReader:
         return [*deltas, *self._usage(usage)] if usage else deltas
 
     def _usage(self, usage: dict[str, Any]) -> list[Delta]:
-        """Counts are cumulative and often missing. Candidate tokens do not include thoughts (quirk G8)."""
+        """Read cumulative counts, which are often missing. Candidates do not include thoughts (quirk G8)."""
         for name in COUNTS:
             counted = count_of(camel_field(usage, name))
             if counted is not None:
@@ -274,7 +274,7 @@ class GeminiReader:
             deltas.append(
                 DiagnosticDelta(
                     "arguments_out_of_order",
-                    f"arguments arrived out of order and were sent twice, the last one counts: {names}",
+                    f"arguments arrived out of order and were sent twice; the last value counts: {names}",
                 )
             )
         return deltas + [

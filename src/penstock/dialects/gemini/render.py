@@ -190,7 +190,7 @@ class _GeminiRenderer:
             )
 
     def _json(self, schema: dict[str, Any] | None, *, can_enforce: bool) -> None:
-        """Older models accept tools or an output format, not both; the tools take precedence."""
+        """Request JSON. Older models accept tools or an output format, not both; tools take precedence."""
         if can_enforce:
             self._config["responseMimeType"] = _JSON
         if schema is None:

@@ -18,7 +18,7 @@ __all__ = [
     "as_markdown",
     "fingerprint",
     "preset",
-    "speaks_responses",
+    "supports_responses",
     "target_for",
 ]
 
@@ -31,7 +31,7 @@ def preset(name: str) -> Preset:
     return found
 
 
-def speaks_responses(preset: Preset) -> bool:
+def supports_responses(preset: Preset) -> bool:
     """Return whether the vendor supports the Responses API."""
     return preset.dialect == "responses" or preset.also_responses
 

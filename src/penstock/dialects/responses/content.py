@@ -85,7 +85,7 @@ class Parts:
         self._diagnostics.report(
             "content_left_out", f"{what} cannot be sent to this upstream; a note was sent instead"
         )
-        return f"[{what} was left out: this model cannot be given it]"
+        return f"[{what} was left out: this model cannot read it]"
 
 
 def _text_of(part: ContentPart) -> str | None:

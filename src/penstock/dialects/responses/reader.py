@@ -54,7 +54,7 @@ from penstock.tools.custom import RUN_BY_SERVER
 PHASES = ("commentary", "final_answer")
 NOT_OUTPUT = ("item_reference", "additional_tools", "")
 LATE = ("tool_search_call", "compaction")
-"""Items announced only when done: before, one has a provisional call id and the other no content."""
+"""Items announced only when done: until then, one has a provisional call id, the other no content."""
 
 XAI_ITEM = "xai:x_search_call"
 
@@ -108,7 +108,7 @@ class ResponsesReader:
         deltas = self._close_items(self._items.open(), truncated=not self._has_done_marker)
         if self._has_done_marker:
             return [*deltas, FinishDelta(FinishReason.STOP)]
-        return [*deltas, ErrorDelta("upstream_truncated", "the upstream ended before its response did")]
+        return [*deltas, ErrorDelta("upstream_truncated", "the upstream ended in the middle of its response")]
 
     # The response
 

@@ -9,7 +9,7 @@ from penstock.gateway.api.retrieve import stream_response
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange
-from penstock.gateway.refusals import refused_by
+from penstock.gateway.refusals import refusal_for
 from penstock.gateway.settings import ClientKey
 from penstock.gateway.turn.outlets import LiveOutlet
 from penstock.gateway.turn.prepare import Prepared
@@ -27,7 +27,7 @@ class LogOutlet(LiveOutlet):
     def __init__(self, prepared: Prepared) -> None:
         accent = ACCENTS[prepared.accent]()
         super().__init__(accent, prepared.keeper, prepared.verdict, prepared.watch)
-        self.leave()
+        self.mark_disconnected()
 
     async def _deliver(self, events: list[Event], *, is_large: bool) -> None:
         """Never called: this outlet has no client."""
@@ -73,7 +73,7 @@ async def _run(
         await prepared.keeper.keep(prepared.machine.start(queued=True))
     except StoreError as error:
         # A turn that cannot be stored is refused: after a crash it would be lost without a trace.
-        refused = refused_by(error, exchange.request_id)
+        refused = refusal_for(error, exchange.request_id)
         _refuse(gateway, prepared, refused)
         accepted.set_result(refused)
         return

@@ -24,7 +24,7 @@ from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.refusals import refusal, with_request_id
 from penstock.gateway.settings import ClientKey
 from penstock.gateway.turn.compaction import CompactionCodec
-from penstock.gateway.turn.outlets import WholeOutlet
+from penstock.gateway.turn.outlets import JsonOutlet
 from penstock.gateway.turn.prepare import Prepared, diagnostics_header, prepare
 from penstock.gateway.turn.requests import read_request
 from penstock.gateway.turn.run import run_turn
@@ -68,7 +68,7 @@ def prepare_any(
     *,
     error_event: bool = True,
 ) -> Prepared:
-    """Prepare a turn; if the input ends with a trigger, one whose only output is a compaction."""
+    """Prepare a turn. If the input ends with a trigger, its only output is a compaction."""
     prepare_turn = prepare_compaction if wants_compaction(resolved.request) else prepare
     return prepare_turn(gateway, exchange, key, resolved, watch, error_event=error_event)
 
@@ -100,7 +100,8 @@ def _summary_request(request: CreateResponse) -> CreateResponse:
     items = [_without_tools(item) for item in given if item.type != TRIGGER]
     items = [item for item in items if not isinstance(item, AdditionalTools)]
     if not items:
-        raise RequestRefused(400, "invalid_request", "there is no conversation to compact", param="input")
+        message = "there is no conversation to compact: send it as `input`, or set `previous_response_id`"
+        raise RequestRefused(400, "invalid_request", message, param="input")
     instruction = Message(role="user", content=INSTRUCTION)
     return replace(request, input=[*items, instruction], **_NO_TOOLS)
 
@@ -125,12 +126,14 @@ async def compact(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -
     with watch.waiting():
         resolved = await gateway.unless_disconnected(exchange, complete(gateway, key, request, weight))
     prepared = await run_heavy(resolved.weight, prepare_compaction, gateway, exchange, key, resolved, watch)
-    await run_turn(gateway, prepared, CompactOutlet(exchange, prepared), exchange, exchange.gone())
+    await run_turn(
+        gateway, prepared, CompactOutlet(exchange, prepared), exchange, exchange.wait_disconnected()
+    )
     if prepared.verdict.closer == "client":
-        await exchange.cut()
+        await exchange.abort_and_wait()
 
 
-class CompactOutlet(WholeOutlet):
+class CompactOutlet(JsonOutlet):
     """Sends one JSON body, which is a compaction and not a response."""
 
     def __init__(self, exchange: Exchange, prepared: Prepared) -> None:

@@ -17,7 +17,7 @@ from penstock.gateway.history.chains import all_items, named_items, referred
 from penstock.gateway.http.access import tenant_of
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.http.paging import list_body, page_options
-from penstock.gateway.refusals import wrong_request
+from penstock.gateway.refusals import invalid_request
 from penstock.gateway.settings import ClientKey, Limits
 from penstock.gateway.turn.requests import parse_bounded
 from penstock.protocol.content import JsonObject
@@ -128,7 +128,8 @@ def unknown_conversation(id: str, param: str = "conversation_id") -> RequestRefu
 
 
 def _missing(name: str) -> RequestRefused:
-    return RequestRefused(400, "missing_required_parameter", f"`{name}` is missing", param=name)
+    message = f"`{name}` is missing: add it to the request"
+    return RequestRefused(400, "missing_required_parameter", message, param=name)
 
 
 def _unknown_item(id: str) -> RequestRefused:
@@ -157,7 +158,7 @@ def _decode(body: bytes, limits: Limits) -> _ConversationBody:
             _check_count(len(items))
         return read(raw, _ConversationBody)
     except DecodeError as error:
-        raise wrong_request(error) from None
+        raise invalid_request(error) from None
 
 
 def _check_count(count: int) -> None:

@@ -11,7 +11,7 @@ from penstock.gateway.gateway import Gateway
 from penstock.gateway.history.resolve import complete
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import ClientKey
-from penstock.gateway.turn.outlets import StreamOutlet, WholeOutlet
+from penstock.gateway.turn.outlets import JsonOutlet, StreamOutlet
 from penstock.gateway.turn.prepare import Prepared
 from penstock.gateway.turn.requests import read_request
 from penstock.gateway.turn.run import run_turn
@@ -44,11 +44,11 @@ async def _answer(gateway: Gateway, exchange: Exchange, prepared: Prepared) -> N
     outlet = (
         StreamOutlet(exchange, accent, keeper, verdict, watch, prepared.head)
         if verdict.stream
-        else WholeOutlet(exchange, accent, keeper, verdict, prepared.head)
+        else JsonOutlet(exchange, accent, keeper, verdict, prepared.head)
     )
-    await run_turn(gateway, prepared, outlet, exchange, exchange.gone())
+    await run_turn(gateway, prepared, outlet, exchange, exchange.wait_disconnected())
     if verdict.closer == "client":
-        await exchange.cut()
+        await exchange.abort_and_wait()
 
 
 async def count_input_tokens(gateway: Gateway, exchange: Exchange, key: ClientKey | None) -> None:

@@ -125,14 +125,14 @@ async def stream_response(
     stream = LogStream(exchange, limits_for(settings.limits, exchange))
     await exchange.begin(200, STREAM_HEADERS)
     reading = asyncio.create_task(_replay(gateway, stream, tenant, id, after, accent))
-    tasks = [reading, asyncio.create_task(exchange.gone()), asyncio.create_task(stream.beat())]
+    tasks = [reading, asyncio.create_task(exchange.wait_disconnected()), asyncio.create_task(stream.beat())]
     with gateway.followers.following((tenant, id)):
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     if any(isinstance(task.exception(), TimeoutError) for task in done):
-        await exchange.cut()  # the client reads nothing: unread data must not stay in memory forever
+        await exchange.abort_and_wait()  # the client does not read: free the data that waits for it
     elif not reading.cancelled() and (error := reading.exception()) is not None:
         raise error
 

@@ -22,7 +22,7 @@ from penstock.gateway.gateway import Gateway
 from penstock.gateway.history.chains import ConnectionHistory
 from penstock.gateway.history.resolve import complete
 from penstock.gateway.http.exchange import SERVER_STOPS, Exchange, Message, Send
-from penstock.gateway.refusals import refused_by, wrong_request
+from penstock.gateway.refusals import invalid_request, refusal_for
 from penstock.gateway.settings import ClientKey, Limits
 from penstock.gateway.turn.outlets import LiveOutlet
 from penstock.gateway.turn.requests import check_request, parse_bounded
@@ -119,7 +119,7 @@ class Socket:
             await asyncio.gather(reading, return_exceptions=True)
 
     async def _next(self) -> str | None:
-        """Return the next frame. None: there are no more, and a connected client has got the reason."""
+        """Return the next frame; None if there are no more. A connected client has then got the reason."""
         try:
             async with asyncio.timeout(self._until - self._clock()):
                 frame = await self._frames.get()
@@ -190,7 +190,7 @@ class Socket:
             failed = await self._turn(request, weight)
         except Exception as error:
             failed = True
-            refused = refused_by(error, self._exchange.request_id)
+            refused = refusal_for(error, self._exchange.request_id)
             await self._send({"type": "websocket.send", "text": envelope(refused)})
         if failed and self._local is not None and self._local.id == continued:
             self._local = None  # spec N21, spec N22
@@ -243,4 +243,4 @@ def _read_create(frame: str, limits: Limits) -> WebSocketCreate:
                 raise DecodeError("is not supported over a WebSocket: remove it", name)
         return read(raw, WebSocketCreate)
     except DecodeError as error:
-        raise wrong_request(error) from None
+        raise invalid_request(error) from None

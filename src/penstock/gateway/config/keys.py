@@ -49,7 +49,7 @@ def key_name(value: object) -> str:
     if not name.isprintable() or len(name) > 64:
         raise InvalidValue("must be a name of at most 64 characters, on one line")
     if name == LOCAL:  # this key would see everything that was stored before there were keys
-        raise InvalidValue(f"must be another name: {LOCAL!r} stands for clients without a key")
+        raise InvalidValue(f"must not be {LOCAL!r}, which stands for clients without a key: use another name")
     return name
 
 

@@ -60,7 +60,7 @@ def settings_from(options: ServeOptions, file: Path | None, environment: Mapping
     if target is not None:
         settings = _with_target(settings, target, options.models)
     elif options.models:
-        raise OptionError("--model: add --upstream URL or --preset NAME, where the model is")
+        raise OptionError("--model needs an upstream: add --upstream URL or --preset NAME")
     if is_exposed(settings):
         raise OptionError(
             f"--host {settings.host}: anyone who can reach this machine could use the gateway and its keys. "

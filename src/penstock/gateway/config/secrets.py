@@ -23,12 +23,12 @@ _MARKED = re.compile(r"\$(?:(\$)|([A-Za-z_][A-Za-z0-9_]*)|\{([^{}]*)\})?")
 
 
 def variable(name: str, environment: Mapping[str, str]) -> str:
-    """Return the value of a variable; raise `InvalidValue` if it is unset, unsendable, or not a name."""
+    """Return the value of a variable; raise `InvalidValue` if there is none, or it cannot be sent."""
     found = environment.get(name, "").strip()
     if not found and looks_secret(name):
         raise InvalidValue(
             "must be the name of an environment variable. If this is the key itself, put it into a variable "
-            'and write the name here, such as "OPENAI_API_KEY". Replace a key that was written to a file'
+            'and write the name here, such as "OPENAI_API_KEY". Replace the key, because it was in a file'
         )
     if not found:
         raise InvalidValue(f"the environment variable {name} is not set or empty: set it, or remove it here")

@@ -121,7 +121,8 @@ _DEFAULT = UpstreamTarget(name="", base_url="")
 def _dialect(value: object) -> str:
     name = nonempty(value)
     if name in DIALECTS and name not in RENDERED:
-        raise InvalidValue(f"Penstock can read {name} but cannot send requests in it: use {_list(RENDERED)}")
+        advice = f"use {_list(RENDERED)}"
+        raise InvalidValue(f"Penstock can read answers in {name}, but cannot send requests in it: {advice}")
     return one_of("dialect", RENDERED)(name)
 
 
@@ -184,8 +185,8 @@ def _preset_key(
     if base_url and not _is_vendor_or_local(base_url, preset):
         if not is_passing:
             table.report(
-                f"is not {preset.title}'s own address: decide whether its key is sent there, with "
-                f'keys = ["{preset.key_variable}"] or keys = []',
+                f"is not {preset.title}'s own address: to send its key there anyway, set "
+                f'keys = ["{preset.key_variable}"]; to send no key, set keys = []',
                 "base_url",
             )
         return ()

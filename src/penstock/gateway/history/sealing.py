@@ -75,7 +75,9 @@ def load_sealer(environment: Mapping[str, str], folder: Path | None) -> Sealer:
         return Sealer(_new() if file is None else _read_or_create(file), old)
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else "it is not a text file"
-        message = f"the secret cannot be stored there: {why}; set {SECRET} instead"
+        message = (
+            f"the secret cannot be stored in this file: {why}; set the environment variable {SECRET} instead"
+        )
         raise ConfigError(str(file), 0, message) from None
 
 
@@ -106,7 +108,9 @@ def _read_secret(file: Path) -> str:
         file.chmod(0o600)
     secret = file.read_text(encoding="utf-8").strip()
     if not secret:
-        raise ConfigError(str(file), 0, f"is empty: delete it to create a new secret, or set {SECRET}")
+        raise ConfigError(
+            str(file), 0, f"is empty: delete it, so that a new secret is created, or set {SECRET}"
+        )
     return secret
 
 

@@ -94,7 +94,7 @@ def check_origin(settings: Settings, host_header: str | None, origin_header: str
         origin in map(read_origin, settings.allowed_origins) or _is_own(origin, host, named_port, port)
     ):
         raise _forbidden(
-            "web pages of this origin may not use this gateway; add the origin to server.allowed_origins"
+            "web pages from this origin may not use this gateway; add the origin to server.allowed_origins"
         )
 
 

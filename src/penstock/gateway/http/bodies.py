@@ -17,7 +17,7 @@ from typing import TypeVar
 import brotli  # type: ignore[import-untyped]
 import zstandard
 
-from penstock.gateway.errors import ClientGone, RequestRefused
+from penstock.gateway.errors import ClientDisconnected, RequestRefused
 
 T = TypeVar("T")
 
@@ -49,7 +49,7 @@ _ZLIB, _RAW, _GZIP = zlib.MAX_WBITS, -zlib.MAX_WBITS, zlib.MAX_WBITS | 16
 
 
 class _Corrupt(Exception):  # noqa: N818 - never leaves this file
-    """The data are not valid in their encoding."""
+    """The data is not valid in its encoding."""
 
 
 class BodyReader:
@@ -64,8 +64,8 @@ class BodyReader:
     async def read(self, receive: Receive, headers: Mapping[str, str], limit: int) -> bytes:
         """Return the complete body, decompressed. Header names are in lower case.
 
-        Raise `RequestRefused` if it is too large or cannot be decompressed, `ClientGone` if the client
-        disconnects.
+        Raise `RequestRefused` if it is too large or cannot be decompressed, and `ClientDisconnected` if
+        the client disconnects.
         """
         if _content_length(headers.get("content-length", "")) > limit:
             raise _too_large(limit)
@@ -87,7 +87,7 @@ class BodyReader:
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise ClientGone
+                    raise ClientDisconnected
                 part = message.get("body", b"")
                 if isinstance(part, bytes):
                     self._receiving += data.write(part)
@@ -188,7 +188,7 @@ def _undeflate(data: bytes) -> Iterator[bytes]:
     has_header = len(data) >= 2 and data[0] & 15 == 8 and int.from_bytes(data[:2], "big") % 31 == 0
     at = yield from _inflate(data, 0, _ZLIB if has_header else _RAW)
     if at < len(data):
-        raise _Corrupt("there are data after its end")
+        raise _Corrupt("there is data after its end")
 
 
 def _inflate(data: bytes, at: int, window_bits: int) -> Generator[bytes, None, int]:

@@ -28,7 +28,7 @@ KNOWN: dict[str, str] = {
     "github-copilot": "copilot",
     "vscode/": "copilot",
 }
-"""Clients known to expect another accent than the specification's (spec S3)."""
+"""Clients known to expect an accent other than the specification's (spec S3)."""
 
 
 def accent_for(

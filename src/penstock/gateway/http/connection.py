@@ -239,7 +239,7 @@ class ClientConnection(HttpToolsProtocol):
         self._refuse(RequestRefused(400, "invalid_http", f"{msg} Send an HTTP/1.1 request."))
 
     def _refuse_head(self) -> None:
-        message = f"the headers or trailers of the request are larger than {HEAD_BYTES:,} bytes: send fewer"
+        message = f"the headers or trailers of the request are larger than {HEAD_BYTES:,} bytes: shorten them"
         self._refuse(RequestRefused(431, "request_head_too_large", message))
 
     def _refuse(self, refused: RequestRefused) -> None:

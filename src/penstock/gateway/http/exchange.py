@@ -92,14 +92,14 @@ class Exchange:
         """Close the connection at once and discard what the client has not read."""
         self._connection.get("abort", _nothing)()
 
-    async def cut(self) -> None:
+    async def abort_and_wait(self) -> None:
         """Abort, and wait until the connection is closed: the server logs an error if the application returns
         earlier."""
         self.abort()
         if self._connection:
-            await self.gone()
+            await self.wait_disconnected()
 
-    async def gone(self) -> None:
+    async def wait_disconnected(self) -> None:
         """Wait until the client disconnects; ignore everything else that it sends."""
         while (await self.receive())["type"] != "http.disconnect":
             pass

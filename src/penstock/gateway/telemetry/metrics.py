@@ -45,7 +45,7 @@ DECLARED: Mapping[str, Declared] = {
     ),
     "penstock_turns_running": Declared("gauge", "Turns that are running now."),
     "penstock_tasks": Declared(
-        "gauge", "Tasks of the event loop; they should grow only with the running turns."
+        "gauge", "Tasks of the event loop. The number should grow only with the running turns."
     ),
     "penstock_turn_seconds": Declared("histogram", "Time from the request to its end.", bounds=_TURNS),
     "penstock_first_output_seconds": Declared(
@@ -68,9 +68,11 @@ DECLARED: Mapping[str, Declared] = {
     ),
     "penstock_heartbeats_total": Declared("counter", "Heartbeats sent while a model was silent."),
     "penstock_keys_resting": Declared(
-        "gauge", "Keys that are not used for a while after an error.", ("target",)
+        "gauge", "Keys that are resting: not used for a while after an error.", ("target",)
     ),
-    "penstock_build_info": Declared("gauge", "Always 1.", ("version", "python")),
+    "penstock_build_info": Declared(
+        "gauge", "The versions of Penstock and Python, as labels. Always 1.", ("version", "python")
+    ),
     "process_start_time_seconds": Declared("gauge", "Start time of the process, in seconds since 1970."),
 }
 

@@ -16,7 +16,7 @@ class Followers:
     def __init__(self) -> None:
         self._counts: dict[Key, int] = {}
         self._changes: dict[Key, asyncio.Event] = {}
-        """Set when the number of followers changes, for responses that `gone` waits for."""
+        """Set when the number of followers changes, for responses that `wait_until_unfollowed` waits for."""
 
     @contextmanager
     def following(self, key: Key) -> Iterator[None]:
@@ -34,7 +34,7 @@ class Followers:
         if key in self._changes:
             self._changes[key].set()
 
-    async def gone(self, key: Key, seconds: float) -> None:
+    async def wait_until_unfollowed(self, key: Key, seconds: float) -> None:
         """Wait until the response has had no followers for this many seconds."""
         change = self._changes[key] = asyncio.Event()
         try:

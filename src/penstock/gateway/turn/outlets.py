@@ -46,8 +46,8 @@ class Outlet(Protocol):
     async def refuse(self, refused: RequestRefused) -> None:
         """Send an HTTP error instead; only before anything was written."""
 
-    async def end_at_once(self, response: Response) -> None:
-        """Send this failed response as the end, and nothing before it: pending events cannot be sent."""
+    async def send_failure(self, response: Response) -> None:
+        """Send only this failed response: the pending events cannot be sent."""
 
 
 class StoredEvents:
@@ -144,11 +144,11 @@ class LiveOutlet(ABC):
 
     async def keep(self, events: Sequence[Event]) -> None:
         self._events.add(events)
-        self.leave()
+        self.mark_disconnected()
         async with self.lock:
             await self._write_waiting()
 
-    async def end_at_once(self, response: Response) -> None:
+    async def send_failure(self, response: Response) -> None:
         self._events.clear()
         number = self._verdict.last_sequence + 1
         end = LifecycleEvent(type="response.failed", sequence_number=number, response=response)
@@ -159,7 +159,7 @@ class LiveOutlet(ABC):
     def give_up(self) -> None:
         self.stalled.set()
 
-    def leave(self) -> None:
+    def mark_disconnected(self) -> None:
         """Treat the client as disconnected: from now on, events are only stored."""
         self._is_disconnected = True
 
@@ -276,7 +276,7 @@ STREAM_HEADERS = [
 ]
 
 
-class WholeOutlet:
+class JsonOutlet:
     """Sends one JSON response at the end."""
 
     def __init__(
@@ -309,9 +309,9 @@ class WholeOutlet:
         self._verdict.status = refused.status
         await self._exchange.refuse(refused)
 
-    async def end_at_once(self, response: Response) -> None:
+    async def send_failure(self, response: Response) -> None:
         error = response.error or ResponseError(
-            code="internal_error", message="the gateway failed; see its log"
+            code="internal_error", message="internal error in the gateway: see its log"
         )
         await self.refuse(refusal(error.code, error.message))
 

@@ -37,7 +37,7 @@ class Relay:
         """Events of the current read. They are sent before anything else can number an event."""
         self._work = WorkSlice()
 
-    async def carry(self, source: UpstreamSource, dialect: Dialect, plan: Plan) -> None:
+    async def forward(self, source: UpstreamSource, dialect: Dialect, plan: Plan) -> None:
         """Read an answer to its end, without sending the terminal event. Raise what `Pipeline.read` raises,
         and `NetworkError` if the connection breaks before the model has finished."""
         pipeline = self._pipeline

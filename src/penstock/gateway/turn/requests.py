@@ -12,7 +12,7 @@ from penstock.dialects.envelope import key_of
 from penstock.dialects.toolset import declared_tools
 from penstock.errors import DecodeError
 from penstock.gateway.errors import RequestRefused
-from penstock.gateway.refusals import wrong_request
+from penstock.gateway.refusals import invalid_request
 from penstock.gateway.settings import Limits
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import Item, ReasoningItem
@@ -56,7 +56,7 @@ def read_request(body: bytes, default_model: str, limits: Limits) -> CreateRespo
     try:
         request: CreateResponse = read(parse_bounded(body, limits), CreateResponse)
     except DecodeError as error:
-        raise wrong_request(error) from None
+        raise invalid_request(error) from None
     return check_request(request, default_model)
 
 
@@ -159,7 +159,7 @@ def identities(request: CreateResponse) -> ToolIdentityMap:
     try:
         return ToolIdentityMap(declared_tools(request), request.tool_choice)
     except DecodeError as error:
-        raise wrong_request(error) from None
+        raise invalid_request(error) from None
 
 
 def used_call_ids(request: CreateResponse) -> frozenset[str]:

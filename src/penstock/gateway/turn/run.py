@@ -12,7 +12,7 @@ from penstock.gateway.telemetry.logs import log_fault, log_verdict
 from penstock.gateway.turn.heartbeats import Heartbeats
 from penstock.gateway.turn.outlets import LiveOutlet, Outlet
 from penstock.gateway.turn.prepare import Prepared
-from penstock.gateway.turn.stop_reasons import CLIENT_GONE, CLIENT_STALLED, StopReason
+from penstock.gateway.turn.stop_reasons import CLIENT_DISCONNECTED, CLIENT_STALLED, StopReason
 
 
 async def run_turn(
@@ -20,21 +20,21 @@ async def run_turn(
     prepared: Prepared,
     outlet: Outlet,
     exchange: Exchange,
-    gone: Coroutine[Any, Any, None] | None = None,
+    disconnect: Coroutine[Any, Any, None] | None = None,
 ) -> None:
-    """Run a turn to its end, whatever the upstream and the client do. `gone` returns when the client
-    disconnects; without it, no client waits for the turn, which was queued."""
+    """Run a turn to its end, whatever the upstream and the client do. `disconnect` returns when the client
+    disconnects. Without it, the turn was queued, and no client waits for it."""
     turn, verdict = prepared.turn, prepared.verdict
     gateway.turns.add(turn, exchange, prepared.services)
     helpers = []
-    if gone is not None:
-        helpers.append(_watch_client(gateway, prepared, outlet, exchange, gone))
+    if disconnect is not None:
+        helpers.append(_watch_client(gateway, prepared, outlet, exchange, disconnect))
     if isinstance(outlet, LiveOutlet):
         clock = asyncio.get_running_loop().time
         helpers.append(Heartbeats(turn, outlet, prepared.limits, verdict, clock=clock).run())
     tasks = [asyncio.create_task(each) for each in helpers]
     try:
-        if gone is None:
+        if disconnect is None:
             await outlet.write(prepared.machine.begin())
         await turn.run(outlet)
     finally:
@@ -60,14 +60,18 @@ def close_turn(gateway: Gateway, prepared: Prepared) -> None:
 
 
 async def _watch_client(
-    gateway: Gateway, prepared: Prepared, outlet: Outlet, exchange: Exchange, gone: Coroutine[Any, Any, None]
+    gateway: Gateway,
+    prepared: Prepared,
+    outlet: Outlet,
+    exchange: Exchange,
+    disconnect: Coroutine[Any, Any, None],
 ) -> None:
     """Wait until the client disconnects (ask F1) or reads nothing for too long; then end the turn."""
-    disconnecting = asyncio.create_task(gone)
+    disconnecting = asyncio.create_task(disconnect)
     stalling = [asyncio.create_task(outlet.stalled.wait())] if isinstance(outlet, LiveOutlet) else []
     try:
         await asyncio.wait([disconnecting, *stalling], return_when=asyncio.FIRST_COMPLETED)
-        why = CLIENT_GONE if disconnecting.done() else CLIENT_STALLED
+        why = CLIENT_DISCONNECTED if disconnecting.done() else CLIENT_STALLED
     finally:
         for task in (disconnecting, *stalling):
             task.cancel()
@@ -82,10 +86,10 @@ async def _stop_after_grace(
     turn, verdict, grace = prepared.turn, prepared.verdict, prepared.limits.disconnect_grace
     if grace and turn.snapshot.store and verdict.last_event and isinstance(outlet, LiveOutlet):
         verdict.left = True
-        outlet.leave()
+        outlet.mark_disconnected()
         exchange.abort()  # a write may be waiting for the disconnected client
-        await gateway.followers.gone((turn.tenant, turn.id), grace)
-        why = CLIENT_GONE
+        await gateway.followers.wait_until_unfollowed((turn.tenant, turn.id), grace)
+        why = CLIENT_DISCONNECTED
     turn.stop(why)
     if why is CLIENT_STALLED:
         exchange.abort()  # this also ends the last write of a turn that was already stopped

@@ -12,7 +12,7 @@ class StopReason(Struct, frozen=True):
 
 
 CANCELLED = StopReason("gateway", "cancelled", "the response was cancelled")
-CLIENT_GONE = StopReason("client", "client_gone", "the client closed the connection")
+CLIENT_DISCONNECTED = StopReason("client", "client_gone", "the client closed the connection")
 CLIENT_STALLED = StopReason("client", "client_stalled", "the client stopped reading")
 SHUTTING_DOWN = StopReason(
     "gateway", "shutting_down", "the gateway was stopped before the response was complete"

@@ -253,7 +253,7 @@ class Turn:
         self._is_accepted = True
         verdict.upstream_status, verdict.upstream_id = source.status, shown(source.request_id or "")
         try:
-            await self._relay.carry(source, upstream.dialect, plan)
+            await self._relay.forward(source, upstream.dialect, plan)
             await self._finish()
             with self._watch.waiting():
                 await source.finish()
@@ -268,7 +268,7 @@ class Turn:
         return encoded, self._tracer.body_of(encoded)
 
     def _fallback_diagnostics(self, attempt: Attempt) -> list[Diagnostic]:
-        """Return a diagnostic if another target than the preferred one is called (ask E6)."""
+        """Return a diagnostic if the target is not the preferred one (ask E6)."""
         first = self._request.first
         if (attempt.upstream.name, attempt.model) == (first.upstream.name, first.model):
             return []
@@ -341,7 +341,7 @@ class Turn:
 
     async def _fail_after_fault(self, outlet: Outlet) -> None:
         """Report a bug of ours; if the usual way fails as well, send only a terminal event."""
-        message = "the gateway failed; its log contains the error under this request id"
+        message = "internal error in the gateway: look for this request id in its log"
         try:
             await self._fail("internal_error", message, closer="gateway")
         except Exception as error:
@@ -349,7 +349,7 @@ class Turn:
         if not self._is_refused and not self._verdict.terminal_sent:
             failed = ResponseError(code="internal_error", message=message)
             response = replace(self.snapshot, status="failed", output=[], error=failed)
-            await outlet.end_at_once(response)
+            await outlet.send_failure(response)
 
     # Usage that the upstream does not report
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from penstock.client.client import OpenResponsesClient
 from penstock.client.config import ClientConfig
-from penstock.dialects.presets import KEY_HEADERS, PRESETS, Preset, speaks_responses
+from penstock.dialects.presets import KEY_HEADERS, PRESETS, Preset, supports_responses
 from penstock.errors import InvalidRequestError
 from penstock.models.directory import ModelDirectory
 from penstock.net.config import check_key
@@ -79,10 +79,10 @@ def _preset(request: ConfigureRequest) -> Preset | None:
     if not request.preset:
         return None
     preset = PRESETS.get(request.preset)
-    known = ", ".join(name for name, row in PRESETS.items() if speaks_responses(row))
+    known = ", ".join(name for name, row in PRESETS.items() if supports_responses(row))
     if preset is None:
         raise _invalid(f"there is no preset {request.preset!r}; available: {known}", "preset")
-    if not speaks_responses(preset):
+    if not supports_responses(preset):
         gateway = f"start `penstock serve --preset {preset.name}`, and set `endpoint` to the gateway's URL"
         raise _invalid(f"{preset.title} does not support the Responses API: {gateway}", "preset")
     return preset

@@ -1,4 +1,4 @@
-"""Pruning: deletes from the file what is too old, or too much."""
+"""Pruning: deletes what is too old, or exceeds the size limit, from the file."""
 
 from __future__ import annotations
 

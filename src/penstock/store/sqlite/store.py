@@ -203,7 +203,9 @@ class SqliteStore:
             if self._writer.queued <= self._bounds.queued:
                 return
             if running.end is not None and (running.end_write.done() or self._writer.is_failing):
-                log_lost(running.opened.id, "given_up", "is lost: too much data is waiting for the disk")
+                log_lost(
+                    running.opened.id, "given_up", "is lost: too much data is waiting to be written to disk"
+                )
                 self._writer.lose(running)
 
     # Responses

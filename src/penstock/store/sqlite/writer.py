@@ -260,7 +260,8 @@ class Writer:
         """Log the first of several failures, and the recovery."""
         if failure and not self._failure:
             log.error(
-                "the store cannot be written: turns stay in memory until it can", extra=_fields(failure)
+                "the store cannot be written; turns stay in memory until it can be written again",
+                extra=_fields(failure),
             )
         elif self._failure and not failure:
             log.warning("the store can be written again", extra=_fields(self._failure))
