@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from penstock.explain.meanings import MEANINGS, explained
 from penstock.gateway.refusals import STATUSES
-from penstock.gateway.turn.stop_reasons import CANCELLED, CLIENT_GONE, CLIENT_STALLED, SHUTTING_DOWN
+from penstock.gateway.turn.stop_reasons import CANCELLED, CLIENT_DISCONNECTED, CLIENT_STALLED, SHUTTING_DOWN
 from penstock.stream.recovery import RESTARTED
 
 
 def test_every_code_of_the_gateway_is_explained() -> None:
-    stops = {each.code for each in (CANCELLED, CLIENT_GONE, CLIENT_STALLED, SHUTTING_DOWN)}
+    stops = {each.code for each in (CANCELLED, CLIENT_DISCONNECTED, CLIENT_STALLED, SHUTTING_DOWN)}
     assert {*STATUSES, *stops, RESTARTED} - {*MEANINGS} == set()
 
 
