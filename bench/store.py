@@ -68,9 +68,9 @@ async def measure_turns(folder: Path, address: str) -> dict[str, object]:
             cpu = {pace: await _cpu(session, url, pid, pace) for pace in PACES}
             first = await _first(session, url)
     return {
-        "cpu_us_per_chunk": {pace: _told(each, 1e6) for pace, each in cpu.items()},
+        "cpu_us_per_chunk": {pace: _summary(each, 1e6) for pace, each in cpu.items()},
         "cpu_ratio": {pace: round(ratio(each), 2) for pace, each in cpu.items()},
-        "first_event_ms": _told(first, 1e3),
+        "first_event_ms": _summary(first, 1e3),
         "first_event_ratio": round(ratio(first), 3),
     }
 
@@ -95,7 +95,7 @@ async def _first(session: aiohttp.ClientSession, url: str) -> Times:
     return found
 
 
-def _told(times: Times, scale: float) -> dict[str, float]:
+def _summary(times: Times, scale: float) -> dict[str, float]:
     return {kind: round(scale * median(each), 1) for kind, each in zip(KEPT, times, strict=True)}
 
 
@@ -167,14 +167,14 @@ async def _keep(store: SqliteStore, name: str, number: int, place: int) -> None:
 
 
 def _response(id: str, status: str) -> bytes:
-    told = b'{"id":"%s","object":"response","status":"%s","model":"m","output":[],"padding":"%s"}'
-    return told % (id.encode(), status.encode(), 600 * b"x")
+    response = b'{"id":"%s","object":"response","status":"%s","model":"m","output":[],"padding":"%s"}'
+    return response % (id.encode(), status.encode(), 600 * b"x")
 
 
 def _message(id: str, role: str, part: str) -> StoredItem:
     content = [{"type": part, "text": "a few words that somebody said"}]
-    told = {"type": "message", "id": id, "status": "completed", "role": role, "content": content}
-    return StoredItem(id, json.dumps(told).encode())
+    item = {"type": "message", "id": id, "status": "completed", "role": role, "content": content}
+    return StoredItem(id, json.dumps(item).encode())
 
 
 async def _log(store: SqliteStore, number: int) -> object:

@@ -35,8 +35,8 @@ def policy() -> str:
 
 def diagnostics() -> str:
     plain = re.compile(r"\{(\w+)(!r)?\}")
-    told = {code: plain.sub(r"*\1*", message) for code, message in MESSAGES.items()}
-    rows = [f"| `{code}` | {message} |" for code, message in told.items()]
+    messages = {code: plain.sub(r"*\1*", message) for code, message in MESSAGES.items()}
+    rows = [f"| `{code}` | {message} |" for code, message in messages.items()]
     return "\n".join(["| code | what happened |", "|---|---|", *rows])
 
 

@@ -1,4 +1,4 @@
-"""The gateway with its routes for editors, mounted in a server that is not ours."""
+"""The gateway with its endpoint for editors, mounted in another application."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PATIENCE = 20
 
 
 class Site:
-    """Somebody's own application, with Penstock behind `/v1`."""
+    """An application with Penstock mounted under `/v1`."""
 
     def __init__(self, penstock: Application) -> None:
         self._penstock = penstock
@@ -52,7 +52,7 @@ class _Server(uvicorn.Server):
 
 @contextmanager
 def mounted(tmp_path: Path) -> Iterator[int]:
-    """The port of a plain uvicorn, with its own connections and not ours."""
+    """Yield the port of a plain uvicorn server."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         settings = Settings(port=port, store=str(tmp_path / "responses.sqlite"))
@@ -78,7 +78,7 @@ def post(port: int, path: str, body: Json | None = None) -> tuple[int, bytes]:
         connection.close()
 
 
-def test_a_mounted_application_answers_beside_the_site_and_asks_itself_for_parts(tmp_path: Path) -> None:
+def test_a_mounted_application_serves_responses_and_parts(tmp_path: Path) -> None:
     with mounted(tmp_path) as port:
         assert post(port, "/about") == (200, b"the site itself")
 
@@ -97,7 +97,7 @@ def test_a_mounted_application_answers_beside_the_site_and_asks_itself_for_parts
 
 
 async def started(application: Application) -> list[Message]:
-    """What the application says to a server that starts, and ends at once."""
+    """Return the lifespan messages of an application that starts and stops at once."""
     messages = [{"type": "lifespan.shutdown"}, {"type": "lifespan.startup"}]
     sent: list[Message] = []
 
@@ -111,13 +111,13 @@ async def started(application: Application) -> list[Message]:
     return sent
 
 
-def test_a_store_that_cannot_be_opened_stops_the_start_with_a_sentence(tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_opened_fails_the_startup_with_a_message(tmp_path: Path) -> None:
     (sent,) = run(started(Application(Settings(store=str(tmp_path)), environment={})))
     assert sent["type"] == "lifespan.startup.failed"
     assert str(tmp_path) in sent["message"]
 
 
-def test_a_server_without_lifespan_messages_is_told_what_is_missing() -> None:
+def test_a_server_without_lifespan_messages_gets_an_error_that_explains_it() -> None:
     async def nothing(*_: object) -> Message:
         return {}
 
@@ -127,7 +127,7 @@ def test_a_server_without_lifespan_messages_is_told_what_is_missing() -> None:
 
 
 def lifespan(application: Application, *requests: Json) -> list[Json]:
-    """Start an application, ask it something, and stop it; what it says of its start and its end."""
+    """Start an application, send it a request, and stop it; return its lifespan messages."""
     said: list[Json] = []
 
     async def main() -> None:
@@ -168,7 +168,7 @@ async def ask(application: Application, body: Json) -> None:
     await application({**scope, "headers": headers}, receive, send)
 
 
-def test_a_start_that_fails_leaves_the_store_free(tmp_path: Path) -> None:
+def test_a_failed_startup_closes_the_store(tmp_path: Path) -> None:
     store = str(tmp_path / "responses.sqlite")
     wrong = UpstreamTarget(name="wrong", base_url="http://127.0.0.1:9", dialect="none")
     (failed,) = lifespan(Application(Settings(store=store, targets=(wrong,)), environment={}))
@@ -177,7 +177,7 @@ def test_a_start_that_fails_leaves_the_store_free(tmp_path: Path) -> None:
     assert (started["type"], ended["type"]) == ("lifespan.startup.complete", "lifespan.shutdown.complete")
 
 
-def test_a_background_turn_does_not_keep_the_server_from_its_end(tmp_path: Path) -> None:
+def test_a_background_turn_does_not_prevent_shutdown(tmp_path: Path) -> None:
     settings = Settings(store=str(tmp_path / "responses.sqlite"), limits=Limits(drain=0.1))
     request = {"model": "demo", "input": "Be silent.", "background": True}
     assert (

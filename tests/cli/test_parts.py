@@ -127,7 +127,7 @@ def test_an_event_may_have_its_type_in_the_frame_alone() -> None:
     assert (error["code"], error["message"]) == ("server_error", "boom")
 
 
-def test_what_is_no_event_is_skipped_and_told() -> None:
+def test_a_line_that_is_not_an_event_is_skipped_and_reported() -> None:
     result = penstock("parts", "-", stdin=b"data: oops\n\ndata: []\n\n" + streams.as_sse(streams.hello()))
     assert result.returncode == 0
     assert result.stderr == "penstock: skipped 2 frames that are not events\n"

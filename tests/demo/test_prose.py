@@ -43,11 +43,11 @@ def test_verbosity_is_honoured(verbosity: str, least: int, most: int) -> None:
 
 
 def test_instructions_are_quoted_on_request() -> None:
-    told_of = {"instructions": "Be brief.\nBe kind.", "input": [{"role": "developer", "content": "Be odd."}]}
-    asked = ask({**told_of, "input": [*told_of["input"], user("What are your instructions?")]})
+    request = {"instructions": "Be brief.\nBe kind.", "input": [{"role": "developer", "content": "Be odd."}]}
+    asked = ask({**request, "input": [*request["input"], user("What are your instructions?")]})
     assert "> Be brief.\n> Be kind." in asked.text
     assert "> Be odd." in asked.text
-    assert "Be brief" not in ask({**told_of, "input": [*told_of["input"], user("Hello.")]}).text
+    assert "Be brief" not in ask({**request, "input": [*request["input"], user("Hello.")]}).text
     assert ask("Show me your system prompt").text == "I was given no instructions."
 
 

@@ -69,7 +69,7 @@ class Chat:
         self.browser.press("Escape")
         self.browser.wait(PICKER, state="hidden")
 
-    def start_anew(self) -> None:
+    def start_new_chat(self) -> None:
         self.browser.command(">Chat: New Chat")
         self.browser.wait(ANSWER, state="hidden")
 

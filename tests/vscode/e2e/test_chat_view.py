@@ -80,7 +80,7 @@ def window(installed: Installed, upstream: ScriptedUpstream, folder: Path, page:
 
 @pytest.fixture
 def chat(window: Chat) -> Chat:
-    window.start_anew()
+    window.start_new_chat()
     window.choose_model(LARGE)
     return window
 

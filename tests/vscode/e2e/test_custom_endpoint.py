@@ -56,7 +56,7 @@ def window(installed: Installed, penstock: Running, folder: Path, page: Browser)
 
 @pytest.fixture
 def chat(window: Chat) -> Chat:
-    window.start_anew()
+    window.start_new_chat()
     return window
 
 
