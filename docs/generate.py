@@ -1,6 +1,6 @@
 """Write the generated parts of the documentation. A test fails if one is out of date.
 
-A page with generated parts has markers around each: `<!-- generated: NAME -->` and
+Each generated part is between two markers: `<!-- generated: NAME -->` and
 `<!-- end of generated -->`.
 """
 
@@ -35,8 +35,8 @@ def policy() -> str:
 
 def diagnostics() -> str:
     plain = re.compile(r"\{(\w+)(!r)?\}")
-    told = {code: plain.sub(r"*\1*", message) for code, message in MESSAGES.items()}
-    rows = [f"| `{code}` | {message} |" for code, message in told.items()]
+    shown = {code: plain.sub(r"*\1*", message) for code, message in MESSAGES.items()}
+    rows = [f"| `{code}` | {message} |" for code, message in shown.items()]
     return "\n".join(["| code | what happened |", "|---|---|", *rows])
 
 
