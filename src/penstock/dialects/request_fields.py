@@ -13,8 +13,8 @@ from penstock.dialects.responses.render import HANDLED as _RESPONSES
 from penstock.protocol.request import CreateResponse
 
 MEANINGS: dict[str, str] = {
-    "mapped": "sent in the upstream's format; a value that the vendor or model does not support is dropped with "
-    "a diagnostic, or refused with status 400 if the request cannot work without it",
+    "mapped": "sent in the upstream's format; a value that the vendor or model does not support is dropped "
+    "with a diagnostic, or refused with status 400 if the request cannot work without it",
     "dropped": "not sent; a diagnostic reports it",
     "gateway": "not sent; Penstock implements it",
 }

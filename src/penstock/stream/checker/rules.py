@@ -521,8 +521,8 @@ _TABLE = (
     Rule(
         "part.fields",
         "A part has the fields that its type requires, and no null that the schema does not allow.",
-        "By the schema, `annotations` of an `output_text` part is a list, and `logprobs` is a list or absent. "
-        "Vendors omit annotations.",
+        "By the schema, `annotations` of an `output_text` part is a list, and `logprobs` is a list or "
+        "absent. Vendors omit annotations.",
         "With null `logprobs` or without `annotations`, twelve of the seventeen compliance tests fail.",
         tolerant=False,
     ),
