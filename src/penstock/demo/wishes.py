@@ -233,7 +233,7 @@ WISHES: tuple[Wish, ...] = (
 
 EXACTLY = Wish(
     "say exactly: X",
-    "repeats X, up to the end of the message; wishes in X have no effect",
+    "repeats X, up to the end of the message; other phrases in X have no effect",
     re.compile(r"\bsay exactly:[ \t]?(?P<text>.*)", re.IGNORECASE | re.DOTALL),
     lambda found, _: {"exactly": found["text"].strip()},
 )

@@ -13,10 +13,9 @@ from penstock.dialects.responses.render import HANDLED as _RESPONSES
 from penstock.protocol.request import CreateResponse
 
 MEANINGS: dict[str, str] = {
-    "mapped": "sent in the upstream's format; what a vendor or model does not support is dropped, with a "
-    "diagnostic",
+    "mapped": "sent in the upstream's format; a value that the vendor or model does not support is dropped "
+    "with a diagnostic, or refused with status 400 if the request cannot work without it",
     "dropped": "not sent; a diagnostic reports it",
-    "refused": "the request is refused with status 400 and an error that names the field",
     "gateway": "not sent; Penstock implements it",
 }
 """The ways to handle a field."""

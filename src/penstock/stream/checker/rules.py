@@ -40,8 +40,7 @@ _TABLE = (
     Rule(
         "transport.json",
         "The data of a frame is one JSON object.",
-        "Spec N5, invariant 1. Not text other than JSON, not a JSON value other than an object, not several "
-        "objects.",
+        "Spec N5, invariant 1. It is not plain text, not another JSON value, and not several objects.",
         "Codex skips the line and loses its content.",
     ),
     Rule(
@@ -163,8 +162,8 @@ _TABLE = (
         "In the `openresponses` accent an item type is in the specification, has a vendor prefix, or is that "
         "of a declared tool.",
         "Spec N35, spec N58, spec N62, decision 1. Items of hosted tools, and new item types, are sent "
-        "without a prefix only to clients of OpenAI's wire format. What each of those may receive is "
-        "decided before the stream, because one of them, openai-agents, fails on an unknown item type.",
+        "without a prefix only to clients of OpenAI's wire format. Of these, openai-agents fails on an "
+        "unknown item type.",
         "The compliance suite validates every item against a closed union.",
         tolerant=False,
     ),
@@ -249,8 +248,8 @@ _TABLE = (
     Rule(
         "terminal.twice",
         "There is only one terminal event.",
-        "Invariant 4. The tested clients cope with a repeated terminal event; of two different ones it is "
-        "unclear which counts.",
+        "Invariant 4. The tested clients cope with a repeated terminal event; but if two terminal events "
+        "differ, it is unclear which one counts.",
     ),
     Rule(
         "terminal.after",
@@ -289,13 +288,13 @@ _TABLE = (
     Rule(
         "terminal.incomplete-reason",
         "`response.incomplete` has `incomplete_details.reason`.",
-        "The schema of the snapshot; decision 5 and decision 6 list the reasons.",
+        "The schema of the snapshot requires it; decision 5 and decision 6 list the reasons.",
     ),
     Rule(
         "terminal.completed-at",
         "`completed_at` is an integer in `response.completed`, at least `created_at`, and null before the "
         "end.",
-        "The schema: set if the response was completed. Streams from 2025 lack the field.",
+        "By the schema, it is set if the response was completed. Streams from 2025 lack the field.",
         tolerant=False,
     ),
     Rule(
@@ -473,7 +472,7 @@ _TABLE = (
     Rule(
         "call.id-length",
         "Call ids have at most 64 characters.",
-        "The schema of the input, where clients send them back; decision 7.",
+        "Decision 7: clients send call ids back as input, where the schema allows no more.",
         tolerant=False,
     ),
     Rule(
@@ -522,8 +521,8 @@ _TABLE = (
     Rule(
         "part.fields",
         "A part has the fields that its type requires, and no null that the schema does not allow.",
-        "The schema: in `output_text`, `annotations` is a list, and `logprobs` a list or absent. Vendors "
-        "omit annotations.",
+        "By the schema, `annotations` of an `output_text` part is a list, and `logprobs` is a list or "
+        "absent. Vendors omit annotations.",
         "With null `logprobs` or without `annotations`, twelve of the seventeen compliance tests fail.",
         tolerant=False,
     ),
@@ -617,7 +616,8 @@ _TABLE = (
     Rule(
         "snapshot.missing",
         "A snapshot has all 31 fields that the schema requires.",
-        "Spec N31, decision 3, also in `response.created`. Vendors send fewer; clients cope with nine.",
+        "Spec N31, decision 3. This includes `response.created`. Vendors send fewer; the tested clients need "
+        "only nine of them.",
         "Up to thirteen tests of the compliance suite fail.",
         tolerant=False,
     ),
@@ -642,8 +642,8 @@ _TABLE = (
     Rule(
         "snapshot.output",
         "A snapshot before the end contains the items so far, with the content streamed so far.",
-        "Invariant 17: empty when created, current in every heartbeat (decision 10). Not required of "
-        "vendors: a resumed stream may start with such a snapshot.",
+        "Invariant 17: the output is empty when created, and current in every heartbeat (decision 10). Not "
+        "required of vendors: a resumed stream may start with a snapshot that already has items.",
         tolerant=False,
     ),
 )
