@@ -1,4 +1,4 @@
-"""The documentation says what is true now."""
+"""The documentation matches the code."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def pages_with_python() -> list[Path]:
 def test_python_examples_run(
     page: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each shows something. Where one asks an endpoint, there is one; where one writes a file, it may."""
+    """Every example prints something. An endpoint answers its requests, and it may write files."""
     monkeypatch.chdir(tmp_path)
     for example in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
         with served(*[streamed()] * 3) as endpoint:
@@ -64,11 +64,25 @@ def test_every_event_that_the_adapter_reads_is_in_the_table() -> None:
     assert names == {*HANDLERS}
 
 
-def links(page: Path) -> list[str]:
-    return re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", page.read_text())
+def links(page: Path) -> list[tuple[str, str]]:
+    """Return the relative links of a page as path and anchor."""
+    found = re.findall(r"\]\((?!https?:|mailto:)([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text())
+    return [(path, anchor) for path, anchor in found if path or anchor]
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page: explicit ones, and those that are derived from headings."""
+    text = page.read_text()
+    headings = re.findall(
+        r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE
+    )
+    derived = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return derived | set(re.findall(r'<a id="([^"]+)">', text))
 
 
 @pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *DOCS.glob("*.md")], ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
-    for link in links(page):
-        assert (page.parent / link).exists(), link
+def test_links_lead_to_a_file_and_a_heading(page: Path) -> None:
+    for path, anchor in links(page):
+        target = page.parent / path if path else page
+        assert target.exists(), path
+        assert not anchor or target.suffix != ".md" or anchor in anchors(target), f"{path}#{anchor}"

@@ -54,10 +54,14 @@ def declared_tools(request: CreateResponse) -> list[Tool]:
     return tools
 
 
+def identities_of(request: CreateResponse) -> ToolIdentityMap:
+    """Return the identities of the tools that a request declares."""
+    return ToolIdentityMap(declared_tools(request), request.tool_choice)
+
+
 def plan_for(request: CreateResponse, target: Target, *, accent: str = "openresponses") -> Plan:
     """Return the plan for a request at a target, with the identities of the request's tools."""
-    tools = ToolIdentityMap(declared_tools(request), request.tool_choice)
-    return Plan(request=request, target=target, tools=tools, accent=accent)
+    return Plan(request=request, target=target, tools=identities_of(request), accent=accent)
 
 
 def tools_of(plan: Plan, *, allowed_only: bool = True) -> tuple[list[ToolSpec], list[Diagnostic]]:

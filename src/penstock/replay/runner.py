@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from penstock.dialects.plan import Dialect, Target, UpstreamRequest
 from penstock.dialects.registry import RENDERED, rendered_dialect
+from penstock.dialects.toolset import identities_of
 from penstock.errors import OpenResponsesError
 from penstock.gateway.api.compact import INSTRUCTION
 from penstock.gateway.errors import RequestRefused
@@ -23,7 +24,7 @@ from penstock.gateway.history.compactions import Summary
 from penstock.gateway.settings import DEMO
 from penstock.gateway.telemetry.traces import Tracer
 from penstock.gateway.turn.compaction import CompactionCodec
-from penstock.gateway.turn.requests import identities, own_diagnostics
+from penstock.gateway.turn.requests import own_diagnostics
 from penstock.gateway.turn.stopwatch import Stopwatch
 from penstock.gateway.turn.turn import Turn, TurnContext, TurnRequest
 from penstock.gateway.turn.verdict import Verdict
@@ -272,7 +273,7 @@ def _turn_request(recording: Recording, upstream: Upstream) -> TurnRequest:
     return TurnRequest(
         request=plan.request,
         model=str(plan.request.model),
-        tools=identities(plan.request),
+        tools=identities_of(plan.request),
         used_call_ids=plan.used_call_ids,
         accent=plan.accent,
         headers={},

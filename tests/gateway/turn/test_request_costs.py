@@ -17,13 +17,13 @@ from penstock.demo.upstream import DemoUpstream
 from penstock.dialects.plan import Dialect, Plan, Quirks, Target
 from penstock.dialects.registry import rendered_dialect
 from penstock.dialects.schemas import SIZE
+from penstock.dialects.toolset import identities_of
 from penstock.errors import DecodeError
 from penstock.gateway.history.chains import named_items, public_request, read_items
 from penstock.gateway.history.repeats import latest_outputs, without_repeats
 from penstock.gateway.settings import Limits
 from penstock.gateway.turn.requests import (
     fingerprints,
-    identities,
     read_request,
     used_call_ids,
 )
@@ -109,7 +109,7 @@ def bill_for(body: dict[str, Any]) -> dict[str, float]:
         request = read_request(data, "", EVERYTHING)
     items = request.input if isinstance(request.input, list) else []
     with bill.step("identities"):
-        tools, used = identities(request), used_call_ids(request)
+        tools, used = identities_of(request), used_call_ids(request)
         fingerprints(request)
     with bill.step("resolve"):
         stored = named_items(items)
@@ -196,7 +196,7 @@ def test_references_of_many_tools_share_one_bound() -> None:
     request = read_request(msgspec.json.encode({"model": "m", "input": "x", "tools": tools}), "", Limits())
     for name in ("anthropic", "gemini", "chat with references inlined"):
         dialect, target = TARGETS[name]
-        rendered = dialect.render(Plan(request=request, target=target, tools=identities(request)))
+        rendered = dialect.render(Plan(request=request, target=target, tools=identities_of(request)))
         assert str(rendered.body).count("'properties'") < 10 * SIZE
 
 
@@ -206,7 +206,7 @@ def test_the_demo_model_gives_up_on_a_schema_that_doubles_itself() -> None:
         msgspec.json.encode({"model": "m", **with_schema(doubling_parts(60))}), "", Limits()
     )
     dialect, target = TARGETS["demo"]
-    rendered = dialect.render(Plan(request=request, target=target, tools=identities(request)))
+    rendered = dialect.render(Plan(request=request, target=target, tools=identities_of(request)))
     asyncio.run(DemoUpstream().send(rendered, key="", headers={}))
 
 
@@ -216,7 +216,7 @@ def test_a_large_definition_is_not_written_once_for_each_reference() -> None:
     schema = {"type": "object", "properties": properties, "$defs": {"large": large}}
     request = read_request(msgspec.json.encode({"model": "m", **with_schema(schema)}), "", Limits())
     dialect, target = TARGETS["gemini"]
-    rendered = dialect.render(Plan(request=request, target=target, tools=identities(request)))
+    rendered = dialect.render(Plan(request=request, target=target, tools=identities_of(request)))
     assert len(encode(rendered.body)) < 10_000_000
 
 
@@ -227,7 +227,7 @@ def test_arguments_that_would_become_too_many_values_stay_text(name: str) -> Non
     call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": arguments}
     request = read_request(msgspec.json.encode({"model": "m", "input": [call]}), "", Limits())
     dialect, target = TARGETS[name]
-    rendered = dialect.render(Plan(request=request, target=target, tools=identities(request)))
+    rendered = dialect.render(Plan(request=request, target=target, tools=identities_of(request)))
     assert "odd_arguments" in {each.code for each in rendered.diagnostics}
     data = encode(rendered.body)
     assert data.count(b"[]") == 300_000
@@ -240,7 +240,7 @@ def test_an_error_does_not_list_every_tool() -> None:
     request = read_request(msgspec.json.encode(body), "", Limits())
     dialect, target = TARGETS["chat"]
     with pytest.raises(DecodeError) as refused:
-        dialect.render(Plan(request=request, target=target, tools=identities(request)))
+        dialect.render(Plan(request=request, target=target, tools=identities_of(request)))
     assert len(str(refused.value)) < 1000
 
 

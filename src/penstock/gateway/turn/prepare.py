@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
+from penstock.dialects.toolset import identities_of
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.history.chains import Resolved, public_request
@@ -21,7 +22,7 @@ from penstock.gateway.services import Services
 from penstock.gateway.settings import ClientKey, Limits
 from penstock.gateway.telemetry.traces import Tracer
 from penstock.gateway.turn.compaction import CompactionCodec
-from penstock.gateway.turn.requests import fingerprints, identities, own_diagnostics, passed_on, used_call_ids
+from penstock.gateway.turn.requests import fingerprints, own_diagnostics, passed_on, used_call_ids
 from penstock.gateway.turn.stopwatch import Stopwatch
 from penstock.gateway.turn.turn import Turn, TurnContext, TurnRequest
 from penstock.gateway.turn.verdict import Verdict, conclude, shown
@@ -170,7 +171,7 @@ def _turn_request(
     return TurnRequest(
         request=request,
         model=model,
-        tools=identities(request),
+        tools=identities_of(request),
         used_call_ids=used_call_ids(request),
         accent=accent_for(settings, key, exchange.query, exchange.headers),
         headers=passed_on(exchange.headers),

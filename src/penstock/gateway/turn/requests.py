@@ -9,7 +9,6 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from penstock.dialects.envelope import key_of
-from penstock.dialects.toolset import declared_tools
 from penstock.errors import DecodeError
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.refusals import invalid_request
@@ -19,7 +18,6 @@ from penstock.protocol.items import Item, ReasoningItem
 from penstock.protocol.large import has_more_values, parse_in_pieces
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.wire import parse, read
-from penstock.tools.identity import ToolIdentityMap
 
 R = TypeVar("R", bound=CreateResponse)
 
@@ -153,13 +151,6 @@ def _check(request: CreateResponse) -> None:
 
 def _wrong(code: str, message: str, param: str) -> RequestRefused:
     return RequestRefused(400, code, message, param=param)
-
-
-def identities(request: CreateResponse) -> ToolIdentityMap:
-    try:
-        return ToolIdentityMap(declared_tools(request), request.tool_choice)
-    except DecodeError as error:
-        raise invalid_request(error) from None
 
 
 def used_call_ids(request: CreateResponse) -> frozenset[str]:
