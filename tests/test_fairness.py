@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from penstock.fairness import HEAVY, SLICE, WorkSlice, encode_large, run_heavy, weight_of
-from penstock.protocol.large import LONG_TEXT
+from penstock.protocol.large_json import LONG_TEXT
 from penstock.protocol.wire import encode
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from io import BytesIO
 from typing import Any, ParamSpec, TypeVar
 
-from penstock.protocol.large import encode_in_pieces
+from penstock.protocol.large_json import encode_in_pieces
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from penstock.dialects.plan import Target
-from penstock.protocol.large import has_more_values
+from penstock.protocol.large_json import has_more_values
 
 _MARK = "pk1."
 """The prefix of version 1. Any other prefix is not an envelope of ours."""

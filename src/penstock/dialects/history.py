@@ -39,7 +39,7 @@ from penstock.protocol.items import (
     ToolSearchCall,
     ToolSearchOutput,
 )
-from penstock.protocol.large import max_values
+from penstock.protocol.large_json import max_values
 from penstock.protocol.tools import Tool
 from penstock.protocol.wire import to_builtins
 from penstock.stream.diagnostics import Diagnostics

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from penstock.protocol.items import CLIENT_CALLS, Item, Message, ReasoningItem
-from penstock.protocol.large import max_values
+from penstock.protocol.large_json import max_values
 from penstock.protocol.wire import decode, encode, to_builtins
 from penstock.store.contract import StoredItem
 

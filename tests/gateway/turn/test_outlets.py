@@ -16,7 +16,7 @@ from penstock.gateway.turn.stopwatch import Stopwatch
 from penstock.gateway.turn.verdict import Verdict
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.events import Event, LifecycleEvent
-from penstock.protocol.large import LONG_TEXT
+from penstock.protocol.large_json import LONG_TEXT
 from penstock.protocol.response import Response
 from penstock.store.contract import Trace
 from penstock.stream.accents import Accent, OpenResponses

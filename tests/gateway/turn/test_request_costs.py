@@ -27,7 +27,7 @@ from penstock.gateway.turn.requests import (
     read_request,
     used_call_ids,
 )
-from penstock.protocol.large import has_more_values
+from penstock.protocol.large_json import has_more_values
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.response import response_for
 from penstock.protocol.wire import encode

@@ -12,7 +12,14 @@ from typing import Any
 
 import msgspec
 
-from penstock.dialects.ai_sdk.ends import ERROR, FINISHES, INTERRUPTED, RAW_FINISHES, read_finish, read_usage
+from penstock.dialects.ai_sdk.finishes import (
+    ERROR,
+    FINISHES,
+    INTERRUPTED,
+    RAW_FINISHES,
+    read_finish,
+    read_usage,
+)
 from penstock.dialects.ai_sdk.hosted import HostedTools
 from penstock.dialects.envelope import seal
 from penstock.dialects.frames import DONE, error_delta, read_object

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from penstock.dialects.gemini.contents import contents_of
+from penstock.dialects.gemini.messages import contents_of
 from penstock.dialects.gemini.schema import CleanedSchema
 from penstock.dialects.gemini.thinking import thinking_of, traits_of
 from penstock.dialects.history import history_of

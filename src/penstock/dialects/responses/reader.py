@@ -14,7 +14,7 @@ from typing import Any
 from penstock.dialects.envelope import seal
 from penstock.dialects.frames import DONE, error_delta, read_object
 from penstock.dialects.plan import Plan
-from penstock.dialects.responses.ends import read_incomplete, read_usage
+from penstock.dialects.responses.finishes import read_incomplete, read_usage
 from penstock.dialects.responses.item_index import ItemIndex
 from penstock.dialects.responses.items import (
     ARGUMENTS,

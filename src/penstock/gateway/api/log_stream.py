@@ -12,7 +12,7 @@ from penstock.fairness import WorkSlice
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import Limits
 from penstock.protocol.events import Event
-from penstock.protocol.large import encode_in_pieces
+from penstock.protocol.large_json import encode_in_pieces
 from penstock.protocol.wire import encode
 from penstock.sse import comment, encode_frame, frame_in_pieces
 

@@ -18,7 +18,7 @@ from penstock.gateway.turn.stopwatch import Stopwatch
 from penstock.gateway.turn.verdict import Verdict
 from penstock.protocol.errors import ErrorBody, ErrorPayload, ResponseError
 from penstock.protocol.events import TERMINAL, ErrorEvent, Event, LifecycleEvent
-from penstock.protocol.large import LONG_TEXT, encode_in_pieces
+from penstock.protocol.large_json import LONG_TEXT, encode_in_pieces
 from penstock.protocol.response import Response
 from penstock.protocol.wire import encode, to_builtins
 from penstock.sse import DONE, comment, encode_frame, frame_in_pieces

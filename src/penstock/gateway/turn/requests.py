@@ -15,7 +15,7 @@ from penstock.gateway.refusals import invalid_request
 from penstock.gateway.settings import Limits
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import Item, ReasoningItem
-from penstock.protocol.large import has_more_values, parse_in_pieces
+from penstock.protocol.large_json import has_more_values, parse_in_pieces
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.wire import parse, read
 

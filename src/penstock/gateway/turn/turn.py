@@ -30,7 +30,7 @@ from penstock.gateway.turn.verdict import Verdict, conclude, shown
 from penstock.protocol.errors import Diagnostic, ResponseError
 from penstock.protocol.events import Event
 from penstock.protocol.items import Item
-from penstock.protocol.large import encode_stepwise
+from penstock.protocol.large_json import encode_stepwise
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.response import Response
 from penstock.protocol.wire import encode

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.dialects.envelope import seal
 from penstock.dialects.gemini import DIALECT
-from penstock.dialects.gemini.contents import BEGINNING, CONTINUE, UNSIGNED
+from penstock.dialects.gemini.messages import BEGINNING, CONTINUE, UNSIGNED
 from penstock.dialects.plan import Quirks, Target
 from penstock.errors import DecodeError
 from penstock.protocol.wire import to_builtins

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from penstock.errors import DecodeError
-from penstock.protocol import large
+from penstock.protocol import large_json
 from penstock.protocol.content import OutputText
 from penstock.protocol.events import Event
 from penstock.protocol.items import Message
-from penstock.protocol.large import encode_in_pieces, encode_stepwise, has_more_values, parse_in_pieces
+from penstock.protocol.large_json import encode_in_pieces, encode_stepwise, has_more_values, parse_in_pieces
 from penstock.protocol.wire import Wire, encode, parse
 from tests.protocol.samples import samples
 
@@ -26,7 +26,7 @@ class Holder(Wire):
 
 @pytest.mark.parametrize("event", samples(), ids=lambda event: str(event.type))
 def test_the_pieces_join_to_the_same_json(event: Event, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large, "LONG_TEXT", 3)
+    monkeypatch.setattr(large_json, "LONG_TEXT", 3)
     assert b"".join(encode_in_pieces(event)) == encode(event)
 
 
@@ -42,15 +42,15 @@ def test_the_pieces_join_to_the_same_json(event: Event, monkeypatch: pytest.Monk
 def test_unknown_fields_are_written_in_pieces_too(value: Any) -> None:
     holder = Holder(anything=value, extra={"more": value})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(large, "LONG_TEXT", 3)
+        patch.setattr(large_json, "LONG_TEXT", 3)
         assert b"".join(encode_in_pieces(holder)) == encode(holder)
 
 
 def test_no_piece_is_much_longer_than_a_long_text() -> None:
-    text = "\x00" * (3 * large.LONG_TEXT)  # six bytes each in JSON
+    text = "\x00" * (3 * large_json.LONG_TEXT)  # six bytes each in JSON
     message = Message(role="assistant", content=[OutputText(text=text), OutputText(text=text)])
     pieces = list(encode_in_pieces(message))
-    assert max(map(len, pieces)) <= 6 * large.LONG_TEXT
+    assert max(map(len, pieces)) <= 6 * large_json.LONG_TEXT
     assert b"".join(pieces) == encode(message)
 
 
@@ -75,7 +75,7 @@ def separators(value: Any) -> int:
 def test_characters_in_strings_are_not_counted_as_values(value: Any, slice: int) -> None:
     data, expected = msgspec.json.encode(value), separators(value)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(large, "_SLICE", slice)
+        patch.setattr(large_json, "_SLICE", slice)
         assert not has_more_values(data, expected)
         if len(data) > expected > 0:
             assert has_more_values(data, expected - 1)
@@ -85,9 +85,9 @@ def test_characters_in_strings_are_not_counted_as_values(value: Any, slice: int)
 def test_a_document_is_parsed_and_encoded_in_pieces_without_a_difference(value: Any) -> None:
     data = msgspec.json.encode(value)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(large, "_AT_ONCE_VALUES", 2)
-        patch.setattr(large, "_AT_ONCE_BYTES", 8)
-        patch.setattr(large, "_MEMBERS_AT_ONCE", 1)
+        patch.setattr(large_json, "_AT_ONCE_VALUES", 2)
+        patch.setattr(large_json, "_AT_ONCE_BYTES", 8)
+        patch.setattr(large_json, "_MEMBERS_AT_ONCE", 1)
         assert parse_in_pieces(data) == parse(data) == value
         assert encode_stepwise(value) == data
         with pytest.raises(DecodeError):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.dialects.responses import DIALECT
-from penstock.dialects.responses.ends import read_incomplete
+from penstock.dialects.responses.finishes import read_incomplete
 from penstock.stream.deltas import DiagnosticDelta, ErrorDelta, FinishDelta, FinishReason, UsageDelta
 from tests.dialects import keyed_stream_checks as checks
 from tests.dialects.responses.stream_events import DELTAS, added, call, completed, done, ended, inner, message

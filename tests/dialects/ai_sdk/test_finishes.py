@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.dialects.ai_sdk import DIALECT
-from penstock.dialects.ai_sdk.ends import read_finish, read_usage
+from penstock.dialects.ai_sdk.finishes import read_finish, read_usage
 from penstock.stream.deltas import UsageDelta
 from tests.dialects import keyed_stream_checks as checks
 from tests.dialects.ai_sdk.stream_parts import FINISH, text
