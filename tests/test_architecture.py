@@ -135,8 +135,10 @@ def test_no_exemption_is_stale() -> None:
 def test_no_test_file_imports_another() -> None:
     found: list[str] = []
     for path in SOURCE_TESTS.rglob("test_*.py"):
-        names = imports(ast.parse(path.read_text()))
-        found += [f"{path.name}: {name}" for name in names if re.match(r"tests\.(\w+\.)*test_", name)]
+        lines = re.findall(r"^from tests\..*$", path.read_text(), re.MULTILINE)
+        found += [
+            f"{path.name}: {line}" for line in lines if re.search(r"\.test_\w+ import|import test_", line)
+        ]
     assert found == []
 
 

@@ -125,7 +125,8 @@ class StalledOutlet:
     """A client that does not read: the turn, or the heartbeat itself, waits in a write."""
 
     def __init__(self, clock: Clock, *, turn_is_writing: bool) -> None:
-        self._clock, self.gave_up_at = clock, list[float]()
+        self._clock = clock
+        self.gave_up_at: float | None = None
         self.lock = asyncio.Lock()
         self.last_event = self.last_write = 0.0
         self.writing_since: float | None = 0.0 if turn_is_writing else None
@@ -137,11 +138,13 @@ class StalledOutlet:
         await asyncio.Event().wait()
 
     def give_up(self) -> None:
-        self.gave_up_at.append(self._clock.now)
+        """Record the time, and end the heartbeats as the end of the turn would."""
+        self.gave_up_at = self._clock.now
+        raise asyncio.CancelledError
 
 
 def given_up_at(limits: Limits, *, turn_is_writing: bool) -> float | None:
-    """When a stalled client was given up first, within the first 40 seconds."""
+    """Return when a stalled client was given up, within the first 40 seconds."""
 
     async def beat() -> float | None:
         clock = Clock(40)
@@ -152,7 +155,7 @@ def given_up_at(limits: Limits, *, turn_is_writing: bool) -> float | None:
         heartbeats = Heartbeats(Patient(), outlet, limits, verdict, clock=clock, sleep=clock.sleep)
         with suppress(asyncio.CancelledError):
             await heartbeats.run()
-        return outlet.gave_up_at[0] if outlet.gave_up_at else None
+        return outlet.gave_up_at
 
     return run(beat())
 
