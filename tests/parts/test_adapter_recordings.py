@@ -20,6 +20,7 @@ from tests.dialects.recordings import (
     files,
     frames,
     needs_recordings,
+    of_each_provider,
     reading,
 )
 from tests.parts.adapted import Adapted, adapt
@@ -59,7 +60,16 @@ def assert_equal_content(found: Adapted, expected: Reading) -> None:
         assert found.result.error.message
 
 
-@pytest.mark.parametrize(("file", "name"), every())
+def sampled() -> list[Any]:
+    """Return every recording; those beyond four per provider run in `make recordings` only."""
+    fast = {file for folder in FOLDERS.values() for file in of_each_provider(folder, 4)}
+    return [
+        pytest.param(file, name, marks=() if file in fast else pytest.mark.recordings)
+        for file, name in every()
+    ]
+
+
+@pytest.mark.parametrize(("file", "name"), sampled())
 def test_a_translated_recording_as_parts(file: str, name: str) -> None:
     events = translated(file, name)
     found = adapt(events)
