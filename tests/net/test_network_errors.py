@@ -157,3 +157,11 @@ def test_an_error_page_about_plain_http_is_recognized() -> None:
 def test_only_some_errors_mean_that_the_server_has_no_tls() -> None:
     assert is_not_tls(tls_alert("RECORD_LAYER_FAILURE"))
     assert not is_not_tls(tls_alert("CERTIFICATE_VERIFY_FAILED"))
+
+
+def test_a_tls_error_without_openssls_reason_is_a_disconnect() -> None:
+    """asyncio raises such errors itself."""
+    error = disconnected(ssl.SSLError("application data after close notify"), "example.com")
+    assert error.code == "network_error"
+    assert error.message.startswith("the connection to example.com broke")
+    assert not is_not_tls(ssl.SSLError("x"))

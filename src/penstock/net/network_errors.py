@@ -88,7 +88,12 @@ def tls_required(server: str) -> NetworkError:
 
 def is_not_tls(error: ssl.SSLError) -> bool:
     """Return whether the server answered the TLS handshake with something else."""
-    return any(name in (error.reason or "") for name in _NOT_TLS_REASONS)
+    return any(name in _openssl_reason(error) for name in _NOT_TLS_REASONS)
+
+
+def _openssl_reason(error: ssl.SSLError) -> str:
+    """Return OpenSSL's name for the error, or "". An error that Python code raised has no such attribute."""
+    return getattr(error, "reason", None) or ""
 
 
 def _tls_error(error: Exception, server: str, phase: str) -> NetworkError | None:
@@ -100,7 +105,7 @@ def _tls_error(error: Exception, server: str, phase: str) -> NetworkError | None
             if is_not_tls(cause):
                 return NetworkError(TLS_NOT_SUPPORTED.format(place=server), code="tls_error", phase=phase)
             for name, message in _TLS_ALERTS.items():
-                if name in (cause.reason or ""):
+                if name in _openssl_reason(cause):
                     return NetworkError(f"{server}: {message}", code="tls_error", phase=phase)
     return None
 
@@ -127,8 +132,8 @@ def _reason(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientPayloadError):
         return "it ended in the middle of the body"
     for system_error in _causes(error):
-        if isinstance(system_error, ssl.SSLError) and system_error.reason:
-            return system_error.reason
+        if isinstance(system_error, ssl.SSLError) and (reason := _openssl_reason(system_error)):
+            return reason
         if isinstance(system_error, OSError) and system_error.errno:
             return os.strerror(system_error.errno)  # its own text may contain the URL with the query
     return type(error).__name__
