@@ -33,7 +33,7 @@ INTERRUPTED, OUTPUT_CLOSED = 130, 141  # as shells report a program ended by SIG
 
 _DESCRIPTION = "Deliver any model's stream to any client, as one lawful OpenResponses stream."
 _EPILOG = """\
-exit codes: 0 success, 1 problems were found, 2 usage error
+exit codes: 0 success, 1 problems were found, 2 could not run
 `penstock COMMAND --help` describes a command, with examples"""
 
 

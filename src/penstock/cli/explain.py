@@ -65,8 +65,8 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(str(error)) from None
     if account is None:
         terminal.note(
-            f"{archive.location} has no response {options.id}. It may have been deleted, created with "
-            '"store": false, or be in another file: use --store to name it'
+            f"{archive.location} has no response {options.id}. It may have been deleted, or created with "
+            '"store": false, or it is in another file: pass that file with --store'
         )
         return FOUND
     show = _print_json if options.json else _print_text

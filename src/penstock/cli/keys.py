@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"penstock keys {options.action} {needed}: see penstock keys --help")
     for name in ("print", "operator"):
         if getattr(options, name) and options.action != "create":
-            raise UsageError(f"--{name} is for penstock keys create")
+            raise UsageError(f"--{name} works only with penstock keys create")
     try:
         if options.action == "create":
             return _create(options)

@@ -32,7 +32,7 @@ examples:
   penstock render --preset azure --headers request.json
                         with URL and headers; a key is shown as its variable
 
-docs/presets.md lists the presets, docs/fields.md how each field is mapped.
+docs/presets.md lists the presets, docs/fields.md the mapping of each field.
 
 exit codes:
   0  the request was rendered
