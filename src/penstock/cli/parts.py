@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
     output.write(encode_line(result_to_json(result)))
     output.flush()
     if reading.skipped:
-        terminal.note(f"skipped {reading.skipped} frames that are not events")
+        terminal.note(f"skipped frames that are not events: {reading.skipped}")
     return OK if result.error is None else FOUND
 
 
