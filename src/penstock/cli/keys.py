@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from penstock.cli import FOUND, OK, UsageError
+from penstock.cli import OK, PROBLEM, UsageError
 from penstock.cli.terminal import Terminal
 
 _USAGE = "penstock keys create|list|remove [NAME] [--config FILE]"
@@ -110,7 +110,7 @@ def _list(path: Path) -> int:
         terminal.line(terminal.clean(name))
     if not names:
         terminal.note(f"{path} has no keys; create one with penstock keys create NAME")
-    return OK if names else FOUND
+    return OK if names else PROBLEM
 
 
 def _remove(path: Path, name: str) -> int:
@@ -120,7 +120,7 @@ def _remove(path: Path, name: str) -> int:
     data = _read(path)
     if name not in names_of(data, str(path)):
         terminal.note(f"{path} has no key called {name}; penstock keys list shows its keys")
-        return FOUND
+        return PROBLEM
     _replace(path, without_key(data, name, str(path)))
     terminal.note(f"removed {name} from {path}")
     return OK

@@ -8,7 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from penstock.cli import FOUND, OK, UsageError
+from penstock.cli import OK, PROBLEM, UsageError
 from penstock.cli.source import contents
 from penstock.cli.terminal import Terminal
 from penstock.dialects.registry import DIALECTS, RENDERED
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
         rendered = _rendered(contents(options.source, terminal), name, preset, options.model)
     except DecodeError as error:
         print(f"penstock: {terminal.clean(str(error))}", file=sys.stderr)
-        return FOUND
+        return PROBLEM
     for each in rendered.diagnostics:
         print(terminal.clean(f"{each.code}  {each.message}"), file=sys.stderr)
     if options.headers:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.cli import FOUND, OK, UsageError
+from penstock.cli import OK, PROBLEM, UsageError
 from penstock.cli.quantities import parse_moment, parse_size, parse_span
 from penstock.cli.terminal import Terminal, TerminalOutput
 from penstock.formatting import counted, format_size, format_time
@@ -229,7 +229,7 @@ def _write(
             out.write(line)
     for id in missing:
         terminal.note(f"{archive.location} has no response {id}")
-    return FOUND if missing else OK
+    return PROBLEM if missing else OK
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import sys
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, TextIO
 
-from penstock.cli import FOUND, UsageError
+from penstock.cli import PROBLEM, UsageError
 from penstock.cli.endpoint import add_endpoint_options
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _run(options: argparse.Namespace, output: TextIO | None) -> int:
             )
         except OpenResponsesError as error:
             Terminal().note(explain_error(error, endpoint, options.model or ""))
-            return FOUND
+            return PROBLEM
         finally:
             runner.run(chat.aclose())
 
