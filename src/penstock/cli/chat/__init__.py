@@ -44,7 +44,7 @@ has an example session, an example tools file, and the keyboard shortcuts.
 
 exit codes:
   0  the model answered, or the conversation ended
-  1  the endpoint returned an error
+  1  the endpoint returned an error, or the model only called tools
   2  nothing was sent: wrong options, unreadable file, no server at the address"""
 
 
