@@ -66,7 +66,7 @@ def test_a_preset_with_a_url_per_customer_uses_the_given_one(monkeypatch: pytest
         (["--preset", "anthropic"], "start the gateway with `penstock serve --preset anthropic`"),
         (["--preset", "opnai"], "--preset: .*openai"),
         (["--preset", "azure"], "add your URL: --base-url https://{resource}"),
-        (["--preset", "openai", "--base-url", "http://x"], "name two endpoints"),
+        (["--preset", "openai", "--base-url", "http://x"], "use --base-url or --preset, not both"),
         (["--preset", "openai", "--api-key-env", "NOT_SET"], "NOT_SET is not set or empty"),
         (["--api-key-env", "EMPTY"], "--api-key-env: the variable EMPTY is not set or empty"),
         (["--api-key-env", "BROKEN"], "BROKEN is not a valid key"),

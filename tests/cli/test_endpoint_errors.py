@@ -38,23 +38,23 @@ CASES: list[tuple[OpenResponsesError, str]] = [
         NotFoundError("no such model"),
         "not found: no such model. Is the model name right (m)? `penstock models` lists the models",
     ),
-    (OverloadedError("busy"), "the endpoint is overloaded, try again later: busy"),
-    (RateLimitError("slow down"), "too many requests, wait a moment and try again: slow down"),
+    (OverloadedError("busy"), "the endpoint is overloaded; try again later: busy"),
+    (RateLimitError("slow down"), "too many requests; wait a moment and try again: slow down"),
     (
         RateLimitError("slow down", retry_after=0.2),
-        "too many requests, wait 1 s and try again: slow down",
+        "too many requests; wait 1 s and try again: slow down",
     ),
     (
         RateLimitError("slow down", retry_after=900),
-        "too many requests, wait 15 min and try again: slow down",
+        "too many requests; wait 15 min and try again: slow down",
     ),
     (
         RateLimitError("slow down", retry_after=7200),
-        "too many requests, wait 2 h and try again: slow down",
+        "too many requests; wait 2 h and try again: slow down",
     ),
     (
         RateLimitError("no money", code="insufficient_quota"),
-        "the quota is used up, waiting does not help: no money",
+        "the quota is used up, and waiting does not help: no money",
     ),
     (
         ContextOverflowError("x", used_tokens=130_512, limit_tokens=128_000),

@@ -130,7 +130,7 @@ def test_an_event_may_have_its_type_in_the_frame_alone() -> None:
 def test_a_line_that_is_not_an_event_is_skipped_and_reported() -> None:
     result = penstock("parts", "-", stdin=b"data: oops\n\ndata: []\n\n" + streams.as_sse(streams.hello()))
     assert result.returncode == 0
-    assert result.stderr == "penstock: skipped 2 frames that are not events\n"
+    assert result.stderr == "penstock: skipped frames that are not events: 2\n"
 
 
 def test_the_trace_shows_every_event_with_what_it_made() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from penstock.cli import FOUND, OK, USAGE
+from penstock.cli import OK, PROBLEM, USAGE
 from penstock.sse import Decoder
 from penstock.store.sqlite.packing import pack_traces, unpack_traces
 from tests.cli.running import penstock
@@ -88,7 +88,7 @@ def test_an_exported_file_needs_no_store(recorded: Recorded, tmp_path: Path) -> 
 def test_a_changed_byte_in_an_exported_file_is_a_difference(recorded: Recorded, tmp_path: Path) -> None:
     changed = with_a_read_changed(recorded.record(tmp_path), b"world", b"wprld")
     result = penstock("replay", write(tmp_path, changed))
-    assert result.returncode == FOUND
+    assert result.returncode == PROBLEM
     assert "different: 1 difference in" in result.stdout
     assert "response.output_text.delta, item 0 (message): delta" in result.stdout
     lines = [line.split() for line in result.stdout.splitlines()]
@@ -109,7 +109,7 @@ def test_a_changed_byte_in_the_store_is_a_difference(recorded: Recorded, tmp_pat
             target.execute("UPDATE traces SET data = ? WHERE number = ?", (pack_traces(traces), number))
         target.commit()
     result = penstock("replay", recorded.id, "--store", str(copy))
-    assert (result.returncode, "wprld" in result.stdout) == (FOUND, True)
+    assert (result.returncode, "wprld" in result.stdout) == (PROBLEM, True)
 
 
 def test_json_has_every_difference(recorded: Recorded, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_changed_request_is_reported_by_its_field(recorded: Recorded, tmp_path
     request = next(trace for trace in record["traces"] if trace["kind"] == "request")
     request["data"]["body"]["invented"] = [1, 2]
     result = penstock("replay", write(tmp_path, record))
-    assert result.returncode == FOUND
+    assert result.returncode == PROBLEM
     assert "request 1, demo at demo: invented" in result.stdout
     assert ["before", "[1,", "2]"] in [line.split() for line in result.stdout.splitlines()]
 
@@ -154,7 +154,7 @@ def test_every_response_of_a_file_is_replayed_and_the_worst_result_counts(
     wrong = with_a_read_changed(recorded.record(tmp_path), b"world", b"wprld")
     conversation = {"object": "penstock.conversation", "id": "conv_1", "items": []}
     result = penstock("replay", write(tmp_path, conversation, wrong, good))
-    assert result.returncode == FOUND
+    assert result.returncode == PROBLEM
     assert f"{recorded.id}  different" in result.stdout
     assert f"{other.id}  the same" in result.stdout
 

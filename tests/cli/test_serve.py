@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli import FOUND, OK, UsageError, build_parser, serve
+from penstock.cli import OK, PROBLEM, UsageError, build_parser, serve
 from penstock.errors import StoreError
 from penstock.gateway import server
 from penstock.gateway.telemetry import logs
@@ -108,7 +108,7 @@ def test_responses_that_could_not_be_stored_end_with_exit_code_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     FakeServer(monkeypatch, "resp_1", "resp_2")
-    assert serve.run(options("--port", "0")) == FOUND
+    assert serve.run(options("--port", "0")) == PROBLEM
     assert "2 responses could not be written to the store: the log lists them" in capsys.readouterr().err
 
 

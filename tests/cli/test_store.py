@@ -126,7 +126,7 @@ def test_prune_reports_that_running_turns_exceed_the_size(store: Path) -> None:
 def test_a_dry_run_deletes_nothing(store: Path) -> None:
     result = run("prune", store, "--older-than", "0s", "--max-size", "1kB", "--dry-run")
     assert "would delete 3 responses and 1 conversation because of their age" in result.stdout
-    assert "too much" in result.stdout
+    assert "over the limit" in result.stdout
     assert "within the limit" in run("prune", store, "--max-size", "1GB", "--dry-run").stdout
     assert lines(run("stats", store, "--json"))[0]["responses"] == 4
 

@@ -153,7 +153,7 @@ def test_an_error_is_shown_and_the_conversation_continues() -> None:
     with served(listed(), failure, said("Now.")) as endpoint, chat(endpoint) as terminal:
         terminal.wait_for_prompt()
         terminal.type("first")
-        terminal.wait_for("too many requests, wait 90 s and try again: slow down")
+        terminal.wait_for("too many requests; wait 90 s and try again: slow down")
         terminal.wait_for_prompt()
         terminal.type("second")
         terminal.wait_for("Now.")

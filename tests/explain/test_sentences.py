@@ -94,7 +94,7 @@ OUTCOMES: dict[str, tuple[dict[str, Any], str]] = {
         {"status": "in_progress"},
         (
             "Not ended: the turn is still running, or its gateway crashed. "
-            "In that case the next gateway that opens the store ends it."
+            "After a crash, the next gateway that opens the store ends it."
         ),
     ),
 }

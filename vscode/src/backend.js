@@ -51,14 +51,14 @@ class Backend {
    */
   async request(configuration, method, fields, listening) {
     const group = this.names.nameOf(configuration);
-    const host = await this.session().catch((error) => this.without(configuration, error));
+    const host = await this.session().catch((error) => this.handleMissingPython(configuration, error));
     if (host === undefined) return this.askGateway(configuration, method, fields, listening);
     await this.configure(host, group, configuration);
     return host.request(method, { group, ...fields }, listening);
   }
 
-  /** Handles a missing Python: the endpoint may still be a gateway. @param {Configuration} configuration @param {any} error */
-  without(configuration, error) {
+  /** Returns undefined if the endpoint may be a gateway, which needs no Python; throws otherwise. @param {Configuration} configuration @param {any} error */
+  handleMissingPython(configuration, error) {
     if (error.code !== MISSING) throw error;
     if (this.missing?.error !== error) this.missing = { error, at: this.now() };
     this.onMissing?.(error);

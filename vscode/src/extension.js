@@ -48,7 +48,7 @@ class Shell {
       log: this.log,
       journal: this.journal,
       own: () => ownConfiguration(context),
-      isOpen: () => !this.isSignedOut,
+      isSignedIn: () => !this.isSignedOut,
     });
   }
 

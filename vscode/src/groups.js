@@ -35,8 +35,8 @@ function digestOf({ endpoint, preset, key, headers }) {
 }
 
 /**
- * Returns an id of the account whose responses an endpoint stores. It never changes, unlike the name of a group: a marker
- * with that name could reference a response of another account (decision 28).
+ * Returns an id of the account whose responses an endpoint stores. The same configuration always has the same id, but a
+ * group's name may be reused: a marker with that name could reference a response of another account (decision 28).
  * @param {Configuration} configuration
  */
 const accountOf = (configuration) => digestOf(configuration).slice(0, 16);

@@ -13,7 +13,7 @@ const MAX_STDERR = 2_000;
  * @typedef {{ file: string, arguments: string[], label: string }} Command
  * @typedef {{ onLine?: (line: Line) => void, signal?: AbortSignal }} Listening
  * @typedef {{ trace(text: string): void, info(text: string): void, warn(text: string): void, error(text: string): void }} Log
- * @typedef {{ cwd?: string, log: Log, onNotification?: (line: Line) => void, onEnd?: () => void, startTimeout?: number, level?: string }} Surroundings
+ * @typedef {{ cwd?: string, log: Log, onNotification?: (line: Line) => void, onEnd?: () => void, startTimeout?: number, level?: string }} HostOptions
  * @typedef {{ resolve: (line: Line) => void, reject: (error: Error) => void, onLine?: (line: Line) => void }} Pending
  */
 
@@ -24,9 +24,9 @@ const PYTHON = { PYTHONUTF8: '1', PYTHONSAFEPATH: '1' };
 const CANCELLED = { type: 'done', result: { finish: 'cancelled' } };
 
 class HostProcess {
-  /** Starts the process and waits until it is ready. @param {Command} command @param {Surroundings} surroundings */
-  static async start(command, surroundings) {
-    const host = new HostProcess(command, surroundings);
+  /** Starts the process and waits until it is ready. @param {Command} command @param {HostOptions} options */
+  static async start(command, options) {
+    const host = new HostProcess(command, options);
     try {
       await host.ready;
     } catch (error) {
@@ -36,7 +36,7 @@ class HostProcess {
     return host;
   }
 
-  /** @param {Command} command @param {Surroundings} surroundings */
+  /** @param {Command} command @param {HostOptions} options */
   constructor(command, { cwd, log, onNotification, onEnd, level = 'info', startTimeout = START_TIMEOUT }) {
     this.command = command;
     this.log = log;

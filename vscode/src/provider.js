@@ -21,14 +21,14 @@ const FAILED_LIST_TTL = 5_000; // the editor asks up to eight times when it star
 class Provider {
   /**
    * @param {{ backend: import('./backend').Backend, log: import('./host').Log, now?: () => number,
-   *   journal: import('./journal').Journal, own?: () => Promise<unknown>, isOpen?: () => boolean }} needs
+   *   journal: import('./journal').Journal, own?: () => Promise<unknown>, isSignedIn?: () => boolean }} needs
    */
-  constructor({ backend, log, journal, own, isOpen = () => true, now = Date.now }) {
+  constructor({ backend, log, journal, own, isSignedIn = () => true, now = Date.now }) {
     this.backend = backend;
     this.log = log;
     this.journal = journal;
     this.own = own;
-    this.isOpen = isOpen;
+    this.isSignedIn = isSignedIn;
     this.now = now;
     /** @type {Map<string, Configuration>} */
     this.configurations = new Map();
@@ -48,7 +48,7 @@ class Provider {
    * @returns {Promise<Information[]>}
    */
   async provideLanguageModelChatInformation(options) {
-    if (!this.isOpen()) return []; // signed out
+    if (!this.isSignedIn()) return [];
     const configuration = readConfiguration(options.configuration ?? (await this.own?.()));
     // Not silent: the user opened "Manage Language Models" and wants a current list.
     return configuration === undefined ? [] : this.modelsOf(configuration, options.silent === false);

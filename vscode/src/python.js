@@ -72,21 +72,21 @@ async function* candidates(storage) {
 }
 
 /**
- * Starts the first candidate that answers. @param {string} storage @param {import('./host').Surroundings} surroundings
+ * Starts the first candidate that answers. @param {string} storage @param {import('./host').HostOptions} options
  * @returns {Promise<HostProcess>}
  */
-async function startHost(storage, surroundings) {
+async function startHost(storage, options) {
   /** @type {import('./errors').PlainError[]} */
   const failures = [];
   for await (const candidate of candidates(storage)) {
     try {
-      const command = { ...candidate, file: programOf(candidate.file, surroundings.cwd ?? storage) };
-      const host = await HostProcess.start(command, surroundings);
-      surroundings.log.info(`Penstock ${host.version} from ${command.label}`);
+      const command = { ...candidate, file: programOf(candidate.file, options.cwd ?? storage) };
+      const host = await HostProcess.start(command, options);
+      options.log.info(`Penstock ${host.version} from ${command.label}`);
       return host;
     } catch (error) {
       const failure = asPlain(error);
-      surroundings.log.info(`not usable: ${candidate.label}: ${failure.message}`);
+      options.log.info(`not usable: ${candidate.label}: ${failure.message}`);
       failures.push(failure);
     }
   }

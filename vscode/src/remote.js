@@ -58,13 +58,14 @@ function connectionError(thrown, displayUrl, message, details) {
 async function errorOfAnswer(answer, url) {
   const body = parseLine(await answer.text().catch(() => ''));
   if (answer.status === 404 && body?.error?.code !== 'model_not_found') {
-    return plainError(`${url} was not found: this endpoint is not a Penstock gateway, so the Python backend is required`, {
+    return plainError(`${url} was not found: this endpoint is not a Penstock gateway, so run "Penstock: Install the Python Backend"`, {
       code: 'no_gateway',
       kind: 'NotFound',
       status: 404,
     });
   }
-  const message = typeof body?.error?.message === 'string' ? body.error.message : `${url} returned HTTP ${answer.status}`;
+  const unexplained = `${url} returned HTTP ${answer.status}: check the URL and the log of the gateway`;
+  const message = typeof body?.error?.message === 'string' ? body.error.message : unexplained;
   const kind = { 401: 'NoPermissions', 403: 'NoPermissions', 404: 'NotFound', 429: 'Blocked' }[answer.status];
   return plainError(message, { code: body?.error?.code, kind, status: answer.status });
 }

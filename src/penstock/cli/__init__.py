@@ -28,12 +28,12 @@ COMMANDS = {
 }
 """The commands, each with its line in `penstock --help`. A command's module has `configure` and `run`."""
 
-OK, FOUND, USAGE = 0, 1, 2
+OK, PROBLEM, USAGE = 0, 1, 2
 INTERRUPTED, OUTPUT_CLOSED = 130, 141  # as shells report a program ended by SIGINT or SIGPIPE
 
 _DESCRIPTION = "Deliver any model's stream to any client, as one lawful OpenResponses stream."
 _EPILOG = """\
-exit codes: 0 success, 1 problems were found, 2 usage error
+exit codes: 0 success, 1 problems were found, 2 could not run
 `penstock COMMAND --help` describes a command, with examples"""
 
 

@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
     for name in ("model", "prompt", "api_key_env", "timeout"):
         if getattr(options, name) is not None:
             flag = name.replace("_", "-")
-            raise UsageError(f"--{flag} needs a URL (http://... or https://...), and {source} is not one")
+            raise UsageError(f"--{flag} needs a URL (http://... or https://...), but {source} is not one")
     check = Check(options, Terminal())
     url_hint = "; a URL starts with http:// or https://"
     check.stream(chunks(source, check.terminal, hint=url_hint), options.transport)
@@ -91,7 +91,9 @@ def _check_url(url: str, options: argparse.Namespace) -> int:
     if not options.model:
         raise UsageError("a URL needs a model: add --model NAME")
     if options.transport == "websocket":
-        raise UsageError("URLs are called over HTTP: save the WebSocket frames to a file, one per line")
+        raise UsageError(
+            "--transport websocket cannot read a URL: save the frames to a file, one per line, and check that"
+        )
     key = _key(options.api_key_env)
     prompt = "Say hello in five words." if options.prompt is None else options.prompt
     check = Check(options, Terminal(secret=key))

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.cli import FOUND, OK, UsageError
+from penstock.cli import OK, PROBLEM, UsageError
 from penstock.cli.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -59,13 +59,13 @@ def run(options: argparse.Namespace) -> int:
             raise UsageError(str(error)) from None
         for each in error.errors:
             terminal.line(terminal.clean(str(each)))
-        return FOUND
+        return PROBLEM
     if is_exposed(settings):
         terminal.line(
             f"{path}: server.host: {settings.host} is reachable from other machines, but there are no keys; "
             "create one: penstock keys create NAME"
         )
-        return FOUND
+        return PROBLEM
     for line in _summary(settings):
         terminal.line(terminal.clean(line))
     terminal.note(f"{path} is valid")

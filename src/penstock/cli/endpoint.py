@@ -108,7 +108,7 @@ def _url(given: str | None, preset: Preset | None) -> str:
     is_template = "{" in preset.base_url
     if given and not is_template:
         # Never send a vendor's key to another address by mistake.
-        raise UsageError("--base-url and --preset name two endpoints: use one (--api-key-env names a key)")
+        raise UsageError("use --base-url or --preset, not both (--api-key-env names the variable with a key)")
     if is_template and not given:
         raise UsageError(f"--preset {preset.name}: add your URL: --base-url {preset.base_url}")
     return given or preset.base_url

@@ -40,9 +40,9 @@ def _sentence(error: OpenResponsesError, endpoint: EndpointOptions, model: str, 
         return _overflow(error, model, message) + (f": {shorten}" if shorten else "")
     if isinstance(error, RateLimitError):
         if error.code == "insufficient_quota":
-            return f"the quota is used up, waiting does not help: {message}"
+            return f"the quota is used up, and waiting does not help: {message}"
         wait = f"wait {_duration(error.retry_after)}" if error.retry_after else "wait a moment"
-        return f"too many requests, {wait} and try again: {message}"
+        return f"too many requests; {wait} and try again: {message}"
     if isinstance(error, AuthenticationError):
         return f"{_wrong_key(endpoint)}. Its answer: {message}"
     if isinstance(error, PermissionDeniedError):
@@ -51,7 +51,7 @@ def _sentence(error: OpenResponsesError, endpoint: EndpointOptions, model: str, 
     if isinstance(error, NotFoundError):
         return f"not found: {message}. Is the model name right ({model})? `penstock models` lists the models"
     if isinstance(error, OverloadedError):
-        return f"the endpoint is overloaded, try again later: {message}"
+        return f"the endpoint is overloaded; try again later: {message}"
     if isinstance(error, NetworkError) and error.phase == "connect":
         return f"{message}{no_gateway(endpoint)}"
     return f"the endpoint failed: {message}" if error.status else message

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from penstock.cli import FOUND, OK, UsageError
+from penstock.cli import OK, PROBLEM, UsageError
 from penstock.cli.store import add_store_option, store_path
 from penstock.cli.terminal import Terminal
 
@@ -65,10 +65,10 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(str(error)) from None
     if account is None:
         terminal.note(
-            f"{archive.location} has no response {options.id}. It may have been deleted, created with "
-            '"store": false, or be in another file: use --store to name it'
+            f"{archive.location} has no response {options.id}. It may have been deleted, or created with "
+            '"store": false, or it is in another file: pass that file with --store'
         )
-        return FOUND
+        return PROBLEM
     show = _print_json if options.json else _print_text
     show(account, content, terminal)
     return OK

@@ -110,7 +110,7 @@ def _opener(parts: SplitResult) -> urllib.request.OpenerDirector:
 def _reason(error: Exception, timeout: float, url: SplitResult) -> str:
     cause = error.reason if isinstance(error, urllib.error.URLError) else error
     if isinstance(cause, TimeoutError):
-        return f"timed out after {timeout:g} seconds (raise it with --timeout)"
+        return f"timed out after {timeout:g} seconds (use --timeout to wait longer)"
     if isinstance(cause, ConnectionRefusedError):
         return "connection refused. Is the server running, and is the port correct?"
     if isinstance(cause, ssl.SSLError) and network_errors.is_not_tls(cause):

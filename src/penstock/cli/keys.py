@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from penstock.cli import FOUND, OK, UsageError
+from penstock.cli import OK, PROBLEM, UsageError
 from penstock.cli.terminal import Terminal
 
 _USAGE = "penstock keys create|list|remove [NAME] [--config FILE]"
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"penstock keys {options.action} {needed}: see penstock keys --help")
     for name in ("print", "operator"):
         if getattr(options, name) and options.action != "create":
-            raise UsageError(f"--{name} is for penstock keys create")
+            raise UsageError(f"--{name} works only with penstock keys create")
     try:
         if options.action == "create":
             return _create(options)
@@ -110,7 +110,7 @@ def _list(path: Path) -> int:
         terminal.line(terminal.clean(name))
     if not names:
         terminal.note(f"{path} has no keys; create one with penstock keys create NAME")
-    return OK if names else FOUND
+    return OK if names else PROBLEM
 
 
 def _remove(path: Path, name: str) -> int:
@@ -120,7 +120,7 @@ def _remove(path: Path, name: str) -> int:
     data = _read(path)
     if name not in names_of(data, str(path)):
         terminal.note(f"{path} has no key called {name}; penstock keys list shows its keys")
-        return FOUND
+        return PROBLEM
     _replace(path, without_key(data, name, str(path)))
     terminal.note(f"removed {name} from {path}")
     return OK

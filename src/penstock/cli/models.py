@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from penstock.cli import FOUND, OK, UsageError
+from penstock.cli import OK, PROBLEM, UsageError
 from penstock.cli.endpoint import add_endpoint_options
 from penstock.cli.terminal import Terminal
 
@@ -71,12 +71,12 @@ def run(options: argparse.Namespace) -> int:
         if isinstance(error, NetworkError) and error.phase == "connect":
             raise UsageError(f"{error.message}{no_gateway(endpoint)}") from None
         terminal.note(explain_error(error, endpoint))
-        return FOUND
+        return PROBLEM
     wanted = [name.lower() for name in options.names]
     found = [info for info in listed if not wanted or any(name in info.id.lower() for name in wanted)]
     if not found:
         terminal.note(f"no model name matches; the endpoint lists {len(listed)} models")
-        return FOUND
+        return PROBLEM
     if options.json:
         _print_json(found, terminal)
     else:

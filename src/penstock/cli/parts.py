@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from penstock.cli import FOUND, OK
+from penstock.cli import OK, PROBLEM
 from penstock.cli.source import chunks
 from penstock.cli.terminal import Terminal
 
@@ -86,8 +86,8 @@ def run(options: argparse.Namespace) -> int:
     output.write(encode_line(result_to_json(result)))
     output.flush()
     if reading.skipped:
-        terminal.note(f"skipped {reading.skipped} frames that are not events")
-    return OK if result.error is None else FOUND
+        terminal.note(f"skipped frames that are not events: {reading.skipped}")
+    return OK if result.error is None else PROBLEM
 
 
 class _Reading:

@@ -8,7 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from penstock.cli import FOUND, OK, UsageError
+from penstock.cli import OK, PROBLEM, UsageError
 from penstock.cli.source import contents
 from penstock.cli.terminal import Terminal
 from penstock.dialects.registry import DIALECTS, RENDERED
@@ -32,7 +32,7 @@ examples:
   penstock render --preset azure --headers request.json
                         with URL and headers; a key is shown as its variable
 
-docs/presets.md lists the presets, docs/fields.md how each field is mapped.
+docs/presets.md lists the presets, docs/fields.md the mapping of each field.
 
 exit codes:
   0  the request was rendered
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
         rendered = _rendered(contents(options.source, terminal), name, preset, options.model)
     except DecodeError as error:
         print(f"penstock: {terminal.clean(str(error))}", file=sys.stderr)
-        return FOUND
+        return PROBLEM
     for each in rendered.diagnostics:
         print(terminal.clean(f"{each.code}  {each.message}"), file=sys.stderr)
     if options.headers:

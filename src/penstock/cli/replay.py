@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli import FOUND, OK, USAGE, UsageError
+from penstock.cli import OK, PROBLEM, USAGE, UsageError
 from penstock.cli.source import contents
 from penstock.cli.store import add_store_option, store_path
 from penstock.cli.terminal import Terminal
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
             continue
         comparison = compare(recording, replayed)
         _print(options, recording, replayed, comparison, terminal)
-        codes.append(OK if comparison.is_same else FOUND)
+        codes.append(OK if comparison.is_same else PROBLEM)
     if not codes:
         raise UsageError(f"{options.source} contains no response: create a file with penstock store export")
     return max(codes)

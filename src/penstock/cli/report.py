@@ -6,7 +6,7 @@ import argparse
 import json
 from collections.abc import Iterable
 
-from penstock.cli import FOUND, OK
+from penstock.cli import OK, PROBLEM
 from penstock.cli.capture import Capture
 from penstock.cli.terminal import Terminal
 from penstock.cli.timeline import Timeline
@@ -59,7 +59,7 @@ class Check:
             self._print_json()
         else:
             self._print_text()
-        return FOUND if self._violations else OK
+        return PROBLEM if self._violations else OK
 
     def _feed(self, capture: Capture, chunk: bytes | None) -> None:
         for frame in capture.end() if chunk is None else capture.feed(chunk):

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.cli import FOUND, OK, UsageError
+from penstock.cli import OK, PROBLEM, UsageError
 from penstock.dialects.registry import RENDERED
 from penstock.formatting import counted
 
@@ -132,7 +132,7 @@ def run(options: argparse.Namespace) -> int:
         return OK
     count = counted(len(lost), "response")
     print(f"penstock: {count} could not be written to the store: the log lists them", file=sys.stderr)
-    return FOUND
+    return PROBLEM
 
 
 def _serve_options(options: argparse.Namespace) -> ServeOptions:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.cli import FOUND, OK, UsageError
+from penstock.cli import OK, PROBLEM, UsageError
 from penstock.cli.quantities import parse_moment, parse_size, parse_span
 from penstock.cli.terminal import Terminal, TerminalOutput
 from penstock.formatting import counted, format_size, format_time
@@ -65,14 +65,18 @@ def _stats_options(add: Add) -> None:
 
 def _prune_options(add: Add) -> None:
     add("--older-than", metavar="TIME", help="delete responses that ended this long ago, e.g. 30d or 12h")
-    add("--max-size", metavar="SIZE", help="delete the oldest until the store has this size, e.g. 1GB")
-    add("--trust-clock", action="store_true", help="use this machine's clock, even if it is far ahead")
+    add("--max-size", metavar="SIZE", help="delete the oldest until the store is this small, e.g. 1GB")
+    add(
+        "--trust-clock",
+        action="store_true",
+        help="use this machine's clock, even if far ahead of the store's time",
+    )
     add("--dry-run", action="store_true", help="only show what would be deleted")
 
 
 def _export_options(add: Add) -> None:
-    add("ids", metavar="RESPONSE_ID", nargs="*", help="export only these")
-    add("--since", metavar="TIME", help="export what is newer than e.g. 12h, or than a date")
+    add("ids", metavar="RESPONSE_ID", nargs="*", help="export only these responses")
+    add("--since", metavar="TIME", help="export only what is newer: 12h, or a date such as 2026-01-31")
     add("-o", "--output", metavar="FILE", help="the file to write (default: standard output)")
 
 
@@ -160,8 +164,8 @@ def _cutoff(archive: StoreArchive, age: float | None, trust_clock: bool, termina
     now = clock if trust_clock else archive.time(clock)
     if now < clock:
         terminal.note(
-            f"ages are measured from {format_time(now)}, when a gateway last used this file; this machine's "
-            f"clock shows {format_time(clock)}: if that is correct, add --trust-clock"
+            f"ages are measured from {format_time(now)}, the store's own time; this machine's clock is far "
+            f"ahead, at {format_time(clock)}: if that is correct, add --trust-clock"
         )
     return now - age
 
@@ -185,7 +189,9 @@ def _dry_run(archive: StoreArchive, cutoff: float, max_size: int | None, termina
     terminal.line(f"would delete {_counts(archive.count_expired(older_than=cutoff))} because of their age")
     if max_size is not None and size > max_size:
         excess = format_size(size - max_size)
-        terminal.line(f"the size is {format_size(size)}, {excess} too much: would also delete the oldest")
+        terminal.line(
+            f"the size is {format_size(size)}, {excess} over the limit: would also delete the oldest"
+        )
     elif max_size is not None:
         terminal.line(f"the size is {format_size(size)}, within the limit")
     return OK
@@ -223,7 +229,7 @@ def _write(
             out.write(line)
     for id in missing:
         terminal.note(f"{archive.location} has no response {id}")
-    return FOUND if missing else OK
+    return PROBLEM if missing else OK
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from penstock.cli import FOUND, OK, UsageError
+from penstock.cli import OK, PROBLEM, UsageError
 from penstock.cli.source import chunks, contents
 from penstock.cli.terminal import Terminal
 from penstock.dialects.registry import DIALECTS
@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
     if snapshot.error is None:
         return OK
     terminal.note(f"the stream failed: {snapshot.error.message} ({snapshot.error.code})")
-    return FOUND
+    return PROBLEM
 
 
 def _prepare(options: argparse.Namespace, terminal: Terminal) -> Pipeline:

@@ -1,4 +1,4 @@
-"""`penstock vscode-host`: the Python side of the VS Code extension, on standard input and output."""
+"""`penstock vscode-host`: the Python backend of the VS Code extension, on standard input and output."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ CREDENTIALS = ("authorization", "x-api-key")
 """Headers that identify a caller."""
 
 MAX_CALLERS = 256
-"""The most callers to remember. Beyond that, the least recent ones are forgotten."""
+"""The maximum number of callers to remember. Beyond that, the least recent ones are forgotten."""
 
 _MODELS_TTL = 15.0
 """Seconds to cache the list of models: the gateway has its own cache, and settings change."""

@@ -84,7 +84,7 @@ def _ending(account: Account) -> Iterator[str]:
     if account.is_running:
         yield (
             "Not ended: the turn is still running, or its gateway crashed. "
-            "In that case the next gateway that opens the store ends it."
+            "After a crash, the next gateway that opens the store ends it."
         )
         return
     code = account.code
@@ -169,4 +169,7 @@ def _diagnostics(account: Account) -> Iterator[str]:
 def _gaps(account: Account) -> Iterator[str]:
     if dropped := account.stored.dropped:
         missing = counted(dropped, "event") + (" is" if dropped == 1 else " are")
-        yield f"{missing} missing from the log, because the disk was too slow or full; resuming skips them."
+        yield (
+            f"{missing} missing from the log, because the disk was too slow or full; "
+            "a client that resumes the stream does not receive them."
+        )

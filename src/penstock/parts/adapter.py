@@ -103,7 +103,7 @@ class OpenResponsesStreamAdapter:
         return parts
 
     def end(self, error: OpenResponsesError | None = None) -> list[Part]:
-        """End the stream. `error` is the reason that it broke off, if the transport knows it."""
+        """End the stream. `error` says why it was cut off, if the transport knows."""
         if self._is_over:
             return []
         if self._error is None:

@@ -34,7 +34,7 @@ PARTS: dict[str, str] = {
 MESSAGE, REASONING, CALL = "message", "reasoning", "call"
 
 _MAX_CANDIDATES = 64
-"""The most candidates to compare with an item without a known id: a hostile server may send many."""
+"""The maximum number of candidates for an item without a known id: a hostile server may send many."""
 
 SameCall = Callable[["OutputItem", JsonObject], bool]
 """Returns whether the item and the raw call are the same call; used when the ids do not match."""

@@ -88,7 +88,9 @@ def translate_messages(
             translator = _Translator(messages, exchanges, model, system_role, own)
             if items := translator.after(number):
                 return TranslatedMessages(items, response_id, own.entries)
-        diagnostics.report("marker_not_used", "the full history was sent although a response in it is marked")
+        diagnostics.report(
+            "marker_not_used", "the marked response cannot be continued; the full history was sent"
+        )
     translator = _Translator(messages, exchanges, model, system_role, diagnostics)
     items = translator.full(prompt)
     return TranslatedMessages(items, None, diagnostics.entries)
@@ -211,7 +213,9 @@ class _Translator:
 
     def _role_and_place(self, message: ChatMessage) -> tuple[str, ContentPlace]:
         if message.name:
-            self._diagnostics.report("name_left_out", "the name in a message was omitted: items have none")
+            self._diagnostics.report(
+                "name_left_out", "the name in a message was omitted: items have no such field"
+            )
         if message.role == Role.SYSTEM:
             return self._system_role, SYSTEM
         if message.role == Role.ASSISTANT:

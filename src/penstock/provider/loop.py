@@ -51,7 +51,7 @@ class Tool(Struct, frozen=True):
 
 
 class Listener:
-    """Receives what happens. Override the methods that you need."""
+    """Receives the parts, calls and results of a conversation. Override the methods that you need."""
 
     def part(self, part: Part) -> None:
         """Called with each part."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_AGENTS = count(1)
+_REQUEST_NUMBERS = count(1)
 """Request numbers, shared by all providers, because they may share a tracker."""
 
 NOT_FOUND = "previous_response_not_found"
@@ -94,7 +94,7 @@ class LanguageModelProvider:
             return StreamResult(finish="cancelled")
         prompt = system_prompt_of(None, options.model_options)
         estimate = self.counter.count_conversation(model, messages, options.tools, prompt)
-        agent = f"request-{next(_AGENTS)}"
+        agent = f"request-{next(_REQUEST_NUMBERS)}"
         self.tracker.start_request(agent, estimate.tokens, info.max_input, model, prices=info.prices)
         instructions = instructions_of(messages, prompt)
         host = replace(self._host, thinking=thinking) if thinking else self._host

@@ -1,1 +1,1 @@
-"""Run a recorded turn through the present code and compare."""
+"""Run a recorded turn through the current code and compare the results."""

@@ -102,7 +102,7 @@ async def _replay(recording: Recording) -> Replayed:
 
 
 class _Stage:
-    """The simulated surroundings of the turn: its outlet, its heartbeats and whatever stops it."""
+    """The simulated surroundings of the turn: where it writes events, its heartbeats and what stops it."""
 
     def __init__(self, recording: Recording) -> None:
         self.replayed = Replayed()

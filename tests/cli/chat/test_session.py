@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli import FOUND, OK
+from penstock.cli import OK, PROBLEM
 from penstock.cli.chat import prompt
 from penstock.cli.chat.client import ChatTurn
 from penstock.cli.chat.session import Session, incomplete
@@ -114,7 +114,7 @@ def test_a_single_question_returns_an_exit_code(monkeypatch: pytest.MonkeyPatch)
     chat = FakeChat("Yes.", NetworkError("the connection broke"))
     with asyncio.Runner() as runner:
         once = Session(runner, chat.client)
-        assert [once.ask_once("one?"), once.ask_once("two?")] == [OK, FOUND]
+        assert [once.ask_once("one?"), once.ask_once("two?")] == [OK, PROBLEM]
     assert "Yes." in terminal.text
     assert "the connection broke" in terminal.text
 

@@ -65,7 +65,7 @@ def test_only_its_own_file_is_overwritten(tmp_path: Path) -> None:
     other.write_text("notes")
     made = transcript()
     assert [made.save(str(file)), made.save(str(file))] == [5, 5]
-    with pytest.raises(UsageError, match=r"notes\.txt exists already: choose another name"):
+    with pytest.raises(UsageError, match=r"notes\.txt already exists: choose another name"):
         made.save(str(other))
     assert other.read_text() == "notes"
     with pytest.raises(UsageError, match="cannot write"):

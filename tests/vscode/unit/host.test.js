@@ -7,8 +7,8 @@ const { Backend } = extension('backend.js');
 
 const CONFIGURATION = { endpoint: 'http://127.0.0.1:9/v1', preset: '', key: 'secret', headers: {} };
 
-async function started(t, mode = 'good', surroundings = {}) {
-  const host = await HostProcess.start(scripted(mode), { log: log(), ...surroundings });
+async function started(t, mode = 'good', options = {}) {
+  const host = await HostProcess.start(scripted(mode), { log: log(), ...options });
   t.after(() => host.dispose());
   return host;
 }
@@ -95,17 +95,17 @@ test('a process that does not start reports the reason', async () => {
 });
 
 test('an invalid line is logged and ends nothing', async (t) => {
-  const surroundings = { log: log() };
-  await started(t, 'good', surroundings);
-  assert.ok(surroundings.log.entries.some(([level, text]) => level === 'warn' && text === 'not a valid protocol line: 27 characters'));
+  const options = { log: log() };
+  await started(t, 'good', options);
+  assert.ok(options.log.entries.some(([level, text]) => level === 'warn' && text === 'not a valid protocol line: 27 characters'));
 });
 
 test('an answer that a crash has cut off is not logged', async (t) => {
-  const surroundings = { log: log() };
-  const host = await started(t, 'good', surroundings);
+  const options = { log: log() };
+  const host = await started(t, 'good', options);
   await assert.rejects(respond(host, 'halfway'), /exit code 9/);
-  assert.equal(surroundings.log.entries.filter(([, text]) => text.startsWith('not a valid protocol line')).length, 2);
-  assert.ok(!JSON.stringify(surroundings.log.entries).includes('planted'));
+  assert.equal(options.log.entries.filter(([, text]) => text.startsWith('not a valid protocol line')).length, 2);
+  assert.ok(!JSON.stringify(options.log.entries).includes('planted'));
 });
 
 test('a notification that cannot be handled stops neither the turn nor the reader', { timeout: 20_000 }, async (t) => {

@@ -16,18 +16,18 @@ const skip = endpoint && python ? false : 'started by test_extension.py, which h
 
 /** How to reach the Python backend. */
 const TRANSPORTS = {
-  process: (surroundings) => startHost(os.tmpdir(), surroundings),
+  process: (options) => startHost(os.tmpdir(), options),
   gateway: () => Promise.reject(plainError('none', { code: 'python_not_found' })),
 };
 
 async function opened(t, transport) {
   settings.pythonPath = python;
   const heard = { usage: undefined };
-  const surroundings = { log: log(), onNotification: (line) => (heard.usage = line.usage ?? heard.usage) };
+  const options = { log: log(), onNotification: (line) => (heard.usage = line.usage ?? heard.usage) };
   const backend = new Backend({
     log: log(),
     thinking: () => 'part',
-    start: () => TRANSPORTS[transport](surroundings),
+    start: () => TRANSPORTS[transport](options),
     onRemoteUsage: (usage) => (heard.usage = usage),
   });
   t.after(() => backend.stop());

@@ -12,7 +12,7 @@ import sys
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, TextIO
 
-from penstock.cli import FOUND, UsageError
+from penstock.cli import PROBLEM, UsageError
 from penstock.cli.endpoint import add_endpoint_options
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ has an example session, an example tools file, and the keyboard shortcuts.
 
 exit codes:
   0  the model answered, or the conversation ended
-  1  the endpoint returned an error
+  1  the endpoint returned an error, or the model only called tools
   2  nothing was sent: wrong options, unreadable file, no server at the address"""
 
 
@@ -100,7 +100,7 @@ def _run(options: argparse.Namespace, output: TextIO | None) -> int:
             )
         except OpenResponsesError as error:
             Terminal().note(explain_error(error, endpoint, options.model or ""))
-            return FOUND
+            return PROBLEM
         finally:
             runner.run(chat.aclose())
 

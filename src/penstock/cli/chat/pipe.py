@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from penstock.cli import FOUND, OK
+from penstock.cli import OK, PROBLEM
 from penstock.cli.chat.client import ChatClient
 from penstock.cli.chat.display import call_line, result_lines
 from penstock.cli.chat.session import incomplete
@@ -35,10 +35,10 @@ def answer_plainly(
     writer.end_line()
     if turn.error is not None:
         writer.terminal.note(explain_error(turn.error, chat.endpoint, chat.model))
-        return FOUND
+        return PROBLEM
     if reason := incomplete(turn):
         writer.terminal.note(reason)
-    return FOUND if turn.answer is not None and turn.answer.stopped == "turns" else OK
+    return PROBLEM if turn.answer is not None and turn.answer.stopped == "turns" else OK
 
 
 class _AnswerWriter(Listener):

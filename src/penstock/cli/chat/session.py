@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Any
 
-from penstock.cli import FOUND, OK, UsageError
+from penstock.cli import OK, PROBLEM, UsageError
 from penstock.cli.chat.client import ChatClient, ChatTurn, question_of
 from penstock.cli.chat.commands import complete, run_command
 from penstock.cli.chat.display import TurnDisplay
@@ -70,7 +70,7 @@ class Session:
     def ask_once(self, text: str) -> int:
         """Send one question and return the exit code."""
         turn = self._ask(self._question(text))
-        return OK if turn is not None and turn.error is None else FOUND
+        return OK if turn is not None and turn.error is None else PROBLEM
 
     def known_models(self) -> list[ModelInfo]:
         """Return the last list of models, for completion, which must not wait."""

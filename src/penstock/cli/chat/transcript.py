@@ -36,10 +36,13 @@ class Transcript:
         self.exchanges = []
 
     def save(self, name: str) -> int:
-        """Write one message per line and return their number. Other existing files are not overwritten."""
+        """Write one message per line and return their number.
+
+        An existing file is overwritten only if this chat loaded it, or saved to it last.
+        """
         file = Path(name).expanduser()
         if file.exists() and file != self._own_file:
-            raise UsageError(f"{name} exists already: choose another name")
+            raise UsageError(f"{name} already exists: choose another name")
         lines = [encode_line(message_to_json(message)) for message in self.messages]
         try:
             file.write_bytes(b"".join(lines))

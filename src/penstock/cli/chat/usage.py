@@ -44,7 +44,9 @@ def _total(name: str, total: Totals) -> str:
     requests = f"{total.requests} request{'s' * (total.requests != 1)}"
     figures = [requests + (f" ({', '.join(ends)})" if ends else ""), *_tokens(total.tokens, is_estimate)]
     if total.unpriced < total.requests:
-        figures.append(_money(total.cost, is_estimate) + (" and more" if total.unpriced else ""))
+        figures.append(
+            _money(total.cost, is_estimate) + (" without unpriced requests" if total.unpriced else "")
+        )
     return f"{name}: {', '.join(figures)}"
 
 

@@ -65,7 +65,7 @@ ERROR_TEXTS: dict[str, ErrorText] = {
     ),
     "not_found": ErrorText(NOT_FOUND, "{endpoint} was not found: check the URL{and_model}{detail}"),
     "group_not_configured": ErrorText(
-        NOT_FOUND, "There is no endpoint for {group}: configure one, and select its model again"
+        NOT_FOUND, "{group} is not configured: configure it, and select its model again"
     ),
     "invalid_base_url": ErrorText("", "The URL of {group} is not valid: {message}"),
     "invalid_config": ErrorText("", "The settings of {group} are not valid: {message}"),

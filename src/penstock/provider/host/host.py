@@ -38,7 +38,7 @@ from penstock.provider.tracker import UsageTracker
 from penstock.tokens.counter import TokenCounter
 
 MAX_RUNNING = 4096
-"""The most concurrent requests. Further requests wait in the pipe, so memory stays bounded."""
+"""The maximum number of concurrent requests. Further requests wait in the pipe, so memory stays bounded."""
 
 GRACE = 1.5
 """Seconds that running requests have to finish after the editor has disconnected."""
@@ -169,7 +169,7 @@ class EditorHost:
             counted, model = request.counted, request.model
             is_text = isinstance(counted, str)
             count = self._counter.count_text if is_text else self._counter.count_message
-            return {"tokens": count(model, counted)}  # type: ignore[arg-type]  # by what it is
+            return {"tokens": count(model, counted)}  # type: ignore[arg-type]  # `count` matches its type
         if isinstance(request, RespondRequest):
             raise NotFoundError("the group is not configured", code="group_not_configured")
         return {"usage": self._usage()}

@@ -45,7 +45,7 @@ def run(log_level: str, exit_code: int = 0, broken_pipe_exit_code: int = 1) -> N
     runner = asyncio.Runner()
     try:
         is_connected = runner.run(_serve(input, output))
-    except KeyboardInterrupt:  # at a terminal
+    except KeyboardInterrupt:  # only if standard input is a terminal
         runner.close()
         raise
     sys.stderr.flush()

@@ -77,7 +77,7 @@ class SqliteArchive:
             if not self._path.is_file():
                 raise StoreError(
                     StoreError.MISSING,
-                    "there is no such file; `penstock serve` creates it, and --store names another",
+                    "there is no such file; `penstock serve` creates it. Use --store for another file",
                 )
             connection = connect_existing(self._path, self._busy_ms)
             try:
