@@ -136,7 +136,7 @@ def _heading(prompt: str) -> str:
 def _greeting(prompt: str) -> str:
     hello = "Hello! " if _GREETING.match(prompt) else ""
     return (
-        f"{hello}I am the **demo model**: built in, offline, and always of the same opinion. "
+        f"{hello}I am the **demo model**: built in, offline, and deterministic. "
         "I know nothing about the world, but a little about your message:"
     )
 
