@@ -13,6 +13,7 @@ import pytest
 
 from tests.client.server import LAST_CHUNK, chunk, send
 from tests.dialects.chat_streams import chunk as chat_chunk
+from tests.gateway.probes import has_logged, wait_for
 from tests.gateway.running import SECRET_ANSWER, SECRET_KEY, SECRET_PROMPT, Reply, Running, gateway
 from tests.gateway.upstream import (
     USAGE,
@@ -250,8 +251,7 @@ def test_a_stopping_gateway_lets_a_turn_finish(tmp_path: Path, upstream: Scripte
         answer = connection.getresponse()
         first = answer.readline()
         penstock.signal(signal.SIGTERM)
-        while not any("stopping" in line["message"] for line in penstock.log):
-            pass
+        wait_for(lambda: has_logged(penstock, "shutting down"))
         go_on.set()
         lines = lines_of(first + answer.read())
         connection.close()
