@@ -591,6 +591,10 @@ def is_late(item: str) -> bool:
     return "encrypted_content" in raw or raw.get("name") in ("ge", "pa", "get_wea", "gege")
 
 
+def without_status(items: list[str]) -> list[str]:
+    return [json.dumps({**json.loads(item), "status": None}, sort_keys=True) for item in items]
+
+
 @settings(max_examples=examples(120), deadline=None)
 @given(st.lists(strategies.deltas, max_size=20), st.sampled_from(list(ACCENTS)))
 def test_reading_our_own_output_gives_the_same_items(deltas: list[Delta], accent: str) -> None:
@@ -602,6 +606,9 @@ def test_reading_our_own_output_gives_the_same_items(deltas: list[Delta], accent
     rename = ACCENTS[accent]()
     second = [rename(event) for event in events]
     before, after = essence(first[-1]), essence(second[-1])
+    if any(map(is_late, before)):
+        # Their order may change, and only the last item of an incomplete response is incomplete.
+        before, after = without_status(before), without_status(after)
     assert Counter(before) == Counter(after)
     assert [each for each in before if not is_late(each)] == [each for each in after if not is_late(each)]
     assert first[-1].type == second[-1].type
