@@ -51,7 +51,7 @@ types: $(READY) ## Check types
 	$(BIN)/mypy
 
 unit: $(READY) ## Run the fast tests
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist loadfile
 
 e2e: $(READY) ## Run the slow tests: processes that are stalled, signalled and killed; every command of the README
 	$(BIN)/pytest -n auto -m e2e

@@ -32,6 +32,8 @@ from tests.gateway.raw_sockets import MB, answer, close_all, connect, flood, fra
 from tests.gateway.running import Reply, Running, gateway
 from tests.gateway.upstream import ScriptedUpstream
 
+pytestmark = pytest.mark.e2e
+
 BIG = "x" * 4_000_000
 
 REFUSED: dict[str, tuple[int, dict[str, Any] | bytes, str]] = {
