@@ -37,7 +37,7 @@ SCHEMAS: dict[str, Any] = {
         "definitions": {"a/b c": POINT},
     },
     "a chain of references": {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/B"}, "B": POINT}},
-    "a reference with something beside it": {
+    "a reference with a keyword next to it": {
         "$ref": "#/$defs/P",
         "required": ["y"],
         "$defs": {"P": POINT},

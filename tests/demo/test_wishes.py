@@ -372,13 +372,13 @@ def test_a_fast_answer_lets_other_tasks_run() -> None:
         source = await answer_to("Answer fast, with 100 words.", asyncio.sleep)
         counted = 0
 
-        async def beside() -> None:
+        async def other_task() -> None:
             nonlocal counted
             while True:
                 counted += 1
                 await asyncio.sleep(0)
 
-        other = asyncio.ensure_future(beside())
+        other = asyncio.ensure_future(other_task())
         await read_all(source)
         other.cancel()
         assert counted >= 100

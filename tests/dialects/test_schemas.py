@@ -35,7 +35,7 @@ POINT = {"type": "object", "properties": {"x": {"type": "number"}}}
         pytest.param(
             {"anyOf": [POINT, {"$ref": "#/anyOf/0", "description": "Again."}]},
             {"anyOf": [POINT, {**POINT, "description": "Again."}]},
-            id="an index, with something beside the reference",
+            id="an index, with a keyword next to the reference",
         ),
         pytest.param(
             {

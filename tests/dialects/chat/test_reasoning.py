@@ -28,9 +28,9 @@ REASONING: dict[str, tuple[list[dict[str, Any]], str, str]] = {
     "reasoning": ([{"reasoning": "a"}, {"reasoning": "b"}], "ab", ""),
     "both": ([{"reasoning": "a", "reasoning_content": "a"}], "a", ""),
     "details alone": ([detail("text", text="a"), detail("text", text="b")], "ab", ""),
-    "details beside": ([{"reasoning": "a", **detail("text", text="a")}], "a", ""),
+    "details as well": ([{"reasoning": "a", **detail("text", text="a")}], "a", ""),
     "a summary in details": ([{"reasoning": "a", **detail("summary", summary="a")}], "", "a"),
-    "encrypted beside": ([{"reasoning": "a", **detail("encrypted", data="x")}], "a", ""),
+    "encrypted as well": ([{"reasoning": "a", **detail("encrypted", data="x")}], "a", ""),
     "details once more at the end": (
         [{"reasoning": "a"}, {"reasoning": "b"}, detail("text", text="ab")],
         "ab",

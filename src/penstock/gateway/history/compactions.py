@@ -42,10 +42,10 @@ def expand(
 ) -> tuple[CreateResponse, list[Diagnostic]]:
     """Return the request with each of our own compactions replaced by a message with its summary.
 
-    An upstream's compaction is passed on to the dialect, which knows which upstream it can be sent back to. A
-    compaction that cannot be read here is left out, whoever created it (ask K1). A trigger that is not the
-    last item was answered earlier and is dropped. Among the first `before` items, which are from earlier
-    turns, one of our compactions also replaces the items before it.
+    An upstream's compaction is passed on to the dialect, which knows which upstream it can be sent back to.
+    A compaction that cannot be read here is left out, even if another server created it (ask K1). A trigger
+    that is not the last item was answered earlier and is dropped. Among the first `before` items, which are
+    from earlier turns, one of our compactions also replaces the items before it.
     """
     if not isinstance(request.input, list) or not any(_concerns(item) for item in request.input):
         return request, []

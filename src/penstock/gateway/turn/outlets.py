@@ -90,7 +90,8 @@ class LiveOutlet(ABC):
     """Sends events as they arrive. If the client disconnects and the turn continues, they are only stored.
 
     The turn and its heartbeat both write. The heartbeat numbers its events while it holds `lock`; the turn
-    numbers its own before it waits for the lock, and its events are sent first, whoever gets the lock first.
+    numbers its own before it waits for the lock. Its events are sent first, even if the heartbeat gets the
+    lock first.
     """
 
     def __init__(self, accent: Accent, keeper: Keeper, verdict: Verdict, watch: Stopwatch) -> None:
