@@ -26,7 +26,7 @@ To update a file, `diff` has one section for each place to change. A section beg
 may be followed by a line of the file that helps to find the place (`@@ def main():`). The lines of the \
 section follow: unchanged lines begin with a space, removed lines with `-`, and added lines with `+`. Give \
 about three unchanged lines before and after a change. There are no line numbers.
-To delete a file, leave `diff` out."""
+To delete a file, leave `diff` empty."""
 _PARAMETERS: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -34,7 +34,7 @@ _PARAMETERS: dict[str, Any] = {
         "path": {"type": "string", "description": "The path of the file."},
         "diff": {"type": "string", "description": "The content of a new file, or the changes."},
     },
-    "required": ["type", "path"],
+    "required": ["type", "path", "diff"],
 }
 _WRAPPER = "operation"
 

@@ -39,15 +39,24 @@ _PARAMETERS: dict[str, Any] = {
 class LocalShellCallStream(CallStream):
     item_type: ClassVar[str] = "local_shell_call"
 
+    def __init__(self, *args: Any, **fields: Any) -> None:
+        super().__init__(*args, **fields)
+        self._fields: dict[str, Any] = {}
+        """The arguments, once they are complete."""
+
     def _emit(self, fragment: str, number: Numbers) -> list[Event]:  # noqa: ARG002 - there are no events
         return []
 
     def close(self, number: Numbers, *, complete: bool) -> list[Event]:  # noqa: ARG002
+        if complete and self.raw:
+            self._fields = {"command": self.received}
+        elif complete:
+            self._fields = fields_of(self.received, "action") or {}
         return []
 
     def item(self, status: str) -> LocalShellCall:
-        fields = self._fields or {}
-        action: dict[str, Any] = {"type": "exec", "command": self._command(fields), "env": _env(fields)}
+        fields = self._fields
+        action: dict[str, Any] = {"type": "exec", "command": _command(fields), "env": _env(fields)}
         for name in ("working_directory", "user"):
             if isinstance(fields.get(name), str) and fields[name]:
                 action[name] = fields[name]
@@ -61,22 +70,18 @@ class LocalShellCallStream(CallStream):
 
     @property
     def flaw(self) -> str:
-        command = (self._fields or {}).get("command")
+        command = self._fields.get("command")
         if isinstance(command, list) and command and all(isinstance(word, str) for word in command):
             return ""
         return "the arguments have no list of strings `command`"
 
-    @property
-    def _fields(self) -> dict[str, Any] | None:
-        return None if self.raw else fields_of(self.received, "action")
 
-    def _command(self, fields: dict[str, Any]) -> list[str]:
-        """Return the command. A command line, which models write too, is run by a shell."""
-        command = fields.get("command", fields.get("cmd"))
-        if isinstance(command, list):
-            return [word if isinstance(word, str) else json_of(word) for word in command]
-        line = self.received if self.raw else command
-        return ["bash", "-lc", line] if isinstance(line, str) and line else []
+def _command(fields: dict[str, Any]) -> list[str]:
+    """Return the command. A command line, which models write too, is run by a shell."""
+    command = fields.get("command", fields.get("cmd"))
+    if isinstance(command, list):
+        return [word if isinstance(word, str) else json_of(word) for word in command]
+    return ["bash", "-lc", command] if isinstance(command, str) and command else []
 
 
 def _env(fields: dict[str, Any]) -> dict[str, str]:

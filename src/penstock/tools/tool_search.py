@@ -34,16 +34,26 @@ _PARAMETERS: dict[str, Any] = {
 class ToolSearchCallStream(CallStream):
     item_type: ClassVar[str] = "tool_search_call"
 
+    def __init__(self, *args: Any, **fields: Any) -> None:
+        super().__init__(*args, **fields)
+        self._arguments: dict[str, Any] = {}
+        """The arguments, once they are complete."""
+        self._flaw = ""
+
     def _emit(self, fragment: str, number: Numbers) -> list[Event]:  # noqa: ARG002 - there are no events
         return []
 
     def close(self, number: Numbers, *, complete: bool) -> list[Event]:  # noqa: ARG002
+        text = self.received.strip()
+        if complete and text:
+            found = None if self.raw else fields_of(text)
+            self._flaw = "the arguments are not a JSON object" if found is None else ""
+            self._arguments = {"query": text} if found is None else found
         return []
 
     def item(self, status: str) -> ToolSearchCall:
-        arguments = self._arguments()
         return ToolSearchCall(
-            id=self.item_id, call_id=self.call_id, execution=CLIENT, arguments=arguments, status=status
+            id=self.item_id, call_id=self.call_id, execution=CLIENT, arguments=self._arguments, status=status
         )
 
     @property
@@ -52,14 +62,7 @@ class ToolSearchCallStream(CallStream):
 
     @property
     def flaw(self) -> str:
-        is_object = not self.raw and fields_of(self.received) is not None
-        return "" if is_object else "the arguments are not a JSON object"
-
-    def _arguments(self) -> dict[str, Any]:
-        fields = None if self.raw else fields_of(self.received)
-        if fields is None and self.is_complete and self.received.strip():
-            return {"query": self.received}
-        return fields or {}
+        return self._flaw
 
 
 def _declare(tool: ToolSearchTool) -> Declaration:
