@@ -156,7 +156,7 @@ def test_a_typed_tool_is_called_as_its_own_item(
     prompt: str, tool: dict[str, Any], type: str, fields: dict[str, Any]
 ) -> None:
     [item] = ask(prompt, tools=[tool]).items(type)
-    made = item.get("action") or item.get("operation") or item.get("arguments")
+    made = item.get("action") or item.get("operation") or item["arguments"]
     assert {name: made[name] for name in fields} == fields
 
 

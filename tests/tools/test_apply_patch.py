@@ -16,7 +16,7 @@ from penstock.tools.apply_patch import FAMILY
 from tests.stream.running import call_in_pieces, codes, of_type, run
 
 TOOLS: list[Tool] = [ApplyPatchTool()]
-DIFF = '@@ def main():\n-\told\n+\tnew "é😀"\n'
+DIFF = '@@ def main():\n-\tbefore\n+\tafter "é😀"\n'
 
 
 def made(arguments: str, *, size: int = 1, **fields: Any) -> tuple[dict[str, Any], list[Any], set[str]]:

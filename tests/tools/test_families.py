@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ TOOLS: dict[str, Tool] = {
     "apply_patch": ApplyPatchTool(),
     "tool_search": ToolSearchTool(execution="client"),
 }
-ARGUMENTS = {
+ARGUMENTS: dict[str, dict[str, Any]] = {
     "function": {"at": "sea"},
     "custom": {"input": "a"},
     "local_shell": {"command": ["ls"]},
@@ -64,9 +65,8 @@ def test_the_declared_schema_accepts_what_the_family_reads(type: str) -> None:
     declared = family.declare(tool)
     assert declared.parameters["type"] == "object"
     if type != "function":
-        assert (
-            declared.parameters["properties"].keys() >= arguments.keys() >= {*declared.parameters["required"]}
-        )
+        fields, required = declared.parameters["properties"], declared.parameters["required"]
+        assert fields.keys() >= arguments.keys() >= {*required}
     deltas: list[Delta] = [ToolCallDelta(key=0, id="call_1", name=family.name(tool), arguments=arguments)]
     stream, events = run(deltas, [tool])
     assert stream.diagnostics == []
