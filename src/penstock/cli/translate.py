@@ -114,7 +114,7 @@ def _prepare(options: argparse.Namespace, terminal: Terminal) -> Pipeline:
 
 
 def _plan(options: argparse.Namespace, request: CreateResponse) -> Plan:
-    from penstock.dialects.families import family_of
+    from penstock.dialects.model_families import family_of
     from penstock.dialects.plan import Quirks, Target
     from penstock.dialects.toolset import plan_for
 

@@ -10,7 +10,7 @@ import re
 
 from msgspec import Struct
 
-from penstock.dialects.families import FAMILIES, family_of
+from penstock.dialects.model_families import FAMILIES, family_of
 from penstock.dialects.presets import MAKERS, PRESETS
 
 VENDORS = frozenset({*PRESETS, *MAKERS, *(word for row in PRESETS.values() for word in row.model_prefixes)})
@@ -45,7 +45,7 @@ class ModelIdentity(Struct, frozen=True):
     name: str
     """Without the vendor, the date and the tag."""
     family: str
-    """As in `penstock.dialects.families`; a model of an unknown family is its own family."""
+    """As in `penstock.dialects.model_families`; a model of an unknown family is its own family."""
     version: str
     date: str
     """As written, or `latest`."""

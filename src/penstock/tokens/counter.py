@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from penstock.dialects.envelope import unseal
-from penstock.dialects.families import family_of
+from penstock.dialects.model_families import family_of
 from penstock.parts.content import NOTHING, SYSTEM, TOOL_FAILED, content_of, is_for_model
 from penstock.parts.exchanges import without_repeats
 from penstock.parts.parts import (
