@@ -325,7 +325,9 @@ def test_a_url_is_not_a_websocket() -> None:
     assert "one per line" in result.stderr
 
 
-@pytest.mark.parametrize(("value", "advice"), [("", "not set or empty"), ("a\nb", "is not a valid key")])
+@pytest.mark.parametrize(
+    ("value", "advice"), [("", "is unset or empty; set it to"), ("a\nb", "is not a valid key")]
+)
 def test_a_variable_without_a_valid_key_is_named(value: str, advice: str) -> None:
     result = penstock(
         "check", "http://127.0.0.1:1", "--model", "m", "--api-key-env", "TEST_KEY", TEST_KEY=value

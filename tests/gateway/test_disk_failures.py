@@ -151,10 +151,10 @@ def a_folder(file: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "advice"),
     [
-        (foreign, "a database of another program; give another file"),
-        (no_database, "the file is not a database; give another file"),
-        (damaged, "the file is damaged; move it away, or restore it from a backup"),
-        (newer, "use the newer version, or give another file"),
+        (foreign, "a database of another program; use another file (--store PATH)"),
+        (no_database, "the file is not a database; use another file (--store PATH)"),
+        (damaged, "the file is damaged; move it aside, or restore it from a backup"),
+        (newer, "use the newer version, or use another file (--store PATH)"),
         (a_folder, "the file cannot be opened: Is a directory"),
     ],
     ids=["foreign", "no database", "damaged", "newer", "a folder"],

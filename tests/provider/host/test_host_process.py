@@ -63,7 +63,7 @@ def test_configure_returns_the_display_url_and_reports_changed_models(
         ({"endpoint": "ftp://x"}, "base_url", "http://"),
         ({"endpoint": "http://user:pw@x"}, "base_url", "password"),
         ({"endpoint": "http://x", "headers": {"a b": "c"}}, "headers", "cannot be sent"),
-        ({"endpoint": "http://x", "key": "schlüssel"}, None, "is not a valid key"),
+        ({"endpoint": "http://x", "key": "schlüssel"}, None, "is not valid: enter it again"),
         ({"preset": "nobody"}, "preset", "vercel"),
         ({"preset": "anthropic"}, "preset", "penstock serve --preset anthropic"),
         ({"preset": "vercel"}, "key", "needs a key"),
@@ -345,7 +345,7 @@ def test_an_unreachable_endpoint(host: HostProcess) -> None:
         assert (answered.end["type"], answered.end["name"]) == ("error", "NetworkError")
         assert answered.end["message"] == (
             f"{address}/v1 cannot be reached: is it running, and is the URL correct "
-            f"(no connection to {address.removeprefix('http://')}: connection refused)?"
+            f"(could not connect to {address.removeprefix('http://')}: connection refused)?"
         )
 
 
