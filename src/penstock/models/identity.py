@@ -50,7 +50,7 @@ class ModelIdentity(Struct, frozen=True):
     date: str
     """As written, or `latest`."""
     tag: str
-    """The text after a `:`, such as a size at Ollama or `free` at OpenRouter."""
+    """The text after a `:`, such as a size in Ollama's names or `free` in OpenRouter's."""
 
 
 def parse_model_id(id: str) -> ModelIdentity:
@@ -76,10 +76,10 @@ def _split_at_colon(name: str) -> tuple[str, str, str]:
     before, colon, after = name.partition(":")
     if not colon:
         return "", name, ""
-    if before.lower() == "ft":  # a fine-tuned model at OpenAI: `ft:gpt-4o-mini-2024-07-18:people::id`
+    if before.lower() == "ft":  # a fine-tuned model of OpenAI: `ft:gpt-4o-mini-2024-07-18:people::id`
         name, _, tag = after.partition(":")
         return "", name, tag
-    # Some models at Ollama are named like their vendor: `mistral:7b`.
+    # Some of Ollama's models are named like their vendor: `mistral:7b`.
     is_family = before.lower() in _FAMILY_WORDS
     if before.lower() in VENDORS and not (is_family and family_of(after) not in FAMILIES):
         name, _, tag = after.partition(":")

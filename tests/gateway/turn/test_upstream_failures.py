@@ -287,7 +287,7 @@ FIRST_FRAMES: dict[str, tuple[str, bytes, int, str, str | None]] = {
         "server_is_overloaded",
         None,
     ),
-    "a wrong key at Anthropic": (
+    "a wrong key for Anthropic": (
         ANTHROPIC,
         typed([{"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}}]),
         401,

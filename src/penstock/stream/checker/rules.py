@@ -249,7 +249,7 @@ _TABLE = (
         "terminal.twice",
         "There is only one terminal event.",
         "Invariant 4. The tested clients cope with a repeated terminal event; but if two terminal events "
-        "differ, it is unclear which one counts.",
+        "differ, it is unclear which one is right.",
     ),
     Rule(
         "terminal.after",
