@@ -267,15 +267,15 @@ def test_an_endpoint_that_cannot_be_reached_is_exit_code_2() -> None:
     assert "connection refused. Is the server running" in result.stderr
 
 
-@pytest.mark.parametrize("said", [b"", b"220 mail.example.com ready\r\n"])
-def test_a_server_without_http_is_exit_code_2(said: bytes) -> None:
+@pytest.mark.parametrize("greeting", [b"", b"220 mail.example.com ready\r\n"])
+def test_a_server_without_http_is_exit_code_2(greeting: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def answer() -> None:
             connection, _ = listener.accept()
             with connection:
                 connection.recv(65536)
-                connection.sendall(said)
+                connection.sendall(greeting)
 
         thread = threading.Thread(target=answer)
         thread.start()

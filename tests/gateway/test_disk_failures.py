@@ -63,8 +63,8 @@ def test_turns_are_answered_whole_and_are_kept_when_the_disk_is_well(tmp_path: P
         assert not is_late(after)
         running.signal(signal.SIGKILL)
         running.process.wait()
-        said = [line["code"] for line in running.log if line.get("event") == "store"]
-    assert len(said) <= 2, "once, and once when it is over"
+        logged = [line["code"] for line in running.log if line.get("event") == "store"]
+    assert len(logged) <= 2, "once, and once when it is over"
     with gateway(tmp_path) as running:
         for reply in (before, *late, after):
             assert get(running, reply.last["id"]).json == promised(reply)

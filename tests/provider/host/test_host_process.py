@@ -392,12 +392,12 @@ def test_markers_are_valid_for_the_account_not_for_the_name_of_the_group(host: H
         scripted.play("one", responses_streamed())
         host.configure("monday", served.url, account="a1")
         first = host.respond("one", user("Hello"), group="monday")
-        said = {"role": 2, "content": [{"type": "text", "value": first.text}, first.marker()]}
+        answer = {"role": 2, "content": [{"type": "text", "value": first.text}, first.marker()]}
         host.configure("tuesday", served.url, account="a1")
         host.configure("monday", served.url, account="b2")
         host.configure("a1", served.url)
         for group in ("tuesday", "monday", "a1"):
-            assert host.respond("one", user("Hello"), said, user("More"), group=group).end["type"] == "done"
+            assert host.respond("one", user("Hello"), answer, user("More"), group=group).end["type"] == "done"
         asked = scripted.asked_for("one")
     assert [each.json.get("previous_response_id") for each in asked] == [None, "resp_1", None, None]
 
