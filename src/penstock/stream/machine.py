@@ -310,7 +310,8 @@ class ResponseStreamStateMachine:
         now = int(self._clock())
         events = self._calls.settle_names()
         if self._calls.suppressed and not self._output.slots:
-            return events + self.fail("tool_not_allowed", "the model called only tools that are not allowed")
+            message = "the model called only tools that the client does not allow or cannot run"
+            return events + self.fail("tool_not_allowed", message)
         events += self._close_all(truncated=False)
         self._life.move(Move.COMPLETE)
         self._response = replace(self._response, completed_at=now)

@@ -34,7 +34,7 @@ class ToolCallBlock:
         self.raw = False
         """The arguments are a custom tool's own text, not JSON."""
         self.call: CallStream | None = None
-        """The announced call."""
+        """The call, once its name is final."""
         self.suppressed = False
         self.pending: list[Piece] = []
         """Arguments that arrived before the name."""
@@ -53,8 +53,13 @@ class ToolCallBlock:
         return self.status == IN_PROGRESS and not self.suppressed
 
     @property
+    def is_placed(self) -> bool:
+        """Whether the call is in the output, which means that it was announced."""
+        return self.output_index >= 0
+
+    @property
     def announced(self) -> CallStream:
-        assert self.call is not None, "the call has not been announced"
+        assert self.call is not None, "the name of the call is not final"
         return self.call
 
     @property
