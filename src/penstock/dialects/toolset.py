@@ -13,11 +13,12 @@ from typing import Any
 from msgspec import UNSET, Struct
 
 from penstock.dialects.plan import Plan, Target
+from penstock.dialects.presets.rows import vendor_facts
 from penstock.errors import DecodeError
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import AdditionalTools, ToolSearchOutput
 from penstock.protocol.request import CreateResponse
-from penstock.protocol.tools import AllowedTools, Tool, ToolReference
+from penstock.protocol.tools import AllowedTools, Tool, ToolReference, WebSearchTool
 from penstock.stream.diagnostics import Diagnostics
 from penstock.tools.families import family_of
 from penstock.tools.family import ToolFamily, ToolIdentity
@@ -64,13 +65,43 @@ def plan_for(request: CreateResponse, target: Target, *, accent: str = "openresp
     return Plan(request=request, target=target, tools=identities_of(request), accent=accent)
 
 
-def tools_of(plan: Plan, *, allowed_only: bool = True) -> tuple[list[ToolSpec], list[Diagnostic]]:
-    """Return the tools to offer. `allowed_only` applies `allowed_tools` for upstreams without it."""
+WEB_SEARCH = "web_search"
+
+
+def web_search_of(plan: Plan) -> WebSearchTool | None:
+    """Return the declared web search, if the upstream has one of its own that can take its place.
+
+    A client that forbids access to the live web does not get it, nor one that declares a function of this
+    name: the upstream could not tell them apart.
+    """
+    tools = [tool for _, tool in flat(declared_tools(plan.request))]
+    searches = [tool for tool in tools if isinstance(tool, WebSearchTool)]
+    choice = plan.request.tool_choice
+    if (
+        not searches
+        or not vendor_facts(plan.target.vendor).web_search
+        or searches[0].external_web_access is False
+        or plan.tools.called(WEB_SEARCH) is not None
+        or (isinstance(choice, AllowedTools) and all(each.type != WEB_SEARCH for each in choice.tools))
+    ):
+        return None
+    return searches[0]
+
+
+def tools_of(
+    plan: Plan, *, allowed_only: bool = True, web_search: WebSearchTool | None = None
+) -> tuple[list[ToolSpec], list[Diagnostic]]:
+    """Return the functions to offer. `allowed_only` applies `allowed_tools` for upstreams without it.
+
+    `web_search` is offered by the dialect as the upstream's own tool.
+    """
     diagnostics = Diagnostics()
     names = _ToolNames(plan)
     specs: dict[str, ToolSpec] = {}
     for namespace, tool in flat(declared_tools(plan.request)):
         family = family_of(tool)
+        if web_search is not None and tool.type == WEB_SEARCH:
+            continue
         if family is None:
             diagnostics.report(
                 "tool_dropped", f"{_shown(tool)} is not supported by this upstream and was left out"
@@ -85,22 +116,26 @@ def tools_of(plan: Plan, *, allowed_only: bool = True) -> tuple[list[ToolSpec], 
                 "repeated_tool",
                 f"the tool {identity.name!r} was declared twice; the first declaration is used",
             )
-    if names.filters and not specs:
+    if names.filters and not specs and web_search is None:
         diagnostics.report("tool_dropped", "this upstream supports none of the allowed tools")
     return list(specs.values()), diagnostics.entries
 
 
-def choice_of(plan: Plan, specs: list[ToolSpec]) -> UpstreamToolChoice:
+def choice_of(
+    plan: Plan, specs: list[ToolSpec], web_search: WebSearchTool | None = None
+) -> UpstreamToolChoice:
     """Return the request's tool choice. Refuse a choice that cannot be honoured, never weaken it (ask E6)."""
     choice = plan.request.tool_choice
     if choice is UNSET:
         return UpstreamToolChoice()
+    if isinstance(choice, ToolReference) and choice.type == WEB_SEARCH and web_search is not None:
+        return UpstreamToolChoice("tool", WEB_SEARCH)
     if isinstance(choice, ToolReference):
         return _one_tool(plan, choice, specs)
     mode = choice.mode if isinstance(choice, AllowedTools) else choice
     if mode not in ("auto", "none", "required"):
         raise DecodeError(f"expected auto, none, required or a tool, got {mode!r}", "tool_choice")
-    if mode == "required" and not specs:
+    if mode == "required" and not specs and web_search is None:
         raise DecodeError(f"`required` needs a tool, but {_why_no_tools(plan)}", "tool_choice")
     return UpstreamToolChoice(mode)
 

@@ -344,3 +344,20 @@ def test_every_item_is_accepted_by_the_vendors_own_types() -> None:
 def accept(type: Any, value: Any) -> None:
     """Validate a value with the vendor's types, which reject unknown fields."""
     type.model_validate_json(msgspec.json.encode(value))
+
+
+def test_a_web_search_alone_is_the_vendors_own() -> None:
+    result = rendered({"tools": [{"type": "web_search"}]})
+    assert result.body["tools"] == [{"googleSearch": {}}]
+    assert result.diagnostics == []
+
+
+def test_a_web_search_beside_functions_is_left_out() -> None:
+    result = rendered({"tools": [{"type": "web_search"}, WEATHER]})
+    assert [*result.body["tools"][0]] == ["functionDeclarations"]
+    assert [each.code for each in result.diagnostics] == ["tool_dropped"]
+
+
+def test_a_web_search_that_must_be_used_is_refused() -> None:
+    with pytest.raises(DecodeError, match="web_search"):
+        rendered({"tools": [{"type": "web_search"}], "tool_choice": "required"})

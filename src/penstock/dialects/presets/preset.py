@@ -61,6 +61,10 @@ class Preset(Struct, frozen=True, kw_only=True):
     original_responses: bool = False
     """Serves OpenAI's own Responses, with every tool and item type. Others accept messages and functions."""
 
+    # Anthropic Messages and Gemini requests
+    web_search: bool = False
+    """Has a web search of its own, which a client's `web_search` tool can use."""
+
     # Answers
     finish_reasons: tuple[str, ...] = ()
     """The names of finish reasons that are sent as numbers, if they differ from those of the dialect."""
