@@ -426,7 +426,7 @@ def test_a_web_search_can_be_the_only_tool_and_be_required() -> None:
         {"tools": [{"type": "web_search"}, {"type": "function", "name": "web_search"}]},
         {
             "tools": [{"type": "web_search"}, WEATHER],
-            "tool_choice": {**ONE, "mode": "auto", "tools": [{"type": "function", "name": "weather"}]},
+            "tool_choice": {"type": "allowed_tools", "tools": [{"type": "function", "name": "weather"}]},
         },
     ],
 )
