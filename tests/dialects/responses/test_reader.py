@@ -287,13 +287,13 @@ STREAMS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
     ),
     "content as a bare text": ([done(0, message(content="Hi")), completed()], [("message", ["Hi"])]),
     "texts as bare parts": ([done(0, reasoning(summary=["Hm"])), completed()], [("reasoning", ["Hm"])]),
-    "several text parts stay one message": (
+    "several text parts stay separate parts of one message": (
         [
             inner("output_text.delta", 0, content_index=0, delta="a"),
             inner("output_text.delta", 0, content_index=1, delta="b"),
             *(done(0, message("a", "b")), completed()),
         ],
-        [("message", ["ab"])],
+        [("message", ["a", "b"])],
     ),
     "a part of an unknown type": (
         [done(0, message(content=[{"type": "output_audio"}, {"type": "text", "text": "a"}, 5])), completed()],
