@@ -52,7 +52,7 @@ class Channel(Struct, frozen=True):
 
 
 TEXT = Channel(
-    "text", "message", "content_index", "text", lambda text, key, part: TextDelta(text, key, part=part)
+    "text", "message", "content_index", "text", lambda text, key, part: TextDelta(text, key, None, part)
 )
 REFUSAL = Channel("refusal", "message", "content_index", "refusal", RefusalDelta)
 REASONING = Channel("reasoning", "reasoning", "content_index", "text", ReasoningDelta)
