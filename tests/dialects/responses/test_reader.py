@@ -295,6 +295,14 @@ STREAMS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
         ],
         [("message", ["a", "b"])],
     ),
+    "an empty call after the last one": (
+        [
+            *(added(0, call("")), *PIECES, done(0, call())),
+            *(added(1, call("", name="", call_id="")), done(1, call("", name="", call_id=""))),
+            completed(call(), call("", name="", call_id="")),
+        ],
+        [("function_call", '{"a":1}')],
+    ),
     "a part of an unknown type": (
         [done(0, message(content=[{"type": "output_audio"}, {"type": "text", "text": "a"}, 5])), completed()],
         [("message", ["a"])],
