@@ -585,6 +585,7 @@ def essence(event: Event) -> list[str]:
     items = []
     for item in to_builtins(event)["response"]["output"]:
         del item["id"]
+        item.pop("upstream_id", None)
         if "call_id" in item:
             item["call_id"] = re.sub(r"(-pk\d+)+$", "", item["call_id"])
         if str(item.get("encrypted_content", "")).startswith("pk1."):

@@ -14,6 +14,7 @@ from typing import Any
 from penstock.dialects.envelope import seal
 from penstock.dialects.frames import DONE, error_delta, read_object
 from penstock.dialects.plan import Plan
+from penstock.dialects.responses import mcp_items
 from penstock.dialects.responses.finishes import read_incomplete, read_usage
 from penstock.dialects.responses.item_index import ItemIndex
 from penstock.dialects.responses.items import (
@@ -68,6 +69,7 @@ class ResponsesReader:
     def __init__(self, plan: Plan) -> None:
         self._target = plan.target
         self._tools = plan.tools
+        self._mcp = mcp_items.McpHistory(plan.request.input)
         self._items = ItemIndex()
         self._calls: dict[tuple[str, ...], UpstreamItem] = {}
         self._truncated: list[tuple[UpstreamItem, JSON]] = []
@@ -238,6 +240,8 @@ class ResponsesReader:
         if item.type == "compaction" and isinstance(raw.get("encrypted_content"), str):
             payload = {"encrypted_content": raw["encrypted_content"]}
             raw = {**raw, "encrypted_content": seal(self._target, payload)}
+        if item.type in mcp_items.TYPES:
+            raw = self._mcp.received(raw)
         type = XAI_ITEM if item.is_hosted else item.type
         read_item = _read_item({**raw, "type": type})
         if read_item is not None:
