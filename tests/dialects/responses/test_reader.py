@@ -26,7 +26,7 @@ from penstock.stream.deltas import (
     SummaryDelta,
 )
 from tests.dialects import keyed_stream_checks as checks
-from tests.dialects.recordings import files, needs_recordings, of_each_provider, translate
+from tests.dialects.recordings import files, frames, needs_recordings, of_each_provider, plan_for, translate
 from tests.dialects.responses.oracle_exceptions import EXCEPTIONS
 from tests.dialects.responses.stream_events import (
     DELTAS,
@@ -65,6 +65,26 @@ def test_a_recording_is_read_like_the_oracles_read_it(file: str) -> None:
 @pytest.mark.parametrize("file", [file for file in SAMPLE if file.endswith(".sse")])
 def test_frames_do_not_depend_on_how_the_bytes_are_split(file: str) -> None:
     checks.assert_same_in_any_reads(file)
+
+
+@needs_recordings
+@pytest.mark.parametrize("file", SAMPLE)
+@pytest.mark.parametrize("shift", ["1", "7", "missing"])
+def test_the_numbers_of_its_parts_change_nothing_in_a_recording(file: str, shift: str) -> None:
+    plan = plan_for(file, DIALECT.name)
+    renumbered = [
+        Frame(frame.event, _PART_INDEX.sub(lambda found: _shifted(found, shift), frame.data))
+        for frame in frames(file)
+    ]
+    expected = [to_builtins(event) for event in translate(DIALECT, plan, frames(file))]
+    assert [to_builtins(event) for event in translate(DIALECT, plan, renumbered)] == expected
+
+
+_PART_INDEX = re.compile(r'"(content_index|summary_index)":\s*(\d+)')
+
+
+def _shifted(found: re.Match[str], shift: str) -> str:
+    return '"x":0' if shift == "missing" else f'"{found[1]}":{int(found[2]) + int(shift)}'
 
 
 @needs_recordings
