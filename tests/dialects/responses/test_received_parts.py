@@ -222,6 +222,19 @@ def test_deltas_with_an_index_each_are_one_text() -> None:  # ask A4
     assert (keys(match), match.missing, match.starts()) == ([0, 1], "!", [0, 3])
 
 
+def test_deltas_with_an_index_each_are_one_text_even_if_the_last_one_could_be_its_start() -> None:
+    match = parts_of((0, "a"), (1, "a")).settle("text", 1, "aa", "done")
+    assert (keys(match), match.missing) == ([0, 1], "")
+
+
+def test_the_same_text_after_an_announcement_is_another_part() -> None:
+    parts = ReceivedParts()
+    assert parts.settle("text", 0, "a", "done").missing == "a"
+    parts.announce()
+    assert parts.settle("text", 0, "a", "done").missing == "a"
+    assert parts.settle("text", 0, "a", "done").missing == ""
+
+
 def test_the_end_of_a_part_that_has_ended_cannot_be_added() -> None:  # spec N29
     match = parts_of((0, "He"), (1, "B")).settle("text", 0, "Hello", "done")
     assert (match.missing, match.agrees) == ("", False)
