@@ -106,14 +106,14 @@ tool_call_deltas = st.builds(
 )
 
 deltas: st.SearchStrategy[Delta] = st.one_of(
-    st.builds(TextDelta, text=text, block=blocks),
-    st.builds(RefusalDelta, text=text, block=blocks),
-    st.builds(ReasoningDelta, text=text, block=blocks),
+    st.builds(TextDelta, text=text, block=blocks, part=blocks),
+    st.builds(RefusalDelta, text=text, block=blocks, part=blocks),
+    st.builds(ReasoningDelta, text=text, block=blocks, part=blocks),
     st.builds(SummaryDelta, text=text, part=keys, block=blocks),
     tool_call_deltas,
     tool_call_deltas,
     st.builds(OpaqueReasoning, data=text, block=blocks, call=blocks),
-    st.builds(AnnotationDelta, annotation=citations, block=blocks),
+    st.builds(AnnotationDelta, annotation=citations, block=blocks, part=blocks),
     st.builds(BlockStart, block=keys, kind=st.sampled_from(BlockKind), phase=st.just("commentary")),
     st.builds(BlockEnd, block=keys, kind=st.none() | st.sampled_from(BlockKind)),
     st.builds(ItemDelta, key=keys, item=items, done=st.booleans()),

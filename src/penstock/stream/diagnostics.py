@@ -29,7 +29,7 @@ MESSAGES: dict[str, str] = {
     "event_without_item": "an event of type {type!r} was dropped: it has no open item",
     # the rest
     "unknown_phase": "the message phase {phase!r} is not in the specification; it was dropped",
-    "annotation_without_text": "citations were dropped: they have no text",
+    "annotation_without_text": "citations were dropped: their text had already ended or never arrived",
     "usage_inconsistent": "the upstream's usage does not add up; cached and reasoning tokens were capped",
     "usage_estimated": "the upstream reported no usage; the token counts are estimates",
 }

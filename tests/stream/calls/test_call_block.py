@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.stream.calls.call_block import ToolCallBlock
+from penstock.stream.calls.call_block import Piece, ToolCallBlock
 from penstock.tools.apply_patch import ApplyPatchCallStream
 from penstock.tools.family import ToolIdentity
 from penstock.tools.function import FunctionCallStream
@@ -56,3 +56,14 @@ def test_the_item_is_that_of_the_call_with_the_status_of_the_block() -> None:
     block.call = ApplyPatchCallStream(identity, item_id="apc_1", call_id="call_1")
     block.status = "incomplete"
     assert (block.item.type, block.item.status) == ("apply_patch_call", "incomplete")  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("name", "pieces", "expected"),
+    [("", [], True), ("", ["", ""], True), ("", ["", "{}"], False), ("get", [], False)],
+)
+def test_a_placeholder_has_neither_a_name_nor_arguments(name: str, pieces: list[str], expected: bool) -> None:
+    block = ToolCallBlock(0, "call_1")
+    block.name = name
+    block.pending = [Piece(piece, is_complete=False, has_id=False) for piece in pieces]
+    assert block.is_placeholder is expected

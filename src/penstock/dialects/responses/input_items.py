@@ -1,8 +1,9 @@
 """Renders the input items of a request for another Responses endpoint.
 
 The list is repaired, not rebuilt. Item ids are ours or the client's and unknown to the endpoint, so they are
-removed. Calls and outputs must match, or the endpoint refuses the whole request (decision 14). OpenAI gets
-its own item types unchanged; other endpoints get messages, functions and reasoning (ask B3).
+removed; only items of MCP servers get the endpoint's own back (`mcp_items.py`). Calls and outputs must match,
+or the endpoint refuses the whole request (decision 14). OpenAI gets its own item types unchanged; other
+endpoints get messages, functions and reasoning (ask B3).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from penstock.dialects.envelope import unseal
 from penstock.dialects.history import framed
 from penstock.dialects.plan import Plan
 from penstock.dialects.presets.rows import vendor_facts
+from penstock.dialects.responses import mcp_items
 from penstock.dialects.responses.content import Parts
 from penstock.protocol.content import ContentPart, InputText
 from penstock.protocol.items import (
@@ -38,6 +40,9 @@ _Rendered = dict[str, Any]
 _PASSES = AdditionalTools | ToolSearchCall | ToolSearchOutput | WebSearchCall
 """Items that OpenAI accepts back without an id and without a matching item."""
 
+_FOLLOWS = ("_call", "_approval_request")
+"""The ends of the types that reasoning may come before."""
+
 _OUTPUT_TYPES = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
 """Calls whose output is text or content, with the type of the output."""
 
@@ -51,6 +56,7 @@ class InputItems:
         self._is_original = vendor_facts(plan.target.vendor).original_responses
         self._merges_system = plan.target.quirks.system_first and not self._is_original
         self._parts = Parts(plan.target, diagnostics)
+        self._mcp = mcp_items.McpHistory(plan.request.input)
         self.system: list[str] = []
         self._rendered: list[_Rendered] = []
         self._call_ids: dict[str, str] = {}
@@ -96,6 +102,8 @@ class InputItems:
             self._compaction(item)
         elif isinstance(item, _PASSES) and self._is_original:
             self._pass(item)
+        elif mcp_items.type_of(item) in mcp_items.TYPES and self._is_original:
+            self._rendered.append(self._mcp.rendered(item))
         elif not isinstance(item, AdditionalTools | ToolSearchOutput):
             self._report("item_left_out", f"an item of type {item.type!r} cannot be sent to this upstream")
 
@@ -231,7 +239,7 @@ class InputItems:
         is_followed = False
         for item in reversed(self._rendered):
             if item["type"] != "reasoning":
-                is_followed = item.get("role") == "assistant" or item["type"].endswith("_call")
+                is_followed = item.get("role") == "assistant" or item["type"].endswith(_FOLLOWS)
             elif not is_followed:
                 self._report(
                     "reasoning_left_out", "trailing reasoning was left out: no message or call follows it"

@@ -347,13 +347,23 @@ class ToolCallAssembler:
     # End
 
     def check_complete(self) -> None:
-        """Raise `BridgeError` if a call is incomplete. Change nothing."""
+        """Raise `BridgeError` if a call is incomplete. Change nothing.
+
+        An empty placeholder is ignored, unless it is all that the model answered.
+        """
         for block in self._blocks:
-            if problem := block.problem:
+            if (problem := block.problem) and not (block.is_placeholder and self._has_answer):
                 raise BridgeError(BridgeError.INCOMPLETE_TOOL_CALL, problem)
+
+    @property
+    def _has_answer(self) -> bool:
+        return any(slot.item.type != "reasoning" for slot in self._output.slots)
 
     def settle_names(self) -> list[Event]:
         """Announce calls whose name waited for another piece: the stream ended normally, so it is final."""
+        for block in self._blocks:
+            if block.is_placeholder and not block.suppressed:
+                self._diagnostics.add("unannounced_call")
         return [event for block in self._blocks[:] for event in self._settle_name(block)]
 
     def open_calls(self, *, truncated: bool) -> list[tuple[ToolCallBlock, str]]:

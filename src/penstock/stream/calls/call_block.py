@@ -79,6 +79,11 @@ class ToolCallBlock:
             return f"the arguments of the call to {self.name!r} are not complete JSON"
         return ""
 
+    @property
+    def is_placeholder(self) -> bool:
+        """Whether the upstream sent neither a name nor arguments: some end their calls with such an entry."""
+        return not self.name and not any(piece.text for piece in self.pending)
+
     def may_be_called(self, name: str | None) -> bool:
         """Return whether a delta with this name can belong to this call."""
         return not name or name == self.name or not self.name_is_final
