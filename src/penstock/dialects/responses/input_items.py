@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from penstock.dialects.envelope import unseal
+from penstock.dialects.envelope import foreign_to, unseal
 from penstock.dialects.history import call_of, framed, output_of
 from penstock.dialects.plan import Plan
 from penstock.dialects.presets.rows import vendor_facts
 from penstock.dialects.responses.content import Parts
+from penstock.lenient import objects_of
 from penstock.protocol.content import ContentPart, InputText
 from penstock.protocol.items import (
     AdditionalTools,
@@ -123,17 +124,21 @@ class InputItems:
         """Send encrypted reasoning back to its upstream, and plain text to endpoints that accept it."""
         sealed = item.encrypted_content or ""
         envelope = unseal(sealed)
-        if sealed and (envelope is None or not envelope.is_for(self._plan.target)):
-            self._report("reasoning_left_out", "reasoning from another upstream was left out")
+        if origin := foreign_to(self._plan.target, sealed):
+            self._report("reasoning_left_out", f"reasoning from {origin} was left out")
             return
-        payload = envelope.payload if envelope is not None else None
-        encrypted = payload.get("encrypted_content") if isinstance(payload, dict) else None
-        rendered: _Rendered = {"type": "reasoning", "summary": to_builtins(item.summary)}
-        if item.content and not self._is_original:
-            rendered["content"] = to_builtins(item.content)
+        payload = envelope.payload if envelope is not None and isinstance(envelope.payload, dict) else {}
+        encrypted = payload.get("encrypted_content")
+        summary, content = to_builtins(item.summary), to_builtins(item.content or [])
+        if "content" in payload:
+            # Prefer what the reader sealed: clients lose text or send it as a summary.
+            summary, content = objects_of(payload.get("summary")), objects_of(payload["content"])
+        rendered: _Rendered = {"type": "reasoning", "summary": summary}
+        if content and not self._is_original:
+            rendered["content"] = content
         if isinstance(encrypted, str) and encrypted:
             rendered["encrypted_content"] = encrypted
-        elif self._is_original or not (item.summary or item.content):
+        elif self._is_original or not (summary or content):
             self._report("reasoning_left_out", "reasoning that the upstream cannot read was left out")
             return
         self._rendered.append(rendered)
