@@ -235,7 +235,7 @@ def test_pieces_that_a_sealed_turn_contains_are_sent_once() -> None:
     thought = HistoryReasoning(payload={"signature": "s"})
     other = HistoryReasoning(payload={"signature": "other"})
     turn = sealed_piece([{"type": "thinking", "signature": "s"}, {"type": "text", "text": "Hi there."}])
-    pieces = [
+    pieces: list[Any] = [
         HistoryText("Before."),
         other,
         thought,
