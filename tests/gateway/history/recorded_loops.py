@@ -156,7 +156,8 @@ def reasoning_items(chunks: list[Json]) -> Reasoning:
 
 
 def _item(item: Json) -> Any:
-    texts = [part["text"] for part in item.get("content") or []]
+    """The encrypted content of an item, or else its texts and summaries."""
+    texts = [[part["text"] for part in item.get(name) or []] for name in ("content", "summary")]
     return item.get("encrypted_content") or texts
 
 
@@ -295,3 +296,6 @@ LOOPS: dict[str, Loop] = {
     ),
 }
 """One row for each form in which reasoning must be sent back."""
+
+PAUSED = _anthropic("pydantic-ai.test-anthropic-test-pause-turn-web-search-streaming-vcr.0.sse")
+"""A turn that Anthropic paused in the middle of its own searches."""

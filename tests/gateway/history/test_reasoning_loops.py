@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from penstock.dialects.chat.messages import NO_REASONING
 from penstock.errors import RateLimitError
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.services import Services
@@ -22,7 +23,7 @@ from penstock.gateway.settings import ModelRoute, RouteStep, Settings
 from penstock.store import open_store
 from penstock.tokens.counter import TokenCounter
 from tests.dialects.recordings import needs_recordings
-from tests.gateway.history.recorded_loops import LOOPS, Json, PlayingUpstream
+from tests.gateway.history.recorded_loops import LOOPS, PAUSED, Json, PlayingUpstream
 from tests.gateway.in_process import call, chain
 
 pytestmark = needs_recordings
@@ -55,7 +56,8 @@ class Conversation:
         body = {"model": "m", "stream": True, **fields}
         caller = await call(self.gateway, **body, input=items)
         assert caller.status == 200, caller.body
-        return caller.response
+        response: Json = caller.response if body["stream"] else caller.json
+        return response
 
 
 def follow_up(output: list[Json]) -> list[Json]:
@@ -183,6 +185,35 @@ def test_reasoning_is_not_sent_to_a_vendor_that_does_not_take_it(tmp_path: Path,
     asyncio.run(test())
 
 
+# A turn that its vendor paused
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_a_paused_turn_is_continued_after_a_restart(tmp_path: Path, is_stored: bool) -> None:
+    async def test() -> None:
+        upstream = PlayingUpstream("only", PAUSED)
+        client = Conversation(tmp_path, upstream)
+        await client.restart()
+        paused = await client.ask([ASKED], store=is_stored, stream=False)
+        assert paused["incomplete_details"] == {"reason": "pause_turn"}
+        await client.restart(forget=not is_stored)
+        if is_stored:
+            await client.ask([], previous_response_id=paused["id"], stream=False)
+        else:
+            await client.ask([ASKED, *paused["output"]], store=False, stream=False)
+        _, assistant = upstream.requests[1].body["messages"]
+        received = [
+            chunk["content_block"] for chunk in PAUSED.chunks() if chunk["type"] == "content_block_start"
+        ]
+        results = [block for block in received if block["type"].endswith("_tool_result")]
+        assert [block["type"] for block in assistant["content"]] == [block["type"] for block in received]
+        assert [block for block in assistant["content"] if block["type"].endswith("_tool_result")] == results
+        assert PAUSED.sent(upstream.requests[1].body) == PAUSED.received(PAUSED.chunks())
+        await client.gateway.aclose()
+
+    asyncio.run(test())
+
+
 # Another model in the middle (ask C5)
 
 
@@ -221,6 +252,31 @@ def test_each_model_of_a_conversation_gets_only_its_own_reasoning(tmp_path: Path
         await client.gateway.aclose()
 
     asyncio.run(test())
+
+
+def test_a_vendor_that_requires_reasoning_goes_on_with_a_conversation_of_another(tmp_path: Path) -> None:
+    """Both refuse a call without `reasoning_content`, and neither gets the other's."""
+
+    async def test() -> None:
+        upstreams = {name: PlayingUpstream(name, LOOPS[name]) for name in ("DeepSeek", "Kimi")}
+        routes = {name: ModelRoute(name=name, steps=(RouteStep(name, "m"),)) for name in upstreams}
+        client = Conversation(tmp_path, *upstreams.values(), settings=Settings(models=routes))
+        await client.restart()
+        history: list[Json] = [ASKED]
+        for name in ("DeepSeek", "Kimi", "DeepSeek"):
+            response = await client.ask(history, model=name, store=False, include=INCLUDE)
+            history += [*response["output"], *follow_up(response["output"])]
+        first, second = upstreams["Kimi"].requests[0], upstreams["DeepSeek"].requests[1]
+        (own,) = LOOPS["DeepSeek"].received(LOOPS["DeepSeek"].chunks())
+        assert reasoning_in(first.body) == [NO_REASONING]
+        assert reasoning_in(second.body) == [own, NO_REASONING]
+        await client.gateway.aclose()
+
+    asyncio.run(test())
+
+
+def reasoning_in(body: Json) -> list[Any]:
+    return [each.get("reasoning_content") for each in body["messages"] if each["role"] == "assistant"]
 
 
 # Several keys (ask C4)
