@@ -76,7 +76,7 @@ def test_plain_reasoning_of_responses_is_not_bound_to_the_key() -> None:
     assert envelope.is_for(msgspec.structs.replace(GPT, key_fingerprint="k2"))
 
 
-def test_whose_reasoning_it_is_can_be_told() -> None:
+def test_an_envelope_names_what_its_reasoning_is_bound_to() -> None:
     sealed = seal(GPT, {"encrypted_content": "x"})
     assert foreign_to(GPT, sealed) == foreign_to(GPT, "") == ""
     assert foreign_to(msgspec.structs.replace(GPT, key_fingerprint="k2"), sealed) == "another key"
