@@ -66,6 +66,10 @@ def foreign_to(target: Target, sealed: str) -> str:
 
 
 def seal(target: Target, payload: Any, *, attached: str = "block") -> str:
+    return _marked(_encoded(target, payload, attached))
+
+
+def _encoded(target: Target, payload: Any, attached: str) -> bytes:
     envelope = Envelope(
         dialect=target.dialect,
         vendor=target.vendor,
@@ -74,7 +78,11 @@ def seal(target: Target, payload: Any, *, attached: str = "block") -> str:
         attached=attached,
         payload=payload,
     )
-    return _MARK + urlsafe_b64encode(msgspec.json.encode(envelope)).decode().rstrip("=")
+    return msgspec.json.encode(envelope)
+
+
+def _marked(data: bytes) -> str:
+    return _MARK + urlsafe_b64encode(data).decode().rstrip("=")
 
 
 MOST_BYTES = 4 * 1024 * 1024
@@ -90,9 +98,9 @@ def sealed_reasoning(
     call: Key | None = None,
 ) -> Delta:
     """Return the delta that sends a payload to the client, or a diagnostic if the payload is too large."""
-    sealed = seal(target, payload, attached=attached)
-    if len(sealed) <= MOST_BYTES * 4 // 3 and unseal(sealed) is not None:
-        return OpaqueReasoning(sealed, block=block, call=call)
+    data = _encoded(target, payload, attached)
+    if len(data) <= MOST_BYTES and not has_more_values(data, _VALUES):
+        return OpaqueReasoning(_marked(data), block=block, call=call)
     message = "reasoning is too large to be sent back in a later turn"
     return DiagnosticDelta("reasoning_too_large", message)
 

@@ -152,6 +152,13 @@ def test_reasoning_is_sent_back_in_the_vendors_field() -> None:
     assert len(message["tool_calls"]) == 2
 
 
+def test_reasoning_that_was_interleaved_with_text_is_one_text_again() -> None:
+    quirks = Quirks(reasoning_field="reasoning")
+    items = [reasoning("Hm, "), assistant("A."), reasoning("so."), assistant("B.")]
+    (message,) = messages({"input": items}, quirks=quirks)
+    assert message == {"role": "assistant", "content": "A.\n\nB.", "reasoning": "Hm, so."}
+
+
 def test_a_summary_replaces_reasoning_without_text() -> None:
     thought = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "In short."}]}
     message = messages({"input": [thought, assistant("A.")]}, quirks=Quirks(reasoning_field="reasoning"))[0]

@@ -231,6 +231,14 @@ def test_sealed_text_takes_precedence_over_what_the_client_made_of_it() -> None:
     }
 
 
+def test_old_reasoning_is_dropped_only_before_the_last_user_message_and_only_with_the_quirk() -> None:
+    given = [reasoning(None, "Old."), assistant("A."), user("b"), reasoning(None, "New."), assistant("B.")]
+    drops = {**OTHER, "quirks": Quirks(drops_old_reasoning=True)}
+    for target, expected in ((OTHER, ["Old.", "New."]), (drops, ["New."])):
+        sent = [item for item in items(given, target) if item["type"] == "reasoning"]
+        assert [item["content"][0]["text"] for item in sent] == expected
+
+
 def test_empty_or_unreadable_reasoning_is_left_out() -> None:
     empty = {"type": "reasoning", "summary": [], "encrypted_content": sealed("odd", OTHER)}
     request = rendered({"input": [empty, assistant("A.")]}, OTHER)

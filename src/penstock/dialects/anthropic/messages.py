@@ -56,7 +56,10 @@ def _last_user_turn(turns: list[Turn]) -> int:
 
 
 def loop_without_thinking(messages: list[dict[str, Any]]) -> bool:
-    """Return whether a tool loop is in progress that began without thinking; then none may be requested."""
+    """Return whether a tool loop or a paused turn is in progress that began without thinking; then none may
+    be requested."""
+    if messages[-1]["role"] == "assistant":
+        return messages[-1]["content"][0]["type"] not in THINKING
     if len(messages) < 2 or messages[-1]["content"][0]["type"] != "tool_result":
         return False
     return messages[-2]["content"][0]["type"] not in THINKING

@@ -114,7 +114,8 @@ class Messages:
     def _add_reasoning(self, message: Message, thoughts: list[HistoryReasoning]) -> None:
         """Add reasoning to a message: the vendor's own fields unchanged, and the text (ask C1, quirk C26)."""
         sealed = _joined([_fields(thought) for thought in thoughts])
-        text = "\n\n".join(text for thought in thoughts if (text := _text_of(thought)))
+        # Interleaved with text, it is several items; the upstream knows it as one text.
+        text = "".join(map(_text_of, thoughts))
         field = self._text_field(sealed)
         if text and field:
             message[field] = text

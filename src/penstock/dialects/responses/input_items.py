@@ -71,6 +71,8 @@ class InputItems:
         items: list[Item] = (
             [Message(role="user", content=raw_input)] if isinstance(raw_input, str) else raw_input or []
         )
+        if self._plan.target.quirks.drops_old_reasoning:
+            items = _without_old_reasoning(items)
         keys = _keys(items)
         for item, key in zip(items, keys, strict=True):
             if call_of(item)[0]:
@@ -248,6 +250,13 @@ class InputItems:
                 continue
             kept.append(item)
         return kept[::-1]
+
+
+def _without_old_reasoning(items: list[Item]) -> list[Item]:
+    """Return the items without the reasoning before the last user message."""
+    from_user = [at for at, item in enumerate(items) if isinstance(item, Message) and item.role == "user"]
+    first_kept = from_user[-1] if from_user else 0
+    return [item for at, item in enumerate(items) if at > first_kept or not isinstance(item, ReasoningItem)]
 
 
 def _keys(items: list[Item]) -> list[str]:
