@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from penstock.dialects.envelope import unseal
+from penstock.dialects.envelope import foreign_to, unseal
 from penstock.dialects.plan import Plan
 from penstock.protocol.content import ContentPart, InputText, Refusal
 from penstock.protocol.errors import Diagnostic
@@ -123,6 +123,8 @@ class _HistoryBuilder:
         self._system: list[str] = [plan.request.instructions] if plan.request.instructions else []
         self._turns: list[Turn] = []
         self._pieces: list[HistoryReasoning | HistoryText | Call] = []
+        self._hosted: list[str] = []
+        """The types of items in the open turn that have no form here, unless a sealed payload has them."""
         self._call_ids: dict[str, str] = {}
         """The calls of the open assistant turn: client id to upstream id."""
         self._upstream_ids = UniqueIds()
@@ -165,10 +167,13 @@ class _HistoryBuilder:
             self._add_output(item, calls)
         elif isinstance(item, Compaction):
             self._add_compaction(item)
-        elif not isinstance(item, AdditionalTools | ToolSearchOutput):
-            self._diagnostics.report(
-                "item_left_out", f"an item of type {item.type!r} cannot be sent to this upstream"
-            )
+        elif not isinstance(item, AdditionalTools | ToolSearchOutput) and not self._is_sealed():
+            self._hosted.append(item.type)
+
+    def _is_sealed(self) -> bool:
+        """Return whether the piece before an item of a server tool contains its data."""
+        last = self._pieces[-1] if self._pieces else None
+        return isinstance(last, HistoryReasoning) and last.attached == "item" and not last.foreign
 
     def _add_message(self, message: Message) -> None:
         if message.role == "assistant":
@@ -200,9 +205,10 @@ class _HistoryBuilder:
     def _add_reasoning(self, item: ReasoningItem) -> None:
         sealed = item.encrypted_content or ""
         envelope = unseal(sealed)
-        foreign = bool(sealed) and (envelope is None or not envelope.is_for(self._plan.target))
+        origin = foreign_to(self._plan.target, sealed)
+        foreign = bool(origin)
         if foreign:
-            self._diagnostics.report("reasoning_left_out", "reasoning from another upstream was left out")
+            self._diagnostics.report("reasoning_left_out", f"reasoning from {origin} was left out")
         reasoning = HistoryReasoning(
             text=_plain(item.content or []),
             summary=_plain(item.summary),
@@ -210,7 +216,9 @@ class _HistoryBuilder:
             attached="block" if envelope is None else envelope.attached,
             foreign=foreign,
         )
-        if reasoning.text or reasoning.summary or reasoning.payload is not None:
+        if reasoning.attached == "turn" and not foreign:
+            self._hosted = []  # the payload contains them
+        if reasoning.text or reasoning.summary or reasoning.payload is not None or foreign:
             self._pieces.append(reasoning)
 
     def _add_call(self, item: Item) -> None:
@@ -262,6 +270,11 @@ class _HistoryBuilder:
 
     def _close_turn(self) -> None:
         """End the assistant's turn and add the outputs of its calls."""
+        for type in self._hosted:
+            self._diagnostics.report(
+                "item_left_out", f"an item of type {type!r} cannot be sent to this upstream"
+            )
+        self._hosted = []
         if not self._pieces:
             return
         self._turns.append(AssistantTurn(self._pieces))

@@ -154,6 +154,7 @@ _ROWS = (
         # other reasoning is ignored. So old reasoning is kept.
         quirks=Quirks(
             reasoning_field="reasoning_content",
+            requires_reasoning=True,
             effort="deepseek",
             strict_tools=False,
             json_schema=False,
@@ -193,6 +194,7 @@ _ROWS = (
         quirks=Quirks(
             effort="thinking",
             reasoning_field="reasoning_content",
+            requires_reasoning=True,
             max_tokens_field="max_completion_tokens",
             strict_tools=False,
         ),

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.dialects.envelope import unseal
+from penstock.dialects.envelope import foreign_to, unseal
 from penstock.dialects.history import framed
 from penstock.dialects.plan import Plan
 from penstock.dialects.presets.rows import vendor_facts
 from penstock.dialects.responses import mcp_items
 from penstock.dialects.responses.content import Parts
+from penstock.lenient import objects_of
 from penstock.protocol.content import ContentPart, InputText
 from penstock.protocol.items import (
     AdditionalTools,
@@ -76,6 +77,8 @@ class InputItems:
         items: list[Item] = (
             [Message(role="user", content=raw_input)] if isinstance(raw_input, str) else raw_input or []
         )
+        if self._plan.target.quirks.drops_old_reasoning:
+            items = _without_old_reasoning(items)
         keys = _keys(items)
         for item, key in zip(items, keys, strict=True):
             if call_id_of(item):
@@ -131,17 +134,21 @@ class InputItems:
         """Send encrypted reasoning back to its upstream, and plain text to endpoints that accept it."""
         sealed = item.encrypted_content or ""
         envelope = unseal(sealed)
-        if sealed and (envelope is None or not envelope.is_for(self._plan.target)):
-            self._report("reasoning_left_out", "reasoning from another upstream was left out")
+        if origin := foreign_to(self._plan.target, sealed):
+            self._report("reasoning_left_out", f"reasoning from {origin} was left out")
             return
-        payload = envelope.payload if envelope is not None else None
-        encrypted = payload.get("encrypted_content") if isinstance(payload, dict) else None
-        rendered: _Rendered = {"type": "reasoning", "summary": to_builtins(item.summary)}
-        if item.content and not self._is_original:
-            rendered["content"] = to_builtins(item.content)
+        payload = envelope.payload if envelope is not None and isinstance(envelope.payload, dict) else {}
+        encrypted = payload.get("encrypted_content")
+        summary, content = to_builtins(item.summary), to_builtins(item.content or [])
+        if "content" in payload:
+            # Prefer what the reader sealed: clients lose text or send it as a summary.
+            summary, content = objects_of(payload.get("summary")), objects_of(payload["content"])
+        rendered: _Rendered = {"type": "reasoning", "summary": summary}
+        if content and not self._is_original:
+            rendered["content"] = content
         if isinstance(encrypted, str) and encrypted:
             rendered["encrypted_content"] = encrypted
-        elif self._is_original or not (item.summary or item.content):
+        elif self._is_original or not (summary or content):
             self._report("reasoning_left_out", "reasoning that the upstream cannot read was left out")
             return
         self._rendered.append(rendered)
@@ -247,6 +254,13 @@ class InputItems:
                 continue
             kept.append(item)
         return kept[::-1]
+
+
+def _without_old_reasoning(items: list[Item]) -> list[Item]:
+    """Return the items without the reasoning before the last user message."""
+    from_user = [at for at, item in enumerate(items) if isinstance(item, Message) and item.role == "user"]
+    first_kept = from_user[-1] if from_user else 0
+    return [item for at, item in enumerate(items) if at > first_kept or not isinstance(item, ReasoningItem)]
 
 
 def _keys(items: list[Item]) -> list[str]:

@@ -149,6 +149,10 @@ class UpstreamItem:
 
     # The parts of a message or of reasoning
 
+    def texts(self, channel: Channel) -> list[str]:
+        """Return the text of each part that was received."""
+        return self._list(channel).texts(channel.name)
+
     def begin_part(self, part: JSON) -> None:
         """Read the announcement of a part."""
         channel = self._channel(part)

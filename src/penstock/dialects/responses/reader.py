@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from penstock.dialects.envelope import seal
+from penstock.dialects.envelope import seal, sealed_reasoning, seals_text
 from penstock.dialects.frames import DONE, error_delta, read_object
 from penstock.dialects.plan import Plan
 from penstock.dialects.responses import mcp_items
@@ -30,7 +30,7 @@ from penstock.dialects.responses.items import (
     UpstreamItem,
 )
 from penstock.errors import DecodeError
-from penstock.lenient import object_of, text_of
+from penstock.lenient import object_of, objects_of, text_of
 from penstock.protocol.events import ENDS, MACHINE_EVENTS, OutputItemEvent, is_keep_alive
 from penstock.protocol.items import Item
 from penstock.protocol.wire import read
@@ -46,7 +46,6 @@ from penstock.stream.deltas import (
     FinishDelta,
     FinishReason,
     ItemDelta,
-    OpaqueReasoning,
     ToolCallDelta,
     UpstreamInfo,
 )
@@ -68,6 +67,7 @@ class ResponsesReader:
 
     def __init__(self, plan: Plan) -> None:
         self._target = plan.target
+        self._seals_text = seals_text(plan.request)
         self._tools = plan.tools
         self._mcp = mcp_items.McpHistory(plan.request.input)
         self._items = ItemIndex()
@@ -217,12 +217,23 @@ class ResponsesReader:
             self._truncated.append((item, raw))
             return []
         deltas = self._late_phase(item, raw) + item.supply_parts(raw)
-        sealed = text_of(raw.get("encrypted_content")) if item.type == "reasoning" else ""
-        if sealed:
-            # An upstream sends two versions; the one in `output_item.done` is used (quirk R4).
-            payload = {"encrypted_content": sealed}
-            deltas.append(OpaqueReasoning(seal(self._target, payload), block=item.key))
+        payload = self._sealed_payload(item, raw) if item.type == "reasoning" else {}
+        if payload:
+            deltas.append(sealed_reasoning(self._target, payload, block=item.key))
         return [*deltas, BlockEnd(item.key)] if ended else deltas
+
+    def _sealed_payload(self, item: UpstreamItem, raw: JSON) -> JSON:
+        """Return what is sent back of a reasoning item. Plain reasoning is included if the client asks for
+        it, with the summary: some clients receive and return one as the other."""
+        payload: JSON = {}
+        if sealed := text_of(raw.get("encrypted_content")):
+            # An upstream sends two versions; the one in `output_item.done` is used (quirk R4).
+            payload["encrypted_content"] = sealed
+        if self._seals_text:
+            received = [{"type": "reasoning_text", "text": text} for text in item.texts(REASONING)]
+            if content := objects_of(raw.get("content")) or received:
+                payload |= {"content": content, "summary": objects_of(raw.get("summary"))}
+        return payload
 
     def _late_phase(self, item: UpstreamItem, raw: JSON) -> list[Delta]:
         """Return a phase that `added` lacked. It has an effect only if the message has no output yet."""

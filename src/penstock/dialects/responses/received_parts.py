@@ -80,6 +80,10 @@ class ReceivedParts:
         part.add(text)
         return part
 
+    def texts(self, channel: str) -> list[str]:
+        """Return the text of each part of a channel."""
+        return [part.text for part in self._all if part.channel == channel]
+
     def announce(self) -> None:
         """Note that the upstream announced a part: text that follows does not continue the last one."""
         self._is_announced = True
