@@ -158,7 +158,7 @@ def response_for(request: CreateResponse, *, id: str, created_at: int, model: st
     if request.reasoning:
         fields["reasoning"] = ReasoningField(
             effort=_EFFORTS.get(request.reasoning.effort or ""),
-            summary=request.reasoning.summary if request.reasoning.summary in _SUMMARIES else None,
+            summary=_summary_echo(request.reasoning.summary or ""),
         )
     if request.conversation:
         conversation = request.conversation
@@ -166,6 +166,13 @@ def response_for(request: CreateResponse, *, id: str, created_at: int, model: st
             ConversationReference(id=conversation) if isinstance(conversation, str) else conversation
         )
     return Response(id=id, created_at=created_at, model=model or request.model or "", **fields)
+
+
+def _summary_echo(summary: str) -> str | None:
+    """Return an unknown value as `auto`: every value asks for a summary (field F2)."""
+    if summary in ("", "none"):
+        return None
+    return summary if summary in _SUMMARIES else "auto"
 
 
 def _format_echo(format: Format) -> Format:
