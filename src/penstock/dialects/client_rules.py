@@ -16,11 +16,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from penstock.dialects.plan import Plan
-from penstock.dialects.toolset import declared_tools
 from penstock.lenient import count_of, text_of
 from penstock.protocol.content import Annotation, ContentPart, OutputText, UrlCitation
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import CLIENT_CALLS, Item, Message, ToolSearchCall, ToolSearchOutput
+from penstock.protocol.request import declared_tools
 from penstock.protocol.response import Response
 from penstock.protocol.tools import Tool, ToolSearchTool
 from penstock.protocol.wire import to_builtins

@@ -19,6 +19,7 @@ from penstock.protocol.request import (
     JsonObjectFormat,
     JsonSchemaFormat,
     TextFormat,
+    declared_tools,
 )
 from penstock.protocol.tools import FunctionTool, Tool, ToolChoice, public_tools
 from penstock.protocol.wire import Seconds, Wire
@@ -145,10 +146,10 @@ _VERBOSITIES = ("low", "medium", "high")
 def response_for(request: CreateResponse, *, id: str, created_at: int, model: str = "") -> Response:
     """Return the first snapshot of the response to `request`: it echoes the request's fields, normalised."""
     fields = {name: value for name in _ECHOED if (value := getattr(request, name)) is not UNSET}
-    if isinstance(request.tools, list):
+    # With the tools of input items: a client may get calls to each of them, so it can check the calls.
+    if tools := declared_tools(request):
         fields["tools"] = [
-            tool.normalised() if isinstance(tool, FunctionTool) else tool
-            for tool in public_tools(request.tools)
+            tool.normalised() if isinstance(tool, FunctionTool) else tool for tool in public_tools(tools)
         ]
     if request.text:
         fields["text"] = TextField(
