@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from penstock.protocol.content import Annotation, FileCitation, UnknownAnnotation, UrlCitation
-from penstock.protocol.events import AnnotationAddedEvent, Event, OutputItemEvent, UnknownEvent
+from penstock.protocol.events import (
+    AnnotationAddedEvent,
+    Event,
+    HostedToolEvent,
+    OutputItemEvent,
+    UnknownEvent,
+)
 from penstock.protocol.items import (
     Compaction,
     CustomToolCall,
@@ -99,6 +105,7 @@ def test_citations_have_the_types_of_the_accent(annotation: Annotation, accents:
     ("event", "accents"),
     [
         (UnknownEvent(type="response.web_search_call.searching", extra={"output_index": 0}), ORDER[2:]),
+        (HostedToolEvent(type="response.web_search_call.searching"), ORDER[2:]),
         (UnknownEvent(type="response.shell_call_command.added", extra={"output_index": 0}), ORDER),
         (UnknownEvent(type="response.rate_limits.updated", extra={}), ORDER),
         (OutputItemEvent(item=WebSearchCall()), ORDER[1:]),

@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock.protocol.content import Annotation
-from penstock.protocol.events import AnnotationAddedEvent, Event, OutputItemEvent, UnknownEvent
+from penstock.protocol.events import (
+    AnnotationAddedEvent,
+    Event,
+    HostedToolEvent,
+    OutputItemEvent,
+    UnknownEvent,
+)
 from penstock.protocol.items import CustomToolCall, Item
 from penstock.protocol.tools import CustomTool, NamespaceTool, Tool
 from penstock.stream.accents import PORTABLE_EVENTS
@@ -79,11 +85,13 @@ class Permissions:
         return annotation.type in self._citations
 
     def event(self, event: Event) -> bool:
-        """Return whether an event of the state machine is permitted."""
+        """Return whether an event of the state machine, or of its log, is permitted."""
         if isinstance(event, OutputItemEvent):
             return self.item(event.item)
         if isinstance(event, AnnotationAddedEvent):
             return event.annotation is not None and self.citation(event.annotation)
+        if isinstance(event, HostedToolEvent):
+            return self.sub_event(event.type)
         if isinstance(event, UnknownEvent):
             return "output_index" not in (event.extra or {}) or self.sub_event(event.type)
         return True
