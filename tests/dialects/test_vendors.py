@@ -68,7 +68,7 @@ EXEMPTIONS = (
         "copilot openai",
         *("stream/accents.py", "stream/permissions.py", "stream/checker/*.py", "parts/*.py"),
         "dialects/responses/reader.py",
-        *("cli/check.py", "cli/translate.py", "gateway/api/retrieve.py", "gateway/http/client_accent.py"),
+        *("cli/check.py", "cli/translate.py", "gateway/http/client_accent.py"),
     ),
     exempt("the User-Agents of clients", "azure github", "gateway/http/client_accent.py"),
     # Models
