@@ -1,23 +1,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.tools.jsontext import MAX_BRACKETS, ObjectScanner, StringDecoder
+from penstock.tools.jsontext import MAX_BRACKETS, ObjectScanner, StringDecoder, StringValues
 from tests.stream.strategies import cut, json_objects
 
 
 @given(cut(json_objects), st.text(max_size=5))
-def test_the_end_of_an_object_is_found_wherever_it_is_cut(pieces: list[str], behind: str) -> None:
+def test_the_end_of_an_object_is_found_wherever_it_is_cut(pieces: list[str], trailing: str) -> None:
     scanner = ObjectScanner()
     for piece in pieces[:-1]:
         if scanner.feed(piece) >= 0:
             assert not "".join(pieces[pieces.index(piece) + 1 :])
             return
-    end = scanner.feed(pieces[-1] + behind)
+    end = scanner.feed(pieces[-1] + trailing)
     assert scanner.ended
     assert end in (len(pieces[-1]), -1)
 
@@ -49,7 +51,7 @@ def test_an_object_of_brackets_is_not_searched_without_end() -> None:
 def test_a_long_string_is_passed_over_whatever_is_in_it() -> None:
     inside = "{[]}" * MAX_BRACKETS + '\\"\\\\' * MAX_BRACKETS
     text = f'{{"a":"{inside}"}}'
-    assert ObjectScanner().feed(text + "behind") == len(text)
+    assert ObjectScanner().feed(text + "trailing") == len(text)
 
 
 def decode(pieces: list[str]) -> tuple[str, StringDecoder]:
@@ -99,3 +101,46 @@ def test_invalid_json_is_kept_or_replaced_and_flagged(text: str, decoded: str) -
 def test_text_after_the_closing_quote_is_the_rest() -> None:
     _, decoder = decode(['a" , 1'])
     assert decoder.rest == " , 1"
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+def strings_in(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    if isinstance(value, str) and len(path) <= 3:
+        yield path, value
+    if isinstance(value, dict | list):
+        children = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, child in children:
+            yield from strings_in(child, (*path, key))
+
+
+@given(json_values, st.integers(1, 20), st.booleans())
+def test_every_string_is_reported_with_its_place(value: Any, size: int, compact: bool) -> None:
+    text = json.dumps(value, indent=None if compact else 2)
+    reader, found = StringValues(), list[tuple[tuple[str | int, ...], str]]()
+    open_string = ""
+    for start in range(0, len(text), size):
+        for piece in reader.feed(text[start : start + size]):
+            open_string += piece.text
+            if piece.ended:
+                found.append((piece.path, open_string))
+                open_string = ""
+    assert found == list(strings_in(value))
+    assert open_string == ""
+
+
+@given(st.text(alphabet='{}[],:"\\a ', max_size=40))
+def test_text_that_is_not_json_does_no_harm(text: str) -> None:
+    StringValues().feed(text)
+
+
+def test_a_long_text_of_short_strings_is_read_in_windows() -> None:
+    values = ["ab"] * 5000
+    pieces = StringValues().feed(json.dumps(values))
+    assert "".join(piece.text for piece in pieces) == "ab" * 5000
+    assert [piece.path for piece in pieces if piece.ended] == [(index,) for index in range(5000)]

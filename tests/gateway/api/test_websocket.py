@@ -466,7 +466,7 @@ def test_reasoning_is_a_summary_if_the_turn_asks_for_one() -> None:  # field F2
 
 
 def test_the_last_response_can_be_continued_without_being_stored() -> None:
-    """Spec N18, spec N21: a continuation that failed forgets it."""
+    """Spec N18, spec N21: a failed continuation evicts the response."""
     upstream = FakeUpstream(
         "only", text_answer("one"), text_answer("two"), ServerError("no", status=500), text_answer("x")
     )

@@ -118,7 +118,7 @@ class Names:
     """The event and item types that one accent allows."""
 
     def __init__(self, accent: str) -> None:
-        self._accent = accent
+        self.accent = accent
         self._reasoning = frozenset(_REASONING_NAMES[accent])
 
     @property
@@ -129,7 +129,7 @@ class Names:
     @property
     def knows_openai(self) -> bool:
         """True for clients written for OpenAI's wire format rather than the specification."""
-        return self._accent != "openresponses"
+        return self.accent != "openresponses"
 
     def spells(self, name: str, canonical: str) -> bool:
         """Return whether `name` is this accent's name for the event `canonical`."""
@@ -153,7 +153,7 @@ class Names:
     def allows_sub_event(self, type: str) -> bool:
         """Return whether an event of a tool that OpenAI runs is allowed; any other type is."""
         is_hosted = without_slug(type).rpartition(".")[0] in HOSTED_EVENTS
-        return self._accent == "openai" or not is_hosted
+        return self.accent == "openai" or not is_hosted
 
     def allows_annotation(self, type: str) -> bool:
         return type in _CITATIONS if self.knows_openai else type == "url_citation" or has_slug(type)
