@@ -9,10 +9,9 @@ from typing import Any
 from penstock.demo.upstream import DemoUpstream
 from penstock.dialects.pipeline import Pipeline
 from penstock.dialects.plan import Plan
-from penstock.dialects.toolset import declared_tools
 from penstock.net.source import UpstreamSource
 from penstock.protocol.events import TERMINAL, Event
-from penstock.protocol.request import CreateResponse
+from penstock.protocol.request import CreateResponse, declared_tools
 from penstock.protocol.response import response_for
 from penstock.protocol.wire import read, to_builtins
 from penstock.stream.machine import ResponseStreamStateMachine

@@ -77,7 +77,7 @@ def check_cuts(
         stream = FrameStream(dialect, plan)
         events = stream.start() + [event for frame in cut for event in stream.feed(frame)] + stream.end()
         assert [event.type for event in events if event.type in TERMINAL] == [events[-1].type]
-        assert violations(events, "openresponses") == []
+        assert violations(events, "openai") == []
         ours = reading(events)
         chunks = [json.loads(frame.data) for frame in cut if _is_json(frame.data)]
         texts = [text_and_reasoning(chunk) for chunk in chunks]

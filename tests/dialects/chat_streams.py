@@ -23,7 +23,7 @@ STOP = FinishDelta(FinishReason.STOP)
 def plan(*, tools: list[Tool] | None = None, **quirks: Any) -> Plan:
     request = CreateResponse(model="m", tools=tools or [])
     target = Target(model="m", vendor="acme", dialect="chat", quirks=Quirks(**quirks))
-    return Plan(request=request, target=target, tools=ToolIdentityMap(tools or []))
+    return Plan(request=request, target=target, tools=ToolIdentityMap(tools or []), accent="openai")
 
 
 def chunk(delta: Any = None, *, finish: Any = None, **fields: Any) -> dict[str, Any]:

@@ -44,7 +44,7 @@ BORDERS = 1000
 def plan(dialect: str, tools: list[Tool] | None = None) -> Plan:
     target = Target(model="m", vendor="v", dialect=dialect, key_fingerprint="k")
     request = CreateResponse(model="m", tools=tools or [])
-    return Plan(request=request, target=target, tools=ToolIdentityMap(tools or []))
+    return Plan(request=request, target=target, tools=ToolIdentityMap(tools or []), accent="openai")
 
 
 def as_frames(chunks: list[Any]) -> list[Frame]:
@@ -157,7 +157,7 @@ def _output(dialect: Any, file: str, received: list[Frame]) -> list[JSON]:
         events += stream.feed(frame)
     events += stream.end()
     assert [event.type for event in events if event.type in TERMINAL] == [events[-1].type]
-    assert violations(events, "openresponses") == []
+    assert violations(events, "openai") == []
     return cast("list[JSON]", last(events)["output"])
 
 

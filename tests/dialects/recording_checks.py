@@ -34,7 +34,8 @@ BYTE_CUTS = 20
 
 
 def plan(dialect: str, vendor: str = "") -> Plan:
-    return Plan(request=CreateResponse(model="m"), target=Target(model="m", vendor=vendor, dialect=dialect))
+    target = Target(model="m", vendor=vendor, dialect=dialect)
+    return Plan(request=CreateResponse(model="m"), target=target, accent="openai")
 
 
 def read(dialect: ReadDialect, chunks: list[Any], vendor: str = "") -> list[Delta]:
@@ -133,7 +134,7 @@ def _output(dialect: ReadDialect, file: str, all_frames: list[Frame]) -> list[di
         events += stream.feed(frame)
     events += stream.end()
     assert [event.type for event in events if event.type in TERMINAL] == [events[-1].type]
-    assert violations(events, "openresponses") == []
+    assert violations(events, "openai") == []
     output: list[dict[str, Any]] = last(events)["output"]
     return output
 

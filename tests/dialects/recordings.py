@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 
 from penstock.dialects.pipeline import Pipeline
 from penstock.dialects.plan import Plan, Quirks, ReadDialect, Target
@@ -23,6 +24,7 @@ from penstock.protocol.tools import CustomTool, FunctionTool, Tool
 from penstock.protocol.wire import to_builtins
 from penstock.sse import Decoder, Frame
 from penstock.stream.machine import ResponseStreamStateMachine
+from penstock.stream.permissions import ORDER
 from penstock.tools.identity import ToolIdentityMap
 from tests.stream.running import NOW, violations
 
@@ -99,12 +101,13 @@ def tools_of(file: str) -> list[Tool]:
 
 
 def plan_for(file: str, dialect: str, quirks: Quirks | None = None) -> Plan:
+    """Return a plan for a client that gets everything, so that what the reader returned can be compared."""
     entry = manifest().get(file, {})
     tools = tools_of(file)
     request = CreateResponse(model=entry.get("model") or "m", tools=tools)
     vendor = entry.get("provider") or ""
     target = Target(model="m", vendor=vendor, dialect=dialect, quirks=quirks or Quirks())
-    return Plan(request=request, target=target, tools=ToolIdentityMap(tools))
+    return Plan(request=request, target=target, tools=ToolIdentityMap(tools), accent="openai")
 
 
 class _Frames:
@@ -144,11 +147,14 @@ class FrameStream:
 
 
 def translate(dialect: ReadDialect, plan: Plan, received: list[Frame]) -> list[Event]:
-    """Translate a stream; check that it is lawful in every accent and has exactly one terminal event."""
-    events = _translated(dialect, plan, received)
-    assert [event.type for event in events if event.type in TERMINAL] == [events[-1].type]
-    for accent in ("openresponses", "openai", "copilot"):
-        assert violations(events, accent) == []
+    """Translate a stream for the plan's accent and for the strict one; check that it is lawful in every
+    accent that can carry it, and has exactly one terminal event."""
+    events: list[Event] = []
+    for made in (ORDER[0], plan.accent):
+        events = _translated(dialect, replace(plan, accent=made), received)
+        assert [event.type for event in events if event.type in TERMINAL] == [events[-1].type]
+        for read in ORDER[ORDER.index(made) :]:
+            assert violations(events, read) == [], f"made for {made}, read as {read}"
     return events
 
 

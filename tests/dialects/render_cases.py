@@ -7,8 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from penstock.dialects.plan import Plan, Quirks, Target, UpstreamRequest
-from penstock.dialects.toolset import declared_tools
-from penstock.protocol.request import CreateResponse
+from penstock.protocol.request import CreateResponse, declared_tools
 from penstock.protocol.wire import read
 from penstock.tools.identity import ToolIdentityMap
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from penstock.dialects.toolset import UpstreamToolChoice, choice_of, declared_tools, tools_of
+from penstock.dialects.toolset import UpstreamToolChoice, choice_of, tools_of
 from penstock.errors import DecodeError
+from penstock.protocol.request import declared_tools
 from penstock.tools.identity import ToolIdentityMap
 from tests.dialects.render_cases import (
     EVERY_ITEM,

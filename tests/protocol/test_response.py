@@ -142,6 +142,25 @@ def test_a_function_is_echoed_unchanged_with_all_its_fields() -> None:
     ]
 
 
+def test_the_tools_of_input_items_are_echoed_after_the_declared_ones() -> None:
+    more = {"type": "additional_tools", "tools": [{"type": "custom", "name": "patch"}]}
+    found = {"type": "tool_search_output", "tools": [{"type": "custom", "name": "late"}]}
+    echo = snapshot(tools=[{"type": "shell"}], input=[more, found])["tools"]
+    assert [(tool["type"], tool.get("name")) for tool in echo] == [
+        ("shell", None),
+        ("custom", "patch"),
+        ("custom", "late"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "echo"),
+    [("auto", "auto"), ("concise", "concise"), ("loud", "auto"), ("none", None), (None, None)],
+)
+def test_every_request_for_a_summary_is_echoed_as_one(given: str | None, echo: str | None) -> None:
+    assert snapshot(reasoning={"summary": given})["reasoning"]["summary"] == echo
+
+
 def test_a_set_of_allowed_tools_is_echoed_with_its_mode() -> None:
     choice = {"type": "allowed_tools", "tools": [{"type": "function", "name": "add"}]}
     assert snapshot(tool_choice=choice)["tool_choice"] == {**choice, "mode": "auto"}

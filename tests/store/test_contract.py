@@ -62,6 +62,17 @@ async def test_a_closed_turn_is_returned_with_its_end(store: Store) -> None:
 
 
 @for_every_store
+async def test_the_accent_of_a_turn_is_stored_from_the_start(store: Store) -> None:
+    for id, accent in (("resp_1", "copilot"), ("resp_2", "")):
+        await store.open(replace(opened(id), accent=accent))
+        for _ in range(2):
+            found = await store.get(LOCAL, id)
+            assert found is not None
+            assert found.accent == accent
+            await store.close(id, closed(id), patience=30)
+
+
+@for_every_store
 async def test_a_turn_is_closed_once(store: Store) -> None:
     await store.open(opened("resp_1"))
     assert await store.close("resp_1", closed("resp_1"), patience=30)

@@ -33,6 +33,7 @@ FUNCTION_TOOL: Event = {
     "parameters": {"type": "object"},
     "strict": True,
 }
+CUSTOM_TOOL: Event = {"type": "custom", "name": "apply_patch"}
 
 _KINDS = {
     "output_text": ("response.output_text", "text", "content"),
@@ -192,8 +193,9 @@ class Item:
 class Stream:
     """A response under construction. `events` are its events so far, numbered."""
 
-    def __init__(self, *, accent: str = "openresponses", queued: bool = False) -> None:
+    def __init__(self, *tools: Event, accent: str = "openresponses", queued: bool = False) -> None:
         self.accent = accent
+        self.tools = [FUNCTION_TOOL, *tools]
         self.events: list[Event] = []
         self.items: list[Event] = []
         self.snapshot("response.created", "queued" if queued else "in_progress")
@@ -202,7 +204,7 @@ class Stream:
         self.events.append({"type": type, "sequence_number": len(self.events), **copy.deepcopy(fields)})
 
     def snapshot(self, type: str, status: str, **changes: Any) -> Stream:
-        self.emit(type, response=snapshot(status, self.items) | changes)
+        self.emit(type, response=snapshot(status, self.items) | {"tools": self.tools} | changes)
         return self
 
     def event_name(self, part: str) -> str:
@@ -340,7 +342,7 @@ def text_and_tool_call_interleaved() -> Stream:
 
 
 def custom_tool() -> Stream:
-    stream = Stream().work()
+    stream = Stream(CUSTOM_TOOL).work()
     stream.custom().stream_in("*** Begin", " Patch").end_stream().done()
     stream.custom("ctc_2", "call_2").end_stream().done()  # an empty input is lawful and needs no delta
     return stream.complete()
@@ -405,7 +407,8 @@ def nothing() -> Stream:
 
 def declared_tools() -> Stream:
     """Items of tools that the client declared are lawful in every accent."""
-    stream = Stream().work()
+    types = ("shell", "apply_patch", "tool_search", "web_search")
+    stream = Stream(*({"type": type} for type in types)).work()
     shell = stream.item("shell_call", "sh_1", call_id="call_1", action={"commands": []})
     place = {"output_index": 0, "command_index": 0}
     stream.emit("response.shell_call_command.added", **place, command="")
@@ -417,8 +420,10 @@ def declared_tools() -> Stream:
     patch.sub_event("response.apply_patch_call_operation_diff.delta", delta="+x").done(
         operation={"diff": "+x"}
     )
-    search: Event = {"call_id": None, "execution": "server", "arguments": {}}
+    search: Event = {"call_id": None, "execution": "client", "arguments": {}}
     stream.item("tool_search_call", "ts_1", "completed", **search).done()
+    stream.item("openai:tool_search_call", "ts_2", "completed", **search, by="vendor").done()
+    stream.item("openai:web_search_call", "ws_1", "completed").done()
     stream.item("apply_patch_call_output", "apo_1", "completed", call_id="call_2").done("failed")
     return stream.complete()
 
@@ -456,7 +461,7 @@ def unknown(accent: str = "openai") -> Stream:
 
 
 def computer_calls() -> Stream:
-    stream = Stream(accent="openai").work()
+    stream = Stream({"type": "computer_use_preview"}, accent="openai").work()
     stream.item("computer_call", "cu_1", call_id="call_1", action={"type": "screenshot"}).done()
     stream.item("computer_call", "cu_2", call_id="call_2", action={"type": "wait"}).done()
     return stream.complete()

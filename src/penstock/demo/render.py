@@ -27,10 +27,10 @@ from penstock.dialects.history import (
     history_of,
 )
 from penstock.dialects.plan import Plan, UpstreamRequest
-from penstock.dialects.toolset import ToolSpec, choice_of, declared_tools, tools_of
+from penstock.dialects.toolset import ToolSpec, choice_of, tools_of
 from penstock.errors import DecodeError
 from penstock.protocol.content import ContentPart, Refusal
-from penstock.protocol.request import JsonObjectFormat, JsonSchemaFormat, TextFormat
+from penstock.protocol.request import JsonObjectFormat, JsonSchemaFormat, TextFormat, declared_tools
 from penstock.protocol.tools import CustomTool, NamespaceTool, Tool
 from penstock.stream.diagnostics import Diagnostics
 from penstock.tools.call_ids import ORPHAN_OUTPUT

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
+from penstock.dialects.client_rules import ClientRules
 from penstock.dialects.frames import DONE, read_object
 from penstock.dialects.plan import Plan, ReadDialect, Reader
 from penstock.errors import KINDS, BridgeError, FrameTooLarge, OpenResponsesError, ProtocolError, ServerError
@@ -69,6 +70,7 @@ class Pipeline:
         self._reader: Reader
         self._decoder: FrameDecoder
         self._mask: Mask
+        self._rules: ClientRules
         self._may_be_document = False
         """Before the first bytes: whether the answer may still be one JSON document instead of a stream."""
         self._body: bytearray | None = None
@@ -103,6 +105,7 @@ class Pipeline:
         """Start reading an answer. `mask` removes secrets from what the upstream reports about itself."""
         self._dialect, self._plan, self._mask = dialect, plan, mask
         self._reader, self._decoder = dialect.reader(plan), decoder or Decoder(DEFAULT_LIMIT)
+        self._rules = ClientRules(plan)
         self._may_be_document, self._body = content_type != "text/event-stream", None
         self.is_answered = False
 
@@ -172,7 +175,7 @@ class Pipeline:
         events: list[Event] = []
         if self.has_output:
             rest: list[Delta] = [delta for delta in self._rest() if not isinstance(delta, ErrorDelta)]
-            events = self._apply(self._mask(rest))
+            events = self._apply(self._permitted(rest))
         return events + self._release() if self.has_finished else events
 
     def finish(self) -> list[Event]:
@@ -277,7 +280,7 @@ class Pipeline:
         return self._accept([error])
 
     def _accept(self, deltas: list[Delta]) -> list[Event]:
-        deltas = self._mask(deltas)
+        deltas = self._permitted(deltas)
         if not self.has_output:
             self._held_back += deltas
             first = next((each for each in deltas if not isinstance(each, _SILENT)), None)
@@ -288,6 +291,10 @@ class Pipeline:
             self.has_output = True
             return self._release()
         return self._apply(deltas)
+
+    def _permitted(self, deltas: list[Delta]) -> list[Delta]:
+        """Return the deltas without secrets, and as this client may receive them (decision 1)."""
+        return self._rules.apply(self._mask(deltas))
 
     def _release(self) -> list[Event]:
         """Apply the deltas held back: the turn stays with this target."""

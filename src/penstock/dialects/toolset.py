@@ -16,8 +16,7 @@ from penstock.dialects.plan import Plan, Target
 from penstock.dialects.presets.rows import vendor_facts
 from penstock.errors import DecodeError
 from penstock.protocol.errors import Diagnostic
-from penstock.protocol.items import AdditionalTools, ToolSearchOutput
-from penstock.protocol.request import CreateResponse
+from penstock.protocol.request import CreateResponse, declared_tools
 from penstock.protocol.tools import AllowedTools, Tool, ToolReference, WebSearchTool
 from penstock.stream.diagnostics import Diagnostics
 from penstock.tools.families import family_of
@@ -43,16 +42,6 @@ class UpstreamToolChoice(Struct, frozen=True):
 
     mode: str = ""
     name: str = ""
-
-
-def declared_tools(request: CreateResponse) -> list[Tool]:
-    """Return every tool of a request in a stable order: declared tools, then those of input items."""
-    tools = list(request.tools or [])
-    items = request.input
-    for item in items if isinstance(items, list) else []:
-        if isinstance(item, AdditionalTools | ToolSearchOutput):
-            tools += item.tools
-    return tools
 
 
 def identities_of(request: CreateResponse) -> ToolIdentityMap:

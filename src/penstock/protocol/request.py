@@ -7,7 +7,7 @@ from typing import ClassVar
 from msgspec import UNSET, UnsetType
 
 from penstock.protocol.content import JsonObject
-from penstock.protocol.items import Item
+from penstock.protocol.items import AdditionalTools, Item, ToolSearchOutput
 from penstock.protocol.tools import Tool, ToolChoice
 from penstock.protocol.wire import Wire
 
@@ -112,3 +112,13 @@ class CompactRequest(Wire, kw_only=True):
     previous_response_id: str | UnsetType = UNSET
     instructions: str | UnsetType = UNSET
     prompt_cache_key: str | UnsetType = UNSET
+
+
+def declared_tools(request: CreateResponse) -> list[Tool]:
+    """Return every tool of a request in a stable order: declared tools, then those of input items."""
+    tools = list(request.tools or [])
+    items = request.input
+    for item in items if isinstance(items, list) else []:
+        if isinstance(item, AdditionalTools | ToolSearchOutput):
+            tools += item.tools
+    return tools

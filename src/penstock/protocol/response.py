@@ -19,6 +19,7 @@ from penstock.protocol.request import (
     JsonObjectFormat,
     JsonSchemaFormat,
     TextFormat,
+    declared_tools,
 )
 from penstock.protocol.tools import FunctionTool, Tool, ToolChoice, public_tools
 from penstock.protocol.wire import Seconds, Wire
@@ -145,10 +146,10 @@ _VERBOSITIES = ("low", "medium", "high")
 def response_for(request: CreateResponse, *, id: str, created_at: int, model: str = "") -> Response:
     """Return the first snapshot of the response to `request`: it echoes the request's fields, normalised."""
     fields = {name: value for name in _ECHOED if (value := getattr(request, name)) is not UNSET}
-    if isinstance(request.tools, list):
+    # With the tools of input items: a client may get calls to each of them, so it can check the calls.
+    if tools := declared_tools(request):
         fields["tools"] = [
-            tool.normalised() if isinstance(tool, FunctionTool) else tool
-            for tool in public_tools(request.tools)
+            tool.normalised() if isinstance(tool, FunctionTool) else tool for tool in public_tools(tools)
         ]
     if request.text:
         fields["text"] = TextField(
@@ -158,7 +159,7 @@ def response_for(request: CreateResponse, *, id: str, created_at: int, model: st
     if request.reasoning:
         fields["reasoning"] = ReasoningField(
             effort=_EFFORTS.get(request.reasoning.effort or ""),
-            summary=request.reasoning.summary if request.reasoning.summary in _SUMMARIES else None,
+            summary=_summary_echo(request.reasoning.summary or ""),
         )
     if request.conversation:
         conversation = request.conversation
@@ -166,6 +167,13 @@ def response_for(request: CreateResponse, *, id: str, created_at: int, model: st
             ConversationReference(id=conversation) if isinstance(conversation, str) else conversation
         )
     return Response(id=id, created_at=created_at, model=model or request.model or "", **fields)
+
+
+def _summary_echo(summary: str) -> str | None:
+    """Return an unknown value as `auto`: every value asks for a summary (field F2)."""
+    if summary in ("", "none"):
+        return None
+    return summary if summary in _SUMMARIES else "auto"
 
 
 def _format_echo(format: Format) -> Format:

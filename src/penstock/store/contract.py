@@ -51,6 +51,8 @@ class Opened(Struct, frozen=True, kw_only=True):
     input: tuple[StoredItem, ...] = ()
     """The input items of this turn alone, without those of earlier turns in its chain."""
     is_background: bool = False
+    accent: str = ""
+    """The accent that the turn was made for: it decides which events the log contains (decision 1)."""
 
 
 class Closed(Struct, frozen=True, kw_only=True):
@@ -82,6 +84,8 @@ class StoredResponse(Struct, frozen=True, kw_only=True):
     is_durable: bool = True
     """False if it may not survive a restart, which is reported to the client. The row of a running turn, or
     the end of a finished one, is not written yet."""
+    accent: str = ""
+    """The accent that the turn was made for; "" if an older version stored it."""
 
 
 class LoggedEvent(Struct, frozen=True, gc=False):

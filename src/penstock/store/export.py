@@ -53,6 +53,7 @@ def response_record(archive: StoreArchive, stored: StoredResponse) -> Record:
         "previous_response_id": stored.previous_id,
         "conversation": stored.conversation_id,
         "background": stored.is_background,
+        "accent": stored.accent,
         "dropped_events": stored.dropped,
         "request": _json(stored.request),
         "input": _items(archive.input(tenant, id)),

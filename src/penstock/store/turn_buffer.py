@@ -178,6 +178,7 @@ class TurnBuffer:
             verdict=end.verdict if end else b"",
             dropped=self.dropped,
             is_durable=self.is_stored if end is None else self.is_written,
+            accent=turn.accent,
         )
 
 

@@ -2,7 +2,8 @@
 
 The machine uses the specification's names. An accent maps each event to exactly one event: it renames events
 and moves fields, but never adds, drops or renumbers events, so the log of a stream is the same for every
-client. `ACCENTS` lists them; each stream needs its own instance.
+client. What a stream may contain is decided before the machine (`dialects.client_rules`). `ACCENTS` lists the
+accents; each stream needs its own instance.
 """
 
 from __future__ import annotations
@@ -14,16 +15,8 @@ from typing import Any, ClassVar
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from penstock.protocol.content import (
-    Annotation,
-    ContentPart,
-    OutputText,
-    ReasoningText,
-    SummaryText,
-    UrlCitation,
-)
+from penstock.protocol.content import ContentPart, ReasoningText, SummaryText
 from penstock.protocol.events import (
-    AnnotationAddedEvent,
     ContentPartEvent,
     Event,
     LifecycleEvent,
@@ -35,8 +28,9 @@ from penstock.protocol.events import (
     SummaryPartEvent,
     UnknownEvent,
 )
-from penstock.protocol.items import Item, Message, ReasoningItem
+from penstock.protocol.items import Item, ReasoningItem, ToolSearchCall, ToolSearchOutput
 from penstock.protocol.request import JsonSchemaFormat
+from penstock.protocol.response import Response
 
 PORTABLE_ITEMS = frozenset(
     {
@@ -61,27 +55,133 @@ PORTABLE_ITEMS = frozenset(
 )
 """Item types that need no vendor prefix in the strict accent (decision 1)."""
 
+PORTABLE_EVENTS = frozenset(
+    {
+        "response.shell_call_command",
+        "response.shell_call_output_content",
+        "response.apply_patch_call_operation_diff",
+    }
+)
+"""Families of events of such items. They need no vendor prefix either."""
+
+
+class SummaryChannel:
+    """Moves raw reasoning into the summary of its item. A part gets the next free index of the summary.
+
+    The first channel of an item decides: if that is its summary, the item stays as it is, and its raw
+    reasoning too. With `takes_all`, every item is changed.
+    """
+
+    def __init__(self, *, takes_all: bool) -> None:
+        self._takes_all = takes_all
+        self._parts: dict[str, dict[tuple[str, int], int]] = {}
+        """By item: the summary index of each part, by its original channel and its index there."""
+
+    def event(self, event: Event) -> Event | None:
+        """Return the event as one of the summary; None if it stays as it is."""
+        place = _place_of(event)
+        if place is None:
+            return None
+        item_id, channel, index = place
+        parts = self._parts.setdefault(item_id, {})
+        summary_index = parts.setdefault((channel, index), len(parts))
+        if not self._moves(parts):
+            return None
+        if not isinstance(event, ContentPartEvent | ReasoningDeltaEvent | ReasoningDoneEvent):
+            return replace(event, summary_index=summary_index)
+        common: dict[str, Any] = {
+            "sequence_number": event.sequence_number,
+            "item_id": item_id,
+            "output_index": event.output_index,
+            "summary_index": summary_index,
+        }
+        if isinstance(event, ReasoningDeltaEvent):
+            return SummaryDeltaEvent(delta=event.delta, **common)
+        if isinstance(event, ReasoningDoneEvent):
+            return SummaryDoneEvent(text=event.text, **common)
+        type = event.type.replace("content_part", "reasoning_summary_part")
+        return SummaryPartEvent(type=type, part=_as_summary(event.part), **common)
+
+    def item(self, item: ReasoningItem) -> ReasoningItem:
+        channels = {"summary": item.summary, "content": item.content or []}
+        seen = self._parts.get(item.id or "")
+        if seen is None:  # this reader has not seen how the item was streamed
+            moves = self._takes_all or not item.summary
+            order = [(name, index) for name, parts in channels.items() for index in range(len(parts))]
+        else:
+            moves, order = self._moves(seen), list(seen)
+        if not moves:
+            return item
+        # The snapshot of an open item may not have all parts that already have an index.
+        parts = [channels[channel][index] for channel, index in order if index < len(channels[channel])]
+        return replace(item, summary=[_as_summary(part) for part in parts], content=UNSET)
+
+    def _moves(self, parts: dict[tuple[str, int], int]) -> bool:
+        first_channel, _ = next(iter(parts))
+        return self._takes_all or first_channel == "content"
+
 
 class Accent(ABC):
-    """One accent for one stream."""
+    """One accent for one stream.
+
+    If the request asks for a summary of the reasoning, raw reasoning is sent as a summary, because several
+    clients show nothing else (field F2). The first snapshot of a stream says so. A reader that starts in
+    the middle of a stream passes the response.
+    """
 
     name: ClassVar[str]
     changes: ClassVar[dict[type[Event], Callable[[Any, Any], Event]]]
     """The conversion for each kind of event. Other events pass unchanged, at no cost."""
+    always_summarises: ClassVar[bool] = False
+
+    def __init__(self, response: Response | None = None) -> None:
+        self._changes = self.changes
+        self._summary: SummaryChannel | None = None
+        self._is_decided = False
+        if self.always_summarises:
+            self._decide(summarises=True)
+        elif response is not None:
+            self._learn(response)
 
     def __call__(self, event: Event) -> Event:
-        change = self.changes.get(event.__class__)
+        change = self._changes.get(event.__class__)
         return event if change is None else change(self, event)
 
-    def _with_items(self, event: LifecycleEvent) -> Event:
-        output = [self._item(item) for item in event.response.output]
+    @property
+    def needs_every_event(self) -> bool:
+        """Whether a reader that resumes a stream must pass the earlier events too: they are counted."""
+        return self._summary is not None
+
+    def item(self, item: Item) -> Item:
+        """Return an item as a response in this accent has it."""
+        if self._summary is not None and isinstance(item, ReasoningItem):
+            return self._summary.item(item)
+        return item
+
+    def _learn(self, response: Response) -> None:
+        if not self._is_decided:
+            self._decide(summarises=bool(response.reasoning and response.reasoning.summary))
+
+    def _decide(self, *, summarises: bool) -> None:
+        self._is_decided = True
+        if summarises:
+            self._summary = SummaryChannel(takes_all=self.always_summarises)
+            self._changes = {**self.changes, **dict.fromkeys(_REASONING_EVENTS, Accent._reasoning)}
+
+    def _lifecycle(self, event: LifecycleEvent) -> Event:
+        self._learn(event.response)
+        output = [self.item(item) for item in event.response.output]
         return replace(event, response=replace(event.response, output=output))
 
     def _with_item(self, event: OutputItemEvent) -> Event:
-        return replace(event, item=self._item(event.item))
+        return replace(event, item=self.item(event.item))
 
-    def _item(self, item: Item) -> Item:
-        return item
+    def _reasoning(self, event: Event) -> Event:
+        moved = self._summary.event(event) if self._summary is not None else None
+        if moved is not None:
+            return moved
+        change = self.changes.get(event.__class__)
+        return event if change is None else change(self, event)
 
 
 class OpenResponses(Accent):
@@ -89,41 +189,26 @@ class OpenResponses(Accent):
 
     name = "openresponses"
 
-    def _lifecycle(self, event: LifecycleEvent) -> Event:
+    def _strict_lifecycle(self, event: LifecycleEvent) -> Event:
         format = event.response.text.format
         if isinstance(format, JsonSchemaFormat):
             # The schema of a response requires null here, whatever the request had (spec S6).
             text = replace(event.response.text, format=replace(format, schema=None))
             event = replace(event, response=replace(event.response, text=text))
-        return self._with_items(event)
-
-    def _part(self, event: ContentPartEvent) -> Event:
-        return replace(event, part=self._cited(event.part))
-
-    def _annotation(self, event: AnnotationAddedEvent) -> Event:
-        # An annotation that the schema does not define becomes null, and keeps its index (spec S7).
-        return replace(event, annotation=event.annotation and _as_url_citation(event.annotation))
+        return self._lifecycle(event)
 
     def _unknown(self, event: UnknownEvent) -> Event:
+        if event.type.rpartition(".")[0] in PORTABLE_EVENTS:
+            return event
         return replace(event, type=_with_slug(event.type))
 
-    def _item(self, item: Item) -> Item:
-        if isinstance(item, Message) and not isinstance(item.content, str):
-            return replace(item, content=[self._cited(part) for part in item.content])
-        return item if item.type in PORTABLE_ITEMS else replace(item, type=_with_slug(item.type))
-
-    @staticmethod
-    def _cited(part: ContentPart) -> ContentPart:
-        if not isinstance(part, OutputText) or not part.annotations:
-            return part
-        citations = [_as_url_citation(annotation) for annotation in part.annotations]
-        return replace(part, annotations=[citation for citation in citations if citation is not None])
+    def item(self, item: Item) -> Item:
+        item = super().item(item)
+        return item if _is_portable(item) else replace(item, type=_with_slug(item.type))
 
     changes = {
-        LifecycleEvent: _lifecycle,
+        LifecycleEvent: _strict_lifecycle,
         OutputItemEvent: Accent._with_item,
-        ContentPartEvent: _part,
-        AnnotationAddedEvent: _annotation,
         UnknownEvent: _unknown,
     }
 
@@ -139,95 +224,54 @@ class OpenAI(Accent):
     def _reasoning_done(self, event: ReasoningDoneEvent) -> Event:
         return replace(event, type="response.reasoning_text.done")
 
-    changes = {ReasoningDeltaEvent: _reasoning_delta, ReasoningDoneEvent: _reasoning_done}
-
-
-class Copilot(Accent):
-    """For Copilot Chat: all reasoning is a summary. Content parts get the next free summary index."""
-
-    name = "copilot"
-
-    def __init__(self) -> None:
-        self._parts: dict[str, dict[tuple[str, int], int]] = {}
-        """By item: the summary index of each part, by its original channel and its index there."""
-
-    def _index(self, item_id: str, channel: str, index: int) -> int:
-        parts = self._parts.setdefault(item_id, {})
-        return parts.setdefault((channel, index), len(parts))
-
-    def _part(self, event: ContentPartEvent) -> Event:
-        if not isinstance(event.part, ReasoningText):
-            return event
-        return SummaryPartEvent(
-            type=event.type.replace("content_part", "reasoning_summary_part"),
-            sequence_number=event.sequence_number,
-            item_id=event.item_id,
-            output_index=event.output_index,
-            summary_index=self._index(event.item_id, "content", event.content_index),
-            part=SummaryText(text=event.part.text),
-        )
-
-    def _reasoning_delta(self, event: ReasoningDeltaEvent) -> Event:
-        return SummaryDeltaEvent(
-            sequence_number=event.sequence_number,
-            item_id=event.item_id,
-            output_index=event.output_index,
-            summary_index=self._index(event.item_id, "content", event.content_index),
-            delta=event.delta,
-        )
-
-    def _reasoning_done(self, event: ReasoningDoneEvent) -> Event:
-        return SummaryDoneEvent(
-            sequence_number=event.sequence_number,
-            item_id=event.item_id,
-            output_index=event.output_index,
-            summary_index=self._index(event.item_id, "content", event.content_index),
-            text=event.text,
-        )
-
-    def _summary(self, event: SummaryPartEvent | SummaryDeltaEvent | SummaryDoneEvent) -> Event:
-        return replace(event, summary_index=self._index(event.item_id, "summary", event.summary_index))
-
-    def _item(self, item: Item) -> Item:
-        if not isinstance(item, ReasoningItem):
-            return item
-        channels = {"summary": item.summary, "content": item.content or []}
-        order = list(self._parts.get(item.id or "", ())) or [
-            (channel, index) for channel, parts in channels.items() for index in range(len(parts))
-        ]
-        # The snapshot of an open item may not have all parts that already have an index.
-        parts = [channels[channel][index] for channel, index in order if index < len(channels[channel])]
-        return replace(item, summary=[_as_summary(part) for part in parts], content=UNSET)
-
     changes = {
-        LifecycleEvent: Accent._with_items,
+        LifecycleEvent: Accent._lifecycle,
         OutputItemEvent: Accent._with_item,
-        ContentPartEvent: _part,
         ReasoningDeltaEvent: _reasoning_delta,
         ReasoningDoneEvent: _reasoning_done,
-        SummaryPartEvent: _summary,
-        SummaryDeltaEvent: _summary,
-        SummaryDoneEvent: _summary,
     }
 
 
+class Copilot(Accent):
+    """For Copilot Chat: all reasoning is a summary."""
+
+    name = "copilot"
+    always_summarises = True
+    changes = {LifecycleEvent: Accent._lifecycle, OutputItemEvent: Accent._with_item}
+
+
 ACCENTS: dict[str, type[Accent]] = {accent.name: accent for accent in (OpenResponses, OpenAI, Copilot)}
+
+_REASONING_EVENTS = (
+    ContentPartEvent,
+    ReasoningDeltaEvent,
+    ReasoningDoneEvent,
+    SummaryPartEvent,
+    SummaryDeltaEvent,
+    SummaryDoneEvent,
+)
+
+
+def _place_of(event: Event) -> tuple[str, str, int] | None:
+    """Return the item, the channel and the index of a reasoning event; None for any other event."""
+    if isinstance(event, SummaryPartEvent | SummaryDeltaEvent | SummaryDoneEvent):
+        return event.item_id, "summary", event.summary_index
+    if isinstance(event, ReasoningDeltaEvent | ReasoningDoneEvent):
+        return event.item_id, "content", event.content_index
+    if isinstance(event, ContentPartEvent) and isinstance(event.part, ReasoningText):
+        return event.item_id, "content", event.content_index
+    return None
+
+
+def _is_portable(item: Item) -> bool:
+    if isinstance(item, ToolSearchCall | ToolSearchOutput):
+        return item.execution == "client"  # the client acts on it; the vendor's own search is an extension
+    return item.type in PORTABLE_ITEMS
 
 
 def _with_slug(type: str) -> str:
     """Prefix a type outside the specification with its vendor, by default OpenAI (spec N35, spec N58)."""
     return type if ":" in type else f"openai:{type}"
-
-
-def _as_url_citation(annotation: Annotation) -> UrlCitation | None:
-    if isinstance(annotation, UrlCitation):
-        return annotation
-    fields = annotation.extra or {}
-    url = fields.get("url")
-    if not isinstance(url, str) or not url:
-        return None
-    title = fields.get("title")
-    return UrlCitation(url=url, title=title if isinstance(title, str) else "")
 
 
 def _as_summary(part: ContentPart) -> ContentPart:

@@ -17,12 +17,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct, UnsetType
 
-from penstock.dialects.toolset import declared_tools
 from penstock.parts.parts import ChatTool, DataPart
 from penstock.protocol import items
 from penstock.protocol.content import ContentPart, InputFile, InputImage, InputVideo
 from penstock.protocol.items import Compaction, Item, Message, ReasoningItem
-from penstock.protocol.request import CreateResponse, JsonSchemaFormat
+from penstock.protocol.request import CreateResponse, JsonSchemaFormat, declared_tools
 from penstock.protocol.tools import NamespaceTool, Tool
 from penstock.protocol.wire import Wire, to_builtins
 from penstock.stream.deltas import UsageDelta

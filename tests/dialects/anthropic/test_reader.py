@@ -148,8 +148,9 @@ def test_a_citation_spans_the_text_of_its_block() -> None:
     first = {"type": "citations_delta", "citation": web}
     last = {"type": "citations_delta", "citation": page}
     cited = block(1, {"type": "text", "text": ""}, first, {"type": "text_delta", "text": "cited"}, last)
-    (message,) = output(text(0, "Not "), cited, text(2, ", not."), finish())
-    one, two = message["content"][0]["annotations"]
+    snapshot = response(DIALECT, [start(), *text(0, "Not "), *cited, *text(2, ", not."), *finish()])
+    (message,) = snapshot["output"]
+    (one,) = message["content"][0]["annotations"]
     assert (one["type"], one["url"], one["title"], one["cited_text"]) == (
         "url_citation",
         "https://e.org",
@@ -157,7 +158,16 @@ def test_a_citation_spans_the_text_of_its_block() -> None:
         "x",
     )
     assert message["content"][0]["text"][one["start_index"] : one["end_index"]] == "cited"
-    assert two == page
+    # A place in a document has no URL, and no client has a form for it.
+    assert [(each["code"], each["count"]) for each in snapshot["diagnostics"]] == [("citation_left_out", 1)]
+
+
+def test_a_search_result_is_cited_by_its_source() -> None:
+    found = {"type": "search_result_location", "source": "https://e.org", "title": "E", "cited_text": "x"}
+    delta = {"type": "citations_delta", "citation": found}
+    (message,) = output(block(0, {"type": "text", "text": "cited"}, delta), finish())
+    (citation,) = message["content"][0]["annotations"]
+    assert (citation["type"], citation["url"], citation["end_index"]) == ("url_citation", "https://e.org", 5)
 
 
 def test_a_truncated_stream_keeps_its_citations() -> None:

@@ -33,7 +33,8 @@ from tests.dialects.recording_checks import plan, response
 
 def test_an_answer_that_is_not_streamed() -> None:
     signed = {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "s"}}}
-    cited = {"citationsContent": {"content": [{"text": "B"}], "citations": [{"title": "E"}]}}
+    web = {"title": "E", "location": {"web": {"url": "https://e.org"}}}
+    cited = {"citationsContent": {"content": [{"text": "B"}], "citations": [web]}}
     tool = {"toolUse": {"toolUseId": "tooluse_3", "name": "get", "input": {"a": 1}}}
     ran = {"toolUse": {"toolUseId": "srv", "name": "nova_code_interpreter", "type": "server_tool_use"}}
     ran["toolUse"]["input"] = cast(Any, {"snippet": "1"})

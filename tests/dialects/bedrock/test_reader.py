@@ -169,11 +169,13 @@ def test_a_citation_spans_the_text_of_its_block() -> None:
     web = {"title": "E", "location": {"web": {"url": "https://e.org"}}}
     page = {"title": "facts", "location": {"documentChar": {"start": 0, "end": 3}}}
     cited = block(1, {"citation": web}, {"text": "cited"}, {"citation": page}, {"citation": "no"})
-    (message,) = output(text(0, "Not "), cited, text(2, ", not."), finish())
-    one, two = message["content"][0]["annotations"]
+    snapshot = response(DIALECT, [START, *text(0, "Not "), *cited, *text(2, ", not."), *finish()])
+    (message,) = snapshot["output"]
+    (one,) = message["content"][0]["annotations"]
     assert (one["type"], one["url"], one["title"]) == ("url_citation", "https://e.org", "E")
     assert message["content"][0]["text"][one["start_index"] : one["end_index"]] == "cited"
-    assert two == {"type": "document_citation", **page}
+    # A place in a document has no URL, and no client has a form for it.
+    assert [(each["code"], each["count"]) for each in snapshot["diagnostics"]] == [("citation_left_out", 1)]
 
 
 def test_a_trace_reports_the_model_and_the_guardrail() -> None:

@@ -65,7 +65,8 @@ def test_an_approval_names_the_request_that_the_endpoint_knows(prefix: str, appr
 def test_the_call_that_was_approved_names_the_request_that_the_client_knows() -> None:
     [request] = received(REQUEST)
     answer = {**ANSWERED, "approval_request_id": request["id"]}
-    plan = plan_for({"model": "m", "input": [user("a"), request, answer]}, **OPENAI)
+    declared = [{"type": "mcp", "server_label": "s"}]
+    plan = plan_for({"model": "m", "input": [user("a"), request, answer], "tools": declared}, **OPENAI)
     events = checks.as_frames([added(0, CALL), done(0, CALL), completed(CALL)])
     [call] = checks.last(checks.translate(DIALECT, plan, events))["output"]
     assert call["approval_request_id"] == request["id"] != "mcpr_theirs"

@@ -454,6 +454,17 @@ def test_a_turn_is_one_frame_for_each_event_and_no_done() -> None:
     on_websocket(test, FakeUpstream("only", text_answer("Hello")))
 
 
+def test_reasoning_is_a_summary_if_the_turn_asks_for_one() -> None:  # field F2
+    reasoned = frames(chat_chunk({"reasoning_content": "hm"}), *said("hello"))
+
+    async def test(conversation: Conversation) -> None:
+        for summary, name in (("auto", "reasoning_summary_text"), (None, "reasoning")):
+            events = await conversation.turn(reasoning={"summary": summary})
+            assert f"response.{name}.delta" in [event["type"] for event in events]
+
+    on_websocket(test, FakeUpstream("only", [reasoned]))
+
+
 def test_the_last_response_can_be_continued_without_being_stored() -> None:
     """Spec N18, spec N21: a failed continuation evicts the response."""
     upstream = FakeUpstream(

@@ -27,14 +27,17 @@ def key(accent: str) -> ClientKey:
         ({"user-agent": "codex_exec/0.166.0 (Debian)"}, "openai"),
         ({"user-agent": "Codex Desktop/1"}, "openai"),
         ({"originator": "codex_vscode"}, "openai"),
-        ({"originator": "codex_vscode", "user-agent": "GitHubCopilotChat/1"}, "openai"),
+        ({"originator": "codex_vscode", "user-agent": "GitHubCopilotChat/1"}, "copilot"),
+        ({"user-agent": "litellm/1.106.2"}, "openai"),
+        ({"user-agent": "agent-framework-python/1.17", "x-stainless-lang": "python"}, "openai"),
+        ({"user-agent": "GitHubCopilotChat/0.40", "x-stainless-lang": "js"}, "copilot"),
         ({"user-agent": "OpenAI/Python 3.49.0"}, "openai"),
         ({"user-agent": "AsyncOpenAI/Python 3.49.0"}, "openai"),
         ({"user-agent": "GitHubCopilotChat/0.40"}, "copilot"),
         ({"user-agent": "not-openai/Python"}, "openresponses"),
     ],
 )
-def test_a_client_is_known_by_its_user_agent(headers: dict[str, str], accent: str) -> None:
+def test_a_client_is_recognised_by_its_headers(headers: dict[str, str], accent: str) -> None:
     assert accent_for(Settings(), None, {}, headers) == accent
 
 
@@ -48,6 +51,13 @@ def test_what_is_named_explicitly_takes_precedence() -> None:
     assert accent_for(SETTINGS, key(""), {}, headers) == "openai"
     assert accent_for(SETTINGS, None, {}, {"user-agent": "My-Agent/2"}) == "copilot"
     assert accent_for(SETTINGS, None, {}, {"user-agent": "Codex/2"}) == "copilot"
+
+
+def test_a_configured_accent_takes_precedence_over_every_kind_of_detection() -> None:
+    agent = {"user-agent": "My-Agent/2"}
+    for detected in ({"originator": "codex_cli_rs"}, {"x-stainless-lang": "python"}):
+        assert accent_for(SETTINGS, None, {}, {**agent, **detected}) == "copilot"
+        assert accent_for(Settings(), None, {}, {**agent, **detected}) == "openai"
 
 
 def test_every_known_client_has_an_accent_that_exists() -> None:

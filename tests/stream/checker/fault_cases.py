@@ -47,6 +47,22 @@ def _with_an_unknown_item() -> Stream:
     return stream.complete()
 
 
+SEARCHING = "response.web_search_call.searching"
+
+
+def _with_item(type: str, *tools: Event, **fields: Any) -> Stream:
+    """A stream with one item of a tool, for a client that declared these tools."""
+    stream = Stream(*tools).work()
+    stream.item(type, "item_1", call_id="call_1", action={}, arguments={}, **fields).done()
+    return stream.complete()
+
+
+def _with_an_undeclared_custom_call() -> Stream:
+    stream = Stream().work()
+    stream.custom(name="other").stream_in("x").end_stream().done()
+    return stream.complete()
+
+
 def _open_with_logprobs(broken: Broken) -> None:
     broken.set(PART_ADDED, "part.logprobs", broken.copied(DELTA)["logprobs"]).unset(DELTA, "logprobs")
 
@@ -65,11 +81,11 @@ def _shift(broken: Broken, by: int, start: int = 0) -> None:
         event["sequence_number"] += by
 
 
-def _cite_a_file(broken: Broken) -> None:
-    citation = {"type": "file_citation", "file_id": "f_1"}
+def _change_citation(broken: Broken, citation: Event, index: int = 0) -> None:
+    """Change the first citation of the message at this index."""
     broken.set(ANNOTATION, "annotation", citation).set(PART_DONE, "part.annotations.0", citation)
-    broken.set(DONE, "item.content.0.annotations.0", citation)
-    broken.set(COMPLETED, "response.output.0.content.0.annotations.0", citation)
+    broken.set(DONE, "item.content.0.annotations.0", citation, index)
+    broken.set(COMPLETED, f"response.output.{index}.content.0.annotations.0", citation)
 
 
 def _untitled(broken: Broken) -> None:
@@ -556,7 +572,39 @@ NAME_CASES = [
         tolerant=False,
     ),
     Case("name.accent", L.reasoning, lambda b: setattr(b, "accent", "copilot"), PART_ADDED),
-    Case("name.annotation", L.annotated_text, lambda b: _cite_a_file(b), ANNOTATION),
+    Case(
+        "name.annotation",
+        L.annotated_text,
+        lambda b: _change_citation(b, {"type": "file_citation", "file_id": "f_1"}),
+        ANNOTATION,
+    ),
+    Case(
+        "name.annotation",
+        L.hosted,
+        lambda b: _change_citation(b, {"type": "char_location"}, 2),
+        ANNOTATION,
+    ),
+    Case(
+        "name.item",
+        lambda: _with_item("tool_search_call", {"type": "tool_search"}, execution="server"),
+        lambda b: b,
+        ADDED,
+    ),
+    Case("name.undeclared", lambda: _with_item("openai:web_search_call"), lambda b: b, ADDED),
+    Case("name.undeclared", lambda: _with_item("local_shell_call", {"type": "shell"}), lambda b: b, ADDED),
+    Case(
+        "name.undeclared",
+        _with_an_undeclared_custom_call,
+        lambda b: b,
+        ADDED,
+    ),
+    Case("name.hosted-event", L.hosted, lambda b: setattr(b, "accent", "copilot"), SEARCHING),
+    Case(
+        "name.hosted-event",
+        L.text,
+        lambda b: b.insert(3, {"type": f"openai:{SEARCHING}"}),
+        f"openai:{SEARCHING}",
+    ),
 ]
 FRAME_CASES: list[tuple[str, list[tuple[str | None, str]], int]] = [
     ("transport.json", [*FRAMES[:4], ("acme:trace", '{"type":"acme:trace"'), *FRAMES[4:]], 4),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.effort import THOROUGH, examples
 from tests.stream.checker.mutations import MUTATIONS, Mutant, found_in
-from tests.stream.lawful import STREAMS, Item, Stream
+from tests.stream.lawful import CUSTOM_TOOL, STREAMS, Item, Stream
 
 STRIDE = 1 if THOROUGH else 3
 """The fast run takes every third mutant, from another start in each stream, so that no kind is left out."""
@@ -64,7 +64,7 @@ def close_item(item: Item) -> None:
 @st.composite
 def interleaved(draw: st.DrawFn) -> Stream:
     """Items of every kind, opened, continued and closed in any order."""
-    stream = Stream().work()
+    stream = Stream(CUSTOM_TOOL).work()
     open_items: list[Item] = []
     for number in range(draw(st.integers(0, 10))):
         step = draw(

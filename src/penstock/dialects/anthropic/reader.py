@@ -393,9 +393,11 @@ _DELTAS: dict[str, Callable[[AnthropicReader, AnthropicBlock, dict[str, Any]], l
 def _annotation_of(citation: dict[str, Any], start: int, end: int) -> Annotation:
     """Return a citation of the text from `start` to `end`.
 
-    Clients know citations of web pages; a place in a document stays as the vendor describes it.
+    Clients know citations of web pages, which a search result has as its source; a place in a document stays
+    as the vendor describes it.
     """
-    url = text_of(citation.get("url"))
+    source = text_of(citation.get("source"))
+    url = text_of(citation.get("url")) or (source if source.startswith(("http://", "https://")) else "")
     if url:
         rest = {name: value for name, value in citation.items() if name not in _CITATION_FIELDS}
         title = text_of(citation.get("title"))

@@ -10,7 +10,6 @@ from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.refusals import refusal_for
-from penstock.gateway.settings import ClientKey
 from penstock.gateway.turn.outlets import LiveOutlet
 from penstock.gateway.turn.prepare import Prepared
 from penstock.gateway.turn.run import close_turn, run_turn
@@ -44,9 +43,7 @@ class LogOutlet(LiveOutlet):
         raise AssertionError(refused.code)
 
 
-async def answer_later(
-    gateway: Gateway, exchange: Exchange, key: ClientKey | None, prepared: Prepared
-) -> None:
+async def answer_later(gateway: Gateway, exchange: Exchange, prepared: Prepared) -> None:
     """Start a turn, and respond as soon as it is stored: with the queued response, or with its stream."""
     if not prepared.machine.snapshot.store:
         message = "a background response must be stored: remove `store: false` or `background`"
@@ -57,7 +54,7 @@ async def answer_later(
     if isinstance(queued, RequestRefused):
         await exchange.refuse(queued)
     elif prepared.verdict.stream:
-        await stream_response(gateway, exchange, key, prepared.turn.tenant, prepared.turn.id, -1)
+        await stream_response(gateway, exchange, prepared.turn.tenant, queued, -1, prepared.accent)
     else:
         await exchange.answer(200, encode(queued))
 

@@ -32,7 +32,7 @@ async def create_response(gateway: Gateway, exchange: Exchange, key: ClientKey |
     gateway.refuse_if_full()
     prepared = await run_heavy(resolved.weight, prepare_any, gateway, exchange, key, resolved, watch)
     if request.background:
-        await answer_later(gateway, exchange, key, prepared)
+        await answer_later(gateway, exchange, prepared)
     else:
         await _answer(gateway, exchange, prepared)
 

@@ -7,6 +7,8 @@ import asyncio
 import msgspec
 from msgspec.structs import replace
 
+from penstock.dialects.client_rules import with_permitted_citations
+from penstock.fairness import WorkSlice
 from penstock.gateway.api.log_stream import LogStream
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
@@ -19,12 +21,14 @@ from penstock.gateway.turn.outlets import LARGE_ANSWER, STREAM_HEADERS
 from penstock.gateway.turn.prepare import limits_for
 from penstock.gateway.turn.stop_reasons import CANCELLED
 from penstock.protocol.events import TERMINAL, LifecycleEvent, decode_event
+from penstock.protocol.items import ReasoningItem
 from penstock.protocol.response import Response
 from penstock.protocol.wire import decode, encode
 from penstock.sse import DONE
-from penstock.store.contract import RUNNING, StoredResponse
+from penstock.store.contract import RUNNING, StoredItem, StoredResponse
 from penstock.store.keeper import not_durable
-from penstock.stream.accents import ACCENTS, Copilot
+from penstock.stream.accents import ACCENTS, Accent
+from penstock.stream.permissions import ORDER, Permissions, includes
 from penstock.stream.recovery import RESTARTED
 
 
@@ -34,7 +38,9 @@ async def get_response(
     stored = await _find(gateway, key, response_id)
     if exchange.query.get("stream", "").lower() == "true":
         after = _after(exchange.query.get("starting_after"))
-        await stream_response(gateway, exchange, key, stored.tenant, stored.id, after)
+        accent = accent_for(gateway.services.settings, key, exchange.query, exchange.headers)
+        await _check_accent(gateway, stored, accent)
+        await stream_response(gateway, exchange, stored.tenant, _response_of(stored), after, accent)
     else:
         await _show(gateway, exchange, key, stored)
 
@@ -71,13 +77,27 @@ async def list_input_items(
     page = await gateway.store.input_items(stored.tenant, stored.id, **page_options(exchange.query))
     if page is None:
         raise _unknown(stored.id)
-    await exchange.answer(200, list_body(page.items, has_more=page.has_more))
+    name = accent_for(gateway.services.settings, key, exchange.query, exchange.headers)
+    accent = ACCENTS[name](_response_of(stored))
+    items = [_in_accent(item, accent) for item in page.items]
+    await exchange.answer(200, list_body(items, has_more=page.has_more))
+
+
+def _in_accent(stored: StoredItem, accent: Accent) -> StoredItem:
+    """Return an item of the input, which may be the output of an earlier turn. Reasoning is in the channel
+    in which the client reads it (field F2); other items stay as they are stored."""
+    if not stored.data.startswith(b'{"type":"reasoning"'):
+        return stored
+    return replace(stored, data=encode(accent.item(decode(stored.data, ReasoningItem))))
 
 
 async def _show(gateway: Gateway, exchange: Exchange, key: ClientKey | None, stored: StoredResponse) -> None:
     """Send a response in the client's accent; it is stored in the state machine's own form."""
     accent = accent_for(gateway.services.settings, key, exchange.query, exchange.headers)
-    event = LifecycleEvent(type="response.completed", sequence_number=0, response=_response_of(stored))
+    response = _response_of(stored)
+    if not includes(accent, _made_for(stored)):
+        response = with_permitted_citations(response, accent)
+    event = LifecycleEvent(type="response.completed", sequence_number=0, response=response)
     accented = ACCENTS[accent]()(event)
     assert isinstance(accented, LifecycleEvent)
     await exchange.answer(200, encode(accented.response))
@@ -116,15 +136,52 @@ def _after(text: str | None) -> int:
     return after
 
 
+def _made_for(stored: StoredResponse) -> str:
+    """Return the accent that decided which events a response has. Older versions did not store it."""
+    return stored.accent or ORDER[-1]
+
+
+async def _check_accent(gateway: Gateway, stored: StoredResponse, accent: str) -> None:
+    """Refuse to stream events in an accent that cannot carry them (decision 1).
+
+    An accent carries everything that was made for it or for a stricter one. It also carries other events if
+    it permits each of them, which is known when the response has ended.
+    """
+    made_for = _made_for(stored)
+    if includes(accent, made_for):
+        return
+    if stored.status in RUNNING:
+        reason = f"while it runs, it is not known whether the accent {accent!r} can carry all of them"
+    elif await _permits_log(gateway, stored, accent):
+        return
+    else:
+        reason = f"the accent {accent!r} cannot carry all of them"
+    message = (
+        f"the events of this response were made for the accent {made_for!r}, and {reason}; stream it with "
+        f"?accent={made_for}"
+    )
+    raise RequestRefused(400, "accent_not_available", message, param="accent")
+
+
+async def _permits_log(gateway: Gateway, stored: StoredResponse, accent: str) -> bool:
+    permissions, work = Permissions(accent, _response_of(stored).tools), WorkSlice()
+    async for logged in gateway.store.events(stored.tenant, stored.id):
+        if not permissions.event(decode_event(logged.data)):
+            return False
+        await work.pause()
+    return True
+
+
 async def stream_response(
-    gateway: Gateway, exchange: Exchange, key: ClientKey | None, tenant: str, id: str, after: int
+    gateway: Gateway, exchange: Exchange, tenant: str, response: Response, after: int, accent: str
 ) -> None:
-    """Send the logged events after a sequence number, and then new events as they arrive (ask G6)."""
-    settings = gateway.services.settings
-    accent = accent_for(settings, key, exchange.query, exchange.headers)
-    stream = LogStream(exchange, limits_for(settings.limits, exchange))
+    """Send the logged events after a sequence number, and then new events as they arrive (ask G6).
+    `response` is any snapshot of the response."""
+    limits = limits_for(gateway.services.settings.limits, exchange)
+    stream, id = LogStream(exchange, limits), response.id
     await exchange.begin(200, STREAM_HEADERS)
-    reading = asyncio.create_task(_replay(gateway, stream, tenant, id, after, accent))
+    replaying = _replay(gateway, stream, tenant, id, after, ACCENTS[accent](response))
+    reading = asyncio.create_task(replaying)
     tasks = [reading, asyncio.create_task(exchange.wait_disconnected()), asyncio.create_task(stream.beat())]
     with gateway.followers.following((tenant, id)):
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -137,10 +194,10 @@ async def stream_response(
         raise error
 
 
-async def _replay(gateway: Gateway, stream: LogStream, tenant: str, id: str, after: int, accent: str) -> None:
-    apply_accent = ACCENTS[accent]()
-    # The Copilot accent counts parts as they open, so it needs every event from the first on.
-    begin, last_sequence = -1 if isinstance(apply_accent, Copilot) else after, after
+async def _replay(
+    gateway: Gateway, stream: LogStream, tenant: str, id: str, after: int, apply_accent: Accent
+) -> None:
+    begin, last_sequence = -1 if apply_accent.needs_every_event else after, after
     end: LifecycleEvent | None = None
     async for logged in gateway.store.events(tenant, id, begin):
         event = decode_event(logged.data)

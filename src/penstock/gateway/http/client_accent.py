@@ -1,4 +1,5 @@
-"""Choose a client's event naming (accent): by its request, its key or its User-Agent (decision 1)."""
+"""Choose a client's event naming (accent): by its request, its key, the settings, or how it identifies itself
+(decision 1)."""
 
 from __future__ import annotations
 
@@ -24,6 +25,7 @@ KNOWN: dict[str, str] = {
     "langchain": "openai",
     "pydantic-ai": "openai",
     "opencode/": "openai",
+    "litellm/": "openai",
     "githubcopilotchat/": "copilot",
     "github-copilot": "copilot",
     "vscode/": "copilot",
@@ -40,14 +42,23 @@ def accent_for(
             return _checked(requested, param)
     if key is not None and key.accent:
         return key.accent
+    agent = headers.get("user-agent", "").lower()
+    # A configured accent takes precedence over every kind of detection (field F4).
+    return _by_prefix(settings.accents, agent) or _detected(agent, headers) or DEFAULT
+
+
+def _detected(agent: str, headers: Mapping[str, str]) -> str:
+    """Return the accent of a client that is recognised by its headers; "" for an unknown client."""
+    if known := _by_prefix(KNOWN, agent):
+        return known
     if headers.get("originator", "").lower().startswith("codex"):
         return "openai"
-    agent = headers.get("user-agent", "").lower()
-    for table in (settings.accents, KNOWN):
-        for prefix, accent in table.items():
-            if agent.startswith(prefix.lower()):
-                return accent
-    return DEFAULT
+    # Programs built on an SDK of OpenAI often have a User-Agent of their own (field F3).
+    return "openai" if any(name.startswith("x-stainless-") for name in headers) else ""
+
+
+def _by_prefix(table: Mapping[str, str], agent: str) -> str:
+    return next((accent for prefix, accent in table.items() if agent.startswith(prefix.lower())), "")
 
 
 def _checked(name: str, param: str) -> str:

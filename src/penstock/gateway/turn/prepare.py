@@ -140,6 +140,7 @@ def _keeper(
         conversation_id=resolved.conversation_id,
         status="queued" if response.background else "in_progress",
         is_background=response.background,
+        accent=request.accent,
         request=encode(public_request(replace(request.request, input=UNSET))),
         input=resolved.new_items,
     )

@@ -28,7 +28,7 @@ _ROWS = 4
 
 COLUMNS = """
 number, id, tenant, created_at, status, previous_id, conversation_id, is_background, dropped,
-    request, response, verdict
+    accent, request, response, verdict
 """
 """The columns of a response that `response_of` expects."""
 _RESPONSE = f"SELECT {COLUMNS} FROM responses WHERE tenant = ? AND id = ?"
@@ -91,8 +91,8 @@ def response(connection: sqlite3.Connection, tenant: str, id: str) -> StoredResp
 
 def response_of(row: tuple[Any, ...]) -> StoredResponse:
     """Return a response from a row of `COLUMNS`, as it is in the file."""
-    _, id, tenant, created_at, status, previous_id, conversation_id, is_background, dropped, *blobs = row
-    request, body, verdict = blobs
+    _, id, tenant, created_at, status, previous_id, conversation_id, is_background, dropped, *rest = row
+    accent, request, body, verdict = rest
     return StoredResponse(
         id=id,
         tenant=tenant,
@@ -105,6 +105,7 @@ def response_of(row: tuple[Any, ...]) -> StoredResponse:
         response=unpack_document(body),
         verdict=verdict,
         dropped=dropped,
+        accent=accent,
     )
 
 

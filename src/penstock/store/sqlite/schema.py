@@ -97,6 +97,10 @@ STEPS: Sequence[str] = (
     """
     CREATE TABLE store_time (seconds REAL NOT NULL);
     """,
+    # 3. The accent that a turn was made for; '' in the rows of earlier versions.
+    """
+    ALTER TABLE responses ADD COLUMN accent TEXT NOT NULL DEFAULT '';
+    """,
 )
 
 

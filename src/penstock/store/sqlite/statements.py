@@ -14,8 +14,8 @@ from penstock.store.turn_buffer import UnwrittenPart
 
 _RESPONSE = """
 INSERT INTO responses
-    (tenant, id, created_at, status, previous_id, conversation_id, is_background, request, response)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+    (tenant, id, created_at, status, previous_id, conversation_id, is_background, accent, request, response)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _END = (
     "UPDATE responses SET status = ?, response = ?, verdict = ?, ended_at = ?, dropped = ? WHERE number = ?"
@@ -58,6 +58,7 @@ def begin_turn(connection: sqlite3.Connection, turn: Opened) -> int:
         turn.previous_id,
         turn.conversation_id,
         turn.is_background,
+        turn.accent,
         turn.request,
         turn.response,
     )

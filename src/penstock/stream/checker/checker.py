@@ -247,6 +247,11 @@ class StreamChecker:
         if not self._names.allows_event(type):
             family = type.rpartition(".")[0] or type
             self._report("name.event", f"event type {type[:60]!r} is outside the specification", family)
+        elif not self._names.allows_sub_event(type):
+            family = type.rpartition(".")[0]
+            self._report(
+                "name.hosted-event", f"{type[:60]} is an event of a tool that the vendor runs", family
+            )
         if is_tool_event(type):
             self._snapshots.expect_started(type)
             self._items.tool_event(event)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.stream.checker.items import CONTENT_HOLDERS, STREAMED, Items
-from penstock.stream.checker.names import CALLS, SPECIFIED_ITEMS, Names, has_slug
+from penstock.stream.checker.names import CALLS, SPECIFIED_ITEMS, Names
 from penstock.stream.checker.shapes import ANNOTATION, LOGPROBS, PART
 from penstock.stream.checker.state import (
     OUTPUT_TEXT,
@@ -257,7 +257,7 @@ class Contents:
     def _check_annotation(self, item: ItemState, value: dict[str, Any]) -> None:
         self._items.check_shape("part.fields", value, ANNOTATION, f"annotation of {item}", item.number)
         type = string(value, "type")
-        if type and type != "url_citation" and not self._names.knows_openai and not has_slug(type):
+        if type and not self._names.allows_annotation(type):
             self._report("name.annotation", f"an annotation of type {show(type)} in {item}", type)
 
     # --- arguments and input

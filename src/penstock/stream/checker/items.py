@@ -9,7 +9,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from penstock.stream.checker.names import CALLS, NAMED_CALLS, SPECIFIED_ITEMS, Names, has_slug
+from penstock.stream.checker.names import (
+    CALLS,
+    NAMED_CALLS,
+    SPECIFIED_ITEMS,
+    DeclaredTools,
+    Names,
+    has_slug,
+)
 from penstock.stream.checker.shapes import ITEM, ITEMS_BY_TYPE, Shape, faults
 from penstock.stream.checker.state import (
     ARGUMENTS,
@@ -39,6 +46,8 @@ class Items:
     def __init__(self, findings: Findings, names: Names) -> None:
         self.is_resumed = False
         """The stream was resumed after its beginning: items that were added before it are not reported."""
+        self.tools: DeclaredTools | None = None
+        """The tools of the request; None if they are unknown, or if the client gets items of other tools."""
         self.strict = not findings.tolerant
         self.response_id = ""
         self._all: list[ItemState] = []
@@ -224,8 +233,12 @@ class Items:
 
     def _check_value(self, item: ItemState, value: dict[str, Any]) -> None:
         """Check what holds for an item both when it is added and when it is done."""
-        if item.type and not self._names.allows_item(item.type):
+        if item.type and not self._names.allows_item(item.type, value.get("execution")):
             self._report("name.item", f"item type {show(item.type)} is outside the specification", item.type)
+        elif self.tools is not None and not self.tools.ask_for(value):
+            self._report(
+                "name.undeclared", f"{item} belongs to a tool that the request does not declare", item.number
+            )
         self.check_shape("item.fields", value, ITEM, str(item), item.number)
         role = value.get("role")
         if item.type == "message" and isinstance(role, str) and role != "assistant":

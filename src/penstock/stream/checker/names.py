@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from penstock.stream.checker.state import string
 
 SPECIFIED_ITEMS = frozenset({"message", "function_call", "function_call_output", "reasoning", "compaction"})
 
@@ -47,6 +51,28 @@ HOSTED_EVENTS = frozenset(
     }
 )
 """Families of events of tools that OpenAI runs itself."""
+
+_TOOL_TYPES: dict[str, tuple[str, ...]] = {
+    "web_search_call": ("web_search", "web_fetch"),
+    "file_search_call": ("file_search",),
+    "code_interpreter_call": ("code_interpreter", "code_execution"),
+    "computer_call": ("computer",),
+    "mcp_call": ("mcp",),
+    "mcp_list_tools": ("mcp",),
+    "mcp_approval_request": ("mcp",),
+    "shell_call": ("shell",),
+    "shell_call_output": ("shell",),
+    "local_shell_call": ("local_shell",),
+    "local_shell_call_output": ("local_shell",),
+    "apply_patch_call": ("apply_patch",),
+    "apply_patch_call_output": ("apply_patch",),
+    "tool_search_call": ("tool_search",),
+    "tool_search_output": ("tool_search",),
+}
+"""How the type of the declared tool begins, for each item that needs one. A custom call needs a tool of its
+name. An image needs none, because a model may create one without a tool."""
+
+_CITATIONS = frozenset({"url_citation", "file_citation", "container_file_citation", "file_path"})
 
 CALLS = frozenset(
     {
@@ -111,13 +137,55 @@ class Names:
             return name in self._reasoning
         return name == canonical
 
-    def allows_item(self, type: str) -> bool:
-        """Return whether the item type is allowed. Clients of OpenAI's wire format ignore unknown types."""
-        return self.knows_openai or type in SPECIFIED_ITEMS or type in DECLARED_ITEMS or has_slug(type)
+    def allows_item(self, type: str, execution: object = None) -> bool:
+        """Return whether the item type is allowed. Clients of OpenAI's wire format ignore unknown types.
+
+        A search for tools that the vendor runs (`execution`) is not one that the client is asked to run.
+        """
+        if self.knows_openai or type in SPECIFIED_ITEMS or has_slug(type):
+            return True
+        return type in DECLARED_ITEMS and execution != "server"
 
     def allows_event(self, type: str) -> bool:
         """Return whether an event type without a check of its own is allowed: tool sub-events, extensions."""
         return self.knows_openai or type.rpartition(".")[0] in DECLARED_EVENTS or has_slug(type)
+
+    def allows_sub_event(self, type: str) -> bool:
+        """Return whether an event of a tool that OpenAI runs is allowed; any other type is."""
+        is_hosted = without_slug(type).rpartition(".")[0] in HOSTED_EVENTS
+        return self.accent == "openai" or not is_hosted
+
+    def allows_annotation(self, type: str) -> bool:
+        return type in _CITATIONS if self.knows_openai else type == "url_citation" or has_slug(type)
+
+
+class DeclaredTools:
+    """The tools of a request, as its response echoes them."""
+
+    def __init__(self, tools: Sequence[Any]) -> None:
+        declared = list(_flat(tools))
+        self._types = [without_slug(string(tool, "type")) for tool in declared]
+        self._custom = {string(tool, "name") for tool in declared if tool.get("type") == "custom"}
+
+    def ask_for(self, item: Mapping[str, Any]) -> bool:
+        """Return whether the request declares the tool of an item, if the item needs one."""
+        type = without_slug(string(item, "type"))
+        if type == "custom_tool_call":
+            return string(item, "name") in self._custom
+        prefixes = _TOOL_TYPES.get(type)
+        return prefixes is None or any(declared.startswith(prefixes) for declared in self._types)
+
+
+def _flat(tools: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    for tool in tools:
+        if isinstance(tool, dict):
+            yield tool
+            inner = tool.get("tools")
+            yield from _flat(inner if isinstance(inner, list) else ())
+
+
+def without_slug(type: str) -> str:
+    return type.removeprefix("openai:")
 
 
 def is_tool_event(type: str) -> bool:

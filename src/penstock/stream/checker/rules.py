@@ -178,9 +178,27 @@ _TABLE = (
     ),
     Rule(
         "name.annotation",
-        "In the `openresponses` accent an annotation is a `url_citation`, or has a vendor prefix.",
-        "The schema's union of annotations has only this member (decision 1).",
+        "An annotation has a type that the client's accent knows.",
+        "Decision 1. In the `openresponses` accent it is a `url_citation`, the only member of the schema's "
+        "union, or has a vendor prefix. In the other accents it is one of OpenAI's four types.",
         "The compliance suite rejects any other annotation.",
+        tolerant=False,
+    ),
+    Rule(
+        "name.undeclared",
+        "In the `openresponses` accent an item of a tool belongs to a tool that the request declares.",
+        "Decision 1. The item is judged by `tools` in `response.created`, a custom call also by its name. "
+        "Images and item types of other vendors are not judged. Clients of OpenAI's wire format expect items "
+        "of tools that the vendor runs on its own.",
+        "A client cannot answer a call to a tool that it does not have; openai-agents fails on an unknown "
+        "item type.",
+        tolerant=False,
+    ),
+    Rule(
+        "name.hosted-event",
+        "Events of a tool that the vendor runs are sent in the `openai` accent only.",
+        "Decision 1. The item has what its events report, and no other client reads them, with a vendor "
+        "prefix or without.",
         tolerant=False,
     ),
     # --- lifecycle

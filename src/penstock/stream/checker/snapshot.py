@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.stream.checker.items import CONSTANT, ID_LENGTH, STREAMED, Items
-from penstock.stream.checker.names import Names
+from penstock.stream.checker.names import DeclaredTools, Names
 from penstock.stream.checker.shapes import PART, RESOURCE, RESOURCE_WITH_SCHEMA, faults
 from penstock.stream.checker.state import (
     FLOWS,
@@ -55,6 +55,7 @@ class Snapshots:
         self._report = findings.report
         self._strict = not findings.tolerant
         self._shape = RESOURCE_WITH_SCHEMA if names.knows_openai else RESOURCE
+        self._judges_tools = not names.knows_openai
         self._items = items
         self._created = False
         self._started = False
@@ -70,6 +71,8 @@ class Snapshots:
             self._report("event.fields", f"{type} has no `response`", (type, "response"))
             return
         self._running = self._running or response.get("status") == "in_progress"
+        if type == "response.created" and self._judges_tools and isinstance(response.get("tools"), list):
+            self._items.tools = DeclaredTools(response["tools"])
         if self._strict:
             self._check_shape(type, response)
         self._check_identity(type, response)
