@@ -9,6 +9,11 @@ from typing import Any, Literal
 import openai
 import pytest
 from openai import OpenAI
+from openai.lib.responses_websocket import (
+    ResponsesWebSocketError,
+    ResponsesWebSocketLimits,
+    ResponsesWebSocketSession,
+)
 from openai.types.responses import Response
 from pydantic import BaseModel
 
@@ -148,3 +153,66 @@ def test_an_upstream_answers_through_it(client: OpenAI, upstream: ScriptedUpstre
     assert response.output_text == "from afar"
     assert response.usage is not None
     assert response.usage.input_tokens_details.cached_tokens == 5
+
+
+# Over a WebSocket
+
+
+def test_a_connection_answers_turn_after_turn(client: OpenAI) -> None:
+    """Each turn continues the last one, which is not stored."""
+    with client.responses.connect() as connection:
+        id: str | None = None
+        for number in range(3):
+            more: Any = {"previous_response_id": id} if id else {}
+            connection.response.create(model="demo", input=f"say exactly: {number}", store=False, **more)
+            response = next(each.response for each in connection if each.type == "response.completed")
+            assert response.output_text == str(number)
+            id = response.id
+
+
+def test_fields_that_only_http_has_do_not_fail_a_turn(client: OpenAI) -> None:
+    """Decision 31: openai-agents sends them with every turn."""
+    with client.responses.connect() as connection:
+        connection.response.create(model="demo", input="hello", stream=True, background=False)
+        types = []
+        for event in connection:
+            types.append(event.type)
+            if event.type == "response.completed":
+                break
+    assert types[0] == "response.created"
+
+
+def test_a_steered_response_goes_on(client: OpenAI) -> None:
+    with client.responses.connect() as connection:
+        connection.response.create(model="demo", input="Count from 1 to 5.")
+        created = connection.recv()
+        assert created.type == "response.created"
+        connection.response.steer(input="stop", previous_response_id=created.response.id)
+        events = []
+        for event in connection:
+            events.append(event)
+            if {"response.completed", "response.steer.failed"} <= {each.type for each in events}:
+                break
+        [failed] = [each for each in events if each.type == "response.steer.failed"]
+        assert failed.error.code == "steering_not_supported"
+        assert failed.steer.input == "stop"
+
+
+def test_lanes_of_a_session_run_at_the_same_time(client: OpenAI) -> None:
+    limits = ResponsesWebSocketLimits(
+        max_lanes=8, max_events_per_lane=500, max_events=4000, max_bytes_per_lane=10**7, max_bytes=10**8
+    )
+    with (
+        client.responses.connect() as connection,
+        ResponsesWebSocketSession(connection, limits=limits) as session,
+    ):
+        lanes = [session.lane(f"lane-{number}") for number in range(5)]
+        for number, lane in enumerate(lanes):
+            create: Any = {"type": "response.create", "model": "demo", "input": f"say exactly: {number}"}
+            lane.send(create)
+        texts = [lane.get_final_response(timeout=30).output_text for lane in lanes]
+        assert texts == ["0", "1", "2", "3", "4"]
+        lanes[0].send({"type": "response.create", "model": "nobody", "input": "x"})
+        with pytest.raises(ResponsesWebSocketError) as refused:
+            lanes[0].get_final_response(timeout=30)
+        assert refused.value.event.type == "error"
