@@ -104,6 +104,7 @@ class LiveOutlet(ABC):
         self.stalled = asyncio.Event()
         """Set when the client has stopped reading."""
         self.lock = asyncio.Lock()
+        self.has_begun = False
         self.last_event = self.last_write = self._clock()
         self.writing_since: float | None = None
 
@@ -121,7 +122,7 @@ class LiveOutlet(ABC):
         while self._events:
             with self._watch.waiting():  # for the store
                 events, is_large = await self._events.next()
-            last = events[-1]
+            last, self.has_begun = events[-1], True
             self._verdict.last_event, self._verdict.last_sequence = last.type, last.sequence_number
             if not self._is_disconnected:
                 self.writing_since = self._clock()

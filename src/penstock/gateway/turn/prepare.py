@@ -203,7 +203,8 @@ def diagnostics_header(known: list[Diagnostic]) -> list[tuple[str, str]]:
 
 
 def limits_for(limits: Limits, exchange: Exchange) -> Limits:
-    """Return the limits with the heartbeat interval that this client requests."""
+    """Return the limits with the heartbeat interval that this client requests. The first heartbeat is the
+    beginning of the stream, so the interval limits `patience` as well (decision 9)."""
     requested = exchange.headers.get(HEARTBEAT)
     if requested is None:
         return limits
@@ -214,4 +215,5 @@ def limits_for(limits: Limits, exchange: Exchange) -> Limits:
     if not 0.1 <= seconds <= 3600:
         message = f"{HEARTBEAT} must be a number of seconds from 0.1 to 3600"
         raise RequestRefused(400, "invalid_request", message, param=HEARTBEAT)
-    return replace(limits, comment_every=seconds, event_every=seconds)
+    patience = min(limits.patience, seconds)
+    return replace(limits, comment_every=seconds, event_every=seconds, patience=patience)
