@@ -37,8 +37,11 @@ class GatewayApp:
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
+        gateway = self.gateway
         pruning = asyncio.create_task(
-            prune_regularly(self.gateway.store, lambda: self.gateway.services.settings.limits)
+            prune_regularly(
+                gateway.store, lambda: gateway.services.settings.limits, also=gateway.idempotency.prune
+            )
         )
         await send({"type": "lifespan.startup.complete"})
         await receive()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -22,7 +23,7 @@ from penstock.protocol.events import TERMINAL, LifecycleEvent, decode_event
 from penstock.protocol.response import Response
 from penstock.protocol.wire import decode, encode
 from penstock.sse import DONE
-from penstock.store.contract import RUNNING, StoredResponse
+from penstock.store.contract import RUNNING, Store, StoredResponse
 from penstock.store.keeper import not_durable
 from penstock.stream.accents import ACCENTS, Copilot
 from penstock.stream.recovery import RESTARTED
@@ -75,12 +76,18 @@ async def list_input_items(
 
 
 async def _show(gateway: Gateway, exchange: Exchange, key: ClientKey | None, stored: StoredResponse) -> None:
-    """Send a response in the client's accent; it is stored in the state machine's own form."""
+    await exchange.answer(200, encode(accented_response(gateway, exchange, key, stored)))
+
+
+def accented_response(
+    gateway: Gateway, exchange: Exchange, key: ClientKey | None, stored: StoredResponse
+) -> Response:
+    """Return a response in the client's accent; it is stored in the state machine's own form."""
     accent = accent_for(gateway.services.settings, key, exchange.query, exchange.headers)
     event = LifecycleEvent(type="response.completed", sequence_number=0, response=_response_of(stored))
     accented = ACCENTS[accent]()(event)
     assert isinstance(accented, LifecycleEvent)
-    await exchange.answer(200, encode(accented.response))
+    return accented.response
 
 
 async def _find(gateway: Gateway, key: ClientKey | None, id: str) -> StoredResponse:
@@ -117,14 +124,23 @@ def _after(text: str | None) -> int:
 
 
 async def stream_response(
-    gateway: Gateway, exchange: Exchange, key: ClientKey | None, tenant: str, id: str, after: int
+    gateway: Gateway,
+    exchange: Exchange,
+    key: ClientKey | None,
+    tenant: str,
+    id: str,
+    after: int,
+    *,
+    store: Store | None = None,
+    headers: Sequence[tuple[str, str]] = (),
 ) -> None:
-    """Send the logged events after a sequence number, and then new events as they arrive (ask G6)."""
+    """Send the logged events after a sequence number, and then new events as they arrive (ask G6). `store`
+    has the log, if it is not in the gateway's own."""
     settings = gateway.services.settings
     accent = accent_for(settings, key, exchange.query, exchange.headers)
     stream = LogStream(exchange, limits_for(settings.limits, exchange))
-    await exchange.begin(200, STREAM_HEADERS)
-    reading = asyncio.create_task(_replay(gateway, stream, tenant, id, after, accent))
+    await exchange.begin(200, [*STREAM_HEADERS, *headers])
+    reading = asyncio.create_task(_replay(store or gateway.store, stream, tenant, id, after, accent))
     tasks = [reading, asyncio.create_task(exchange.wait_disconnected()), asyncio.create_task(stream.beat())]
     with gateway.followers.following((tenant, id)):
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -137,12 +153,12 @@ async def stream_response(
         raise error
 
 
-async def _replay(gateway: Gateway, stream: LogStream, tenant: str, id: str, after: int, accent: str) -> None:
+async def _replay(store: Store, stream: LogStream, tenant: str, id: str, after: int, accent: str) -> None:
     apply_accent = ACCENTS[accent]()
     # The Copilot accent counts parts as they open, so it needs every event from the first on.
     begin, last_sequence = -1 if isinstance(apply_accent, Copilot) else after, after
     end: LifecycleEvent | None = None
-    async for logged in gateway.store.events(tenant, id, begin):
+    async for logged in store.events(tenant, id, begin):
         event = decode_event(logged.data)
         last_sequence = max(last_sequence, logged.sequence)
         if isinstance(event, LifecycleEvent) and event.type in TERMINAL:
@@ -152,7 +168,7 @@ async def _replay(gateway: Gateway, stream: LogStream, tenant: str, id: str, aft
         if logged.sequence > after:
             await stream.write_event(accented, is_large=len(logged.data) > LARGE_ANSWER)
     # The terminal event is sent when it is durable (decision 17): the store waits for that here.
-    stored = await gateway.store.get(tenant, id)
+    stored = await store.get(tenant, id)
     end = end if stored is None else _last_event(stored, end, last_sequence)
     if end is not None:
         is_large = stored is None or len(stored.response) > LARGE_ANSWER

@@ -323,13 +323,10 @@ class JsonOutlet:
         response, headers, status = event.response, self._head(), 200
         body: Response | ErrorBody = response
         if response.error is not None:
-            wait = self._verdict.retry_after or None
-            failed = refusal(response.error.code, response.error.message, wait=wait)
-            status, headers = failed.status, [*headers, *failed.headers]
-            error = ErrorPayload(
-                type=failed.type, code=failed.code, message=failed.message, param=self._param
+            failed, body = failed_body(
+                response, response.error, self._param, self._verdict.retry_after or None
             )
-            body = ErrorBody(error=error, extra={"response": to_builtins(response)})
+            status, headers = failed.status, [*headers, *failed.headers]
         self._verdict.status = status
         self._verdict.last_event, self._verdict.last_sequence = event.type, event.sequence_number
         if self._verdict.bytes_in > LARGE_ANSWER:
@@ -340,3 +337,13 @@ class JsonOutlet:
             self._verdict.bytes_out = len(data)
             await self._exchange.answer(status, data, headers=headers)
         self._verdict.terminal_sent = True
+
+
+def failed_body(
+    response: Response, error: ResponseError, param: str | None = None, wait: float | None = None
+) -> tuple[RequestRefused, ErrorBody]:
+    """Return the HTTP error for a failed response that is not streamed, and its body with the output so
+    far."""
+    failed = refusal(error.code, error.message, wait=wait)
+    payload = ErrorPayload(type=failed.type, code=failed.code, message=failed.message, param=param)
+    return failed, ErrorBody(error=payload, extra={"response": to_builtins(response)})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Sequence
+from functools import partial
 from uuid import uuid4
 
 import msgspec
@@ -22,6 +23,7 @@ from penstock.gateway.services import Services
 from penstock.gateway.settings import ClientKey, Limits
 from penstock.gateway.telemetry.traces import Tracer
 from penstock.gateway.turn.compaction import CompactionCodec
+from penstock.gateway.turn.idempotency import Claim
 from penstock.gateway.turn.requests import fingerprints, own_diagnostics, passed_on, used_call_ids
 from penstock.gateway.turn.stopwatch import Stopwatch
 from penstock.gateway.turn.turn import Turn, TurnContext, TurnRequest
@@ -56,6 +58,8 @@ class Prepared(Struct, frozen=True, kw_only=True):
     watch: Stopwatch
     limits: Limits
     accent: str
+    has_key: bool = False
+    """Whether the request has an idempotency key: then its client may come back and follow the turn."""
 
     def head(self) -> list[tuple[str, str]]:
         """Return the headers of a response that is about to begin, with what is known by then."""
@@ -72,9 +76,10 @@ def prepare(
     *,
     summary: CompactionCodec | None = None,
     error_event: bool = True,
+    claim: Claim | None = None,
 ) -> Prepared:
     """Return the prepared turn; raise `RequestRefused` for an invalid request, before an upstream is called.
-    With `summary`, the model's output becomes a compaction item."""
+    With `summary`, the model's output becomes a compaction item. `claim` is the request's idempotency key."""
     services = gateway.services
     limits = limits_for(services.settings.limits, exchange)
     candidates = _candidates(services, resolved, summary)
@@ -95,7 +100,7 @@ def prepare(
         used_call_ids=request.used_call_ids,
         error_event=error_event,
     )
-    keeper = _keeper(gateway, resolved, response, request, verdict, watch)
+    keeper = _keeper(gateway, resolved, response, request, verdict, watch, claim)
     tracer = Tracer(keeper.trace, is_recording=services.settings.record)
     attempts = _attempts(services, exchange, request, candidates)
     context = _context(services, request, summary)
@@ -108,6 +113,7 @@ def prepare(
         watch=watch,
         limits=limits,
         accent=request.accent,
+        has_key=claim is not None,
     )
 
 
@@ -118,10 +124,11 @@ def _keeper(
     request: TurnRequest,
     verdict: Verdict,
     watch: Stopwatch,
+    claim: Claim | None,
 ) -> Keeper:
     items = request.request.input
     context = context_of(items) if isinstance(items, list) else ""
-    if not response.store:
+    if not response.store and claim is None:
         return CacheKeeper(gateway.reasoning, request.tenant, context)
 
     def concluded(ended: Response) -> bytes:
@@ -139,9 +146,19 @@ def _keeper(
         status="queued" if response.background else "in_progress",
         is_background=response.background,
         request=encode(public_request(replace(request.request, input=UNSET))),
-        input=resolved.new_items,
+        input=resolved.new_items if response.store else (),
     )
-    return StoreKeeper(gateway.store, opened, verdict=concluded, context=context)
+    if claim is None:
+        return StoreKeeper(gateway.store, opened, verdict=concluded, context=context)
+    store = gateway.store if response.store else gateway.idempotency.unstored
+    return StoreKeeper(
+        store,
+        replace(opened, memory=claim.memory(response.id)),
+        verdict=concluded,
+        context=context,
+        cache=None if response.store else gateway.reasoning,
+        on_open=partial(claim.opened, response.id, store),
+    )
 
 
 def _candidates(services: Services, resolved: Resolved, summary: CompactionCodec | None) -> list[Candidate]:
