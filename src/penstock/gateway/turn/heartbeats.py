@@ -65,10 +65,6 @@ class Heartbeats:
         """Begin the stream after `patience`, unless the turn does; send heartbeats from its beginning."""
         begins_at, has_begun = self._clock() + self._limits.patience, False
         while True:
-            until = self._until_next() if has_begun else begins_at - self._clock()
-            # The turn may begin the stream while this sleeps: its first heartbeat must not be late.
-            until = min(until, self._limits.comment_every, self._limits.event_every, self._until_check())
-            await self._sleep(max(until, _SHORTEST))
             if has_begun or self._outlet.has_begun:
                 has_begun = True
                 await self._unless_writing(self._beat)
@@ -77,6 +73,10 @@ class Heartbeats:
                 await self._unless_writing(self._begin)
             else:
                 self._watch_stalled_write()
+            until = self._until_next() if has_begun else begins_at - self._clock()
+            # The turn may begin the stream while this sleeps: its first heartbeat must not be late.
+            until = min(until, self._limits.comment_every, self._limits.event_every, self._until_check())
+            await self._sleep(max(until, _SHORTEST))
 
     async def _unless_writing(self, act: Callable[[], Awaitable[None]]) -> None:
         """Run `act` unless the turn is writing: then no heartbeat is needed, but the client may be stalled.
