@@ -147,12 +147,47 @@ def test_a_failure_in_the_middle_is_an_exception(client: OpenAI, upstream: Scrip
             pass
 
 
+@pytest.mark.parametrize(
+    "failure",
+    [
+        {"error": {"message": "no reason"}},
+        {"error": "no reason"},
+        {"error": {"message": "no reason", "code": None, "type": None}},
+        {"error": {"message": "no reason", "code": ""}},
+    ],
+)
+def test_an_error_in_the_stream_always_has_a_code(
+    client: OpenAI, upstream: ScriptedUpstream, failure: dict[str, Any]
+) -> None:
+    """The library reads the code of the nested error."""
+    model = upstream.play("no-code", streamed(chat_chunk({"content": "half"}), failure))
+    with pytest.raises(openai.APIError, match="no reason") as caught:
+        list(client.responses.create(model=model, input="x", stream=True))
+    assert caught.value.code == "server_error"
+
+
 def test_an_upstream_answers_through_it(client: OpenAI, upstream: ScriptedUpstream) -> None:
     model = upstream.play("through-sdk", streamed(*said("from afar")))
     response = client.responses.create(model=model, input="x")
     assert response.output_text == "from afar"
     assert response.usage is not None
     assert response.usage.input_tokens_details.cached_tokens == 5
+
+
+def test_a_request_repeated_with_its_idempotency_key_is_not_run_again(
+    client: OpenAI, upstream: ScriptedUpstream
+) -> None:
+    """The library sends the header only if its caller does."""
+    model = upstream.play("repeated-sdk", streamed(*said("once")), streamed(*said("twice")))
+    headers = {"Idempotency-Key": "sdk-1"}
+    first, again = (client.responses.create(model=model, input="x", extra_headers=headers) for _ in range(2))
+    assert again == first
+    assert len(upstream.asked_for(model)) == 1
+    with pytest.raises(openai.ConflictError) as caught:
+        client.responses.create(model=model, input="y", extra_headers=headers)
+    assert caught.value.code == "idempotency_key_reused"
+    client.responses.create(model=model, input="x")
+    assert len(upstream.asked_for(model)) == 2
 
 
 # Over a WebSocket

@@ -16,7 +16,7 @@ from penstock.gateway.storage import prune_regularly
 from penstock.gateway.telemetry.logs import log_refused
 from penstock.gateway.telemetry.metrics import OTHER
 
-_EXPOSED = "x-request-id, x-penstock-overhead-ms, x-penstock-diagnostics, retry-after"
+_EXPOSED = "x-request-id, x-penstock-overhead-ms, x-penstock-diagnostics, idempotent-replayed, retry-after"
 """Response headers that a web page of an allowed origin may read."""
 
 
