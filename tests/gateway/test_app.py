@@ -29,10 +29,6 @@ def test_responses_are_made_with_and_without_v1(penstock: Running, path: str) ->
 @pytest.mark.parametrize(
     ("path", "words"),
     [
-        ("/v1/chat/completions", "/chat/completions is not supported"),
-        ("/chat/completions", "/chat/completions is not supported"),
-        ("/v1/messages", "/v1/messages is not supported"),
-        ("/v1/embeddings", "/v1/embeddings is not supported"),
         ("/v1/v1/responses", "/v1 twice"),
         ("/anything", "no such path"),
     ],
@@ -42,6 +38,32 @@ def test_an_unknown_path_names_the_supported_one(penstock: Running, path: str, w
     assert (reply.status, reply.error["code"], reply.error["type"]) == (404, "not_found", "not_found")
     assert words in reply.error["message"]
     assert "POST /v1/responses" in reply.error["message"]
+
+
+CODEX_ENDPOINTS = [
+    ("GET", "/v1/models?client_version=0.166.0", 200, ""),
+    ("POST", "/v1/responses", 200, ""),
+    ("POST", "/v1/responses/compact", 200, ""),
+    ("GET", "/v1/responses", 405, "method_not_allowed"),
+    # Features of OpenAI's own service. Codex goes on without them after a 404.
+    ("POST", "/v1/alpha/search", 404, "not_found"),
+    ("POST", "/v1/memories/trace_summarize", 404, "not_found"),
+    ("POST", "/v1/realtime/calls", 404, "not_found"),
+    ("POST", "/v1/images/generations", 404, "not_found"),
+    ("POST", "/v1/images/edits", 404, "not_found"),
+    ("POST", "/v1/files", 404, "not_found"),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "status", "code"), CODEX_ENDPOINTS)
+def test_every_endpoint_that_codex_calls_is_answered(method: str, path: str, status: int, code: str) -> None:
+    async def test(gateway: Gateway) -> None:
+        caller = await call(gateway, path, method=method, input="hello")
+        assert caller.status == status
+        assert caller.headers["content-type"] == "application/json"
+        assert (caller.error["code"] if caller.json.get("error") else "") == code
+
+    with_gateway(test)
 
 
 def test_a_wrong_method_is_refused_with_the_right_one(penstock: Running) -> None:

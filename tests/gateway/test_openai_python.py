@@ -9,6 +9,11 @@ from typing import Any, Literal
 import openai
 import pytest
 from openai import OpenAI
+from openai.lib.responses_websocket import (
+    ResponsesWebSocketError,
+    ResponsesWebSocketLimits,
+    ResponsesWebSocketSession,
+)
 from openai.types.responses import Response
 from pydantic import BaseModel
 
@@ -142,9 +147,107 @@ def test_a_failure_in_the_middle_is_an_exception(client: OpenAI, upstream: Scrip
             pass
 
 
+@pytest.mark.parametrize(
+    "failure",
+    [
+        {"error": {"message": "no reason"}},
+        {"error": "no reason"},
+        {"error": {"message": "no reason", "code": None, "type": None}},
+        {"error": {"message": "no reason", "code": ""}},
+    ],
+)
+def test_an_error_in_the_stream_always_has_a_code(
+    client: OpenAI, upstream: ScriptedUpstream, failure: dict[str, Any]
+) -> None:
+    """The library reads the code of the nested error."""
+    model = upstream.play("no-code", streamed(chat_chunk({"content": "half"}), failure))
+    with pytest.raises(openai.APIError, match="no reason") as caught:
+        list(client.responses.create(model=model, input="x", stream=True))
+    assert caught.value.code == "server_error"
+
+
 def test_an_upstream_answers_through_it(client: OpenAI, upstream: ScriptedUpstream) -> None:
     model = upstream.play("through-sdk", streamed(*said("from afar")))
     response = client.responses.create(model=model, input="x")
     assert response.output_text == "from afar"
     assert response.usage is not None
     assert response.usage.input_tokens_details.cached_tokens == 5
+
+
+def test_a_request_repeated_with_its_idempotency_key_is_not_run_again(
+    client: OpenAI, upstream: ScriptedUpstream
+) -> None:
+    """The library sends the header only if its caller does."""
+    model = upstream.play("repeated-sdk", streamed(*said("once")), streamed(*said("twice")))
+    headers = {"Idempotency-Key": "sdk-1"}
+    first, again = (client.responses.create(model=model, input="x", extra_headers=headers) for _ in range(2))
+    assert again == first
+    assert len(upstream.asked_for(model)) == 1
+    with pytest.raises(openai.ConflictError) as caught:
+        client.responses.create(model=model, input="y", extra_headers=headers)
+    assert caught.value.code == "idempotency_key_reused"
+    client.responses.create(model=model, input="x")
+    assert len(upstream.asked_for(model)) == 2
+
+
+# Over a WebSocket
+
+
+def test_a_connection_answers_turn_after_turn(client: OpenAI) -> None:
+    """Each turn continues the last one, which is not stored."""
+    with client.responses.connect() as connection:
+        id: str | None = None
+        for number in range(3):
+            more: Any = {"previous_response_id": id} if id else {}
+            connection.response.create(model="demo", input=f"say exactly: {number}", store=False, **more)
+            response = next(each.response for each in connection if each.type == "response.completed")
+            assert response.output_text == str(number)
+            id = response.id
+
+
+def test_fields_that_only_http_has_do_not_fail_a_turn(client: OpenAI) -> None:
+    """Decision 31: openai-agents sends them with every turn."""
+    with client.responses.connect() as connection:
+        connection.response.create(model="demo", input="hello", stream=True, background=False)
+        types = []
+        for event in connection:
+            types.append(event.type)
+            if event.type == "response.completed":
+                break
+    assert types[0] == "response.created"
+
+
+def test_a_steered_response_goes_on(client: OpenAI) -> None:
+    with client.responses.connect() as connection:
+        connection.response.create(model="demo", input="Count from 1 to 5.")
+        created = connection.recv()
+        assert created.type == "response.created"
+        connection.response.steer(input="stop", previous_response_id=created.response.id)
+        events = []
+        for event in connection:
+            events.append(event)
+            if {"response.completed", "response.steer.failed"} <= {each.type for each in events}:
+                break
+        [failed] = [each for each in events if each.type == "response.steer.failed"]
+        assert failed.error.code == "steering_not_supported"
+        assert failed.steer.input == "stop"
+
+
+def test_lanes_of_a_session_run_at_the_same_time(client: OpenAI) -> None:
+    limits = ResponsesWebSocketLimits(
+        max_lanes=8, max_events_per_lane=500, max_events=4000, max_bytes_per_lane=10**7, max_bytes=10**8
+    )
+    with (
+        client.responses.connect() as connection,
+        ResponsesWebSocketSession(connection, limits=limits) as session,
+    ):
+        lanes = [session.lane(f"lane-{number}") for number in range(5)]
+        for number, lane in enumerate(lanes):
+            create: Any = {"type": "response.create", "model": "demo", "input": f"say exactly: {number}"}
+            lane.send(create)
+        texts = [lane.get_final_response(timeout=30).output_text for lane in lanes]
+        assert texts == ["0", "1", "2", "3", "4"]
+        lanes[0].send({"type": "response.create", "model": "nobody", "input": "x"})
+        with pytest.raises(ResponsesWebSocketError) as refused:
+            lanes[0].get_final_response(timeout=30)
+        assert refused.value.event.type == "error"

@@ -152,3 +152,19 @@ def test_none_keeps_nothing_on_the_disk(tmp_path: Path) -> None:
 
     run(test())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_something_else_can_be_pruned_each_time() -> None:
+    calls = []
+
+    async def also() -> None:
+        calls.append(1)
+
+    async def prune() -> None:
+        task = asyncio.create_task(prune_regularly(MemoryStore(), Limits, every=0, also=also))
+        async with asyncio.timeout(10):
+            while len(calls) < 3:
+                await asyncio.sleep(0)
+        task.cancel()
+
+    asyncio.run(prune())

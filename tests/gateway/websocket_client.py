@@ -12,6 +12,7 @@ import msgspec
 from websockets.sync.client import connect
 from websockets.sync.connection import Connection
 
+from penstock.gateway.api.websocket import Socket
 from penstock.gateway.app import GatewayApp
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange, Message
@@ -139,6 +140,50 @@ class FakeClient:
         async with asyncio.timeout(10):
             while not any(word in str(message) for message in self.sent):
                 await asyncio.sleep(0.001)
+
+
+class Conversation:
+    """A client on a WebSocket without a network."""
+
+    def __init__(self, gateway: Gateway, **options: Any) -> None:
+        self.client = FakeClient()
+        socket = Socket(gateway, self.client.exchange(), None, lambda: 0.0, **options)
+        self.task = asyncio.create_task(socket.serve())
+        self._read = 0
+
+    def send(self, **fields: Any) -> None:
+        frame = json.dumps({"type": "response.create", "model": "m", "input": "x", **fields})
+        self.client.said.put_nowait({"type": "websocket.receive", "text": frame})
+
+    @property
+    def frames(self) -> list[Json]:
+        """All frames that the client has received."""
+        return [json.loads(each["text"]) for each in self.client.sent if each["type"] == "websocket.send"]
+
+    async def ends(self, count: int) -> list[Json]:
+        """All frames, as soon as this many turns have ended."""
+        async with asyncio.timeout(10):
+            while sum(each["type"] in (*TERMINAL, "error") for each in self.frames) < count:
+                await asyncio.sleep(0)
+        return self.frames
+
+    async def turn(self, **fields: Any) -> list[Json]:
+        """The frames of one turn."""
+        self.send(**fields)
+        frames: list[Json] = []
+        async with asyncio.timeout(10):
+            while not frames or frames[-1]["type"] not in (*TERMINAL, "error"):
+                sent = [each for each in self.client.sent if each["type"] == "websocket.send"]
+                if len(sent) > self._read:
+                    frames.append(json.loads(sent[self._read]["text"]))
+                    self._read += 1
+                else:
+                    await asyncio.sleep(0)
+        return frames
+
+    async def close(self) -> None:
+        self.client.said.put_nowait({"type": "websocket.disconnect"})
+        await asyncio.wait_for(self.task, 10)
 
 
 def upgrade(settings: Settings, path: str = "/v1/responses", **headers: str) -> tuple[Any, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from socket import socketpair
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from penstock.errors import (
 )
 from penstock.net.config import ConnectionConfig, KeySource
 from penstock.net.masking import Secrets
-from penstock.net.transport import Transport
+from penstock.net.transport import Transport, is_ended
 from penstock.net.urls import read_address
 from tests.client.asking import KEY, REQUEST, Clock, asking, read_until_failure, texts_of_exception
 from tests.client.server import (
@@ -48,20 +49,54 @@ def test_a_connection_is_reused() -> None:
     run(main())
 
 
+async def close_on_the_next(connection: Any) -> None:
+    await connection.request()
+
+
 def test_a_reused_connection_that_was_closed_is_replaced_without_a_retry() -> None:
     async def main() -> None:
-        async def close_on_the_next(connection: Any) -> None:
-            await connection.request()
-
-        stale = [answer(200, RESPONSE, connection="keep-alive"), close_on_the_next]
+        stale = [answer(200, {"data": []}, connection="keep-alive"), close_on_the_next]
         clock = Clock()
-        async with asking(stale, [answer(200, RESPONSE)], clock=clock, retries=1) as (client, server):
-            await client.create(REQUEST)
-            await client.create(REQUEST)
+        async with asking(stale, [answer(200, {"data": []})], clock=clock, retries=1) as (client, server):
+            await client.models()
+            await client.models()
             assert server.connections == 2
         assert clock.waits == []
 
     run(main())
+
+
+def test_a_post_that_the_server_may_have_read_is_not_sent_again() -> None:
+    """Decision 32: its connection breaks, reused or not, before the response."""
+
+    async def main() -> None:
+        stale = [answer(200, RESPONSE, connection="keep-alive"), close_on_the_next]
+        async with transport_to(stale, [answer(200, RESPONSE)]) as to:
+            first = await to.transport.send("POST", to.server.url, body=b"{}")
+            await first.body()
+            with pytest.raises(NetworkError) as caught:
+                await to.transport.send("POST", to.server.url, body=b"{}")
+            assert caught.value.phase == "cut"
+            assert to.server.connections == 1
+
+    run(main())
+
+
+def test_an_idle_connection_that_the_server_has_closed_is_recognised() -> None:
+    class Idle:
+        def __init__(self, socket: Any) -> None:
+            self._socket = socket
+
+        def get_extra_info(self, name: str) -> Any:
+            return self._socket if name == "socket" else None
+
+    ours, theirs = socketpair()
+    with ours, theirs:
+        assert not is_ended(Idle(ours))  # type: ignore[arg-type]
+        theirs.close()
+        assert is_ended(Idle(ours))  # type: ignore[arg-type]
+        assert not is_ended(None)
+        assert not is_ended(Idle(None))  # type: ignore[arg-type]
 
 
 def test_without_retries_no_connection_is_reused() -> None:

@@ -255,6 +255,19 @@ async def test_reasoning_is_remembered_during_a_turn_and_after_it(store: Store) 
 
 
 @for_every_store
+async def test_what_a_turn_is_opened_with_is_remembered_at_once_until_it_is_deleted(store: Store) -> None:
+    for number, is_background in enumerate((False, True)):
+        turn = replace(opened(f"resp_{number}"), is_background=is_background, memory={"key": b"%d" % number})
+        await store.open(turn, patience=30)
+        assert await recalled(store, LOCAL, "key") == b"%d" % number, "the newest turn counts"
+        await store.close(turn.id, closed(turn.id), patience=30)
+        assert await recalled(store, LOCAL, "key") == b"%d" % number
+        assert await recalled(store, "other", "key") is None
+    assert await store.delete(LOCAL, "resp_1")
+    assert await recalled(store, LOCAL, "key") is None
+
+
+@for_every_store
 async def test_any_bytes_are_stored_unchanged(store: Store, clock: Clock) -> None:
     strange = bytes(range(256)) * 3
     await store.open(opened("resp_1"))

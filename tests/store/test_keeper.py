@@ -279,6 +279,26 @@ def test_only_the_reasoning_of_an_unstored_turn_is_remembered() -> None:
     assert list(asyncio.run(keep())) == ["call_1"]
 
 
+def test_with_a_cache_reasoning_is_not_remembered_in_the_store() -> None:
+    """A turn that is logged only for its idempotency key."""
+    made = machine()
+    calls: list[Delta] = [ReasoningDelta("hm"), ToolCallDelta("a", id="call_1", name="look", arguments="{}")]
+
+    async def keep() -> tuple[dict[str, Any], dict[str, bytes], list[int]]:
+        cache, store, running = ReasoningCache(lambda: 0.0), MemoryStore(), list[int]()
+
+        def opened_now() -> None:
+            running.append(len(store._running))
+
+        keeper = StoreKeeper(store, opened(made), cache=cache, on_open=opened_now)
+        for events in (made.start(), *map(made.apply, calls), made.finish(FinishReason.TOOL_CALLS)):
+            await keeper.keep(events)
+        return await cache.recall(LOCAL, ["call_1"]), await store.recall(LOCAL, ["call_1"]), running
+
+    cached, stored, running = asyncio.run(keep())
+    assert (list(cached), stored, running) == (["call_1"], {}, [1]), "it is readable when it is reported"
+
+
 class FullStore(MemoryStore):
     """Refuses to open turns."""
 

@@ -29,6 +29,7 @@ from penstock.upstream.attempts import (
     FALLBACK,
     FINAL,
     FORBIDDEN,
+    OUTCOME_UNKNOWN,
     QUOTA_EXHAUSTED,
     RATE_LIMITED,
     TRANSIENT,
@@ -97,9 +98,9 @@ RULES: list[tuple[OpenResponsesError, RetryRule]] = [
     (ServerError("", status=501), FALLBACK),
     (ServerError("", status=400), FALLBACK),
     (NetworkError("", phase="connect"), TRANSIENT),
-    (NetworkError("", phase="first_byte"), TRANSIENT),
-    (NetworkError("", phase="idle"), TRANSIENT),
-    (NetworkError("", phase="cut"), TRANSIENT),
+    (NetworkError("", phase="first_byte"), OUTCOME_UNKNOWN),
+    (NetworkError("", phase="idle"), OUTCOME_UNKNOWN),
+    (NetworkError("", phase="cut"), OUTCOME_UNKNOWN),
     (NetworkError("", phase="connect", code="certificate_error"), FALLBACK),
     (NetworkError("", phase="cut", code="tls_error"), FALLBACK),
     (NetworkError("", phase="connect", code="proxy_error", status=407), FALLBACK),
@@ -116,7 +117,8 @@ RULES: list[tuple[OpenResponsesError, RetryRule]] = [
     (InvalidRequestError("", status=400, code="content_filter"), FINAL),
     (InvalidRequestError("", status=400, code="invalid_prompt"), FINAL),
     (InvalidRequestError("", status=408), TRANSIENT),
-    *((ServerError("", status=status), TRANSIENT) for status in (408, 421, 499, 504, 520, 524, 599)),
+    *((ServerError("", status=status), TRANSIENT) for status in (408, 421, 499, 502, 520, 522)),
+    *((ServerError("", status=status), OUTCOME_UNKNOWN) for status in (504, 524, 598, 599)),
     (OverloadedError("", status=425), TRANSIENT),
 ]
 
@@ -261,11 +263,20 @@ def test_a_transient_failure_is_retried_and_then_falls_back() -> None:
     turn = Turn({"a": ["k1", "k2"], "b": ["k3"]})
     turn.first()
     assert turn.after(BROKEN) == ("a", "k1", 0.25)
-    assert turn.after(NetworkError("", phase="cut")) == ("a", "k1", 0.5)
+    assert turn.after(NetworkError("", phase="connect")) == ("a", "k1", 0.5)
     assert turn.after(OverloadedError("", status=529)) == ("b", "k3", 0)
     assert turn.after(BROKEN) == ("b", "k3", 0.25)
     assert turn.after(BROKEN) == ("b", "k3", 0.5)
     assert turn.after(BROKEN) is None
+
+
+@pytest.mark.parametrize("phase", ["cut", "first_byte", "idle"])
+def test_a_request_whose_outcome_is_unknown_is_not_sent_to_the_same_target_again(phase: str) -> None:
+    """Decision 32: not even with another key. Another target gets it for the first time."""
+    turn = Turn({"a": ["k1", "k2"], "b": ["k3"]})
+    turn.first()
+    assert turn.after(NetworkError("", phase=phase)) == ("b", "k3", 0)
+    assert turn.after(NetworkError("", phase=phase)) is None
 
 
 @pytest.mark.parametrize(("random", "share"), [(1.0, 1.0), (0.0, 0.5)])

@@ -228,7 +228,9 @@ def test_finishing_frees_the_connection_and_closing_ends_it() -> None:
     run(main())
 
 
-def test_a_reused_connection_that_was_closed_is_replaced() -> None:
+def test_a_request_on_a_reused_connection_that_breaks_is_not_sent_again() -> None:
+    """Decision 32: the server may have processed it."""
+
     async def main() -> None:
         async def close_on_the_next(connection: Connection) -> None:
             await connection.request()
@@ -236,8 +238,9 @@ def test_a_reused_connection_that_was_closed_is_replaced() -> None:
         stale = [send(KEEP_ALIVE + chunk(sse(HELLO)) + LAST_CHUNK), close_on_the_next]
         async with sending(stale, streamed()) as (upstream, server):
             await read_body(await ask(upstream))
-            assert await read_body(await ask(upstream)) == sse(HELLO, done=True)
-            assert server.connections == 2
+            with pytest.raises(NetworkError):
+                await ask(upstream)
+            assert server.connections == 1
 
     run(main())
 

@@ -16,7 +16,7 @@ from penstock.gateway.storage import prune_regularly
 from penstock.gateway.telemetry.logs import log_refused
 from penstock.gateway.telemetry.metrics import OTHER
 
-_EXPOSED = "x-request-id, x-penstock-overhead-ms, x-penstock-diagnostics, retry-after"
+_EXPOSED = "x-request-id, x-penstock-overhead-ms, x-penstock-diagnostics, idempotent-replayed, retry-after"
 """Response headers that a web page of an allowed origin may read."""
 
 
@@ -37,8 +37,11 @@ class GatewayApp:
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
+        gateway = self.gateway
         pruning = asyncio.create_task(
-            prune_regularly(self.gateway.store, lambda: self.gateway.services.settings.limits)
+            prune_regularly(
+                gateway.store, lambda: gateway.services.settings.limits, also=gateway.idempotency.prune
+            )
         )
         await send({"type": "lifespan.startup.complete"})
         await receive()

@@ -17,6 +17,7 @@ from penstock.gateway.settings import Settings
 from penstock.gateway.telemetry.logs import log
 from penstock.gateway.telemetry.metrics import Metrics
 from penstock.gateway.turn.followers import Followers
+from penstock.gateway.turn.idempotency import IdempotencyKeys
 from penstock.gateway.turn.registry import RunningTurns
 from penstock.gateway.turn.stop_reasons import SHUTTING_DOWN
 from penstock.store.contract import Store
@@ -37,6 +38,7 @@ class Gateway:
         self.sealer = sealer or load_sealer({}, None)
         self.reasoning = ReasoningCache(time.monotonic)
         self.affinity = KeyAffinity()
+        self.idempotency = IdempotencyKeys(store)
         self.followers = Followers()
         self.turns = RunningTurns()
         self.metrics = Metrics()

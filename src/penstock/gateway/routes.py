@@ -10,12 +10,10 @@ from msgspec import Struct
 from penstock.gateway.api import compact, conversations, create, models, retrieve, status
 from penstock.gateway.api.status import SUPPORTED
 from penstock.gateway.errors import RequestRefused
+from penstock.gateway.other_apis import refuse_other_api
 
 Handler = Callable[..., Awaitable[None]]
 """Called with the gateway, the exchange, the client's key, and the path parameters by name."""
-
-_OTHER_APIS = ("chat/completions", "completions", "messages", "embeddings")
-"""Paths that clients of other APIs request, which get a message of their own (ask L3)."""
 
 _PARAMETER = re.compile(r"\{(\w+)(\.\.\.)?\}")
 
@@ -51,6 +49,7 @@ class Router:
     def find(self, path: str, method: str) -> tuple[str, Route, dict[str, str]]:
         """Return the name, route and path parameters of a request; raise `RequestRefused` if none matches."""
         path, inner = path.strip("/"), resource_of(path)
+        refuse_other_api(inner)
         name, methods, params = self._match(path, inner)
         route = methods.get("GET" if method == "HEAD" else method)
         if route is not None:
@@ -75,9 +74,7 @@ def _pattern(path: str, methods: Mapping[str, Route]) -> _Pattern:
 
 
 def _nothing_there(path: str) -> RequestRefused:
-    if path in _OTHER_APIS:
-        message = f"/v1/{path} is not supported here; use POST /v1/responses"
-    elif path.startswith("v1/"):
+    if path.startswith("v1/"):
         message = f"this path has /v1 twice: remove /v1 from the client's base URL; {SUPPORTED}"
     else:
         message = f"there is no such path; {SUPPORTED}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from penstock.errors import PenstockError, StoreError
@@ -62,8 +62,14 @@ def default_path(environment: Mapping[str, str]) -> Path:
 # Pruning
 
 
-async def prune_regularly(store: Store, limits: Callable[[], Limits], *, every: float = PRUNE_EVERY) -> None:
-    """Prune the store until cancelled. If pruning fails, retry at the next interval.
+async def prune_regularly(
+    store: Store,
+    limits: Callable[[], Limits],
+    *,
+    every: float = PRUNE_EVERY,
+    also: Callable[[], Awaitable[None]] | None = None,
+) -> None:
+    """Prune the store until cancelled, and call `also` each time. If pruning fails, retry the next time.
 
     At startup nothing is deleted because of its age: the clock of a machine that has just booted may not be
     set yet.
@@ -72,6 +78,8 @@ async def prune_regularly(store: Store, limits: Callable[[], Limits], *, every: 
     while True:
         await asyncio.sleep(every)
         await _prune(store, limits(), by_age=True)
+        if also is not None:
+            await also()
 
 
 async def _prune(store: Store, limits: Limits, *, by_age: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import select
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from aiohttp.tracing import Trace
 
 JSON = "application/json"
+_SAFE = ("GET", "HEAD", "DELETE")
+"""Methods whose requests may be sent twice."""
 
 Refusal = Callable[[int, Mapping[str, str], bytes, Secrets, str], OpenResponsesError]
 """Converts the status, headers and body of an error response to an exception; takes advice for a 404."""
@@ -75,7 +78,7 @@ class Transport:
         proxy = proxy_for(self._address, self._config.proxy, os.environ)
         all_headers, secrets = await self._headers(accept, body is not None, proxy, headers)
         call = self._call(method, url, all_headers, body, proxy)
-        response = await self._respond(call, proxy, secrets)
+        response = await self._respond(call, proxy, secrets, may_repeat=method in _SAFE)
         answer = HttpAnswer(response, self._config, secrets, self._address.authority)
         if 200 <= answer.status < 300:
             return answer
@@ -126,8 +129,12 @@ class Transport:
             ssl=self._tls_context() if self._address.scheme == "https" else True,
         )
 
-    async def _respond(self, call: _Call, proxy: Proxy | None, secrets: Secrets) -> aiohttp.ClientResponse:
-        """Send the request and wait for the headers of the response."""
+    async def _respond(
+        self, call: _Call, proxy: Proxy | None, secrets: Secrets, *, may_repeat: bool
+    ) -> aiohttp.ClientResponse:
+        """Send the request and wait for the headers of the response. If a reused connection breaks before
+        that, the server has probably closed it because it was idle. Only then, and only if it `may_repeat`,
+        the request is sent again: a POST may have been processed (decision 32)."""
         while True:
             opening = _Opening(self._config.first_byte_timeout)
             token = _OPENING.set(opening)
@@ -151,7 +158,7 @@ class Transport:
                 if await supports_tls(self._address.host, self._address.port):
                     raise network_errors.tls_required(self._address.authority)
                 self._is_known_plain = True  # one check is enough
-            if is_closed or not opening.was_reused or failure.phase != "cut":
+            if is_closed or not may_repeat or not opening.was_reused or failure.phase != "cut":
                 raise failure  # outside the handler, so that nothing is chained: see `network_errors`
 
     def _proxy_headers(self, proxy: Proxy | None, scheme: str) -> dict[str, str]:
@@ -225,9 +232,23 @@ class _Connector(aiohttp.TCPConnector):
         self, req: ClientRequest, traces: list[Trace], timeout: aiohttp.ClientTimeout
     ) -> Connection:
         connection = await super().connect(req, traces, timeout)
-        _OPENING.get().connected(connection, was_reused=connection.protocol in self._known)
+        while (was_reused := connection.protocol in self._known) and is_ended(connection.transport):
+            connection.close()
+            connection = await super().connect(req, traces, timeout)
+        _OPENING.get().connected(connection, was_reused=was_reused)
         self._known.add(connection.protocol)
         return connection
+
+
+def is_ended(transport: asyncio.BaseTransport | None) -> bool:
+    """Return whether the server has closed an idle connection, although the event loop does not know it yet.
+    A request on such a connection would fail, and could not be repeated."""
+    socket = transport.get_extra_info("socket") if transport is not None else None
+    if socket is None or not hasattr(select, "poll"):  # Windows has no `poll`
+        return False
+    poll = select.poll()
+    poll.register(socket.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _open_session(*, keep_alive: bool) -> aiohttp.ClientSession:

@@ -36,6 +36,13 @@ def open_archive(where: str | Path) -> StoreArchive:
     return _backend(where, _ARCHIVES)(where)
 
 
+def bounded_memory(*, most_bytes: int, most_responses: int, clock: Clock = time.time) -> Store:
+    """Return an in-memory store with limits of its own."""
+    from penstock.store.memory import MemoryStore
+
+    return MemoryStore(most_bytes=most_bytes, most_responses=most_responses, clock=clock)
+
+
 # Backends are imported on first use: each needs other libraries, and the command line starts faster.
 
 

@@ -6,7 +6,7 @@ Methods are asynchronous for stores across a network; an embedded store hardly w
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
@@ -53,6 +53,8 @@ class Opened(Struct, frozen=True, kw_only=True):
     is_background: bool = False
     accent: str = ""
     """The accent that the turn was made for: it decides which events the log contains (decision 1)."""
+    memory: Mapping[str, bytes] = {}
+    """What is remembered from the start, as with `Store.remember`: it is as durable as the turn's row."""
 
 
 class Closed(Struct, frozen=True, kw_only=True):
@@ -267,10 +269,11 @@ class Store(Protocol):
     async def wait_for_turns(self, tenant: str, id: str) -> None:
         """Wait for the turns that are running in a conversation: their output belongs to it."""
 
-    # The reasoning memory (ask C1): small values by key
+    # The memory: small values by key, for reasoning (ask C1) and idempotency keys (decision 32)
 
     async def remember(self, tenant: str, id: str, key: str, data: bytes) -> None:
-        """Store data under a key for as long as the response `id` exists."""
+        """Store data under a key for as long as the response `id` exists. It replaces older data under the
+        same key."""
 
     async def recall(self, tenant: str, keys: Sequence[str]) -> dict[str, bytes]:
         """Return the data stored under these keys, without keys that are unknown."""

@@ -60,7 +60,8 @@ class Keeper(Protocol):
 
 class StoreKeeper:
     """Writes a turn to a store. `verdict` returns the verdict on a response when it ends, as JSON; `context`
-    identifies the input that it answers (`reasoning_memory.context_of`)."""
+    identifies the input that it answers (`reasoning_memory.context_of`). `on_open` is called when the turn
+    can be read from the store. With `cache`, the reasoning is remembered there and not in the store."""
 
     def __init__(
         self,
@@ -70,9 +71,12 @@ class StoreKeeper:
         clock: Callable[[], float] = time.time,
         verdict: Callable[[Response], bytes] = lambda _: b"",
         context: str = "",
+        cache: ReasoningCache | None = None,
+        on_open: Callable[[], None] = lambda: None,
     ) -> None:
         self._store, self._opened, self._context = store, opened, context
         self._clock, self._verdict = clock, verdict
+        self._cache, self._on_open = cache, on_open
         self._traces: list[Trace] = []
         self._is_open = False
         self._unsettled = 0
@@ -128,13 +132,20 @@ class StoreKeeper:
                 self._log(events)
             return events
         self._write_traces()
-        for key, data in reasoning_by_call(last.response.output, self._context).items():
-            await self._store.remember(self._opened.tenant, self._opened.id, key, data)
+        await self._remember(last.response)
         # The terminal frame waits for the commit that holds it (decision 17).
         closing = self._close_large(last.response) if is_large else self._close(events, last.response)
         is_durable = await closing
         self.diagnostics = [] if is_durable else [NOT_DURABLE]
         return events if is_durable else [*events[:-1], not_durable_event(last)]
+
+    async def _remember(self, response: Response) -> None:
+        """Remember which reasoning led to which call (ask C1)."""
+        if self._cache is not None:
+            self._cache.remember(self._opened.tenant, response.output, self._context)
+            return
+        for key, data in reasoning_by_call(response.output, self._context).items():
+            await self._store.remember(self._opened.tenant, self._opened.id, key, data)
 
     def _log(self, events: Sequence[Event]) -> None:
         logged = self._logged(events)
@@ -157,6 +168,7 @@ class StoreKeeper:
         patience = _BACKGROUND_PATIENCE if self._opened.is_background else _PATIENCE
         opened = _with_first_snapshot(self._opened, first)
         is_durable = await self._store.open(opened, patience=patience)
+        self._on_open()
         self.diagnostics = [] if is_durable else [NOT_DURABLE]
         self._write_traces()
 

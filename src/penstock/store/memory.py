@@ -114,6 +114,8 @@ class MemoryStore:
         running = self._running[turn.id] = TurnBuffer(turn)
         running.is_stored = True  # as durable as this store is
         self._items.add(turn.tenant, running, turn.input)
+        for key, data in turn.memory.items():
+            self._reasoning_memory[turn.tenant, key] = (running, data)
         self._grow(running.size)
         return True
 

@@ -65,7 +65,7 @@ class TurnBuffer:
         self.ended_at = 0.0
         self.events: list[LoggedEvent] = []
         self.traces: list[Trace] = []
-        self.reasoning_memory: dict[str, bytes] = {}
+        self.reasoning_memory: dict[str, bytes] = dict(opened.memory)
         self.dropped = 0
         self.stored_sequence = -1
         """The last event that is in the file."""
@@ -187,7 +187,8 @@ def _sequence(event: LoggedEvent) -> int:
 
 
 def size_of(turn: Opened) -> int:
-    return len(turn.request) + len(turn.response) + size_of_items(turn.input)
+    memory = sum(len(key) + len(data) for key, data in turn.memory.items())
+    return len(turn.request) + len(turn.response) + size_of_items(turn.input) + memory
 
 
 def size_of_end(end: Closed) -> int:

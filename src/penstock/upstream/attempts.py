@@ -16,14 +16,18 @@ from penstock.errors import (
     AuthenticationError,
     ContextOverflowError,
     InvalidRequestError,
+    NetworkError,
     NotFoundError,
     OpenResponsesError,
     PermissionDeniedError,
     RateLimitError,
+    ServerError,
 )
 from penstock.upstream.target import Upstream
 
 FIRST_WAIT = 0.25
+_PROXY_TIMEOUTS = (504, 524, 598, 599)
+"""Statuses of a proxy that has passed the request on and got no answer in time."""
 LONGEST_REST = 3600.0
 """Seconds. A wrong header of a vendor must not make a key unusable for days."""
 
@@ -57,6 +61,8 @@ FORBIDDEN = RetryRule((NextStep.OTHER_KEY, NextStep.NEXT_TARGET), is_final_for_o
 """The key does not rest: usually only this model is forbidden, and the key works for others."""
 TRANSIENT = RetryRule((NextStep.RETRY, NextStep.NEXT_TARGET))
 FALLBACK = RetryRule((NextStep.NEXT_TARGET,))
+OUTCOME_UNKNOWN = RetryRule((NextStep.NEXT_TARGET,))
+"""The target may have processed the request, so it does not get it a second time (decision 32)."""
 FINAL = RetryRule()
 
 BY_CODE: dict[str, RetryRule] = {
@@ -86,11 +92,21 @@ def rule_for(error: OpenResponsesError) -> RetryRule:
     """Return the rule for a failure: by its code, else by its class, else by whether it is transient."""
     if error.code in BY_CODE:
         return BY_CODE[error.code]
+    if _may_have_been_processed(error):
+        return OUTCOME_UNKNOWN
     transient = is_transient(error)
     for kind, rule in BY_KIND:
         if isinstance(error, kind) and not (transient and rule is FINAL):  # a 408 is not an invalid request
             return rule
     return TRANSIENT if transient else FALLBACK
+
+
+def _may_have_been_processed(error: OpenResponsesError) -> bool:
+    """Return whether the request was sent, and nothing is known about what became of it: the connection broke
+    or was silent for too long, or a proxy reports that its server was."""
+    if isinstance(error, NetworkError):
+        return error.phase != "connect" and error.code == NetworkError.default_code
+    return isinstance(error, ServerError) and error.status in _PROXY_TIMEOUTS
 
 
 class Candidate(Struct, frozen=True):

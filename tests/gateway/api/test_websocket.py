@@ -43,7 +43,7 @@ from tests.gateway.upstream import (
     until,
     until_gone,
 )
-from tests.gateway.websocket_client import FakeClient, Talk, talking, upgrade
+from tests.gateway.websocket_client import Conversation, FakeClient, Talk, talking, upgrade
 
 
 @pytest.fixture
@@ -149,15 +149,6 @@ def test_turns_sent_together_run_one_after_the_other(talk: Talk) -> None:
     for number in range(5):
         output = talk.events()[-1]["response"]["output"]
         assert output[0]["content"][0]["text"] == str(number)
-
-
-@pytest.mark.e2e
-@pytest.mark.parametrize(
-    ("field", "value"), [("stream", True), ("stream", False), ("stream_options", {}), ("background", False)]
-)
-def test_fields_that_a_websocket_does_not_support_are_refused(talk: Talk, field: str, value: Any) -> None:
-    assert talk.refused(**{field: value})["param"] == field
-    assert talk.is_usable()
 
 
 @pytest.mark.e2e
@@ -403,38 +394,6 @@ def test_frames_that_wait_are_bounded_in_bytes(upstream: ScriptedUpstream, tmp_p
 # In this process
 
 
-class Conversation:
-    """A client on a WebSocket without a network."""
-
-    def __init__(self, gateway: Gateway, **options: Any) -> None:
-        self.client = FakeClient()
-        socket = Socket(gateway, self.client.exchange(), None, lambda: 0.0, **options)
-        self.task = asyncio.create_task(socket.serve())
-        self._read = 0
-
-    def send(self, **fields: Any) -> None:
-        frame = json.dumps({"type": "response.create", "model": "m", "input": "x", **fields})
-        self.client.said.put_nowait({"type": "websocket.receive", "text": frame})
-
-    async def turn(self, **fields: Any) -> list[Json]:
-        """The frames of one turn."""
-        self.send(**fields)
-        frames: list[Json] = []
-        async with asyncio.timeout(10):
-            while not frames or frames[-1]["type"] not in (*TERMINAL, "error"):
-                sent = [each for each in self.client.sent if each["type"] == "websocket.send"]
-                if len(sent) > self._read:
-                    frames.append(json.loads(sent[self._read]["text"]))
-                    self._read += 1
-                else:
-                    await asyncio.sleep(0)
-        return frames
-
-    async def close(self) -> None:
-        self.client.said.put_nowait({"type": "websocket.disconnect"})
-        await asyncio.wait_for(self.task, 10)
-
-
 def on_websocket(test: Callable[[Conversation], Awaitable[None]], *upstreams: FakeUpstream) -> None:
     async def run(gateway: Gateway) -> None:
         conversation = Conversation(gateway)
@@ -497,8 +456,6 @@ def test_the_last_response_can_be_continued_without_being_stored() -> None:
     [
         ({"type": "response.cancel"}, "type"),
         ([], "type"),
-        ({"type": "response.create", "model": "m", "input": "x", "stream": True}, "stream"),
-        ({"type": "response.create", "model": "m", "input": "x", "background": False}, "background"),
         ({"type": "response.create", "model": "m", "input": 7}, "input"),
         ({"type": "response.create", "model": "nobody", "input": "x"}, "model"),
     ],
@@ -516,6 +473,58 @@ def test_a_wrong_frame_is_answered_with_an_error_and_the_socket_stays_open(frame
             await asyncio.sleep(0)
 
     on_websocket(test, FakeUpstream("only", text_answer("Hello")))
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("stream", True),
+        ("stream", False),
+        ("stream_options", {"include_obfuscation": True}),
+        ("background", True),
+    ],
+)
+def test_fields_that_clients_send_although_they_must_not_are_ignored(field: str, value: Any) -> None:
+    """Decision 31: Codex and openai-agents send them with every turn."""
+
+    async def test(conversation: Conversation) -> None:
+        frames = await conversation.turn(**{field: value})
+        assert frames[-1]["type"] == "response.completed"
+        assert frames[-1]["response"]["background"] is False
+        warm = await conversation.turn(generate=False, **{field: value})
+        for last in (frames[-1], warm[-1]):
+            [diagnostic] = last["response"]["diagnostics"]
+            assert diagnostic["code"] == "field_dropped"
+            assert f"`{field}`" in diagnostic["message"]
+
+    upstream = FakeUpstream("only", text_answer("Hello"))
+    on_websocket(test, upstream)
+
+
+def test_codex_uses_one_socket_for_many_turns() -> None:
+    """It warms the connection up, and continues each response without storing it. A reused socket must not
+    stall at its second turn."""
+    upstream = FakeUpstream("only", *(text_answer(f"answer {number}") for number in range(4)))
+
+    async def test(conversation: Conversation) -> None:
+        codex = {"stream": True, "store": False, "tool_choice": "auto", "parallel_tool_calls": True}
+        warm = await conversation.turn(input=[], generate=False, **codex)
+        id = warm[-1]["response"]["id"]
+        for number in range(4):
+            frames = await conversation.turn(input=f"question {number}", previous_response_id=id, **codex)
+            assert frames[-1]["type"] == "response.completed"
+            id = frames[-1]["response"]["id"]
+
+    on_websocket(test, upstream)
+    assert [each["content"] for each in upstream.requests[-1].body["messages"]] == [
+        "question 0",
+        "answer 0",
+        "question 1",
+        "answer 1",
+        "question 2",
+        "answer 2",
+        "question 3",
+    ]
 
 
 def test_a_client_that_disconnects_ends_its_turn_and_those_that_wait(verdicts: list[Json]) -> None:

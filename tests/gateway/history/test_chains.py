@@ -14,7 +14,8 @@ from msgspec import UNSET, UnsetType
 
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
-from penstock.gateway.history.chains import ConnectionHistory, Resolved, named_items, public_request, resolve
+from penstock.gateway.history.chains import Resolved, named_items, public_request, resolve
+from penstock.gateway.history.connection_cache import ConnectionHistory
 from penstock.protocol.items import Message
 from penstock.protocol.request import CreateResponse
 from penstock.protocol.wire import encode, read

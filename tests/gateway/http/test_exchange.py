@@ -60,6 +60,13 @@ def test_a_request_id_that_cannot_be_a_header_is_replaced(given: str) -> None:
     assert made != request_id_for(given)
 
 
+def test_turns_of_one_connection_have_request_ids_of_their_own() -> None:
+    first = Client().exchange(headers=[(b"x-request-id", b"mine")])
+    second = first.renamed("mine-2")
+    assert (first.request_id, second.request_id) == ("mine", "mine-2")
+    assert (second.headers, second.send) == (first.headers, first.send)
+
+
 def test_an_answer_has_its_length_its_id_and_no_body_for_head() -> None:
     async def test(method: str) -> Client:
         client = Client()

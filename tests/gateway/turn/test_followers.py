@@ -235,3 +235,12 @@ def test_a_client_that_reconnects_within_the_grace_is_in_time() -> None:
             await waiting
 
     asyncio.run(test())
+
+
+def test_a_response_is_followed_while_at_least_one_client_follows_it() -> None:
+    followers, key = Followers(), ("tenant", "resp_1")
+    assert not followers.is_followed(key)
+    with followers.following(key), followers.following(key):
+        assert followers.is_followed(key)
+        assert not followers.is_followed(("other", "resp_1"))
+    assert not followers.is_followed(key)

@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+import pytest
+
+from penstock.gateway.gateway import Gateway
 from penstock.gateway.http.exchange import Exchange, Message
 from penstock.gateway.settings import Limits
 from penstock.gateway.turn.heartbeats import Heartbeats
@@ -21,6 +24,8 @@ from penstock.store.reasoning_memory import ReasoningCache
 from penstock.stream.accents import ACCENTS
 from penstock.stream.machine import ResponseStreamStateMachine
 from tests.client.server import chunk, run, send
+from tests.gateway.fake_upstreams import FakeUpstream, answer
+from tests.gateway.in_process import Caller, chain, with_gateway
 from tests.gateway.running import Running
 from tests.gateway.scripts import STOP, text
 from tests.gateway.upstream import LAST_CHUNK, SSE_HEAD, USAGE, ScriptedUpstream, frames, streamed, until
@@ -62,7 +67,7 @@ class Patient:
 
 
 def beats(
-    until: float, limits: Limits = LIMITS, act: Callable[[Clock, Patient], None] | None = None
+    until: float, limits: Limits = LIMITS, act: Callable[[Patient, StreamOutlet], None] | None = None
 ) -> list[Any]:
     """What was written until then, and when."""
     clock, turn, written = Clock(until), Patient(), []
@@ -89,7 +94,7 @@ def beats(
         outlet._clock = clock
         outlet.last_event = outlet.last_write = 0.0
         if act is not None:
-            act(clock, turn)
+            act(turn, outlet)
         heart = Heartbeats(turn, outlet, limits, Verdict(request_id="r"), clock=clock, sleep=clock.sleep)
         with suppress(asyncio.CancelledError):
             await heart.run()
@@ -115,10 +120,40 @@ def test_comments_come_in_between_and_an_event_after_a_minute() -> None:
 
 
 def test_a_stream_that_has_begun_is_not_begun_again() -> None:
-    def begun(_: Clock, turn: Patient) -> None:
-        turn.start()
+    assert beats(16, act=begin) == [(15, ": waiting for the model")]
 
-    assert beats(16, act=begun) == [(15, ": waiting for the model")]
+
+def begin(turn: Patient, outlet: StreamOutlet) -> None:
+    """The upstream has answered at once, and says nothing more."""
+    turn.start()
+    outlet.has_begun = True
+
+
+@pytest.mark.parametrize("every", [0.5, 1, 4])
+def test_the_first_heartbeat_is_sent_after_the_interval_that_the_client_wishes(every: float) -> None:
+    """Whether the upstream has answered or not, and however long `patience` is (decision 9)."""
+    wished = Limits(patience=min(5, every), comment_every=every, event_every=every)
+    created, beat = "event: response.created", "event: response.in_progress"
+    assert beats(3.5 * every, wished) == [(every, created), (2 * every, beat), (3 * every, beat)]
+    wished = Limits(patience=60, comment_every=every, event_every=every)
+    assert beats(2.5 * every, wished, act=begin) == [(every, beat), (2 * every, beat)]
+
+
+def test_a_wished_heartbeat_begins_the_stream_before_the_upstream_answers() -> None:
+    gate = asyncio.Event()
+    upstream = FakeUpstream("only", [gate, *answer("late")])
+
+    async def ask(gateway: Gateway) -> None:
+        caller = Caller(gateway, model="m", input="x", stream=True, headers={"x-penstock-heartbeat": "0.1"})
+        await caller.received(b'"sequence_number":2')
+        gate.set()
+        await caller.task
+        types = [event["type"] for event in caller.events]
+        assert types[0] == "response.created"
+        assert set(types[1:3]) == {"response.in_progress"}
+        assert caller.text == "late"
+
+    with_gateway(ask, upstream, settings=chain(upstream, limits=Limits(patience=60)))
 
 
 class StalledOutlet:
@@ -128,6 +163,7 @@ class StalledOutlet:
         self._clock = clock
         self.gave_up_at: float | None = None
         self.lock = asyncio.Lock()
+        self.has_begun = False
         self.last_event = self.last_write = 0.0
         self.writing_since: float | None = 0.0 if turn_is_writing else None
 

@@ -102,7 +102,6 @@ PASSING: dict[str, Script] = {
     "a rate limit in the first frame": streamed({"error": {"message": "Rate limit. Try again in 20ms."}}),
     "overload": [answer(503, retry_after_ms="20")],
     "a server error": [answer(500, retry_after_ms="20")],
-    "a reset": [cut],
     "nothing": streamed(done=False),
 }
 
@@ -118,6 +117,18 @@ def test_a_passing_failure_is_retried(stubborn: Running, upstream: ScriptedUpstr
     assert "diagnostics" not in reply.last
     first, second = upstream.asked_for("e5")[-2:]
     assert first.body == second.body
+
+
+@pytest.mark.parametrize("broken", [[cut], [send(SSE_HEAD), cut]], ids=["before the answer", "in the answer"])
+def test_a_request_that_may_have_been_processed_is_not_sent_again(
+    stubborn: Running, upstream: ScriptedUpstream, broken: Script
+) -> None:
+    """Decision 32: the connection broke after the request was sent. The client decides about a retry."""
+    upstream.play("e5-cut", broken, YES)
+    asked = len(upstream.asked_for("e5-cut"))
+    reply = stubborn.ask({"model": "e5-cut", "input": "x"})
+    assert (reply.status, reply.error["code"]) == (502, "upstream_truncated")
+    assert len(upstream.asked_for("e5-cut")) == asked + 1
 
 
 def test_the_client_is_kept_alive_through_a_longer_wait(

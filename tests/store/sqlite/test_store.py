@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 import stat
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -233,3 +234,19 @@ def test_a_background_turn_notices_that_the_disk_has_recovered(tmp_path: Path) -
         assert await store.open(large, patience=30)
 
     use_store(tmp_path / "store.db", body, busy_ms=0)
+
+
+@pytest.mark.parametrize("is_background", [False, True])
+def test_what_a_turn_is_opened_with_is_committed_with_its_row(tmp_path: Path, is_background: bool) -> None:
+    """A crash right after `open` must not lose one of the two: a request would be run twice (decision 32)."""
+    path = tmp_path / "store.db"
+
+    async def write(store: SqliteStore) -> None:
+        turn = replace(opened("resp_1"), is_background=is_background, memory={"key": b"kept"})
+        assert await store.open(turn, patience=30)
+        with closing(sqlite3.connect(path)) as file:
+            rows = file.execute("SELECT key, data FROM memories").fetchall()
+            assert rows == [("key", b"kept")]
+        await store.close("resp_1", closed("resp_1"), patience=30)
+
+    use_store(path, write, limits=WriteLimits(log_delay=60))

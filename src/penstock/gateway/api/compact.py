@@ -24,6 +24,7 @@ from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.refusals import refusal, with_request_id
 from penstock.gateway.settings import ClientKey
 from penstock.gateway.turn.compaction import CompactionCodec
+from penstock.gateway.turn.idempotency import Claim
 from penstock.gateway.turn.outlets import JsonOutlet
 from penstock.gateway.turn.prepare import Prepared, diagnostics_header, prepare
 from penstock.gateway.turn.requests import read_request
@@ -67,10 +68,11 @@ def prepare_any(
     watch: Stopwatch,
     *,
     error_event: bool = True,
+    claim: Claim | None = None,
 ) -> Prepared:
     """Prepare a turn. If the input ends with a trigger, its only output is a compaction."""
     prepare_turn = prepare_compaction if wants_compaction(resolved.request) else prepare
-    return prepare_turn(gateway, exchange, key, resolved, watch, error_event=error_event)
+    return prepare_turn(gateway, exchange, key, resolved, watch, error_event=error_event, claim=claim)
 
 
 def prepare_compaction(
@@ -81,6 +83,7 @@ def prepare_compaction(
     watch: Stopwatch,
     *,
     error_event: bool = True,
+    claim: Claim | None = None,
 ) -> Prepared:
     """Prepare a turn whose only output is a compaction. It is run like any other."""
     request, sealer = resolved.request, gateway.sealer
@@ -91,7 +94,9 @@ def prepare_compaction(
 
     codec = CompactionCodec(seal, lambda item: opened(sealer, tenant_of(key), item))
     summarising = replace(resolved, request=_summary_request(request))
-    return prepare(gateway, exchange, key, summarising, watch, summary=codec, error_event=error_event)
+    return prepare(
+        gateway, exchange, key, summarising, watch, summary=codec, error_event=error_event, claim=claim
+    )
 
 
 def _summary_request(request: CreateResponse) -> CreateResponse:

@@ -7,10 +7,12 @@ import msgspec
 from penstock.fairness import run_heavy, weight_of
 from penstock.gateway.api.background import answer_later
 from penstock.gateway.api.compact import prepare_any
+from penstock.gateway.api.repeats import answer_again, claim_key
 from penstock.gateway.gateway import Gateway
 from penstock.gateway.history.resolve import complete
 from penstock.gateway.http.exchange import Exchange
 from penstock.gateway.settings import ClientKey
+from penstock.gateway.turn.idempotency import HEADER, Earlier, fingerprint_of
 from penstock.gateway.turn.outlets import JsonOutlet, StreamOutlet
 from penstock.gateway.turn.prepare import Prepared
 from penstock.gateway.turn.requests import read_request
@@ -26,15 +28,26 @@ async def create_response(gateway: Gateway, exchange: Exchange, key: ClientKey |
     watch = Stopwatch(gateway.services.clock)
     weight = weight_of(body)
     request = await run_heavy(weight, _read, gateway, body)
+    fingerprint = await run_heavy(weight, fingerprint_of, body) if HEADER in exchange.headers else ""
     del body  # it may be large, and the turn may be long
-    with watch.waiting():
-        resolved = await gateway.unless_disconnected(exchange, complete(gateway, key, request, weight))
-    gateway.refuse_if_full()
-    prepared = await run_heavy(resolved.weight, prepare_any, gateway, exchange, key, resolved, watch)
-    if request.background:
-        await answer_later(gateway, exchange, prepared)
-    else:
-        await _answer(gateway, exchange, prepared)
+    claim = await claim_key(gateway, exchange, key, request, fingerprint)
+    if isinstance(claim, Earlier):
+        await answer_again(gateway, exchange, key, request, claim)
+        return
+    try:
+        with watch.waiting():
+            resolved = await gateway.unless_disconnected(exchange, complete(gateway, key, request, weight))
+        gateway.refuse_if_full()
+        prepared = await run_heavy(
+            resolved.weight, prepare_any, gateway, exchange, key, resolved, watch, claim=claim
+        )
+        if request.background:
+            await answer_later(gateway, exchange, prepared)
+        else:
+            await _answer(gateway, exchange, prepared)
+    finally:
+        if claim is not None:
+            gateway.idempotency.release(claim)
 
 
 async def _answer(gateway: Gateway, exchange: Exchange, prepared: Prepared) -> None:

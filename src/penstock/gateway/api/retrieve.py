@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -25,7 +26,7 @@ from penstock.protocol.items import ReasoningItem
 from penstock.protocol.response import Response
 from penstock.protocol.wire import decode, encode
 from penstock.sse import DONE
-from penstock.store.contract import RUNNING, StoredItem, StoredResponse
+from penstock.store.contract import RUNNING, Store, StoredItem, StoredResponse
 from penstock.store.keeper import not_durable
 from penstock.stream.accents import ACCENTS, Accent
 from penstock.stream.permissions import ORDER, Permissions, includes
@@ -38,9 +39,7 @@ async def get_response(
     stored = await _find(gateway, key, response_id)
     if exchange.query.get("stream", "").lower() == "true":
         after = _after(exchange.query.get("starting_after"))
-        accent = accent_for(gateway.services.settings, key, exchange.query, exchange.headers)
-        await _check_accent(gateway, stored, accent)
-        await stream_response(gateway, exchange, stored.tenant, _response_of(stored), after, accent)
+        await stream_stored(gateway, exchange, key, stored, after, store=gateway.store)
     else:
         await _show(gateway, exchange, key, stored)
 
@@ -92,7 +91,13 @@ def _in_accent(stored: StoredItem, accent: Accent) -> StoredItem:
 
 
 async def _show(gateway: Gateway, exchange: Exchange, key: ClientKey | None, stored: StoredResponse) -> None:
-    """Send a response in the client's accent; it is stored in the state machine's own form."""
+    await exchange.answer(200, encode(accented_response(gateway, exchange, key, stored)))
+
+
+def accented_response(
+    gateway: Gateway, exchange: Exchange, key: ClientKey | None, stored: StoredResponse
+) -> Response:
+    """Return a response in the client's accent; it is stored in the state machine's own form."""
     accent = accent_for(gateway.services.settings, key, exchange.query, exchange.headers)
     response = _response_of(stored)
     if not includes(accent, _made_for(stored)):
@@ -100,7 +105,7 @@ async def _show(gateway: Gateway, exchange: Exchange, key: ClientKey | None, sto
     event = LifecycleEvent(type="response.completed", sequence_number=0, response=response)
     accented = ACCENTS[accent]()(event)
     assert isinstance(accented, LifecycleEvent)
-    await exchange.answer(200, encode(accented.response))
+    return accented.response
 
 
 async def _find(gateway: Gateway, key: ClientKey | None, id: str) -> StoredResponse:
@@ -141,7 +146,7 @@ def _made_for(stored: StoredResponse) -> str:
     return stored.accent or ORDER[-1]
 
 
-async def _check_accent(gateway: Gateway, stored: StoredResponse, accent: str) -> None:
+async def _check_accent(store: Store, stored: StoredResponse, accent: str) -> None:
     """Refuse to stream events in an accent that cannot carry them (decision 1).
 
     An accent carries everything that was made for it or for a stricter one. It also carries other events if
@@ -152,7 +157,7 @@ async def _check_accent(gateway: Gateway, stored: StoredResponse, accent: str) -
         return
     if stored.status in RUNNING:
         reason = f"while it runs, it is not known whether the accent {accent!r} can carry all of them"
-    elif await _permits_log(gateway, stored, accent):
+    elif await _permits_log(store, stored, accent):
         return
     else:
         reason = f"the accent {accent!r} cannot carry all of them"
@@ -163,24 +168,51 @@ async def _check_accent(gateway: Gateway, stored: StoredResponse, accent: str) -
     raise RequestRefused(400, "accent_not_available", message, param="accent")
 
 
-async def _permits_log(gateway: Gateway, stored: StoredResponse, accent: str) -> bool:
+async def _permits_log(store: Store, stored: StoredResponse, accent: str) -> bool:
     permissions, work = Permissions(accent, _response_of(stored).tools), WorkSlice()
-    async for logged in gateway.store.events(stored.tenant, stored.id):
+    async for logged in store.events(stored.tenant, stored.id):
         if not permissions.event(decode_event(logged.data)):
             return False
         await work.pause()
     return True
 
 
+async def stream_stored(
+    gateway: Gateway,
+    exchange: Exchange,
+    key: ClientKey | None,
+    stored: StoredResponse,
+    after: int,
+    *,
+    store: Store,
+    headers: Sequence[tuple[str, str]] = (),
+) -> None:
+    """Stream a response from `store` in the client's accent, if that accent can carry its events."""
+    accent = accent_for(gateway.services.settings, key, exchange.query, exchange.headers)
+    await _check_accent(store, stored, accent)
+    response = _response_of(stored)
+    await stream_response(
+        gateway, exchange, stored.tenant, response, after, accent, store=store, headers=headers
+    )
+
+
 async def stream_response(
-    gateway: Gateway, exchange: Exchange, tenant: str, response: Response, after: int, accent: str
+    gateway: Gateway,
+    exchange: Exchange,
+    tenant: str,
+    response: Response,
+    after: int,
+    accent: str,
+    *,
+    store: Store | None = None,
+    headers: Sequence[tuple[str, str]] = (),
 ) -> None:
     """Send the logged events after a sequence number, and then new events as they arrive (ask G6).
-    `response` is any snapshot of the response."""
+    `response` is any snapshot of the response. `store` has the log, if it is not in the gateway's own."""
     limits = limits_for(gateway.services.settings.limits, exchange)
     stream, id = LogStream(exchange, limits), response.id
-    await exchange.begin(200, STREAM_HEADERS)
-    replaying = _replay(gateway, stream, tenant, id, after, ACCENTS[accent](response))
+    await exchange.begin(200, [*STREAM_HEADERS, *headers])
+    replaying = _replay(store or gateway.store, stream, tenant, id, after, ACCENTS[accent](response))
     reading = asyncio.create_task(replaying)
     tasks = [reading, asyncio.create_task(exchange.wait_disconnected()), asyncio.create_task(stream.beat())]
     with gateway.followers.following((tenant, id)):
@@ -195,11 +227,11 @@ async def stream_response(
 
 
 async def _replay(
-    gateway: Gateway, stream: LogStream, tenant: str, id: str, after: int, apply_accent: Accent
+    store: Store, stream: LogStream, tenant: str, id: str, after: int, apply_accent: Accent
 ) -> None:
     begin, last_sequence = -1 if apply_accent.needs_every_event else after, after
     end: LifecycleEvent | None = None
-    async for logged in gateway.store.events(tenant, id, begin):
+    async for logged in store.events(tenant, id, begin):
         event = decode_event(logged.data)
         last_sequence = max(last_sequence, logged.sequence)
         if isinstance(event, LifecycleEvent) and event.type in TERMINAL:
@@ -209,7 +241,7 @@ async def _replay(
         if logged.sequence > after:
             await stream.write_event(accented, is_large=len(logged.data) > LARGE_ANSWER)
     # The terminal event is sent when it is durable (decision 17): the store waits for that here.
-    stored = await gateway.store.get(tenant, id)
+    stored = await store.get(tenant, id)
     end = end if stored is None else _last_event(stored, end, last_sequence)
     if end is not None:
         is_large = stored is None or len(stored.response) > LARGE_ANSWER

@@ -1,49 +1,67 @@
-"""Responses over a WebSocket: the same events, one turn at a time, with a history per connection.
+"""Responses over a WebSocket: the same events as over HTTP, with a history per connection.
 
-The last response of a connection can be continued even if it is not stored (spec N18). If a turn that
-continues it fails, it is forgotten (spec N21). A failure before `response.created` is one error envelope, and
-after it `response.failed`; the socket stays usable in both cases (decision 9, decision 18).
+Turns run one after the other, in the order of their frames. A client that wants several at a time gives each
+a `stream_id` of its own: such a lane has its own order, and its events and errors repeat the `stream_id`.
+
+The last response of a lane can be continued even if it is not stored (spec N18). If a turn that continues it
+fails, it is forgotten (spec N21). A failure before `response.created` is one error envelope, and after it
+`response.failed`; the socket stays usable in both cases (decision 9, decision 18).
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
-from penstock.errors import DecodeError
 from penstock.fairness import encode_large, run_heavy, weight_of
 from penstock.gateway.api.compact import prepare_any
+from penstock.gateway.api.websocket_frames import (
+    STEER,
+    STREAM_ID,
+    Create,
+    address_of,
+    envelope,
+    read_create,
+    steer_failed,
+    steered_response,
+)
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.gateway import Gateway
-from penstock.gateway.history.chains import ConnectionHistory
+from penstock.gateway.history.connection_cache import ConnectionCache, ConnectionHistory
 from penstock.gateway.history.resolve import complete
 from penstock.gateway.http.exchange import SERVER_STOPS, Exchange, Message, Send
-from penstock.gateway.refusals import invalid_request, refusal_for
-from penstock.gateway.settings import ClientKey, Limits
+from penstock.gateway.refusals import refusal_for
+from penstock.gateway.settings import ClientKey
 from penstock.gateway.turn.outlets import LiveOutlet
-from penstock.gateway.turn.requests import check_request, parse_bounded
+from penstock.gateway.turn.prepare import Prepared
+from penstock.gateway.turn.requests import check_request
 from penstock.gateway.turn.run import run_turn
 from penstock.gateway.turn.stopwatch import Stopwatch
 from penstock.gateway.turn.verdict import Verdict
 from penstock.protocol.events import Event
 from penstock.protocol.items import Item
-from penstock.protocol.request import WebSocketCreate
-from penstock.protocol.wire import encode, read
+from penstock.protocol.wire import encode
 from penstock.store.keeper import Keeper
 from penstock.stream.accents import ACCENTS, Accent
-from penstock.stream.deltas import FinishReason
+from penstock.stream.deltas import DiagnosticDelta, FinishReason
 
 LONGEST = 60 * 60.0
 """Maximum duration of a connection in seconds (spec N24)."""
 
+MOST_LANES = 32
+"""Different `stream_id`s of a connection, and below: turns of a connection that run at a time. OpenAI's
+service has the same limits."""
+MOST_RUNNING = 16
+
 _MOST_QUEUED = 16
 """Frames that may be queued; together they may have no more bytes than one request. A client that sends more
 is disconnected: if its frames were left unread, a disconnect would not be noticed."""
-_FORBIDDEN = ("stream", "stream_options", "background")
+_DEFAULT = ""
+"""The lane of frames without a `stream_id`."""
 _GOING_AWAY, _TOO_MANY, _RESTARTING = 1001, 1008, 1012
 
 
@@ -51,16 +69,26 @@ class SocketOutlet(LiveOutlet):
     """Sends one text frame per event, and no `[DONE]`."""
 
     def __init__(
-        self, send: Send, accent: Accent, keeper: Keeper, verdict: Verdict, watch: Stopwatch
+        self,
+        send: Send,
+        accent: Accent,
+        keeper: Keeper,
+        verdict: Verdict,
+        watch: Stopwatch,
+        stream_id: str = "",
     ) -> None:
         super().__init__(accent, keeper, verdict, watch)
         self._send = send
+        self._stream_id = stream_id
+        self._end = f',"stream_id":"{stream_id}"}}'.encode() if stream_id else b"}"
+        """How a frame ends: the `stream_id` is part of a frame, but not of the event that is stored."""
         self._unsent: list[bytes] = []
         """Frames of an interrupted write, which must be sent again."""
         self.is_refused = False
 
     async def _deliver(self, events: list[Event], *, is_large: bool) -> None:
-        self._unsent += [await encode_large(event) if is_large else encode(event) for event in events]
+        encoded = [await encode_large(event) if is_large else encode(event) for event in events]
+        self._unsent += [data[:-1] + self._end for data in encoded] if self._stream_id else encoded
         await self._resume()
 
     async def _resume(self) -> None:
@@ -76,16 +104,20 @@ class SocketOutlet(LiveOutlet):
     async def refuse(self, refused: RequestRefused) -> None:
         self.is_refused = True
         self._verdict.status = refused.status
-        await self._send({"type": "websocket.send", "text": envelope(refused)})
+        await self._send({"type": "websocket.send", "text": envelope(refused, self._stream_id)})
 
 
-def envelope(refused: RequestRefused) -> str:
-    """Return the error envelope of a failure outside a response (spec N26)."""
-    error = {"code": refused.code, "message": refused.message, "type": refused.type, "param": refused.param}
-    body: dict[str, Any] = {"type": "error", "status": refused.status, "error": error}
-    if wait := dict(refused.headers).get("retry-after"):
-        body["headers"] = {"retry-after": wait}
-    return msgspec.json.encode(body).decode()
+class _Lane:
+    """Turns that run one after the other."""
+
+    def __init__(self, stream_id: str) -> None:
+        self.stream_id = stream_id
+        self.frames: deque[str] = deque()
+        self.is_busy = False
+        self.response_id = ""
+        """The response of its last turn."""
+        self.ended = asyncio.Event()
+        """Set when that turn has ended, and its response can be continued."""
 
 
 class Socket:
@@ -101,47 +133,38 @@ class Socket:
     ) -> None:
         self._gateway, self._exchange, self._key = gateway, exchange, key
         self._clock, self._until = clock, clock() + longest
-        self._local: ConnectionHistory | None = None
         self._frames: asyncio.Queue[str | None] = asyncio.Queue()
+        """Frames that belong to no lane yet."""
+        self._lanes = {_DEFAULT: _Lane(_DEFAULT)}
+        self._cache = ConnectionCache(gateway.services.settings.limits.body_bytes)
+        self._slots = asyncio.Semaphore(MOST_RUNNING)
+        self._working: set[asyncio.Task[None]] = set()
         self._disconnected = asyncio.Event()
-        self._is_disconnected = self._is_stopping = False
-        self._name, self._count = exchange.request_id, 0
-        self._queued_bytes = 0
+        self._is_stopping = self._is_ending = False
+        """Whether the server stops, and whether no more turns begin."""
+        self._turns = 0
+        self._queued = self._queued_bytes = 0
+        """Frames whose turns have not begun."""
 
     async def serve(self) -> None:
         await self._exchange.send({"type": "websocket.accept"})
         reading = asyncio.create_task(self._read())
         try:
-            while await self._answer(await self._next()):
+            while await self._dispatch(await self._next()):
                 pass
+            await self._end()
         finally:
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
+            for task in (reading, *self._working):
+                task.cancel()
+            await asyncio.gather(reading, *self._working, return_exceptions=True)
 
-    async def _next(self) -> str | None:
-        """Return the next frame; None if there are no more. A connected client has then got the reason."""
-        try:
-            async with asyncio.timeout(self._until - self._clock()):
-                frame = await self._frames.get()
-        except TimeoutError:
-            await self._close_expired()
-            return None
-        self._queued_bytes -= len(frame or "")
-        if self._is_disconnected:
-            return None
-        if self._is_stopping:
-            await self._send({"type": "websocket.close", "code": _RESTARTING})
-            return None
-        if self._clock() >= self._until:
-            await self._close_expired()
-            return None
-        return frame
+    # Reading frames
 
     async def _read(self) -> None:
-        """Queue frames. If the client disconnects, end the running turn and drop the queued frames."""
+        """Queue frames. If the client disconnects, end the running turns and drop the queued frames."""
         while await self._enqueue(await self._exchange.receive()):
             pass
-        self._is_disconnected = True
+        self._is_ending = True
         self._disconnected.set()
         self._frames.put_nowait(None)
 
@@ -154,95 +177,181 @@ class Socket:
         if message["type"] == SERVER_STOPS:
             self._is_stopping = True
             self._frames.put_nowait(None)
-        elif self._frames.qsize() >= _MOST_QUEUED or self._queued_bytes > limits.body_bytes:
+        elif self._queued >= _MOST_QUEUED or self._queued_bytes > limits.body_bytes:
             await self._send({"type": "websocket.close", "code": _TOO_MANY})
             return False
         else:
             frame = message.get("text") or (message.get("bytes") or b"").decode("utf-8", "replace")
-            self._queued_bytes += len(frame)
+            self._count(frame, 1)
             self._frames.put_nowait(frame)
         return True
 
-    async def _until_disconnected(self) -> None:
-        await self._disconnected.wait()
+    def _count(self, frame: str, step: int) -> None:
+        self._queued += step
+        self._queued_bytes += step * len(frame)
+
+    async def _next(self) -> str | None:
+        """Return the next frame; None if no more turns begin."""
+        try:
+            async with asyncio.timeout(self._until - self._clock()):
+                frame = await self._frames.get()
+        except TimeoutError:
+            return None
+        return None if self._is_stopping or self._is_expired else frame
+
+    @property
+    def _is_expired(self) -> bool:
+        return self._clock() >= self._until
+
+    async def _dispatch(self, frame: str | None) -> bool:
+        """Pass a frame to its lane; return False if there was none left."""
+        if frame is None:
+            return False
+        address = await run_heavy(weight_of(frame), address_of, frame)
+        if address.type == STEER:
+            self._count(frame, -1)
+            await self._refuse_steering(frame)
+            return True
+        try:
+            lane = self._lane(address.stream_id)
+        except RequestRefused as refused:
+            self._count(frame, -1)
+            is_valid = isinstance(address.stream_id, str) and STREAM_ID.fullmatch(address.stream_id)
+            await self._send_error(refused, address.stream_id if is_valid else _DEFAULT)
+            return True
+        lane.frames.append(frame)
+        if not lane.is_busy:
+            lane.is_busy = True
+            task = asyncio.create_task(self._work(lane))
+            self._working.add(task)
+            task.add_done_callback(self._working.discard)
+        return True
+
+    def _lane(self, stream_id: object) -> _Lane:
+        if stream_id is None:
+            return self._lanes[_DEFAULT]
+        if not isinstance(stream_id, str) or not STREAM_ID.fullmatch(stream_id):
+            message = "stream_id must have 1 to 256 letters, digits, `_`, `-` or `.`"
+            raise RequestRefused(400, "invalid_stream_id", message, param="stream_id")
+        if stream_id not in self._lanes and len(self._lanes) > MOST_LANES:
+            message = (
+                f"this connection has used {MOST_LANES} stream_ids: use one of them, or a new connection"
+            )
+            raise RequestRefused(400, "websocket_stream_limit_reached", message, param="stream_id")
+        return self._lanes.setdefault(stream_id, _Lane(stream_id))
+
+    async def _refuse_steering(self, frame: str) -> None:
+        id, input = steered_response(frame)
+        lanes = (lane.stream_id for lane in self._lanes.values() if id and lane.response_id == id)
+        await self._send_text(steer_failed(id, input, next(lanes, _DEFAULT)))
+
+    # Sending
 
     async def _send(self, message: Message) -> None:
         """Send a message; ignore a disconnect, which the reading task reports."""
         with suppress(OSError):
             await self._exchange.send(message)
 
-    async def _close_expired(self) -> None:
-        message = (
-            "this connection has reached its limit of 60 minutes: continue the last response on a new one"
-        )
-        refused = RequestRefused(400, "websocket_connection_limit_reached", message)
-        await self._send({"type": "websocket.send", "text": envelope(refused)})
-        await self._send({"type": "websocket.close", "code": _GOING_AWAY})
+    async def _send_text(self, text: str) -> None:
+        await self._send({"type": "websocket.send", "text": text})
 
-    async def _answer(self, frame: str | None) -> bool:
-        """Answer a frame; return False if there was none left."""
-        if frame is None:
-            return False
+    async def _send_error(self, refused: RequestRefused, stream_id: str) -> None:
+        await self._send_text(envelope(refused, stream_id))
+
+    async def _end(self) -> None:
+        """Wait for the running turns, and close the connection. A connected client gets the reason."""
+        self._is_ending = True
+        if self._working:
+            await asyncio.wait(self._working)
+        if self._disconnected.is_set():
+            return
+        code = _RESTARTING
+        if not self._is_stopping:
+            code = _GOING_AWAY
+            message = (
+                "this connection has reached its limit of 60 minutes: continue the last response on a new one"
+            )
+            refused = RequestRefused(400, "websocket_connection_limit_reached", message)
+            await self._send_error(refused, _DEFAULT)
+        await self._send({"type": "websocket.close", "code": code})
+
+    # Turns
+
+    async def _work(self, lane: _Lane) -> None:
+        """Run the turns of a lane, as long as there are any."""
+        while lane.frames:
+            async with self._slots:
+                if self._is_ending or self._is_stopping or self._is_expired:
+                    break
+                self._count(lane.frames[0], -1)
+                await self._answer(lane, lane.frames.popleft())
+        lane.is_busy = False
+
+    async def _until_disconnected(self) -> None:
+        await self._disconnected.wait()
+
+    async def _answer(self, lane: _Lane, frame: str) -> None:
+        self._turns += 1
         continued = ""
+        # Each turn has its own verdict, under a request id of its own.
+        exchange = self._exchange.renamed(f"{self._exchange.request_id}-{self._turns}")
         try:
             limits, weight = self._gateway.services.settings.limits, weight_of(frame)
-            request = await run_heavy(weight, _read_create, frame, limits)
+            create = await run_heavy(weight, read_create, frame, limits)
             del frame  # it may be large, and the turn may be long
-            continued = request.previous_response_id or ""
-            failed = await self._turn(request, weight)
+            continued = create.request.previous_response_id or ""
+            has_failed = await self._turn(lane, exchange, create, weight)
         except Exception as error:
-            failed = True
-            refused = refusal_for(error, self._exchange.request_id)
-            await self._send({"type": "websocket.send", "text": envelope(refused)})
-        if failed and self._local is not None and self._local.id == continued:
-            self._local = None  # spec N21, spec N22
-        return True
+            has_failed = True
+            await self._send_error(refusal_for(error, exchange.request_id), lane.stream_id)
+        if has_failed:
+            self._cache.forget(lane.stream_id, continued)
+        lane.ended.set()
 
-    async def _turn(self, given: WebSocketCreate, weight: int) -> bool:
+    async def _turn(self, lane: _Lane, exchange: Exchange, create: Create, weight: int) -> bool:
         """Run one turn; return True if it failed."""
-        gateway, settings = self._gateway, self._gateway.services.settings
+        gateway, given = self._gateway, create.request
         gateway.refuse_if_full()
-        self._count += 1
-        self._exchange.request_id = f"{self._name}-{self._count}"  # each turn has its own verdict
-        request = check_request(given, settings.default_model)
+        request = check_request(given, gateway.services.settings.default_model)
         watch = Stopwatch(gateway.services.clock)
-        resolved = await complete(gateway, self._key, request, weight, self._local)
+        local = await self._local(request.previous_response_id or None)
+        resolved = await complete(gateway, self._key, request, weight, local)
+        resolved = replace(resolved, diagnostics=(*create.diagnostics, *resolved.diagnostics))
         prepared = await run_heavy(
-            resolved.weight,
-            prepare_any,
-            gateway,
-            self._exchange,
-            self._key,
-            resolved,
-            watch,
-            error_event=False,
+            resolved.weight, prepare_any, gateway, exchange, self._key, resolved, watch, error_event=False
         )
         accent = ACCENTS[prepared.accent]()
-        outlet = SocketOutlet(self._send, accent, prepared.keeper, prepared.verdict, watch)
-        if self._is_disconnected:
+        lane.response_id, lane.ended = prepared.turn.id, asyncio.Event()
+        outlet = SocketOutlet(self._send, accent, prepared.keeper, prepared.verdict, watch, lane.stream_id)
+        if self._disconnected.is_set():
             return True  # during the lookup of its history, when there was no turn to stop
         if given.generate is False:
-            await outlet.write([*prepared.machine.start(), *prepared.machine.finish(FinishReason.STOP)])
+            await outlet.write(_warmed_up(prepared))
         else:
             prepared.verdict.stream = True
-            await run_turn(gateway, prepared, outlet, self._exchange, self._until_disconnected())
+            await run_turn(gateway, prepared, outlet, exchange, self._until_disconnected())
         snapshot = prepared.machine.snapshot
         if outlet.is_refused or snapshot.status == "failed":
             return True
         conversation = resolved.request.input
         items: list[Item] = [*(conversation if isinstance(conversation, list) else []), *snapshot.output]
-        self._local = ConnectionHistory(snapshot.id, tuple(items), snapshot.store, resolved.weight)
+        history = ConnectionHistory(snapshot.id, tuple(items), snapshot.store, resolved.weight)
+        self._cache.put(lane.stream_id, history)
         return False
 
+    async def _local(self, id: str | None) -> ConnectionHistory | None:
+        """Return the history of this connection that ends with a response. If that response still runs in
+        another lane, wait for its end, as a follow-up over HTTP does (decision 17)."""
+        for lane in self._lanes.values():
+            if id and lane.response_id == id:
+                await lane.ended.wait()
+        return self._cache.find(id)
 
-def _read_create(frame: str, limits: Limits) -> WebSocketCreate:
-    try:
-        raw = parse_bounded(frame, limits)
-        if not isinstance(raw, dict) or raw.get("type") != "response.create":
-            raise DecodeError("a frame must be a JSON object of the type response.create", "type")
-        for name in _FORBIDDEN:
-            if name in raw:
-                raise DecodeError("is not supported over a WebSocket: remove it", name)
-        return read(raw, WebSocketCreate)
-    except DecodeError as error:
-        raise invalid_request(error) from None
+
+def _warmed_up(prepared: Prepared) -> list[Event]:
+    """Return the events of a turn that does not call the model: Codex opens a connection with one."""
+    machine = prepared.machine
+    events = machine.start()
+    for each in prepared.turn.known:
+        events += machine.apply(DiagnosticDelta(each.code, each.message))
+    return [*events, *machine.finish(FinishReason.STOP)]

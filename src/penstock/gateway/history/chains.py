@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from penstock.fairness import ITEM_WEIGHT, run_heavy
 from penstock.gateway.errors import RequestRefused
+from penstock.gateway.history.connection_cache import ConnectionHistory
 from penstock.gateway.history.repeats import Numbered, latest_outputs, without_repeats
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import (
@@ -52,15 +53,6 @@ class Resolved(Struct, frozen=True, kw_only=True):
     """How much work it causes, including its history (`fairness.run_heavy`)."""
     diagnostics: tuple[Diagnostic, ...] = ()
     """Diagnostics for parts that could not be read."""
-
-
-class ConnectionHistory(Struct, frozen=True):
-    """The last response of a WebSocket with its history, stored or not (spec N18)."""
-
-    id: str
-    items: tuple[Item, ...]
-    is_stored: bool = True
-    weight: int = 0
 
 
 async def resolve(

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from penstock.fairness import run_heavy
 from penstock.gateway.gateway import Gateway
-from penstock.gateway.history.chains import ConnectionHistory, Resolved, resolve
+from penstock.gateway.history.chains import Resolved, resolve
 from penstock.gateway.history.compactions import expand
+from penstock.gateway.history.connection_cache import ConnectionHistory
 from penstock.gateway.http.access import tenant_of
 from penstock.gateway.settings import ClientKey
 from penstock.protocol.request import CreateResponse

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from contextlib import suppress
+from copy import copy
 from typing import Any
 from urllib.parse import parse_qsl
 from uuid import uuid4
@@ -52,6 +53,12 @@ class Exchange:
         """HTTP status of the response; 0 until it has begun."""
         self.client_timeout: float | None = None
         """Seconds after which a client that reads nothing is disconnected."""
+
+    def renamed(self, request_id: str) -> Exchange:
+        """Return the exchange under another request id: a WebSocket has many turns, some at the same time."""
+        other = copy(self)
+        other.request_id = request_id
+        return other
 
     async def begin(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
         self.status = status

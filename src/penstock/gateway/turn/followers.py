@@ -27,6 +27,9 @@ class Followers:
         finally:
             self._count(key, -1)
 
+    def is_followed(self, key: Key) -> bool:
+        return key in self._counts
+
     def _count(self, key: Key, step: int) -> None:
         self._counts[key] = self._counts.get(key, 0) + step
         if not self._counts[key]:

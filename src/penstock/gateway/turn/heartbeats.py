@@ -31,6 +31,8 @@ class HeartbeatOutlet(Protocol):
     """The part of an outlet that heartbeats use."""
 
     lock: asyncio.Lock
+    has_begun: bool
+    """Whether the first event was sent."""
     last_event: float
     last_write: float
     writing_since: float | None
@@ -60,14 +62,21 @@ class Heartbeats:
         self._clock, self._sleep = clock, sleep
 
     async def run(self) -> None:
-        begins_at = self._clock() + self._limits.patience
-        while self._clock() < begins_at:
-            await self._sleep(max(min(begins_at - self._clock(), self._until_check()), _SHORTEST))
-            self._watch_stalled_write()
-        await self._unless_writing(self._begin)
+        """Begin the stream after `patience`, unless the turn does; send heartbeats from its beginning."""
+        begins_at, has_begun = self._clock() + self._limits.patience, False
         while True:
-            await self._sleep(max(min(self._until_next(), self._until_check()), _SHORTEST))
-            await self._unless_writing(self._beat)
+            if has_begun or self._outlet.has_begun:
+                has_begun = True
+                await self._unless_writing(self._beat)
+            elif self._clock() >= begins_at:
+                has_begun = True
+                await self._unless_writing(self._begin)
+            else:
+                self._watch_stalled_write()
+            until = self._until_next() if has_begun else begins_at - self._clock()
+            # The turn may begin the stream while this sleeps: its first heartbeat must not be late.
+            until = min(until, self._limits.comment_every, self._limits.event_every, self._until_check())
+            await self._sleep(max(until, _SHORTEST))
 
     async def _unless_writing(self, act: Callable[[], Awaitable[None]]) -> None:
         """Run `act` unless the turn is writing: then no heartbeat is needed, but the client may be stalled.

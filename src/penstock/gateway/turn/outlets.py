@@ -104,6 +104,7 @@ class LiveOutlet(ABC):
         self.stalled = asyncio.Event()
         """Set when the client has stopped reading."""
         self.lock = asyncio.Lock()
+        self.has_begun = False
         self.last_event = self.last_write = self._clock()
         self.writing_since: float | None = None
 
@@ -121,7 +122,7 @@ class LiveOutlet(ABC):
         while self._events:
             with self._watch.waiting():  # for the store
                 events, is_large = await self._events.next()
-            last = events[-1]
+            last, self.has_begun = events[-1], True
             self._verdict.last_event, self._verdict.last_sequence = last.type, last.sequence_number
             if not self._is_disconnected:
                 self.writing_since = self._clock()
@@ -322,13 +323,10 @@ class JsonOutlet:
         response, headers, status = event.response, self._head(), 200
         body: Response | ErrorBody = response
         if response.error is not None:
-            wait = self._verdict.retry_after or None
-            failed = refusal(response.error.code, response.error.message, wait=wait)
-            status, headers = failed.status, [*headers, *failed.headers]
-            error = ErrorPayload(
-                type=failed.type, code=failed.code, message=failed.message, param=self._param
+            failed, body = failed_body(
+                response, response.error, self._param, self._verdict.retry_after or None
             )
-            body = ErrorBody(error=error, extra={"response": to_builtins(response)})
+            status, headers = failed.status, [*headers, *failed.headers]
         self._verdict.status = status
         self._verdict.last_event, self._verdict.last_sequence = event.type, event.sequence_number
         if self._verdict.bytes_in > LARGE_ANSWER:
@@ -339,3 +337,13 @@ class JsonOutlet:
             self._verdict.bytes_out = len(data)
             await self._exchange.answer(status, data, headers=headers)
         self._verdict.terminal_sent = True
+
+
+def failed_body(
+    response: Response, error: ResponseError, param: str | None = None, wait: float | None = None
+) -> tuple[RequestRefused, ErrorBody]:
+    """Return the HTTP error for a failed response that is not streamed, and its body with the output so
+    far."""
+    failed = refusal(error.code, error.message, wait=wait)
+    payload = ErrorPayload(type=failed.type, code=failed.code, message=failed.message, param=param)
+    return failed, ErrorBody(error=payload, extra={"response": to_builtins(response)})

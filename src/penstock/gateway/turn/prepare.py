@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Sequence
+from functools import partial
 from uuid import uuid4
 
 import msgspec
@@ -22,6 +23,7 @@ from penstock.gateway.services import Services
 from penstock.gateway.settings import ClientKey, Limits
 from penstock.gateway.telemetry.traces import Tracer
 from penstock.gateway.turn.compaction import CompactionCodec
+from penstock.gateway.turn.idempotency import Claim
 from penstock.gateway.turn.requests import fingerprints, own_diagnostics, passed_on, used_call_ids
 from penstock.gateway.turn.stopwatch import Stopwatch
 from penstock.gateway.turn.turn import Turn, TurnContext, TurnRequest
@@ -57,6 +59,8 @@ class Prepared(Struct, frozen=True, kw_only=True):
     watch: Stopwatch
     limits: Limits
     accent: str
+    has_key: bool = False
+    """Whether the request has an idempotency key: then its client may come back and follow the turn."""
 
     def head(self) -> list[tuple[str, str]]:
         """Return the headers of a response that is about to begin, with what is known by then."""
@@ -73,9 +77,10 @@ def prepare(
     *,
     summary: CompactionCodec | None = None,
     error_event: bool = True,
+    claim: Claim | None = None,
 ) -> Prepared:
     """Return the prepared turn; raise `RequestRefused` for an invalid request, before an upstream is called.
-    With `summary`, the model's output becomes a compaction item."""
+    With `summary`, the model's output becomes a compaction item. `claim` is the request's idempotency key."""
     services = gateway.services
     limits = limits_for(services.settings.limits, exchange)
     keys = _keys_of(gateway, key, resolved)
@@ -97,7 +102,7 @@ def prepare(
         used_call_ids=request.used_call_ids,
         error_event=error_event,
     )
-    keeper = _keeper(gateway, resolved, response, request, verdict, watch)
+    keeper = _keeper(gateway, resolved, response, request, verdict, watch, claim)
     tracer = Tracer(keeper.trace, is_recording=services.settings.record)
     attempts = _attempts(services, exchange, keys, candidates)
     context = _context(gateway, request, response, summary)
@@ -110,6 +115,7 @@ def prepare(
         watch=watch,
         limits=limits,
         accent=request.accent,
+        has_key=claim is not None,
     )
 
 
@@ -120,10 +126,11 @@ def _keeper(
     request: TurnRequest,
     verdict: Verdict,
     watch: Stopwatch,
+    claim: Claim | None,
 ) -> Keeper:
     items = request.request.input
     context = context_of(items) if isinstance(items, list) else ""
-    if not response.store:
+    if not response.store and claim is None:
         return CacheKeeper(gateway.reasoning, request.tenant, context)
 
     def concluded(ended: Response) -> bytes:
@@ -142,9 +149,19 @@ def _keeper(
         is_background=response.background,
         accent=request.accent,
         request=encode(public_request(replace(request.request, input=UNSET))),
-        input=resolved.new_items,
+        input=resolved.new_items if response.store else (),
     )
-    return StoreKeeper(gateway.store, opened, verdict=concluded, context=context)
+    if claim is None:
+        return StoreKeeper(gateway.store, opened, verdict=concluded, context=context)
+    store = gateway.store if response.store else gateway.idempotency.unstored
+    return StoreKeeper(
+        store,
+        replace(opened, memory=claim.memory(response.id)),
+        verdict=concluded,
+        context=context,
+        cache=None if response.store else gateway.reasoning,
+        on_open=partial(claim.opened, response.id, store),
+    )
 
 
 def _candidates(services: Services, resolved: Resolved, summary: CompactionCodec | None) -> list[Candidate]:
@@ -221,7 +238,8 @@ def diagnostics_header(known: list[Diagnostic]) -> list[tuple[str, str]]:
 
 
 def limits_for(limits: Limits, exchange: Exchange) -> Limits:
-    """Return the limits with the heartbeat interval that this client requests."""
+    """Return the limits with the heartbeat interval that this client requests. The first heartbeat is the
+    beginning of the stream, so the interval limits `patience` as well (decision 9)."""
     requested = exchange.headers.get(HEARTBEAT)
     if requested is None:
         return limits
@@ -232,4 +250,5 @@ def limits_for(limits: Limits, exchange: Exchange) -> Limits:
     if not 0.1 <= seconds <= 3600:
         message = f"{HEARTBEAT} must be a number of seconds from 0.1 to 3600"
         raise RequestRefused(400, "invalid_request", message, param=HEARTBEAT)
-    return replace(limits, comment_every=seconds, event_every=seconds)
+    patience = min(limits.patience, seconds)
+    return replace(limits, comment_every=seconds, event_every=seconds, patience=patience)

@@ -82,9 +82,12 @@ async def _stop_after_grace(
     gateway: Gateway, prepared: Prepared, outlet: Outlet, exchange: Exchange, why: StopReason
 ) -> None:
     """Stop the turn. If its response is stored and the client knows the id, wait first: the client may
-    reconnect within `disconnect_grace` (decision 16)."""
+    reconnect within `disconnect_grace` (decision 16). A client that has sent its request again under the same
+    idempotency key already follows the turn, which then runs on (decision 32)."""
     turn, verdict, grace = prepared.turn, prepared.verdict, prepared.limits.disconnect_grace
-    if grace and turn.snapshot.store and verdict.last_event and isinstance(outlet, LiveOutlet):
+    is_followed = prepared.has_key and gateway.followers.is_followed((turn.tenant, turn.id))
+    may_continue = is_followed or (grace and turn.snapshot.store)
+    if may_continue and verdict.last_event and isinstance(outlet, LiveOutlet):
         verdict.left = True
         outlet.mark_disconnected()
         exchange.abort()  # a write may be waiting for the disconnected client

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from penstock.errors import StoreError
 from penstock.store.contract import Closed, LoggedEvent, Opened, StoredConversation, StoredItem
@@ -41,8 +41,7 @@ def write_part(connection: sqlite3.Connection, part: UnwrittenPart) -> None:
     if part.traces:
         statement = "INSERT INTO traces (response, data) VALUES (?, ?)"
         connection.execute(statement, (number, pack_traces(part.traces)))
-    for key, data in part.reasoning_memory.items():
-        connection.execute(_REASONING_MEMORY, (number, turn.tenant, key, data))
+    _add_memory(connection, number, turn.tenant, part.reasoning_memory)
     if part.end is not None:
         _finish(connection, number, turn.tenant, part.end, part.ended_at, part.dropped)
         _add_to_conversation(connection, turn, part.end, part.ended_at)
@@ -66,6 +65,19 @@ def begin_turn(connection: sqlite3.Connection, turn: Opened) -> int:
     assert number is not None  # always set after an INSERT of one row
     _add_items(connection, number, turn.tenant, turn.input, is_output=False)
     return number
+
+
+def begin_background(connection: sqlite3.Connection, turn: Opened) -> None:
+    """Insert everything of a new turn at once: its client gets the response when this is committed."""
+    number = begin_turn(connection, turn)
+    _add_memory(connection, number, turn.tenant, turn.memory)
+
+
+def _add_memory(
+    connection: sqlite3.Connection, number: int, tenant: str, memory: Mapping[str, bytes]
+) -> None:
+    rows = ((number, tenant, key, data) for key, data in memory.items())
+    connection.executemany(_REASONING_MEMORY, rows)
 
 
 def _number_of(connection: sqlite3.Connection, tenant: str, id: str) -> int | None:
@@ -133,7 +145,7 @@ def delete_response(connection: sqlite3.Connection, tenant: str, id: str) -> boo
 def remember(connection: sqlite3.Connection, tenant: str, id: str, key: str, data: bytes) -> None:
     number = _number_of(connection, tenant, id)
     if number is not None:
-        connection.execute(_REASONING_MEMORY, (number, tenant, key, data))
+        _add_memory(connection, number, tenant, {key: data})
 
 
 # Conversations

@@ -120,6 +120,7 @@ class SqliteStore:
         running = self._turns[turn.id] = TurnBuffer(turn)
         if turn.is_background:
             running.is_stored, running.size = True, 0
+            running.reasoning_memory.clear()
             return True
         self._writer.queued += running.size
         self._writer.schedule(running, soon=True)
@@ -132,7 +133,7 @@ class SqliteStore:
         other turns, nothing else would notice that the disk has recovered."""
         try:
             async with asyncio.timeout(patience):
-                await self._writer.do(partial(statements.begin_turn, turn=turn))
+                await self._writer.do(partial(statements.begin_background, turn=turn))
         except (TimeoutError, asyncio.CancelledError) as error:
             # The commit may be running already, and succeed: then the row is deleted again.
             self._writer.do_later(partial(statements.delete_response, tenant=turn.tenant, id=turn.id))

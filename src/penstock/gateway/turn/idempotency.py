@@ -1,0 +1,177 @@
+"""Idempotency keys: a request that is sent again under the same key gets the same response (decision 32).
+
+A key belongs to a tenant and to one request body. It is bound to a response when that response can be read:
+from then on, the same request is answered from the response's log, and no upstream is called. A stored
+response keeps its key for as long as it is stored, also after a restart; one with `store: false` is kept in
+memory for a while, only for this.
+
+A key can be used again if its response failed before any output, or if it was cancelled because its client
+disconnected: there is nothing that the client could still get. After a crash the outcome is unknown, so the
+key stays bound to the failed response (decision 33).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+
+import msgspec
+from msgspec import Struct
+
+from penstock.gateway.errors import RequestRefused
+from penstock.gateway.settings import MIB
+from penstock.gateway.turn.stop_reasons import CLIENT_DISCONNECTED, CLIENT_STALLED
+from penstock.store import bounded_memory
+from penstock.store.contract import Store, StoredResponse
+from penstock.stream.recovery import RESTARTED
+
+HEADER = "idempotency-key"
+LONGEST_KEY = 255
+
+UNSTORED_SECONDS = 600.0
+"""How long a response with `store: false` is kept for its key after it has ended."""
+UNSTORED_BYTES = 64 * MIB
+UNSTORED_RESPONSES = 1000
+
+_DISCONNECTED = (CLIENT_DISCONNECTED.code, CLIENT_STALLED.code)
+
+
+class Binding(Struct, frozen=True):
+    """What the store remembers about a key."""
+
+    response_id: str
+    fingerprint: str
+    """Of the request body."""
+
+
+class Earlier(Struct, frozen=True):
+    """The response that a key is bound to, and where it is stored."""
+
+    id: str
+    store: Store
+
+
+class Claim:
+    """A key whose request is being answered. `opened` is called when its response can be read."""
+
+    def __init__(self, tenant: str, name: str, fingerprint: str) -> None:
+        self.tenant, self.name, self.fingerprint = tenant, name, fingerprint
+        self.earlier: Earlier | None = None
+        self.readable = asyncio.Event()
+        """Set when the response can be read, or never will be."""
+        self.ended = asyncio.Event()
+
+    def memory(self, response_id: str) -> Mapping[str, bytes]:
+        """Return what the store must remember with the response."""
+        return {self.name: msgspec.json.encode(Binding(response_id, self.fingerprint))}
+
+    def opened(self, response_id: str, store: Store) -> None:
+        self.earlier = Earlier(response_id, store)
+        self.readable.set()
+
+
+class _Coded(Struct, frozen=True):
+    """An error, or a verdict."""
+
+    code: str = ""
+
+
+class _End(Struct, frozen=True):
+    """The parts of a stored response that decide whether its key can be used again."""
+
+    output: list[msgspec.Raw] = []
+    error: _Coded | None = None
+
+
+class IdempotencyKeys:
+    """The keys of a gateway. Belongs to one event loop."""
+
+    def __init__(self, store: Store, *, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._claims: dict[tuple[str, str], Claim] = {}
+        self.unstored = bounded_memory(
+            most_bytes=UNSTORED_BYTES, most_responses=UNSTORED_RESPONSES, clock=clock
+        )
+        """Responses with `store: false`."""
+        self._stores = (self.unstored, store)
+
+    async def claim(self, tenant: str, key: str, fingerprint: str, *, follows: bool) -> Claim | Earlier:
+        """Return the response that a key is bound to, or claim the key for a new one; then call `release`.
+
+        If the same request is being answered, wait until its response can be read (`follows`), or has ended.
+        Raise `RequestRefused` if the key was used with another body.
+        """
+        name = _name(key)
+        while (running := self._claims.get((tenant, name))) is not None:
+            _check(running.fingerprint, fingerprint)
+            await (running.readable if follows else running.ended).wait()
+            if follows and running.earlier is not None:
+                return running.earlier
+        claim = self._claims[tenant, name] = Claim(tenant, name, fingerprint)
+        try:
+            earlier = await self._find(tenant, name, fingerprint)
+        except BaseException:
+            self.release(claim)
+            raise
+        if earlier is None:
+            return claim
+        self.release(claim)
+        return earlier
+
+    def release(self, claim: Claim) -> None:
+        """End a claim: its request was answered or refused."""
+        del self._claims[claim.tenant, claim.name]
+        claim.readable.set()
+        claim.ended.set()
+
+    async def prune(self) -> None:
+        """Delete unstored responses that are too old."""
+        await self.unstored.prune(older_than=self._clock() - UNSTORED_SECONDS)
+
+    async def _find(self, tenant: str, name: str, fingerprint: str) -> Earlier | None:
+        await self.prune()
+        for store in self._stores:
+            if (data := (await store.recall(tenant, [name])).get(name)) is None:
+                continue
+            binding = msgspec.json.decode(data, type=Binding)
+            stored = await store.get(tenant, binding.response_id)
+            if stored is not None and not _is_free(stored):
+                _check(binding.fingerprint, fingerprint)
+                return Earlier(stored.id, store)
+        return None
+
+
+def read_key(headers: Mapping[str, str]) -> str | None:
+    """Return the idempotency key of a request; raise `RequestRefused` if it is invalid."""
+    key = headers.get(HEADER)
+    if key is not None and not (0 < len(key) <= LONGEST_KEY and key.isprintable()):
+        message = f"Idempotency-Key must have 1 to {LONGEST_KEY} printable characters"
+        raise RequestRefused(400, "invalid_request", message, param=HEADER)
+    return key
+
+
+def fingerprint_of(body: bytes) -> str:
+    return sha256(body).hexdigest()
+
+
+def _name(key: str) -> str:
+    """Return the name under which a key is remembered: keys of any kind share one memory with reasoning."""
+    return f"idempotency:{sha256(key.encode()).hexdigest()}"
+
+
+def _check(bound: str, fingerprint: str) -> None:
+    if bound != fingerprint:
+        message = "this Idempotency-Key was used with another request body: use a new key for a new request"
+        raise RequestRefused(409, "idempotency_key_reused", message, param=HEADER)
+
+
+def _is_free(stored: StoredResponse) -> bool:
+    """Return whether the key of an ended response can be used again."""
+    if stored.status == "failed":
+        end = msgspec.json.decode(stored.response, type=_End)
+        return not end.output and (end.error is None or end.error.code != RESTARTED)
+    if stored.status == "cancelled":
+        return msgspec.json.decode(stored.verdict or b"{}", type=_Coded).code in _DISCONNECTED
+    return False
