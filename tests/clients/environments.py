@@ -20,7 +20,7 @@ NODE: dict[str, tuple[str, ...]] = {
         "@ai-sdk/openai@3.0.139",
         "@ai-sdk/open-responses@1.0.39",
         "openai@6.49.0",
-        "zod@4.1.13",
+        "zod@4.6.7",
     ),
     "opencode": ("opencode-ai@1.18.0",),
 }

@@ -118,7 +118,7 @@ class ScriptError(AssertionError):
 # Tools
 
 
-def function(name: str, **arguments: Any) -> Call:
+def function(name: str, /, **arguments: Any) -> Call:
     """Call a function by the name that its author gave it. Upstream, the name may have a prefix."""
     return Call(lambda tool: tool.name == name or tool.name.endswith(f"_{name}"), arguments, name)
 

@@ -160,7 +160,8 @@ def _call_faults(call: Json) -> Iterator[str]:
 
 
 def _entries(message: Json) -> Iterator[Entry]:
-    role, content = message["role"], message.get("content")
+    role: str = message["role"]
+    content = message.get("content")
     kind = {"tool": "output", "developer": "system"}.get(role, role)
     if message.get("reasoning_content"):
         yield Entry("reasoning", message["reasoning_content"])
