@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.clients import environments
+from tests.clients.driver import Driver
 from tests.clients.results import Result, tables, update_page
 from tests.clients.stage import Stage, stage
 from tests.installing import InstallError, give_up
@@ -38,6 +40,26 @@ def install() -> Callable[[str], Path]:
     return installed
 
 
+@pytest.fixture(scope="module")
+def drivers(
+    scene: Stage, install: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str], Driver]]:
+    """Return a function that returns the driver of a client, which runs until the end of the module."""
+    started: dict[tuple[str | Path, ...], Driver] = {}
+
+    def driver(client: str) -> Driver:
+        command = environments.command(client, install(environments.CLIENTS[client].environment))
+        if shutil.which(command[0]) is None:
+            pytest.skip(f"there is no {command[0]}")
+        if tuple(command) not in started:
+            started[tuple(command)] = Driver(command, scene.base_url, tmp_path_factory.mktemp("client"))
+        return started[tuple(command)]
+
+    yield driver
+    for each in started.values():
+        each.close()
+
+
 # The table of results
 
 
@@ -51,7 +73,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     parameters = getattr(getattr(item, "callspec", None), "params", {})
-    if "client" in parameters and (call.when == "call" or not report.passed):
+    if parameters.keys() >= {"client", "case", "dialect"} and (call.when == "call" or not report.passed):
         result = Result(parameters["client"], parameters["case"], parameters["dialect"], report.outcome)
         item.config.stash[RESULTS].append(result)
     return report

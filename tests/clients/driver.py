@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-DRIVERS = Path(__file__).parent / "drivers"
 LONGEST = 60
 """Seconds that one case may take."""
 

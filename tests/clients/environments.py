@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
+from msgspec import Struct
+
 from tests.installing import cache_folder, locked, npm, run
 
+DRIVERS = Path(__file__).parent / "drivers"
 REQUIREMENTS = Path(__file__).parent / "requirements"
+"""A file for each Python environment, with the exact version of every package."""
 
-PYTHON = ("main", "old", "more")
-"""The Python environments. Each has a file in `requirements/` with the exact version of every package."""
 
 NODE: dict[str, tuple[str, ...]] = {
     "codex": ("@openai/codex@0.166.0",),
@@ -22,9 +25,46 @@ NODE: dict[str, tuple[str, ...]] = {
         "openai@6.49.0",
         "zod@4.6.7",
     ),
-    "opencode": ("opencode-ai@1.18.0",),
+    "opencode": ("opencode-ai@1.18.33",),
 }
 """The Node environments and their packages."""
+
+
+class Client(Struct, frozen=True):
+    environment: str
+    package: str
+    driver: str = ""
+    """The script that runs its cases; none for a program of its own."""
+
+
+CLIENTS: dict[str, Client] = {
+    "Codex CLI": Client("codex", "@openai/codex"),
+    "openai-python": Client("main", "openai", "openai_python.py"),
+    "openai-python, a year old": Client("old", "openai", "openai_python.py"),
+    "openai-agents": Client("main", "openai-agents", "agents_sdk.py"),
+    "LangChain": Client("main", "langchain-openai", "langchain_cases.py"),
+    "LangGraph": Client("main", "langgraph", "langchain_cases.py"),
+    "pydantic-ai": Client("main", "pydantic-ai-slim", "pydantic_agents.py"),
+    "@ai-sdk/openai": Client("node", "@ai-sdk/openai", "ai_sdk.mjs"),
+    "@ai-sdk/open-responses": Client("node", "@ai-sdk/open-responses", "ai_sdk.mjs"),
+    "openai-node": Client("node", "openai", "openai_node.mjs"),
+    "llm": Client("frameworks", "llm", "llm_cases.py"),
+    "agent-framework": Client("frameworks", "agent-framework-openai", "agent_framework_cases.py"),
+    "LlamaIndex": Client("adapters", "llama-index-llms-openai", "llama_index_cases.py"),
+    "LiteLLM SDK": Client("adapters", "litellm", "litellm_cases.py"),
+    "opencode": Client("opencode", "opencode-ai"),
+}
+"""The clients in the order of the table of results."""
+
+
+def version(client: str) -> str:
+    """Return the pinned version of a client."""
+    found = CLIENTS[client]
+    pins = NODE.get(found.environment)
+    if pins is None:
+        pins = tuple((REQUIREMENTS / f"{found.environment}.txt").read_text().splitlines())
+    named = (re.split("(?<!^)@|==", pin) for pin in pins)
+    return next(version for package, version in named if package == found.package)
 
 
 def installed(name: str) -> Path:
@@ -52,11 +92,19 @@ def _install_node(folder: Path, packages: tuple[str, ...]) -> None:
     npm(folder, "install", *packages)
 
 
-def python(name: str) -> Path:
-    return installed(name) / "venv" / "bin" / "python"
+def command(client: str, folder: Path) -> list[str | Path]:
+    """Return the command of a client's driver in its environment."""
+    script = DRIVERS / CLIENTS[client].driver
+    if script.suffix == ".mjs":
+        return ["node", script, folder]
+    return [folder / "venv" / "bin" / "python", script]
 
 
 def codex() -> Path:
     """Return Codex's own binary, which is in the package for this platform."""
     found = installed("codex") / "node_modules" / "@openai"
     return next(found.glob("codex-*/vendor/*/bin/codex"))
+
+
+def opencode() -> Path:
+    return next((installed("opencode") / "node_modules").glob("opencode-*[46]/bin/opencode"))

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from tests.clients.environments import CLIENTS, version
+
 HEADINGS = {"chat": "Chat Completions", "anthropic": "Anthropic Messages", "gemini": "Gemini"}
 """The columns."""
 
@@ -31,9 +33,14 @@ def tables(results: Iterable[Result]) -> str:
     for result in results:
         by_client[result.client][result.case][result.dialect] = result.outcome
     found = []
-    for client, cases in by_client.items():
-        lines = [f"### {client}", "", f"| case | {' | '.join(HEADINGS.values())} |", "|---|---|---|---|"]
-        for case, outcomes in cases.items():
+    for client in (each for each in CLIENTS if each in by_client):
+        lines = [
+            f"### {client} {version(client)}",
+            "",
+            f"| case | {' | '.join(HEADINGS.values())} |",
+            "|---|---|---|---|",
+        ]
+        for case, outcomes in by_client[client].items():
             marks = [MARKS[outcomes.get(dialect, "")] for dialect in HEADINGS]
             lines.append(f"| {case} | {' | '.join(marks)} |")
         found.append("\n".join(lines))

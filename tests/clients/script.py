@@ -138,9 +138,8 @@ def write(path: str, text: str) -> Call:
 
 def patch(whole: str, **operation: str) -> Call:
     """Apply a patch. `operation` is the same for tools that take one file at a time."""
-    return Call(
-        _applies_patches, {"input": whole, "patch": whole, **operation}, "a tool that applies patches"
-    )
+    hints = {"input": whole, "patch": whole, "patchText": whole, **operation}
+    return Call(_applies_patches, hints, "a tool that applies patches")
 
 
 def _runs_commands(tool: Declared) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from tests.clients.cases import ADDS, FIVE, Case, play, rows, saw_tool_loop
-from tests.clients.driver import DRIVERS, Driver
+from tests.clients.driver import Driver
 from tests.clients.script import Call, Say, Think, function, patch, shell, write
 from tests.clients.stage import Stage
 
@@ -85,7 +84,12 @@ CASES = {
         script=((Say("Let me see."), *ADDS), FIVE),
         expected={
             **ADDED,
-            "items": ["message_output_item", "tool_call_item", "tool_call_output_item", "message_output_item"],
+            "items": [
+                "message_output_item",
+                "tool_call_item",
+                "tool_call_output_item",
+                "message_output_item",
+            ],
         },
         then=saw_tool_loop,
     ),
@@ -144,16 +148,8 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module")
-def driver(
-    scene: Stage, install: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Driver]:
-    python = install("main") / "venv" / "bin" / "python"
-    made = Driver([python, DRIVERS / "agents_sdk.py"], scene.base_url, tmp_path_factory.mktemp("agents"))
-    yield made
-    made.close()
-
-
 @pytest.mark.parametrize(("client", "case", "dialect"), rows({CLIENT: CASES}))
-def test_agents_sdk(client: str, case: str, dialect: str, driver: Driver, scene: Stage) -> None:  # noqa: ARG001
-    play(CASES[case], dialect, scene, driver)
+def test_agents_sdk(
+    client: str, case: str, dialect: str, drivers: Callable[[str], Driver], scene: Stage
+) -> None:
+    play(CASES[case], dialect, scene, drivers(client))

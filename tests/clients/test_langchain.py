@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from tests.clients.cases import ADDS, FIVE, HELLO, Case, play, rows, saw_tool_loop
-from tests.clients.driver import DRIVERS, Driver
+from tests.clients.driver import Driver
 from tests.clients.script import Say, Think, function
 from tests.clients.stage import Stage
 
@@ -82,16 +81,8 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module")
-def driver(
-    scene: Stage, install: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Driver]:
-    python = install("main") / "venv" / "bin" / "python"
-    made = Driver([python, DRIVERS / "langchain.py"], scene.base_url, tmp_path_factory.mktemp("langchain"))
-    yield made
-    made.close()
-
-
 @pytest.mark.parametrize(("client", "case", "dialect"), rows(CASES))
-def test_langchain(client: str, case: str, dialect: str, driver: Driver, scene: Stage) -> None:
-    play(CASES[client][case], dialect, scene, driver)
+def test_langchain(
+    client: str, case: str, dialect: str, drivers: Callable[[str], Driver], scene: Stage
+) -> None:
+    play(CASES[client][case], dialect, scene, drivers(client))

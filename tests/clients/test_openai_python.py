@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from tests.clients.cases import ADDS, ALL, FIVE, HELLO, Case, play, rows, saw_tool_loop
-from tests.clients.driver import DRIVERS, Driver
+from tests.clients.driver import Driver
 from tests.clients.script import Cut, Hang, Refuse, Say, Silence, Stop, Think
 from tests.clients.stage import Stage
 
 pytestmark = pytest.mark.clients
 
-CLIENTS = {"openai-python": "main", "openai-python, a year old": "old"}
-"""The environments of the clients."""
+CLIENTS = ("openai-python", "openai-python, a year old")
 
 
 def was_left(stage: Stage, dialect: str) -> None:
@@ -125,22 +123,8 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module")
-def drivers(
-    scene: Stage, install: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, Driver]]:
-    made = {}
-    for client, environment in CLIENTS.items():
-        python = install(environment) / "venv" / "bin" / "python"
-        folder = tmp_path_factory.mktemp(environment)
-        made[client] = Driver([python, DRIVERS / "openai_python.py"], scene.base_url, folder)
-    yield made
-    for driver in made.values():
-        driver.close()
-
-
 @pytest.mark.parametrize(("client", "case", "dialect"), rows(dict.fromkeys(CLIENTS, CASES)))
 def test_openai_python(
-    client: str, case: str, dialect: str, drivers: dict[str, Driver], scene: Stage
+    client: str, case: str, dialect: str, drivers: Callable[[str], Driver], scene: Stage
 ) -> None:
-    play(CASES[case], dialect, scene, drivers[client])
+    play(CASES[case], dialect, scene, drivers(client))

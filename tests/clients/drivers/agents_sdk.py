@@ -88,18 +88,14 @@ def outcome(result, **fields):
 
 
 async def functions(model, automatic=False):
-    result = await Runner.run(
-        agent_for(model, add), "What is 2 + 3?", auto_previous_response_id=automatic
-    )
+    result = await Runner.run(agent_for(model, add), "What is 2 + 3?", auto_previous_response_id=automatic)
     return outcome(result)
 
 
 async def streamed(model):
     result = Runner.run_streamed(agent_for(model, add), "What is 2 + 3?")
-    kinds = []
-    async for event in result.stream_events():
-        if event.type == "run_item_stream_event" and event.item.type != "reasoning_item":
-            kinds.append(event.item.type)
+    items = [event.item async for event in result.stream_events() if event.type == "run_item_stream_event"]
+    kinds = [item.type for item in items if item.type != "reasoning_item"]
     return outcome(result, items=kinds)
 
 
@@ -160,9 +156,7 @@ async def websocket(model):
         streaming = connected.run_streamed(agent, "What is 2 + 3?")
         async for _ in streaming.stream_events():
             pass
-        again = await connected.run(
-            agent, "Are you sure?", previous_response_id=streaming.last_response_id
-        )
+        again = await connected.run(agent, "Are you sure?", previous_response_id=streaming.last_response_id)
     return outcome(again, first=streaming.final_output)
 
 

@@ -64,8 +64,9 @@ def tool_loop(model, streaming=False, previous=False):
         else:
             made = llm.invoke(history)
         history.append(made)
-        for call in made.tool_calls:
-            history.append(ToolMessage(add.invoke(call["args"]), tool_call_id=call["id"]))
+        history += [
+            ToolMessage(add.invoke(call["args"]), tool_call_id=call["id"]) for call in made.tool_calls
+        ]
         if not made.tool_calls:
             break
     return {"text": text_of(history[-1]), "ran": list(ran)}
@@ -84,7 +85,11 @@ def structured(model):
 def reasoning(model):
     fields = {"reasoning": {"effort": "medium", "summary": "auto"}, "output_version": "v1"}
     made = chat(model, **fields).invoke("Think")
-    thoughts = [each["reasoning"] for each in made.content_blocks if each["type"] == "reasoning" and "reasoning" in each]
+    thoughts = [
+        each["reasoning"]
+        for each in made.content_blocks
+        if each["type"] == "reasoning" and "reasoning" in each
+    ]
     return {"text": text_of(made), "thoughts": thoughts}
 
 
@@ -108,7 +113,9 @@ def tokens(model):
     """The tokens of a LangGraph agent, as they arrive."""
     agent = create_react_agent(chat(model, streaming=True), [add])
     asked = {"messages": [("human", "What is 2 + 3?")]}
-    pieces = [piece for piece, _ in agent.stream(asked, stream_mode="messages") if piece.type == "AIMessageChunk"]
+    pieces = [
+        piece for piece, _ in agent.stream(asked, stream_mode="messages") if piece.type == "AIMessageChunk"
+    ]
     return {"text": "".join(text_of(piece) for piece in pieces), "ran": list(ran)}
 
 
