@@ -94,8 +94,8 @@ def overhead() -> dict[str, float]:
     def framed(count: int) -> None:
         say = machine.text
         for _ in range(count):
-            spoken = say(" word")[0]
-            encode_frame(spoken.type, encode(spoken))
+            event = say(" word")[0]
+            encode_frame(event.type, encode(event))
 
     base = nanoseconds(alone, 20_000, rounds=15)
     return {

@@ -56,9 +56,9 @@ def decode(stream: Stream) -> None:
         msgspec.json.decode(frame.data)
 
 
-def reading(spoken: ReadDialect, plan: Plan) -> Callable[[Stream], None]:
+def reading(source_dialect: ReadDialect, plan: Plan) -> Callable[[Stream], None]:
     def read(stream: Stream) -> None:
-        reader = spoken.reader(plan)
+        reader = source_dialect.reader(plan)
         for frame in stream:
             reader.feed(frame)
         reader.end()
@@ -66,9 +66,9 @@ def reading(spoken: ReadDialect, plan: Plan) -> Callable[[Stream], None]:
     return read
 
 
-def translating(spoken: ReadDialect, plan: Plan) -> Callable[[Stream], None]:
+def translating(source_dialect: ReadDialect, plan: Plan) -> Callable[[Stream], None]:
     def translate(stream: Stream) -> None:
-        pipeline = recordings.FrameStream(spoken, plan)
+        pipeline = recordings.FrameStream(source_dialect, plan)
         events = pipeline.start()
         for frame in stream:
             events += pipeline.feed(frame)
@@ -90,12 +90,12 @@ def microseconds(work: Callable[[Stream], None], given: list[Stream]) -> float:
 
 
 def measure(name: str) -> dict[str, float]:
-    spoken, given = dialect(name), streams(name)
+    source_dialect, given = dialect(name), streams(name)
     plan = Plan(request=CreateResponse(), target=Target(model="m", dialect=name))
     chunks = sum(map(len, given))
     base = microseconds(decode, given)
-    read = microseconds(reading(spoken, plan), given)
-    translated = microseconds(translating(spoken, plan), given)
+    read = microseconds(reading(source_dialect, plan), given)
+    translated = microseconds(translating(source_dialect, plan), given)
     return {
         "streams": len(given),
         "chunks": chunks,

@@ -128,19 +128,19 @@ def test_a_server_without_lifespan_messages_gets_an_error_that_explains_it() -> 
 
 def lifespan(application: Application, *requests: Json) -> list[Json]:
     """Start an application, send it a request, and stop it; return its lifespan messages."""
-    said: list[Json] = []
+    sent: list[Json] = []
 
     async def main() -> None:
         started, stop = asyncio.Event(), asyncio.Event()
         messages = iter(["lifespan.startup", "lifespan.shutdown"])
 
         async def receive() -> Message:
-            if said:
+            if sent:
                 await stop.wait()
             return {"type": next(messages)}
 
         async def send(message: Message) -> None:
-            said.append(dict(message))
+            sent.append(dict(message))
             started.set()
 
         living = asyncio.create_task(application({"type": "lifespan"}, receive, send))
@@ -152,7 +152,7 @@ def lifespan(application: Application, *requests: Json) -> list[Json]:
             await living
 
     run(main())
-    return said
+    return sent
 
 
 async def ask(application: Application, body: Json) -> None:

@@ -20,7 +20,7 @@ SOURCE_TESTS = ROOT / "tests"
 
 WITHOUT_LOGIC = {"__init__", "__main__", "version"}
 SMALL = 40
-"""Lines. A smaller module belongs into its neighbour, unless it is listed here with a reason."""
+"""Lines. A smaller module belongs in its neighbour, unless it is listed here with a reason."""
 ALLOWED_SMALL = {
     "dialects/frames.py": "turns invalid data into error deltas for every reader",
     "formatting.py": "used by the command line and by explain",

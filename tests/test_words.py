@@ -1,4 +1,4 @@
-"""Words that do not belong into code, docs or messages, because a reader stumbles over them."""
+"""Words that do not belong in code, docs or messages, because a reader stumbles over them."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ REPLACEMENTS = {
     r"sign of life": "heartbeat",
     r"taken up again": "resumed",
     r"at all events": "in any case",
+    r"belongs? into": "belongs in",
+    r"not waited for": "... does not wait for it",
+    r"not set or empty": "unset or empty",
 }
 SUFFIXES = {".py", ".md", ".js", ".json", ".toml", ".txt", ".yaml"}
 FOLDERS = ("src", "tests", "docs", "bench", "examples", "vscode")

@@ -121,12 +121,12 @@ def hello(texts: list[str] | None = None) -> list[Event]:
 
 
 def interleaved() -> list[Event]:
-    """A lawful stream: a message, then two calls whose arguments come in turns."""
-    said, text = message("msg_1", 0, ["Looking ", "both ", "up."])
+    """A lawful stream: a message, then two calls whose arguments are interleaved."""
+    written, text = message("msg_1", 0, ["Looking ", "both ", "up."])
     left, weather = call("fc_1", 1, "get_weather", ['{"city"', ":", '"Oslo"', "}"])
     right, time = call("fc_2", 2, "get_time", ['{"zone"', ":", '"CET"', "}"])
     turns = [event for pair in zip(left, right, strict=True) for event in pair]
-    return response([*said, *turns], [text, weather, time])
+    return response([*written, *turns], [text, weather, time])
 
 
 def announced_twice() -> list[Event]:

@@ -267,15 +267,15 @@ def test_an_endpoint_that_cannot_be_reached_is_exit_code_2() -> None:
     assert "connection refused. Is the server running" in result.stderr
 
 
-@pytest.mark.parametrize("said", [b"", b"220 mail.example.com ready\r\n"])
-def test_a_server_without_http_is_exit_code_2(said: bytes) -> None:
+@pytest.mark.parametrize("greeting", [b"", b"220 mail.example.com ready\r\n"])
+def test_a_server_without_http_is_exit_code_2(greeting: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def answer() -> None:
             connection, _ = listener.accept()
             with connection:
                 connection.recv(65536)
-                connection.sendall(said)
+                connection.sendall(greeting)
 
         thread = threading.Thread(target=answer)
         thread.start()
@@ -325,7 +325,9 @@ def test_a_url_is_not_a_websocket() -> None:
     assert "one per line" in result.stderr
 
 
-@pytest.mark.parametrize(("value", "advice"), [("", "not set or empty"), ("a\nb", "is not a valid key")])
+@pytest.mark.parametrize(
+    ("value", "advice"), [("", "is unset or empty; set it to"), ("a\nb", "is not a valid key")]
+)
 def test_a_variable_without_a_valid_key_is_named(value: str, advice: str) -> None:
     result = penstock(
         "check", "http://127.0.0.1:1", "--model", "m", "--api-key-env", "TEST_KEY", TEST_KEY=value

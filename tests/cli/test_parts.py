@@ -32,13 +32,13 @@ REASONED: list[Line] = [
 
 
 def thoughtful() -> list[Line]:
-    said, item = streams.message("msg_1", 1, ["Yes."])
-    return streams.response([*REASONED, *said], [item])
+    written, item = streams.message("msg_1", 1, ["Yes."])
+    return streams.response([*REASONED, *written], [item])
 
 
 def test_every_part_is_a_line_and_the_last_line_is_the_result() -> None:
-    *said, result = parts(streams.interleaved())
-    assert said == [
+    *lines, result = parts(streams.interleaved())
+    assert lines == [
         {"type": "text", "value": "Looking "},
         {"type": "text", "value": "both "},
         {"type": "text", "value": "up."},
@@ -60,11 +60,11 @@ def test_thinking_is_text_for_a_host_that_has_none() -> None:
 
 
 def test_thinking_is_a_part_for_a_host_that_has_it() -> None:
-    thought, sealed, said, _ = parts(thoughtful(), "--host-has-thinking")
+    thought, sealed, text, _ = parts(thoughtful(), "--host-has-thinking")
     assert thought == {"type": "thinking", "value": "Hm.", "id": "rs_1", "metadata": None}
     assert (sealed["type"], sealed["value"], sealed["id"]) == ("thinking", "", "rs_1")
     assert sealed["metadata"]["openresponses"]["reasoning"]["id"] == "rs_1"
-    assert said == {"type": "text", "value": "Yes."}
+    assert text == {"type": "text", "value": "Yes."}
 
 
 def test_thinking_can_be_omitted() -> None:
@@ -72,13 +72,13 @@ def test_thinking_can_be_omitted() -> None:
 
 
 def test_a_citation_is_a_link_only_when_asked_for() -> None:
-    said, item = streams.message("msg_1", 0, ["Oslo is cold."])
+    written, item = streams.message("msg_1", 0, ["Oslo is cold."])
     cited = {
         "type": "response.output_text.annotation.added",
         "item_id": "msg_1",
         "annotation": {"type": "url_citation", "url": "https://met.example/", "title": "Met"},
     }
-    events = streams.response([*said[:3], cited, *said[3:]], [item])
+    events = streams.response([*written[:3], cited, *written[3:]], [item])
     assert [line["type"] for line in parts(events)] == ["text", "result"]
     *texts, result = parts(events, "--annotations")
     assert texts[1] == {"type": "text", "value": " [Met](https://met.example/)"}
@@ -120,9 +120,9 @@ def test_a_failed_answer_has_an_error_before_the_result(events: list[Line], code
 
 
 def test_an_event_may_have_its_type_in_the_frame_alone() -> None:
-    said = b'event: response.output_text.delta\ndata: {"delta":"hi"}\n\n'
+    delta = b'event: response.output_text.delta\ndata: {"delta":"hi"}\n\n'
     failed = b'data: {"error":{"code":"server_error","message":"boom"}}\n\n'
-    text, error, _ = lines_of(penstock("parts", "-", stdin=said + failed))
+    text, error, _ = lines_of(penstock("parts", "-", stdin=delta + failed))
     assert text == {"type": "text", "value": "hi"}
     assert (error["code"], error["message"]) == ("server_error", "boom")
 

@@ -82,9 +82,9 @@ def test_a_compressed_picture_says_so() -> None:
 
 
 def test_an_item_within_one_column_is_visible() -> None:
-    said, item = streams.message("msg_1", 0, ["Hi"])
+    short, item = streams.message("msg_1", 0, ["Hi"])
     more, other = streams.message("msg_2", 1, ["x"] * 2000)
-    lines = drawn(streams.response([*said, *more], [item, other])).splitlines()
+    lines = drawn(streams.response([*short, *more], [item, other])).splitlines()
     assert lines[2] == "0 message msg_1  ╪"
 
 

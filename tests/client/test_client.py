@@ -237,7 +237,7 @@ def test_a_404_of_a_base_url_without_v1_has_a_hint(path: str, hint: str) -> None
         ([send(b"220 mail ready\r\n\r\n")], ProtocolError, "invalid_http", "did not return valid HTTP"),
         ([send(CHUNKED_HEAD + chunk(b"{")), cut], NetworkError, "network_error", "broke"),
         ([cut], NetworkError, "network_error", "broke"),
-        ([], NetworkError, "network_error", "closed without a response"),
+        ([], NetworkError, "network_error", "closed it without a response"),
     ],
 )
 def test_an_invalid_answer_is_reported(

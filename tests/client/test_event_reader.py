@@ -84,7 +84,7 @@ def test_other_terminal_events_end_the_stream(type: str) -> None:
 def test_invalid_events_are_skipped_logged_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         garbage = b"data: {not json\n\ndata: 17\n\ndata: {}\n\nevent: ping\n\n: comment\n\n"
-        body = sse(HELLO[:4]) + garbage + sse(HELLO[4:]) + b"data: behind the end\n\n"
+        body = sse(HELLO[:4]) + garbage + sse(HELLO[4:]) + b"data: after the end\n\n"
         async with asking([send(head() + body)]) as (client, _):
             stream = client.stream(REQUEST)
             assert len(await read(stream)) == 11

@@ -389,7 +389,9 @@ def test_connecting_ends_after_connect_timeout() -> None:
                 waiting.append(each)
             config = ClientConfig(f"http://127.0.0.1:{port}", connect_timeout=0.2, retries=0)
             async with OpenResponsesClient(config) as client:
-                with pytest.raises(NetworkError, match=r"no connection to .* within 0\.2 seconds") as caught:
+                with pytest.raises(
+                    NetworkError, match=r"could not connect to .* within 0\.2 seconds"
+                ) as caught:
                     await client.create(REQUEST)
                 assert caught.value.phase == "connect"
             for each in waiting:

@@ -36,11 +36,11 @@ MANNERS = ["{}", "Please {}!", "Hello. Could you {}, and thank you?", "First lin
 @pytest.mark.parametrize("words", WORDS)
 @pytest.mark.parametrize("manner", MANNERS)
 def test_a_wish_is_found_wherever_it_stands(words: str, manner: str) -> None:
-    said = manner.format(words)
-    said = f"fail at once, {said}" if words.startswith("retry") else said
+    prompt = manner.format(words)
+    prompt = f"fail at once, {prompt}" if words.startswith("retry") else prompt
     expected = Wishes() if not words.startswith("retry") else wishes_in("fail at once")
-    assert wishes_in(said) != expected
-    assert wishes_in(said.upper()) != expected
+    assert wishes_in(prompt) != expected
+    assert wishes_in(prompt.upper()) != expected
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_wishes_can_be_combined() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "seconds"),
+    ("prompt", "seconds"),
     [
         ("wait 3 seconds", 3.0),
         ("wait 1 second", 1.0),
@@ -81,8 +81,8 @@ def test_wishes_can_be_combined() -> None:
         ("wait 999 minutes", MAX_WAIT),
     ],
 )
-def test_durations_use_any_unit_up_to_ten_minutes(said: str, seconds: float) -> None:
-    assert wishes_in(said).wait == pytest.approx(seconds)
+def test_durations_use_any_unit_up_to_ten_minutes(prompt: str, seconds: float) -> None:
+    assert wishes_in(prompt).wait == pytest.approx(seconds)
 
 
 def test_waiting_comes_before_the_first_byte() -> None:
@@ -99,7 +99,7 @@ def test_pausing_comes_in_the_middle() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "pace"),
+    ("prompt", "pace"),
     [
         ("", PACE),
         ("answer slowly. ", SLOW),
@@ -108,8 +108,8 @@ def test_pausing_comes_in_the_middle() -> None:
         ("be quick! ", 0),
     ],
 )
-def test_the_pace_can_be_chosen(said: str, pace: float) -> None:
-    result = ask(f"{said}Say exactly: one two")
+def test_the_pace_can_be_chosen(prompt: str, pace: float) -> None:
+    result = ask(f"{prompt}Say exactly: one two")
     assert result.sleeps == [0, pace, pace, 0, 0]
 
 
@@ -121,15 +121,15 @@ def test_wishes_in_a_text_to_repeat_have_no_effect() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "text"),
+    ("prompt", "text"),
     [
         ("Count from 1 to 5.", "1, 2, 3, 4, 5."),
         ("count 3 to 1", "3, 2, 1."),
         ("please count from -1 up to 1", "-1, 0, 1."),
     ],
 )
-def test_counting_goes_up_and_down(said: str, text: str) -> None:
-    assert ask(said).text == text
+def test_counting_goes_up_and_down(prompt: str, text: str) -> None:
+    assert ask(prompt).text == text
 
 
 def test_counting_is_bounded() -> None:
@@ -196,7 +196,7 @@ def refusal(prompt: str) -> OpenResponsesError:
 
 
 @pytest.mark.parametrize(
-    ("said", "kind", "status", "code"),
+    ("prompt", "kind", "status", "code"),
     [
         ("fail at once", ServerError, 500, "server_error"),
         ("fail at once with 503", OverloadedError, 503, "server_is_overloaded"),
@@ -210,9 +210,9 @@ def refusal(prompt: str) -> OpenResponsesError:
     ],
 )
 def test_a_failure_at_once_is_a_refusal(
-    said: str, kind: type[OpenResponsesError], status: int, code: str
+    prompt: str, kind: type[OpenResponsesError], status: int, code: str
 ) -> None:
-    error = refusal(said)
+    error = refusal(prompt)
     assert type(error) is kind
     assert (error.status, error.code) == (status, code)
     assert error.request_id
@@ -257,7 +257,7 @@ def test_a_failure_can_be_waited_for_and_repeats_on_every_attempt() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "code"),
+    ("prompt", "code"),
     [
         ("fail in the middle", "server_error"),
         ("fail in the middle with rate_limit_exceeded", "rate_limit_exceeded"),
@@ -266,22 +266,22 @@ def test_a_failure_can_be_waited_for_and_repeats_on_every_attempt() -> None:
         ("send garbage", "upstream_invalid"),
     ],
 )
-def test_a_failure_in_the_middle_keeps_what_was_said(said: str, code: str) -> None:
-    result = ask(f"{said}. Say exactly: one two three four")
+def test_a_failure_in_the_middle_keeps_what_was_said(prompt: str, code: str) -> None:
+    result = ask(f"{prompt}. Say exactly: one two three four")
     assert result.response["status"] == "failed"
     assert result.response["error"]["code"] == code
     assert result.text == "one two"
-    assert len(result.reads) == 4 - (said == "break off"), "nothing comes behind it"
+    assert len(result.reads) == 4 - (prompt == "break off"), "nothing comes after it"
 
 
-@pytest.mark.parametrize("said", ["fail in the middle", "break off", "send garbage"])
-def test_even_one_word_is_said_before_a_failure_in_the_middle(said: str) -> None:
-    assert ask(f"{said}; say exactly: one").text == "one"
+@pytest.mark.parametrize("prompt", ["fail in the middle", "break off", "send garbage"])
+def test_even_one_word_is_said_before_a_failure_in_the_middle(prompt: str) -> None:
+    assert ask(f"{prompt}; say exactly: one").text == "one"
 
 
-@pytest.mark.parametrize("said", ["fail in the middle", "break off", "send garbage"])
-def test_a_failure_in_the_middle_of_a_call_leaves_it_incomplete(said: str) -> None:
-    result = ask(f"Call get_weather in San Francisco and {said}.", tools=[WEATHER])
+@pytest.mark.parametrize("prompt", ["fail in the middle", "break off", "send garbage"])
+def test_a_failure_in_the_middle_of_a_call_leaves_it_incomplete(prompt: str) -> None:
+    result = ask(f"Call get_weather in San Francisco and {prompt}.", tools=[WEATHER])
     assert result.response["status"] == "failed"
     assert [item["status"] for item in result.output] == ["incomplete"]
 

@@ -79,7 +79,7 @@ def test_local_references_are_inlined(schema: dict[str, Any], expected: dict[str
         pytest.param({"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/A"}}}, {}, id="a loop"),
         pytest.param({"items": {"$ref": "https://example.org/a"}}, {"items": {}}, id="another document"),
         pytest.param({"items": {"$ref": "#/$defs/Gone"}}, {"items": {}}, id="nowhere"),
-        pytest.param({"anyOf": [{"$ref": "#/anyOf/7"}]}, {"anyOf": [{}]}, id="behind the end"),
+        pytest.param({"anyOf": [{"$ref": "#/anyOf/7"}]}, {"anyOf": [{}]}, id="after the end"),
         pytest.param(
             {"items": {"$ref": "#/type"}, "type": "array"}, {"items": {}, "type": "array"}, id="no schema"
         ),

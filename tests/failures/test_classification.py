@@ -114,7 +114,7 @@ OVERFLOWS: dict[str, tuple[int, dict[str, Any]]] = {
             }
         },
     ),
-    "openrouter, behind": (
+    "openrouter, the provider's error": (
         400,
         {
             "error": {

@@ -134,7 +134,7 @@ def chain(*upstreams: Upstream, model: str = "m", **settings: Any) -> Settings:
 
 
 class LocalGateway:
-    """A gateway in this process that is asked like one in a process of its own (`Running`).
+    """A gateway in this process. It has the same interface as one in a separate process (`Running`).
 
     The targets are named after their dialects: `over-anthropic` and `over-responses` are models of two of
     them, and every other name is a model of the target `chat`.

@@ -269,8 +269,8 @@ def gateway(
     faults: tuple[str, ...] = (),
     through: tuple[str, ...] = (),
 ) -> Iterator[Running]:
-    """Start one. When it has ended, its log is searched for what must never be there; `faults` are words of
-    the errors that a test brings about. `through` is a command that starts it."""
+    """Start a gateway. When it has ended, its log is searched for what must never be there; `faults` are
+    words of the errors that a test causes. `through` is a command that starts it."""
     ready, log = folder / "ready", folder / "log"
     ready.unlink(missing_ok=True)
     command = [*through, sys.executable, "-m", "penstock", "serve", "--port", "0", "--ready-file", str(ready)]

@@ -129,10 +129,10 @@ def rich_anthropic() -> list[Json]:
 
 
 def rich_responses() -> list[Json]:
-    said, message = streams.message("msg_1", 0, split(WORDS))
+    text, message = streams.message("msg_1", 0, split(WORDS))
     reading, read = streams.call("fc_1", 1, "read", split(READ_ARGUMENTS))
     writing, write = streams.call("fc_2", 2, "write", split(WRITE_ARGUMENTS))
-    return streams.response([*said, *reading, *writing], [message, read, write])
+    return streams.response([*text, *reading, *writing], [message, read, write])
 
 
 RICH: dict[str, Callable[[], bytes]] = {

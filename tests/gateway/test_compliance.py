@@ -379,12 +379,12 @@ def test_websocket_failed_continuation_evicts_cache(talk: Talk) -> None:
 @pytest.mark.e2e
 def test_websocket_compact_new_chain(penstock: Running, talk: Talk) -> None:
     """The history has a text without annotations, as the suite sends it."""
-    said = {
+    reply = {
         "type": "message",
         "role": "assistant",
         "content": [{"type": "output_text", "text": "Hello Ada."}],
     }
-    body = {"model": "demo", "input": [user("My name is Ada."), said]}
+    body = {"model": "demo", "input": [user("My name is Ada."), reply]}
     compacted = penstock.ask(body, "/v1/responses/compact")
     assert compacted.status == 200
     output = compacted.json["output"]

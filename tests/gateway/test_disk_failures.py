@@ -63,8 +63,8 @@ def test_turns_are_answered_whole_and_are_kept_when_the_disk_is_well(tmp_path: P
         assert not is_late(after)
         running.signal(signal.SIGKILL)
         running.process.wait()
-        said = [line["code"] for line in running.log if line.get("event") == "store"]
-    assert len(said) <= 2, "once, and once when it is over"
+        logged = [line["code"] for line in running.log if line.get("event") == "store"]
+    assert len(logged) <= 2, "once, and once when it is over"
     with gateway(tmp_path) as running:
         for reply in (before, *late, after):
             assert get(running, reply.last["id"]).json == promised(reply)
@@ -151,10 +151,10 @@ def a_folder(file: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "advice"),
     [
-        (foreign, "a database of another program; give another file"),
-        (no_database, "the file is not a database; give another file"),
-        (damaged, "the file is damaged; move it away, or restore it from a backup"),
-        (newer, "use the newer version, or give another file"),
+        (foreign, "a database of another program; use another file (--store PATH)"),
+        (no_database, "the file is not a database; use another file (--store PATH)"),
+        (damaged, "the file is damaged; move it aside, or restore it from a backup"),
+        (newer, "use the newer version, or use another file (--store PATH)"),
         (a_folder, "the file cannot be opened: Is a directory"),
     ],
     ids=["foreign", "no database", "damaged", "newer", "a folder"],

@@ -64,7 +64,7 @@ def test_a_turn_that_is_not_in_the_file_says_so_from_its_first_event(
             running.signal(signal.SIGKILL)
             running.process.wait()
     with gateway(tmp_path, config=config) as running, running.live(model) as live:
-        assert get(running, late[0]["id"]).status == 404, "it was said that this may happen"
+        assert get(running, late[0]["id"]).status == 404, "its diagnostics warned of this"
         kept = first_snapshots(live)
         assert [late_count(response) for response in kept] == [0, 0]
         assert "store_late" not in live.headers.get("x-penstock-diagnostics", "")
@@ -211,7 +211,7 @@ def test_a_start_with_a_clock_that_is_far_ahead_deletes_nothing(tmp_path: Path) 
 
 
 def shift(file: Path, seconds: int) -> None:
-    """As if all that is kept had been written by another clock."""
+    """Shift every stored time, as if another clock had written it."""
     times = (("responses", "ended_at"), ("conversations", "changed_at"), ("store_time", "seconds"))
     with sqlite3.connect(file) as connection:
         for table, column in times:

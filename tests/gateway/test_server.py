@@ -127,7 +127,7 @@ def test_another_host_needs_keys(tmp_path: Path) -> None:
         (["--preset", "nobody"], "no preset called 'nobody'"),
         (["--preset", "azure"], "--upstream https://{resource}.openai.azure.com"),
         (["--upstream", "ftp://x"], "http:// or https://"),
-        (["--upstream", "http://x", "--api-key-env", "NOT_SET"], "NOT_SET is not set"),
+        (["--upstream", "http://x", "--api-key-env", "NOT_SET"], "NOT_SET is unset"),
         (["--config", "nothing.toml"], "cannot be read"),
         (["--upstream", "http://x", "--model", "demo"], "built-in model"),
     ],

@@ -138,13 +138,13 @@ def test_large_reasoning_and_arguments_arrive_whole(tmp_path: Path, upstream: Sc
         whole = running.whole("everything", tools=tools)
         stored = running.ask(path=f"/v1/responses/{streamed.last['id']}", method="GET")
         resumed = running.ask(path=f"/v1/responses/{streamed.last['id']}?stream=true", method="GET")
-    thought, said, called = streamed.last["output"]
+    thought, message, called = streamed.last["output"]
     assert thought["content"][0]["text"] == SENTENCE * 1000
-    assert said["content"][0]["text"] == QUOTES * 1000
+    assert message["content"][0]["text"] == QUOTES * 1000
     assert called["arguments"] == '{"at":"' + SENTENCE * 1000 + '"}'
     for other in (whole, stored, resumed):
         items = other.last["output"]
-        assert [item.get("content") for item in items] == [thought["content"], said["content"], None]
+        assert [item.get("content") for item in items] == [thought["content"], message["content"], None]
         assert items[2]["arguments"] == called["arguments"]
     assert resumed.events == streamed.events
 

@@ -36,7 +36,7 @@ NAMES = [
     ("qwen3-235b-a22b-2507", "", "qwen3-235b-a22b", "qwen", "3", "2507", ""),
     ("gemma-3n-e4b-it", "", "gemma-3n-e4b-it", "gemma", "3n", "", ""),
     ("doubao-pro-250615", "", "doubao-pro", "doubao-pro", "", "250615", ""),
-    # After a colon is a tag, or before it a vendor. Some models at Ollama are named like their vendor.
+    # After a colon is a tag, or before it a vendor. Some of Ollama's models are named like their vendor.
     ("mistral:7b", "", "mistral", "mistral", "", "", "7b"),
     ("mistral:mistral-large", "mistral", "mistral-large", "mistral", "", "", ""),
     ("openai:gpt-5:tag", "openai", "gpt-5", "gpt", "5", "", "tag"),

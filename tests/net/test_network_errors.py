@@ -49,7 +49,7 @@ CONNECTING: list[tuple[Exception, str, str]] = [
     (failed(tls_alert("SSLV3_ALERT_HANDSHAKE_FAILURE")), "tls_error", "refused the TLS handshake"),
     (failed(tls_alert("TLSV1_ALERT_UNKNOWN_CA")), "tls_error", "does not trust the issuer"),
     (failed(tls_alert("SOMETHING_NEW")), "network_error", "SOMETHING_NEW"),
-    (TimeoutError(), "network_error", f"no connection to {SERVER} within 1.5 seconds"),
+    (TimeoutError(), "network_error", f"could not connect to {SERVER} within 1.5 seconds"),
 ]
 
 
@@ -63,7 +63,7 @@ def test_a_failed_connection_has_its_phase_and_a_reason(error: Exception, code: 
 
 
 def test_without_a_connect_timeout_no_seconds_are_reported() -> None:
-    assert connection_failed(TimeoutError(), SERVER, "", None).message == f"no connection to {SERVER}"
+    assert connection_failed(TimeoutError(), SERVER, "", None).message == f"could not connect to {SERVER}"
 
 
 def test_an_untrusted_certificate_is_reported_with_its_reason() -> None:
@@ -84,7 +84,7 @@ def test_failures_of_a_proxy_name_the_proxy() -> None:
     assert found.message == "the proxy proxy:3128 returned 407 Not for you"
     unreachable = aiohttp.ClientProxyConnectionError(KEY, ConnectionRefusedError())
     found = connection_failed(unreachable, SERVER, "proxy:3128", None)
-    assert found.message.startswith("no connection to the proxy proxy:3128: connection refused")
+    assert found.message.startswith("could not connect to the proxy proxy:3128: connection refused")
     assert found.status is None
 
 
@@ -101,7 +101,7 @@ def test_a_timeout_has_its_phase_and_seconds(phase: str, message: str) -> None:
 
 
 DISCONNECTS: list[tuple[Exception, str]] = [
-    (aiohttp.ServerDisconnectedError(), "it was closed without a response"),
+    (aiohttp.ServerDisconnectedError(), "the server closed it without a response"),
     (aiohttp.ClientPayloadError(), "it ended in the middle of the body"),
     (aiohttp.ClientOSError(errno.ECONNRESET, "GET http://host/?key=secret"), "Connection reset by peer"),
     (aiohttp.ClientConnectionError("secret"), "ClientConnectionError"),

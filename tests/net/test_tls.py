@@ -195,7 +195,7 @@ def test_a_plain_server_that_disconnects_is_checked_for_tls_once() -> None:
         config = ClientConfig(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", retries=0)
         async with server, OpenResponsesClient(config) as client:
             for _ in range(3):
-                with pytest.raises(NetworkError, match="closed without a response"):
+                with pytest.raises(NetworkError, match="closed it without a response"):
                     await client.models()
         assert sorted(greetings) == [b"\x16", b"G", b"G", b"G"]
 

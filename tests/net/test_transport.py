@@ -84,7 +84,7 @@ def test_a_refused_connection_is_reported_with_its_phase() -> None:
             ClientConfig(server.url + "/v1?token=" + KEY), sleep=clock.sleep
         ) as client:
             with pytest.raises(
-                NetworkError, match=r"no connection to 127\.0\.0\.1:\d+: connection refused"
+                NetworkError, match=r"could not connect to 127\.0\.0\.1:\d+: connection refused"
             ) as caught:
                 await client.create(REQUEST)
             assert caught.value.phase == "connect"

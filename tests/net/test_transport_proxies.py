@@ -101,7 +101,9 @@ def test_an_unreachable_proxy_is_reported_without_its_password(
     async def main() -> None:
         clock = Clock()
         async with OpenResponsesClient(ClientConfig("http://upstream.test"), sleep=clock.sleep) as client:
-            with pytest.raises(NetworkError, match=r"no connection to the proxy 127\.0\.0\.1:1: .*refused"):
+            with pytest.raises(
+                NetworkError, match=r"could not connect to the proxy 127\.0\.0\.1:1: .*refused"
+            ):
                 await client.models()
 
     run(main())

@@ -398,7 +398,7 @@ EXPENSIVE: dict[str, Callable[[int], list[JSON]]] = {
 
 
 def work(events: list[JSON]) -> int:
-    """Return the number of function calls to read a stream: it is the same on every machine."""
+    """Return how many Python calls reading a stream takes; unlike time, it is the same on every machine."""
     known = [read_event(event) for event in events]
     adapter = OpenResponsesStreamAdapter()
     calls = 0

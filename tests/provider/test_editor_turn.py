@@ -170,8 +170,8 @@ def test_a_response_can_override_the_thinking_mode(thinking: Any, kinds: list[st
     async def scenario() -> None:
         received = ReceivedParts()
         thought = {"type": "response.reasoning_text.delta", "item_id": "rs_1", "delta": "Hm."}
-        said, message = streams.message("msg_1", 1, ["A ship."])
-        events = streams.response([thought, *said], [message])
+        text, message = streams.message("msg_1", 1, ["A ship."])
+        events = streams.response([thought, *text], [message])
         async with scripted_provider(streamed(events)) as (provider, _):
             await provider.provide_response(MODEL, HELLO, progress=received, thinking=thinking)
         thoughts = [part for part in received.parts if "Hm." in str(getattr(part, "value", ""))]
@@ -188,9 +188,9 @@ def _ends(**changes: Any) -> list[streams.Event]:
 
 
 def _malformed() -> list[streams.Event]:
-    said, message = streams.message("msg_1", 0, ["Let me see."])
+    text, message = streams.message("msg_1", 0, ["Let me see."])
     broken, call = streams.call("1", 1, "look", ["{"])
-    return streams.response([*said, *broken], [message, call])
+    return streams.response([*text, *broken], [message, call])
 
 
 NOT_MARKED = {
@@ -229,7 +229,7 @@ HOSTS: dict[str, tuple[Host, str]] = {
 
 @pytest.mark.parametrize(("host", "text"), HOSTS.values(), ids=HOSTS.keys())
 def test_the_host_decides_how_thinking_and_links_are_reported(host: Host, text: str) -> None:
-    said, item = streams.message("msg_1", 1, ["Yes."])
+    written, item = streams.message("msg_1", 1, ["Yes."])
     cited = {
         "type": "response.output_text.annotation.added",
         "item_id": "msg_1",
@@ -237,7 +237,7 @@ def test_the_host_decides_how_thinking_and_links_are_reported(host: Host, text: 
         "annotation": {"type": "url_citation", "url": "https://met.example/", "title": "Met"},
     }
     thought = {"type": "response.reasoning.delta", "item_id": "rs_1", "delta": "Hm."}
-    events = streams.response([thought, *said[:3], cited, *said[3:]], [item])
+    events = streams.response([thought, *written[:3], cited, *written[3:]], [item])
 
     async def scenario() -> None:
         received = ReceivedParts()
@@ -273,9 +273,11 @@ def test_without_markers_none_are_reported_or_used() -> None:
     async def scenario() -> None:
         received = ReceivedParts()
         host = Host(endpoint="http://here/v1")
-        said = ChatMessage(Role.ASSISTANT, [marker_part(MODEL, "http://here/v1", "resp_0"), TextPart("Hi.")])
+        answer = ChatMessage(
+            Role.ASSISTANT, [marker_part(MODEL, "http://here/v1", "resp_0"), TextPart("Hi.")]
+        )
         async with scripted_provider(streamed(), host=host) as (provider, server):
-            await provider.provide_response(MODEL, [*HELLO, said, user("And now?")], progress=received)
+            await provider.provide_response(MODEL, [*HELLO, answer, user("And now?")], progress=received)
         assert "previous_response_id" not in server.asked[0].json
         assert not [part for part in received.parts if isinstance(part, DataPart)]
 

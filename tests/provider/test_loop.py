@@ -307,11 +307,11 @@ def test_cancel_removes_thinking_at_the_end() -> None:
                 if isinstance(part, ToolCallPart):
                     cancel.set()
 
-        said, item = streams.message("msg_1", 0, ["Let me see."])
+        text, item = streams.message("msg_1", 0, ["Let me see."])
         thought = {"type": "reasoning", "id": "rs_1", "summary": []}
         ended = {"type": "response.output_item.done", "output_index": 1, "item": thought}
         call, made = streams.call("1", 2, "look", ["{}"])
-        events = streams.response([*said, ended, *call], [item, thought, made])
+        events = streams.response([*text, ended, *call], [item, thought, made])
         async with scripted_provider(streamed(events)) as (provider, _):
             answer = await converse(
                 provider, MODEL, HELLO, [tool("look", raises)], listener=Stopping(), cancel=cancel
@@ -347,8 +347,8 @@ def test_thinking_is_joined_by_block_and_keeps_its_metadata() -> None:
         ]
         item = {"type": "reasoning", "id": "rs_2", "summary": []}
         ended = {"type": "response.output_item.done", "output_index": 1, "item": item}
-        said, message = streams.message("msg_1", 2, ["Yes."])
-        events = streams.response([*thought, ended, *said], [message])
+        written, message = streams.message("msg_1", 2, ["Yes."])
+        events = streams.response([*thought, ended, *written], [message])
         async with scripted_provider(streamed(events)) as (provider, _):
             answer = await converse(provider, MODEL, HELLO)
         one, two, sealed, text = answer.messages[0].content

@@ -264,9 +264,9 @@ def test_a_follow_up_with_other_instructions_sends_the_full_history() -> None:
         async with scripted_provider(streamed(), streamed(), streamed(), host=host) as (provider, server):
             options = ResponseOptions({"system_prompt": "Be kind."})
             await provider.provide_response(MODEL, [system, *HELLO], options, received)
-            said = ChatMessage(Role.ASSISTANT, received.parts)
-            await provider.provide_response(MODEL, [system, *HELLO, said, user("On.")], options)
-            await provider.provide_response(MODEL, [system, *HELLO, said, user("On.")])
+            answer = ChatMessage(Role.ASSISTANT, received.parts)
+            await provider.provide_response(MODEL, [system, *HELLO, answer, user("On.")], options)
+            await provider.provide_response(MODEL, [system, *HELLO, answer, user("On.")])
         follow_up, changed = (asked.json for asked in server.asked[1:])
         assert follow_up["previous_response_id"] == "resp_1"
         assert "previous_response_id" not in changed
@@ -277,10 +277,10 @@ def test_a_follow_up_with_other_instructions_sends_the_full_history() -> None:
 def test_a_follow_up_sends_what_is_new_and_the_full_history_once_if_the_response_is_lost() -> None:
     async def scenario() -> None:
         host = Host(markers=True, endpoint="http://here/v1")
-        said = ChatMessage(
+        answer = ChatMessage(
             Role.ASSISTANT, [marker_part(MODEL, "http://here/v1", "resp_0"), TextPart("Hello yourself.")]
         )
-        messages = [*HELLO, said, user("And now?")]
+        messages = [*HELLO, answer, user("And now?")]
         lost = refused(400, "previous_response_not_found", "no such response")
         async with scripted_provider(lost, streamed(), lost, lost, host=host) as (provider, server):
             await provider.provide_response(MODEL, messages)
@@ -320,9 +320,11 @@ REFUSED_FOLLOW_UPS = {
 def test_a_rejected_follow_up_is_retried_with_the_full_history(script: Any) -> None:
     async def scenario() -> None:
         host = Host(markers=True, endpoint="http://here/v1")
-        said = ChatMessage(Role.ASSISTANT, [marker_part(MODEL, "http://here/v1", "resp_0"), TextPart("Hi.")])
+        answer = ChatMessage(
+            Role.ASSISTANT, [marker_part(MODEL, "http://here/v1", "resp_0"), TextPart("Hi.")]
+        )
         async with scripted_provider(script, streamed(), host=host) as (provider, server):
-            result = await provider.provide_response(MODEL, [*HELLO, said, user("And now?")])
+            result = await provider.provide_response(MODEL, [*HELLO, answer, user("And now?")])
         assert result.finish == "stop"
         assert [("previous_response_id" in asked.json) for asked in server.asked] == [True, False]
 

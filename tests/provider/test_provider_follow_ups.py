@@ -41,10 +41,10 @@ SUMMARY = [SYSTEM, user("<conversation-summary>a harbour</conversation-summary>"
 def reasoning_text_and_call(id: str) -> list[streams.Event]:
     """Return a response with reasoning, text and a call."""
     thought = {"type": "reasoning", "id": f"rs_{id}", "summary": [], "encrypted_content": "gAAA"}
-    said, message = streams.message(f"msg_{id}", 1, ["Let me", " see.\n"])
+    text, message = streams.message(f"msg_{id}", 1, ["Let me", " see.\n"])
     call, made = streams.call(id, 2, "look", ['{"10": 1.0, "2": "ship"}'])
     done = {"type": "response.output_item.done", "item": thought}
-    return streams.response([done, *said, *call], [thought, message, made])
+    return streams.response([done, *text, *call], [thought, message, made])
 
 
 def returned(parts: Sequence[Part], *, is_later: bool = False) -> ChatMessage:
@@ -217,6 +217,6 @@ def test_a_split_surrogate_pair_has_the_same_history() -> None:
 
 
 def test_the_role_is_part_of_the_history() -> None:
-    asked, said = user("Hello"), ChatMessage(Role.ASSISTANT, [TextPart("Hello")])
-    found = {history_of(each) for each in ([], [asked], [said], [asked, asked], [user("HelloHello")])}
+    asked, answered = user("Hello"), ChatMessage(Role.ASSISTANT, [TextPart("Hello")])
+    found = {history_of(each) for each in ([], [asked], [answered], [asked, asked], [user("HelloHello")])}
     assert len(found) == 5

@@ -131,7 +131,7 @@ def test_a_request_that_would_now_be_refused_is_reported(
 def test_a_failure_that_was_in_the_bytes_must_be_found_in_them_again(
     recorder: Recorder, upstream: ScriptedUpstream
 ) -> None:
-    """An attempt that broke off without output, and whose bytes now complete: no other target is asked."""
+    """An attempt that broke off without output, and whose bytes now complete: no other target is tried."""
     upstream.play(FIRST, streamed(chat_chunk({"role": "assistant", "content": ""}), done=False))
     upstream.play(SECOND, body(typed([message_start(), *text_block(0, "Yes."), *message_end()])))
     recording = recorder.recording(recorder.running.stream(CHAIN).last["id"])

@@ -11,6 +11,8 @@ import msgspec
 import pytest
 
 from penstock.gateway.turn.stop_reasons import CANCELLED
+from penstock.protocol.events import OutputItemEvent
+from penstock.protocol.items import Message
 from penstock.replay.recording import read_recording
 from penstock.store.interrupted import end_interrupted
 from tests.client.server import Script, answer, chunk, cut, send
@@ -197,6 +199,23 @@ def test_a_compaction_is_replayed_up_to_its_seal(recorder: Recorder, upstream: S
     assert reply.last["output"][0]["type"] == "compaction"
     _, comparison = again(recorder.recording(reply.last["id"]))
     assert found(comparison) == []
+
+
+def test_a_compaction_is_recognised_whatever_the_words_of_its_instruction(
+    recorder: Recorder, upstream: ScriptedUpstream
+) -> None:
+    model = upstream.play("reworded", streamed(*text("all of it"), chat_chunk(finish="stop")))
+    asked = [{"role": "user", "content": "hello"}, {"type": "compaction_trigger"}]
+    reply = recorder.running.stream(model, asked)  # type: ignore[arg-type]
+    recording = recorder.recording(reply.last["id"])
+    [attempt] = recording.attempts
+    items = attempt.plan.request.input
+    assert isinstance(items, list)
+    items[-1] = Message(role="user", content="the instruction of an earlier version")
+    replayed, comparison = again(recording)
+    announced = [event.item.type for event in replayed.events if isinstance(event, OutputItemEvent)]
+    assert announced == ["compaction", "compaction"]
+    assert comparison.requests != []
 
 
 def test_a_continued_turn_is_replayed_with_its_history(

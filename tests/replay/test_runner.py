@@ -72,7 +72,7 @@ def test_a_connection_that_broke_after_output_fails_the_response() -> None:
 
 
 def test_an_error_that_was_in_the_bytes_must_be_found_in_them_again() -> None:
-    """Only a broken connection is replayed as a failure; any other one depends on the reader."""
+    """Only a broken connection is replayed as a failure; the reader must find any other failure again."""
     ends_well = attempt(*answered(text("Fine."), STOP), failed("ServerError", 3.0, code="server_error"))
     assert types(replay(with_events(ends_well, [DONE])))[-1] == "completed"
     cut_off = attempt(*answered(text("Fine.")), failed("ServerError", 3.0, code="server_error"))

@@ -118,7 +118,7 @@ class SlowStore(MemoryStore):
 async def cancelled_keep(
     keeper: StoreKeeper, events: list[Event], until: asyncio.Event, go_on: asyncio.Event
 ) -> None:
-    """Start to keep events, and cancel that while the store is busy."""
+    """Start storing events, and cancel the task while the store is busy."""
     keeping = asyncio.create_task(_keep(keeper, events))
     await until.wait()
     keeping.cancel()

@@ -95,9 +95,9 @@ def test_reasoning_with_only_an_id_is_restored() -> None:
 
 
 def test_text_that_the_client_sent_is_not_replaced() -> None:
-    said = ReasoningItem(id="rs_1", content=[ReasoningText(text="in other words")])
-    (found,) = Answer(reasoning(), TEXT).restored(said)
-    assert found == replace(said, encrypted_content="sealed-rs_1")
+    changed = ReasoningItem(id="rs_1", content=[ReasoningText(text="in other words")])
+    (found,) = Answer(reasoning(), TEXT).restored(changed)
+    assert found == replace(changed, encrypted_content="sealed-rs_1")
 
 
 def test_reasoning_without_an_id_is_identified_by_its_text() -> None:

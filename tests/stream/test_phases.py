@@ -163,8 +163,8 @@ def test_only_the_transitions_of_the_table_are_allowed(phase: ResponseStreamPhas
         ((), Move.DELTA, "the stream has not started: call start() first"),
         ((Move.START,), Move.START, "start is not possible: the stream is in_progress"),
         ((Move.START,), Move.BEGIN, "begin() is only for queued streams; this stream is not queued"),
-        ((Move.START, Move.FAIL), Move.DELTA, "the stream has already ended as failed"),
-        ((Move.CANCEL,), Move.CANCEL, "the stream has already ended as incomplete"),
+        ((Move.START, Move.FAIL), Move.DELTA, "the stream has already ended with status `failed`"),
+        ((Move.CANCEL,), Move.CANCEL, "the stream has already ended with status `incomplete`"),
     ],
 )
 def test_a_refusal_says_what_the_stream_is_doing(moves: tuple[Move, ...], move: Move, message: str) -> None:

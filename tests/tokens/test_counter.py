@@ -57,7 +57,7 @@ def counter() -> TokenCounter:
 
 
 def test_a_conversation_counts_as_many_tokens_as_openai_charged(counter: TokenCounter) -> None:
-    """Recorded usage of plain texts: 19 at gpt-5-mini and o4-mini, 18 at gpt-4.1-nano."""
+    """Recorded usage of plain texts: 19 for gpt-5-mini and o4-mini, 18 for gpt-4.1-nano."""
     greeting = [user(TextPart("Say hi in Portuguese"))]
     for model in ("gpt-5-mini", "o4-mini"):
         estimate = counter.count_conversation(model, greeting, system_prompt="You are a helpful assistant")
@@ -98,7 +98,7 @@ def test_an_unknown_part_counts_zero(counter: TokenCounter) -> None:
 
 
 def test_calls_and_results_count_as_many_tokens_as_openai_charged(counter: TokenCounter) -> None:
-    """Recorded at gpt-4o-mini: 14 for the call, 32 more input with the result."""
+    """Recorded from gpt-4o-mini: 14 for the call, 32 more input with the result."""
     call = ToolCallPart("call_1", "get_weather", {"city": "Paris"})
     result = ToolResultPart("call_1", [TextPart('{"temperature":22,"condition":"sunny"}')])
     assert counter.count_part("gpt-4o-mini", call) == 14
@@ -187,7 +187,7 @@ def test_thinking_counts_if_it_is_sent_back(counter: TokenCounter) -> None:
 
 
 def test_encrypted_thinking_is_counted_by_its_length(counter: TokenCounter) -> None:
-    """Recorded at OpenAI: 1,060 and 3,172 characters were 46 and 306 tokens."""
+    """Recorded from OpenAI: 1,060 and 3,172 characters were 46 and 306 tokens."""
     for length, tokens in ((1060, 46), (3172, 306), (100, 0)):
         part = thought("gpt-5", sealed="x" * length)
         assert counter.count_part("gpt-5", part) == pytest.approx(tokens, abs=1)
@@ -210,7 +210,7 @@ def test_the_larger_of_readable_and_encrypted_thinking_counts(counter: TokenCoun
 
 
 def test_tools_are_counted_and_are_not_exact(counter: TokenCounter) -> None:
-    """Recorded at gpt-4o-mini: 64 with this tool, of which 33 are the tool's."""
+    """Recorded from gpt-4o-mini: 64 with this tool, of which 33 are the tool's."""
     schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
     tools = [ChatTool("get_weather", "Get current weather for a city.", schema)]
     assert counter.count_tools(EXACT, tools) == 35

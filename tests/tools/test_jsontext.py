@@ -11,13 +11,13 @@ from tests.stream.strategies import cut, json_objects
 
 
 @given(cut(json_objects), st.text(max_size=5))
-def test_the_end_of_an_object_is_found_wherever_it_is_cut(pieces: list[str], behind: str) -> None:
+def test_the_end_of_an_object_is_found_wherever_it_is_cut(pieces: list[str], trailing: str) -> None:
     scanner = ObjectScanner()
     for piece in pieces[:-1]:
         if scanner.feed(piece) >= 0:
             assert not "".join(pieces[pieces.index(piece) + 1 :])
             return
-    end = scanner.feed(pieces[-1] + behind)
+    end = scanner.feed(pieces[-1] + trailing)
     assert scanner.ended
     assert end in (len(pieces[-1]), -1)
 
@@ -49,7 +49,7 @@ def test_an_object_of_brackets_is_not_searched_without_end() -> None:
 def test_a_long_string_is_passed_over_whatever_is_in_it() -> None:
     inside = "{[]}" * MAX_BRACKETS + '\\"\\\\' * MAX_BRACKETS
     text = f'{{"a":"{inside}"}}'
-    assert ObjectScanner().feed(text + "behind") == len(text)
+    assert ObjectScanner().feed(text + "trailing") == len(text)
 
 
 def decode(pieces: list[str]) -> tuple[str, StringDecoder]:

@@ -20,7 +20,7 @@ COMMANDS = {
     "models": "list an endpoint's models with limits, capabilities and prices",
     "serve": "start the gateway: an OpenResponses endpoint in front of any model",
     "keys": "create, list and remove client keys of a gateway",
-    "config": "check a configuration file and summarize it",
+    "config": "check a configuration file and summarise it",
     "explain": "explain what happened in a turn",
     "replay": "replay a recorded turn with this version and show differences",
     "store": "show, prune and export stored responses",

@@ -120,7 +120,7 @@ def _key(variable: str | None) -> str:
         return ""
     key = os.environ.get(variable, "").strip()
     if not key:
-        raise UsageError(f"--api-key-env: the variable {variable} is not set or empty")
+        raise UsageError(f"--api-key-env: the variable {variable} is unset or empty; set it to the API key")
     if not key.isascii() or not key.isprintable():
         raise UsageError(f"--api-key-env: {variable} is not a valid key: it has a line break or is not ASCII")
     return key

@@ -1,4 +1,4 @@
-"""`penstock config check`: validate a configuration file and summarize it."""
+"""`penstock config check`: validate a configuration file and summarise it."""
 
 from __future__ import annotations
 

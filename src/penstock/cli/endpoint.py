@@ -122,7 +122,7 @@ def _key(named: str | None, preset: Preset | None) -> tuple[str, str]:
     key = os.environ.get(variable, "").strip()
     option = "--api-key-env" if named else f"--preset {preset.name if preset else ''}"
     if not key:
-        raise UsageError(f"{option}: the variable {variable} is not set or empty; set it to the API key")
+        raise UsageError(f"{option}: the variable {variable} is unset or empty; set it to the API key")
     if not key.isascii() or not key.isprintable():
         raise UsageError(f"{option}: {variable} is not a valid key: it has a line break or is not ASCII")
     return variable, key

@@ -69,8 +69,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add(
         "--tools",
         metavar="FILE",
-        help="the original request as JSON, or only its list of tools: calls are restored to the declared "
-        "kind of tool",
+        help="the original request as JSON, or only its list of tools: used to return each call "
+        "as the type of tool that was declared",
     )
     add("--think-tags", action="store_true", help="turn <think>...</think> in the text into reasoning")
     add("--tool-markup", action="store_true", help="turn tool calls that the model wrote as text into calls")
@@ -114,7 +114,7 @@ def _prepare(options: argparse.Namespace, terminal: Terminal) -> Pipeline:
 
 
 def _plan(options: argparse.Namespace, request: CreateResponse) -> Plan:
-    from penstock.dialects.families import family_of
+    from penstock.dialects.model_families import family_of
     from penstock.dialects.plan import Quirks, Target
     from penstock.dialects.toolset import plan_for
 

@@ -22,7 +22,7 @@ _MIN_WORDS = 2
 
 _FEW_TOOLS = 20
 """With more tools than this, as in an editor's agent, most prompts contain a word of some tool's name.
-Then only a complete name counts."""
+Then only a complete name selects a tool."""
 
 _COMMON_WORDS = """
 a about add all an and any are as at be by call can create current data do find for from function get give

@@ -10,7 +10,7 @@ import re
 
 from msgspec import Struct
 
-from penstock.dialects.families import FAMILIES, family_of
+from penstock.dialects.model_families import FAMILIES, family_of
 from penstock.dialects.presets import MAKERS, PRESETS
 
 VENDORS = frozenset({*PRESETS, *MAKERS, *(word for row in PRESETS.values() for word in row.model_prefixes)})
@@ -45,12 +45,12 @@ class ModelIdentity(Struct, frozen=True):
     name: str
     """Without the vendor, the date and the tag."""
     family: str
-    """As in `penstock.dialects.families`; a model of an unknown family is its own family."""
+    """As in `penstock.dialects.model_families`; a model of an unknown family is its own family."""
     version: str
     date: str
     """As written, or `latest`."""
     tag: str
-    """The text after a `:`, such as a size at Ollama or `free` at OpenRouter."""
+    """The text after a `:`, such as a size in Ollama's names or `free` in OpenRouter's."""
 
 
 def parse_model_id(id: str) -> ModelIdentity:
@@ -76,10 +76,10 @@ def _split_at_colon(name: str) -> tuple[str, str, str]:
     before, colon, after = name.partition(":")
     if not colon:
         return "", name, ""
-    if before.lower() == "ft":  # a fine-tuned model at OpenAI: `ft:gpt-4o-mini-2024-07-18:people::id`
+    if before.lower() == "ft":  # a fine-tuned model of OpenAI: `ft:gpt-4o-mini-2024-07-18:people::id`
         name, _, tag = after.partition(":")
         return "", name, tag
-    # Some models at Ollama are named like their vendor: `mistral:7b`.
+    # Some of Ollama's models are named like their vendor: `mistral:7b`.
     is_family = before.lower() in _FAMILY_WORDS
     if before.lower() in VENDORS and not (is_family and family_of(after) not in FAMILIES):
         name, _, tag = after.partition(":")

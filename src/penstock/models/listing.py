@@ -1,7 +1,7 @@
 """Read an endpoint's list of models, in any of the many known formats.
 
 The tables below name the fields; a dot leads into an object. A field of the wrong type, or with a number out
-of range, is ignored. If several fields have the same limit, the smallest counts: OpenRouter has the limits of
+of range, is ignored. If several fields have the same limit, the smallest wins: OpenRouter has the limits of
 the model and those of its first host.
 """
 
@@ -115,7 +115,7 @@ _MAX_PRICE = 10_000.0
 
 
 def read_listing(entries: Iterable[object]) -> list[ModelFacts]:
-    """Return the facts about every model that can chat, in order. The first entry for an id counts."""
+    """Return the facts about every model that can chat, in order. The first entry for an id is used."""
     found: dict[str, ModelFacts] = {}
     for entry in entries:
         facts = read_entry(entry) if isinstance(entry, dict) and can_chat(entry) else None

@@ -49,8 +49,8 @@ def connection_failed(error: Exception, server: str, proxy: str, seconds: float 
         return tls_error
     if isinstance(error, TimeoutError):
         within = f" within {seconds:g} seconds (connect_timeout)" if seconds else ""
-        return NetworkError(f"no connection to {server}{within}", phase="connect")
-    return NetworkError(f"no connection to {server}: {_reason(error)}", phase="connect")
+        return NetworkError(f"could not connect to {server}{within}", phase="connect")
+    return NetworkError(f"could not connect to {server}: {_reason(error)}", phase="connect")
 
 
 def timed_out(server: str, phase: str, seconds: float | None, request_id: str | None = None) -> NetworkError:
@@ -126,9 +126,9 @@ def _reason(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorDNSError) or isinstance(cause, socket.gaierror):
         return "the host name cannot be resolved; check the address"
     if isinstance(error, aiohttp.ClientConnectorError) and isinstance(cause, ConnectionResetError):
-        return "it was closed during the TLS handshake. If the server does not support TLS, use http://"
+        return "the connection was closed during the TLS handshake. If the server does not support TLS, use http://"
     if isinstance(error, aiohttp.ServerDisconnectedError):
-        return "it was closed without a response"
+        return "the server closed it without a response"
     if isinstance(error, aiohttp.ClientPayloadError):
         return "it ended in the middle of the body"
     for system_error in _causes(error):

@@ -95,7 +95,7 @@ def _requests(replayed: Replayed) -> list[Difference]:
     return found
 
 
-# A stream, normalized for comparison
+# A stream, normalised for comparison
 
 
 class _Step(Struct):

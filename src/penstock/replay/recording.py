@@ -46,6 +46,7 @@ class RecordedPlan(Struct, frozen=True, kw_only=True):
     target: Target
     used_call_ids: frozenset[str]
     accent: str
+    compacts: bool = False
 
 
 class RecordedAttempt(Struct, kw_only=True):
@@ -207,6 +208,7 @@ def _recorded_plan(plan: PlanTrace) -> RecordedPlan:
         target=plan.target,
         used_call_ids=frozenset(plan.used_call_ids),
         accent=plan.accent,
+        compacts=plan.compacts,
     )
 
 

@@ -18,7 +18,6 @@ from penstock.dialects.plan import Dialect, Target, UpstreamRequest
 from penstock.dialects.registry import RENDERED, rendered_dialect
 from penstock.dialects.toolset import identities_of
 from penstock.errors import OpenResponsesError
-from penstock.gateway.api.compact import INSTRUCTION
 from penstock.gateway.errors import RequestRefused
 from penstock.gateway.history.compactions import Summary
 from penstock.gateway.settings import DEMO
@@ -31,8 +30,8 @@ from penstock.gateway.turn.verdict import Verdict
 from penstock.net.source import PulledSource, UpstreamSource
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.events import TERMINAL, Event, LifecycleEvent
-from penstock.protocol.items import Item, Message
-from penstock.protocol.request import CreateResponse, WebSocketCreate
+from penstock.protocol.items import Item
+from penstock.protocol.request import WebSocketCreate
 from penstock.protocol.response import Response, response_for
 from penstock.replay.recording import CannotReplay, RecordedAttempt, Recording
 from penstock.stream.deltas import UsageDelta
@@ -86,7 +85,7 @@ async def _replay(recording: Recording) -> Replayed:
         error_event=not isinstance(request, WebSocketCreate),  # decision 9
     )
     turn = Turn(
-        _context(turn_request),
+        _context(turn_request, compacts=recording.attempts[0].plan.compacts),
         turn_request,
         RecordedAttempts(recording, upstreams, stage),
         machine,
@@ -254,7 +253,7 @@ class RecordedSource(PulledSource):
 
 def _upstream(recorded: RecordedAttempt, stage: _Stage) -> Upstream:
     upstream = RecordedUpstream(recorded, stage)
-    return _UNSEALED.upstream(upstream) if _is_compaction(recorded.plan.request) else upstream
+    return _UNSEALED.upstream(upstream) if recorded.plan.compacts else upstream
 
 
 def _dialect(name: str) -> Dialect:
@@ -297,12 +296,12 @@ def _earlier_diagnostics(recording: Recording) -> list[Diagnostic]:
     ]
 
 
-def _context(turn_request: TurnRequest) -> TurnContext:
+def _context(turn_request: TurnRequest, *, compacts: bool) -> TurnContext:
     counter = TokenCounter()
 
     def estimate(output: Sequence[Item]) -> UsageDelta:
         request = turn_request.request
-        written = _UNSEALED.written(output) if _is_compaction(request) else output
+        written = _UNSEALED.written(output) if compacts else output
         return estimate_usage(request, turn_request.first.model, written, counter)
 
     return TurnContext(
@@ -310,12 +309,6 @@ def _context(turn_request: TurnRequest) -> TurnContext:
         estimate=estimate,
         count_attempt=lambda *_: None,
     )
-
-
-def _is_compaction(request: CreateResponse) -> bool:
-    """Return whether the request asks for a summary of the conversation."""
-    last = request.input[-1] if isinstance(request.input, list) and request.input else None
-    return isinstance(last, Message) and last.content == INSTRUCTION
 
 
 def _verdict(recording: Recording) -> Verdict:

@@ -123,7 +123,7 @@ def page_of(
 ) -> tuple[list[T], bool]:
     """Return up to `limit` entries after the entry with the id `after`, and whether more follow.
 
-    A history may contain an id twice. The last occurrence in reading order counts, so that a client that
+    A history may contain an id twice. The last occurrence in reading order wins, so that a client that
     requests page after page always reaches the end.
     """
     ordered = list(reversed(entries)) if newest_first else list(entries)

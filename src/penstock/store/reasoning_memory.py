@@ -309,7 +309,7 @@ def _digest(value: object) -> str:
 
 
 def _plain(value: object) -> object:
-    """Parse arguments, because many clients rewrite them with other spaces or another order of fields."""
+    """Parse arguments, because many clients rewrite them with different whitespace or field order."""
     if not isinstance(value, str) or max_values(value) > _ARGUMENT_VALUES:
         return value
     try:

@@ -104,7 +104,7 @@ class BlockSet:
         return bool(self.lost_annotations or self._early_annotations)
 
     def _block(self, kind: BlockKind, key: Key | None) -> tuple[Block, list[Event]]:
-        """Return the open block for this kind. The current block has one kind, a keyed message maybe both."""
+        """Return the open block. The current block has one kind; a keyed message may have both."""
         if key is None:
             if self._current is not None and self._current.kind is kind:
                 return self._current, []

@@ -14,9 +14,9 @@ MESSAGES: dict[str, str] = {
     "undeclared_tool": "the model called {name!r}, which the request does not declare",
     "tool_not_allowed": "a call to {name!r} was dropped: the request does not allow it",
     "shared_call_id": "two parallel calls had the same id; one of them got a new id",
-    "late_call_id": "the id of a call arrived after the call was announced with another id",
+    "late_call_id": "the id of a call arrived after another id was announced; the announced id was kept",
     "name_changed": "the name of a call changed; the first name was used",
-    "unmarked_call": "a call began with a new name, but without an id of its own",
+    "unmarked_call": "a new name arrived in a call, but no new id; it was treated as another call",
     "glued_calls": "the arguments of several calls arrived as one text; they were split",
     "repeated_arguments": "the arguments of a call arrived more than once; they were sent once",
     "arguments_disagree": "a call was repeated with different arguments; the first arguments were used",
@@ -29,7 +29,7 @@ MESSAGES: dict[str, str] = {
     # the rest
     "unknown_phase": "the message phase {phase!r} is not in the specification; it was dropped",
     "annotation_without_text": "citations were dropped: they have no text",
-    "usage_inconsistent": "the upstream's usage does not add up; cached and reasoning tokens were limited",
+    "usage_inconsistent": "the upstream's usage does not add up; cached and reasoning tokens were capped",
     "usage_estimated": "the upstream reported no usage; the token counts are estimates",
 }
 """The message of every diagnostic that the machine can report, by code."""
@@ -40,7 +40,7 @@ _LIMIT = 64
 _PER_CODE = 8
 """Maximum number of different messages per code. The others are counted together."""
 
-OTHERS = "the same happened again, with other values"
+OTHERS = "this happened again with different values"
 """Replaces the messages of a code that are only counted."""
 
 _LONGEST = 500

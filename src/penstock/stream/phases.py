@@ -54,9 +54,12 @@ TRANSITIONS: dict[ResponseStreamPhase, dict[Move, ResponseStreamPhase]] = {
 
 _REFUSALS: dict[ResponseStreamPhase, tuple[str, str]] = {
     _P.IDLE: (BridgeError.OUTPUT_BEFORE_START, "the stream has not started: call start() first"),
-    _P.COMPLETED: (BridgeError.DELTA_AFTER_TERMINAL, "the stream has already ended as completed"),
-    _P.INCOMPLETE: (BridgeError.DELTA_AFTER_TERMINAL, "the stream has already ended as incomplete"),
-    _P.FAILED: (BridgeError.DELTA_AFTER_TERMINAL, "the stream has already ended as failed"),
+    _P.COMPLETED: (BridgeError.DELTA_AFTER_TERMINAL, "the stream has already ended with status `completed`"),
+    _P.INCOMPLETE: (
+        BridgeError.DELTA_AFTER_TERMINAL,
+        "the stream has already ended with status `incomplete`",
+    ),
+    _P.FAILED: (BridgeError.DELTA_AFTER_TERMINAL, "the stream has already ended with status `failed`"),
 }
 """The error for a refused transition, by phase; in any other phase it is `INVALID_TRANSITION`."""
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from penstock.dialects.envelope import unseal
-from penstock.dialects.families import family_of
+from penstock.dialects.model_families import family_of
 from penstock.parts.content import NOTHING, SYSTEM, TOOL_FAILED, content_of, is_for_model
 from penstock.parts.exchanges import without_repeats
 from penstock.parts.parts import (
@@ -236,8 +236,8 @@ def _json(value: object) -> str:
 
 _GPT_HEADER, _GPT_CHARACTERS_PER_TOKEN = 690, 8.1
 _CHARACTERS_PER_TOKEN = 6
-"""From recordings: at OpenAI, 1,060, 1,188 and 3,172 characters cost 46, 61 and 306 tokens when sent back,
-which is one token for 8 characters after a header of about 690; at xAI, 312 to 520 cost 59 to 84."""
+"""From recordings of OpenAI: 1,060, 1,188 and 3,172 characters cost 46, 61 and 306 tokens when sent back,
+which is one token for 8 characters after a header of about 690. Of xAI: 312 to 520 cost 59 to 84."""
 
 
 def sealed_tokens(model: str, sealed: str) -> int:

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from penstock.dialects.families import family_of
+from penstock.dialects.model_families import family_of
 
 
 class Template(Struct, frozen=True):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from math import ceil, sqrt
 
-from penstock.dialects.families import family_of
+from penstock.dialects.model_families import family_of
 
 Size = tuple[int, int]
 

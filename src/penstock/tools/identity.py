@@ -46,7 +46,7 @@ class ToolIdentityMap:
         """The last number appended to a name, by the beginning of the name."""
         for type, namespace, name in _declarations(tools):
             if (namespace, name) in self._by_declaration:
-                continue  # declared twice: the first declaration counts (ask B11)
+                continue  # declared twice: the first declaration is used (ask B11)
             identity = ToolIdentity(type, name, namespace, self._free_name(namespace, name))
             self._by_declaration[namespace, name] = identity
             self._by_upstream_name[identity.upstream_name] = identity

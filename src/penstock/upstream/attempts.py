@@ -31,7 +31,7 @@ LONGEST_REST = 3600.0
 class NextStep(Enum):
     """One way to react to a failure."""
 
-    OTHER_KEY = "another ready key of the same target, at once"
+    OTHER_KEY = "another ready key of the same target, immediately"
     RETRY = "the same target again, after a wait"
     NEXT_TARGET = "the next target"
 

@@ -199,8 +199,8 @@ def test_a_stored_chain_is_compacted(served: Any, scripted: ScriptedUpstream) ->
         assert summary_in(reply.json["output"][0]).summary == "All of it."
         sent = messages(scripted, model)
         assert sent[:2] == [("user", "where is the lamp?"), ("assistant", "on the table")]
-        gone = await client.ask(f"/v1/responses/{reply.json['id']}", method="GET")
-        assert gone.status == 404  # it is not a response, and cannot be continued
+        found = await client.ask(f"/v1/responses/{reply.json['id']}", method="GET")
+        assert found.status == 404  # it is not a response, and cannot be continued
 
     served(test)
 

@@ -361,8 +361,8 @@ def test_a_pruned_response_is_a_typed_error(upstream: ScriptedUpstream, tmp_path
     with gateway(tmp_path, config=bounded) as running:
         wait_for(lambda: get(running, made["id"]).status == 404)
         for path in ("", "?stream=true&starting_after=2", "/input_items"):
-            gone = get(running, f"{made['id']}{path}")
-            assert (gone.status, gone.error["code"]) == (404, "response_not_found")
+            reply = get(running, f"{made['id']}{path}")
+            assert (reply.status, reply.error["code"]) == (404, "response_not_found")
         follow = running.stream(model, "x", previous_response_id=made["id"])
         assert (follow.status, follow.error["code"]) == (400, "previous_response_not_found")
         assert running.stream(model, "hello").text == "ok"

@@ -455,7 +455,7 @@ def test_a_turn_is_one_frame_for_each_event_and_no_done() -> None:
 
 
 def test_the_last_response_can_be_continued_without_being_stored() -> None:
-    """Spec N18, spec N21: a continuation that failed forgets it."""
+    """Spec N18, spec N21: a failed continuation evicts the response."""
     upstream = FakeUpstream(
         "only", text_answer("one"), text_answer("two"), ServerError("no", status=500), text_answer("x")
     )

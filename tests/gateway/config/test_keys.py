@@ -17,7 +17,7 @@ def test_a_client_key_shows_no_digest() -> None:
 
 def test_an_operator_is_marked_as_one() -> None:
     entry = f'[[keys]]\nname = "a"\nhash = "{HASH}"\noperator = '
-    assert [read(entry + said).keys[0].operator for said in ("true", "false")] == [True, False]
+    assert [read(entry + value).keys[0].operator for value in ("true", "false")] == [True, False]
     _, found = read_or_errors(entry + '"yes"')
     assert "true or false" in found[0].message
 

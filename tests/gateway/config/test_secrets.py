@@ -33,7 +33,7 @@ def test_a_key_in_the_file_is_an_error_that_does_not_repeat_it(secret: str, pass
 
 @pytest.mark.parametrize("name", ["OPENAI_API_KEY", "my_key", "AWS_BEARER_TOKEN_BEDROCK", "KEY2", "MyToken"])
 def test_an_unset_variable_is_named(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"variable {name} is not set"):
+    with pytest.raises(ConfigError, match=f"variable {name} is unset"):
         read_settings(LOCAL + f'keys = ["{name}"]', file="", environment={})
 
 

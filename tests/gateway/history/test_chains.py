@@ -287,7 +287,7 @@ def test_the_conversation_is_the_chain_and_then_the_input() -> None:
     ],
 )
 def test_what_does_not_exist_is_refused_by_its_name(fields: Json, status: int, code: str, param: str) -> None:
-    """Ask K1: what belongs to another tenant is refused like what never was."""
+    """Ask K1: an id of another tenant gets the same error as an id that never existed."""
 
     async def test(store: Store) -> None:
         await keep(store, "resp_theirs", "secret", "answer", tenant="bob")

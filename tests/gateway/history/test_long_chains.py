@@ -56,9 +56,9 @@ async def seed(file: Path, count: int) -> None:
 def conversation(count: int) -> list[tuple[str, str]]:
     """The messages of the turns up to this one."""
     return [
-        spoken
+        message
         for number in range(1, count + 1)
-        for spoken in (("user", f"question {number}"), ("assistant", f"answer {number}"))
+        for message in (("user", f"question {number}"), ("assistant", f"answer {number}"))
     ]
 
 

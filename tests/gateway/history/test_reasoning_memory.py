@@ -97,8 +97,8 @@ def test_reasoning_is_restored_many_turns_later(
     thought, call = first.last["output"]
     history = [ASKED, *GIVEN_BACK[way](thought, call), result(call)]
     for _ in range(3):
-        said = penstock.stream("over-anthropic", input=history, tools=LOOK).last["output"]
-        history += [*said, {"type": "message", "role": "user", "content": "and now?"}]
+        output = penstock.stream("over-anthropic", input=history, tools=LOOK).last["output"]
+        history += [*output, {"type": "message", "role": "user", "content": "and now?"}]
     for asked in upstream.asked_for("over-anthropic")[before + 1 :]:
         assistant = asked.json["messages"][1]
         assert [part.get("signature") for part in assistant["content"]] == [SIGNATURE, None]

@@ -91,7 +91,7 @@ def test_outputs_of_other_kinds_of_calls_are_distinguished() -> None:
 
 
 def test_reading_a_request_keeps_the_place_of_each_item() -> None:
-    """Errors name the place in the request, and not the place among what is new."""
+    """Errors name the position in the request, not the position among the new items."""
     raw = parse_bounded(b'{"input": [{"role": "user", "content": "x"}]}', Limits())
     found = without_repeats(items(user("one")), [(7, items(*raw["input"])[0])])
     assert [place for place, _ in found] == [7]

@@ -347,9 +347,9 @@ def test_without_a_usable_length_a_body_is_bounded_as_it_comes(length: str) -> N
 
 
 def test_a_client_that_disconnects_sends_no_body() -> None:
-    gone: dict[str, object] = {"type": "http.disconnect"}
+    disconnect: dict[str, object] = {"type": "http.disconnect"}
     with pytest.raises(ClientDisconnected):
-        received(Connection([{"type": "http.request", "body": b"x", "more_body": True}, gone]))
+        received(Connection([{"type": "http.request", "body": b"x", "more_body": True}, disconnect]))
 
 
 @pytest.mark.parametrize("encoding", ENCODERS)

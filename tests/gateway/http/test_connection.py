@@ -63,7 +63,7 @@ sys.argv = sys.argv[3:]
 runpy.run_module("penstock", run_name="__main__", alter_sys=True)
 """,
 )
-"""Starts a gateway whose clients have a second for what they usually have half a minute for."""
+"""Starts a gateway with client timeouts of 1 second instead of 30."""
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def impatient(upstream: ScriptedUpstream, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="module")
 def hasty() -> Iterator[ThreadedGateway]:
-    """Its clients have a tenth of a second for what they usually have half a minute for."""
+    """A gateway with client timeouts of 0.1 seconds instead of 30."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(connection, "HEAD_SECONDS", 0.1)
         with threaded_gateway(Settings(limits=Limits(client_timeout=0.1))) as running:

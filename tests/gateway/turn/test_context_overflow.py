@@ -124,9 +124,9 @@ OVERFLOWS: dict[str, tuple[int, Any, str]] = {
 def test_an_overflow_has_its_code_and_the_vendors_message(
     penstock: Running, upstream: ScriptedUpstream, vendor: str, stream: bool
 ) -> None:
-    status, said, words = OVERFLOWS[vendor]
+    status, body, words = OVERFLOWS[vendor]
     model = ANTHROPIC if vendor.startswith("Anthropic") else "e4"
-    upstream.play(model, [answer(status, said)])
+    upstream.play(model, [answer(status, body)])
     before = len(upstream.asked_for(model))
     reply = (penstock.stream if stream else penstock.whole)(model)
     assert (reply.status, reply.error["code"]) == (400, "context_length_exceeded")

@@ -57,15 +57,15 @@ BEFORE_OUTPUT: dict[str, tuple[Script, str]] = {
     "a reset": ([cut], "upstream_truncated"),
     "nothing": (streamed(done=False), "upstream_empty"),
     "an error in the first frame": (streamed({"error": {"message": "broken"}}), "server_error"),
-    "an error behind the role": (streamed(ROLE, {"error": {"message": "broken"}}), "server_error"),
+    "an error after the role": (streamed(ROLE, {"error": {"message": "broken"}}), "server_error"),
     "no JSON": (streamed("nonsense"), "upstream_invalid"),
-    "an end behind the role": (streamed(ROLE, done=False), "upstream_truncated"),
-    "a reset behind the role": ([*begun(ROLE), cut], "upstream_truncated"),
+    "an end after the role": (streamed(ROLE, done=False), "upstream_truncated"),
+    "a reset after the role": ([*begun(ROLE), cut], "upstream_truncated"),
     "a reset after a message that was not sent yet": (
         [*begun({"choices": [{"index": 0, "message": {"content": "No."}}]}), cut],
         "upstream_truncated",
     ),
-    "a reset behind the usage": ([*begun(ROLE, USAGE), cut], "upstream_truncated"),
+    "a reset after the usage": ([*begun(ROLE, USAGE), cut], "upstream_truncated"),
 }
 
 

@@ -119,8 +119,8 @@ def usage_chunk(given: int, made: int, cached: int = 0, **choice: Any) -> Json:
 
 def anthropic(start: dict[str, int], end: dict[str, int]) -> Script:
     """An answer whose usage comes in two halves."""
-    said = [message_start(**start), *text_block(0, *WORDS), *message_end("end_turn", **end)]
-    return body(typed(said))
+    events = [message_start(**start), *text_block(0, *WORDS), *message_end("end_turn", **end)]
+    return body(typed(events))
 
 
 CACHED = {"input_tokens": 3, "cache_read_input_tokens": 125_000, "cache_creation_input_tokens": 2_000}
@@ -227,7 +227,7 @@ UNREPORTED: dict[str, tuple[str, Script, str]] = {
         "failed",
     ),
     "cut": ("d21-none", [*begun(*text(*WORDS)), cut], "failed"),
-    "Anthropic, cut behind half of its usage": (
+    "Anthropic, cut after half of its usage": (
         ANTHROPIC,
         body(typed([message_start(input_tokens=11, output_tokens=1), *text_block(0, *WORDS, stop=False)])),
         "failed",

@@ -63,7 +63,7 @@ def in_three(first: threading.Event, second: threading.Event) -> Script:
     return [*begun(chat_chunk({"content": "a "})), until(first), send(middle), until(second), rest("the end")]
 
 
-def behind(body: bytes, sequence: int) -> bytes:
+def frames_after(body: bytes, sequence: int) -> bytes:
     """The frames of a stream after the one with this number, and its end."""
     parts = events_only(body).split(b"\n\n")
     [place] = [index for index, part in enumerate(parts) if b'"sequence_number":%d,' % sequence in part]
@@ -95,7 +95,7 @@ def test_each_reader_gets_the_same_bytes(
         assert events_only(whole.rest().body) == events_only(made.body)
         assert other.rest().text == made.text
         later.until(b"[DONE]")
-        assert events_only(later.body) == behind(made.body, 3)
+        assert events_only(later.body) == frames_after(made.body, 3)
         assert (
             events_only(other.body) == get(penstock, f"{id}?stream=true&accent=openai", accent="openai").body
         )
@@ -159,7 +159,7 @@ def test_a_reader_of_a_silent_turn_gets_heartbeats(penstock: Running, upstream: 
             opened.set()
             assert maker.rest().text == "a b"
             late.until(b"[DONE]")
-            assert events_only(late.body) == behind(maker.body, 1)
+            assert events_only(late.body) == frames_after(maker.body, 1)
 
 
 @pytest.mark.e2e
@@ -190,7 +190,7 @@ KEY = ("local", "resp_1")
 
 
 async def some_steps() -> None:
-    """Enough for a grace of no time to be over."""
+    """Run the event loop long enough for a grace period of 0 seconds to end."""
     for _ in range(20):
         await asyncio.sleep(0)
 

@@ -86,7 +86,7 @@ def test_the_head_has_the_overhead_and_every_diagnostic_known_so_far() -> None:
     with_gateway(test, FakeUpstream("only", answer("Yes.")))
 
 
-# Refusals before an upstream is asked
+# Refusals before an upstream is called
 
 
 def test_an_unknown_model_is_refused_with_the_known_ones() -> None:

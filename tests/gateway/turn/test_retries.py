@@ -176,9 +176,9 @@ QUOTAS = (
 )
 
 
-@pytest.mark.parametrize("said", QUOTAS)
-def test_a_spent_quota_is_fatal(stubborn: Running, upstream: ScriptedUpstream, said: Any) -> None:
-    upstream.play("e5-quota", [answer(429, said, retry_after_ms="10")], YES)
+@pytest.mark.parametrize("body", QUOTAS)
+def test_a_spent_quota_is_fatal(stubborn: Running, upstream: ScriptedUpstream, body: Any) -> None:
+    upstream.play("e5-quota", [answer(429, body, retry_after_ms="10")], YES)
     asked = len(upstream.asked_for("e5-quota"))
     reply = stubborn.stream("e5-quota")
     assert (reply.status, reply.error["code"]) == (429, "insufficient_quota")
@@ -188,8 +188,8 @@ def test_a_spent_quota_is_fatal(stubborn: Running, upstream: ScriptedUpstream, s
 def test_a_limit_in_the_middle_says_when_in_words_that_codex_parses(
     stubborn: Running, upstream: ScriptedUpstream
 ) -> None:
-    said = {"error": {"code": "rate_limit_exceeded", "message": "Slow down, retry in 7 seconds"}}
-    upstream.play("e5-middle", streamed(*text("One"), said), YES)
+    error_chunk = {"error": {"code": "rate_limit_exceeded", "message": "Slow down, retry in 7 seconds"}}
+    upstream.play("e5-middle", streamed(*text("One"), error_chunk), YES)
     reply = stubborn.stream("e5-middle")
     error = failed(reply, "rate_limit_exceeded")
     assert "Please try again in 7s" in error["message"]

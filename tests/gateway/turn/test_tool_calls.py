@@ -70,12 +70,12 @@ ONCE: dict[str, tuple[str, Script, list[Call]]] = {
         chat(calls(call(0, ID, NAME, "")), *(calls(call(0, arguments=half)) for half in HALVES), SUMMARY),
         [READ],
     ),
-    "the whole call again behind the finish": (
+    "the whole call again after the finish": (
         "d16",
         streamed(SUMMARY, TOOL_CALLS, SUMMARY, TOOL_CALLS, USAGE),
         [READ],
     ),
-    "a whole message behind the deltas": (
+    "a whole message after the deltas": (
         "d16",
         chat(
             SUMMARY,

@@ -133,7 +133,7 @@ FORMS: dict[str, Callable[[bytes], bytes]] = {
     "a byte order mark": lambda data: b"\xef\xbb\xbf" + data,
     "comments, retry and blank lines": with_noise,
     "two lines of data": in_two_lines,
-    "no space behind the colon": lambda data: data.replace(b"data: ", b"data:"),
+    "no space after the colon": lambda data: data.replace(b"data: ", b"data:"),
     "a name for every frame": lambda data: data.replace(b"data: {", b"event: message\ndata: {"),
     "ids": lambda data: data.replace(b"data: {", b"id: 7\ndata: {"),
     "no blank line at the end": lambda data: data.rstrip(b"\n"),

@@ -214,8 +214,8 @@ STATUSES: dict[int, tuple[int, str]] = {
 def test_a_refusal_is_an_http_error_of_its_kind(
     penstock: Running, upstream: ScriptedUpstream, status: int, stream: bool
 ) -> None:
-    said = f"No: {SECRET_KEY} is not welcome"  # upstreams repeat keys
-    upstream.play(f"e2-{status}", [answer(status, {"error": {"message": said}}, retry_after="17")])
+    message = f"No: {SECRET_KEY} is not welcome"  # upstreams repeat keys
+    upstream.play(f"e2-{status}", [answer(status, {"error": {"message": message}}, retry_after="17")])
     reply = penstock.stream(f"e2-{status}") if stream else penstock.whole(f"e2-{status}")
     assert (reply.status, reply.error["code"]) == STATUSES[status]
     assert reply.error["message"].startswith("No: ")
@@ -280,14 +280,14 @@ FIRST_FRAMES: dict[str, tuple[str, bytes, int, str, str | None]] = {
         None,
     ),
     "a rate limit": ("e2-first", frames(RATE_LIMITED), 429, "rate_limit_exceeded", "20"),
-    "behind the role": (
+    "after the role": (
         "e2-first",
         frames(scripts.rich_chat()[0], BROKEN_CHUNK),
         503,
         "server_is_overloaded",
         None,
     ),
-    "a wrong key at Anthropic": (
+    "a wrong key for Anthropic": (
         ANTHROPIC,
         typed([{"type": "error", "error": {"type": "authentication_error", "message": "invalid x-api-key"}}]),
         401,

@@ -44,9 +44,9 @@ ANSWERS: dict[str, bytes] = {
 }
 
 
-def message(role: str, said: str) -> Json:
+def message(role: str, text: str) -> Json:
     kind = "output_text" if role == "assistant" else "input_text"
-    return {"type": "message", "role": role, "content": [{"type": kind, "text": said}]}
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
 
 
 def asked(local: LocalGateway, model: str, **fields: Any) -> tuple[Reply, UpstreamRequest]:

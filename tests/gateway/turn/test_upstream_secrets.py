@@ -369,14 +369,16 @@ def test_neither_the_log_nor_the_store_has_a_secret(
 
 
 def test_a_list_of_models_has_no_secret(running: Running, upstream: ScriptedUpstream) -> None:
-    said = repeated("chat")
-    upstream.play("", [answer(200, {"object": "list", "data": [{"id": said, "owned_by": said}]})])
+    name = repeated("chat")
+    upstream.play("", [answer(200, {"object": "list", "data": [{"id": name, "owned_by": name}]})])
     reply = running.ask(path="/v1/models", method="GET", headers={"authorization": f"Bearer {OWN}"})
     assert found(reply.body) == []
 
 
 def test_the_models_own_text_is_unchanged(running: Running, upstream: ScriptedUpstream) -> None:
-    said = [{"choices": [{"index": 0, "delta": {"content": f"You wrote {ROUTE}"}}]}]
-    upstream.play("chat", streamed(frames(*said, {"choices": [{"finish_reason": "stop", "delta": {}}]}), "-"))
+    chunks = [{"choices": [{"index": 0, "delta": {"content": f"You wrote {ROUTE}"}}]}]
+    upstream.play(
+        "chat", streamed(frames(*chunks, {"choices": [{"finish_reason": "stop", "delta": {}}]}), "-")
+    )
     _, data = ask(running, "chat", stream=False)
     assert f"You wrote {ROUTE}".encode() in data

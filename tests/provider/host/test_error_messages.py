@@ -30,7 +30,11 @@ CASES: list[tuple[OpenResponsesError, str, str]] = [
         "the key of the group “Work”: enter the key again",
     ),
     (AuthenticationError("no", code="invalid_api_key"), "NoPermissions", "does not accept the key"),
-    (AuthenticationError("no", code="invalid_key"), "NoPermissions", "is not a valid key"),
+    (
+        AuthenticationError("no", code="invalid_key"),
+        "NoPermissions",
+        "is not valid: enter it again, as a single line",
+    ),
     (PermissionDeniedError("not yours"), "NoPermissions", "choose another model or key (not yours)"),
     (RateLimitError("slow", retry_after=17.2), "Blocked", "wait 17 s and try again (slow)"),
     (RateLimitError("slow", retry_after=600), "Blocked", "wait 10 min"),

@@ -63,7 +63,7 @@ def test_configure_returns_the_display_url_and_reports_changed_models(
         ({"endpoint": "ftp://x"}, "base_url", "http://"),
         ({"endpoint": "http://user:pw@x"}, "base_url", "password"),
         ({"endpoint": "http://x", "headers": {"a b": "c"}}, "headers", "cannot be sent"),
-        ({"endpoint": "http://x", "key": "schlüssel"}, None, "is not a valid key"),
+        ({"endpoint": "http://x", "key": "schlüssel"}, None, "is not valid: enter it again"),
         ({"preset": "nobody"}, "preset", "vercel"),
         ({"preset": "anthropic"}, "preset", "penstock serve --preset anthropic"),
         ({"preset": "vercel"}, "key", "needs a key"),
@@ -345,7 +345,7 @@ def test_an_unreachable_endpoint(host: HostProcess) -> None:
         assert (answered.end["type"], answered.end["name"]) == ("error", "NetworkError")
         assert answered.end["message"] == (
             f"{address}/v1 cannot be reached: is it running, and is the URL correct "
-            f"(no connection to {address.removeprefix('http://')}: connection refused)?"
+            f"(could not connect to {address.removeprefix('http://')}: connection refused)?"
         )
 
 
@@ -392,12 +392,12 @@ def test_markers_are_valid_for_the_account_not_for_the_name_of_the_group(host: H
         scripted.play("one", responses_streamed())
         host.configure("monday", served.url, account="a1")
         first = host.respond("one", user("Hello"), group="monday")
-        said = {"role": 2, "content": [{"type": "text", "value": first.text}, first.marker()]}
+        answer = {"role": 2, "content": [{"type": "text", "value": first.text}, first.marker()]}
         host.configure("tuesday", served.url, account="a1")
         host.configure("monday", served.url, account="b2")
         host.configure("a1", served.url)
         for group in ("tuesday", "monday", "a1"):
-            assert host.respond("one", user("Hello"), said, user("More"), group=group).end["type"] == "done"
+            assert host.respond("one", user("Hello"), answer, user("More"), group=group).end["type"] == "done"
         asked = scripted.asked_for("one")
     assert [each.json.get("previous_response_id") for each in asked] == [None, "resp_1", None, None]
 

@@ -98,7 +98,7 @@ def test_tolerant_mode_requires_the_call_id_and_the_name_of_a_call(field: str) -
         ),
         (
             lambda b: b.set(DONE, "item.name", "get_time"),
-            "the name of function_call 'fc_1' was 'get_weather', is 'get_time'",
+            "the name of function_call 'fc_1' changed from 'get_weather' to 'get_time'",
         ),
         (
             lambda b: b.set(DONE, "item.arguments", "{}"),

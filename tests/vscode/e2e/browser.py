@@ -113,7 +113,7 @@ class Browser:
         while not is_there():
             if time.monotonic() > deadline:
                 raise BrowserError(f"it never came: see {self.screenshot('failed')}")
-            time.sleep(0.1)  # between two looks, not instead of one
+            time.sleep(0.1)  # polling interval
 
 
 @contextmanager

@@ -62,7 +62,7 @@ class Consumer:
         deadline = time.monotonic() + LONGEST
         while not answer.exists():
             assert time.monotonic() < deadline, f"the consumer does not answer: {method}"
-            time.sleep(0.02)  # between two looks, not instead of one
+            time.sleep(0.02)  # polling interval
         reply = json.loads(answer.read_text())
         assert "error" not in reply, reply
         return reply.get("result")

@@ -52,7 +52,7 @@ def _install(folder: Path) -> None:
     node = next(folder.glob("node_modules/node-linux-*/bin"), None)
     if node is None:
         raise InstallError(f"there is no node for {platform.system()} on {platform.machine()}")
-    # code-server leaves the modules of VS Code itself to a script, which does this and then builds some.
+    # code-server's own install script does this for VS Code's modules, and then compiles some of them.
     environment = {**os.environ, "PATH": f"{node}:{os.environ['PATH']}"}
     modules = folder / "node_modules" / "code-server" / "lib" / "vscode"
     npm(modules, "install", "--omit=dev", environment=environment)

@@ -129,5 +129,5 @@ def _when_listening(process: subprocess.Popen[bytes], log: Path) -> str:
     while not (found := LISTENING.search(log.read_text(errors="replace"))):
         assert process.poll() is None, f"code-server ended: {log.read_text(errors='replace')}"
         assert time.monotonic() < deadline, f"code-server does not listen: {log.read_text(errors='replace')}"
-        time.sleep(0.05)  # between two looks, not instead of one
+        time.sleep(0.05)  # polling interval
     return found[1]

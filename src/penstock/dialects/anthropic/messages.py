@@ -117,7 +117,9 @@ class _MessagesWriter:
         ]
         while blocks and blocks[-1]["type"] in THINKING:
             blocks.pop()
-            self._diagnostics.report("reasoning_left_out", "reasoning with nothing after it was left out")
+            self._diagnostics.report(
+                "reasoning_left_out", "trailing reasoning was left out: no message or call follows it"
+            )
         return blocks
 
     def _assistant_block(self, piece: HistoryReasoning | HistoryText | Call) -> Block | None:

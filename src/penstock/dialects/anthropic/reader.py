@@ -320,7 +320,7 @@ class AnthropicReader(TextRuns):
         return self._end_text_before([ReasoningDelta(text, block.key)])
 
     def _signature_delta(self, block: AnthropicBlock, delta: dict[str, Any]) -> list[Delta]:
-        """Store the signature until the end of the block; the last one counts, as in Anthropic's own SDK."""
+        """Store the signature until the end of the block; the last one is used, as in Anthropic's own SDK."""
         if block.type not in ("thinking", ""):
             return [DiagnosticDelta("unexpected_delta", f"a signature in a {block.type} block was left out")]
         block.signature = text_of(delta.get("signature")) or block.signature

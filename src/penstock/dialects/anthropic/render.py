@@ -157,7 +157,9 @@ class _AnthropicRenderer:
         names = dict.fromkeys(piece.name for piece in pieces if isinstance(piece, Call))
         if names:
             self._diagnostics.report(
-                "tools_added", "the tools of earlier calls were declared; the model may not call them"
+                "tools_added",
+                "the tools used earlier in the conversation were declared, because the upstream requires it; "
+                "the model is not allowed to call them",
             )
         return [ToolSpec(name, parameters={"type": "object", "properties": {}}) for name in names]
 
@@ -211,7 +213,9 @@ class _AnthropicRenderer:
 
     def _ask_in_prompt(self, text: str, reason: str) -> None:
         self._extra_system.append(text)
-        self._diagnostics.report("format_weakened", f"{reason}: the prompt asks the model for it instead")
+        self._diagnostics.report(
+            "format_weakened", f"{reason}; an instruction in the prompt asks for this format instead"
+        )
 
     def _output_config(self) -> dict[str, Any]:
         config: dict[str, Any] = self._body.setdefault("output_config", {})

@@ -51,7 +51,7 @@ MODELS: tuple[tuple[re.Pattern[str], ClaudeTraits], ...] = tuple(
         (r"", ClaudeTraits(thinking="budget", sampling=True, max_tokens=16_000)),
     )
 )
-"""The first row whose pattern is in the name (dots as dashes) counts. Source: Anthropic's model docs."""
+"""The first row whose pattern is in the name (dots as dashes) wins. Source: Anthropic's model docs."""
 
 BUDGETS: dict[str, int] = {
     "minimal": 1024,

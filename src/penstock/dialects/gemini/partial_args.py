@@ -2,7 +2,7 @@
 
 Gemini fills in arguments from front to back, so each value extends the text. If a value arrives for a place
 that is already written, its top-level field is written again at the end: of two JSON fields with the same
-name, the last one counts.
+name, the last one is used.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class PartialArguments:
         return text
 
     def _assembled(self, name: Step) -> Any:
-        """Assemble a top-level field: pieces of a string are joined, otherwise the last value counts."""
+        """Assemble a top-level field: pieces of a string are joined, otherwise the last value is used."""
         root: dict[Step, Any] = {}
         for path, value in self._values:
             if path[0] != name:

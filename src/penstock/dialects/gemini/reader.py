@@ -274,7 +274,7 @@ class GeminiReader:
             deltas.append(
                 DiagnosticDelta(
                     "arguments_out_of_order",
-                    f"arguments arrived out of order and were sent twice; the last value counts: {names}",
+                    f"arguments arrived out of order and were sent twice; the last value is used: {names}",
                 )
             )
         return deltas + [

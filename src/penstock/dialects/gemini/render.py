@@ -209,7 +209,9 @@ class _GeminiRenderer:
 
     def _ask_in_prompt(self, text: str, reason: str) -> None:
         self._extra_system.append(text)
-        self._diagnostics.report("format_weakened", f"{reason}: the prompt asks the model for it instead")
+        self._diagnostics.report(
+            "format_weakened", f"{reason}; an instruction in the prompt asks for this format instead"
+        )
 
     def _generation_config(self) -> None:
         request = self._request

@@ -38,7 +38,7 @@ MODELS: tuple[tuple[re.Pattern[str], GeminiTraits], ...] = tuple(
         (r"", GeminiTraits(effort="", signed_calls=False)),
     )
 )
-"""The first row whose pattern is in the name counts. Source: Google's docs on thinking levels and budgets."""
+"""The first row whose pattern is in the name wins. Source: Google's docs on thinking levels and budgets."""
 
 
 def _levels(none: str, minimal: str, low: str, medium: str, high: str) -> dict[str, dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from penstock.dialects.families import family_of
+from penstock.dialects.model_families import family_of
 from penstock.dialects.plan import Quirks, Target
 from penstock.dialects.presets.preset import KEY_HEADERS, Preset
 from penstock.dialects.presets.rows import MAKERS, PRESETS, vendor_facts

@@ -238,7 +238,7 @@ class InputItems:
                 is_followed = item.get("role") == "assistant" or item["type"].endswith("_call")
             elif not is_followed:
                 self._report(
-                    "reasoning_left_out", "reasoning without a message or call after it was left out"
+                    "reasoning_left_out", "trailing reasoning was left out: no message or call follows it"
                 )
                 continue
             kept.append(item)

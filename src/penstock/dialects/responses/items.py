@@ -101,7 +101,7 @@ class UpstreamItem:
         self._diagnosed: set[str] = set()
 
     def add_delta(self, channel: Channel, event: JSON, event_name: str) -> list[Delta]:
-        """Read a delta. If one event arrives under two names, the item's first name counts (decision 20)."""
+        """Read a delta. If one event arrives under two names, the item's first name is used (decision 20)."""
         text = text_of(event.get("delta"))
         if not text or self._event_names.setdefault(channel.name, event_name) != event_name:
             return []

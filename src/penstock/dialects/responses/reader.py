@@ -217,7 +217,7 @@ class ResponsesReader:
         deltas = self._late_phase(item, raw) + item.supply_parts(raw)
         sealed = text_of(raw.get("encrypted_content")) if item.type == "reasoning" else ""
         if sealed:
-            # An upstream sends two versions; the one in `output_item.done` counts (quirk R4).
+            # An upstream sends two versions; the one in `output_item.done` is used (quirk R4).
             payload = {"encrypted_content": sealed}
             deltas.append(OpaqueReasoning(seal(self._target, payload), block=item.key))
         return [*deltas, BlockEnd(item.key)] if ended else deltas

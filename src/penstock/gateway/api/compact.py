@@ -39,7 +39,7 @@ from penstock.stream.accents import ACCENTS
 INSTRUCTION = """\
 The conversation up to here is about to be replaced by a summary, and whoever continues the work will see \
 only that. Write this summary now. Do not continue the work itself, and call no tools. Include:
-- what the user wants, and every wish, rule and limit that still applies, in the user's own words
+- what the user wants, and every request, rule and constraint that still applies, in the user's own words
 - what was decided, and why
 - what was done and found out: files that were read, created or changed and the state they are in, commands \
 and their results, errors and what caused them
@@ -90,12 +90,12 @@ def prepare_compaction(
         return sealer.seal(tenant_of(key), msgspec.json.encode(summary))
 
     codec = CompactionCodec(seal, lambda item: opened(sealer, tenant_of(key), item))
-    summarizing = replace(resolved, request=_summary_request(request))
-    return prepare(gateway, exchange, key, summarizing, watch, summary=codec, error_event=error_event)
+    summarising = replace(resolved, request=_summary_request(request))
+    return prepare(gateway, exchange, key, summarising, watch, summary=codec, error_event=error_event)
 
 
 def _summary_request(request: CreateResponse) -> CreateResponse:
-    """Return the conversation followed by the instruction to summarize it."""
+    """Return the conversation followed by the instruction to summarise it."""
     given = request.input if isinstance(request.input, list) else []
     items = [_without_tools(item) for item in given if item.type != TRIGGER]
     items = [item for item in items if not isinstance(item, AdditionalTools)]

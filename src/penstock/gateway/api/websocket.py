@@ -172,7 +172,9 @@ class Socket:
             await self._exchange.send(message)
 
     async def _close_expired(self) -> None:
-        message = "the limit of 60 minutes is reached: open a new connection and continue the last response"
+        message = (
+            "this connection has reached its limit of 60 minutes: continue the last response on a new one"
+        )
         refused = RequestRefused(400, "websocket_connection_limit_reached", message)
         await self._send({"type": "websocket.send", "text": envelope(refused)})
         await self._send({"type": "websocket.close", "code": _GOING_AWAY})

@@ -67,7 +67,7 @@ class ModelNames:
 
     def _steps(self, table: ConfigTable, own: str) -> list[RouteStep]:
         if "target" in table and "targets" in table:
-            table.report("target and targets are alternatives: remove one of them", "target")
+            table.report("set either target or targets, not both", "target")
             return []
         if "target" in table:
             found = table.read("target", self._step, None)
@@ -111,7 +111,7 @@ class ModelNames:
         for name in table.values:
             written[name] = table.read(name, nonempty, DEMO)
             if name in ABOVE:
-                table.report(f"is not the name of a model; if it is the setting, {ABOVE[name]}", name)
+                table.report(f"is not the name of a model; if you meant the setting, {ABOVE[name]}", name)
             elif name == DEMO:
                 table.report(f"{DEMO} is the built-in model: it cannot be an alias", name)
             elif name in self._named:

@@ -153,5 +153,5 @@ def _keys(
     variable = named or (preset.key_variable if preset is not None and is_vendor else "")
     key = environment.get(variable, "").strip() if variable else ""
     if named and not key:
-        raise OptionError(f"--api-key-env: the variable {named} is not set or empty; set it to the key")
+        raise OptionError(f"--api-key-env: the variable {named} is unset or empty; set it to the key")
     return (key,) if key else ()

@@ -31,7 +31,7 @@ def variable(name: str, environment: Mapping[str, str]) -> str:
             'and write the name here, such as "OPENAI_API_KEY". Replace the key, because it was in a file'
         )
     if not found:
-        raise InvalidValue(f"the environment variable {name} is not set or empty: set it, or remove it here")
+        raise InvalidValue(f"the environment variable {name} is unset or empty: set it, or remove it here")
     if not found.isascii() or not found.isprintable():
         raise InvalidValue(f"the value of {name} cannot be sent: it contains a line break or is not ASCII")
     return found

@@ -81,7 +81,7 @@ async def resolve(
     """Earlier items that are not in the store: they become part of this turn, so that it can be continued."""
     previous, conversation = request.previous_response_id or None, _conversation_of(request)
     if previous is not None and conversation is not None:
-        message = "`previous_response_id` and `conversation` are alternatives: send only one of them"
+        message = "set either `previous_response_id` or `conversation`, not both"
         raise RequestRefused(400, "invalid_request", message, param="conversation")
     parent = previous
     if previous is not None and local is not None and local.id == previous:

@@ -83,7 +83,7 @@ def check_origin(settings: Settings, host_header: str | None, origin_header: str
     host, named_port = _split(host_header or "")
     if not settings.keys and not _is_our_name(settings, host):
         raise _forbidden(
-            "this gateway has no keys, so it accepts only the names of its own machine as the host. Use "
+            "this gateway has no keys, so it accepts only requests whose Host header names this machine. Use "
             "127.0.0.1 or localhost, add this host to server.allowed_hosts, or create a key: "
             "penstock keys create NAME"
         )

@@ -294,7 +294,7 @@ class ClientConnection(HttpToolsProtocol):
     # Time
 
     def _keep_time(self) -> None:
-        """Set the deadline while the application is not waiting: for a head, and for a refused body."""
+        """Set the deadline for reading a request head, or the rest of a refused body."""
         is_reading_body = not self._is_in_head and self.cycle is not None and not self.cycle.response_complete
         if self.transport.is_closing() or self._is_answering or is_reading_body:
             self._disarm()

@@ -160,7 +160,9 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             super().send_receive_event_to_app()
             return
         self.frames = []
-        self.conn.send_close(_TOO_MANY, "too many messages at once")
+        self.conn.send_close(
+            _TOO_MANY, "too many unprocessed messages: wait for a response before sending more"
+        )
         self.transport.write(b"".join(self.conn.data_to_send()))
         self.close_sent = True
         self.queue.put_nowait({"type": "websocket.disconnect", "code": _TOO_MANY})

@@ -21,6 +21,7 @@ from penstock.dialects.plan import Plan, Target, UpstreamRequest
 from penstock.errors import DecodeError, NetworkError, OpenResponsesError, ProtocolError
 from penstock.gateway.history.chains import public_request
 from penstock.gateway.refusals import code_of
+from penstock.gateway.turn.compaction import CompactingUpstream
 from penstock.protocol.tools import SECRETS
 from penstock.protocol.wire import encode
 from penstock.store.contract import Trace
@@ -46,6 +47,8 @@ class PlanTrace(Struct, frozen=True, kw_only=True):
     target: Target
     used_call_ids: list[str]
     accent: str
+    compacts: bool = False
+    """Whether the answer becomes a compaction item."""
 
 
 class RequestTrace(Struct, frozen=True, kw_only=True):
@@ -188,7 +191,7 @@ class Tracer:
     def request(self, attempt: Attempt, plan: Plan, rendered: UpstreamRequest, body: bytes) -> None:
         """Trace a request. `body` is the result of `body_of`."""
         if self._is_recording:
-            self._write(_plan_trace(plan))
+            self._write(_plan_trace(plan, compacts=isinstance(attempt.upstream, CompactingUpstream)))
         record = RequestTrace(
             target=attempt.upstream.name,
             model=attempt.model,
@@ -245,10 +248,11 @@ def _without_secrets(tool: Any) -> Any:
     return {name: value for name, value in tool.items() if name not in SECRETS}
 
 
-def _plan_trace(plan: Plan) -> PlanTrace:
+def _plan_trace(plan: Plan, *, compacts: bool) -> PlanTrace:
     return PlanTrace(
         request=Raw(encode(public_request(plan.request))),
         target=plan.target,
         used_call_ids=sorted(plan.used_call_ids),
         accent=plan.accent,
+        compacts=compacts,
     )

@@ -174,7 +174,8 @@ def own_diagnostics(request: CreateResponse) -> list[Diagnostic]:
     """Return diagnostics for what the gateway itself does not support."""
     diagnostics = []
     if request.stream_options and request.stream_options.include_obfuscation is True:
-        message, param = "this gateway does not pad its events", "stream_options.include_obfuscation"
+        param = "stream_options.include_obfuscation"
+        message = f"`{param}` was ignored: this gateway does not pad its events"
         diagnostics.append(Diagnostic(code="field_dropped", message=message, param=param))
     if request.conversation and request.store is False:
         message = "a response that is not stored is not added to its conversation"

@@ -167,7 +167,7 @@ class Turn:
             del self._relay
 
     def stop(self, why: StopReason) -> None:
-        """Stop the turn from outside; the first reason counts, and none after the terminal event."""
+        """Stop the turn from outside; the first reason is used, and none after the terminal event."""
         if self._stopped is None and not self._verdict.terminal_sent:
             self._stopped = why
             if self._task is not None:
@@ -355,14 +355,14 @@ class Turn:
 
     async def _count_ahead(self) -> None:
         """If the estimate for the terminal event takes long, make it now, in a thread. Pending events are
-        written first, because the heartbeat may number one of its own meanwhile."""
+        written first, because a heartbeat may take the next sequence number in the meantime."""
         weight = max(self._request.weight, self._verdict.bytes_in)
         if weight >= HEAVY and not self._pipeline.is_over and self._pipeline.lacks_usage:
             await self._relay.write(self.start())
             self._estimate.counted = await run_heavy(weight, self._estimate.count)
 
     def _conclude(self) -> None:
-        """Complete the verdict: the one exit."""
+        """Complete the verdict. Every turn ends here."""
         if not self._verdict.outcome and not self._pipeline.is_over:  # interrupted while sending its end
             self._verdict.outcome, self._verdict.closer = "failed", self._verdict.closer or "gateway"
         conclude(self._verdict, self.snapshot, self._watch)

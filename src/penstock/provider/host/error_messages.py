@@ -45,11 +45,9 @@ ERROR_TEXTS: dict[str, ErrorText] = {
     "authentication_error": ErrorText(
         NO_PERMISSIONS, "{endpoint} does not accept {key}: enter the key again{detail}"
     ),
-    "invalid_key": ErrorText(
-        NO_PERMISSIONS, "The value of {key} is not a valid key: enter it again, on one line"
-    ),
+    "invalid_key": ErrorText(NO_PERMISSIONS, "{key} is not valid: enter it again, as a single line"),
     "permission_denied": ErrorText(
-        NO_PERMISSIONS, "This is not allowed with {key}: choose another model or key{detail}"
+        NO_PERMISSIONS, "{key} does not have permission for this request: choose another model or key{detail}"
     ),
     "rate_limit_exceeded": ErrorText(BLOCKED, "Too many requests: wait {wait} and try again{detail}"),
     "insufficient_quota": ErrorText(
@@ -103,7 +101,7 @@ ERROR_TEXTS: dict[str, ErrorText] = {
     "protocol_error": ErrorText(
         "", "{endpoint} did not send a valid answer: does it support the Responses API?"
     ),
-    "stream_truncated": ErrorText("", "The answer of {endpoint} was cut off: try again{detail}"),
+    "stream_truncated": ErrorText("", "The answer from {endpoint} was cut off: try again{detail}"),
     "empty_response": ErrorText("", "{model} gave no answer: try again, or add details{detail}"),
     "malformed_tool_call": ErrorText("", "{model} sent a malformed tool call: try again{detail}"),
     "incomplete": ErrorText("", "{model} stopped before it answered: try again{detail}"),

@@ -76,7 +76,9 @@ class EditorHost:
     async def _handle_line(self, line: bytes | None) -> None:
         if line is None:
             self._put(
-                notice_line("line_too_long", "A line was longer than 64 MiB and was skipped; send less")
+                notice_line(
+                    "line_too_long", "A line was longer than 64 MiB and was skipped; send shorter lines"
+                )
             )
             return
         while len(self._tasks) >= MAX_RUNNING:

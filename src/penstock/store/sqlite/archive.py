@@ -177,12 +177,12 @@ def _check(connection: sqlite3.Connection) -> None:
     """Refuse a file that is not a store or has another format. Migrating an older one is up to a gateway."""
     version = check(connection)
     if version == 0:
-        raise StoreError(StoreError.NOT_A_STORE, "the file is empty; give another file")
+        raise StoreError(StoreError.NOT_A_STORE, "the file is empty; use another file (--store PATH)")
     if version < len(STEPS):
         raise StoreError(
             StoreError.OLDER_VERSION,
             f"an older Penstock wrote this file (format {version}, this version needs {len(STEPS)}); "
-            "to migrate it, start `penstock serve` of this version with it once",
+            "to migrate it, run this version's `penstock serve --store PATH` once",
         )
 
 

@@ -19,10 +19,10 @@ FAILURES = {
     "SQLITE_FULL": (StoreError.FULL, "the disk is full"),
     "SQLITE_BUSY": (StoreError.LOCKED, "another program holds a lock on it"),
     "SQLITE_LOCKED": (StoreError.LOCKED, "another program holds a lock on it"),
-    "SQLITE_NOTADB": (StoreError.NOT_A_STORE, "the file is not a database; give another file"),
+    "SQLITE_NOTADB": (StoreError.NOT_A_STORE, "the file is not a database; use another file (--store PATH)"),
     "SQLITE_CORRUPT": (
         StoreError.NOT_A_STORE,
-        "the file is damaged; move it away, or restore it from a backup",
+        "the file is damaged; move it aside, or restore it from a backup",
     ),
     "SQLITE_READONLY": (StoreError.UNWRITABLE, "the file is not writable"),
     "SQLITE_CANTOPEN": (StoreError.UNWRITABLE, "the file cannot be opened"),
@@ -62,7 +62,7 @@ class FileLock:
             self.release()
             raise StoreError(
                 StoreError.LOCKED,
-                f"{path}: another Penstock has this file open; stop it, or give another file",
+                f"{path}: another Penstock has this file open; stop it, or use another file (--store PATH)",
             ) from error
 
     def release(self) -> None:

@@ -48,7 +48,7 @@ def _open_database(path: Path, busy_ms: int, clock: Callable[[], float]) -> sqli
         raise
     if count:
         log.warning(
-            "marked turns as failed that were still running when an earlier process died",
+            "marked turns as failed because an earlier process died while they were running",
             extra={"fields": {"event": "store", "code": RESTARTED, "count": count}},
         )
     return connection

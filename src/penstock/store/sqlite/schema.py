@@ -108,7 +108,7 @@ def check(connection: sqlite3.Connection, steps: Sequence[str] = STEPS) -> int:
         raise StoreError(
             StoreError.NEWER_VERSION,
             f"a newer Penstock wrote this file (format {version}, this version supports {len(steps)}); "
-            "use the newer version, or give another file",
+            "use the newer version, or use another file (--store PATH)",
         )
     return version
 
@@ -131,6 +131,7 @@ def _version(connection: sqlite3.Connection) -> int:
     is_empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
     if application != APPLICATION and not is_empty:
         raise StoreError(
-            StoreError.NOT_A_STORE, "the file is a database of another program; give another file"
+            StoreError.NOT_A_STORE,
+            "the file is a database of another program; use another file (--store PATH)",
         )
     return version

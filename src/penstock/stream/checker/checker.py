@@ -233,7 +233,9 @@ class StreamChecker:
     def _check_output(self, type: str, canonical: str, event: Event) -> None:
         if not self._names.spells(type, canonical):
             family = canonical.rpartition(".")[0] if self._names.reads_reasoning_text else REASONING.part
-            self._report("name.accent", f"{type} is not this client's name for the event", family)
+            self._report(
+                "name.accent", f"{type} is not the event's name in the `{self._names.accent}` accent", family
+            )
         self._snapshots.expect_started(type)
         if canonical in _ITEM_EVENTS:
             _ITEM_EVENTS[canonical](self._items, event)

@@ -54,7 +54,9 @@ class Contents:
             self._report("part.added-twice", f"{item.parts[where][index].label} was already opened")
             return
         if index != item.next_part[where] and not (self._items.is_resumed and item.adopted):
-            self._report("part.index", f"{where} part {index} of {item}, expected {item.next_part[where]}")
+            self._report(
+                "part.index", f"`{_INDEX[where]}` of {item} is {index}, expected {item.next_part[where]}"
+            )
         part = self._enter(item, where, index, type)
         if value is not None:
             self._items.check_shape("part.fields", value, PART, part.label, id(part))
@@ -89,7 +91,7 @@ class Contents:
         if not same(type, part.type):
             self._report(
                 "part.type",
-                f"{part.label} was opened as {show(part.type)}, ends as {show(type)}",
+                f"{part.label} was opened as {show(part.type)} but ends as {show(type)}",
                 item.number,
             )
             return
@@ -110,15 +112,21 @@ class Contents:
     def _may_hold(self, item: ItemState, where: str, type: object, event: Event) -> bool:
         """Return whether the item can have parts in this list; report a part of the wrong type."""
         if item.type in _CONTENTLESS or (where == "summary" and item.type == "message"):
-            self._report("item.event-kind", f"{event['type']} for {item}", (item.number, where))
+            self._report(
+                "item.event-kind", f"{item} cannot have a {event['type']} event", (item.number, where)
+            )
             return False
         if type == REASONING.part and not self._names.reads_reasoning_text:
             self._report(
-                "name.accent", f"{item} has text, but this client reads only summaries", REASONING.part
+                "name.accent",
+                f"{item} has text, but clients of the `{self._names.accent}` accent read only summaries",
+                REASONING.part,
             )
         kind = kind_of(type)
         if item.type in CONTENT_HOLDERS and (kind is None or (kind.item, kind.where) != (item.type, where)):
-            self._report("part.type", f"a part of type {show(type)} in the {where} of {item}", item.number)
+            self._report(
+                "part.type", f"the {where} of {item} cannot contain a part of type {show(type)}", item.number
+            )
         return True
 
     def _place(self, event: Event, where: str) -> tuple[ItemState, int] | None:
@@ -203,13 +211,19 @@ class Contents:
         if item is None or index is None:
             return None
         if item.type in STREAMED and item.type != kind.item:
-            self._report("item.event-kind", f"{event['type']} for {item}", (item.number, kind.part))
+            self._report(
+                "item.event-kind", f"{item} cannot have a {event['type']} event", (item.number, kind.part)
+            )
             return None
         part = self._part_at(item, kind.where, index, kind.part)
         if part.type is None:
             part.type = kind.part  # it was opened without a type, which is already reported
         if part.type != kind.part:
-            self._report("part.type", f"{event['type']} in a part of type {show(part.type)}", item.number)
+            self._report(
+                "part.type",
+                f"{event['type']} does not match {part.label}, which has type {show(part.type)}",
+                item.number,
+            )
             item.dispute(part)
         return item, part
 
@@ -229,7 +243,8 @@ class Contents:
             return
         if index is not None and index != part.annotation_index:
             self._report(
-                "annotation.index", f"annotation {index} of {item}, expected {part.annotation_index}"
+                "annotation.index",
+                f"`annotation_index` of {item} is {index}, expected {part.annotation_index}",
             )
         part.annotation_index = (part.annotation_index if index is None else index) + 1
         if isinstance(value, dict):  # a null counts for the index, but adds nothing
@@ -290,6 +305,8 @@ class Contents:
     def _flowing_item(self, event: Event, flow: TextFlow) -> ItemState | None:
         item = self._items.open_item(event, flow.item)
         if item is not None and item.type and item.type != flow.item:
-            self._report("item.event-kind", f"{event['type']} for {item}", (item.number, flow.field))
+            self._report(
+                "item.event-kind", f"{item} cannot have a {event['type']} event", (item.number, flow.field)
+            )
             return None
         return item

@@ -232,7 +232,9 @@ class Items:
             self._report("item.role", f"{item} has the role {show(role)}", item.number)
         if item.type == "reasoning" and value.get("content") and not self._names.reads_reasoning_text:
             self._report(
-                "name.accent", f"{item} has text, but this client reads only summaries", REASONING.part
+                "name.accent",
+                f"{item} has text, but clients of the `{self._names.accent}` accent read only summaries",
+                REASONING.part,
             )
         if item.id and value.get("call_id") == item.id:
             self._report("call.id-is-item-id", f"the call id of {item} is its item id", item.number)
@@ -262,7 +264,9 @@ class Items:
             before, now = item.announced.get(field), value.get(field)
             if not same(before, now):
                 self._report(
-                    "item.changed", f"the {field} of {item} was {show(before)}, is {show(now)}", item.number
+                    "item.changed",
+                    f"the {field} of {item} changed from {show(before)} to {show(now)}",
+                    item.number,
                 )
 
     def check_name(self, item: ItemState, event: Event) -> None:
@@ -270,7 +274,9 @@ class Items:
         before = (item.announced or {}).get("name")
         if "name" in event and before and not same(before, event["name"]):
             now = show(event["name"])
-            self._report("item.changed", f"the name of {item} was {show(before)}, is {now}", item.number)
+            self._report(
+                "item.changed", f"the name of {item} changed from {show(before)} to {now}", item.number
+            )
 
     def _check_done_status(self, item: ItemState, value: dict[str, Any]) -> None:
         status = value.get("status")

@@ -92,7 +92,7 @@ class Names:
     """The event and item types that one accent allows."""
 
     def __init__(self, accent: str) -> None:
-        self._accent = accent
+        self.accent = accent
         self._reasoning = frozenset(_REASONING_NAMES[accent])
 
     @property
@@ -103,7 +103,7 @@ class Names:
     @property
     def knows_openai(self) -> bool:
         """True for clients written for OpenAI's wire format rather than the specification."""
-        return self._accent != "openresponses"
+        return self.accent != "openresponses"
 
     def spells(self, name: str, canonical: str) -> bool:
         """Return whether `name` is this accent's name for the event `canonical`."""

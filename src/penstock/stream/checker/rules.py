@@ -59,14 +59,14 @@ _TABLE = (
     ),
     Rule(
         "transport.event-name-missing",
-        "A frame on SSE has an `event:` field.",
+        "An SSE frame has an `event:` field.",
         "Spec N7. OpenRouter and Bedrock omit it (quirk R8), and every tested client reads `type` instead, "
         "so this is tolerated from vendors.",
         tolerant=False,
     ),
     Rule(
         "transport.done-missing",
-        "A stream on SSE ends with `[DONE]`.",
+        "An SSE stream ends with `[DONE]`.",
         "Spec N6. OpenAI itself never sends it (quirk R1), so its absence is tolerated from vendors. On "
         "NDJSON it is optional.",
         tolerant=False,
@@ -116,7 +116,7 @@ _TABLE = (
         "Sequence numbers increase by exactly 1.",
         "Spec N66, decision 2, invariant 2. A gap means that an event was lost, a repetition that it was "
         "sent twice. Tolerant mode checks only events that have a number.",
-        "openai-python resumes a stream by skipping numbers that it has seen: it repeats or loses events.",
+        "openai-python resumes a stream by skipping numbers that it has seen, so it repeats or loses events.",
     ),
     # --- event
     Rule(
@@ -249,7 +249,7 @@ _TABLE = (
         "terminal.twice",
         "There is only one terminal event.",
         "Invariant 4. The tested clients cope with a repeated terminal event; but if two terminal events "
-        "differ, it is unclear which one counts.",
+        "differ, it is unclear which one is right.",
     ),
     Rule(
         "terminal.after",
@@ -264,8 +264,8 @@ _TABLE = (
     ),
     Rule(
         "terminal.error-payload",
-        "An `error` event has `error` with `type`, `code`, `message` and `param`, and on SSE also flat "
-        "copies of the last three.",
+        "An `error` event has `error` with `type`, `code`, `message` and `param`, and in an SSE stream also "
+        "flat copies of the last three.",
         "Spec N39 and the event's schema for the nested form, decision 9 for the flat form, which OpenAI's "
         "libraries declare. Either form alone is tolerated from vendors.",
         "openai-python's helper and openai-agents raise if the flat message is missing.",
@@ -294,7 +294,7 @@ _TABLE = (
         "terminal.completed-at",
         "`completed_at` is an integer in `response.completed`, at least `created_at`, and null before the "
         "end.",
-        "By the schema, it is set if the response was completed. Streams from 2025 lack the field.",
+        "According to the schema, it is set if the response was completed. Streams from 2025 lack the field.",
         tolerant=False,
     ),
     Rule(
@@ -405,7 +405,7 @@ _TABLE = (
     ),
     Rule(
         "item.changed",
-        "Type, role, name, call id, namespace and phase of an item do not change after it was added.",
+        "Type, role, name, call id, namespace and phase of an item do not change after it is added.",
         "Decision 4, invariant 9. This includes the name that is repeated at the end of the arguments.",
     ),
     Rule(
@@ -451,8 +451,8 @@ _TABLE = (
     ),
     Rule(
         "item.after-incomplete",
-        "No item is added after an item ended as incomplete.",
-        "Spec N27 as decision 5 interprets it. Several items may end as incomplete together.",
+        "No item is added after an item has ended with status `incomplete`.",
+        "Spec N27 as decision 5 interprets it. Several items may end with that status together.",
         tolerant=False,
     ),
     Rule(
@@ -521,8 +521,8 @@ _TABLE = (
     Rule(
         "part.fields",
         "A part has the fields that its type requires, and no null that the schema does not allow.",
-        "By the schema, `annotations` of an `output_text` part is a list, and `logprobs` is a list or "
-        "absent. Vendors omit annotations.",
+        "According to the schema, `annotations` of an `output_text` part is a list, and `logprobs` is a list "
+        "or absent. Vendors omit annotations.",
         "With null `logprobs` or without `annotations`, twelve of the seventeen compliance tests fail.",
         tolerant=False,
     ),
@@ -659,6 +659,10 @@ of each rule that an event breaks.
 *Strict* rules apply to the streams that Penstock sends. They are not reported when a vendor's stream is
 checked in tolerant mode; all other rules are reported in both modes. *Breaks* lists the clients that a
 violation affects. The reasons cite [decisions.md](decisions.md) and [requirements.md](requirements.md).
+
+An [*accent*](gateway.md#event-naming-accents) is a set of event names: clients of different origin expect
+different names. A *snapshot* is the `response` object in events such as `response.created` and
+`response.completed`: the whole response so far.
 """
 
 _CITATION = re.compile(r"\b(?:[Dd]ecision|[Ii]nvariant) \d+\b|\b(?:[Ss]pec|[Qq]uirk|[Aa]sk) [A-Z]\d+\b")

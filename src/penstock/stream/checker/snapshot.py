@@ -112,7 +112,9 @@ class Snapshots:
         elif isinstance(id, str) and id != self._id:
             if self._id:
                 self._report(
-                    "lifecycle.response-id", f"the response id is {show(id)}, was {show(self._id)}", ""
+                    "lifecycle.response-id",
+                    f"the response id changed from {show(self._id)} to {show(id)}",
+                    "",
                 )
             self._id = self._items.response_id = self._id or id
             if len(id) > ID_LENGTH:
@@ -120,7 +122,9 @@ class Snapshots:
         if created_at.__class__ is int and created_at != self._created_at:
             if self._created_at is not None:
                 self._report(
-                    "lifecycle.created-at", f"created_at is {created_at}, was {self._created_at}", ""
+                    "lifecycle.created-at",
+                    f"`created_at` changed from {self._created_at} to {created_at}",
+                    "",
                 )
             self._created_at = created_at if self._created_at is None else self._created_at
         if response.get("model") == "":

@@ -53,7 +53,7 @@ const ORDERS = {
   async count_tokens({ model, text }) {
     return (await modelOf(model)).countTokens(text);
   },
-  /** Begins a command. It is not waited for: many ask a person something, in the page. */
+  /** Begins a command. Nothing waits for it: many ask a person something, in the page. */
   async command({ command, words }) {
     void vscode.commands.executeCommand(command, ...(words ?? []));
   },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.dialects.families import family_of
+from penstock.dialects.model_families import family_of
 
 FAMILIES = {
     "claude-sonnet-4-5-20250929": "claude",

@@ -41,7 +41,7 @@ _DATE = re.compile(r"[-@](\d{4}-\d{2}-\d{2}|\d{8}|\d{6}|\d{4}|latest|preview)$")
 def family_of(model: str) -> str:
     """Return the family of a model: `claude` for `us.anthropic.claude-sonnet-4-5-20250929-v1:0`.
 
-    The first word that names a family counts, so a distilled model belongs to its teacher. For a model of no
+    The first word that names a family wins, so a distilled model belongs to its teacher. For a model of no
     known family, the family is its name without vendor prefix, tag and date.
     """
     name = model.lower().rstrip("/").rpartition("/")[2].partition(":")[0]
