@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,6 +109,22 @@ def mcp_server(codex: Codex, stage: Stage, dialect: str) -> None:
     assert {item["namespace"] for item in sent} == {"mcp__demo"}
     last = stage.seen(dialect)[2]
     assert ["a kind of gate" in text for text in last.texts("output")] == [True, False]
+
+
+def tool_search(codex: Codex, stage: Stage, dialect: str) -> None:
+    """With deferred tools, those of an MCP server are out of reach until the model has searched for them."""
+    script = (function("tool_search", query="dictionary"),), (function("look_up", word="penstock"),), DONE
+    codex.configure(stage.play(dialect, *script), mcp=True, change=_searches)
+    ran = codex.run("What is a penstock?")
+    assert (ran.code, ran.texts) == (0, ["All done."])
+    assert [item["status"] for item in ran.items("mcp_tool_call")] == ["completed"]
+    assert not any("look_up" in tool.name for tool in stage.seen(dialect)[0].tools)
+    sent = [item["type"] for item in stage.turns[2].json["input"] if "tool_search" in item["type"]]
+    assert sent == ["tool_search_call", "tool_search_output"]
+
+
+def _searches(model: dict[str, Any]) -> None:
+    model["supports_search_tool"] = True
 
 
 def view_image(codex: Codex, stage: Stage, dialect: str) -> None:
@@ -290,6 +307,7 @@ CASES: dict[str, tuple[Case, tuple[str, ...]]] = {
     "apply_patch on two files": (apply_patch, ALL),
     "parallel calls": (parallel_calls, ALL),
     "an MCP server": (mcp_server, ALL),
+    "an MCP server behind tool_search": (tool_search, ALL),
     "view_image": (view_image, ALL),
     "an image in the prompt": (attached_image, ALL),
     "output schema": (output_schema, ALL),
