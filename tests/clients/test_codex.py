@@ -169,6 +169,40 @@ def reasoning_shown(codex: Codex, stage: Stage, dialect: str) -> None:
     assert shown == ["The cat is probably grey.", "It is."]
 
 
+# Sub-agents
+
+
+def sub_agent(codex: Codex, stage: Stage, dialect: str, version: str = "v1") -> None:
+    """An agent starts another one with a task, and waits for its result."""
+
+    def reply(seen: Seen) -> Answer:
+        if any("listen to the cat" in text for text in seen.texts("user")):
+            return (Say("It says meow."),)
+        outputs = seen.texts("output")
+        if not outputs:
+            return (function("spawn_agent", message="Please listen to the cat.", task_name="listener"),)
+        if len(outputs) == 1:
+            started = json.loads(outputs[0])
+            return (function("wait_agent", targets=[started.get("agent_id")], timeout_ms=10_000),)
+        return DONE
+
+    def change(model: dict[str, Any]) -> None:
+        model["multi_agent_version"] = version
+
+    codex.configure(stage.play(dialect, Repeat(reply)), change=change)
+    ran = codex.run("What does the cat say? Ask a sub-agent")
+    assert (ran.code, ran.texts) == (0, ["All done."])
+    last = max(stage.seen(dialect), key=lambda seen: len(seen.texts("output")))
+    assert any("It says meow." in entry.text for entry in last.entries), last.entries[-3:]
+
+
+def sub_agent_v2(codex: Codex, stage: Stage, dialect: str) -> None:
+    """The same with the newer protocol, in which the task is an item of its own type."""
+    sub_agent(codex, stage, dialect, "v2")
+    types = [item["type"] for turn in stage.turns for item in turn.json["input"]]
+    assert "agent_message" in types
+
+
 # Long conversations
 
 
@@ -312,6 +346,8 @@ CASES: dict[str, tuple[Case, tuple[str, ...]]] = {
     "an image in the prompt": (attached_image, ALL),
     "output schema": (output_schema, ALL),
     "reasoning shown": (reasoning_shown, ALL),
+    "a sub-agent": (sub_agent, ALL),
+    "a sub-agent, multi_agent_v2": (sub_agent_v2, ALL),
     "resume": (resume, ALL),
     "model switch": (model_switch, ALL),
     "compaction": (compaction, ALL),

@@ -67,7 +67,7 @@ class StrictGemini(StrictUpstream):
         entries = [Entry("system", part["text"]) for part in system]
         for content in body["contents"]:
             kind = "assistant" if content["role"] == "model" else "user"
-            entries += [_entry(kind, part) for part in content["parts"]]
+            entries += [entry for part in content["parts"] for entry in _entries(kind, part)]
         return Seen(declared, entries)
 
     def voice(self, body: Json) -> Voice:
@@ -149,15 +149,19 @@ def _part_faults(content: Json) -> Iterator[str]:
             yield f"invalid function name {part['functionCall']['name']!r}"
 
 
-def _entry(kind: str, part: Json) -> Entry:
+def _entries(kind: str, part: Json) -> Iterator[Entry]:
     if "functionCall" in part:
-        return Entry("call", encode(part["functionCall"].get("args", {})), part["functionCall"]["name"])
-    if "functionResponse" in part:
+        yield Entry("call", encode(part["functionCall"].get("args", {})), part["functionCall"]["name"])
+    elif "functionResponse" in part:
         response = part["functionResponse"]
-        return Entry("output", str(response["response"].get("output", "")), response.get("id", ""))
-    if "inlineData" in part:
-        return Entry("image", f"data:{part['inlineData']['mimeType']};base64,{part['inlineData']['data']}")
-    return Entry("reasoning" if part.get("thought") else kind, part.get("text", ""))
+        yield Entry("output", str(response["response"].get("output", "")), response.get("id", ""))
+        # Models that sign their calls also take images in the output of a function.
+        for nested in response.get("parts", []):
+            yield from _entries(kind, nested)
+    elif "inlineData" in part:
+        yield Entry("image", f"data:{part['inlineData']['mimeType']};base64,{part['inlineData']['data']}")
+    else:
+        yield Entry("reasoning" if part.get("thought") else kind, part.get("text", ""))
 
 
 class GeminiVoice(Voice):
