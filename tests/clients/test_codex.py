@@ -127,6 +127,23 @@ def _searches(model: dict[str, Any]) -> None:
     model["supports_search_tool"] = True
 
 
+def code_mode(codex: Codex, stage: Stage, dialect: str) -> None:
+    """The tools are in an `additional_tools` item, and one custom tool runs JavaScript that calls the others."""
+
+    def change(model: dict[str, Any]) -> None:
+        model |= {"use_responses_lite": True, "tool_mode": "code_mode_only"}
+
+    program = 'const ran = await tools.exec_command({cmd: "echo grey > cat.txt; echo meow"});\ntext(ran);'
+    codex.configure(stage.play(dialect, (function("exec", input=program),), DONE), change=change)
+    ran = codex.run("Write down the colour of the cat")
+    assert (ran.code, ran.texts) == (0, ["All done."])
+    assert (codex.work / "cat.txt").read_text() == "grey\n"
+    types = [item["type"] for item in stage.turns[1].json["input"]]
+    sent = [each for each in types if each not in ("message", "reasoning")]
+    assert sent == ["additional_tools", "custom_tool_call", "custom_tool_call_output"]
+    assert "meow" in stage.seen(dialect)[1].texts("output")[0]
+
+
 def view_image(codex: Codex, stage: Stage, dialect: str) -> None:
     (codex.work / "dot.png").write_bytes(PICTURE)
     codex.configure(stage.play(dialect, (function("view_image", path=str(codex.work / "dot.png")),), DONE))
@@ -342,6 +359,7 @@ CASES: dict[str, tuple[Case, tuple[str, ...]]] = {
     "parallel calls": (parallel_calls, ALL),
     "an MCP server": (mcp_server, ALL),
     "an MCP server behind tool_search": (tool_search, ALL),
+    "code mode": (code_mode, ALL),
     "view_image": (view_image, ALL),
     "an image in the prompt": (attached_image, ALL),
     "output schema": (output_schema, ALL),
