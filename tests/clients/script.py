@@ -76,7 +76,7 @@ class Refuse(Struct, frozen=True):
 
 
 class Cut(Struct, frozen=True):
-    """Break the connection."""
+    """Close the connection in the middle of the answer."""
 
 
 class Silence(Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -45,7 +46,18 @@ target = "{dialect}"
 model = "{model}"
 """
 
-NEVER = ("undeclared_tool", "odd_arguments", "orphan_output", "unanswered_call")
+NEVER = (
+    "undeclared_tool",
+    "odd_arguments",
+    "malformed_tool_call",
+    "orphan_output",
+    "unanswered_call",
+    "repeated_call",
+    "repeated_output",
+    "item_left_out",
+    "content_left_out",
+    "part_left_out",
+)
 """Diagnostics that would mean that the gateway has misunderstood a client or a declared tool."""
 
 
@@ -53,7 +65,6 @@ class Stage:
     def __init__(self, running: Running, tapped: Tap, upstreams: dict[str, StrictUpstream]) -> None:
         self.running, self.tap, self.upstreams = running, tapped, upstreams
         self.base_url = f"{tapped.url}/v1"
-        self._accepted: set[str] = set()
 
     def play(self, dialect: str, *replies: Reply | Repeat) -> str:
         """Begin a case: set the answers of one upstream, and return the name of its model."""
@@ -82,9 +93,10 @@ class Stage:
 
     @property
     def responses(self) -> list[Json]:
-        """The responses of terminal events."""
-        ends = [event for each in self.turns for event in each.events if "response" in event]
-        return [end["response"] for end in ends if end["response"]["status"] not in ("in_progress", "queued")]
+        """The responses at the end of turns: of terminal events, and whole ones."""
+        found = [event["response"] for each in self.turns for event in each.events if "response" in event]
+        found += [json.loads(each.answer) for each in self.turns if each.status == 200 and not each.is_stream]
+        return [each for each in found if each["status"] not in ("in_progress", "queued")]
 
     def check(self, accent: str = "openai") -> None:
         """End a case: every answer was used, no upstream refused anything, and every stream is lawful."""

@@ -60,8 +60,7 @@ def typed(tools: str, item: str, way: str) -> Case:
     def then(stage: Stage, dialect: str) -> None:
         """The call came back as an item of its own type, and what it printed reached the upstream."""
         calls = [each["type"] for response in stage.responses for each in response["output"]]
-        if way == "stream":
-            assert f"{item}_call" in calls
+        assert f"{item}_call" in calls
         sent = [each.get("type", "") for each in stage.turns[1].json["input"]]
         assert f"{item}_call_output" in sent
         assert ("note.txt" if is_patch else "meow") in stage.seen(dialect)[1].texts("output")[0]
@@ -118,8 +117,8 @@ SHARED = {
 CASES = {
     "@ai-sdk/openai": {
         **SHARED,
-        "reasoning by reference": reasoning("whole", "rs"),
-        "reasoning by reference, streaming": reasoning("stream", "rs"),
+        "reasoning by reference": reasoning("whole", "rs", "msg"),
+        "reasoning by reference, streaming": reasoning("stream", "rs", "msg"),
         "shell": typed("shell", "shell", "whole"),
         "shell, streaming": typed("shell", "shell", "stream"),
         "local_shell": typed("localShell", "local_shell", "whole"),

@@ -128,7 +128,7 @@ def _searches(model: dict[str, Any]) -> None:
 
 
 def code_mode(codex: Codex, stage: Stage, dialect: str) -> None:
-    """The tools are in an `additional_tools` item, and one custom tool runs JavaScript that calls the others."""
+    """The tools are in an `additional_tools` item; one custom tool runs JavaScript that calls the others."""
 
     def change(model: dict[str, Any]) -> None:
         model |= {"use_responses_lite": True, "tool_mode": "code_mode_only"}

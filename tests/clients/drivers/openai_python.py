@@ -112,12 +112,15 @@ def background(model):
 
 
 def cancel(model):
-    made = client.responses.create(model=model, input="Say hello", background=True)
-    while made.status == "queued":
-        time.sleep(0.05)
-        made = client.responses.retrieve(made.id)
-    cancelled = client.responses.cancel(made.id)
-    return {"status": cancelled.status, "later": client.responses.retrieve(made.id).status}
+    """Cancel a background response after its first text."""
+    id = ""
+    with client.responses.create(model=model, input="Say hello", background=True, stream=True) as stream:
+        for event in stream:
+            id = event.response.id if event.type == "response.created" else id
+            if event.type == "response.output_text.delta":
+                break
+    cancelled = client.responses.cancel(id)
+    return {"status": cancelled.status, "later": client.responses.retrieve(id).status}
 
 
 def resume(model):

@@ -8,13 +8,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from tests.client.server import Asked, Connection, Script, Server, Step, answer, chunk, cut, head, send
+from tests.client.server import Asked, Connection, Script, Server, Step, answer, chunk, head, send
 from tests.clients.script import (
     Answer,
     Call,
     Cut,
-    Declared,
-    Entry,
     Hang,
     Json,
     Refuse,
@@ -29,6 +27,7 @@ from tests.clients.script import (
     Used,
     chosen,
 )
+from tests.clients.script import Step as ScriptStep
 
 SSE_HEAD = head(transfer_encoding="chunked")
 LAST_CHUNK = b"0\r\n\r\n"
@@ -148,22 +147,30 @@ class StrictUpstream(Server, ABC):
         for step in played:
             if isinstance(step, Used):
                 voice.input_tokens = step.input_tokens
-        steps: Script = [send(SSE_HEAD), _sent(voice.begin())]
-        for step in played:
+        begun = [send(SSE_HEAD), _sent(voice.begin())]
+        # A silence at the beginning comes before the first byte.
+        steps: Script = [] if isinstance(first, Silence) else begun
+        for index, step in enumerate(played):
             if isinstance(step, Cut):
-                return [*steps, cut]
+                return steps  # the connection is closed before the last chunk
             if isinstance(step, Hang):
                 return [*steps, self._until_left]
-            if isinstance(step, Silence):
-                steps.append(_pause(step.seconds))
-            elif isinstance(step, Say):
-                steps.append(_sent(voice.say(step.text)))
-            elif isinstance(step, Think):
-                steps.append(_sent(voice.think(step.text)))
-            elif isinstance(step, Call):
-                steps.append(_sent(voice.call(*chosen(step, seen.tools))))
+            steps += self._step(step, seen, voice)
+            if not index and isinstance(step, Silence):
+                steps += begun
         is_truncated = any(isinstance(step, Stop) for step in played)
         return [*steps, _sent(voice.end(is_truncated=is_truncated)), send(LAST_CHUNK)]
+
+    def _step(self, step: ScriptStep, seen: Seen, voice: Voice) -> Script:
+        if isinstance(step, Silence):
+            return [_pause(step.seconds)]
+        if isinstance(step, Say):
+            return [_sent(voice.say(step.text))]
+        if isinstance(step, Think):
+            return [_sent(voice.think(step.text))]
+        if isinstance(step, Call):
+            return [_sent(voice.call(*chosen(step, seen.tools)))]
+        return []
 
     async def _until_left(self, connection: Connection) -> None:
         try:
@@ -190,6 +197,3 @@ def _pause(seconds: float) -> Step:
 def repeated(values: list[Any]) -> list[Any]:
     """Return the values that occur more than once."""
     return [value for index, value in enumerate(values) if value in values[:index]]
-
-
-__all__ = ["USUAL_OUTPUT", "Declared", "Entry", "StrictUpstream", "Voice", "repeated"]
