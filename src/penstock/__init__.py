@@ -109,7 +109,8 @@ if TYPE_CHECKING:
     from penstock.stream.machine import ResponseStreamStateMachine
     from penstock.stream.phases import ResponseStreamPhase
     from penstock.tokens.counter import Estimate, TokenCounter
-    from penstock.tools.identity import ToolIdentity, ToolIdentityMap
+    from penstock.tools.family import ToolIdentity
+    from penstock.tools.identity import ToolIdentityMap
 
 __version__ = VERSION
 
@@ -169,7 +170,8 @@ _HOMES = {
     "stream.checker.rules": "RULES Violation",
     "stream.calls.call_block": "ToolCallBlock",
     "tokens.counter": "Estimate TokenCounter",
-    "tools.identity": "ToolIdentity ToolIdentityMap",
+    "tools.family": "ToolIdentity",
+    "tools.identity": "ToolIdentityMap",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 

@@ -125,3 +125,41 @@ def test_arguments_that_may_not_match_are_reported() -> None:
 def test_odd_parameters_still_get_an_object(parameters: Any) -> None:
     result = ask("call it", tools=[{**WEATHER, "parameters": parameters}], tool_choice="required")
     assert isinstance(result.arguments[0], dict)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "tool", "type", "fields"),
+    [
+        ("Use the shell to run `ls -a`", {"type": "shell"}, "shell_call", {"commands": ["ls -a"]}),
+        ("Use the local shell: `ls`", {"type": "local_shell"}, "local_shell_call", {"command": ["ls"]}),
+        (
+            'Apply a patch: create_file notes.txt with "hello"',
+            {"type": "apply_patch"},
+            "apply_patch_call",
+            {"type": "create_file", "path": "notes.txt", "diff": "+hello"},
+        ),
+        (
+            "Apply a patch: delete the file notes.txt",
+            {"type": "apply_patch"},
+            "apply_patch_call",
+            {"type": "delete_file", "path": "notes.txt"},
+        ),
+        (
+            'Do a tool search for "maps"',
+            {"type": "tool_search", "execution": "client"},
+            "tool_search_call",
+            {"query": "maps"},
+        ),
+    ],
+)
+def test_a_typed_tool_is_called_as_its_own_item(
+    prompt: str, tool: dict[str, Any], type: str, fields: dict[str, Any]
+) -> None:
+    [item] = ask(prompt, tools=[tool]).items(type)
+    made = item.get("action") or item.get("operation") or item["arguments"]
+    assert {name: made[name] for name in fields} == fields
+
+
+def test_a_hosted_tool_is_not_called() -> None:
+    result = ask("Do a web search for maps", tools=[{"type": "web_search"}])
+    assert result.text

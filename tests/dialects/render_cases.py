@@ -136,7 +136,13 @@ EVERY_TOOL: list[dict[str, Any]] = [
     {"type": "local_shell"},
     {"type": "tool_search", "execution": "client"},
     {"type": "image_generation"},
+    {"type": "shell"},
+    {"type": "apply_patch"},
 ]
+EVERY_TOOL_NAMES = [
+    *("weather", "apply_patch", "mcp__docs__search", "local_shell", "tool_search", "shell", "apply_patch_2")
+]
+"""The upstream's names for those that a client runs."""
 
 _texts = st.text(max_size=8)
 _ids = st.sampled_from(["call_1", "call_2", "call_3", "", "call_9-pk2", "x" * 70])
@@ -197,6 +203,7 @@ requests: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
                 {"type": "function", "name": "weather"},
                 {"type": "custom", "name": "apply_patch"},
                 {"type": "web_search"},
+                {"type": "shell"},
                 {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "weather"}]},
                 {"type": "allowed_tools", "mode": "required", "tools": []},
                 {"type": "allowed_tools", "mode": "none", "tools": []},

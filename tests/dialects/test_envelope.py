@@ -8,8 +8,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from penstock.dialects.envelope import Envelope, key_of, seal, unseal
+from penstock.dialects.envelope import (
+    ENCRYPTED,
+    MOST_BYTES,
+    Envelope,
+    foreign_to,
+    key_of,
+    seal,
+    sealed_reasoning,
+    seals_text,
+    unseal,
+)
 from penstock.dialects.plan import Target
+from penstock.protocol.request import CreateResponse
+from penstock.stream.deltas import DiagnosticDelta, OpaqueReasoning
 
 CLAUDE = Target(model="m", dialect="anthropic", vendor="anthropic", family="claude", key_fingerprint="k1")
 GPT = Target(model="m", dialect="responses", vendor="openai", family="gpt", key_fingerprint="k1")
@@ -56,6 +68,43 @@ def test_encrypted_reasoning_of_responses_is_bound_to_the_key() -> None:
     assert envelope is not None
     assert envelope.is_for(GPT)
     assert not envelope.is_for(msgspec.structs.replace(GPT, key_fingerprint="k2"))
+
+
+def test_plain_reasoning_of_responses_is_not_bound_to_the_key() -> None:
+    envelope = unseal(seal(GPT, {"content": []}))
+    assert envelope is not None
+    assert envelope.is_for(msgspec.structs.replace(GPT, key_fingerprint="k2"))
+
+
+def test_an_envelope_names_what_its_reasoning_is_bound_to() -> None:
+    sealed = seal(GPT, {"encrypted_content": "x"})
+    assert foreign_to(GPT, sealed) == foreign_to(GPT, "") == ""
+    assert foreign_to(msgspec.structs.replace(GPT, key_fingerprint="k2"), sealed) == "another key"
+    assert foreign_to(CLAUDE, sealed) == foreign_to(GPT, "gAAA") == "another upstream"
+
+
+def test_a_payload_is_sealed_for_its_block_or_call() -> None:
+    assert sealed_reasoning(GPT, "x", block=1) == OpaqueReasoning(seal(GPT, "x"), block=1)
+    assert sealed_reasoning(GPT, "x", attached="call", call=2) == OpaqueReasoning(
+        seal(GPT, "x", attached="call"), call=2
+    )
+
+
+@pytest.mark.parametrize("payload", ["x" * MOST_BYTES, [0] * 21_000])
+def test_a_payload_that_could_not_be_opened_again_is_reported(payload: Any) -> None:
+    delta = sealed_reasoning(GPT, payload)
+    assert isinstance(delta, DiagnosticDelta)
+    assert delta.code == "reasoning_too_large"
+
+
+@pytest.mark.parametrize(
+    ("request_fields", "expected"),
+    [({}, False), ({"store": True}, False), ({"store": False}, True), ({"include": [ENCRYPTED]}, True)],
+)
+def test_plain_text_is_sealed_if_the_client_asks_for_it_or_the_response_is_not_stored(
+    request_fields: dict[str, Any], expected: bool
+) -> None:
+    assert seals_text(CreateResponse(**request_fields)) is expected
 
 
 @pytest.mark.parametrize(

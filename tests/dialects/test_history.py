@@ -215,28 +215,33 @@ def test_calls_have_the_upstreams_names() -> None:
         (
             {"type": "local_shell_call", "action": {"type": "exec"}},
             {"type": "local_shell_call_output", "output": "a"},
-            '{"type":"exec"}',
+            "{}",
             "a",
         ),
         (
             {"type": "shell_call", "action": {"commands": []}},
             {"type": "shell_call_output", "output": [{"stdout": "a"}]},
             '{"commands":[]}',
-            '[{"stdout":"a"}]',
+            "exit code 0\nstdout:\na",
         ),
         (
             {"type": "apply_patch_call", "operation": {"path": "a"}},
             {"type": "apply_patch_call_output", "status": "failed", "output": "no"},
             '{"path":"a"}',
-            "failed no",
+            "failed: no",
         ),
         (
             {"type": "tool_search_call", "arguments": {"query": "x"}},
             {"type": "tool_search_output", "tools": [PATCH, {"type": "web_search"}]},
             '{"query":"x"}',
-            "apply_patch, web_search",
+            "These tools can be called now:\napply_patch",
         ),
-        ({"type": "tool_search_call"}, {"type": "tool_search_output", "tools": []}, "{}", "nothing found"),
+        (
+            {"type": "tool_search_call"},
+            {"type": "tool_search_output"},
+            "{}",
+            "No tools were found.",
+        ),
     ],
 )
 def test_other_calls_have_a_generic_form(

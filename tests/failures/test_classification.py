@@ -193,6 +193,14 @@ def test_token_counts_may_be_fields_or_have_commas() -> None:
     assert (explain(commas).limit_tokens, explain(commas).used_tokens) == (1048576, 1200000)
 
 
+def test_the_digits_of_a_request_id_are_not_a_token_count() -> None:
+    message = (
+        "maximum context length is 8192 tokens, but you requested 9000 (request req_0f75661045-77)"
+    )
+    error = explain({"message": message, "code": "context_length_exceeded"})
+    assert (error.limit_tokens, error.used_tokens) == (8192, 9000)
+
+
 def test_other_errors_have_no_token_counts() -> None:
     error = explain({"code": "rate_limit_exceeded", "message": "limit of 3000 tokens > 2000 maximum"})
     assert (error.limit_tokens, error.used_tokens) == (None, None)

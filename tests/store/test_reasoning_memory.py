@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from penstock.protocol.content import InputText, ReasoningText
+from penstock.protocol.content import InputText, ReasoningText, SummaryText
 from penstock.protocol.items import (
     CustomToolCall,
     FunctionCall,
@@ -94,10 +94,20 @@ def test_reasoning_with_only_an_id_is_restored() -> None:
     assert Answer(reasoning(), TEXT).restored(ASKED, bare, TEXT, ASKED) == [ASKED, reasoning(), TEXT, ASKED]
 
 
-def test_text_that_the_client_sent_is_not_replaced() -> None:
-    changed = ReasoningItem(id="rs_1", content=[ReasoningText(text="in other words")])
-    (found,) = Answer(reasoning(), TEXT).restored(changed)
-    assert found == replace(changed, encrypted_content="sealed-rs_1")
+def test_known_reasoning_is_restored_as_the_upstream_sent_it() -> None:
+    """Also if the client changed its text, or received it as a summary and returns it as one."""
+    for stored in (reasoning(), reasoning(seal="")):
+        for returned in (
+            ReasoningItem(id="rs_1", content=[ReasoningText(text="in other words")]),
+            ReasoningItem(id="rs_1", summary=[SummaryText(text="thinking rs_1")]),
+        ):
+            assert Answer(stored, TEXT).restored(returned) == [stored]
+
+
+def test_a_summary_without_an_id_is_identified_as_the_text_that_it_was() -> None:
+    returned = ReasoningItem(summary=[SummaryText(text="thinking rs_1")])
+    found = Answer(reasoning(), call()).restored(ASKED, returned, call())
+    assert found == [ASKED, replace(reasoning(), id=UNSET), call()]
 
 
 def test_reasoning_without_an_id_is_identified_by_its_text() -> None:

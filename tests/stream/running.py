@@ -16,7 +16,7 @@ from penstock.sse import DONE, Decoder, encode_frame
 from penstock.stream.accents import ACCENTS
 from penstock.stream.checker import StreamChecker
 from penstock.stream.checker.rules import Violation
-from penstock.stream.deltas import Delta, FinishReason
+from penstock.stream.deltas import Delta, FinishReason, ToolCallDelta
 from penstock.stream.machine import ResponseStreamStateMachine
 from penstock.tools.identity import ToolIdentityMap
 
@@ -56,6 +56,13 @@ def run(
         events += finish(stream)
     assert_lawful(events)
     return stream, plain(events)
+
+
+def call_in_pieces(name: str, arguments: str, size: int = 1, **fields: Any) -> list[Delta]:
+    """Return the deltas of a call whose arguments arrive in pieces of `size` characters."""
+    pieces = [arguments[start : start + size] for start in range(0, len(arguments), size)]
+    first: Delta = ToolCallDelta(key=0, id="a", name=name, **fields)
+    return [first, *(ToolCallDelta(key=0, arguments=piece) for piece in pieces)]
 
 
 def finish(stream: ResponseStreamStateMachine) -> list[Event]:

@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 
 from penstock.protocol.content import Annotation, FileCitation, UnknownAnnotation, UrlCitation
 from penstock.protocol.items import Item, ShellCall, UnknownItem, WebSearchCall
-from penstock.protocol.tools import CustomTool, FunctionTool, NamespaceTool, Tool
+from penstock.protocol.tools import (
+    ApplyPatchTool,
+    CustomTool,
+    FunctionTool,
+    LocalShellTool,
+    NamespaceTool,
+    ShellTool,
+    Tool,
+    ToolSearchTool,
+)
 from penstock.stream.deltas import (
     AnnotationDelta,
     BlockEnd,
@@ -36,6 +45,10 @@ TOOLS: list[Tool] = [
     FunctionTool(name="get_weather"),
     CustomTool(name="patch"),
     NamespaceTool(name="ns", tools=[FunctionTool(name="get")]),
+    LocalShellTool(),
+    ShellTool(),
+    ApplyPatchTool(),
+    ToolSearchTool(execution="client"),
 ]
 
 keys: st.SearchStrategy[Key] = st.sampled_from([0, 1, "a"])
@@ -43,13 +56,18 @@ blocks: st.SearchStrategy[Key | None] = st.none() | keys
 text = st.text(alphabet=st.characters(codec="utf-8"), max_size=8)
 call_ids = st.sampled_from([None, "", "call_0", "call_1", "call_0-pk2", "x" * 70])
 names = st.sampled_from(
-    [None, "", "ge", "get", "get_wea", "get_weather", "patch", "pa", "tch", "ns__get", "other"]
+    [
+        *(None, "", "ge", "get", "get_wea", "get_weather", "patch", "pa", "tch", "ns__get", "other"),
+        *("shell", "local_shell", "apply_patch", "tool_search"),
+    ]
 )
 fragments = st.sampled_from(
     [
         *("", " ", ",", "{", "}", "}{", "{}", "null", "[1]", "{ code }"),
         *('{"a":', "1}", '{"a":1}', '{"a":1}{"a":2}', ' {"a": 1}', '"{\\"a\\":1}"'),
         *('{"input":"', "\\", "n", "\\u00", "\\ud83d", '\\ude00"}', '"'),
+        *('{"commands":["', 'ls","', '"]}', '{"commands":["a"]}', '{"command":["a","b"]}'),
+        *('{"type":"update_file","path":"a","diff":"', '+b"}', '{"type":"delete_file","path":"a"}'),
     ]
 )
 objects = st.dictionaries(st.sampled_from("ab"), st.integers(0, 9), max_size=2)
@@ -88,14 +106,14 @@ tool_call_deltas = st.builds(
 )
 
 deltas: st.SearchStrategy[Delta] = st.one_of(
-    st.builds(TextDelta, text=text, block=blocks),
-    st.builds(RefusalDelta, text=text, block=blocks),
-    st.builds(ReasoningDelta, text=text, block=blocks),
+    st.builds(TextDelta, text=text, block=blocks, part=blocks),
+    st.builds(RefusalDelta, text=text, block=blocks, part=blocks),
+    st.builds(ReasoningDelta, text=text, block=blocks, part=blocks),
     st.builds(SummaryDelta, text=text, part=keys, block=blocks),
     tool_call_deltas,
     tool_call_deltas,
     st.builds(OpaqueReasoning, data=text, block=blocks, call=blocks),
-    st.builds(AnnotationDelta, annotation=citations, block=blocks),
+    st.builds(AnnotationDelta, annotation=citations, block=blocks, part=blocks),
     st.builds(BlockStart, block=keys, kind=st.sampled_from(BlockKind), phase=st.just("commentary")),
     st.builds(BlockEnd, block=keys, kind=st.none() | st.sampled_from(BlockKind)),
     st.builds(ItemDelta, key=keys, item=items, done=st.booleans()),

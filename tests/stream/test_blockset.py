@@ -140,6 +140,67 @@ def test_a_late_citation_does_not_go_to_another_text() -> None:
     assert "annotation_without_text" in codes(stream)
 
 
+def test_another_part_key_begins_the_next_part_of_the_same_item() -> None:
+    _, events = run(
+        [
+            TextDelta("a", block=0, part=7),
+            TextDelta("b", block=0, part=7),
+            TextDelta("c", block=0, part="x"),
+            RefusalDelta("d", block=0, part="x"),
+            RefusalDelta("e", block=0, part=8),
+            ReasoningDelta("f", block=0, part=0),
+            ReasoningDelta("g", block=0, part=1),
+        ]
+    )
+    message, reasoning = events[-1]["response"]["output"]
+    assert [part.get("text", part.get("refusal")) for part in message["content"]] == ["ab", "c", "d", "e"]
+    assert [part["text"] for part in reasoning["content"]] == ["f", "g"]
+    opened = of_type(events, "content_part.added", "content_part.done")
+    of_message = [e["content_index"] for e in opened if e["item_id"] == message["id"]]
+    assert of_message == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+def test_a_part_that_has_ended_does_not_continue() -> None:  # spec N29
+    _, events = run([TextDelta("a", part=0), TextDelta("b", part=1), TextDelta("c", part=0)])
+    [message] = events[-1]["response"]["output"]
+    assert [part["text"] for part in message["content"]] == ["a", "b", "c"]
+
+
+def test_citations_go_to_their_own_part() -> None:
+    stream, events = run(
+        [
+            AnnotationDelta(CITATION, block=0, part=1),
+            TextDelta("a", block=0, part=0),
+            AnnotationDelta(CITATION, block=0, part=0),
+            AnnotationDelta(CITATION, block=0, part=1),
+            TextDelta("b", block=0, part=1),
+            AnnotationDelta(CITATION, block=0, part=1),
+        ]
+    )
+    [message] = events[-1]["response"]["output"]
+    assert [len(part["annotations"]) for part in message["content"]] == [1, 3]
+    added = of_type(events, "output_text.annotation.added")
+    places = [(event["content_index"], event["annotation_index"]) for event in added]
+    assert places == [(0, 0), (1, 0), (1, 1), (1, 2)]
+    assert codes(stream) == set()
+
+
+def test_citations_of_an_ended_part_are_counted_and_change_nothing() -> None:  # spec N29
+    stream, events = run(
+        [
+            TextDelta("a", block=0, part=0),
+            TextDelta("b", block=0, part=1),
+            AnnotationDelta(CITATION, block=0, part=0),
+            AnnotationDelta(CITATION, block=0, part=0),
+            AnnotationDelta(CITATION, block=0, part=2),
+        ]
+    )
+    [message] = events[-1]["response"]["output"]
+    assert [part["annotations"] for part in message["content"]] == [[], []]
+    [diagnostic] = stream.diagnostics
+    assert (diagnostic.code, diagnostic.count) == ("annotation_without_text", 3)
+
+
 def test_a_phase_waits_for_its_message_and_an_unknown_phase_is_reported() -> None:
     stream, events = run(
         [

@@ -10,7 +10,9 @@ from penstock.errors import BridgeError
 from penstock.protocol.items import WebSearchCall
 from penstock.stream.deltas import (
     BlockKind,
+    Delta,
     FinishReason,
+    ReasoningDelta,
     ToolCallDelta,
     UpstreamInfo,
     UsageDelta,
@@ -101,10 +103,15 @@ def test_a_second_start_and_deltas_while_queued_are_refused() -> None:
         [ToolCallDelta(key=0, id="a", name="f", arguments='{"x":', whole=True)],
         [ToolCallDelta(key=0, id="a", name="f", arguments='{"x":1}{"y":')],
         [ToolCallDelta(key=0, id="a", name="f", arguments="[" * 100_000)],
+        [ToolCallDelta(key=0, id="a", whole=True)],
+        [ReasoningDelta("hm"), ToolCallDelta(key=0, id="a")],
     ],
-    ids=["no name", "cut", "ended and cut", "a second call cut", "nested too deeply"],
+    ids=[
+        *("no name", "cut", "ended and cut", "a second call cut", "nested too deeply"),
+        *("an empty call alone", "an empty call after reasoning"),
+    ],
 )
-def test_finish_with_an_incomplete_call_is_refused_and_fail_is_not(deltas: list[ToolCallDelta]) -> None:
+def test_finish_with_an_incomplete_call_is_refused_and_fail_is_not(deltas: list[Delta]) -> None:
     stream = machine()
     events = stream.start()
     for delta in deltas:

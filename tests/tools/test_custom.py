@@ -12,7 +12,7 @@ from penstock.protocol.tools import CustomTool, Tool
 from penstock.protocol.wire import to_builtins
 from penstock.stream.deltas import Delta, FinishDelta, FinishReason, ToolCallDelta
 from penstock.tools.custom import CustomCallStream
-from penstock.tools.identity import ToolIdentity
+from penstock.tools.family import ToolIdentity
 from tests.stream.running import calls, codes, of_type, run
 
 TOOLS: list[Tool] = [CustomTool(name="apply_patch")]
@@ -152,7 +152,9 @@ def test_a_wrapper_of_another_shape_does_not_change_the_item_type() -> None:
 
 def stream(*, raw: bool = False) -> CustomCallStream:
     identity = ToolIdentity("custom", "apply_patch", None, "apply_patch")
-    return CustomCallStream(identity, item_id="ctc_1", call_id="call_1", output_index=0, raw=raw)
+    stream = CustomCallStream(identity, item_id="ctc_1", call_id="call_1", raw=raw)
+    stream.output_index = 0
+    return stream
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,15 @@ from itertools import count
 import pytest
 
 from penstock.protocol.wire import to_builtins
+from penstock.tools.family import ToolIdentity
 from penstock.tools.function import FunctionCallStream
-from penstock.tools.identity import ToolIdentity
 
 
 def stream(namespace: str | None = None) -> FunctionCallStream:
     identity = ToolIdentity("function", "get", namespace, "get")
-    return FunctionCallStream(identity, item_id="fc_1", call_id="call_1", output_index=2)
+    call = FunctionCallStream(identity, item_id="fc_1", call_id="call_1")
+    call.output_index = 2
+    return call
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.tools.jsontext import MAX_BRACKETS, ObjectScanner, StringDecoder
+from penstock.tools.jsontext import MAX_BRACKETS, ObjectScanner, StringDecoder, StringValues
 from tests.stream.strategies import cut, json_objects
 
 
@@ -99,3 +101,46 @@ def test_invalid_json_is_kept_or_replaced_and_flagged(text: str, decoded: str) -
 def test_text_after_the_closing_quote_is_the_rest() -> None:
     _, decoder = decode(['a" , 1'])
     assert decoder.rest == " , 1"
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+def strings_in(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    if isinstance(value, str) and len(path) <= 3:
+        yield path, value
+    if isinstance(value, dict | list):
+        children = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, child in children:
+            yield from strings_in(child, (*path, key))
+
+
+@given(json_values, st.integers(1, 20), st.booleans())
+def test_every_string_is_reported_with_its_place(value: Any, size: int, compact: bool) -> None:
+    text = json.dumps(value, indent=None if compact else 2)
+    reader, found = StringValues(), list[tuple[tuple[str | int, ...], str]]()
+    open_string = ""
+    for start in range(0, len(text), size):
+        for piece in reader.feed(text[start : start + size]):
+            open_string += piece.text
+            if piece.ended:
+                found.append((piece.path, open_string))
+                open_string = ""
+    assert found == list(strings_in(value))
+    assert open_string == ""
+
+
+@given(st.text(alphabet='{}[],:"\\a ', max_size=40))
+def test_text_that_is_not_json_does_no_harm(text: str) -> None:
+    StringValues().feed(text)
+
+
+def test_a_long_text_of_short_strings_is_read_in_windows() -> None:
+    values = ["ab"] * 5000
+    pieces = StringValues().feed(json.dumps(values))
+    assert "".join(piece.text for piece in pieces) == "ab" * 5000
+    assert [piece.path for piece in pieces if piece.ended] == [(index,) for index in range(5000)]

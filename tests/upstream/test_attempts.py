@@ -348,9 +348,9 @@ def test_the_next_turn_avoids_a_resting_key() -> None:
 
 
 def test_the_key_that_reasoning_is_bound_to_is_used() -> None:
-    turn = Turn({"a": ["k1", "k2", "k3"]}, prefer={fingerprint("k3"), fingerprint("k2")})
-    assert turn.first() == ("a", "k2", 0)
-    assert turn.after(LIMIT) == ("a", "k3", 0)
+    turn = Turn({"a": ["k1", "k2", "k3"]}, prefer=[fingerprint("k3"), fingerprint("k2")])
+    assert turn.first() == ("a", "k3", 0)
+    assert turn.after(LIMIT) == ("a", "k2", 0)
     assert turn.after(LIMIT) == ("a", "k1", 0)
 
 

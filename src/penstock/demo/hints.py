@@ -35,6 +35,7 @@ _KINDS: dict[str, str] = {
     "emails": "email emails mail recipient",
     "dates": "date dates day since until",
     "paths": "path paths file files filename filepath directory folder",
+    "diffs": "diff patch",
     "commands": "command commands cmd script shell",
     "texts": (
         "query queries question text texts message messages content prompt input topic title term keyword "
@@ -74,6 +75,7 @@ class Hints:
             "dates": _DATE.findall(self.prompt),
             "paths": _PATH.findall(self.prompt),
             "commands": _BACKTICKED.findall(self.prompt) or [DEFAULT_COMMAND],
+            "diffs": [f"+{text}" for text in self.quoted or [DEFAULT_TEXT]],
             "texts": self.quoted or [self.prompt or DEFAULT_TEXT],
         }
 

@@ -25,7 +25,6 @@ from penstock.dialects.history import (
     Turn,
     UserTurn,
     history_of,
-    output_of,
 )
 from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.dialects.toolset import ToolSpec, choice_of, declared_tools, tools_of
@@ -35,6 +34,7 @@ from penstock.protocol.request import JsonObjectFormat, JsonSchemaFormat, TextFo
 from penstock.protocol.tools import CustomTool, NamespaceTool, Tool
 from penstock.stream.diagnostics import Diagnostics
 from penstock.tools.call_ids import ORPHAN_OUTPUT
+from penstock.tools.families import answered_call_id
 
 HANDLED: dict[str, str] = {
     "model": "mapped",
@@ -143,7 +143,7 @@ class _Renderer:
         items = self._request.input
         for item in reversed(items if isinstance(items, list) else []):
             if getattr(item, "role", "") not in ("system", "developer"):
-                return bool(output_of(item)[0])
+                return bool(answered_call_id(item))
         return False
 
     def _turn(self, turn: Turn) -> Iterator[DemoTurn]:

@@ -8,42 +8,28 @@ to the upstream's. Everything left out or repaired adds a diagnostic.
 
 from __future__ import annotations
 
-import re
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from penstock.dialects.envelope import unseal
+from penstock.dialects.envelope import foreign_to, unseal
 from penstock.dialects.plan import Plan
 from penstock.protocol.content import ContentPart, InputText, Refusal
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import (
     AdditionalTools,
-    ApplyPatchCall,
-    ApplyPatchCallOutput,
     Compaction,
-    CustomToolCall,
-    CustomToolCallOutput,
-    FunctionCall,
-    FunctionCallOutput,
     Item,
-    LocalShellCall,
-    LocalShellCallOutput,
     Message,
     ReasoningItem,
-    ShellCall,
-    ShellCallOutput,
-    ToolSearchCall,
     ToolSearchOutput,
 )
 from penstock.protocol.large_json import max_values
-from penstock.protocol.tools import Tool
-from penstock.protocol.wire import to_builtins
 from penstock.stream.diagnostics import Diagnostics
 from penstock.tools.call_ids import NO_OUTPUT, ORPHAN_OUTPUT, UniqueIds, fitting, original
+from penstock.tools.families import answered_call_id, arguments_of, call_id_of, content_of
 
 ARGUMENT_VALUES = 500_000
 """The most JSON values in the arguments of all calls together. Arguments are strings, so no other limit
@@ -137,6 +123,8 @@ class _HistoryBuilder:
         self._system: list[str] = [plan.request.instructions] if plan.request.instructions else []
         self._turns: list[Turn] = []
         self._pieces: list[HistoryReasoning | HistoryText | Call] = []
+        self._hosted: list[str] = []
+        """The types of items in the open turn that have no form here, unless a sealed payload has them."""
         self._call_ids: dict[str, str] = {}
         """The calls of the open assistant turn: client id to upstream id."""
         self._upstream_ids = UniqueIds()
@@ -147,10 +135,11 @@ class _HistoryBuilder:
 
     def build(self) -> History:
         items = self._items()
-        calls = {call_id for item in items if (call_id := call_of(item)[0])}
+        calls = {call_id for item in items if (call_id := call_id_of(item))}
         for item in items:
-            call_id, content = output_of(item)
+            call_id = answered_call_id(item)
             if call_id and call_id in calls:
+                content = content_of(item, self._plan.tools.upstream_names)
                 self._outputs.setdefault(fitting(call_id), deque()).append(content)
         for item in items:
             self._add(item, calls)
@@ -172,16 +161,19 @@ class _HistoryBuilder:
             self._add_message(item)
         elif isinstance(item, ReasoningItem):
             self._add_reasoning(item)
-        elif call_of(item)[0]:
+        elif call_id_of(item):
             self._add_call(item)
-        elif output_of(item)[0]:
+        elif answered_call_id(item):
             self._add_output(item, calls)
         elif isinstance(item, Compaction):
             self._add_compaction(item)
-        elif not isinstance(item, AdditionalTools | ToolSearchOutput):
-            self._diagnostics.report(
-                "item_left_out", f"an item of type {item.type!r} cannot be sent to this upstream"
-            )
+        elif not isinstance(item, AdditionalTools | ToolSearchOutput) and not self._is_sealed():
+            self._hosted.append(item.type)
+
+    def _is_sealed(self) -> bool:
+        """Return whether the piece before an item of a server tool contains its data."""
+        last = self._pieces[-1] if self._pieces else None
+        return isinstance(last, HistoryReasoning) and last.attached == "item" and not last.foreign
 
     def _add_message(self, message: Message) -> None:
         if message.role == "assistant":
@@ -213,9 +205,10 @@ class _HistoryBuilder:
     def _add_reasoning(self, item: ReasoningItem) -> None:
         sealed = item.encrypted_content or ""
         envelope = unseal(sealed)
-        foreign = bool(sealed) and (envelope is None or not envelope.is_for(self._plan.target))
+        origin = foreign_to(self._plan.target, sealed)
+        foreign = bool(origin)
         if foreign:
-            self._diagnostics.report("reasoning_left_out", "reasoning from another upstream was left out")
+            self._diagnostics.report("reasoning_left_out", f"reasoning from {origin} was left out")
         reasoning = HistoryReasoning(
             text=_plain(item.content or []),
             summary=_plain(item.summary),
@@ -223,12 +216,13 @@ class _HistoryBuilder:
             attached="block" if envelope is None else envelope.attached,
             foreign=foreign,
         )
-        if reasoning.text or reasoning.summary or reasoning.payload is not None:
+        if reasoning.attached == "turn" and not foreign:
+            self._hosted = []  # the payload contains them
+        if reasoning.text or reasoning.summary or reasoning.payload is not None or foreign:
             self._pieces.append(reasoning)
 
     def _add_call(self, item: Item) -> None:
-        call_id, name, arguments = call_of(item)
-        call_id = fitting(call_id)
+        call_id = fitting(call_id_of(item))
         if call_id in self._call_ids:
             self._diagnostics.report(
                 "repeated_call", f"the call id {call_id!r} appears twice; the call was sent once"
@@ -236,9 +230,8 @@ class _HistoryBuilder:
             return
         upstream_id = self._upstream_ids.first_free(original(call_id), call_id)
         self._call_ids[call_id] = upstream_id
-        namespace = getattr(item, "namespace", None) or None
-        arguments = self._bounded(arguments)
-        self._pieces.append(Call(upstream_id, self._name(name, namespace), arguments))
+        arguments = self._bounded(arguments_of(item))
+        self._pieces.append(Call(upstream_id, self._plan.tools.upstream_name_of(item), arguments))
 
     def _bounded(self, arguments: str) -> str:
         """Limit the JSON values in arguments, because some dialects decode those of every call. Beyond the
@@ -251,23 +244,16 @@ class _HistoryBuilder:
         )
         return _json({"arguments": arguments})
 
-    def _name(self, name: str, namespace: str | None) -> str:
-        """Return the upstream's name of a tool. A name that is no longer declared is only made valid."""
-        identity = self._plan.tools.declared(name, namespace)
-        if identity is not None:
-            return identity.upstream_name
-        full_name = f"{namespace}__{name}" if namespace else name
-        return re.sub(r"[^A-Za-z0-9_-]", "_", full_name)[:64] or "tool"
-
     def _add_output(self, item: Item, calls: set[str]) -> None:
         """Skip an output that has a call, which `_close_turn` adds; send an orphan as a user message."""
         self._close_turn()
-        call_id, content = output_of(item)
+        call_id = answered_call_id(item)
         if call_id in calls:
             return
         self._diagnostics.report(
             "orphan_output", f"the output of an unknown call {call_id!r} was sent as a message"
         )
+        content = content_of(item, self._plan.tools.upstream_names)
         parts: list[ContentPart] = [InputText(text=ORPHAN_OUTPUT)]
         parts += [InputText(text=content)] if isinstance(content, str) else content
         self._turns.append(UserTurn(parts))
@@ -284,6 +270,11 @@ class _HistoryBuilder:
 
     def _close_turn(self) -> None:
         """End the assistant's turn and add the outputs of its calls."""
+        for type in self._hosted:
+            self._diagnostics.report(
+                "item_left_out", f"an item of type {type!r} cannot be sent to this upstream"
+            )
+        self._hosted = []
         if not self._pieces:
             return
         self._turns.append(AssistantTurn(self._pieces))
@@ -315,46 +306,5 @@ def _plain(content: str | list[ContentPart]) -> str:
     return "\n".join(text for text in texts if text)
 
 
-def _tool_name(tool: Tool) -> str:
-    return getattr(tool, "name", "") or tool.type
-
-
 def _json(value: Any) -> str:
-    return msgspec.json.encode(to_builtins(value)).decode()
-
-
-_CALLS: dict[type, Callable[[Any], tuple[str, str, str]]] = {
-    FunctionCall: lambda item: (item.call_id, item.name, item.arguments or "{}"),
-    CustomToolCall: lambda item: (item.call_id, item.name, _json({"input": item.input})),
-    # The other tools have no family yet: they are functions that take their action as arguments.
-    LocalShellCall: lambda item: (item.call_id, "local_shell", _json(item.action)),
-    ShellCall: lambda item: (item.call_id, "shell", _json(item.action)),
-    ApplyPatchCall: lambda item: (item.call_id, "apply_patch", _json(item.operation)),
-    ToolSearchCall: lambda item: (item.call_id or "", "tool_search", _json(item.arguments or {})),
-}
-"""How to read the call id, name and arguments of each type of call."""
-
-_OUTPUTS: dict[type, Callable[[Any], tuple[str, str | list[ContentPart]]]] = {
-    FunctionCallOutput: lambda item: (item.call_id, item.output),
-    CustomToolCallOutput: lambda item: (item.call_id, item.output),
-    LocalShellCallOutput: lambda item: (item.call_id or item.id or "", item.output),
-    ShellCallOutput: lambda item: (item.call_id, _json(item.output)),
-    ApplyPatchCallOutput: lambda item: (item.call_id, f"{item.status or ''} {item.output or ''}".strip()),
-    ToolSearchOutput: lambda item: (
-        item.call_id or "",
-        ", ".join(map(_tool_name, item.tools)) or "nothing found",
-    ),
-}
-"""How to read the call id and content of each type of output."""
-
-
-def call_of(item: Item) -> tuple[str, str, str]:
-    """Return the call id, name and arguments of a call; empty strings for any other item."""
-    read = _CALLS.get(type(item))
-    return ("", "", "") if read is None else read(item)
-
-
-def output_of(item: Item) -> tuple[str, str | list[ContentPart]]:
-    """Return the call id and content of an output; empty strings for any other item."""
-    read = _OUTPUTS.get(type(item))
-    return ("", "") if read is None else read(item)
+    return msgspec.json.encode(value).decode()

@@ -36,6 +36,8 @@ class Quirks(Struct, frozen=True):
     """The field of an assistant message that sends reasoning back: "reasoning_content", "reasoning"."""
     reasoning_details: bool = False
     """Reasoning is sent back as OpenRouter's `reasoning_details`."""
+    requires_reasoning: bool = False
+    """A message with calls is refused without `reasoning_field` while the model thinks."""
     drops_old_reasoning: bool = False
     """Reasoning from before the last user message must not be sent again."""
     effort: str = ""

@@ -2,32 +2,33 @@
 
 Tools come from `tools` and, later in a conversation, from items of the input (`additional_tools`,
 `tool_search_output`; client 1). Declared tools come first and later ones are appended, so that the prompt's
-prefix does not change (ask D5). A tool that is neither a function nor a custom tool is left out, with a
-diagnostic that names it (ask B3).
+prefix does not change (ask D5). A tool that the client does not run itself, such as a hosted web search, is
+left out, with a diagnostic that names it (ask B3).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 from msgspec import UNSET, Struct
 
 from penstock.dialects.plan import Plan, Target
+from penstock.dialects.presets.rows import vendor_facts
 from penstock.errors import DecodeError
 from penstock.protocol.errors import Diagnostic
 from penstock.protocol.items import AdditionalTools, ToolSearchOutput
 from penstock.protocol.request import CreateResponse
-from penstock.protocol.tools import AllowedTools, CustomTool, FunctionTool, NamespaceTool, Tool, ToolReference
+from penstock.protocol.tools import AllowedTools, Tool, ToolReference, WebSearchTool
 from penstock.stream.diagnostics import Diagnostics
-from penstock.tools.identity import NAME_LIMIT, ToolIdentity, ToolIdentityMap
+from penstock.tools.families import family_of
+from penstock.tools.family import ToolFamily, ToolIdentity
+from penstock.tools.identity import NAME_LIMIT, ToolIdentityMap, flat
 
 
 class ToolSpec(Struct, frozen=True):
-    """A tool under its upstream name. `type` is the declared type: `function` or `custom`.
+    """A tool as a function, under its upstream name. `type` is the declared type.
 
-    `parameters` is always the schema of an object. `strict` is None if the client did not set it: defaults
-    differ between upstreams, so it is then not sent either (ask H2).
+    `parameters` is always the schema of an object. `strict` is None if the client did not set it.
     """
 
     name: str
@@ -64,41 +65,77 @@ def plan_for(request: CreateResponse, target: Target, *, accent: str = "openresp
     return Plan(request=request, target=target, tools=identities_of(request), accent=accent)
 
 
-def tools_of(plan: Plan, *, allowed_only: bool = True) -> tuple[list[ToolSpec], list[Diagnostic]]:
-    """Return the tools to offer. `allowed_only` applies `allowed_tools` for upstreams without it."""
+WEB_SEARCH = "web_search"
+
+
+def web_search_of(plan: Plan) -> WebSearchTool | None:
+    """Return the declared web search, if the upstream has one of its own that can take its place.
+
+    A client that forbids access to the live web does not get it, nor one that declares a function of this
+    name: the upstream could not tell them apart.
+    """
+    tools = [tool for _, tool in flat(declared_tools(plan.request))]
+    searches = [tool for tool in tools if isinstance(tool, WebSearchTool)]
+    choice = plan.request.tool_choice
+    if (
+        not searches
+        or not vendor_facts(plan.target.vendor).web_search
+        or searches[0].external_web_access is False
+        or plan.tools.called(WEB_SEARCH) is not None
+        or (isinstance(choice, AllowedTools) and all(each.type != WEB_SEARCH for each in choice.tools))
+    ):
+        return None
+    return searches[0]
+
+
+def tools_of(
+    plan: Plan, *, allowed_only: bool = True, web_search: WebSearchTool | None = None
+) -> tuple[list[ToolSpec], list[Diagnostic]]:
+    """Return the functions to offer. `allowed_only` applies `allowed_tools` for upstreams without it.
+
+    `web_search` is offered by the dialect as the upstream's own tool.
+    """
     diagnostics = Diagnostics()
     names = _ToolNames(plan)
     specs: dict[str, ToolSpec] = {}
-    for namespace, tool in _flat(declared_tools(plan.request)):
-        if not isinstance(tool, FunctionTool | CustomTool):
+    for namespace, tool in flat(declared_tools(plan.request)):
+        family = family_of(tool)
+        if web_search is not None and tool.type == WEB_SEARCH:
+            continue
+        if family is None:
             diagnostics.report(
                 "tool_dropped", f"{_shown(tool)} is not supported by this upstream and was left out"
             )
             continue
-        identity = names.identity(tool.name, namespace)
+        identity = names.identity(family, tool, namespace)
         if allowed_only and not names.allows(identity):
             continue
-        spec = _spec(tool, identity.upstream_name)
+        spec = _spec(family, tool, identity.upstream_name)
         if specs.setdefault(spec.name, spec) != spec:
             diagnostics.report(
-                "repeated_tool", f"the tool {tool.name!r} was declared twice; the first declaration is used"
+                "repeated_tool",
+                f"the tool {identity.name!r} was declared twice; the first declaration is used",
             )
-    if names.filters and not specs:
+    if names.filters and not specs and web_search is None:
         diagnostics.report("tool_dropped", "this upstream supports none of the allowed tools")
     return list(specs.values()), diagnostics.entries
 
 
-def choice_of(plan: Plan, specs: list[ToolSpec]) -> UpstreamToolChoice:
+def choice_of(
+    plan: Plan, specs: list[ToolSpec], web_search: WebSearchTool | None = None
+) -> UpstreamToolChoice:
     """Return the request's tool choice. Refuse a choice that cannot be honoured, never weaken it (ask E6)."""
     choice = plan.request.tool_choice
     if choice is UNSET:
         return UpstreamToolChoice()
+    if isinstance(choice, ToolReference) and choice.type == WEB_SEARCH and web_search is not None:
+        return UpstreamToolChoice("tool", WEB_SEARCH)
     if isinstance(choice, ToolReference):
         return _one_tool(plan, choice, specs)
     mode = choice.mode if isinstance(choice, AllowedTools) else choice
     if mode not in ("auto", "none", "required"):
         raise DecodeError(f"expected auto, none, required or a tool, got {mode!r}", "tool_choice")
-    if mode == "required" and not specs:
+    if mode == "required" and not specs and web_search is None:
         raise DecodeError(f"`required` needs a tool, but {_why_no_tools(plan)}", "tool_choice")
     return UpstreamToolChoice(mode)
 
@@ -106,16 +143,21 @@ def choice_of(plan: Plan, specs: list[ToolSpec]) -> UpstreamToolChoice:
 def _one_tool(plan: Plan, reference: ToolReference, specs: list[ToolSpec]) -> UpstreamToolChoice:
     names = _ToolNames(plan)
     offered = {spec.name for spec in specs}
-    for namespace, tool in _flat(declared_tools(plan.request)):
-        if not isinstance(tool, FunctionTool | CustomTool) or tool.name != reference.name:
+    for namespace, tool in flat(declared_tools(plan.request)):
+        family = family_of(tool)
+        if family is None or not _refers_to(reference, family, tool, namespace):
             continue
-        if reference.namespace and reference.namespace != namespace:
-            continue
-        upstream_name = names.identity(tool.name, namespace).upstream_name
+        upstream_name = names.identity(family, tool, namespace).upstream_name
         if upstream_name in offered:
             return UpstreamToolChoice("tool", upstream_name)
     tool_name = reference.name or reference.type
     raise DecodeError(f"the tool {tool_name!r} is not available at this upstream", "tool_choice")
+
+
+def _refers_to(reference: ToolReference, family: ToolFamily, tool: Tool, namespace: str | None) -> bool:
+    if not family.is_named:
+        return reference.type == family.type
+    return reference.name == family.name(tool) and reference.namespace in (UNSET, "", namespace)
 
 
 _NAMED = 8
@@ -123,7 +165,7 @@ _NAMED = 8
 
 
 def _why_no_tools(plan: Plan) -> str:
-    left_out = [tool for _, tool in _flat(declared_tools(plan.request))]
+    left_out = [tool for _, tool in flat(declared_tools(plan.request))]
     if not left_out:
         return "no tool is declared"
     named = ", ".join(_shown(tool) for tool in left_out[:_NAMED])
@@ -140,8 +182,9 @@ class _ToolNames:
         self._all = ToolIdentityMap(declared_tools(plan.request), choice)
         self.filters = isinstance(choice, AllowedTools) and choice.mode != "none"
 
-    def identity(self, name: str, namespace: str | None) -> ToolIdentity:
-        found = self._declared.declared(name, namespace) or self._all.declared(name, namespace)
+    def identity(self, family: ToolFamily, tool: Tool, namespace: str | None) -> ToolIdentity:
+        known_by = (family.name(tool), namespace, family.type)
+        found = self._declared.declared(*known_by) or self._all.declared(*known_by)
         assert found is not None, "`_all` contains every tool of the request"
         return found
 
@@ -150,52 +193,11 @@ class _ToolNames:
         return not self.filters or self._all.allows(identity)
 
 
-def _flat(tools: Iterable[Tool], namespace: str | None = None) -> Iterator[tuple[str | None, Tool]]:
-    """Yield the tools with their namespaces, named as in the identity map."""
-    for tool in tools:
-        if isinstance(tool, NamespaceTool):
-            inner = tool.name if namespace is None else f"{namespace}.{tool.name}"
-            yield from _flat(tool.tools, inner)
-        else:
-            yield namespace, tool
-
-
 def _shown(tool: Tool) -> str:
     name = (getattr(tool, "name", "") or "")[:NAME_LIMIT]
     return f"the tool {name!r} of type {tool.type!r}" if name else f"the tool {tool.type!r}"
 
 
-def _spec(tool: FunctionTool | CustomTool, upstream_name: str) -> ToolSpec:
-    if isinstance(tool, CustomTool):
-        return ToolSpec(upstream_name, _custom_description(tool), _CUSTOM_PARAMETERS, type="custom")
-    strict = tool.strict if isinstance(tool.strict, bool) else None
-    return ToolSpec(upstream_name, tool.description or "", _object_schema(tool.parameters or {}), strict)
-
-
-_CUSTOM_PARAMETERS: dict[str, Any] = {
-    "type": "object",
-    "properties": {"input": {"type": "string", "description": "The whole input of the tool, as plain text."}},
-    "required": ["input"],
-    "additionalProperties": False,
-}
-"""Free text as a function's argument; `penstock.tools.custom` translates it back (ask B1)."""
-
-
-def _custom_description(tool: CustomTool) -> str:
-    """Return the description including the format: a function has no other place for a grammar (ask B1)."""
-    format = tool.format or {}
-    definition = format.get("definition")
-    paragraphs = [tool.description or ""]
-    if isinstance(definition, str) and definition:
-        syntax = format.get("syntax")
-        named = f"{syntax} grammar" if isinstance(syntax, str) and syntax else "grammar"
-        paragraphs.append(f"`input` must match this {named}:\n{definition}")
-    return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
-
-
-def _object_schema(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema with `type` and `properties`: some upstreams refuse `{}` (ask B6)."""
-    if parameters.keys() & {"$ref", "anyOf", "oneOf", "allOf"}:
-        return parameters if "type" in parameters else {"type": "object", **parameters}
-    required = {"type": "object", "properties": {}}
-    return {**{key: value for key, value in required.items() if key not in parameters}, **parameters}
+def _spec(family: ToolFamily, tool: Tool, upstream_name: str) -> ToolSpec:
+    function = family.declare(tool)
+    return ToolSpec(upstream_name, function.description, function.parameters, function.strict, family.type)

@@ -171,6 +171,8 @@ def _param_of(errors: list[dict[str, Any]]) -> str | None:
 
 
 _COUNT = r"(\d{1,3}(?:,\d{3})+|\d{1,9})"
+_NUMBER = re.compile(rf"(?<![\w.-]){_COUNT}(?![\w-])")
+"""A number that is a word of its own, and not part of a request id."""
 _SUM = re.compile(rf"{_COUNT} \+ {_COUNT} > {_COUNT}")
 _LIMIT = re.compile(
     rf"(?:context (?:length|size|window)|limit|allowed|maximum|max)[a-z ]{{0,20}}[(:]? ?{_COUNT}\b"
@@ -195,7 +197,7 @@ def overflow(errors: list[dict[str, Any]], message: str) -> tuple[int | None, in
     if stated is None:
         return None, None
     limit = _count(next(each for each in stated.groups() if each))
-    largest = max(map(_count, re.findall(_COUNT, message)))
+    largest = max(map(_count, _NUMBER.findall(message)), default=0)
     return limit, largest if largest > limit else None
 
 

@@ -23,6 +23,7 @@ from penstock.store.contract import Store
 from penstock.store.reasoning_memory import ReasoningCache
 from penstock.tokens.counter import TokenCounter
 from penstock.tokens.tokenizer import import_tokenizers
+from penstock.upstream.affinity import KeyAffinity
 from penstock.upstream.target import Upstream
 
 T = TypeVar("T")
@@ -35,6 +36,7 @@ class Gateway:
         self.store = store
         self.sealer = sealer or load_sealer({}, None)
         self.reasoning = ReasoningCache(time.monotonic)
+        self.affinity = KeyAffinity()
         self.followers = Followers()
         self.turns = RunningTurns()
         self.metrics = Metrics()

@@ -218,6 +218,9 @@ ID_PREFIXES: dict[str, str] = {
     "tool_search_call": "ts",
     "web_search_call": "ws",
     "compaction": "cmp",
+    "mcp_list_tools": "mcpl",
+    "mcp_call": "mcp",
+    "mcp_approval_request": "mcpr",
 }
 """The prefix of an item's id by item type; any other type gets `item`."""
 

@@ -81,18 +81,16 @@ def context_of(items: Sequence[Item]) -> str:
     return _digest(list(map(str, fields)))
 
 
-async def restore_encrypted_content(
+async def restore_known_reasoning(
     sources: Sequence[ReasoningSource], tenant: str, items: Sequence[Item]
 ) -> list[Item]:
-    """Restore the encrypted content of reasoning items that have only their id."""
+    """Restore reasoning items without encrypted content that are known by their id."""
     missing = [str(item.id) for item in items if isinstance(item, ReasoningItem) and _lacks_content(item)]
     if not missing:
         return list(items)
     known = await _items(sources, tenant, missing)
     return [
-        _with_encrypted_content(item, known[str(item.id)])
-        if _lacks_content(item) and item.id in known
-        else item
+        _as_stored(item, known[str(item.id)]) if _lacks_content(item) and item.id in known else item
         for item in items
     ]
 
@@ -114,7 +112,7 @@ async def restore_reasoning(
 
     Nothing is ever removed, and nothing is added where the client sent reasoning itself.
     """
-    history = await restore_encrypted_content(sources, tenant, items)
+    history = await restore_known_reasoning(sources, tenant, items)
     groups, calls = await run(_incomplete_calls, history)
     recalled = await _recall(sources, tenant, calls, _reasoning_ids(history)) if calls else None
     if recalled is None or not recalled.calls:
@@ -246,12 +244,12 @@ def _insert_reasoning(segment: Sequence[Item], slots: Slots) -> list[Item]:
 
 
 def _restore_by_text(group: _Group, recalled: _Recalled) -> list[Item]:
-    """Restore the encrypted content of reasoning without ids, which is identified by its text."""
+    """Restore reasoning without ids, which is identified by its text."""
     slots = (slot for item in group.items if _is_call(item) for slot in recalled.before(item, group))
-    known = {item_text(reasoning): reasoning for slot in slots for reasoning in slot}
+    known = {reasoning_text(reasoning): reasoning for slot in slots for reasoning in slot}
     return [
-        _with_encrypted_content(item, known[item_text(item)])
-        if isinstance(item, ReasoningItem) and not item.encrypted_content and item_text(item) in known
+        _as_stored(item, known[reasoning_text(item)])
+        if isinstance(item, ReasoningItem) and not item.encrypted_content and reasoning_text(item) in known
         else item
         for item in group.items
     ]
@@ -261,13 +259,12 @@ def _lacks_content(item: Item) -> bool:
     return isinstance(item, ReasoningItem) and bool(item.id) and not item.encrypted_content
 
 
-def _with_encrypted_content(item: Item, stored: ReasoningItem) -> Item:
+def _as_stored(item: Item, stored: ReasoningItem) -> Item:
+    """Return the stored item, which is what the upstream sent: clients lose text, change it, or received raw
+    reasoning as a summary and return it as one."""
     assert isinstance(item, ReasoningItem)
     return replace(
-        item,
-        encrypted_content=stored.encrypted_content,
-        content=item.content or stored.content,
-        summary=item.summary or stored.summary,
+        item, encrypted_content=stored.encrypted_content, content=stored.content, summary=stored.summary
     )
 
 
@@ -295,6 +292,11 @@ def item_text(item: Item) -> str:
     if isinstance(content, str):
         return content
     return "".join(text for part in content if isinstance(text := getattr(part, "text", ""), str))
+
+
+def reasoning_text(item: ReasoningItem) -> str:
+    """Return the text of reasoning, or else of its summary: a client may return one as the other."""
+    return item_text(item) or "".join(getattr(part, "text", "") for part in item.summary)
 
 
 def _fingerprint(call: Item, context: str) -> str:

@@ -46,11 +46,12 @@ _JOINED_AT = 1024 * 1024
 class OpenPart(ABC):
     """A content part that receives deltas."""
 
-    __slots__ = ("chunks", "index", "item_id", "joined", "number", "output_index", "pending")
+    __slots__ = ("chunks", "index", "item_id", "joined", "key", "number", "output_index", "pending")
 
     delta_event: ClassVar[type[OutputTextDeltaEvent | RefusalDeltaEvent | ReasoningDeltaEvent]]
 
-    def __init__(self, block: Block, index: int) -> None:
+    def __init__(self, block: Block, index: int, key: Key | None) -> None:
+        self.key = key
         self.item_id = block.item_id
         self.output_index = block.output_index
         self.number = block.output.number
@@ -119,8 +120,8 @@ class OpenTextPart(OpenPart):
     __slots__ = ("annotations", "logprobs")
     delta_event = OutputTextDeltaEvent
 
-    def __init__(self, block: Block, index: int) -> None:
-        super().__init__(block, index)
+    def __init__(self, block: Block, index: int, key: Key | None) -> None:
+        super().__init__(block, index, key)
         self.annotations: list[Annotation] = []
         self.logprobs: list[LogProb] = []
 
@@ -191,11 +192,7 @@ class OpenReasoningPart(OpenPart):
 
 
 class OpenSummaryPart(OpenPart):
-    __slots__ = ("key",)
-
-    def __init__(self, block: Block, index: int, key: Key) -> None:
-        super().__init__(block, index)
-        self.key = key
+    __slots__ = ()
 
     @property
     def part(self) -> ContentPart:
@@ -267,10 +264,10 @@ class Block(ABC):
         self.output.place(self)
         return [self.output.added(self)]
 
-    def open_part(self, kind: BlockKind) -> tuple[OpenPart, list[Event]]:
+    def open_part(self, kind: BlockKind, key: Key | None = None) -> tuple[OpenPart, list[Event]]:
         events = self.close_part()
         self.kind = kind
-        self.part = PART_TYPES[kind](self, len(self.closed_parts))
+        self.part = PART_TYPES[kind](self, len(self.closed_parts), key)
         return self.part, [*events, self.part.part_event("added")]
 
     def close_part(self) -> list[Event]:

@@ -16,6 +16,9 @@ from penstock.stream.blocks import (
 from penstock.stream.deltas import BlockKind, Key
 from penstock.stream.output import COMPLETED, Output
 
+_PartKey = tuple[Key | None, Key | None]
+"""The keys of a block and of a part in it."""
+
 
 class BlockSet:
     """The open blocks: the current one, for deltas without a key, and the keyed ones."""
@@ -25,22 +28,27 @@ class BlockSet:
         self._current: Block | None = None
         self._keyed: dict[tuple[type[Block], Key], Block] = {}
         self._phases: dict[Key, str] = {}
-        self._early_annotations: dict[Key | None, list[Annotation]] = {}
-        self._had_text: set[Key | None] = set()
-        self.lost_annotations = 0
+        self._early_annotations: dict[_PartKey, list[Annotation]] = {}
+        self._had_text: set[_PartKey] = set()
+        self._late_annotations = 0
         output.end_current = self.end_current
 
-    def part(self, kind: BlockKind, key: Key | None) -> tuple[OpenPart, list[Event]]:
-        """Return the open part for deltas of this kind, and the events that opened it."""
+    def part(
+        self, kind: BlockKind, key: Key | None, part_key: Key | None = None
+    ) -> tuple[OpenPart, list[Event]]:
+        """Return the open part for deltas of this kind and part, and the events that opened it."""
         known = self._current if key is None else self._keyed.get((BLOCK_TYPES[kind], key))
-        if known is not None and known.kind is kind and (open_part := known.part) is not None:
-            return open_part, []
+        if known is not None and known.kind is kind:
+            open_part = known.part
+            if open_part is not None and open_part.key == part_key:
+                return open_part, []
         block, events = self._block(kind, key)
-        part, more = block.open_part(kind)
+        part, more = block.open_part(kind, part_key)
         events += more
         if isinstance(part, OpenTextPart):
-            self._had_text.add(key)
-            events += [part.annotate(each) for each in self._early_annotations.pop(key, ())]
+            self._had_text.add((key, part_key))
+            early = self._early_annotations.pop((key, part_key), ())
+            events += [part.annotate(each) for each in early]
         return part, events
 
     def summary_part(self, part_key: Key, key: Key | None) -> tuple[OpenSummaryPart, list[Event]]:
@@ -51,15 +59,16 @@ class BlockSet:
         part, more = block.open_summary(part_key)
         return part, events + more
 
-    def annotate(self, annotation: Annotation, key: Key | None) -> list[Event]:
+    def annotate(self, annotation: Annotation, key: Key | None, part_key: Key | None = None) -> list[Event]:
         """Add a citation to the open text. A citation before the first text waits for it (quirk C31)."""
         block = self._current if key is None else self._keyed.get((MessageBlock, key))
-        if block is not None and isinstance(block.part, OpenTextPart):
-            return [block.part.annotate(annotation)]
-        if key in self._had_text:
-            self.lost_annotations += 1  # its text is closed and must not change (spec N29)
+        part = block.part if block is not None else None
+        if isinstance(part, OpenTextPart) and part.key == part_key:
+            return [part.annotate(annotation)]
+        if (key, part_key) in self._had_text:
+            self._late_annotations += 1  # its text is closed and must not change (spec N29)
         else:
-            self._early_annotations.setdefault(key, []).append(annotation)
+            self._early_annotations.setdefault((key, part_key), []).append(annotation)
         return []
 
     def opaque(self, data: str, key: Key | None, *, alone: bool) -> list[Event]:
@@ -99,9 +108,9 @@ class BlockSet:
         return blocks
 
     @property
-    def has_lost_annotations(self) -> bool:
-        """Whether there were citations whose text was closed or never arrived."""
-        return bool(self.lost_annotations or self._early_annotations)
+    def lost_annotations(self) -> int:
+        """The number of citations whose text was closed or never arrived."""
+        return self._late_annotations + sum(map(len, self._early_annotations.values()))
 
     def _block(self, kind: BlockKind, key: Key | None) -> tuple[Block, list[Event]]:
         """Return the open block. The current block has one kind; a keyed message may have both."""

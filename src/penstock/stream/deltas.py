@@ -6,6 +6,10 @@ This file is the complete list of what can happen in a turn.
 Blocks. `block=None` means the current block, to which the last delta of that kind was added; it closes when
 another kind begins. If the upstream keys its blocks, the dialect passes the key, and the block stays open
 until its `BlockEnd` or the end of the response, whatever comes in between.
+
+Parts. A block has one open part per channel. Another `part` than before ends it and begins the next one, and
+so does another kind of delta in the same message. An ended part never changes (spec N29): if its key returns,
+that is a new part. Dialects whose upstream has no parts leave `part` out.
 """
 
 from __future__ import annotations
@@ -58,11 +62,13 @@ class TextDelta(Struct, frozen=True):
     text: str
     block: Key | None = None
     logprobs: list[LogProb] | None = None
+    part: Key | None = None
 
 
 class RefusalDelta(Struct, frozen=True):
     text: str
     block: Key | None = None
+    part: Key | None = None
 
 
 class ReasoningDelta(Struct, frozen=True):
@@ -70,10 +76,11 @@ class ReasoningDelta(Struct, frozen=True):
 
     text: str
     block: Key | None = None
+    part: Key | None = None
 
 
 class SummaryDelta(Struct, frozen=True):
-    """A summary of the reasoning. A different `part` than before begins a new summary part."""
+    """A summary of the reasoning. Its parts are independent of those of the content."""
 
     text: str
     part: Key = 0
@@ -81,10 +88,15 @@ class SummaryDelta(Struct, frozen=True):
 
 
 class AnnotationDelta(Struct, frozen=True):
-    """A citation in the text. If it comes before its text, it waits for it (quirk C31)."""
+    """A citation in the text of a part. If it comes before its text, it waits for it (quirk C31).
+
+    Its offsets count from the start of its part. If that part has ended, the citation is dropped with a
+    diagnostic.
+    """
 
     annotation: Annotation
     block: Key | None = None
+    part: Key | None = None
 
 
 class OpaqueReasoning(Struct, frozen=True):

@@ -13,6 +13,7 @@ MESSAGES: dict[str, str] = {
     # tool calls
     "undeclared_tool": "the model called {name!r}, which the request does not declare",
     "tool_not_allowed": "a call to {name!r} was dropped: the request does not allow it",
+    "hosted_tool_called": "a call to {name!r} was dropped: the client cannot run this tool",
     "shared_call_id": "two parallel calls had the same id; one of them got a new id",
     "late_call_id": "the id of a call arrived after another id was announced; the announced id was kept",
     "name_changed": "the name of a call changed; the first name was used",
@@ -22,13 +23,13 @@ MESSAGES: dict[str, str] = {
     "arguments_disagree": "a call was repeated with different arguments; the first arguments were used",
     "trailing_arguments": "text after the complete arguments of a call was dropped",
     "odd_arguments": "call to {name!r}: {flaw}",
-    "unannounced_call": "the stream ended before a call had a name; the call was dropped",
+    "unannounced_call": "the stream ended before a call could be announced; the call was dropped",
     # items and events of the vendor
     "repeated_item": "an item of type {type!r} arrived more than once; it was sent once",
     "event_without_item": "an event of type {type!r} was dropped: it has no open item",
     # the rest
     "unknown_phase": "the message phase {phase!r} is not in the specification; it was dropped",
-    "annotation_without_text": "citations were dropped: they have no text",
+    "annotation_without_text": "citations were dropped: their text had already ended or never arrived",
     "usage_inconsistent": "the upstream's usage does not add up; cached and reasoning tokens were capped",
     "usage_estimated": "the upstream reported no usage; the token counts are estimates",
 }

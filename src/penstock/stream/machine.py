@@ -162,31 +162,37 @@ class ResponseStreamStateMachine:
 
     # Output of the model
 
-    def text(self, text: str, block: Key | None = None, logprobs: list[LogProb] | None = None) -> list[Event]:
+    def text(
+        self,
+        text: str,
+        block: Key | None = None,
+        logprobs: list[LogProb] | None = None,
+        part: Key | None = None,
+    ) -> list[Event]:
         text = self._checked_text(text)
         if not text:
             return []
-        part, events = self._blocks.part(_TEXT, block)
-        if logprobs and isinstance(part, OpenTextPart):
-            events.append(part.delta_with_logprobs(text, logprobs))
+        open_part, events = self._blocks.part(_TEXT, block, part)
+        if logprobs and isinstance(open_part, OpenTextPart):
+            events.append(open_part.delta_with_logprobs(text, logprobs))
         else:
-            events.append(part.delta(text))
+            events.append(open_part.delta(text))
         return events
 
-    def refusal(self, text: str, block: Key | None = None) -> list[Event]:
+    def refusal(self, text: str, block: Key | None = None, part: Key | None = None) -> list[Event]:
         text = self._checked_text(text)
         if not text:
             return []
-        part, events = self._blocks.part(_REFUSAL, block)
-        events.append(part.delta(text))
+        open_part, events = self._blocks.part(_REFUSAL, block, part)
+        events.append(open_part.delta(text))
         return events
 
-    def reasoning(self, text: str, block: Key | None = None) -> list[Event]:
+    def reasoning(self, text: str, block: Key | None = None, part: Key | None = None) -> list[Event]:
         text = self._checked_text(text)
         if not text:
             return []
-        part, events = self._blocks.part(_REASONING, block)
-        events.append(part.delta(text))
+        open_part, events = self._blocks.part(_REASONING, block, part)
+        events.append(open_part.delta(text))
         return events
 
     def summary(self, text: str, part: Key = 0, block: Key | None = None) -> list[Event]:
@@ -204,9 +210,11 @@ class ResponseStreamStateMachine:
             return []
         return self._blocks.opaque(data, block, alone=call is not None)
 
-    def annotation(self, annotation: Annotation, block: Key | None = None) -> list[Event]:
+    def annotation(
+        self, annotation: Annotation, block: Key | None = None, part: Key | None = None
+    ) -> list[Event]:
         self._ready()
-        return self._blocks.annotate(annotation, block)
+        return self._blocks.annotate(annotation, block, part)
 
     def start_block(self, block: Key, kind: BlockKind, phase: str | None = None) -> list[Event]:
         """Remember the phase of a block. There are no events until the block has content."""
@@ -310,7 +318,8 @@ class ResponseStreamStateMachine:
         now = int(self._clock())
         events = self._calls.settle_names()
         if self._calls.suppressed and not self._output.slots:
-            return events + self.fail("tool_not_allowed", "the model called only tools that are not allowed")
+            message = "the model called only tools that the client does not allow or cannot run"
+            return events + self.fail("tool_not_allowed", message)
         events += self._close_all(truncated=False)
         self._life.move(Move.COMPLETE)
         self._response = replace(self._response, completed_at=now)
@@ -386,7 +395,7 @@ class ResponseStreamStateMachine:
                 slots.append((block, INCOMPLETE))
         for slot, status in sorted(slots, key=lambda pair: pair[0].output_index):
             events += self._close(slot, status)
-        if self._blocks.has_lost_annotations:
+        for _ in range(self._blocks.lost_annotations):
             self._diagnostics.add("annotation_without_text")
         if not self._usage.consistent:
             self._diagnostics.add("usage_inconsistent")
@@ -414,12 +423,12 @@ class ResponseStreamStateMachine:
 
 
 _HANDLERS: dict[type, Callable[[ResponseStreamStateMachine, Any], list[Event]]] = {
-    TextDelta: lambda machine, d: machine.text(d.text, d.block, d.logprobs),
-    RefusalDelta: lambda machine, d: machine.refusal(d.text, d.block),
-    ReasoningDelta: lambda machine, d: machine.reasoning(d.text, d.block),
+    TextDelta: lambda machine, d: machine.text(d.text, d.block, d.logprobs, d.part),
+    RefusalDelta: lambda machine, d: machine.refusal(d.text, d.block, d.part),
+    ReasoningDelta: lambda machine, d: machine.reasoning(d.text, d.block, d.part),
     SummaryDelta: lambda machine, d: machine.summary(d.text, d.part, d.block),
     OpaqueReasoning: lambda machine, d: machine.opaque(d.data, d.block, d.call),
-    AnnotationDelta: lambda machine, d: machine.annotation(d.annotation, d.block),
+    AnnotationDelta: lambda machine, d: machine.annotation(d.annotation, d.block, d.part),
     BlockStart: lambda machine, d: machine.start_block(d.block, d.kind, d.phase),
     BlockEnd: lambda machine, d: machine.end_block(d.block, d.kind),
     ToolCallDelta: lambda machine, d: machine.tool_call(d),

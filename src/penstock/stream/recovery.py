@@ -181,6 +181,21 @@ def _end_text(item: _OpenItem, event: Json) -> None:
     item.owner_of(event).is_text_done = True
 
 
+def _extend_command(item: _OpenItem, event: Json) -> None:
+    commands = item.fields["action"]["commands"]
+    step = event["type"].rpartition(".")[2]
+    if step == "added":
+        commands.append("")
+    elif step == "delta":
+        commands[-1] += event["delta"]
+    item.is_text_done = step == "done"
+
+
+def _extend_diff(item: _OpenItem, event: Json) -> None:
+    item.fields["operation"]["diff"] += event.get("delta", "")
+    item.is_text_done = event["type"].endswith(".done")
+
+
 def _annotate(item: _OpenItem, event: Json) -> None:
     if isinstance(part := item.owner_of(event), _OpenPart):
         part.fields["annotations"].append(event["annotation"])
@@ -191,6 +206,8 @@ ITEM_CHANGES: dict[type[Event], Callable[[_OpenItem, Json], None]] = {
     **{text.delta: _extend_text for text in TEXTS},
     **{text.done: _end_text for text in TEXTS},
     AnnotationAddedEvent: _annotate,
+    ShellCommandEvent: _extend_command,
+    PatchDiffEvent: _extend_diff,
 }
 """The function that applies an event to its item, by the event's shape."""
 
@@ -201,9 +218,7 @@ WITHOUT_CONTENT: frozenset[type[Event]] = frozenset(
         ErrorEvent,
         # Progress of a tool. The result is in the item, when that is done.
         HostedToolEvent,
-        ShellCommandEvent,
         ShellOutputEvent,
-        PatchDiffEvent,
     }
 )
 """Shapes of events that do not change an item; recovery ignores them."""
@@ -246,7 +261,7 @@ class RecoveredOutput:
             position = {"item_id": item.fields.get("id"), "output_index": index}
             for part in item.parts:
                 events += _close_part(part, position)
-            events += _end_of_text(item, position)
+            events += _end_of_text(item, position) + _end_of_operation(item, position)
             item.fields["status"] = "incomplete"
             events.append({"type": _ITEM_DONE, "output_index": index, "item": item.fields})
         self._open = {}
@@ -268,3 +283,24 @@ def _end_of_text(owner: _OpenPart | _OpenItem, position: Json) -> list[Json]:
     if "logprobs" in owner.fields:
         fields["logprobs"] = owner.fields["logprobs"]
     return [{"type": text.done_type, **position, **fields}]
+
+
+def _end_of_operation(item: _OpenItem, position: Json) -> list[Json]:
+    """Return the event that ends an open command or diff, unless the log has it."""
+    commands = _texts_in(item.fields, "action").get("commands")
+    if item.is_text_done:
+        return []
+    if item.fields.get("type") == "shell_call" and commands:
+        place = {"output_index": position["output_index"], "command_index": len(commands) - 1}
+        return [{"type": "response.shell_call_command.done", **place, "command": commands[-1]}]
+    operation = _texts_in(item.fields, "operation")
+    if item.fields.get("type") == "apply_patch_call" and "diff" in operation:
+        return [
+            {"type": "response.apply_patch_call_operation_diff.done", **position, "diff": operation["diff"]}
+        ]
+    return []
+
+
+def _texts_in(fields: Json, name: str) -> Json:
+    value = fields.get(name)
+    return value if isinstance(value, dict) else {}

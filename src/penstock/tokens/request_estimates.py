@@ -23,12 +23,13 @@ from penstock.protocol import items
 from penstock.protocol.content import ContentPart, InputFile, InputImage, InputVideo
 from penstock.protocol.items import Compaction, Item, Message, ReasoningItem
 from penstock.protocol.request import CreateResponse, JsonSchemaFormat
-from penstock.protocol.tools import CustomTool, FunctionTool, NamespaceTool, Tool
+from penstock.protocol.tools import NamespaceTool, Tool
 from penstock.protocol.wire import Wire, to_builtins
 from penstock.stream.deltas import UsageDelta
 from penstock.tokens.counter import TokenCounter, sealed_tokens
 from penstock.tokens.encodings import encoding_for
 from penstock.tokens.media import PER_PAGE, file_tokens, image_tokens
+from penstock.tools.families import family_of
 
 MAX_EXACT_TEXT = 1_000_000
 """Characters of a request and of an answer that are counted exactly: about 250,000 tokens."""
@@ -150,16 +151,18 @@ class _Meter:
         return self._json(value)
 
     def tools(self, tools: Iterable[Tool]) -> int:
-        """Count functions and custom tools as `penstock.tokens.schemas` renders them, others as JSON."""
+        """Count tools that the client runs as `penstock.tokens.schemas` renders them, others as JSON."""
         tokens = 0
         rendered: list[ChatTool] = []
         for name, tool in _flat(tools):
             plain = _plain(tool)
             size = len(_encoded(plain))
-            if not isinstance(tool, FunctionTool | CustomTool):
+            family = family_of(tool)
+            if family is None:
                 tokens += self._json(plain)
             elif self._reserve(size):
-                rendered.append(_chat_tool(name, tool))
+                function = family.declare(tool)
+                rendered.append(ChatTool(name, function.description, function.parameters))
             else:
                 tokens += size // BYTES_PER_TOKEN
         return tokens + self._counter.count_tools(self._model, rendered)
@@ -251,15 +254,6 @@ def _flat(tools: Iterable[Tool], namespace: str = "") -> Iterator[tuple[str, Too
             yield from _flat(tool.tools, name)
         else:
             yield name, tool
-
-
-def _chat_tool(name: str, tool: FunctionTool | CustomTool) -> ChatTool:
-    if isinstance(tool, FunctionTool):
-        return ChatTool(name, tool.description or "", tool.parameters or None)
-    # An upstream without custom tools gets the grammar in the description.
-    grammar = (tool.format or {}).get("definition")
-    texts = [tool.description or "", grammar if isinstance(grammar, str) else ""]
-    return ChatTool(name, "\n\n".join(filter(None, texts)), {"properties": {"input": {"type": "string"}}})
 
 
 def _is_remote(text: str) -> bool:

@@ -13,8 +13,9 @@ from msgspec import UNSET
 
 from penstock.lenient import parse_json
 from penstock.protocol.events import CustomInputDeltaEvent, CustomInputDoneEvent, Event
-from penstock.protocol.items import CustomToolCall
-from penstock.tools.family import CallStream, Numbers
+from penstock.protocol.items import CustomToolCall, CustomToolCallOutput
+from penstock.protocol.tools import CustomTool
+from penstock.tools.family import CallStream, Declaration, Numbers, ToolFamily, json_of
 from penstock.tools.jsontext import SPACE, ObjectScanner, StringDecoder
 
 _HEAD = ("{", '"input"', ":", '"')
@@ -156,3 +157,36 @@ def _head_length(text: str) -> int:
             return 0 if cut_short else -1
         position += len(token)
     return position
+
+
+_PARAMETERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {"input": {"type": "string", "description": "The whole input of the tool, as plain text."}},
+    "required": ["input"],
+    "additionalProperties": False,
+}
+"""Free text as a function's argument (ask B1)."""
+
+
+def _declare(tool: CustomTool) -> Declaration:
+    """Put the format into the description: a function has no other place for a grammar (ask B1)."""
+    format = tool.format or {}
+    definition = format.get("definition")
+    paragraphs = [tool.description or ""]
+    if isinstance(definition, str) and definition:
+        syntax = format.get("syntax")
+        named = f"{syntax} grammar" if isinstance(syntax, str) and syntax else "grammar"
+        paragraphs.append(f"`input` must match this {named}:\n{definition}")
+    return Declaration("\n\n".join(paragraph for paragraph in paragraphs if paragraph), _PARAMETERS)
+
+
+FAMILY = ToolFamily(
+    type="custom",
+    is_named=True,
+    call=CustomToolCall,
+    output=CustomToolCallOutput,
+    stream=CustomCallStream,
+    declare=_declare,
+    arguments=lambda call: json_of({"input": call.input}),
+    content=lambda output, _: output.output,
+)

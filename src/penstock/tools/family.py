@@ -1,22 +1,57 @@
-"""The interface of a family of tools: how calls of one tool type are written to the wire.
+"""The interface of a family of tools: how tools of one type are declared, called and answered.
 
-A family is one file with one class. It defines the item type of a call, and turns the arguments, which an
-upstream streams as the JSON text of a function's arguments, into the fields and events of that item as they
-arrive. `families.py` lists the families.
+A family is one file: a row with everything that is specific to its type, and a class for one call. The class
+turns the arguments, which an upstream streams as the JSON text of a function's arguments, into the fields and
+events of the family's own item as they arrive. `families.py` lists the rows.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import ClassVar
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
 
+import msgspec
+from msgspec import Struct
+
+from penstock.lenient import count_of, parse_json
+from penstock.protocol.content import ContentPart
 from penstock.protocol.events import Event
 from penstock.protocol.items import Item
-from penstock.tools.identity import ToolIdentity
+from penstock.protocol.tools import Tool
+from penstock.protocol.wire import to_builtins
 
 Numbers = Callable[[], int]
 """Returns the next sequence number."""
+
+Content = str | list[ContentPart]
+
+UpstreamNames = Callable[[Iterable[Tool]], list[str]]
+"""Returns the names that the upstream knows declared tools by."""
+
+
+class ToolIdentity(Struct, frozen=True):
+    """A declared tool. `type` is the declared type and selects the family.
+
+    `name` is the declared name; a tool that has none, such as `shell`, is called by its type.
+    """
+
+    type: str
+    name: str
+    namespace: str | None
+    upstream_name: str
+
+
+class Declaration(Struct, frozen=True):
+    """A tool as a function, for upstreams that support nothing else.
+
+    `strict` is None if the client did not set it: defaults differ between upstreams, so it is then not sent
+    either (ask H2).
+    """
+
+    description: str
+    parameters: dict[str, Any]
+    strict: bool | None = None
 
 
 class CallStream(ABC):
@@ -24,15 +59,14 @@ class CallStream(ABC):
 
     item_type: ClassVar[str]
 
-    def __init__(
-        self, identity: ToolIdentity, *, item_id: str, call_id: str, output_index: int, raw: bool = False
-    ) -> None:
+    def __init__(self, identity: ToolIdentity, *, item_id: str, call_id: str, raw: bool = False) -> None:
         """`raw`: the arguments are the tool's own text, not wrapped in JSON."""
         self.identity = identity
         self.item_id = item_id
         self.call_id = call_id
-        self.output_index = output_index
         self.raw = raw
+        self.output_index = -1
+        """The position in the output. There are no events before it is set: the item is not announced."""
         self._chunks: list[str] = []
 
     @property
@@ -42,9 +76,18 @@ class CallStream(ABC):
             self._chunks = ["".join(self._chunks)]
         return self._chunks[0] if self._chunks else ""
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether the item can be announced: it has every field that cannot be added later."""
+        return True
+
+    def make_ready(self) -> None:  # noqa: B027 - most families are always ready
+        """Fill in what an announcement needs: the arguments are complete, but not of the declared shape."""
+
     def feed(self, fragment: str, number: Numbers) -> list[Event]:
-        """Add a fragment of the arguments; return its events."""
-        self._chunks.append(fragment)
+        """Add a fragment of the arguments; return its events, and those held back before `is_ready`."""
+        if fragment:
+            self._chunks.append(fragment)
         return self._emit(fragment, number)
 
     def may_end_with(self, arguments: str) -> bool:  # noqa: ARG002 - families that care override this
@@ -72,3 +115,55 @@ class CallStream(ABC):
     def flaw(self) -> str:
         """What is wrong with the arguments, for a diagnostic; empty if nothing is."""
         return ""
+
+
+ItemType = type[Item]
+CallStreamType = type[CallStream]
+
+
+class ToolFamily(Struct, frozen=True, kw_only=True):
+    """Everything that is specific to one type of tool."""
+
+    type: str
+    """The type of the declaration."""
+    call: ItemType
+    output: ItemType
+    stream: CallStreamType
+    declare: Callable[[Any], Declaration]
+    """Returns the declaration for the upstream."""
+    arguments: Callable[[Any], str]
+    """Returns the arguments of an earlier call, as the upstream would have sent them."""
+    content: Callable[[Any, UpstreamNames], Content]
+    """Returns the content of an output, in a form that a model reads well."""
+    is_named: bool = False
+    """Whether the declaration has a name. The name of any other tool is its type."""
+    runs_at_client: Callable[[Any], bool] = lambda _: True
+    """Returns whether the client runs the calls of a declared tool, and not the provider."""
+    output_call_id: Callable[[Any], str] = lambda output: output.call_id or ""
+
+    def name(self, tool: Any) -> str:
+        """Return the name of a declared tool."""
+        return str(tool.name) if self.is_named else self.type
+
+
+def json_of(value: Any) -> str:
+    """Return a value of an item as JSON text."""
+    return msgspec.json.encode(to_builtins(value)).decode()
+
+
+def fields_of(arguments: str, wrapper: str = "") -> dict[str, Any] | None:
+    """Return the arguments as an object, without a field `wrapper` around them; None if they are not one."""
+    try:
+        fields = parse_json(arguments)
+    except ValueError:
+        return None
+    if not isinstance(fields, dict):
+        return None
+    inner = fields.get(wrapper)
+    return inner if isinstance(inner, dict) else fields
+
+
+def positive(value: Any) -> int | None:
+    """Return a positive whole number; None for anything else."""
+    number = count_of(value)
+    return number if number is not None and number > 0 else None

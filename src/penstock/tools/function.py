@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from msgspec import UNSET
 
 from penstock.lenient import is_json
 from penstock.protocol.events import ArgumentsDeltaEvent, ArgumentsDoneEvent, Event
-from penstock.protocol.items import FunctionCall
-from penstock.tools.family import CallStream, Numbers
+from penstock.protocol.items import FunctionCall, FunctionCallOutput
+from penstock.protocol.tools import FunctionTool
+from penstock.tools.family import CallStream, Declaration, Numbers, ToolFamily
 from penstock.tools.jsontext import SPACE
 
 
@@ -17,6 +18,8 @@ class FunctionCallStream(CallStream):
     item_type: ClassVar[str] = "function_call"
 
     def _emit(self, fragment: str, number: Numbers) -> list[Event]:
+        if not fragment:
+            return []
         return [
             ArgumentsDeltaEvent(
                 sequence_number=number(), item_id=self.item_id, output_index=self.output_index, delta=fragment
@@ -56,3 +59,28 @@ class FunctionCallStream(CallStream):
     def flaw(self) -> str:
         text = self.received.lstrip(SPACE)
         return "" if not text or text.startswith("{") else "the arguments are JSON, but not an object"
+
+
+def _declare(tool: FunctionTool) -> Declaration:
+    strict = tool.strict if isinstance(tool.strict, bool) else None
+    return Declaration(tool.description or "", _object_schema(tool.parameters or {}), strict)
+
+
+def _object_schema(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema with `type` and `properties`: some upstreams refuse `{}` (ask B6)."""
+    if parameters.keys() & {"$ref", "anyOf", "oneOf", "allOf"}:
+        return parameters if "type" in parameters else {"type": "object", **parameters}
+    required = {"type": "object", "properties": {}}
+    return {**{key: value for key, value in required.items() if key not in parameters}, **parameters}
+
+
+FAMILY = ToolFamily(
+    type="function",
+    is_named=True,
+    call=FunctionCall,
+    output=FunctionCallOutput,
+    stream=FunctionCallStream,
+    declare=_declare,
+    arguments=lambda call: call.arguments or "{}",
+    content=lambda output, _: output.output,
+)

@@ -1,12 +1,15 @@
-"""Incremental JSON readers: find the end of a top-level object, and decode a string as it arrives.
+"""Incremental JSON readers: find the end of a top-level object, decode a string as it arrives, and report the
+strings of a document with their places.
 
-Both readers look at each character once, whatever the size of the fragments, so the cost of a delta depends
+Each reader looks at each character once, whatever the size of the fragments, so the cost of a delta depends
 on the delta alone.
 """
 
 from __future__ import annotations
 
 import re
+
+from msgspec import Struct
 
 _INSIDE = re.compile(r'["\\]')
 _TO_QUOTE = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
@@ -150,3 +153,93 @@ class StringDecoder:
             self.flawed = True
         else:
             self._plain(chr(code), out)
+
+
+_STRUCTURE = re.compile(r'["{}\[\],:]')
+_WINDOW = 4096
+"""Number of characters read at a time. The text after a string is copied, so a long text full of short
+strings would be copied once for each string."""
+_MAX_DEPTH = 3
+"""Strings that are nested more deeply are not reported."""
+
+
+class StringPiece(Struct, frozen=True):
+    """Decoded text of the string at `path`; `ended` if the string is complete."""
+
+    path: tuple[str | int, ...]
+    text: str
+    ended: bool
+
+
+class StringValues:
+    """Reports the string values of a JSON document as they arrive, each with its keys and indexes.
+
+    It assumes valid JSON: the result for other text is not defined, but costs no more.
+    """
+
+    __slots__ = ("_expects_key", "_in_object", "_key", "_path", "_string")
+
+    def __init__(self) -> None:
+        self._in_object: list[bool] = []
+        """The open containers: True for an object, False for a list."""
+        self._path: list[str | int] = []
+        """The current key or index in each of them."""
+        self._expects_key = False
+        self._string: StringDecoder | None = None
+        self._key: list[str] | None = None
+        """The pieces of the key that is being read; None if the string is a value."""
+
+    def feed(self, text: str) -> list[StringPiece]:
+        pieces: list[StringPiece] = []
+        for start in range(0, len(text), _WINDOW):
+            self._feed(text[start : start + _WINDOW], pieces)
+        return pieces
+
+    def _feed(self, text: str, pieces: list[StringPiece]) -> None:
+        position = 0
+        while True:
+            if self._string is not None:
+                text, position = self._read_string(self._string, text[position:], pieces), 0
+                if self._string is not None:
+                    return
+            found = _STRUCTURE.search(text, position)
+            if found is None:
+                return
+            position = found.end()
+            self._enter(found.group())
+
+    def _enter(self, character: str) -> None:
+        if character == '"':
+            self._string = StringDecoder()
+            self._key = [] if self._expects_key else None
+        elif character in "{[":
+            self._in_object.append(character == "{")
+            self._path.append(-1 if character == "{" else 0)
+            self._expects_key = character == "{"
+        elif not self._in_object:
+            return
+        elif character in "}]":
+            self._in_object.pop()
+            self._path.pop()
+            self._expects_key = False
+        elif character == ":":
+            self._expects_key = False
+        elif self._in_object[-1]:
+            self._expects_key = True
+        else:
+            index = self._path[-1]
+            self._path[-1] = index + 1 if isinstance(index, int) else 0
+
+    def _read_string(self, string: StringDecoder, text: str, pieces: list[StringPiece]) -> str:
+        """Read the rest of a key or a value; return the text after it."""
+        decoded = string.feed(text)
+        if self._key is not None:
+            self._key.append(decoded)
+        elif len(self._path) <= _MAX_DEPTH and (decoded or string.ended):
+            pieces.append(StringPiece(tuple(self._path), decoded, string.ended))
+        if not string.ended:
+            return ""
+        if self._key is not None:
+            self._path[-1] = "".join(self._key)
+        self._string = self._key = None
+        return string.rest

@@ -6,7 +6,7 @@ This applies until the first output of a turn was sent to the client; after that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 
 from msgspec import Struct
@@ -122,7 +122,7 @@ class Attempts:
     together.
 
     `client_key` is sent to upstreams that accept the client's own key; it never rests, and is never replaced
-    by one of ours. `prefer` contains the fingerprints of keys that the conversation's reasoning is bound to.
+    by one of ours. `prefer` lists the fingerprints of the conversation's keys, the one to prefer first.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Attempts:
         wait_budget: float,
         random: Callable[[], float],
         client_key: str = "",
-        prefer: Collection[str] = (),
+        prefer: Sequence[str] = (),
     ) -> None:
         if not candidates:
             raise ValueError("at least one candidate is required")

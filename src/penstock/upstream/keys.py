@@ -23,21 +23,30 @@ class KeyRing:
         """Show the number of keys, and no key."""
         return f"KeyRing({len(self._ready_at)} keys)"
 
-    def take(self, prefer: Collection[str] = ()) -> str:
-        """Return the key to use now; empty if there are no keys. `prefer` contains fingerprints of keys."""
+    def has(self, fingerprint: str) -> bool:
+        """Return whether one of the keys has this fingerprint."""
+        return bool(fingerprint) and fingerprint in self._fingerprints.values()
+
+    def take(self, prefer: Sequence[str] = ()) -> str:
+        """Return the key to use now; empty if there are no keys. `prefer` lists fingerprints of keys, the
+        most important one first."""
         ready = self.another((), prefer)
         return min(self._ready_at, key=self._ready_at.__getitem__, default="") if ready is None else ready
 
-    def another(self, than: Collection[str], prefer: Collection[str] = ()) -> str | None:
+    def another(self, than: Collection[str], prefer: Sequence[str] = ()) -> str | None:
         """Return a ready key other than these; None if there is none.
 
         Encrypted reasoning is bound to the key that it was generated with, so that key is preferred (ask C4).
         Otherwise the first is used: staying with one key uses the vendor's prompt cache (ask D5).
         """
         now = self._clock()
-        ready = [key for key, end in self._ready_at.items() if end <= now and key not in than]
-        preferred = (key for key in ready if self._fingerprints[key] in prefer)
-        return next(preferred, ready[0] if ready else None)
+        ready = {
+            self._fingerprints[key]: key
+            for key, end in self._ready_at.items()
+            if end <= now and key not in than
+        }
+        preferred = (ready[each] for each in prefer if each in ready)
+        return next(preferred, next(iter(ready.values()), None))
 
     def rest(self, key: str, seconds: float) -> None:
         """Let a key rest. A longer rest that it already has is not shortened."""

@@ -271,6 +271,8 @@ TEXT = {"type": "text", "text": "a"}
         ([[TEXT], [{"type": "redacted_thinking", "data": "x"}, USE], [RESULT]], False),
         ([[TEXT], [USE], [TEXT]], False),
         ([[TEXT], [USE], [RESULT], [TEXT], [TEXT]], False),
+        ([[TEXT], [THINKING, {"type": "server_tool_use"}]], False),
+        ([[TEXT], [{"type": "server_tool_use"}]], True),
     ],
 )
 def test_a_tool_loop_without_thinking_is_recognized(contents: list[Any], expected: bool) -> None:

@@ -17,6 +17,7 @@ from tests.dialects.anthropic.rendered_requests import ALL, MODEL, body, planned
 from tests.dialects.render_cases import (
     EVERY_ITEM,
     EVERY_TOOL,
+    EVERY_TOOL_NAMES,
     PATCH,
     SEARCH,
     WEATHER,
@@ -58,7 +59,7 @@ def test_the_upstream_is_always_streamed() -> None:
 
 def test_every_tool_is_declared_in_order_or_reported() -> None:
     result = rendered({"tools": EVERY_TOOL})
-    assert [tool["name"] for tool in result.body["tools"]] == ["weather", "apply_patch", "mcp__docs__search"]
+    assert [tool["name"] for tool in result.body["tools"]] == [*EVERY_TOOL_NAMES, "web_search"]
     assert result.body["tools"][0] == {
         "name": "weather",
         "description": "Tells the weather.",
@@ -66,7 +67,7 @@ def test_every_tool_is_declared_in_order_or_reported() -> None:
     }
     assert "start: /.+/" in result.body["tools"][1]["description"]
     assert result.body["tools"][1]["input_schema"]["required"] == ["input"]
-    assert sum(each.code == "tool_dropped" for each in result.diagnostics) == 4
+    assert sum(each.code == "tool_dropped" for each in result.diagnostics) == 1
 
 
 def test_tools_of_items_are_appended() -> None:
@@ -103,7 +104,7 @@ def test_the_tool_choice_is_mapped(choice: Any, parallel: bool | None, expected:
 @pytest.mark.parametrize(
     ("request_", "model"),
     [
-        ({"tools": [{"type": "web_search"}], "tool_choice": "required"}, MODEL),
+        ({"tools": [{"type": "file_search"}], "tool_choice": "required"}, MODEL),
         ({"tools": [WEATHER], "tool_choice": {"type": "function", "name": "other"}}, MODEL),
         ({"tools": [WEATHER], "tool_choice": "required"}, "claude-opus-5-5"),
     ],
@@ -389,3 +390,47 @@ def consumed(value: Any) -> Any:
     if isinstance(value, str | bytes | int | float | None):
         return value
     return [consumed(inner) for inner in value]
+
+
+def test_a_web_search_is_the_vendors_own() -> None:
+    search = {
+        "type": "web_search",
+        "filters": {"allowed_domains": ["example.org"]},
+        "user_location": {"type": "approximate", "city": "Ulm"},
+        "search_context_size": "low",
+    }
+    result = rendered({"tools": [WEATHER, search]})
+    assert [tool["name"] for tool in result.body["tools"]] == ["weather", "web_search"]
+    assert result.body["tools"][1] == {
+        "type": "web_search_20250305",
+        "name": "web_search",
+        "allowed_domains": ["example.org"],
+        "user_location": {"type": "approximate", "city": "Ulm"},
+    }
+    assert [each.code for each in result.diagnostics] == ["field_dropped"]
+
+
+def test_a_web_search_can_be_the_only_tool_and_be_required() -> None:
+    for choice, expected in [
+        ("required", {"type": "any"}),
+        ({"type": "web_search"}, {"type": "tool", "name": "web_search"}),
+    ]:
+        result = rendered({"tools": [{"type": "web_search"}], "tool_choice": choice})
+        assert result.body["tool_choice"] == expected
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tools": [{"type": "web_search", "external_web_access": False}]},
+        {"tools": [{"type": "web_search"}, {"type": "function", "name": "web_search"}]},
+        {
+            "tools": [{"type": "web_search"}, WEATHER],
+            "tool_choice": {"type": "allowed_tools", "tools": [{"type": "function", "name": "weather"}]},
+        },
+    ],
+)
+def test_a_web_search_that_the_client_does_not_allow_is_left_out(fields: dict[str, Any]) -> None:
+    result = rendered(fields)
+    assert all("input_schema" in tool for tool in result.body.get("tools", []))
+    assert [each.code for each in result.diagnostics] == ["tool_dropped"]

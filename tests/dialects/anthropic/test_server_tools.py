@@ -106,7 +106,9 @@ def test_a_failed_mcp_call_has_its_error() -> None:
 
 
 def test_a_server_tool_without_a_result_keeps_its_input() -> None:
-    (item,) = output(server_tool(0, "web_search", {"query": "q"}), finish("pause_turn"), status="incomplete")
+    use = server_tool(0, "web_search", {"query": "q"})
+    item, sealed = output(use, finish("pause_turn"), status="incomplete")
+    assert sealed["type"] == "reasoning"
     assert (item["status"], item["action"]["query"]) == ("incomplete", "q")
     (item,) = response(DIALECT, [start(), *server_tool(0, "web_search", {"query": "q"})])["output"]
     assert (item["status"], item["action"]["query"]) == ("incomplete", "q")
@@ -115,12 +117,17 @@ def test_a_server_tool_without_a_result_keeps_its_input() -> None:
 def test_a_server_tool_that_waits_for_a_client_call_is_completed() -> None:
     waiting = server_tool(0, "code_execution", {"code": "1"})
     items = output(waiting, call(1, '{"a":1}'), finish("tool_use"))
-    assert [item["status"] for item in items] == ["completed", "completed"]
+    assert [(item["type"], item["status"]) for item in items] == [
+        ("code_interpreter_call", "completed"),
+        ("reasoning", "completed"),
+        ("function_call", "completed"),
+    ]
 
 
 def test_a_result_may_belong_to_an_earlier_message() -> None:
     tool_result = result(0, 9, "code_execution", {"stdout": "1", "stderr": "2"})
-    (item,) = output(tool_result, finish())
+    item, sealed = output(tool_result, finish())
+    assert sealed["type"] == "reasoning"
     assert (item["type"], item["code"]) == ("code_interpreter_call", "")
     assert item["outputs"] == [{"type": "logs", "logs": "12"}]
 

@@ -7,8 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from penstock.dialects.chat.messages import NO_REASONING
 from penstock.dialects.chat.reasoning import Reasoning
-from penstock.dialects.plan import Quirks, Target
+from penstock.dialects.plan import Plan, Quirks, Target
+from penstock.protocol.request import CreateResponse
 from penstock.stream.deltas import OpaqueReasoning
 from tests.dialects.chat.rendering import messages, reasoning, rendered, sealed
 from tests.dialects.render_cases import (
@@ -150,6 +152,13 @@ def test_reasoning_is_sent_back_in_the_vendors_field() -> None:
     assert len(message["tool_calls"]) == 2
 
 
+def test_reasoning_that_was_interleaved_with_text_is_one_text_again() -> None:
+    quirks = Quirks(reasoning_field="reasoning")
+    items = [reasoning("Hm, "), assistant("A."), reasoning("so."), assistant("B.")]
+    (message,) = messages({"input": items}, quirks=quirks)
+    assert message == {"role": "assistant", "content": "A.\n\nB.", "reasoning": "Hm, so."}
+
+
 def test_a_summary_replaces_reasoning_without_text() -> None:
     thought = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "In short."}]}
     message = messages({"input": [thought, assistant("A.")]}, quirks=Quirks(reasoning_field="reasoning"))[0]
@@ -161,6 +170,56 @@ def test_reasoning_alone_is_a_message_with_empty_text() -> None:
         {"input": [reasoning("Hm."), user("x")]}, quirks=Quirks(reasoning_field="reasoning")
     )
     assert rendered_messages[0] == {"role": "assistant", "content": "", "reasoning": "Hm."}
+
+
+SEALED_TEXT = sealed({"reasoning": "as sent"}, vendor="maker")
+MAKER: dict[str, Any] = {"vendor": "maker"}
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        reasoning("", SEALED_TEXT),
+        reasoning("as sent", SEALED_TEXT),
+        reasoning("changed by the client", SEALED_TEXT),
+        {**reasoning("", SEALED_TEXT), "summary": [{"type": "summary_text", "text": "as sent"}]},
+    ],
+)
+def test_sealed_text_is_sent_back_once_in_the_vendors_field(item: dict[str, Any]) -> None:
+    """Ask C1: whatever the client keeps of the text, and however the upstream names it."""
+    quirks = Quirks(reasoning_field="reasoning_content")
+    (message,) = messages({"input": [item, assistant("A.")]}, quirks=quirks, **MAKER)
+    assert message == {"role": "assistant", "content": "A.", "reasoning_content": "as sent"}
+
+
+def test_sealed_text_is_not_sent_to_an_upstream_without_a_field_for_it() -> None:
+    request = rendered({"input": [reasoning("", SEALED_TEXT), assistant("A.")]}, **MAKER)
+    assert request.body["messages"] == [{"role": "assistant", "content": "A."}]
+    assert codes(request) == {"reasoning_left_out"}
+
+
+REQUIRED = Quirks(reasoning_field="reasoning_content", requires_reasoning=True, effort="thinking")
+
+
+def test_a_placeholder_replaces_another_models_reasoning_where_it_is_required() -> None:
+    """Ask C5: without the field, the upstream would refuse the conversation."""
+    items = [user("x"), reasoning("", SEALED_TEXT), call(), output()]
+    request = rendered({"input": items}, vendor="other", quirks=REQUIRED)
+    assert request.body["messages"][1]["reasoning_content"] == NO_REASONING
+    assert codes(request) == {"reasoning_left_out"}
+
+
+@pytest.mark.parametrize(
+    ("effort", "expected", "code"),
+    [("high", NO_REASONING, {"reasoning_missing"}), ("none", None, set()), (None, None, set())],
+)
+def test_a_placeholder_replaces_lost_reasoning_only_while_the_model_thinks(
+    effort: str | None, expected: str | None, code: set[str]
+) -> None:
+    given = {"input": [user("x"), assistant("A."), call(), output()], "reasoning": {"effort": effort}}
+    request = rendered(given, quirks=REQUIRED)
+    assert request.body["messages"][1].get("reasoning_content") == expected
+    assert codes(request) == code
 
 
 def test_reasoning_without_a_field_is_left_out_with_a_diagnostic() -> None:
@@ -213,7 +272,7 @@ def test_details_that_the_reader_sealed_are_sent_back_as_received() -> None:
         "format": "anthropic-claude-v1",
         "index": 0,
     }
-    reader = Reasoning(Target(model="m", **ROUTER))
+    reader = Reasoning(Plan(CreateResponse(), Target(model="m", **ROUTER)))
     reader.read({"reasoning_details": [{**detail, "text": "H", "signature": None}]})
     reader.read({"reasoning_details": [{**detail, "text": "m."}]})
     [opaque] = reader.settle()

@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from penstock.dialects import envelope
 from penstock.dialects.envelope import unseal
+from penstock.dialects.plan import Plan
+from penstock.protocol.request import CreateResponse
+from penstock.protocol.wire import read as read_struct
 from penstock.stream.deltas import (
     DiagnosticDelta,
     OpaqueReasoning,
@@ -15,11 +20,16 @@ from penstock.stream.deltas import (
     TextDelta,
     ToolCallDelta,
 )
-from tests.dialects.chat_streams import DONE, answer, calls, chunk, of, payloads, read
+from tests.dialects.chat_streams import DONE, answer, calls, chunk, of, payloads, plan, read
 
 
 def detail(kind: str, **fields: Any) -> dict[str, Any]:
     return {"reasoning_details": [{"type": f"reasoning.{kind}", "index": 0, **fields}]}
+
+
+def asking(fields: dict[str, Any], **quirks: Any) -> Plan:
+    """A plan for a request with these fields."""
+    return replace(plan(**quirks), request=read_struct({"model": "m", **fields}, CreateResponse))
 
 
 REASONING: dict[str, tuple[list[dict[str, Any]], str, str]] = {
@@ -91,8 +101,57 @@ def test_details_are_separated_by_type_index_id_and_signature() -> None:
     assert call["call_id"] == "c"
 
 
-def test_details_without_a_secret_are_not_sealed() -> None:
-    assert payloads(read(chunk(detail("text", text="a")), chunk({"content": "hi"}), DONE)) == []
+def test_details_without_a_secret_are_sealed_only_if_they_are_sent_back_as_details() -> None:
+    chunks = chunk(detail("text", text="a")), chunk({"content": "hi"}), DONE
+    assert payloads(read(*chunks)) == []
+    assert payloads(read(*chunks, for_plan=plan(reasoning_details=True))) == [detail("text", text="a")]
+
+
+INCLUDED = {"include": ["reasoning.encrypted_content"]}
+ASKS: dict[str, tuple[dict[str, Any], bool]] = {
+    "included": (INCLUDED, True),
+    "not stored": ({"store": False}, True),
+    "stored": ({"store": True}, False),
+    "another include": ({"include": ["message.output_text.logprobs"]}, False),
+}
+
+
+@pytest.mark.parametrize(("fields", "is_sealed"), ASKS.values(), ids=ASKS)
+def test_plain_text_is_sealed_if_only_the_client_keeps_it(fields: dict[str, Any], is_sealed: bool) -> None:
+    """Ask C1: otherwise a restart in the middle of a tool loop loses it."""
+    chunks = [chunk({"reasoning_content": "a"}), chunk({"reasoning_content": "b"}), chunk({"content": "hi"})]
+    found = payloads(read(*chunks, DONE, for_plan=asking(fields)))
+    assert found == ([{"reasoning_content": "ab"}] if is_sealed else [])
+
+
+@pytest.mark.parametrize("name", REASONING)
+def test_sealed_text_is_the_text_that_was_emitted_and_is_sealed_once(name: str) -> None:
+    fragments, text, _ = REASONING[name]
+    deltas = read(*map(chunk, fragments), DONE, for_plan=asking(INCLUDED))
+    for payload in payloads(deltas):
+        details = "".join(each.get("text", "") for each in payload.pop("reasoning_details", []))
+        details += "".join(each.get("thinking", "") for each in payload.pop("thinking_blocks", []))
+        sealed = [value for value in payload.values() if isinstance(value, str)]
+        assert ["".join(sealed) + details] in ([text], [""]) or not text
+    assert payloads(deltas) or not text
+
+
+def test_text_that_is_sealed_as_details_is_not_sealed_a_second_time() -> None:
+    chunks = chunk({"reasoning": "a", **detail("text", text="a")}), chunk({"content": "hi"}), DONE
+    assert payloads(read(*chunks, for_plan=asking(INCLUDED))) == [detail("text", text="a")]
+
+
+def test_thinking_in_tags_is_sealed_as_text() -> None:
+    chunks = [chunk({"content": "<think>Hm"}), chunk({"content": "m.</think>Hi."}), DONE]
+    deltas = read(*chunks, for_plan=asking(INCLUDED, think_tags=True))
+    assert payloads(deltas) == [{"reasoning_content": "Hmm."}]
+
+
+def test_text_that_is_too_large_to_seal_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(envelope, "MOST_BYTES", 100)
+    deltas = read(chunk({"reasoning_content": "a" * 200}), DONE, for_plan=asking(INCLUDED))
+    assert payloads(deltas) == []
+    assert [each.code for each in of(deltas, DiagnosticDelta)] == ["reasoning_too_large"]
 
 
 def test_opaque_fields_are_sealed_under_their_names() -> None:

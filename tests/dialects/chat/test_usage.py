@@ -113,6 +113,34 @@ def test_missing_or_invalid_usage_gives_no_delta(usage: Any) -> None:
     assert of(read(chunk({"content": "a"}, usage=usage)), UsageDelta) == []
 
 
-def test_cache_writes_are_counted() -> None:
-    usage = {"prompt_tokens": 9, "completion_tokens": 1, "prompt_tokens_details": {"cache_write_tokens": 5}}
-    assert of(read(chunk(usage=usage)), UsageDelta)[0].cache_write_tokens == 5
+@pytest.mark.parametrize(
+    "cached",
+    [
+        {"num_cached_tokens": 5},
+        {"num_cached_tokens": 5, "prompt_tokens_details": {"cached_tokens": 0}},
+        {"prompt_tokens_details": {"num_cached_tokens": 5}},
+        {"prompt_token_details": {"cached_tokens": 5}},
+        {"prompt_tokens_details": None, "num_cached_tokens": 5},
+    ],
+)
+def test_cached_tokens_are_read_in_each_form_that_mistral_has_used(cached: dict[str, Any]) -> None:
+    usage = answer(
+        chunk({"content": "a"}, usage={"prompt_tokens": 9, "completion_tokens": 1, **cached}), DONE
+    )
+    assert usage["usage"]["input_tokens_details"]["cached_tokens"] == 5
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"prompt_tokens_details": {"cache_write_tokens": 5}},
+        {"input_tokens_details": {"cache_write_tokens": 5}},
+        {"prompt_tokens_details": {"cache_creation_tokens": 5}},
+        {"cache_creation_input_tokens": 5},
+    ],
+)
+def test_cache_writes_are_counted(written: dict[str, Any]) -> None:
+    usage = answer(
+        chunk({"content": "a"}, usage={"prompt_tokens": 9, "completion_tokens": 1, **written}), DONE
+    )
+    assert usage["usage"]["input_tokens_details"]["cache_write_tokens"] == 5

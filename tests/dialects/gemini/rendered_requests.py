@@ -50,7 +50,7 @@ def config(request: dict[str, Any], model: str = MODEL) -> dict[str, Any]:
 def signed(part: str, signature: str = SIGNATURE, summary: str = "", **payload: Any) -> dict[str, Any]:
     """Return a reasoning item as the reader seals it."""
     target = Target(model=MODEL, dialect="gemini", vendor="gemini")
-    attached = "call" if part == "functionCall" else "block"
+    attached = {"functionCall": "call", "executableCode": "item"}.get(part, "block")
     sealed = seal(target, {"thoughtSignature": signature, "part": part, **payload}, attached=attached)
     parts = [{"type": "summary_text", "text": summary}] if summary else []
     return {"type": "reasoning", "summary": parts, "encrypted_content": sealed}

@@ -177,13 +177,26 @@ def test_summaries_of_thoughts_are_not_sent_back() -> None:
     assert result.diagnostics == []
 
 
+def test_parts_of_server_tools_are_sent_back_as_sealed_and_their_items_are_not_reported() -> None:
+    used = [signed("executableCode", value={"code": "1"}), {"type": "code_interpreter_call", "id": "ci_1"}]
+    result = rendered({"input": [user("?"), *used, assistant("so"), user("!")]})
+    code = {"executableCode": {"code": "1"}, "thoughtSignature": SIGNATURE}
+    assert result.body["contents"][1]["parts"] == [code, {"text": "so"}]
+    assert result.diagnostics == []
+
+
+def test_the_sealed_text_of_a_signed_thought_takes_precedence() -> None:
+    (part,) = model_parts([signed("thought", text="as sent")])
+    assert part == {"text": "as sent", "thought": True, "thoughtSignature": SIGNATURE}
+
+
 @pytest.mark.parametrize(
     "item",
     [
         {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "Hm."}]},
         {"type": "reasoning", "summary": [], "encrypted_content": "foreign"},
         signed("functionCall"),
-        signed("executableCode", value={}),
+        signed("executableCode"),
         signed("inlineData"),
     ],
 )

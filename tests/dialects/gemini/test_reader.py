@@ -159,7 +159,7 @@ SIGNED: list[tuple[str, list[dict[str, Any]], list[tuple[str, str, Any]]]] = [
     (
         "a thought",
         [{"text": "x", "thought": True, "thoughtSignature": "S"}],
-        [("reasoning", "block", {"thoughtSignature": "S", "part": "thought"})],
+        [("reasoning", "block", {"thoughtSignature": "S", "part": "thought", "text": "x"})],
     ),
     (
         "the end of a streamed call",
@@ -175,15 +175,23 @@ SIGNED: list[tuple[str, list[dict[str, Any]], list[tuple[str, str, Any]]]] = [
         [("reasoning", "block", {"thoughtSignature": "S", "part": "empty_text"})],
     ),
     (
-        "code",
-        [{"executableCode": {"code": "1"}, "thoughtSignature": "S"}],
+        "code, with a result that is not signed",
+        [
+            {"executableCode": {"code": "1"}, "thoughtSignature": "S"},
+            {"codeExecutionResult": {"output": "2"}},
+        ],
         [
             (
                 "reasoning",
-                "block",
+                "item",
                 {"thoughtSignature": "S", "part": "executableCode", "value": {"code": "1"}},
             ),
             ("code_interpreter_call", "", None),
+            (
+                "reasoning",
+                "item",
+                {"thoughtSignature": "", "part": "codeExecutionResult", "value": {"output": "2"}},
+            ),
         ],
     ),
 ]

@@ -18,6 +18,7 @@ from tests.dialects.gemini.rendered_requests import ALL, MODEL, OLD, SIGNATURE, 
 from tests.dialects.render_cases import (
     EVERY_ITEM,
     EVERY_TOOL,
+    EVERY_TOOL_NAMES,
     PATCH,
     SEARCH,
     WEATHER,
@@ -62,7 +63,7 @@ def test_a_model_name_that_would_change_the_path_is_rejected(model: str) -> None
 def test_every_tool_is_declared_in_order_or_reported() -> None:
     result = rendered({"tools": EVERY_TOOL})
     functions = result.body["tools"][0]["functionDeclarations"]
-    assert [function["name"] for function in functions] == ["weather", "apply_patch", "mcp__docs__search"]
+    assert [function["name"] for function in functions] == EVERY_TOOL_NAMES
     assert functions[0] == {
         "name": "weather",
         "description": "Tells the weather.",
@@ -70,7 +71,7 @@ def test_every_tool_is_declared_in_order_or_reported() -> None:
     }
     assert "start: /.+/" in functions[1]["description"]
     assert functions[1]["parameters"]["required"] == ["input"]
-    assert sum(each.code == "tool_dropped" for each in result.diagnostics) == 4
+    assert sum(each.code == "tool_dropped" for each in result.diagnostics) == 2
 
 
 def test_a_tool_without_parameters_has_none() -> None:
@@ -343,3 +344,20 @@ def test_every_item_is_accepted_by_the_vendors_own_types() -> None:
 def accept(type: Any, value: Any) -> None:
     """Validate a value with the vendor's types, which reject unknown fields."""
     type.model_validate_json(msgspec.json.encode(value))
+
+
+def test_a_web_search_alone_is_the_vendors_own() -> None:
+    result = rendered({"tools": [{"type": "web_search"}]})
+    assert result.body["tools"] == [{"googleSearch": {}}]
+    assert result.diagnostics == []
+
+
+def test_a_web_search_beside_functions_is_left_out() -> None:
+    result = rendered({"tools": [{"type": "web_search"}, WEATHER]})
+    assert [*result.body["tools"][0]] == ["functionDeclarations"]
+    assert [each.code for each in result.diagnostics] == ["tool_dropped"]
+
+
+def test_a_web_search_that_must_be_used_is_refused() -> None:
+    with pytest.raises(DecodeError, match="web_search"):
+        rendered({"tools": [{"type": "web_search"}], "tool_choice": "required"})

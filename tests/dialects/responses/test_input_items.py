@@ -121,7 +121,7 @@ def test_other_endpoints_get_functions() -> None:
     assert items(input_items, OTHER, tools=[PATCH]) == [
         *pair("c2", "apply_patch", '{"input":"x"}', "ok"),
         *pair("c3", "mcp__docs__search", "{}", "a\nb"),
-        *pair("c5", "shell", '{"commands":["ls"]}', '[{"stdout":"a"}]'),
+        *pair("c5", "shell", '{"commands":["ls"]}', "exit code 0\nstdout:\na"),
         *pair("c6", "n__lost_tool", "{}", [IMAGE]),
     ]
 
@@ -203,7 +203,9 @@ def test_encrypted_reasoning_is_sent_back_only_to_its_upstream() -> None:
     for other in ({"key_fingerprint": "other"}, {"family": "o"}, {"vendor": "azure"}):
         request = rendered({"input": input_items}, {**OPENAI, **other})
         assert [item["type"] for item in request.body["input"]] == ["message"]
-        assert codes(request) == {"reasoning_left_out"}
+        (diagnostic,) = request.diagnostics
+        assert diagnostic.code == "reasoning_left_out"
+        assert ("another key" in diagnostic.message) is ("key_fingerprint" in other)
 
 
 def test_plain_reasoning_is_sent_back_to_endpoints_that_accept_it() -> None:
@@ -215,6 +217,26 @@ def test_plain_reasoning_is_sent_back_to_endpoints_that_accept_it() -> None:
     request = rendered({"input": [reasoning(None, "Text."), assistant("A.")]})
     assert len(request.body["input"]) == 1
     assert codes(request) == {"reasoning_left_out"}
+
+
+def test_sealed_text_takes_precedence_over_what_the_client_made_of_it() -> None:
+    """A client that received raw reasoning as a summary returns it as one."""
+    content = [{"type": "reasoning_text", "text": "as sent"}]
+    as_summary = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "as sent"}]}
+    item = {**as_summary, "encrypted_content": sealed({"content": content, "summary": []}, OTHER)}
+    assert items([item, assistant("A.")], OTHER)[0] == {
+        "type": "reasoning",
+        "summary": [],
+        "content": content,
+    }
+
+
+def test_old_reasoning_is_dropped_only_before_the_last_user_message_and_only_with_the_quirk() -> None:
+    given = [reasoning(None, "Old."), assistant("A."), user("b"), reasoning(None, "New."), assistant("B.")]
+    drops = {**OTHER, "quirks": Quirks(drops_old_reasoning=True)}
+    for target, expected in ((OTHER, ["Old.", "New."]), (drops, ["New."])):
+        sent = [item for item in items(given, target) if item["type"] == "reasoning"]
+        assert [item["content"][0]["text"] for item in sent] == expected
 
 
 def test_empty_or_unreadable_reasoning_is_left_out() -> None:

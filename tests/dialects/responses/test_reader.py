@@ -26,7 +26,7 @@ from penstock.stream.deltas import (
     SummaryDelta,
 )
 from tests.dialects import keyed_stream_checks as checks
-from tests.dialects.recordings import files, needs_recordings, of_each_provider, translate
+from tests.dialects.recordings import files, frames, needs_recordings, of_each_provider, plan_for, translate
 from tests.dialects.responses.oracle_exceptions import EXCEPTIONS
 from tests.dialects.responses.stream_events import (
     DELTAS,
@@ -65,6 +65,26 @@ def test_a_recording_is_read_like_the_oracles_read_it(file: str) -> None:
 @pytest.mark.parametrize("file", [file for file in SAMPLE if file.endswith(".sse")])
 def test_frames_do_not_depend_on_how_the_bytes_are_split(file: str) -> None:
     checks.assert_same_in_any_reads(file)
+
+
+@needs_recordings
+@pytest.mark.parametrize("file", SAMPLE)
+@pytest.mark.parametrize("shift", ["1", "7", "missing"])
+def test_the_numbers_of_its_parts_change_nothing_in_a_recording(file: str, shift: str) -> None:
+    plan = plan_for(file, DIALECT.name)
+    renumbered = [
+        Frame(frame.event, _PART_INDEX.sub(lambda found: _shifted(found, shift), frame.data))
+        for frame in frames(file)
+    ]
+    expected = [to_builtins(event) for event in translate(DIALECT, plan, frames(file))]
+    assert [to_builtins(event) for event in translate(DIALECT, plan, renumbered)] == expected
+
+
+_PART_INDEX = re.compile(r'"(content_index|summary_index)":\s*(\d+)')
+
+
+def _shifted(found: re.Match[str], shift: str) -> str:
+    return '"x":0' if shift == "missing" else f'"{found[1]}":{int(found[2]) + int(shift)}'
 
 
 @needs_recordings
@@ -287,13 +307,21 @@ STREAMS: dict[str, tuple[list[Any], list[tuple[str, Any]]]] = {
     ),
     "content as a bare text": ([done(0, message(content="Hi")), completed()], [("message", ["Hi"])]),
     "texts as bare parts": ([done(0, reasoning(summary=["Hm"])), completed()], [("reasoning", ["Hm"])]),
-    "several text parts stay one message": (
+    "several text parts stay separate parts of one message": (
         [
             inner("output_text.delta", 0, content_index=0, delta="a"),
             inner("output_text.delta", 0, content_index=1, delta="b"),
             *(done(0, message("a", "b")), completed()),
         ],
-        [("message", ["ab"])],
+        [("message", ["a", "b"])],
+    ),
+    "an empty call after the last one": (
+        [
+            *(added(0, call("")), *PIECES, done(0, call())),
+            *(added(1, call("", name="", call_id="")), done(1, call("", name="", call_id=""))),
+            completed(call(), call("", name="", call_id="")),
+        ],
+        [("function_call", '{"a":1}')],
     ),
     "a part of an unknown type": (
         [done(0, message(content=[{"type": "output_audio"}, {"type": "text", "text": "a"}, 5])), completed()],
@@ -577,6 +605,7 @@ def essence(event: Event) -> list[str]:
     items = []
     for item in to_builtins(event)["response"]["output"]:
         del item["id"]
+        item.pop("upstream_id", None)
         if "call_id" in item:
             item["call_id"] = re.sub(r"(-pk\d+)+$", "", item["call_id"])
         if str(item.get("encrypted_content", "")).startswith("pk1."):

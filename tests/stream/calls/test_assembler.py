@@ -438,6 +438,26 @@ def test_a_late_name_does_not_announce_a_placeholder() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "empty",
+    [
+        call(key=1),
+        call(key=1, whole=True),
+        call("", key=1, id="b", whole=True),
+        call(key=1, id="b", name=""),
+        call(key=None, id="b"),
+    ],
+)
+@pytest.mark.parametrize("reason", [FinishReason.TOOL_CALLS, FinishReason.LENGTH])
+def test_a_call_without_a_name_and_arguments_is_ignored(empty: ToolCallDelta, reason: FinishReason) -> None:
+    deltas: list[Delta] = [call(ROME, key=0, id="a", name="get_weather"), empty, FinishDelta(reason)]
+    stream, events = run(deltas, TOOLS)
+    assert [item["type"] for item in events[-1]["response"]["output"]] == ["function_call"]
+    assert stream.phase.value == ("completed" if reason is FinishReason.TOOL_CALLS else "incomplete")
+    ignored = not empty.id and not empty.whole  # such an entry is no call at all (ask B6)
+    assert codes(stream) == (set() if ignored else {"unannounced_call"})
+
+
 def test_parallel_calls_interleave() -> None:
     deltas: list[Delta] = [
         call(key=0, id="a", name="get_weather"),

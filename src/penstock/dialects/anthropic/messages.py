@@ -11,6 +11,12 @@ import re
 from typing import Any
 
 from penstock.dialects.anthropic.content import Block, blocks_of, text_block
+from penstock.dialects.anthropic.turn_content import (
+    content_of,
+    is_paused,
+    without_repeats,
+    without_unanswered_uses,
+)
 from penstock.dialects.history import (
     AssistantTurn,
     Call,
@@ -40,7 +46,8 @@ def messages_of(plan: Plan, history: History, diagnostics: Diagnostics) -> list[
     writer = _MessagesWriter(plan, diagnostics)
     first_kept = _last_user_turn(history.turns) if plan.target.quirks.drops_old_reasoning else 0
     for index, turn in enumerate(history.turns):
-        writer.write(turn, keep_reasoning=index >= first_kept)
+        is_last = index == len(history.turns) - 1
+        writer.write(turn, keep_reasoning=index >= first_kept, is_last=is_last)
     return writer.finish()
 
 
@@ -49,7 +56,10 @@ def _last_user_turn(turns: list[Turn]) -> int:
 
 
 def loop_without_thinking(messages: list[dict[str, Any]]) -> bool:
-    """Return whether a tool loop is in progress that began without thinking; then none may be requested."""
+    """Return whether a tool loop or a paused turn is in progress that began without thinking; then none may
+    be requested."""
+    if messages[-1]["role"] == "assistant":
+        return messages[-1]["content"][0]["type"] not in THINKING
     if len(messages) < 2 or messages[-1]["content"][0]["type"] != "tool_result":
         return False
     return messages[-2]["content"][0]["type"] not in THINKING
@@ -63,22 +73,26 @@ class _MessagesWriter:
         self._ids: dict[str, str] = {}
         """The call ids of the last assistant turn: from the history's id to the id that was sent."""
         self._used = UniqueIds()
+        self._is_paused = False
+        """Whether the last turn is one that Anthropic paused: it is continued as it is."""
 
-    def write(self, turn: Turn, *, keep_reasoning: bool) -> None:
+    def write(self, turn: Turn, *, keep_reasoning: bool, is_last: bool) -> None:
         if isinstance(turn, UserTurn):
             self._add("user", blocks_of(turn.parts, self._quirks, self._diagnostics))
         elif isinstance(turn, SystemTurn):
             self._add_system(turn.text)
         elif isinstance(turn, AssistantTurn):
+            self._is_paused = is_last and is_paused(turn.pieces[-1])
             self._add("assistant", self._assistant(turn, keep_reasoning=keep_reasoning))
         else:
             self._add("user", self._outputs(turn))
 
     def finish(self) -> list[dict[str, Any]]:
-        """Return the messages, ending with the user: newer models reject a trailing assistant message."""
+        """Return the messages, ending with the user: newer models reject a trailing assistant message, unless
+        it is a turn that they paused."""
         if not self._messages:
             raise DecodeError("the input has no content that can be sent to this upstream", "input")
-        if self._messages[-1]["role"] != "user":
+        if self._messages[-1]["role"] != "user" and not self._is_paused:
             self._diagnostics.report(
                 "turn_added", "the input does not end with the user; a request to continue was added"
             )
@@ -109,18 +123,37 @@ class _MessagesWriter:
     def _assistant(self, turn: AssistantTurn, *, keep_reasoning: bool) -> list[Block]:
         """Return the blocks in their original order. Trailing thinking is dropped: its turn was cut off."""
         self._ids = {}
+        pieces = without_repeats(turn.pieces)
         blocks = [
             block
-            for piece in turn.pieces
-            if keep_reasoning or not isinstance(piece, HistoryReasoning)
-            if (block := self._assistant_block(piece)) is not None
+            for piece in pieces
+            if keep_reasoning or not isinstance(piece, HistoryReasoning) or piece.attached == "turn"
+            for block in self._assistant_blocks(piece, keep_reasoning=keep_reasoning)
         ]
-        while blocks and blocks[-1]["type"] in THINKING:
+        if not self._is_paused and not self._ids:
+            blocks = self._without_unanswered_uses(blocks)
+        while blocks and not self._is_paused and blocks[-1]["type"] in THINKING:
             blocks.pop()
             self._diagnostics.report(
                 "reasoning_left_out", "trailing reasoning was left out: no message or call follows it"
             )
         return blocks
+
+    def _without_unanswered_uses(self, blocks: list[Block]) -> list[Block]:
+        kept = without_unanswered_uses(blocks)
+        if len(kept) < len(blocks):
+            message = "the use of a server tool was left out: its turn was not continued"
+            self._diagnostics.report("server_tool_left_out", message)
+        return kept
+
+    def _assistant_blocks(
+        self, piece: HistoryReasoning | HistoryText | Call, *, keep_reasoning: bool
+    ) -> list[Block]:
+        content = content_of(piece)
+        if content is None:
+            block = self._assistant_block(piece)
+            return [] if block is None else [block]
+        return [block for block in content if keep_reasoning or block.get("type") not in THINKING]
 
     def _assistant_block(self, piece: HistoryReasoning | HistoryText | Call) -> Block | None:
         if isinstance(piece, HistoryReasoning):

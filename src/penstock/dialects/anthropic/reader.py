@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.dialects.anthropic.finishes import CUT_SHORT, finish_diagnostics, finish_reason_of
-from penstock.dialects.anthropic.server_tools import RESULT_SUFFIX, AnthropicServerTools
+from penstock.dialects.anthropic.server_tools import AnthropicServerTools
+from penstock.dialects.anthropic.turn_content import RESULT_SUFFIX, TurnContent
 from penstock.dialects.anthropic.usage import AnthropicUsage
-from penstock.dialects.envelope import seal
+from penstock.dialects.envelope import seal, sealed_reasoning
 from penstock.dialects.frames import DONE, error_delta, read_object
 from penstock.dialects.plan import Plan
 from penstock.dialects.text_runs import ContentBlock, TextRuns
@@ -32,7 +33,6 @@ from penstock.stream.deltas import (
     FinishReason,
     ItemDelta,
     Key,
-    OpaqueReasoning,
     ReasoningDelta,
     TextDelta,
     ToolCallDelta,
@@ -66,6 +66,7 @@ class AnthropicReader(TextRuns):
         self._target = plan.target
         self._usage = AnthropicUsage()
         self._tools = AnthropicServerTools()
+        self._content = TurnContent(plan.target)
         self._blocks: dict[Key, AnthropicBlock] = {}
         self._latest: Key = 0
         self._message: str | None = None
@@ -162,7 +163,9 @@ class AnthropicReader(TextRuns):
         handle = _DELTAS.get(type)
         if handle is None:
             return [DiagnosticDelta("unknown_delta", f"a delta of type {type!r} was left out")]
-        return handle(self, self._block(self._key(value)), delta)
+        key = self._key(value)
+        self._content.feed(key, delta)
+        return handle(self, self._block(key), delta)
 
     def _on_block_stop(self, value: dict[str, Any]) -> list[Delta]:
         return self._stop_block(self._block(self._key(value)))
@@ -197,6 +200,7 @@ class AnthropicReader(TextRuns):
         self._finished = True
         self._is_complete = reason in (FinishReason.STOP, FinishReason.TOOL_CALLS)
         ends = [] if reason in CUT_SHORT else self._flush_ends()
+        ends += self._content.at_end(is_paused=reason is FinishReason.PAUSE)
         return [*finish_diagnostics(message), *ends, FinishDelta(reason)]
 
     # Blocks
@@ -215,6 +219,7 @@ class AnthropicReader(TextRuns):
         before, self._ends = self._ends, []
         type = text_of(content.get("type"))[:_MAX_TYPE_LENGTH]
         block = self._blocks[key] = AnthropicBlock(key, type=type)
+        self._content.start(key, content)
         handle = _STARTS.get(type)
         if handle is not None:
             return before + handle(self, block, content)
@@ -251,7 +256,7 @@ class AnthropicReader(TextRuns):
         if block.signature:
             text = "".join(block.thinking)
             payload = {"type": "thinking", "thinking": text, "signature": block.signature}
-            deltas += self._end_text_before([OpaqueReasoning(seal(self._target, payload), block.key)])
+            deltas += self._end_text_before([sealed_reasoning(self._target, payload, block=block.key)])
         if block.type == "compaction":
             deltas += self._compaction(block)
         return deltas
@@ -280,14 +285,15 @@ class AnthropicReader(TextRuns):
         payload = {"type": "redacted_thinking", "data": data}
         if not data:
             return []
-        return self._end_text_before([OpaqueReasoning(seal(self._target, payload), block.key)])
+        return self._end_text_before([sealed_reasoning(self._target, payload, block=block.key)])
 
     def _start_call(self, block: AnthropicBlock, content: dict[str, Any]) -> list[Delta]:
         input = content.get("input")
         arguments = input if input and isinstance(input, dict | str) else None  # quirk A3
         block.has_arguments = arguments is not None
         id, name = text_of(content.get("id")), text_of(content.get("name"))
-        return self._end_text_before([ToolCallDelta(block.key, id, name, arguments=arguments)])
+        call = ToolCallDelta(block.key, id, name, arguments=arguments)
+        return self._end_text_before([*self._content.before_call(), call])
 
     def _start_server_tool(self, block: AnthropicBlock, content: dict[str, Any]) -> list[Delta]:
         return self._end_text_before(self._tools.start(block.key, content))

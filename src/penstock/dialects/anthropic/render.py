@@ -17,10 +17,21 @@ from penstock.dialects.anthropic.thinking import Thinking, ThinkingRequest, thin
 from penstock.dialects.history import AssistantTurn, Call, History, history_of
 from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.dialects.schemas import SchemaBudget
-from penstock.dialects.toolset import ToolSpec, UpstreamToolChoice, choice_of, tools_of
+from penstock.dialects.toolset import (
+    WEB_SEARCH,
+    ToolSpec,
+    UpstreamToolChoice,
+    choice_of,
+    tools_of,
+    web_search_of,
+)
 from penstock.errors import DecodeError
 from penstock.protocol.request import JsonObjectFormat, JsonSchemaFormat, ReasoningConfig, TextFormat
+from penstock.protocol.tools import WebSearchTool
 from penstock.stream.diagnostics import Diagnostics
+
+_WEB_SEARCH_VERSION = "web_search_20250305"
+"""The version of Anthropic's own search that every model with tools supports."""
 
 HANDLED: dict[str, str] = {
     "model": "mapped",
@@ -100,14 +111,15 @@ class _AnthropicRenderer:
 
     def request(self) -> UpstreamRequest:
         history = history_of(self._plan)
-        specs, tool_diagnostics = tools_of(self._plan)
-        choice = choice_of(self._plan, specs)
+        web_search = web_search_of(self._plan)
+        specs, tool_diagnostics = tools_of(self._plan, web_search=web_search)
+        choice = choice_of(self._plan, specs, web_search)
         messages = messages_of(self._plan, history, self._diagnostics)
         self._body["max_tokens"] = self._request.max_output_tokens or self._traits.max_tokens
         self._body["stream"] = True  # always; the gateway decides whether the client gets a stream
         self._format()
         self._sampling(self._thinking(choice, messages))
-        self._tools(specs, choice, history)
+        self._tools(specs, choice, history, web_search)
         self._metadata()
         self._unmapped()
         system = "\n\n".join([*history.system, *self._extra_system])
@@ -126,12 +138,19 @@ class _AnthropicRenderer:
 
     # -- tools
 
-    def _tools(self, specs: list[ToolSpec], choice: UpstreamToolChoice, history: History) -> None:
-        if not specs:
+    def _tools(
+        self,
+        specs: list[ToolSpec],
+        choice: UpstreamToolChoice,
+        history: History,
+        web_search: WebSearchTool | None,
+    ) -> None:
+        hosted = [] if web_search is None else [self._web_search(web_search)]
+        if not specs and not hosted:
             specs, choice = self._tools_from_history(history), UpstreamToolChoice("none")
-        if not specs:
+        if not specs and not hosted:
             return
-        self._body["tools"] = [self._tool(spec) for spec in specs]
+        self._body["tools"] = [*map(self._tool, specs), *hosted]
         if choice.mode in ("required", "tool") and not self._traits.forced_tools:
             raise DecodeError(
                 'this model does not support a forced tool call; use "auto" or "none"', "tool_choice"
@@ -162,6 +181,17 @@ class _AnthropicRenderer:
                 "the model is not allowed to call them",
             )
         return [ToolSpec(name, parameters={"type": "object", "properties": {}}) for name in names]
+
+    def _web_search(self, tool: WebSearchTool) -> dict[str, Any]:
+        rendered: dict[str, Any] = {"type": _WEB_SEARCH_VERSION, "name": WEB_SEARCH}
+        for name in ("allowed_domains", "blocked_domains"):
+            if domains := (tool.filters or {}).get(name):
+                rendered[name] = domains
+        if tool.user_location:
+            rendered["user_location"] = tool.user_location
+        if tool.search_context_size:
+            self._drop("tools.search_context_size")
+        return rendered
 
     def _tool(self, spec: ToolSpec) -> dict[str, Any]:
         tool: dict[str, Any] = {"name": spec.name}

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from penstock.dialects.anthropic.turn_content import RESULT_SUFFIX
 from penstock.lenient import object_of, objects_of, text_of
 from penstock.protocol.items import Item, UnknownItem, WebSearchCall
 from penstock.stream.deltas import Delta, DiagnosticDelta, ItemDelta, Key
 
-RESULT_SUFFIX = "_tool_result"
 _MCP = "mcp"
 _USES = {"server_tool_use": "", "mcp_tool_use": _MCP}
 """Block types that use such a tool, and the kind of tool. If empty, the tool's name is the kind."""

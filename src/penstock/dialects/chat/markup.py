@@ -7,13 +7,14 @@ Code, between backticks or in a fenced block, is always text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from penstock.dialects.plan import Plan
 from penstock.lenient import object_of, parse_json, text_of
-from penstock.protocol.tools import FunctionTool, NamespaceTool, Tool
 from penstock.stream.deltas import Delta, DiagnosticDelta, ReasoningDelta, TextDelta, ToolCallDelta
+from penstock.tools.families import family_of
+from penstock.tools.identity import flat
 from penstock.tools.jsontext import ObjectScanner
 
 ParameterTypes = Mapping[str, Mapping[str, Any]]
@@ -317,15 +318,10 @@ def _typed(text: str, type: Any) -> Any:
 
 def _parameter_types(plan: Plan) -> ParameterTypes:
     types: dict[str, Mapping[str, Any]] = {}
-
-    def collect(tools: Iterable[Tool], namespace: str | None) -> None:
-        for tool in tools:
-            if isinstance(tool, NamespaceTool):
-                collect(tool.tools, tool.name if namespace is None else f"{namespace}.{tool.name}")
-            elif isinstance(tool, FunctionTool):
-                identity = plan.tools.declared(tool.name, namespace)
-                name = tool.name if identity is None else identity.upstream_name
-                types.setdefault(name, object_of(object_of(tool.parameters).get("properties")))
-
-    collect(plan.request.tools or (), None)
+    for namespace, tool in flat(plan.request.tools or ()):
+        family = family_of(tool)
+        if family is not None:
+            identity = plan.tools.declared(family.name(tool), namespace, family.type)
+            name = family.name(tool) if identity is None else identity.upstream_name
+            types.setdefault(name, object_of(family.declare(tool).parameters.get("properties")))
     return types

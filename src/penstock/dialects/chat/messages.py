@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from penstock.dialects.chat.content import Content, flat
+from penstock.dialects.chat.reasoning import PLAIN_FIELDS
 from penstock.dialects.history import (
     AssistantTurn,
     Call,
@@ -37,11 +38,19 @@ ATTACHED = "[the output is attached to the next message]"
 _ATTACHMENT = "[attached: the output of the call {id} to {name}]"
 
 
-class Messages:
-    """Renders one history. `diagnostics` receives everything that could not be sent unchanged."""
+NO_REASONING = "[not available]"
+"""Sent for missing reasoning where it is required. An empty text counts as missing (ask C1, ask C5)."""
 
-    def __init__(self, target: Target, history: History, diagnostics: Diagnostics) -> None:
+
+class Messages:
+    """Renders one history. `diagnostics` receives everything that could not be sent unchanged. `thinks`: the
+    model is asked to reason."""
+
+    def __init__(
+        self, target: Target, history: History, diagnostics: Diagnostics, *, thinks: bool = False
+    ) -> None:
         self._target = target
+        self._thinks = thinks
         self._quirks = target.quirks
         self._history = history
         self._diagnostics = diagnostics
@@ -94,6 +103,8 @@ class Messages:
             self._add_reasoning(message, [thought for thought in thoughts if thought.attached != "call"])
         if calls := self._calls(turn):
             message["tool_calls"] = calls
+            if self._quirks.requires_reasoning and self._quirks.reasoning_field not in message:
+                self._add_placeholder(message, turn)
         if message["content"] is None and not calls:
             if len(message) == 2:
                 return []
@@ -103,8 +114,8 @@ class Messages:
     def _add_reasoning(self, message: Message, thoughts: list[HistoryReasoning]) -> None:
         """Add reasoning to a message: the vendor's own fields unchanged, and the text (ask C1, quirk C26)."""
         sealed = _joined([_fields(thought) for thought in thoughts])
-        texts = [thought.text or thought.summary for thought in thoughts]
-        text = "\n\n".join(text for text in texts if text)
+        # Interleaved with text, it is several items; the upstream knows it as one text.
+        text = "".join(map(_text_of, thoughts))
         field = self._text_field(sealed)
         if text and field:
             message[field] = text
@@ -113,6 +124,16 @@ class Messages:
                 "reasoning_left_out", "reasoning was left out: this upstream does not accept it"
             )
         message.update({name: value for name, value in sealed.items() if name not in message})
+
+    def _add_placeholder(self, message: Message, turn: AssistantTurn) -> None:
+        """Replace reasoning that the upstream requires, if it was another model's or is lost."""
+        if any(isinstance(piece, HistoryReasoning) and piece.foreign for piece in turn.pieces):
+            message[self._quirks.reasoning_field] = NO_REASONING
+        elif self._thinks:
+            message[self._quirks.reasoning_field] = NO_REASONING
+            self._diagnostics.report(
+                "reasoning_missing", "the reasoning before a call is missing; a placeholder was sent"
+            )
 
     def _text_field(self, sealed: dict[str, Any]) -> str:
         """Return the field for plain text. With `reasoning_details`, text without details is `reasoning`."""
@@ -176,8 +197,17 @@ class Messages:
 
 
 def _fields(thought: HistoryReasoning) -> dict[str, Any]:
-    """Return what the reader sealed: fields of the message or the call, under the vendor's own names."""
-    return thought.payload if isinstance(thought.payload, dict) else {}
+    """Return what the reader sealed: fields of the message or the call, under the vendor's own names. Plain
+    text is not among them: whether and where it is sent depends on the upstream."""
+    payload = thought.payload if isinstance(thought.payload, dict) else {}
+    return {name: value for name, value in payload.items() if name not in PLAIN_FIELDS}
+
+
+def _text_of(thought: HistoryReasoning) -> str:
+    """Return the plain text. Prefer what the reader sealed: clients lose text or send it as a summary."""
+    payload = thought.payload if isinstance(thought.payload, dict) else {}
+    sealed = (value for name in PLAIN_FIELDS if isinstance(value := payload.get(name), str))
+    return next(sealed, "") or thought.text or thought.summary
 
 
 def _joined(sealed: list[dict[str, Any]]) -> dict[str, Any]:

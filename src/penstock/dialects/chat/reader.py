@@ -84,7 +84,7 @@ class ChatReader:
     """Reads one answer."""
 
     def __init__(self, plan: Plan) -> None:
-        self._reasoning = Reasoning(plan.target)
+        self._reasoning = Reasoning(plan)
         self._citations = Citations()
         self._hosted = Hosted(self._citations)
         self._splitter = Splitter.for_plan(plan)
@@ -202,7 +202,7 @@ class ChatReader:
         if "content" in present:
             is_thought = "extra_content" in present and _is_thought(delta)
             content = delta["content"]
-            deltas += [ReasoningDelta(text_of(content))] if is_thought else self._read_content(content)
+            deltas += [self._thought(text_of(content))] if is_thought else self._read_content(content)
         if refusal := text_of(delta.get("refusal")):
             deltas += [*self._before_output(), RefusalDelta(refusal)]
         deltas += self._citations.read(chunk, delta)
@@ -221,6 +221,11 @@ class ChatReader:
                 self._splitter.reasoning_is_separate()
         return deltas
 
+    def _thought(self, text: str) -> Delta:
+        """Return reasoning that is part of the content."""
+        self._reasoning.add_text(text)
+        return ReasoningDelta(text)
+
     # Text
 
     def _read_content(self, content: Any) -> list[Delta]:
@@ -233,7 +238,7 @@ class ChatReader:
             if kind == "thinking":
                 thinking = part.get("thinking")
                 texts = [thinking] if isinstance(thinking, str) else objects_of(thinking)
-                deltas += [ReasoningDelta(text) for each in texts if (text := _part_text(each))]
+                deltas += [self._thought(text) for each in texts if (text := _part_text(each))]
             elif text := _part_text(part):
                 deltas += self._text(text)
             elif kind not in ("", "text"):
@@ -255,7 +260,9 @@ class ChatReader:
         self._logprobs.clear()
         deltas: list[Delta] = []
         for piece in pieces:
-            if not isinstance(piece, ReasoningDelta):
+            if isinstance(piece, ReasoningDelta):
+                self._reasoning.add_text(piece.text)
+            else:
                 deltas += self._reasoning.settle()
             deltas.append(piece)
         return deltas

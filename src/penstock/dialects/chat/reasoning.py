@@ -2,7 +2,8 @@
 
 Text is emitted once, as it arrives. Signatures and encrypted blocks are collected and sealed as one payload
 when the reasoning ends: `settle` is called before anything that ends it. The payload has the vendor's own
-field names, so rendering copies its fields into the assistant message unchanged.
+field names, so rendering copies its fields into the assistant message unchanged. Plain text is part of the
+payload only if the client asks for it (`envelope.seals_text`).
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any
 
-from penstock.dialects.envelope import seal
-from penstock.dialects.plan import Target
+from penstock.dialects.envelope import sealed_reasoning, seals_text
+from penstock.dialects.plan import Plan
 from penstock.lenient import object_of, objects_of, text_of
-from penstock.stream.deltas import Delta, Key, OpaqueReasoning, ReasoningDelta, SummaryDelta
+from penstock.stream.deltas import Delta, Key, ReasoningDelta, SummaryDelta
 
 PLAIN_FIELDS = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
 """Reasoning as plain text. Vendors fill several fields with the same text; the first with text is read
@@ -36,19 +37,26 @@ _SECRETS = ("signature", "data")
 class Reasoning:
     """Reads the reasoning of one answer."""
 
-    def __init__(self, target: Target) -> None:
-        self._target = target
+    def __init__(self, plan: Plan) -> None:
+        self._target = plan.target
+        self._seals_text = seals_text(plan.request)
+        self._seals_details = self._seals_text or plan.target.quirks.reasoning_details
+        """Whether lists without secrets are sealed as well: only a payload can send them back unchanged."""
         self._details: dict[str, list[_Detail]] = {}
         self._opaque: dict[str, Any] = {}
+        self._texts: dict[str, list[str]] = {}
+        """The plain text to seal, by the vendor's name of its field."""
         self._plain = sha256()
         self._plain_length = 0
 
     def read(self, delta: dict[str, Any]) -> list[Delta]:
         deltas = self._details_of(delta)
-        plain = next((text for name in PLAIN_FIELDS if (text := text_of(delta.get(name)))), "")
+        field = next((name for name in PLAIN_FIELDS if text_of(delta.get(name))), "")
+        plain = text_of(delta.get(field))
         if plain:
             self._plain.update(plain.encode("utf-8", "surrogatepass"))
             self._plain_length += len(plain)
+            self.add_text(plain, field)
         if not deltas and plain:
             deltas = [ReasoningDelta(plain)]
         elif not plain and self._repeats(deltas):
@@ -59,23 +67,31 @@ class Reasoning:
                 self._opaque[name] = delta[name]
         return deltas
 
+    def add_text(self, text: str, field: str = PLAIN_FIELDS[0]) -> None:
+        """Add text to seal. Reasoning from the content of the message has no field of its own."""
+        if self._seals_text:
+            self._texts.setdefault(field, []).append(text)
+
     def settle(self) -> list[Delta]:
         """Return the sealed payload collected so far: the reasoning that it belongs to has ended."""
-        if not (self._details or self._opaque):
+        if not (self._details or self._opaque or self._texts):
             return []
         payload = dict(self._opaque)
         for name, details in self._details.items():
-            if any(detail.is_secret for detail in details):
+            if self._seals_details or any(detail.is_secret for detail in details):
                 payload[name] = [detail.joined() for detail in details]
-        self._details, self._opaque = {}, {}
-        return [OpaqueReasoning(seal(self._target, payload))] if payload else []
+        if self._target.quirks.reasoning_field or payload.keys().isdisjoint(DETAIL_FIELDS):
+            # Otherwise the text would be sealed twice.
+            payload |= {name: "".join(texts) for name, texts in self._texts.items()}
+        self._details, self._opaque, self._texts = {}, {}, {}
+        return [sealed_reasoning(self._target, payload)] if payload else []
 
     def of_call(self, call: dict[str, Any], key: Key) -> list[Delta]:
         """Return the signature of a tool call: Gemini requires it back on the same call (ask C3)."""
         extra = call.get("extra_content")
         if not _is_opaque(extra):
             return []
-        return [OpaqueReasoning(seal(self._target, {"extra_content": extra}, attached="call"), call=key)]
+        return [sealed_reasoning(self._target, {"extra_content": extra}, attached="call", call=key)]
 
     def _details_of(self, delta: dict[str, Any]) -> list[Delta]:
         deltas: list[Delta] = []

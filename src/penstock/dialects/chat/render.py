@@ -104,7 +104,8 @@ class _ChatRenderer:
         self._numbers()
         self._vendor_fields()
         self._unmapped()
-        messages = Messages(self._plan.target, history, self._diagnostics).render(
+        thinks = self._body.get("thinking") == {"type": "enabled"}
+        messages = Messages(self._plan.target, history, self._diagnostics, thinks=thinks).render(
             "\n\n".join(self._more_system)
         )
         if not messages:

@@ -15,10 +15,18 @@ _PATHS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("prompt_tokens_details", "cached_tokens"),
         ("prompt_cache_hit_tokens",),  # DeepSeek
         ("cached_tokens",),  # Together, Moonshot
+        ("num_cached_tokens",),  # Mistral, in one of three forms
+        ("prompt_token_details", "cached_tokens"),
+        ("prompt_tokens_details", "num_cached_tokens"),
         ("cache_read_input_tokens",),
         ("input_tokens_details", "cached_tokens"),
     ),
-    "written": (("prompt_tokens_details", "cache_write_tokens"), ("cache_creation_input_tokens",)),
+    "written": (
+        ("prompt_tokens_details", "cache_write_tokens"),
+        ("input_tokens_details", "cache_write_tokens"),
+        ("prompt_tokens_details", "cache_creation_tokens"),  # LiteLLM
+        ("cache_creation_input_tokens",),
+    ),
     "reasoning": (
         ("completion_tokens_details", "reasoning_tokens"),
         ("reasoning_tokens",),

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.dialects.gemini.content import Part, parts_of, text_part
+from penstock.dialects.gemini.server_tools import GeminiServerTools
 from penstock.dialects.gemini.thinking import GeminiTraits
 from penstock.dialects.history import (
     AssistantTurn,
@@ -151,6 +152,9 @@ class _ModelTurn:
     def _add_signature(self, thought: HistoryReasoning) -> None:
         payload = thought.payload if isinstance(thought.payload, dict) else {}
         signature = payload.get("thoughtSignature")
+        if payload.get("part") in SEALED_PARTS and isinstance(payload.get("value"), dict):
+            self._add_sealed_part(payload, signature)
+            return
         if not isinstance(signature, str) or not signature:
             if thought.text and not thought.foreign:
                 self._diagnostics.report("reasoning_left_out", "reasoning without a signature was left out")
@@ -160,7 +164,9 @@ class _ModelTurn:
             self._signature = signature
         elif kind == "thought":
             # The only thought that is sent back: a signature cannot be separated from its part.
-            text = thought.summary or thought.text
+            text = (
+                payload["text"] if isinstance(payload.get("text"), str) else thought.summary or thought.text
+            )
             self._parts.append({"text": text, "thought": True, "thoughtSignature": signature})
         elif kind in _SIGNED_AFTERWARDS:
             self._sign_last(_SIGNED_AFTERWARDS[kind], signature)
@@ -170,6 +176,12 @@ class _ModelTurn:
             self._diagnostics.report(
                 "reasoning_left_out", f"the signature of a part of type {kind!r} was left out"
             )
+
+    def _add_sealed_part(self, payload: dict[str, Any], signature: Any) -> None:
+        part: Part = {payload["part"]: payload["value"]}
+        if isinstance(signature, str) and signature:
+            part["thoughtSignature"] = signature
+        self._parts.append(part)
 
     def _sign_last(self, field: str, signature: str) -> None:
         """Sign the previous part; if it is missing, add an empty part for the signature."""
@@ -198,6 +210,9 @@ class _ModelTurn:
         )
         return {"arguments": call.arguments}
 
+
+SEALED_PARTS = frozenset({*GeminiServerTools.PARTS, "fileData"})
+"""Parts that are sealed as a whole if they are signed."""
 
 _SIGNED_AFTERWARDS = {"text": "text", "functionCall": "functionCall"}
 """Parts whose signature arrives after them, and the field that identifies them."""

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from penstock.dialects.envelope import seal
+from penstock.dialects.envelope import sealed_reasoning
 from penstock.dialects.frames import DONE, error_delta, read_object
 from penstock.dialects.gemini.finishes import blocked, finish, name_of
 from penstock.dialects.gemini.grounding import Grounding
@@ -30,7 +30,6 @@ from penstock.stream.deltas import (
     FinishDelta,
     FinishReason,
     ItemDelta,
-    OpaqueReasoning,
     SummaryDelta,
     TextDelta,
     ToolCallDelta,
@@ -79,6 +78,9 @@ class GeminiReader:
         self._target = plan.target
         self._keys = count()
         self._streamed: StreamedCall | None = None
+        self._thought: list[str] = []
+        """The text of the thought that is being received."""
+        self._seals_results = False
         self._counts: dict[str, int] = {}
         self._info = UpstreamInfo()
         self._grounding = Grounding()
@@ -186,6 +188,8 @@ class GeminiReader:
         text = text_of(part.get("text"))
         signature = text_of(camel_field(part, "thoughtSignature"))
         is_thought = part.get("thought") is True
+        if not is_thought:
+            self._thought = []
         if text:
             return self._text(text, signature, is_thought=is_thought)
         for name, read in _PARTS.items():
@@ -201,6 +205,7 @@ class GeminiReader:
         deltas: list[Delta] = []
         if is_thought:
             self._grounding.text.interrupt()
+            self._thought.append(text)
             deltas.append(SummaryDelta(text))
         else:
             self._grounding.text.add(text)
@@ -211,15 +216,22 @@ class GeminiReader:
 
     def _signed_block(self, part: str, signature: str) -> Delta:
         """Return a signature after its text: it belongs to the message or the reasoning before it."""
-        return OpaqueReasoning(seal(self._target, {"thoughtSignature": signature, "part": part}))
+        payload = {"thoughtSignature": signature, "part": part}
+        if part == "thought":
+            # A signature cannot be separated from its text, and clients lose text.
+            payload["text"], self._thought = "".join(self._thought), []
+        return sealed_reasoning(self._target, payload)
 
     def _signed(self, part: GeminiPart, key: int, **extra: Any) -> list[Delta]:
-        """Return the signature of a call or another part that becomes an item; it precedes the item."""
-        if not part.signature:
+        """Return the signature of a call or another part that becomes an item; it precedes the item. After a
+        signed part of a server tool, its results are sealed even without a signature."""
+        is_server_tool = part.name in GeminiServerTools.PARTS
+        self._seals_results = self._seals_results or (is_server_tool and bool(part.signature))
+        if not part.signature and not (is_server_tool and self._seals_results):
             return []
-        attached = "call" if part.name == "functionCall" else "block"
+        attached = "call" if part.name == "functionCall" else "item"
         payload = {"thoughtSignature": part.signature, "part": part.name, **extra}
-        return [OpaqueReasoning(seal(self._target, payload, attached=attached), call=key)]
+        return [sealed_reasoning(self._target, payload, attached=attached, call=key)]
 
     # Calls
 

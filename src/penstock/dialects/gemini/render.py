@@ -14,7 +14,7 @@ from penstock.dialects.gemini.thinking import thinking_of, traits_of
 from penstock.dialects.history import history_of
 from penstock.dialects.plan import Plan, UpstreamRequest
 from penstock.dialects.schemas import SchemaBudget
-from penstock.dialects.toolset import ToolSpec, choice_of, tools_of
+from penstock.dialects.toolset import ToolSpec, choice_of, tools_of, web_search_of
 from penstock.errors import DecodeError
 from penstock.protocol.request import JsonObjectFormat, JsonSchemaFormat, ReasoningConfig, TextFormat
 from penstock.protocol.tools import AllowedTools
@@ -103,8 +103,15 @@ class _GeminiRenderer:
 
     def request(self) -> UpstreamRequest:
         history = history_of(self._plan)
-        specs, tool_diagnostics = tools_of(self._plan, allowed_only=False)
+        web_search = web_search_of(self._plan)
+        specs, tool_diagnostics = tools_of(self._plan, allowed_only=False, web_search=web_search)
+        if web_search is not None and (specs or self._request.tool_choice not in (UNSET, "auto")):
+            # Gemini refuses its search together with functions, and cannot be forced to use it.
+            specs, tool_diagnostics = tools_of(self._plan, allowed_only=False)
+            web_search = None
         self._tools(specs)
+        if web_search is not None:
+            self._body["tools"] = [{"googleSearch": {}}]
         self._format(has_tools=bool(specs))
         self._generation_config()
         self._unmapped()

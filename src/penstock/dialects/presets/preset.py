@@ -41,7 +41,7 @@ class Preset(Struct, frozen=True, kw_only=True):
     """Other names of the vendor in front of a model's name, as in `google/gemini-2.5-flash`."""
     note: str = ""
 
-    # Chat Completions requests
+    # Requests
     optional_fields: frozenset[str] = frozenset()
     """Fields that it accepts under their own names and that most other vendors refuse or ignore."""
     cache_key_header: str = ""
@@ -54,6 +54,8 @@ class Preset(Struct, frozen=True, kw_only=True):
     """Refuses a call id that is not nine letters and digits, even if another vendor created it."""
     videos: bool = False
     """Accepts `video_url`, which is not part of OpenAI's own Chat Completions."""
+    web_search: bool = False
+    """Has a web search of its own, in its own dialect, which a client's `web_search` tool can use."""
 
     # Responses
     also_responses: bool = False

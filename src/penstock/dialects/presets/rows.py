@@ -67,6 +67,7 @@ _ROWS = (
         key_header="x-api-key",
         quirks=Quirks(files=True),
         models="claude-opus-4-7, claude-sonnet-4-5",
+        web_search=True,
     ),
     Preset(
         name="gemini",
@@ -79,6 +80,7 @@ _ROWS = (
         models="gemini-3-pro-preview, gemini-2.5-flash",
         key_prefixes=("AIza",),
         model_prefixes=("google",),
+        web_search=True,
     ),
     # Gateways in front of many models
     Preset(
@@ -152,6 +154,7 @@ _ROWS = (
         # other reasoning is ignored. So old reasoning is kept.
         quirks=Quirks(
             reasoning_field="reasoning_content",
+            requires_reasoning=True,
             effort="deepseek",
             strict_tools=False,
             json_schema=False,
@@ -191,6 +194,7 @@ _ROWS = (
         quirks=Quirks(
             effort="thinking",
             reasoning_field="reasoning_content",
+            requires_reasoning=True,
             max_tokens_field="max_completion_tokens",
             strict_tools=False,
         ),

@@ -1,20 +1,22 @@
 """Renders the input items of a request for another Responses endpoint.
 
 The list is repaired, not rebuilt. Item ids are ours or the client's and unknown to the endpoint, so they are
-removed. Calls and outputs must match, or the endpoint refuses the whole request (decision 14). OpenAI gets
-its own item types unchanged; other endpoints get messages, functions and reasoning (ask B3).
+removed; only items of MCP servers get the endpoint's own back (`mcp_items.py`). Calls and outputs must match,
+or the endpoint refuses the whole request (decision 14). OpenAI gets its own item types unchanged; other
+endpoints get messages, functions and reasoning (ask B3).
 """
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-from penstock.dialects.envelope import unseal
-from penstock.dialects.history import call_of, framed, output_of
+from penstock.dialects.envelope import foreign_to, unseal
+from penstock.dialects.history import framed
 from penstock.dialects.plan import Plan
 from penstock.dialects.presets.rows import vendor_facts
+from penstock.dialects.responses import mcp_items
 from penstock.dialects.responses.content import Parts
+from penstock.lenient import objects_of
 from penstock.protocol.content import ContentPart, InputText
 from penstock.protocol.items import (
     AdditionalTools,
@@ -32,11 +34,15 @@ from penstock.protocol.items import (
 from penstock.protocol.wire import encode, to_builtins
 from penstock.stream.diagnostics import Diagnostics
 from penstock.tools.call_ids import NO_OUTPUT, ORPHAN_OUTPUT, UniqueIds, fitting, original
+from penstock.tools.families import answered_call_id, arguments_of, call_id_of, content_of
 
 _Rendered = dict[str, Any]
 
 _PASSES = AdditionalTools | ToolSearchCall | ToolSearchOutput | WebSearchCall
 """Items that OpenAI accepts back without an id and without a matching item."""
+
+_FOLLOWS = ("_call", "_approval_request")
+"""The ends of the types that reasoning may come before."""
 
 _OUTPUT_TYPES = {"function_call": "function_call_output", "custom_tool_call": "custom_tool_call_output"}
 """Calls whose output is text or content, with the type of the output."""
@@ -51,6 +57,7 @@ class InputItems:
         self._is_original = vendor_facts(plan.target.vendor).original_responses
         self._merges_system = plan.target.quirks.system_first and not self._is_original
         self._parts = Parts(plan.target, diagnostics)
+        self._mcp = mcp_items.McpHistory(plan.request.input)
         self.system: list[str] = []
         self._rendered: list[_Rendered] = []
         self._call_ids: dict[str, str] = {}
@@ -70,9 +77,11 @@ class InputItems:
         items: list[Item] = (
             [Message(role="user", content=raw_input)] if isinstance(raw_input, str) else raw_input or []
         )
+        if self._plan.target.quirks.drops_old_reasoning:
+            items = _without_old_reasoning(items)
         keys = _keys(items)
         for item, key in zip(items, keys, strict=True):
-            if call_of(item)[0]:
+            if call_id_of(item):
                 self._calls.add(key)
             elif key:
                 self._outputs.setdefault(key, item)
@@ -88,7 +97,7 @@ class InputItems:
             self._message(item)
         elif isinstance(item, ReasoningItem):
             self._reasoning(item)
-        elif call_of(item)[0]:
+        elif call_id_of(item):
             self._call(item, key)
         elif key:
             self._output(item, key)
@@ -96,6 +105,8 @@ class InputItems:
             self._compaction(item)
         elif isinstance(item, _PASSES) and self._is_original:
             self._pass(item)
+        elif mcp_items.type_of(item) in mcp_items.TYPES and self._is_original:
+            self._rendered.append(self._mcp.rendered(item))
         elif not isinstance(item, AdditionalTools | ToolSearchOutput):
             self._report("item_left_out", f"an item of type {item.type!r} cannot be sent to this upstream")
 
@@ -123,17 +134,21 @@ class InputItems:
         """Send encrypted reasoning back to its upstream, and plain text to endpoints that accept it."""
         sealed = item.encrypted_content or ""
         envelope = unseal(sealed)
-        if sealed and (envelope is None or not envelope.is_for(self._plan.target)):
-            self._report("reasoning_left_out", "reasoning from another upstream was left out")
+        if origin := foreign_to(self._plan.target, sealed):
+            self._report("reasoning_left_out", f"reasoning from {origin} was left out")
             return
-        payload = envelope.payload if envelope is not None else None
-        encrypted = payload.get("encrypted_content") if isinstance(payload, dict) else None
-        rendered: _Rendered = {"type": "reasoning", "summary": to_builtins(item.summary)}
-        if item.content and not self._is_original:
-            rendered["content"] = to_builtins(item.content)
+        payload = envelope.payload if envelope is not None and isinstance(envelope.payload, dict) else {}
+        encrypted = payload.get("encrypted_content")
+        summary, content = to_builtins(item.summary), to_builtins(item.content or [])
+        if "content" in payload:
+            # Prefer what the reader sealed: clients lose text or send it as a summary.
+            summary, content = objects_of(payload.get("summary")), objects_of(payload["content"])
+        rendered: _Rendered = {"type": "reasoning", "summary": summary}
+        if content and not self._is_original:
+            rendered["content"] = content
         if isinstance(encrypted, str) and encrypted:
             rendered["encrypted_content"] = encrypted
-        elif self._is_original or not (item.summary or item.content):
+        elif self._is_original or not (summary or content):
             self._report("reasoning_left_out", "reasoning that the upstream cannot read was left out")
             return
         self._rendered.append(rendered)
@@ -160,21 +175,14 @@ class InputItems:
             self._render_output(output, call_id)
 
     def _rendered_call(self, item: Item, upstream_id: str) -> _Rendered:
-        _, name, arguments = call_of(item)
-        namespace = getattr(item, "namespace", None) or None
+        name = self._plan.tools.upstream_name_of(item)
         if not self._is_original:
-            name = self._name(name, namespace)
+            arguments = arguments_of(item)
             return {"type": "function_call", "call_id": upstream_id, "name": name, "arguments": arguments}
         rendered = _without_id(item) | {"call_id": upstream_id}
-        if isinstance(item, FunctionCall | CustomToolCall) and namespace is None:
-            rendered["name"] = self._name(name, None)
+        if isinstance(item, FunctionCall | CustomToolCall) and not item.namespace:
+            rendered["name"] = name
         return rendered
-
-    def _name(self, name: str, namespace: str | None) -> str:
-        identity = self._plan.tools.declared(name, namespace)
-        if identity is not None:
-            return identity.upstream_name
-        return re.sub(r"[^A-Za-z0-9_-]", "_", f"{namespace}__{name}" if namespace else name)[:64] or "tool"
 
     def _output(self, item: Item, call_id: str) -> None:
         if call_id not in self._calls:
@@ -192,7 +200,7 @@ class InputItems:
             tools = to_builtins(item.tools)
             self._rendered.append({"type": "additional_tools", "role": "developer", "tools": tools})
             return
-        call_id, content = output_of(item)
+        call_id, content = answered_call_id(item), self._content(item)
         self._report("orphan_output", f"the output of an unknown call {call_id!r} was sent as a message")
         parts: list[ContentPart] = [InputText(text=ORPHAN_OUTPUT)]
         parts += [InputText(text=content)] if isinstance(content, str) else content
@@ -200,12 +208,15 @@ class InputItems:
 
     def _render_output(self, item: Item, call_id: str) -> None:
         if self._types[call_id] in _OUTPUT_TYPES:
-            self._add_output(call_id, self._parts.output(output_of(item)[1]))
+            self._add_output(call_id, self._parts.output(self._content(item)))
         elif isinstance(item, LocalShellCallOutput):
             # Its `id` is the id of the call; it has no `call_id`.
             self._rendered.append(_without_id(item) | {"id": self._call_ids[call_id]})
         else:
             self._rendered.append(_without_id(item) | {"call_id": self._call_ids[call_id]})
+
+    def _content(self, output: Item) -> str | list[ContentPart]:
+        return content_of(output, self._plan.tools.upstream_names)
 
     def _add_output(self, call_id: str, output: str | list[_Rendered]) -> None:
         kind = _OUTPUT_TYPES[self._types[call_id]]
@@ -235,7 +246,7 @@ class InputItems:
         is_followed = False
         for item in reversed(self._rendered):
             if item["type"] != "reasoning":
-                is_followed = item.get("role") == "assistant" or item["type"].endswith("_call")
+                is_followed = item.get("role") == "assistant" or item["type"].endswith(_FOLLOWS)
             elif not is_followed:
                 self._report(
                     "reasoning_left_out", "trailing reasoning was left out: no message or call follows it"
@@ -243,6 +254,13 @@ class InputItems:
                 continue
             kept.append(item)
         return kept[::-1]
+
+
+def _without_old_reasoning(items: list[Item]) -> list[Item]:
+    """Return the items without the reasoning before the last user message."""
+    from_user = [at for at, item in enumerate(items) if isinstance(item, Message) and item.role == "user"]
+    first_kept = from_user[-1] if from_user else 0
+    return [item for at, item in enumerate(items) if at > first_kept or not isinstance(item, ReasoningItem)]
 
 
 def _keys(items: list[Item]) -> list[str]:
@@ -255,7 +273,7 @@ def _keys(items: list[Item]) -> list[str]:
     answered: set[str] = set()
     keys: list[str] = []
     for item in items:
-        call_id, answers = fitting(call_of(item)[0]), fitting(output_of(item)[0])
+        call_id, answers = fitting(call_id_of(item)), fitting(answered_call_id(item))
         if call_id in answered:
             current[call_id] = fitting(f"{call_id}-pk{len(keys)}")
             answered.discard(call_id)

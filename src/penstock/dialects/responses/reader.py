@@ -11,9 +11,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from penstock.dialects.envelope import seal
+from penstock.dialects.envelope import seal, sealed_reasoning, seals_text
 from penstock.dialects.frames import DONE, error_delta, read_object
 from penstock.dialects.plan import Plan
+from penstock.dialects.responses import mcp_items
 from penstock.dialects.responses.finishes import read_incomplete, read_usage
 from penstock.dialects.responses.item_index import ItemIndex
 from penstock.dialects.responses.items import (
@@ -29,7 +30,7 @@ from penstock.dialects.responses.items import (
     UpstreamItem,
 )
 from penstock.errors import DecodeError
-from penstock.lenient import count_of, object_of, text_of
+from penstock.lenient import object_of, objects_of, text_of
 from penstock.protocol.events import ENDS, MACHINE_EVENTS, OutputItemEvent, is_keep_alive
 from penstock.protocol.items import Item
 from penstock.protocol.wire import read
@@ -45,7 +46,6 @@ from penstock.stream.deltas import (
     FinishDelta,
     FinishReason,
     ItemDelta,
-    OpaqueReasoning,
     ToolCallDelta,
     UpstreamInfo,
 )
@@ -67,7 +67,9 @@ class ResponsesReader:
 
     def __init__(self, plan: Plan) -> None:
         self._target = plan.target
+        self._seals_text = seals_text(plan.request)
         self._tools = plan.tools
+        self._mcp = mcp_items.McpHistory(plan.request.input)
         self._items = ItemIndex()
         self._calls: dict[tuple[str, ...], UpstreamItem] = {}
         self._truncated: list[tuple[UpstreamItem, JSON]] = []
@@ -169,7 +171,7 @@ class ResponsesReader:
         deltas: list[Delta] = []
         for item in items:
             if item.type in CALLS and not item.is_hosted:
-                deltas += item.supply(CALLS[item.type], 0, item.announced) + item.pending
+                deltas += item.supply_arguments(item.announced) + item.pending
             elif item.type in ("message", "reasoning"):
                 deltas += item.supply_parts(item.announced)
             elif item.type in LATE and not truncated:
@@ -215,12 +217,23 @@ class ResponsesReader:
             self._truncated.append((item, raw))
             return []
         deltas = self._late_phase(item, raw) + item.supply_parts(raw)
-        sealed = text_of(raw.get("encrypted_content")) if item.type == "reasoning" else ""
-        if sealed:
-            # An upstream sends two versions; the one in `output_item.done` is used (quirk R4).
-            payload = {"encrypted_content": sealed}
-            deltas.append(OpaqueReasoning(seal(self._target, payload), block=item.key))
+        payload = self._sealed_payload(item, raw) if item.type == "reasoning" else {}
+        if payload:
+            deltas.append(sealed_reasoning(self._target, payload, block=item.key))
         return [*deltas, BlockEnd(item.key)] if ended else deltas
+
+    def _sealed_payload(self, item: UpstreamItem, raw: JSON) -> JSON:
+        """Return what is sent back of a reasoning item. Plain reasoning is included if the client asks for
+        it, with the summary: some clients receive and return one as the other."""
+        payload: JSON = {}
+        if sealed := text_of(raw.get("encrypted_content")):
+            # An upstream sends two versions; the one in `output_item.done` is used (quirk R4).
+            payload["encrypted_content"] = sealed
+        if self._seals_text:
+            received = [{"type": "reasoning_text", "text": text} for text in item.texts(REASONING)]
+            if content := objects_of(raw.get("content")) or received:
+                payload |= {"content": content, "summary": objects_of(raw.get("summary"))}
+        return payload
 
     def _late_phase(self, item: UpstreamItem, raw: JSON) -> list[Delta]:
         """Return a phase that `added` lacked. It has an effect only if the message has no output yet."""
@@ -238,6 +251,8 @@ class ResponsesReader:
         if item.type == "compaction" and isinstance(raw.get("encrypted_content"), str):
             payload = {"encrypted_content": raw["encrypted_content"]}
             raw = {**raw, "encrypted_content": seal(self._target, payload)}
+        if item.type in mcp_items.TYPES:
+            raw = self._mcp.received(raw)
         type = XAI_ITEM if item.is_hosted else item.type
         read_item = _read_item({**raw, "type": type})
         if read_item is not None:
@@ -270,8 +285,8 @@ class ResponsesReader:
         arguments = raw.get(channel.full_field)
         if not ended:
             start = [self._call_delta(item, raw)] if item.first is None else []
-            return [*start, *item.supply(channel, 0, raw), *item.pending]
-        full = arguments if isinstance(arguments, dict) else text_of(arguments) or item.received(channel)
+            return [*start, *item.supply_arguments(raw), *item.pending]
+        full = arguments if isinstance(arguments, dict) else text_of(arguments) or item.arguments
         first = item.first
         if first is None:
             end = self._call_delta(item, raw, arguments=full, whole=True)
@@ -303,24 +318,26 @@ class ResponsesReader:
 
     def _full_text(self, type: str, event: JSON) -> list[Delta]:
         channel = CHANNELS[type]
-        index = count_of(event.get(channel.index_field)) or 0
-        return self._items.containing(channel.item_type, event).supply(channel, index, event)
+        item = self._items.containing(channel.item_type, event)
+        if not channel.index_field:
+            return item.supply_arguments(event)
+        return item.supply_text(channel, event, type)
 
-    def _part(self, type: str, event: JSON) -> list[Delta]:
-        part = object_of(event.get("part"))
-        kind = text_of(part.get("type"))
+    def _part_added(self, type: str, event: JSON) -> list[Delta]:
+        self._item_with_part(type, event).begin_part(object_of(event.get("part")))
+        return []
+
+    def _part_done(self, type: str, event: JSON) -> list[Delta]:
+        return self._item_with_part(type, event).supply_part(event, object_of(event.get("part")), type)
+
+    def _item_with_part(self, type: str, event: JSON) -> UpstreamItem:
+        kind = text_of(object_of(event.get("part")).get("type"))
         is_reasoning = "reasoning" in type or kind in ("reasoning_text", "summary_text")
-        index = count_of(event.get("summary_index" if "summary" in type else "content_index")) or 0
-        return self._items.containing("reasoning" if is_reasoning else "message", event).supply_part(
-            index, part
-        )
+        return self._items.containing("reasoning" if is_reasoning else "message", event)
 
     def _annotation(self, _: str, event: JSON) -> list[Delta]:
         raw = event.get("annotation")
-        if not isinstance(raw, dict):
-            return []
-        index = count_of(event.get("content_index")) or 0
-        return self._items.containing("message", event).cite(index, raw)
+        return self._items.containing("message", event).cite(event, raw) if isinstance(raw, dict) else []
 
     def _other(self, type: str, event: JSON) -> list[Delta]:
         """Read a vendor's own event, of one of its items or of the response."""
@@ -333,10 +350,6 @@ class ResponsesReader:
             return [EventDelta(type, fields)]
         item = self._items.latest(event)
         return [EventDelta(type, fields, "" if item is None else item.key)]
-
-    def _ignore(self, _type: str, _event: JSON) -> list[Delta]:
-        """Ignore an event that the state machine generates itself."""
-        return []
 
 
 CHANNELS: dict[str, Channel] = {
@@ -361,8 +374,8 @@ HANDLERS: dict[str, Callable[[ResponsesReader, str, JSON], list[Delta]]] = {
         type: ResponsesReader._delta if type.endswith(".delta") else ResponsesReader._full_text
         for type in CHANNELS
     },
-    **{f"response.{name}.added": ResponsesReader._ignore for name in _PART_NAMES},
-    **{f"response.{name}.done": ResponsesReader._part for name in _PART_NAMES},
+    **{f"response.{name}.added": ResponsesReader._part_added for name in _PART_NAMES},
+    **{f"response.{name}.done": ResponsesReader._part_done for name in _PART_NAMES},
     **{f"response.{name}": ResponsesReader._lifecycle for name in ("created", "queued", "in_progress")},
     **dict.fromkeys(ENDS, ResponsesReader._terminal),
     "response.output_item.added": ResponsesReader._added,

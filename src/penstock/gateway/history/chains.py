@@ -30,7 +30,7 @@ from penstock.protocol.request import CreateResponse
 from penstock.protocol.tools import public_tools
 from penstock.protocol.wire import encode, parse, read
 from penstock.store.contract import Store, StoredItem
-from penstock.store.reasoning_memory import ReasoningSource, restore_encrypted_content
+from penstock.store.reasoning_memory import ReasoningSource, restore_known_reasoning
 
 _LONGEST_ID = 64
 _ALL = 2**31 - 1
@@ -74,7 +74,7 @@ async def resolve(
     """Look up what the request refers to; raise `RequestRefused` if it is unknown or another tenant's."""
     given = await referred(store, tenant, _items_of(request), "input")
     # Before the input is stored: otherwise only the copy without encrypted content would remain.
-    restored = await restore_encrypted_content(reasoning, tenant, [item for _, item in given])
+    restored = await restore_known_reasoning(reasoning, tenant, [item for _, item in given])
     given = [(place, item) for (place, _), item in zip(given, restored, strict=True)]
     before: list[Item] = []
     unstored: list[Item] = []

@@ -35,7 +35,8 @@ from penstock.store.keeper import CacheKeeper, Keeper, StoreKeeper
 from penstock.store.reasoning_memory import context_of
 from penstock.stream.deltas import UsageDelta
 from penstock.stream.machine import ResponseStreamStateMachine
-from penstock.upstream.attempts import Attempts, Candidate
+from penstock.upstream.affinity import conversation_names, origin_first, response_name
+from penstock.upstream.attempts import Attempt, Attempts, Candidate
 
 OVERHEAD = "x-penstock-overhead-ms"
 DIAGNOSTICS = "x-penstock-diagnostics"
@@ -77,7 +78,8 @@ def prepare(
     With `summary`, the model's output becomes a compaction item."""
     services = gateway.services
     limits = limits_for(services.settings.limits, exchange)
-    candidates = _candidates(services, resolved, summary)
+    keys = _keys_of(gateway, key, resolved)
+    candidates = origin_first(_candidates(services, resolved, summary), keys)
     request = _turn_request(services, exchange, key, resolved, candidates[0])
     response = response_for(request.request, id=f"resp_{uuid4().hex}", created_at=int(time.time()))
     verdict = Verdict(
@@ -97,8 +99,8 @@ def prepare(
     )
     keeper = _keeper(gateway, resolved, response, request, verdict, watch)
     tracer = Tracer(keeper.trace, is_recording=services.settings.record)
-    attempts = _attempts(services, exchange, request, candidates)
-    context = _context(services, request, summary)
+    attempts = _attempts(services, exchange, keys, candidates)
+    context = _context(gateway, request, response, summary)
     return Prepared(
         turn=Turn(context, request, attempts, machine, verdict, watch, tracer),
         services=services,
@@ -151,7 +153,21 @@ def _candidates(services: Services, resolved: Resolved, summary: CompactionCodec
     return [replace(each, upstream=summary.upstream(each.upstream)) for each in candidates]
 
 
-def _context(services: Services, request: TurnRequest, summary: CompactionCodec | None) -> TurnContext:
+def _keys_of(gateway: Gateway, key: ClientKey | None, resolved: Resolved) -> tuple[str, ...]:
+    """Return the fingerprints of the keys that the conversation should stay with."""
+    request = resolved.request
+    return (*fingerprints(request), *gateway.affinity.keys_of(tenant_of(key), conversation_names(request)))
+
+
+def _context(
+    gateway: Gateway, request: TurnRequest, response: Response, summary: CompactionCodec | None
+) -> TurnContext:
+    services = gateway.services
+    names = [*conversation_names(request.request), response_name(response.id)]
+
+    def accepted(attempt: Attempt) -> None:
+        gateway.affinity.remember(request.tenant, names, attempt)
+
     def estimate(output: Sequence[Item]) -> UsageDelta:
         written = summary.written(output) if summary is not None else output
         return services.estimate(request.request, request.model, written)
@@ -160,6 +176,7 @@ def _context(services: Services, request: TurnRequest, summary: CompactionCodec 
         answer_bytes=services.settings.limits.answer_bytes,
         estimate=estimate,
         count_attempt=services.count_attempt,
+        accepted=accepted,
     )
 
 
@@ -183,7 +200,7 @@ def _turn_request(
 
 
 def _attempts(
-    services: Services, exchange: Exchange, request: TurnRequest, candidates: Sequence[Candidate]
+    services: Services, exchange: Exchange, keys: Sequence[str], candidates: Sequence[Candidate]
 ) -> Attempts:
     settings = services.settings
     return Attempts(
@@ -192,7 +209,7 @@ def _attempts(
         wait_budget=settings.limits.retry_wait,
         random=random.random,
         client_key=client_key_of(settings, exchange.headers),
-        prefer=fingerprints(request.request),
+        prefer=keys,
     )
 
 

@@ -160,14 +160,15 @@ def used_call_ids(request: CreateResponse) -> frozenset[str]:
     )
 
 
-def fingerprints(request: CreateResponse) -> frozenset[str]:
-    """Return the keys that reasoning in the history is bound to: no other key can send it back (ask C4)."""
-    found = set()
+def fingerprints(request: CreateResponse) -> tuple[str, ...]:
+    """Return the keys that reasoning in the history is bound to, the first of the conversation first: no
+    other key can send it back (ask C4)."""
+    found: dict[str, None] = {}
     for item in _items(request):
         sealed: Any = item.encrypted_content if isinstance(item, ReasoningItem) else None
         if isinstance(sealed, str) and (key := key_of(sealed)):
-            found.add(key)
-    return frozenset(found)
+            found[key] = None
+    return tuple(found)
 
 
 def own_diagnostics(request: CreateResponse) -> list[Diagnostic]:

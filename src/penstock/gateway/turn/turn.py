@@ -80,6 +80,8 @@ class TurnContext(Struct, frozen=True, kw_only=True):
     """Estimates the usage of a turn with this output."""
     count_attempt: Callable[[str, str], None]
     """Called with the target and the result of each attempt."""
+    accepted: Callable[[Attempt], None] = lambda _: None
+    """Called when an upstream has accepted an attempt."""
 
 
 class UsageEstimate:
@@ -251,6 +253,7 @@ class Turn:
             source = await upstream.send(rendered, key=attempt.key, headers=request.headers)
         self._tracer.answer(source)
         self._is_accepted = True
+        self._context.accepted(attempt)
         verdict.upstream_status, verdict.upstream_id = source.status, shown(source.request_id or "")
         try:
             await self._relay.forward(source, upstream.dialect, plan)

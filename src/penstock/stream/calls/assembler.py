@@ -25,7 +25,8 @@ from penstock.stream.diagnostics import Diagnostics
 from penstock.stream.output import COMPLETED, INCOMPLETE, Output
 from penstock.tools.call_ids import CallIds
 from penstock.tools.families import FAMILIES
-from penstock.tools.identity import ToolIdentity, ToolIdentityMap
+from penstock.tools.family import ToolIdentity
+from penstock.tools.identity import ToolIdentityMap
 
 
 class Sighting(StrEnum):
@@ -230,6 +231,11 @@ class ToolCallAssembler:
             return []
         block.name_is_final = True
         identity = self._tools.called(block.name, block.namespace)
+        if identity is None and self._tools.is_hosted(block.name):
+            # The client declared the tool, but cannot run it: such a call would end its turn (ask B3).
+            block.suppressed = True
+            self._diagnostics.add("hosted_tool_called", name=block.name)
+            return []
         if identity is None:
             kind = "custom" if block.raw else "function"
             identity = ToolIdentity(kind, block.name, block.namespace, block.name)
@@ -244,20 +250,25 @@ class ToolCallAssembler:
         return events
 
     def _announce(self, block: ToolCallBlock, identity: ToolIdentity) -> list[Event]:
-        events = self._output.end_current()
-        family = FAMILIES[identity.type]
+        stream = FAMILIES[identity.type].stream
         call_id = self._call_ids.distinct(join_surrogates(block.id or "") or self._output.new_id("call"))
         self._claimed.add(block.id or call_id)
-        self._output.place(block)
-        block.call = family(
-            identity,
-            item_id=self._output.item_id(family.item_type),
-            call_id=call_id,
-            output_index=block.output_index,
-            raw=block.raw,
+        block.call = stream(
+            identity, item_id=self._output.item_id(stream.item_type), call_id=call_id, raw=block.raw
         )
         block.slots_at_last_fragment = len(self._output.slots)
-        return [*events, self._output.added(block)]
+        return self._place(block)
+
+    def _place(self, block: ToolCallBlock) -> list[Event]:
+        """Add the call to the output, unless it is there or its item still lacks a required field."""
+        call = block.announced
+        if call.output_index >= 0 or not call.is_ready:
+            return []
+        events = self._output.end_current()
+        self._output.place(block)
+        call.output_index = block.output_index
+        block.slots_at_last_fragment = len(self._output.slots)
+        return [*events, self._output.added(block), *call.feed("", self._output.number)]
 
     # Arguments
 
@@ -282,7 +293,7 @@ class ToolCallAssembler:
                 block.splits, end = False, -1
         fragment, rest = (text, "") if end < 0 else (text[:end], text[end:])
         block.slots_at_last_fragment = len(self._output.slots)
-        events = block.announced.feed(fragment, self._output.number)
+        events = block.announced.feed(fragment, self._output.number) + self._place(block)
         if end >= 0:
             self._mark_complete(block)
             events += self._take_trailing(block, rest)
@@ -330,19 +341,29 @@ class ToolCallAssembler:
         other.namespace, other.name, other.name_is_final = block.namespace, block.name, True
         other.is_complete, other.ended = is_complete, ended
         events = self._announce(other, block.announced.identity)
-        events += other.announced.feed(text, self._output.number)
+        events += other.announced.feed(text, self._output.number) + self._place(other)
         return events + (self._close(other, COMPLETED) if ended else [])
 
     # End
 
     def check_complete(self) -> None:
-        """Raise `BridgeError` if a call is incomplete. Change nothing."""
+        """Raise `BridgeError` if a call is incomplete. Change nothing.
+
+        An empty placeholder is ignored, unless it is all that the model answered.
+        """
         for block in self._blocks:
-            if problem := block.problem:
+            if (problem := block.problem) and not (block.is_placeholder and self._has_answer):
                 raise BridgeError(BridgeError.INCOMPLETE_TOOL_CALL, problem)
+
+    @property
+    def _has_answer(self) -> bool:
+        return any(slot.item.type != "reasoning" for slot in self._output.slots)
 
     def settle_names(self) -> list[Event]:
         """Announce calls whose name waited for another piece: the stream ended normally, so it is final."""
+        for block in self._blocks:
+            if block.is_placeholder and not block.suppressed:
+                self._diagnostics.add("unannounced_call")
         return [event for block in self._blocks[:] for event in self._settle_name(block)]
 
     def open_calls(self, *, truncated: bool) -> list[tuple[ToolCallBlock, str]]:
@@ -352,7 +373,7 @@ class ToolCallAssembler:
         """
         calls: list[tuple[ToolCallBlock, str]] = []
         for block in self._blocks:
-            if block.call is not None and block.is_open:
+            if block.call is not None and block.is_open and (block.is_placed or not truncated):
                 followed = len(self._output.slots) > block.slots_at_last_fragment or block.tail.cut_short
                 certain = not truncated or (block.is_complete and followed)
                 calls.append((block, COMPLETED if certain else INCOMPLETE))
@@ -362,7 +383,7 @@ class ToolCallAssembler:
         """Report calls that cannot be sent, and announce calls in trailing text: the stream was cut off."""
         announced: list[tuple[ToolCallBlock, list[Event]]] = []
         for block in self._blocks[:]:
-            if block.call is None and not block.suppressed:
+            if not block.is_placed and not block.suppressed:
                 self._diagnostics.add("unannounced_call")
             if text := block.tail.cut_short:
                 block.tail.clear()
@@ -378,7 +399,11 @@ class ToolCallAssembler:
 
     def _close(self, block: ToolCallBlock, status: str) -> list[Event]:
         call = block.announced
-        events = call.close(self._output.number, complete=status == COMPLETED)
+        events: list[Event] = []
+        if not block.is_placed:
+            call.make_ready()
+            events = self._place(block)
+        events += call.close(self._output.number, complete=status == COMPLETED)
         block.status = status
         if not block.is_complete and status == COMPLETED:
             self._mark_complete(block)

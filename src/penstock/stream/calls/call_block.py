@@ -34,7 +34,7 @@ class ToolCallBlock:
         self.raw = False
         """The arguments are a custom tool's own text, not JSON."""
         self.call: CallStream | None = None
-        """The announced call."""
+        """The call, once its name is final."""
         self.suppressed = False
         self.pending: list[Piece] = []
         """Arguments that arrived before the name."""
@@ -53,8 +53,13 @@ class ToolCallBlock:
         return self.status == IN_PROGRESS and not self.suppressed
 
     @property
+    def is_placed(self) -> bool:
+        """Whether the call is in the output, which means that it was announced."""
+        return self.output_index >= 0
+
+    @property
     def announced(self) -> CallStream:
-        assert self.call is not None, "the call has not been announced"
+        assert self.call is not None, "the name of the call is not final"
         return self.call
 
     @property
@@ -73,6 +78,11 @@ class ToolCallBlock:
         if self.call is not None and not self.call.is_complete:
             return f"the arguments of the call to {self.name!r} are not complete JSON"
         return ""
+
+    @property
+    def is_placeholder(self) -> bool:
+        """Whether the upstream sent neither a name nor arguments: some end their calls with such an entry."""
+        return not self.name and not any(piece.text for piece in self.pending)
 
     def may_be_called(self, name: str | None) -> bool:
         """Return whether a delta with this name can belong to this call."""
