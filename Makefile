@@ -16,7 +16,7 @@ NODE_TOOLS    := $(or $(PENSTOCK_CACHE),$(HOME)/.cache/penstock/vscode)/tools-$(
 .DEFAULT_GOAL := help
 
 help: ## Show this list
-	@grep -hE '^[a-z][a-z0-9-]*:.*## ' $(MAKEFILE_LIST) | sort | awk 'BEGIN {FS = ":.*## "}; {printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z][a-z0-9-]*:.*## ' $(MAKEFILE_LIST) | sort | awk 'BEGIN {FS = ":.*## "}; {printf "  make %-15s %s\n", $$1, $$2}'
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -78,6 +78,15 @@ terminal: $(READY) ## Drive `penstock chat` in a real terminal (needs tmux)
 e2e-vscode: $(READY) ## Drive a real VS Code in headless Chromium (needs chromium and npm; pictures go to artefacts/)
 	$(BIN)/pytest -m vscode -rs $(ARGS)
 
+e2e-clients: $(READY) ## Run Codex, OpenAI's SDKs, LangChain, pydantic-ai and the AI SDK (needs the registries of npm and Python, or a cache)
+	$(BIN)/pytest -m clients -rs tests/clients $(ARGS)
+
+e2e-clients-all: $(READY) ## Run the clients of e2e-clients, and those that continuous integration leaves out
+	$(BIN)/pytest -m 'clients or clients_all' -rs tests/clients $(ARGS)
+
+clients-page: $(READY) ## Run all clients and write the table of results into docs/clients.md
+	PENSTOCK_CLIENTS_PAGE=1 $(BIN)/pytest -m 'clients or clients_all' -rs tests/clients
+
 pictures: $(READY) ## Retake the pictures of docs/vscode.md and of the extension (same needs as e2e-vscode)
 	PENSTOCK_PICTURES=1 $(BIN)/pytest -m vscode -rs tests/vscode/e2e/test_chat_view.py tests/vscode/e2e/test_commands.py
 
@@ -118,4 +127,4 @@ format: $(READY) ## Format the code
 clean: ## Remove the environment and all generated files
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage dist build artefacts
 
-.PHONY: help env upgrade hooks serve lint types unit e2e coverage covered thorough test recordings terminal e2e-vscode pictures types-vscode vsix dist docs bench format clean
+.PHONY: help env upgrade hooks serve lint types unit e2e coverage covered thorough test recordings terminal e2e-vscode e2e-clients e2e-clients-all clients-page pictures types-vscode vsix dist docs bench format clean

@@ -6,6 +6,7 @@ from hypothesis import settings
 from tests.effort import THOROUGH, examples
 
 # Assertions in helper modules should explain their failures as in tests.
+pytest.register_assert_rewrite("tests.clients.cases", "tests.clients.stage")
 pytest.register_assert_rewrite("tests.stream.running", "tests.stream.fold")
 
 # Local runs look for new examples; CI must give the same result for the same code every time.

@@ -1,0 +1,1 @@
+"""Strict, scripted upstreams: one per API format, on a shared base."""
