@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock.demo.hints import DEFAULT_COMMAND, Hints
@@ -384,8 +384,7 @@ def test_a_recursion_is_cut_off_early() -> None:
         "required": ["left", "right"],
     }
     leaf = {"left": None, "right": None}
-    inner = {"left": leaf, "right": leaf}
-    assert make(schema, HINTS).value == {"left": inner, "right": inner}
+    assert make(schema, HINTS).value == {"left": leaf, "right": leaf}
 
 
 def test_definitions_that_double_each_other_stay_bounded() -> None:
@@ -496,6 +495,10 @@ _schemas = st.builds(
 _prompts = st.one_of(st.sampled_from([PROMPT, "", "7"]), st.text(max_size=60))
 
 
+_TREE = {"type": "array", "items": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}, "minItems": 3, "maxItems": 3}
+
+
+@example(_object({"city": _TREE, "days": {**_TREE, "items": _TREE}}, True, True), PROMPT)
 @settings(max_examples=examples(300), deadline=None)
 @given(_schemas, _prompts)
 def test_every_supported_schema_gets_a_matching_value(schema: dict[str, Any], prompt: str) -> None:
@@ -518,6 +521,8 @@ _rubbish: st.SearchStrategy[Any] = st.recursive(
 )
 
 
+@example({"minimum": 1e28})
+@example({"minimum": 1e308, "multipleOf": 5e-324})
 @settings(max_examples=examples(300), deadline=None)
 @given(st.dictionaries(_words, _rubbish, max_size=6))
 def test_any_object_is_accepted_as_a_schema(schema: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ schema can refer to itself or ask for a million items.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, TypeGuard
 from urllib.parse import unquote
 
@@ -30,6 +30,10 @@ _DEEP = 8
 _MAX_ITEMS = 1000
 _MAX_TEXT = 100_000
 _MAX_BRANCHES = 8
+
+_ROOT = "#"
+_EXACT = Context(prec=1000)
+"""Enough digits to divide any two floating-point numbers."""
 
 _UNSUPPORTED = (
     *("not", "if", "contains", "patternProperties", "propertyNames", "dependencies", "dependentRequired"),
@@ -65,7 +69,7 @@ class _Place(Struct, frozen=True):
 def make(schema: Schema, hints: Hints) -> Made:
     """Make a value that matches `schema`."""
     maker = _Maker(schema, hints)
-    value = maker.make(schema, _Place())
+    value = maker.make(schema, _Place(references=(_ROOT,)))  # a reference to the root repeats it
     return Made(value, maker.problem)
 
 
@@ -362,7 +366,7 @@ def _allows(schema: Schema, value: Decimal) -> bool:
         if limit is not None and value == Decimal(str(limit)):
             return False
     unit = schema.get("multipleOf")
-    return not _is_number(unit) or unit <= 0 or value % Decimal(str(unit)) == 0
+    return not _is_number(unit) or unit <= 0 or _EXACT.remainder(value, Decimal(str(unit))) == 0
 
 
 def _of_length(text: str, minimum: int, maximum: int) -> str:
